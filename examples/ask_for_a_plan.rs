@@ -81,6 +81,7 @@ fn recipe() -> Recipe {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),

@@ -136,6 +136,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(4_000_000_000),

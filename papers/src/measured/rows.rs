@@ -149,6 +149,7 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: RESERVED,

@@ -12,9 +12,9 @@ use crate::inputs::Inputs;
 use crate::layer::{self, LayerTimes, PartTimes, Task};
 use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
-use crate::memory::{self, Parameters, Share, bytes};
+use crate::memory::{self, Share, bytes};
 use crate::model::{LayerCounts, number};
-use crate::setup::{Setup, Split, Unfit, Zero};
+use crate::setup::{Setup, Split, Unfit};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
 
@@ -79,7 +79,7 @@ impl<'a> Costing<'a> {
     }
 
     /// A device of `machine` and what it has to do.
-    fn task(&self, machine: &'a Machine) -> Task<'a> {
+    pub(crate) fn task(&self, machine: &'a Machine) -> Task<'a> {
         let Inputs { model, recipe, .. } = self.inputs;
         Task::new(model, machine, self.setup.cut(recipe), recipe, self.setup.recompute)
     }
@@ -101,7 +101,12 @@ impl<'a> Costing<'a> {
     }
 
     /// Layers of each chunk: of those that differ, each counts as the mean of all.
-    fn deal(&self, stages: &[usize], by_stage: &[Rc<[LayerTimes]>], ends: &[LayerTimes]) -> Vec<u64> {
+    fn deal(
+        &self,
+        stages: &[usize],
+        by_stage: &[Rc<[LayerTimes]>],
+        ends: &[LayerTimes],
+    ) -> Vec<u64> {
         let model = self.inputs.model;
         let all = model.counts(0..model.layers);
         let mean = |layers: &Rc<[LayerTimes]>| {
@@ -142,9 +147,10 @@ impl<'a> Costing<'a> {
         let counts = self.counts(layers);
         let one = |(&stage, counts): (&usize, &LayerCounts)| {
             let own = by_stage[stage].iter().zip(counts.iter());
-            own.filter(|(_, count)| *count > 0).fold(LayerTimes::default(), |sum, (layer, count)| {
-                sum.plus(layer.times(number(count)))
-            })
+            own.filter(|(_, count)| *count > 0)
+                .fold(LayerTimes::default(), |sum, (layer, count)| {
+                    sum.plus(layer.times(number(count)))
+                })
         };
         stages.iter().zip(&counts).map(one).collect()
     }

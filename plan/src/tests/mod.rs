@@ -106,6 +106,7 @@ fn recipe(batch: u64) -> Recipe {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
