@@ -44,10 +44,13 @@ fn h100() -> Machine {
         reserve: Bytes(4_000_000_000),
         peak: 989e12,
         peak_fp8: Some(1979e12),
+        peak_fp4: None,
         bandwidth: 3350e9,
         node: 8,
+        domain: 8,
         link: 450e9,
         network: 50e9,
+        watts: None,
         host: None,
         efficiency: Efficiency {
             matmul: 0.65,
