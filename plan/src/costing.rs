@@ -8,8 +8,8 @@ use crate::inputs::Inputs;
 use crate::layer::{self, LayerTimes};
 use crate::layout::{Layout, Wires};
 use crate::machine::{Machine, gathered};
-use crate::memory::{self, Parameters, Share, bytes};
-use crate::model::number;
+use crate::memory::{self, Activations, Parameters, Share, bytes};
+use crate::model::{LayerCounts, number};
 use crate::setup::{Setup, Split, Unfit, Zero};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
@@ -61,13 +61,15 @@ impl Costing<'_> {
             chunks.map(one).collect()
         };
         let passes = passes_of(|layer| layer.times);
-        let shares = self.shares(&stages, &layers);
+        let chunks = self.chunks(&layers);
+        let shares = self.shares(&stages, &chunks);
         let slowest = by_stage.iter().max_by(|a, b| a.times.sum().total_cmp(&b.times.sum()));
         let layer = slowest.copied().unwrap_or_default();
         let sends = self.sends(&stages);
         let costs = self.costs(&passes, &shares, &stages, &sends);
         let apart = self.costs(&passes, &shares, &stages, &vec![[Nanos(0); 2]; sends.len()]);
-        let footprints = self.footprints(&layers);
+        let activations = Activations::of(model, self.setup, recipe);
+        let footprints = self.footprints(&activations, &chunks);
         let copies = self.copies(&stages, &footprints)?;
         // What is copied, and when, depends on the whole time there is for it.
         let ordering = match self.setup.copies() {
@@ -76,7 +78,8 @@ impl Costing<'_> {
         };
         let [costs, apart, ordering] =
             [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
-        let held = |share: &Share| memory::resident(model, self.setup, recipe, *share);
+        let held =
+            |share: &Share| memory::resident(model, self.setup, recipe, &activations, *share);
         let backward = self.last_backward(&stages, &passes);
         Ok(Costed {
             setup: *self.setup,
@@ -98,15 +101,30 @@ impl Costing<'_> {
         })
     }
 
-    /// The activations that a microbatch holds in each chunk, of `layers` layers, and in each shard
-    /// of the head.
-    fn footprints(&self, layers: &[u64]) -> Footprints {
+    /// The layers of each chunk by kind: those behind the layers of the chunks before it.
+    fn chunks(&self, layers: &[u64]) -> Vec<LayerCounts> {
+        let mut begun = 0;
+        let one = |&layers: &u64| {
+            let counts = self.inputs.model.counts(begun..begun + layers);
+            begun += layers;
+            counts
+        };
+        layers.iter().map(one).collect()
+    }
+
+    /// The activations that a microbatch holds in each chunk, and in each shard of the head.
+    fn footprints(&self, activations: &Activations, chunks: &[LayerCounts]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
-        let (cut, stages) = (self.setup.cut(recipe), self.shape.stages());
-        let one = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
-        let footprints = Footprints::new(layers.iter().map(one).collect());
+        let (last, stages) = (chunks.len() - 1, self.shape.stages());
+        let one = |(chunk, &layers): (usize, &LayerCounts)| {
+            activations.footprint(model, layers, if chunk == last { model.mtp } else { 0 })
+        };
+        let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {
-            true => footprints.with_shards(vec![memory::shard(model, cut, stages); stages]),
+            true => {
+                let shard = memory::shard(model, self.setup, recipe, stages);
+                footprints.with_shards(vec![shard; stages])
+            }
             false => footprints,
         }
     }
@@ -143,17 +161,18 @@ impl Costing<'_> {
     }
 
     /// The part of the model that each stage holds.
-    fn shares(&self, stages: &[usize], layers: &[u64]) -> Vec<Share> {
+    fn shares(&self, stages: &[usize], chunks: &[LayerCounts]) -> Vec<Share> {
         let mut shares = vec![Share::default(); self.shape.stages()];
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
         let last = stages.len() - 1;
-        for (chunk, (&stage, &layers)) in stages.iter().zip(layers).enumerate() {
+        for (chunk, (&stage, &layers)) in stages.iter().zip(chunks).enumerate() {
             // Of a mirrored pipeline every stage holds the chunks of its twin too.
             let twin = if mirrored { Some(self.shape.stages() - 1 - stage) } else { None };
             for stage in [Some(stage), twin].into_iter().flatten() {
-                shares[stage].layers += layers;
+                shares[stage].layers = shares[stage].layers + layers;
                 shares[stage].embedding |= chunk == 0;
                 shares[stage].head |= chunk == last;
+                shares[stage].mtp += if chunk == last { self.inputs.model.mtp } else { 0 };
             }
         }
         shares
