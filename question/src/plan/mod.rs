@@ -252,8 +252,12 @@ impl Reader<'_> {
             plan::ModelError::KvHeads { .. } => "kv-heads",
             plan::ModelError::TopK { .. } => "top-k",
             plan::ModelError::Positions { .. } => "positions",
+            plan::ModelError::LatentHeads { .. } => "kv-heads",
+            plan::ModelError::Rotary { .. } => "rotary-size",
+            plan::ModelError::Groups { what, .. } | plan::ModelError::Missing { what, .. } => *what,
             plan::ModelError::Parameters
             | plan::ModelError::Kinds { .. }
+            | plan::ModelError::Empty
             | plan::ModelError::ManyKinds => "layers",
         };
         Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
