@@ -66,6 +66,7 @@ fn machine() -> Machine {
         hop_latency: 250e-6,
         launch: 3.4e-3,
         launch_tensor: 1.08,
+        ..Efficiency::IDEAL
     };
     Machine {
         name: "a100".to_owned(),
@@ -74,6 +75,7 @@ fn machine() -> Machine {
         reserve: Bytes(0),
         peak: 312e12,
         peak_fp8: None,
+        peak_fp4: None,
         bandwidth: 2039e9,
         node: 8,
         link: 300e9,
@@ -139,7 +141,10 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         reserved: Bytes(4_000_000_000),
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });
     let inputs = Inputs::new(&model, &recipe, &cluster);

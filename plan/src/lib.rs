@@ -77,8 +77,8 @@ pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce,
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, Ffn, KindParameters, Latent, LayerCounts, LayerKind, Linear,
-    MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Recompute, Sizes, Transformer,
-    number,
+    MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Product, Recompute, Role, Side,
+    Sizes, Transformer, number,
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use orders::Orders;

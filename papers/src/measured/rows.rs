@@ -154,7 +154,10 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         reserved: RESERVED,
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     }
 }
 

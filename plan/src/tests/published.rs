@@ -2,7 +2,8 @@
 
 use super::{gpt, llama, machine, model};
 use crate::{
-    Biases, Cut, Experts, Loss, ModelError, Recompute, Sizes, Transformer, footprint, layer, number,
+    Biases, Cut, Experts, LayerKind, Loss, ModelError, Recompute, Sizes, Transformer, footprint,
+    layer, number,
 };
 
 #[test]
@@ -110,11 +111,12 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     let wide = Sizes { head_size: 256, ..narrow.clone() };
     let normed = model(Sizes { qk_norm: true, ..narrow.clone() });
     let [narrow, wide] = [narrow, wide].map(model);
+    let kind = LayerKind::default();
     let projections = 32 * 4096 * (2 * 32 + 2 * 8) * 128;
     assert_eq!(wide.parameters() - narrow.parameters(), projections);
-    assert_eq!(wide.attention_flops(), 2.0 * narrow.attention_flops());
-    let more = 2.0 * number(projections / 32) + narrow.attention_flops();
-    assert_eq!(wide.layer_flops() - narrow.layer_flops(), more);
+    assert_eq!(wide.attention_flops(kind), 2.0 * narrow.attention_flops(kind));
+    let more = 2.0 * number(projections / 32) + narrow.attention_flops(kind);
+    assert_eq!(wide.flops_of(kind) - narrow.flops_of(kind), more);
     let cut = Cut {
         tensor: 4,
         context: 1,
@@ -132,7 +134,7 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     assert!(b.products > a.products && b.elementwise > a.elementwise);
     // A scale for queries and one for keys; what they were before, in 16 bits.
     assert_eq!(normed.parameters() - narrow.parameters(), 32 * 2 * 128);
-    assert_eq!(normed.layer_flops(), narrow.layer_flops());
+    assert_eq!(normed.flops_of(kind), narrow.flops_of(kind));
     assert_eq!(held(&normed) - held(&narrow), 2048 * 2 * (32 + 8) * 128 / 4);
     assert!(time(&normed).elementwise > a.elementwise);
 }
