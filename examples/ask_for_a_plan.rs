@@ -47,8 +47,10 @@ fn h100() -> Machine {
         peak_fp4: None,
         bandwidth: 3350e9,
         node: 8,
+        domain: 8,
         link: 450e9,
         network: 50e9,
+        watts: None,
         host: None,
         efficiency: Efficiency {
             matmul: 0.65,

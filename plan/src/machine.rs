@@ -23,18 +23,22 @@ pub struct Machine {
     pub reserve: Bytes,
     /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
     pub peak: f64,
-    /// Peak rate of 8-bit matrix products, FLOP/s, where there are any.
+    /// Peak rate of 8-bit matrix products, FLOP/s, without sparsity, where there are any.
     pub peak_fp8: Option<f64>,
-    /// Peak rate of 4-bit matrix products, FLOP/s, where there are any.
+    /// Peak rate of 4-bit matrix products, FLOP/s, without sparsity, where there are any.
     pub peak_fp4: Option<f64>,
     /// Bytes per second to and from memory.
     pub bandwidth: f64,
-    /// Devices of a node.
+    /// Devices of a node: those of one host.
     pub node: u64,
-    /// Bytes per second of each device to the others of its node, in each direction.
+    /// Devices that share fast links: those of a node, or of all nodes of a rack that one fabric joins.
+    pub domain: u64,
+    /// Bytes per second of each device to the others of its domain, in each direction.
     pub link: f64,
-    /// Bytes per second of each device to other nodes, in each direction.
+    /// Bytes per second of each device to other domains, in each direction: that of its own NIC.
     pub network: f64,
+    /// The power that a device may draw, in watts, if that is known.
+    pub watts: Option<f64>,
     /// How devices reach the memory of their host, if that is known.
     pub host: Option<Host>,
     /// The share of these rates that devices reach.
@@ -82,9 +86,9 @@ pub struct Efficiency {
     pub flash: f64,
     /// Share of the memory bandwidth that streaming kernels reach.
     pub memory: f64,
-    /// Share of the link bandwidth that rings of collectives inside a node reach.
+    /// Share of the link bandwidth that rings of collectives inside a domain reach.
     pub link: f64,
-    /// Share of the network bandwidth that rings over nodes reach while gradients are reduced.
+    /// Share of the network bandwidth that rings over domains reach while gradients are reduced.
     pub ring: f64,
     /// Of that, what is left where several rings have several members on each node, and meet on its
     /// NICs.
@@ -265,21 +269,51 @@ impl Machine {
         bytes / (self.bandwidth * self.efficiency.memory)
     }
 
-    /// How many members of a group whose neighbours lie `stride` devices apart share a node.
+    /// Peak rate of matrix products in `precision`, FLOP/s; nothing where the device has none. All
+    /// 8-bit formats share one rate, for scales are applied beside the products.
+    #[must_use]
+    pub const fn peak_of(&self, precision: Precision) -> Option<f64> {
+        match precision {
+            Precision::Bf16 => Some(self.peak),
+            Precision::Fp8 | Precision::Fp8Block | Precision::MxFp8 => self.peak_fp8,
+            Precision::NvFp4 => self.peak_fp4,
+        }
+    }
+
+    /// How many devices of a job of `devices` share fast links where it is spread over domains.
+    ///
+    /// A node is taken whole. Of a domain of many nodes a job takes as many devices as divide it,
+    /// the same number of each: 64 of the 72 of a rack where its groups are powers of two, which is
+    /// how clusters of such racks are scheduled. Where no more than half of a domain divides it, its
+    /// domains are full but for the last.
+    #[must_use]
+    pub fn block(&self, devices: u64) -> u64 {
+        if self.domain > self.node { fitting(devices, self.domain) } else { self.domain.max(1) }
+    }
+
+    /// How many members of a group whose neighbours lie `stride` devices apart share fast links: in
+    /// a domain of many nodes, a number that divides the group ([`Machine::block`]).
     #[must_use]
     pub fn members_in_node(&self, members: u64, stride: u64) -> u64 {
-        (self.node / stride.max(1)).clamp(1, members.max(1))
+        let members = members.max(1);
+        let most = (self.domain / stride.max(1)).clamp(1, members);
+        if self.domain > self.node { fitting(members, most) } else { most }
+    }
+
+    /// Whether a group of `members` whose neighbours lie `stride` devices apart is inside a domain.
+    fn is_inside(&self, members: u64, stride: u64) -> bool {
+        members.saturating_mul(stride) <= self.domain
     }
 
     /// Bytes per second of each member of a ring of `members` that lie `stride` devices apart: the
-    /// link's inside a node. Over nodes, the ring crosses with the NICs of all its members there;
+    /// link's inside a domain. Over domains, the ring crosses with the NICs of all its members there;
     /// where more rings do the same with several members each, they share what is left
     /// ([`Efficiency::shared_ring`]).
     #[must_use]
     pub fn ring(&self, members: u64, stride: u64) -> f64 {
         let Efficiency { link, ring, shared_ring, .. } = self.efficiency;
         let inside = self.link * link;
-        if members.saturating_mul(stride) <= self.node {
+        if self.is_inside(members, stride) {
             return inside;
         }
         let here = self.members_in_node(members, stride);
@@ -291,13 +325,14 @@ impl Machine {
     /// neighbours.
     #[must_use]
     pub fn tensor_ring(&self, members: u64) -> f64 {
-        if members <= self.node {
+        if self.is_inside(members, 1) {
             return self.link * self.efficiency.link;
         }
-        self.network * number(self.node) * self.efficiency.tensor_network
+        let here = self.members_in_node(members, 1);
+        self.network * number(here) * self.efficiency.tensor_network
     }
 
-    /// Bytes per second that a transfer between two stages of a node reaches.
+    /// Bytes per second that a transfer between two stages of a domain reaches.
     #[must_use]
     pub fn hop_inside(&self) -> f64 {
         self.link * self.efficiency.link
@@ -310,12 +345,18 @@ impl Machine {
     }
 
     /// Time of a transfer of `bytes` between two stages, in seconds; over the network where it
-    /// leaves the node.
+    /// leaves the domain.
     #[must_use]
     pub fn hop(&self, bytes: f64, leaves: bool) -> f64 {
         let rate = if leaves { self.hop_outside() } else { self.hop_inside() };
         bytes / rate + self.efficiency.hop_latency
     }
+}
+
+/// The largest divisor of `whole` up to `most`, if it is more than half of that; else `most`.
+fn fitting(whole: u64, most: u64) -> u64 {
+    let divides = |size: &u64| whole.is_multiple_of(*size);
+    (most / 2 + 1..=most).rev().find(divides).unwrap_or(most).max(1)
 }
 
 /// Time of an all-reduce of `bytes` over a ring of `members`, in seconds: 2 (n-1)/n of them pass

@@ -293,10 +293,11 @@ impl<'a> Costing<'a> {
         if from == to {
             return 0.0;
         }
-        let stride = self.setup.stage_stride();
+        let (stride, devices) = (self.setup.stage_stride(), self.inputs.cluster.devices());
         self.slowest(|machine| {
-            let node = |stage: usize| (stage as u64).saturating_mul(stride) / machine.node.max(1);
-            machine.hop(bytes, stride >= machine.node || node(from) != node(to))
+            let block = machine.block(devices);
+            let place = |stage: usize| (stage as u64).saturating_mul(stride) / block;
+            machine.hop(bytes, stride >= block || place(from) != place(to))
         })
     }
 

@@ -3,6 +3,7 @@
 mod costs;
 mod finalists;
 mod kinds;
+mod machines;
 mod published;
 mod room;
 mod search;
@@ -69,8 +70,10 @@ fn machine() -> Machine {
         peak_fp4: None,
         bandwidth: 2039e9,
         node: 8,
+        domain: 8,
         link: 300e9,
         network: 25e9,
+        watts: None,
         host: Some(Host {
             bandwidth: Bandwidth::new(30_000_000_000).unwrap(),
             devices_per_link: 2,
