@@ -42,6 +42,7 @@ mod costing;
 mod cut;
 mod evaluate;
 mod finalist;
+pub mod fit;
 mod goodput;
 mod inputs;
 mod kind;
