@@ -385,15 +385,21 @@ impl Reader<'_> {
             batch: self.document.batch,
             gradient_bytes: gradient_bytes.unwrap_or(4),
             optimizer_bytes: optimizer_bytes.unwrap_or(12),
+            weight_bytes: 2,
+            logit_bytes: 6,
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
+            overlap_parameters: false,
             loss: self.loss()?,
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
             precision: Precision::Bf16,
+            head: Precision::Bf16,
             software: Software::default(),
+            imbalance: 1.0,
+            attended: 1.0,
         })
     }
 

@@ -81,7 +81,9 @@ impl Config<'_> {
             let is_strange = unplanned.is_none() && !families::is_known(self.model_type);
             let of = match is_strange {
                 true => format!("{} is not known, nor are its keys", self.kind()),
-                false => "keys that are not known, and may change parameters, FLOPs or memory".into(),
+                false => {
+                    "keys that are not known, and may change parameters, FLOPs or memory".into()
+                }
             };
             sentences.push(format!("{of}: {}", named(unknown.iter().copied())));
         }
