@@ -17,6 +17,9 @@ const SHARED_TRAFFIC: f64 = 4.48;
 const MLP_TRAFFIC: f64 = 2.0;
 /// The same for queries and keys where they are normalised: read and written, by counting.
 const QK_NORM_TRAFFIC: f64 = 2.0;
+/// Bytes moved for one number of what a context group computes in parts: a part is read in 16 bits, the
+/// sum read and written in 32.
+const MERGED: f64 = 10.0;
 /// Bytes moved for one number of a row on its way to an expert: it is permuted to the experts' order
 /// and back, forward and backward, read and written each time.
 const PERMUTED: f64 = 16.0;
@@ -97,6 +100,7 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
     if matches!(kind.mixer, Mixer::Full | Mixer::Window) {
         let around = context(task);
         kernels.add(Part::Context, Group::Scores, [around, 2.0 * around, 0.0]);
+        merged(task, kernels);
     }
     if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
         let there_and_back = 2.0 * all_to_all(task, experts);
@@ -122,6 +126,20 @@ fn context(task: &Task<'_>) -> f64 {
     let rate = machine.ring(cut.context, cut.tensor);
     let exposed = machine.efficiency.context_exposed;
     others * (task.tokens() * keys * HALF / rate * exposed + machine.efficiency.collective_latency)
+}
+
+/// Adds what a context group computes in parts, which are summed in memory: the output in the forward,
+/// gradients of queries, keys and values in the backward.
+fn merged(task: &Task<'_>, kernels: &mut Kernels) {
+    let parts = number(task.cut.context.saturating_sub(1)) / number(task.cut.tensor);
+    let queries = number(task.model.query_size());
+    let keys = number(task.model.kv_size());
+    let rates = &task.machine.efficiency;
+    let of = |numbers: f64| {
+        let bytes = MERGED * parts * task.tokens() * numbers;
+        task.machine.stream(bytes) * rates.elementwise * task.software.compute
+    };
+    kernels.add(Part::Elementwise, Group::Scores, [of(queries), of(queries + keys), 0.0]);
 }
 
 /// One way of the tokens of a device to their experts, or back.
