@@ -1,14 +1,16 @@
 //! The costs of a set-up before any order is made: durations of passes and transfers, and the work
 //! between two steps.
 
-use pipeline::{CopyTimes, Costs, Family, Footprints, Nanos, PassTimes, Placement, Shape};
+use pipeline::{
+    CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
+};
 
 use crate::costed::Costed;
 use crate::inputs::Inputs;
 use crate::layer::{self, LayerTimes};
 use crate::layout::{Layout, Wires};
 use crate::machine::{Machine, gathered};
-use crate::memory::{self, Activations, Parameters, Share, bytes};
+use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
 use crate::model::{LayerCounts, number};
 use crate::setup::{Setup, Split, Unfit, Zero};
 use crate::split::Deal;
@@ -63,11 +65,14 @@ impl Costing<'_> {
         let passes = passes_of(|layer| layer.times);
         let chunks = self.chunks(&layers);
         let shares = self.shares(&stages, &chunks);
+        let by_kind = LayerParameters::of(model, self.setup);
+        let parameters: Vec<Parameters> =
+            shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
         let slowest = by_stage.iter().max_by(|a, b| a.times.sum().total_cmp(&b.times.sum()));
         let layer = slowest.copied().unwrap_or_default();
         let sends = self.sends(&stages);
-        let costs = self.costs(&passes, &shares, &stages, &sends);
-        let apart = self.costs(&passes, &shares, &stages, &vec![[Nanos(0); 2]; sends.len()]);
+        let costs = self.costs(&passes, &parameters, &stages, &sends);
+        let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
         let activations = Activations::of(model, self.setup, recipe);
         let footprints = self.footprints(&activations, &chunks);
         let copies = self.copies(&stages, &footprints)?;
@@ -78,8 +83,9 @@ impl Costing<'_> {
         };
         let [costs, apart, ordering] =
             [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
-        let held =
-            |share: &Share| memory::resident(model, self.setup, recipe, &activations, *share);
+        let held = |(share, parameters): (&Share, &Parameters)| {
+            memory::resident(model, self.setup, recipe, &activations, (*share, *parameters))
+        };
         let backward = self.last_backward(&stages, &passes);
         Ok(Costed {
             setup: *self.setup,
@@ -90,10 +96,10 @@ impl Costing<'_> {
             limit: None,
             message: bytes(self.message()),
             footprints,
-            resident: shares.iter().map(held).collect(),
+            resident: shares.iter().zip(&parameters).map(held).collect(),
             capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
-            exchange: nanos(self.exchange(&shares, &backward)),
-            optimizer: nanos(self.optimizer(&shares)),
+            exchange: nanos(self.exchange(&parameters, &backward)),
+            optimizer: nanos(self.optimizer(&parameters)),
             layers,
             layer,
             sends,
@@ -112,12 +118,18 @@ impl Costing<'_> {
         layers.iter().map(one).collect()
     }
 
+    /// The chunk of the MTP layers: the `last` one, unless a layout says another.
+    fn predicting(&self, last: usize) -> usize {
+        let layout = self.inputs.layout.filter(|_| self.setup.split == Split::Layout);
+        layout.and_then(LayerLayout::mtp_chunk).unwrap_or(last)
+    }
+
     /// The activations that a microbatch holds in each chunk, and in each shard of the head.
     fn footprints(&self, activations: &Activations, chunks: &[LayerCounts]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
-        let (last, stages) = (chunks.len() - 1, self.shape.stages());
+        let (predicting, stages) = (self.predicting(chunks.len() - 1), self.shape.stages());
         let one = |(chunk, &layers): (usize, &LayerCounts)| {
-            activations.footprint(model, layers, if chunk == last { model.mtp } else { 0 })
+            activations.footprint(model, layers, if chunk == predicting { model.mtp } else { 0 })
         };
         let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {
@@ -165,6 +177,7 @@ impl Costing<'_> {
         let mut shares = vec![Share::default(); self.shape.stages()];
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
         let last = stages.len() - 1;
+        let predicting = self.predicting(last);
         for (chunk, (&stage, &layers)) in stages.iter().zip(chunks).enumerate() {
             // Of a mirrored pipeline every stage holds the chunks of its twin too.
             let twin = if mirrored { Some(self.shape.stages() - 1 - stage) } else { None };
@@ -172,7 +185,7 @@ impl Costing<'_> {
                 shares[stage].layers = shares[stage].layers + layers;
                 shares[stage].embedding |= chunk == 0;
                 shares[stage].head |= chunk == last;
-                shares[stage].mtp += if chunk == last { self.inputs.model.mtp } else { 0 };
+                shares[stage].mtp += if chunk == predicting { self.inputs.model.mtp } else { 0 };
             }
         }
         shares
@@ -234,7 +247,7 @@ impl Costing<'_> {
     fn costs(
         &self,
         passes: &[Times],
-        shares: &[Share],
+        parameters: &[Parameters],
         stages: &[usize],
         sends: &[[Nanos; 2]],
     ) -> Costs {
@@ -242,7 +255,7 @@ impl Costing<'_> {
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
             let mut times = *times;
             if self.setup.zero >= Zero::Gradients {
-                let whole = Parameters::of(self.inputs.model, self.setup, shares[stage]).sum();
+                let whole = parameters[stage].sum();
                 let own = whole * HALF / number(u64::from(self.shape.chunks_per_stage()));
                 let gather = gathered(own, self.replicas(), self.ring(stage));
                 if self.setup.zero == Zero::Parameters {
@@ -313,10 +326,9 @@ impl Costing<'_> {
 
     /// Gradients of all stages reduced side by side, and the tied embedding between its two stages,
     /// in seconds.
-    fn exchange(&self, shares: &[Share], backward: &[f64]) -> f64 {
+    fn exchange(&self, parameters: &[Parameters], backward: &[f64]) -> f64 {
         let Inputs { model, recipe, .. } = self.inputs;
-        let one = |(stage, share): (usize, &Share)| {
-            let parameters = Parameters::of(model, self.setup, *share).sum();
+        let one = |(stage, parameters): (usize, &Parameters)| {
             let bytes = match self.setup.zero {
                 Zero::None => 2.0 * number(recipe.gradient_bytes),
                 Zero::Optimizer => number(recipe.gradient_bytes) + HALF,
@@ -324,10 +336,10 @@ impl Costing<'_> {
                 Zero::Gradients => HALF,
                 Zero::Parameters => 0.0,
             };
-            let time = gathered(bytes * parameters, self.replicas(), self.ring(stage));
+            let time = gathered(bytes * parameters.sum(), self.replicas(), self.ring(stage));
             if recipe.overlap_gradients { (time - backward[stage]).max(0.0) } else { time }
         };
-        let reduced = shares.iter().enumerate().map(one).fold(0.0, f64::max);
+        let reduced = parameters.iter().enumerate().map(one).fold(0.0, f64::max);
         let tied = model.tied && self.setup.pipeline > 1 && !self.setup.vocabulary_parallel;
         if !tied {
             return reduced;
@@ -338,12 +350,11 @@ impl Costing<'_> {
     }
 
     /// The optimizer on the stage that has most to do, in seconds.
-    fn optimizer(&self, shares: &[Share]) -> f64 {
-        let one = |(stage, share): (usize, &Share)| {
-            let parameters = Parameters::of(self.inputs.model, self.setup, *share);
+    fn optimizer(&self, parameters: &[Parameters]) -> f64 {
+        let one = |(stage, parameters): (usize, &Parameters)| {
             let own = parameters.shared(self.setup, Zero::Optimizer);
             self.machines[stage].stream(own * OPTIMIZER_TRAFFIC)
         };
-        shares.iter().enumerate().map(one).fold(0.0, f64::max)
+        parameters.iter().enumerate().map(one).fold(0.0, f64::max)
     }
 }

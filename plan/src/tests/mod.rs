@@ -3,6 +3,7 @@
 mod costs;
 mod finalists;
 mod kinds;
+mod memory;
 mod published;
 mod room;
 mod search;

@@ -2,8 +2,8 @@
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Biases, Cut, Experts, LayerKind, Loss, ModelError, Recipe, Recompute, Setup, Sizes, Transformer,
-    footprint, layer, number,
+    Biases, Cut, Experts, LayerKind, Loss, ModelError, Recipe, Recompute, Setup, Sizes,
+    Transformer, footprint, layer, number,
 };
 
 #[test]
