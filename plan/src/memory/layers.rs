@@ -245,7 +245,7 @@ impl Keeper<'_> {
         let op = self.is_selective_op();
         let again = self.again(Module::MoeActivation);
         let result = if again || op { 0.0 } else { self.input() * width };
-        let input = if op { HALF } else { self.input() } * hidden + SINGLE;
+        let input = self.input() * hidden + SINGLE;
         let first = HALF * self.gate() * width;
         router + scores + rows * (input + first + result) + self.shared_experts(experts.shared)
     }
