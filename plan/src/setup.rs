@@ -248,22 +248,31 @@ pub fn check(
     recipe: &Recipe,
     cluster: &Cluster,
 ) -> Result<(), Unfit> {
-    let Setup { data, tensor, pipeline, context, expert, .. } = *setup;
-    if setup.devices() != cluster.devices() {
+    let Setup { data, tensor, pipeline, context, expert, expert_tensor, .. } = *setup;
+    let groups = [data, tensor, pipeline, context];
+    let devices = groups.iter().try_fold(1, |product: u64, size| product.checked_mul(*size));
+    if devices != Some(cluster.devices()) {
         return Err(Unfit::Devices);
     }
-    let shared = [model.heads, model.kv_heads, model.ffn];
-    let whole = |size: &u64| size.is_multiple_of(tensor);
     // Fewer heads of keys and values than t are held by several devices.
     let repeated = tensor.is_multiple_of(model.kv_heads) && tensor > model.kv_heads;
-    if !shared.iter().all(|size| whole(size) || (*size == model.kv_heads && repeated)) {
+    let of_experts = if model.experts.is_some() { expert_tensor } else { tensor };
+    let shared = model.heads.is_multiple_of(tensor)
+        && (model.kv_heads.is_multiple_of(tensor) || repeated)
+        && model.ffn.is_multiple_of(of_experts)
+        && model.dense_ffn.is_none_or(|width| width.is_multiple_of(tensor));
+    if !shared {
         return Err(Unfit::Tensor);
     }
     if context > 1 && !model.sequence.is_multiple_of(2 * context) {
         return Err(Unfit::Context);
     }
+    // Experts lie among the devices of a stage, e t' of them for each copy (Megatron-LM's
+    // `parallel_state.py`).
     let experts = model.experts.map_or(1, |experts| experts.count);
-    if !experts.is_multiple_of(expert) || !data.is_multiple_of(expert) {
+    let of_stage = data * tensor * context;
+    let copy = expert.checked_mul(expert_tensor).filter(|copy| of_stage.is_multiple_of(*copy));
+    if !experts.is_multiple_of(expert) || copy.is_none() {
         return Err(Unfit::Expert);
     }
     if setup.microbatches(recipe.batch).is_none() {

@@ -3,6 +3,7 @@
 mod diagnostic;
 mod headed;
 mod plan;
+mod setup;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use question::sheet::{Block, Sheet};

@@ -8,6 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::SetupDocument;
 use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
@@ -52,6 +53,9 @@ pub struct Document {
     pub plans: Option<u64>,
     /// The clusters to choose from.
     pub cluster: Vec<ClusterDocument>,
+    /// One set-up to answer, in place of a search [default: those of `[search]` are tried].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupDocument>,
     /// The set-ups that are tried.
     #[serde(default, skip_serializing_if = "is_default")]
     pub search: SearchDocument,

@@ -6,8 +6,9 @@ mod framework;
 pub mod machines;
 mod noise;
 mod search;
+mod setup;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pipeline::Bytes;
 use plan::{
@@ -21,6 +22,8 @@ pub use self::document::{
 };
 pub use self::framework::Framework;
 use self::search::Search;
+use self::setup::Asked;
+pub use self::setup::SetupDocument;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::kinds::{self, Kind};
@@ -69,6 +72,9 @@ pub struct Question {
     /// The clusters to choose from.
     pub clusters: Vec<Cluster>,
     search: Search,
+    asked: Option<Asked>,
+    /// The file of the question and its text, if it has one.
+    file: Option<(PathBuf, String)>,
     /// The training framework that must run the plan.
     pub framework: Framework,
     /// The recipe of training.
@@ -105,6 +111,26 @@ pub fn check(
     Reader { context, folder, file: None, document, memory_error }.question()
 }
 
+impl Question {
+    /// That the set-up which is asked for cannot be run, because of `cause`.
+    #[must_use]
+    pub fn not_run(&self, cause: &str) -> Diagnostic {
+        let file = self.file.as_ref().map(|(path, text)| (path.as_path(), text.as_str()));
+        let message = format!("the set-up cannot be run: {cause}");
+        let cure = "change its schedule, its stages, or its microbatches";
+        wrong(file, "setup", message).with_help(cure)
+    }
+}
+
+/// An error at the value of `key`, a path of [`Places`] or a name that one table has, in `file`.
+fn wrong(file: Option<(&Path, &str)>, key: &str, message: String) -> Diagnostic {
+    let error = match file {
+        Some((path, text)) => Diagnostic::at(path, text, Places::of_text(text).find(key), message),
+        None => Diagnostic::new(message),
+    };
+    error.about(key)
+}
+
 struct Reader<'a> {
     context: &'a Context<'a>,
     folder: &'a Path,
@@ -138,6 +164,8 @@ impl Reader<'_> {
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
+        let recipe = self.recipe()?;
+        let asked = self.setup(&model, &recipe, framework, &clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -147,7 +175,9 @@ impl Reader<'_> {
             clusters,
             search,
             framework,
-            recipe: self.recipe()?,
+            recipe,
+            asked,
+            file: self.file.map(|(path, text)| (path.to_owned(), text.to_owned())),
             noise,
             model,
             rotary_base,
@@ -157,13 +187,7 @@ impl Reader<'_> {
 
     /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
     fn wrong(&self, key: &str, message: String) -> Diagnostic {
-        let error = match self.file {
-            Some((path, text)) => {
-                Diagnostic::at(path, text, Places::of_text(text).find(key), message)
-            }
-            None => Diagnostic::new(message),
-        };
-        error.about(key)
+        wrong(self.file, key, message)
     }
 
     /// `error`, at the value of `key` unless it has a place of its own.
