@@ -72,14 +72,14 @@ pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{LayerTimes, head, layer};
+pub use layer::{LayerTimes, Part, PartTimes, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, Ffn, KindParameters, Latent, LayerCounts, LayerKind, Linear,
-    MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Recompute, Sizes, Transformer,
-    number,
+    MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Product, Recompute, Role, Side,
+    Sizes, Transformer, number,
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use orders::Orders;

@@ -1,7 +1,7 @@
 //! The parts of a step, on the stage that works longest. They add up to it, to the nanosecond.
 
 use pipeline::{Nanos, Placement};
-use plan::{Boundary, Costed, Finalist, LayerTimes, number};
+use plan::{Boundary, Costed, Finalist, Part as LayerPart, PartTimes};
 use serde::{Serialize, Serializer};
 
 use super::priced::seconds;
@@ -39,17 +39,6 @@ impl Serialize for Part {
     }
 }
 
-/// A part of a layer, and what it takes of all three passes.
-type OfLayer = (&'static str, fn(&LayerTimes) -> f64);
-
-/// The parts of a layer, in the order in which they are told.
-const OF_LAYER: [OfLayer; 4] = [
-    ("matrix products of layers", |layer| layer.products),
-    ("attention", |layer| layer.attention),
-    ("elementwise kernels", |layer| layer.elementwise),
-    ("collectives of tensor, context and expert parallelism", |layer| layer.collectives),
-];
-
 /// The stage that works longest in a step of `finalist`.
 pub(super) fn busiest(finalist: &Finalist) -> usize {
     let stages = finalist.metrics.stages.iter().enumerate();
@@ -63,18 +52,19 @@ pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Pa
     let stage = busiest(finalist);
     let times = finalist.metrics.stages[stage];
     let mut parts = of_passes(costed, stage);
-    let [busy, sending, step, exchange, optimizer] = [
+    let [busy, sending, step, exchange, optimizer, latency] = [
         times.busy,
         finalist.sending.get(stage).copied().unwrap_or_default(),
         finalist.step,
         costed.exchange,
         costed.optimizer,
+        costed.latency,
     ]
     .map(signed);
     let known: i64 = parts.iter().map(|(_, time)| time).sum();
     parts.push(("kernel launches and waits for parameters", busy - known));
     parts.push(("transfers between stages", sending));
-    let passes = step - exchange - optimizer;
+    let passes = step - exchange - optimizer - latency;
     let bubble = passes - busy - sending;
     // Only where all stages meet before a step does its clock begin at the first of them.
     if apart && boundary == Boundary::Barrier {
@@ -89,6 +79,9 @@ pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Pa
     }
     parts.push(("gradient exchange and tied embedding", exchange));
     parts.push(("optimizer", optimizer));
+    if latency > 0 {
+        parts.push(("once a step, and the slowest of many devices", latency));
+    }
     let whole = seconds(finalist.step);
     let part = |(name, nanos): (&'static str, i64)| {
         let part = Part { name, nanos, share: 0.0 };
@@ -104,13 +97,16 @@ fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
     let chunks = placement.chunks_of(costed.shape, stage);
     let own: Vec<usize> = chunks.map(usize::from).collect();
     let halves = if placement == Placement::Mirrored { 0.5 } else { 1.0 };
-    let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
-    let times = layers * microbatches * halves;
+    let layers = own.iter().fold(PartTimes::default(), |sum, &chunk| sum.plus(costed.parts[chunk]));
+    let layers = layers.times(microbatches * halves);
     let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
     let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
     let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
-    let layer = OF_LAYER.iter().map(|(name, of)| (*name, whole(of(&costed.layer) * times)));
-    layer.chain([("head and loss", whole(head))]).collect()
+    // What the host adds is told with all else that is no kernel.
+    let told = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
+    let told = told.map(|part| (part.name(), whole(layers.of(part))));
+    // What a model or a set-up has not is not told.
+    told.filter(|(_, time)| *time > 0).chain([("head and loss", whole(head))]).collect()
 }
 
 /// Whole nanoseconds.

@@ -168,6 +168,13 @@ impl Layers {
         counts
     }
 
+    /// The kind of the last layer.
+    pub(super) fn last(&self) -> LayerKind {
+        let counts = self.counts_of_last();
+        let own = self.kinds.iter().zip(counts.iter()).find(|(_, count)| *count > 0);
+        own.map_or_else(LayerKind::default, |(kind, _)| *kind)
+    }
+
     /// The last layer alone.
     fn counts_of_last(&self) -> LayerCounts {
         let [.., before, all] = self.before[..] else { return LayerCounts::default() };

@@ -1,8 +1,9 @@
 //! Formulas against published figures.
 
-use super::{gpt, llama, machine, model};
+use super::{gpt, llama, machine, model, recipe};
 use crate::{
-    Biases, Cut, Experts, Loss, ModelError, Recompute, Sizes, Transformer, footprint, layer, number,
+    Biases, Cut, Experts, LayerKind, Loss, ModelError, Part, Recompute, Sizes, Task, Transformer,
+    footprint, layer, number,
 };
 
 #[test]
@@ -83,6 +84,7 @@ fn activations_follow_the_published_formulas() {
                 tensor: t,
                 context: 1,
                 expert: 1,
+                expert_tensor: 1,
                 microbatch: 4,
                 sequence_parallel,
                 loss: Loss::Separate,
@@ -110,15 +112,17 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     let wide = Sizes { head_size: 256, ..narrow.clone() };
     let normed = model(Sizes { qk_norm: true, ..narrow.clone() });
     let [narrow, wide] = [narrow, wide].map(model);
+    let kind = LayerKind::default();
     let projections = 32 * 4096 * (2 * 32 + 2 * 8) * 128;
     assert_eq!(wide.parameters() - narrow.parameters(), projections);
-    assert_eq!(wide.attention_flops(), 2.0 * narrow.attention_flops());
-    let more = 2.0 * number(projections / 32) + narrow.attention_flops();
-    assert_eq!(wide.layer_flops() - narrow.layer_flops(), more);
+    assert_eq!(wide.attention_flops(kind), 2.0 * narrow.attention_flops(kind));
+    let more = 2.0 * number(projections / 32) + narrow.attention_flops(kind);
+    assert_eq!(wide.flops_of(kind) - narrow.flops_of(kind), more);
     let cut = Cut {
         tensor: 4,
         context: 1,
         expert: 1,
+        expert_tensor: 1,
         microbatch: 1,
         sequence_parallel: true,
         loss: Loss::Fused,
@@ -126,15 +130,18 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     let held = |model| footprint(model, cut, Recompute::None, 1).until_backward.0;
     // Queries and what attention gives of them, keys and values, in 16 bits.
     assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);
-    let time = |model| layer(model, &machine(), cut, Recompute::None);
+    let device = machine();
+    let recipe = recipe(8);
+    let time = |model| layer(&Task::new(model, &device, cut, &recipe, Recompute::None), kind).parts;
     let [a, b] = [time(&narrow), time(&wide)];
-    assert!(b.attention > 1.9 * a.attention);
-    assert!(b.products > a.products && b.elementwise > a.elementwise);
+    assert!(b.of(Part::Attention) > 1.9 * a.of(Part::Attention));
+    assert!(b.of(Part::Products) > a.of(Part::Products));
+    assert!(b.of(Part::Elementwise) > a.of(Part::Elementwise));
     // A scale for queries and one for keys; what they were before, in 16 bits.
     assert_eq!(normed.parameters() - narrow.parameters(), 32 * 2 * 128);
-    assert_eq!(normed.layer_flops(), narrow.layer_flops());
+    assert_eq!(normed.flops_of(kind), narrow.flops_of(kind));
     assert_eq!(held(&normed) - held(&narrow), 2048 * 2 * (32 + 8) * 128 / 4);
-    assert!(time(&normed).elementwise > a.elementwise);
+    assert!(time(&normed).of(Part::Elementwise) > a.of(Part::Elementwise));
 }
 
 #[test]

@@ -276,8 +276,12 @@ impl Reader<'_> {
             plan::ModelError::KvHeads { .. } => "kv-heads",
             plan::ModelError::TopK { .. } => "top-k",
             plan::ModelError::Positions { .. } => "positions",
+            plan::ModelError::LatentHeads { .. } => "kv-heads",
+            plan::ModelError::Rotary { .. } => "rotary-size",
+            plan::ModelError::Groups { what, .. } | plan::ModelError::Missing { what, .. } => *what,
             plan::ModelError::Parameters
             | plan::ModelError::Kinds { .. }
+            | plan::ModelError::Empty
             | plan::ModelError::ManyKinds => "layers",
         };
         Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
@@ -408,12 +412,16 @@ impl Reader<'_> {
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
+            overlap_parameters: false,
             loss: self.loss()?,
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
             precision: Precision::Bf16,
+            head: Precision::Bf16,
             software: Software::default(),
+            imbalance: 1.0,
+            attended: 1.0,
         })
     }
 

@@ -341,12 +341,17 @@ impl Config<'_> {
                 "top-k" => &[keys::TOP_K],
                 _ => &["max_position_embeddings", "n_positions", "n_ctx"],
             },
-            ModelError::KvHeads { .. } => &["num_key_value_heads"],
+            ModelError::KvHeads { .. } | ModelError::LatentHeads { .. } => &["num_key_value_heads"],
+            ModelError::Rotary { .. } => &["qk_rope_head_dim"],
+            ModelError::Groups { what: "mamba-heads", .. } => &["mamba_num_heads"],
+            ModelError::Groups { .. } => &["linear_num_value_heads"],
             ModelError::Positions { .. } => &["n_positions", "n_ctx"],
             ModelError::TopK { .. } => &[keys::TOP_K],
-            ModelError::Parameters | ModelError::Kinds { .. } | ModelError::ManyKinds => {
-                &["num_hidden_layers", "n_layer"]
-            }
+            ModelError::Parameters
+            | ModelError::Kinds { .. }
+            | ModelError::Missing { .. }
+            | ModelError::Empty
+            | ModelError::ManyKinds => &["num_hidden_layers", "n_layer"],
         };
         let key = keys.iter().find(|key| self.has(key)).unwrap_or(&keys[0]);
         let message = match error {
