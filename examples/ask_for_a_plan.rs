@@ -80,6 +80,8 @@ fn recipe() -> Recipe {
         batch: 256,
         gradient_bytes: 4,
         optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,

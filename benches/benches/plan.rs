@@ -135,6 +135,8 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         batch: 1536,
         gradient_bytes: 4,
         optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,

@@ -1,9 +1,9 @@
 //! Formulas against published figures.
 
-use super::{gpt, llama, machine, model, recipe};
+use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Biases, Cut, Experts, LayerKind, Loss, ModelError, Part, Recompute, Sizes, Task, Transformer,
-    footprint, layer, number,
+    Biases, Cut, Experts, LayerKind, Loss, ModelError, Part, Recipe, Recompute, Setup, Sizes, Task,
+    Transformer, footprint, layer, number,
 };
 
 #[test]
@@ -80,15 +80,8 @@ fn activations_follow_the_published_formulas() {
     let [h, s, b, a] = [6144.0, 2048.0, 4.0, 64.0];
     for t in [1, 8] {
         for sequence_parallel in [false, true] {
-            let cut = Cut {
-                tensor: t,
-                context: 1,
-                expert: 1,
-                expert_tensor: 1,
-                microbatch: 4,
-                sequence_parallel,
-                loss: Loss::Separate,
-            };
+            let recipe = Recipe { sequence_parallel, ..recipe(64) };
+            let t_setup = Setup { microbatch: 4, ..setup([1, t, 1]) };
             let t = number(t);
             let whole = if sequence_parallel { 10.0 / t } else { 10.0 };
             let formulas = [
@@ -97,7 +90,9 @@ fn activations_follow_the_published_formulas() {
                 (Recompute::Full, 2.0 * s * b * h / if sequence_parallel { t } else { 1.0 }),
             ];
             for (recompute, bytes) in formulas {
-                let ours = number(footprint(&model, cut, recompute, 1).until_backward.0);
+                let setup = Setup { recompute, ..t_setup };
+                let held = footprint(&model, &setup, &recipe, model.counts(0..1));
+                let ours = number(held.until_backward.0);
                 assert!((ours - bytes).abs() <= 1.0, "{recompute:?} {ours} {bytes}");
             }
         }
@@ -127,7 +122,10 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
         sequence_parallel: true,
         loss: Loss::Fused,
     };
-    let held = |model| footprint(model, cut, Recompute::None, 1).until_backward.0;
+    let held = |model: &Transformer| {
+        let one = footprint(model, &setup([1, 4, 1]), &recipe(64), model.counts(0..1));
+        one.until_backward.0
+    };
     // Queries and what attention gives of them, keys and values, in 16 bits.
     assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);
     let device = machine();

@@ -409,6 +409,8 @@ impl Reader<'_> {
             batch: self.document.batch,
             gradient_bytes: gradient_bytes.unwrap_or(4),
             optimizer_bytes: optimizer_bytes.unwrap_or(12),
+            weight_bytes: 2,
+            logit_bytes: 6,
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),

@@ -35,6 +35,14 @@ pub struct SetupDocument {
     /// The stage of ZeRO, 0 to 3: what replicas shard [default: 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero: Option<u64>,
+    /// When parameters that ZeRO 3 gathered are given up: `after-forward`, to be gathered again for every
+    /// pass, or `never` in a step [default: never in a pipeline, else after-forward].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["after-forward", "never"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reshard: Option<String>,
+    /// Groups of replicas of which each has all shards (HSDP) [default: 1].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard_groups: Option<u64>,
     /// The samples of a microbatch [default: 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microbatch: Option<u64>,

@@ -5,7 +5,7 @@ mod layers;
 mod unfit;
 
 use pipeline::{Choice, Chunks, Family, LayerLayout, Semantics, Vocabulary};
-use plan::{Cluster, Inputs, Recipe, Recompute, Setup, Split, Transformer, Zero};
+use plan::{Cluster, Inputs, Recipe, Recompute, Reshard, Setup, Split, Transformer, Zero};
 
 pub use self::document::SetupDocument;
 use super::framework::Framework;
@@ -91,6 +91,8 @@ impl Reader<'_> {
             expert,
             expert_tensor: given.expert_tensor.unwrap_or(tensor),
             zero,
+            reshard: self.reshard_of(given)?,
+            shard_groups: given.shard_groups.unwrap_or(1),
             microbatch: given.microbatch.unwrap_or(1),
             chunks,
             family,
@@ -111,6 +113,7 @@ impl Reader<'_> {
             ("expert-tensor", given.expert_tensor),
             ("data", given.data),
             ("microbatch", given.microbatch),
+            ("shard-groups", given.shard_groups),
         ];
         let wrong = sizes.into_iter().find_map(|(name, size)| {
             size.filter(|size| !(1..=MAX_DEVICES).contains(size)).map(|size| (name, size))
@@ -187,6 +190,18 @@ impl Reader<'_> {
             return Err(self.wrong(&at, message).with_help("write another, such as 1f1b or zb-v"));
         }
         Ok(family)
+    }
+
+    /// When gathered parameters are given up: in a pipeline never, unless told.
+    fn reshard_of(&self, given: &SetupDocument) -> Result<Reshard, Diagnostic> {
+        let Some(name) = &given.reshard else {
+            let is_single = given.pipeline.unwrap_or(1) == 1;
+            return Ok(if is_single { Reshard::AfterForward } else { Reshard::Never });
+        };
+        Reshard::named(name).ok_or_else(|| {
+            let message = format!("reshard is `{}`: write after-forward or never", brief(name));
+            self.wrong(&key("reshard"), message)
+        })
     }
 
     fn recompute_of(&self, given: &SetupDocument) -> Result<Recompute, Diagnostic> {

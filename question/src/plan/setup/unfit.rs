@@ -48,9 +48,17 @@ impl Reader<'_> {
                 cure: "the rates of the machine's file are far too low".to_owned(),
             },
             Unfit::Zero => Blame {
-                keys: &["zero"],
+                keys: &["reshard", "zero"],
                 message: unfit.to_string(),
-                cure: "write zero = 1, or pipeline = 1".to_owned(),
+                cure: "write reshard = \"never\", or take it out".to_owned(),
+            },
+            Unfit::Shards => Blame {
+                keys: &["shard-groups"],
+                message: format!(
+                    "shard-groups is {}, which does not divide {} replicas",
+                    setup.shard_groups, setup.data
+                ),
+                cure: "write a number that divides them".to_owned(),
             },
         };
         self.wrong(&self.first_told(keys), message).with_help(cure)
@@ -121,6 +129,14 @@ fn expert(setup: &Setup, inputs: &Inputs<'_>) -> Blame {
         };
     };
     let ranks = data.saturating_mul(tensor).saturating_mul(context);
+    if !inputs.model.ffn.is_multiple_of(expert_tensor) {
+        let width = inputs.model.ffn;
+        let message = format!(
+            "expert-tensor is {expert_tensor}, which does not divide the width {width} of an expert"
+        );
+        let cure = "write expert-tensor = 1".to_owned();
+        return Blame { keys: &["expert-tensor", "tensor"], message, cure };
+    }
     if !experts.count.is_multiple_of(expert) {
         let message =
             format!("expert is {expert}, which does not divide {} experts", experts.count);
