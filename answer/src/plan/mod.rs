@@ -1,5 +1,6 @@
 //! Which set-up trains a model on which machines, how long it takes and what it costs.
 
+pub mod against;
 mod answer;
 pub mod assumptions;
 mod choice;
@@ -16,6 +17,7 @@ use question::plan::Question;
 use question::{Context, Diagnostic};
 use serde::{Serialize, Serializer};
 
+pub use self::against::Against;
 use self::answer::Planner;
 pub use self::answer::{Answer, Searched, ground};
 pub use self::choice::{cheapest, told_apart, winner};

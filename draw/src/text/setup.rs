@@ -1,6 +1,6 @@
 //! A set-up that was asked for, with every part of its step and of its memory.
 
-use answer::plan::{Plan, Planned, Told, assumptions, tables, told};
+use answer::plan::{Against, Plan, Planned, Told, against, assumptions, tables, told};
 use papers::measured::ErrorBar;
 use question::plan::Question;
 
@@ -44,4 +44,22 @@ fn setup(question: &Question, plan: &Plan) -> String {
         text += &paragraph(&format!("(of stage {busiest_stage}, which works longest)"));
     }
     text + &format!("\n{}(GiB of a device)\n", table(&told::memory_columns(), told::memory(plan)))
+}
+
+/// Two plans side by side.
+#[must_use]
+pub fn against(both: &Against) -> String {
+    let mut text: String = both.names().iter().map(|line| paragraph(line)).collect();
+    for (title, lines) in [
+        ("a step", both.time()),
+        ("memory of the fullest device", both.memory()),
+        ("what comes of it", both.figures()),
+    ] {
+        let mut header = against::COLUMNS;
+        header[0] = title;
+        text += &format!("\n{}", table(&header, against::rows(&lines)));
+    }
+    text.push('\n');
+    text.extend(both.verdict().iter().map(|line| paragraph(line)));
+    text
 }

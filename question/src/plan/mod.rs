@@ -7,14 +7,12 @@ pub mod machines;
 mod noise;
 mod search;
 mod setup;
+mod training;
 
 use std::path::{Path, PathBuf};
 
 use pipeline::Bytes;
-use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Loss, Noise, Norm, Precision, Recipe, Room,
-    Sizes, Software, Transformer,
-};
+use plan::{Attention, Biases, Cluster, Experts, Noise, Norm, Recipe, Sizes, Transformer};
 
 pub use self::document::{
     ClusterDocument, Document, ModelDocument, NoiseDocument, PartDocument, SearchDocument,
@@ -164,7 +162,7 @@ impl Reader<'_> {
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
-        let recipe = self.recipe()?;
+        let recipe = self.recipe(&clusters)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
@@ -393,66 +391,5 @@ impl Reader<'_> {
             }
             None => Ok(paid),
         }
-    }
-
-    fn recipe(&self) -> Result<Recipe, Diagnostic> {
-        let TrainingDocument { gradient_bytes, optimizer_bytes, .. } = self.document.training;
-        for (key, bytes) in
-            [("gradient-bytes", gradient_bytes), ("optimizer-bytes", optimizer_bytes)]
-        {
-            if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
-                return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
-            }
-        }
-        let training = &self.document.training;
-        Ok(Recipe {
-            batch: self.document.batch,
-            gradient_bytes: gradient_bytes.unwrap_or(4),
-            optimizer_bytes: optimizer_bytes.unwrap_or(12),
-            weight_bytes: 2,
-            logit_bytes: 6,
-            sequence_parallel: training.sequence_parallel.unwrap_or(true),
-            scatter_gather: true,
-            overlap_gradients: training.overlap_gradients.unwrap_or(true),
-            overlap_parameters: false,
-            loss: self.loss()?,
-            boundary: self.boundary()?,
-            reserved: training.reserved.unwrap_or(RESERVED),
-            room: Room { error: self.memory_error, cap: self.memory_cap()? },
-            precision: Precision::Bf16,
-            head: Precision::Bf16,
-            software: Software::default(),
-            imbalance: 1.0,
-            attended: 1.0,
-        })
-    }
-
-    /// The most that a plan may hold of a device.
-    fn memory_cap(&self) -> Result<Option<Bytes>, Diagnostic> {
-        match self.document.search.memory_cap {
-            Some(Bytes(0)) => {
-                let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
-                Err(self.wrong("memory-cap", message.to_owned()))
-            }
-            cap => Ok(cap),
-        }
-    }
-
-    fn loss(&self) -> Result<Loss, Diagnostic> {
-        match self.document.training.loss.as_deref() {
-            None | Some("separate") => Ok(Loss::Separate),
-            Some("fused") => Ok(Loss::Fused),
-            Some(other) => {
-                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
-            }
-        }
-    }
-
-    fn boundary(&self) -> Result<Boundary, Diagnostic> {
-        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
-        Boundary::named(name).ok_or_else(|| {
-            let message = format!("boundary is `{name}`: write barrier or post-validation");
-            self.wrong("boundary", message)
-        })
     }
 }
