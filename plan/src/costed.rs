@@ -101,9 +101,8 @@ impl Costed {
             .iter()
             .map(|one| u128::from(one.before.0) + u128::from(one.after.0));
         let passes = passes + shards.sum::<u128>();
-        let others = u128::from(self.exchange.0)
-            + u128::from(self.optimizer.0)
-            + u128::from(self.latency.0);
+        let others =
+            u128::from(self.exchange.0) + u128::from(self.optimizer.0) + u128::from(self.latency.0);
         passes * u128::from(self.shape.microbatches()) + others > LONGEST
     }
 

@@ -71,10 +71,10 @@ pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{LayerTimes, head, layer};
+pub use layer::{LayerTimes, Part, PartTimes, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
-pub use memory::{Parameters, Share, StageMemory, footprint, resident};
+pub use memory::{Activations, Parameters, Share, StageMemory, footprint, resident};
 pub use model::{
     Attention, Biases, Experts, Ffn, KindParameters, Latent, LayerCounts, LayerKind, Linear,
     MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Product, Recompute, Role, Side,
@@ -87,7 +87,7 @@ pub use room::Room;
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
-pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
+pub use setup::{Boundary, Cluster, Recipe, Reshard, Setup, Split, Unfit, Zero, check};
 pub use software::Software;
 pub use space::{MAX_SETUPS, Space};
 pub use times::{Times, nanos};

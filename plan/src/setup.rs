@@ -44,6 +44,39 @@ impl Zero {
     }
 }
 
+/// What becomes of parameters that were gathered from other replicas, and of gradients before they are
+/// reduced, where replicas share them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Reshard {
+    /// Parameters are given up behind every pass and gathered again for the next; gradients are reduced
+    /// behind the backward of every microbatch.
+    #[default]
+    AfterForward,
+    /// Parameters stay gathered for the whole step, and gradients are summed whole and reduced behind
+    /// the last microbatch: what FSDP of PyTorch does in a pipeline.
+    Never,
+}
+
+impl Reshard {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::AfterForward, Self::Never];
+
+    /// The name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AfterForward => "after-forward",
+            Self::Never => "never",
+        }
+    }
+
+    /// That of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
 /// How layers are dealt to chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Split {
@@ -76,6 +109,11 @@ pub struct Setup {
     pub expert_tensor: u64,
     /// The state that replicas shard.
     pub zero: Zero,
+    /// What becomes of what was gathered, under ZeRO 2 and 3.
+    pub reshard: Reshard,
+    /// Groups of replicas of which each has all shards: 1, or more for hybrid sharding (HSDP, or several
+    /// instances of Megatron's distributed optimizer).
+    pub shard_groups: u64,
     /// Sequences of a microbatch, b.
     pub microbatch: u64,
     /// Chunks per stage, v.
@@ -157,6 +195,12 @@ pub struct Recipe {
     /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two
     /// moments.
     pub optimizer_bytes: u64,
+    /// Bytes of a weight of a layer as products read it: 2 in 16 bits; in 8 bits 1, and 1 more where a
+    /// transposed copy is kept, as Hopper's products need it. Embeddings and head stay in 16 bits.
+    pub weight_bytes: u64,
+    /// Bytes of a logit while the loss is computed: 6 in Megatron-LM, 16 bits and 32 for softmax; 12 with
+    /// PyTorch's cross entropy, which has logits, their logarithms and their gradients in 32 bits at once.
+    pub logit_bytes: u64,
     /// Whether tensor groups share the activations between products too.
     pub sequence_parallel: bool,
     /// Whether each device of a tensor group sends its share of a value to the next stage, which
@@ -233,14 +277,18 @@ pub enum Unfit {
     /// The experts, or the replicas, cannot be shared by e.
     #[error("expert parallelism does not divide experts or replicas")]
     Expert,
+    /// The replicas cannot be dealt to the groups that have all shards each.
+    #[error("groups of shards do not divide the replicas")]
+    Shards,
     /// The batch is no multiple of b d.
     #[error("the batch is no multiple of microbatch size and replicas")]
     Batch,
     /// Fewer layers than chunks need.
     #[error("more chunks than layers")]
     Layers,
-    /// Sharing parameters or gradients among replicas is for models without stages here.
-    #[error("ZeRO stages 2 and 3 with more than one stage")]
+    /// Replicas of a stage that would gather its parameters for every pass, which no framework does in a
+    /// pipeline.
+    #[error("ZeRO stages 2 and 3 with more than one stage, unless parameters stay gathered")]
     Zero,
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
@@ -293,10 +341,13 @@ pub fn check(
         return Err(Unfit::Context);
     }
     let experts = model.experts.map_or(1, |experts| experts.count);
-    let group = expert.saturating_mul(setup.expert_tensor);
-    let whole = (data * context * tensor).is_multiple_of(group);
-    if !experts.is_multiple_of(expert) || !whole || !tensor.is_multiple_of(setup.expert_tensor) {
+    // Experts are dealt to the devices of a stage without regard to how these share all else.
+    let (devices, group) = (data * context * tensor, expert.saturating_mul(setup.expert_tensor));
+    if !experts.is_multiple_of(expert) || !(group == 1 || devices.is_multiple_of(group)) {
         return Err(Unfit::Expert);
+    }
+    if data == 0 || setup.shard_groups == 0 || !data.is_multiple_of(setup.shard_groups) {
+        return Err(Unfit::Shards);
     }
     if setup.microbatches(recipe.batch).is_none() {
         return Err(Unfit::Batch);
@@ -306,7 +357,7 @@ pub fn check(
     if chunks > model.layers + if chunks > 2 { 2 } else { 0 } {
         return Err(Unfit::Layers);
     }
-    if pipeline > 1 && setup.zero >= Zero::Gradients {
+    if pipeline > 1 && setup.zero >= Zero::Gradients && setup.reshard == Reshard::AfterForward {
         return Err(Unfit::Zero);
     }
     cluster.machine_of_stages(pipeline).map(|_| ()).ok_or(Unfit::Mixed)

@@ -26,6 +26,10 @@ pub struct Software {
     pub eager: bool,
     /// How many times as long compute takes as by the software that constants were fitted to.
     pub compute: f64,
+    /// The same of attention, beside that.
+    pub attention: f64,
+    /// The same of routed experts, beside that of all compute.
+    pub experts: f64,
     /// The same of all-to-alls.
     pub all_to_all: f64,
 }
@@ -43,17 +47,14 @@ impl Default for Software {
             unfused_activation: false,
             eager: false,
             compute: 1.0,
+            attention: 1.0,
+            experts: 1.0,
             all_to_all: 1.0,
         }
     }
 }
 
 impl Software {
-    /// How many times as long kernels of experts and around them take on a machine of `rates`.
-    pub(crate) fn experts_slowdown(&self, rates: &Efficiency) -> f64 {
-        if self.fused_experts { rates.fused_experts } else { 1.0 }
-    }
-
     /// How many times as long elementwise kernels take as their bytes.
     pub(crate) fn elementwise_slowdown(&self, rates: &Efficiency) -> f64 {
         rates.elementwise * if self.eager { rates.eager } else { 1.0 }

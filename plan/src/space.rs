@@ -3,7 +3,7 @@
 use pipeline::{Chunks, Family, Vocabulary};
 
 use crate::model::Recompute;
-use crate::setup::{Cluster, Setup, Split, Zero};
+use crate::setup::{Cluster, Reshard, Setup, Split, Zero};
 
 /// The most set-ups of one cluster.
 pub const MAX_SETUPS: usize = 200_000;
@@ -87,6 +87,8 @@ impl Space {
                     expert,
                     expert_tensor: tensor,
                     zero: Zero::None,
+                    reshard: Reshard::AfterForward,
+                    shard_groups: 1,
                     microbatch,
                     chunks: 1,
                     family: Family::OneFOneB,

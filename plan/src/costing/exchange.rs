@@ -54,7 +54,8 @@ impl Costing<'_> {
             return time * LAST_BUCKET + (time * (1.0 - LAST_BUCKET) - longest).max(0.0);
         }
         let others = (v - 1.0) / v;
-        let round = self.shape.microbatches().min(u32::try_from(self.setup.pipeline).unwrap_or(u32::MAX));
+        let round =
+            self.shape.microbatches().min(u32::try_from(self.setup.pipeline).unwrap_or(u32::MAX));
         time / v + (time * others - f64::from(round) * others * longest).max(0.0)
     }
 

@@ -9,12 +9,12 @@ use pipeline::{CopyTimes, Costs, Family, Footprints, Nanos, PassTimes, Placement
 
 use crate::costed::Costed;
 use crate::inputs::Inputs;
-use crate::layer::{self, LayerTimes, PartTimes, Task};
+use crate::layer::{self, LayerTimes, Task};
 use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
-use crate::memory::{self, Parameters, Share, bytes};
+use crate::memory::{self, Activations, Share, bytes};
 use crate::model::{LayerCounts, number};
-use crate::setup::{Setup, Split, Unfit, Zero};
+use crate::setup::{Setup, Split, Unfit};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
 
@@ -43,20 +43,24 @@ impl<'a> Costing<'a> {
         let ends = self.ends(&stages);
         let by_stage = self.layers_by_stage();
         let layers = self.deal(&stages, &by_stage, &ends);
-        let chunks = self.chunks(&stages, &layers, &by_stage, &ends);
-        let passes: Vec<Times> = chunks.iter().map(|chunk| chunk.times).collect();
-        let alone: Vec<Times> = chunks.iter().map(|chunk| chunk.alone).collect();
-        let shares = self.shares(&stages, &layers);
+        let chunks = self.chunks(&layers);
+        let own = self.layers_of_chunks(&stages, &chunks, &by_stage);
+        let whole = self.with_ends(&stages, &own, &ends);
+        let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
+        let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
+        let shares = self.shares(&stages, &chunks);
         let sends = self.sends(&stages);
         let costs = self.costs(&passes, &shares, &stages, &sends);
         let apart = self.costs(&passes, &shares, &stages, &vec![[Nanos(0); 2]; sends.len()]);
-        let footprints = self.footprints(&layers);
+        let activations = Activations::of(model, self.setup, recipe);
+        let footprints = self.footprints(&activations, &chunks);
         let copies = self.copies(&stages, &footprints)?;
         // What is copied, and when, depends on the whole time there is for it.
         let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
         let [costs, apart, ordering] =
             [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
-        let held = |share: &Share| memory::resident(model, self.setup, recipe, *share);
+        let held =
+            |share: &Share| memory::resident(model, self.setup, recipe, &activations, *share);
         Ok(Costed {
             setup: *self.setup,
             shape: self.shape,
@@ -71,7 +75,7 @@ impl<'a> Costing<'a> {
             exchange: nanos(self.exchange(&shares, &stages, &passes)),
             optimizer: nanos(self.optimizer(&shares)),
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
-            parts: self.parts(&stages, &layers, &by_stage),
+            parts: own.iter().map(|chunk| chunk.parts).collect(),
             layers,
             sends,
             ends: ends.iter().map(|end| end.times).collect(),
@@ -79,7 +83,7 @@ impl<'a> Costing<'a> {
     }
 
     /// A device of `machine` and what it has to do.
-    fn task(&self, machine: &'a Machine) -> Task<'a> {
+    pub(crate) fn task(&self, machine: &'a Machine) -> Task<'a> {
         let Inputs { model, recipe, .. } = self.inputs;
         Task::new(model, machine, self.setup.cut(recipe), recipe, self.setup.recompute)
     }
@@ -101,7 +105,12 @@ impl<'a> Costing<'a> {
     }
 
     /// Layers of each chunk: of those that differ, each counts as the mean of all.
-    fn deal(&self, stages: &[usize], by_stage: &[Rc<[LayerTimes]>], ends: &[LayerTimes]) -> Vec<u64> {
+    fn deal(
+        &self,
+        stages: &[usize],
+        by_stage: &[Rc<[LayerTimes]>],
+        ends: &[LayerTimes],
+    ) -> Vec<u64> {
         let model = self.inputs.model;
         let all = model.counts(0..model.layers);
         let mean = |layers: &Rc<[LayerTimes]>| {
@@ -121,13 +130,13 @@ impl<'a> Costing<'a> {
         }
     }
 
-    /// The layers of each chunk, by kind: chunks have them in the order of the model.
-    fn counts(&self, layers: &[u64]) -> Vec<LayerCounts> {
-        let mut first = 0;
+    /// The layers of each chunk by kind: those behind the layers of the chunks before it.
+    fn chunks(&self, layers: &[u64]) -> Vec<LayerCounts> {
+        let mut begun = 0;
         let one = |&layers: &u64| {
-            let range = first..first + layers;
-            first = range.end;
-            self.inputs.model.counts(range)
+            let counts = self.inputs.model.counts(begun..begun + layers);
+            begun += layers;
+            counts
         };
         layers.iter().map(one).collect()
     }
@@ -136,30 +145,27 @@ impl<'a> Costing<'a> {
     fn layers_of_chunks(
         &self,
         stages: &[usize],
-        layers: &[u64],
+        chunks: &[LayerCounts],
         by_stage: &[Rc<[LayerTimes]>],
     ) -> Vec<LayerTimes> {
-        let counts = self.counts(layers);
         let one = |(&stage, counts): (&usize, &LayerCounts)| {
-            let own = by_stage[stage].iter().zip(counts.iter());
-            own.filter(|(_, count)| *count > 0).fold(LayerTimes::default(), |sum, (layer, count)| {
+            let own = by_stage[stage].iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
+            own.fold(LayerTimes::default(), |sum, (layer, count)| {
                 sum.plus(layer.times(number(count)))
             })
         };
-        stages.iter().zip(&counts).map(one).collect()
+        stages.iter().zip(chunks).map(one).collect()
     }
 
-    /// Each chunk whole.
-    fn chunks(
+    /// Each chunk whole: its layers, its ends, and what a stage takes besides.
+    fn with_ends(
         &self,
         stages: &[usize],
-        layers: &[u64],
-        by_stage: &[Rc<[LayerTimes]>],
+        own: &[LayerTimes],
         ends: &[LayerTimes],
     ) -> Vec<LayerTimes> {
-        let all = self.layers_of_chunks(stages, layers, by_stage).into_iter().zip(stages).zip(ends);
         let graphs = self.inputs.recipe.software.graphs;
-        let one = |((layers, &stage), end): ((LayerTimes, &usize), &LayerTimes)| {
+        let one = |((layers, &stage), end): ((&LayerTimes, &usize), &LayerTimes)| {
             let latency = self.machines[stage].efficiency.pass_latency * (1.0 - graphs);
             let half = latency / 2.0 / number(u64::from(self.shape.chunks_per_stage()));
             let latency = Times { forward: half, backward_input: half, backward_weight: 0.0 };
@@ -170,29 +176,22 @@ impl<'a> Costing<'a> {
                 parts: chunk.parts,
             }
         };
-        all.map(one).collect()
+        own.iter().zip(stages).zip(ends).map(one).collect()
     }
 
-    /// What the layers of each chunk take, part by part.
-    fn parts(
-        &self,
-        stages: &[usize],
-        layers: &[u64],
-        by_stage: &[Rc<[LayerTimes]>],
-    ) -> Vec<PartTimes> {
-        let all = self.layers_of_chunks(stages, layers, by_stage);
-        all.iter().map(|chunk| chunk.parts).collect()
-    }
-
-    /// The activations that a microbatch holds in each chunk, of `layers` layers, and in each shard
-    /// of the head.
-    fn footprints(&self, layers: &[u64]) -> Footprints {
+    /// The activations that a microbatch holds in each chunk, and in each shard of the head.
+    fn footprints(&self, activations: &Activations, chunks: &[LayerCounts]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
-        let (cut, stages) = (self.setup.cut(recipe), self.shape.stages());
-        let one = |&layers: &u64| memory::footprint(model, cut, self.setup.recompute, layers);
-        let footprints = Footprints::new(layers.iter().map(one).collect());
+        let (last, stages) = (chunks.len() - 1, self.shape.stages());
+        let one = |(chunk, &layers): (usize, &LayerCounts)| {
+            activations.footprint(model, layers, if chunk == last { model.mtp } else { 0 })
+        };
+        let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {
-            true => footprints.with_shards(vec![memory::shard(model, cut, stages); stages]),
+            true => {
+                let shard = memory::shard(model, self.setup, recipe, stages);
+                footprints.with_shards(vec![shard; stages])
+            }
             false => footprints,
         }
     }
@@ -239,17 +238,18 @@ impl<'a> Costing<'a> {
     }
 
     /// The part of the model that each stage holds.
-    fn shares(&self, stages: &[usize], layers: &[u64]) -> Vec<Share> {
+    fn shares(&self, stages: &[usize], chunks: &[LayerCounts]) -> Vec<Share> {
         let mut shares = vec![Share::default(); self.shape.stages()];
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
         let last = stages.len() - 1;
-        for (chunk, (&stage, &layers)) in stages.iter().zip(layers).enumerate() {
+        for (chunk, (&stage, &layers)) in stages.iter().zip(chunks).enumerate() {
             // Of a mirrored pipeline every stage holds the chunks of its twin too.
             let twin = if mirrored { Some(self.shape.stages() - 1 - stage) } else { None };
             for stage in [Some(stage), twin].into_iter().flatten() {
-                shares[stage].layers += layers;
+                shares[stage].layers = shares[stage].layers + layers;
                 shares[stage].embedding |= chunk == 0;
                 shares[stage].head |= chunk == last;
+                shares[stage].mtp += if chunk == last { self.inputs.model.mtp } else { 0 };
             }
         }
         shares

@@ -1,7 +1,6 @@
 //! Scores, softmax and weighted values; the recurrence of layers that have one in place of them.
 
 use super::part::{Group, Kernels, Part};
-use super::products::slowed;
 use super::{BACKWARD_TRAFFIC, HALF, Task};
 use crate::model::{Attention, LayerKind, Linear, Mamba, Mixer, number};
 
@@ -20,13 +19,17 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     let [forward, backward] = match kind.mixer {
         Mixer::Full => scores(task, None),
         Mixer::Window => scores(task, task.model.window),
-        Mixer::Mamba => task.model.mamba.map_or([0.0; 2], |mamba| recurrence(task, of_mamba(mamba))),
+        Mixer::Mamba => {
+            task.model.mamba.map_or([0.0; 2], |mamba| recurrence(task, of_mamba(mamba)))
+        }
         Mixer::Linear => {
             task.model.linear.map_or([0.0; 2], |linear| recurrence(task, of_linear(linear)))
         }
         Mixer::None => [0.0; 2],
     };
-    kernels.add(Part::Attention, Group::Scores, slowed(task, [forward, backward, 0.0]));
+    let passes = task.slowed([forward, backward, 0.0]);
+    let passes = passes.map(|seconds| seconds * task.software.attention);
+    kernels.add(Part::Attention, Group::Scores, passes);
 }
 
 /// Forward and backward of attention, to the last `window` tokens if there is one.
@@ -38,7 +41,7 @@ fn scores(task: &Task<'_>, window: Option<u64>) -> [f64; 2] {
     match model.attention {
         Attention::Core => {
             let products = machine.matmul([own, sequence, size], heads)
-                + machine.matmul([own, number(model.value_size()), sequence], heads);
+                + machine.matmul([own, number(model.value_head_size()), sequence], heads);
             let traffic = machine.stream(heads * own * sequence * HALF * SCORE_TRAFFIC);
             [products + traffic, 2.0 * products + traffic * BACKWARD_TRAFFIC]
         }
@@ -46,7 +49,7 @@ fn scores(task: &Task<'_>, window: Option<u64>) -> [f64; 2] {
             // Half of all pairs: those behind a token are left out; and those of other documents.
             let whole = sequence / 2.0 * task.attended;
             let keys = window.map_or(whole, |window| number(window).min(whole));
-            let flops = 2.0 * heads * own * keys * (size + number(model.value_size()));
+            let flops = 2.0 * heads * own * keys * (size + number(model.value_head_size()));
             let forward = flops / machine.flash();
             [forward, forward * machine.efficiency.flash_backward]
         }
@@ -66,16 +69,22 @@ fn of_mamba(mamba: Mamba) -> Recurrence {
     let shared = 2.0 * groups * state;
     // Convolution, gate, scan and normalisation read and write each number about so often.
     let numbers = 2.0 * (inner + shared) + (2.0 * inner + shared) + 7.0 * inner;
-    Recurrence { flops: 2.0 * CHUNK * (groups * state + inner) + 4.0 * inner * state, bytes: numbers * HALF }
+    Recurrence {
+        flops: 2.0 * CHUNK * (groups * state + inner) + 4.0 * inner * state,
+        bytes: numbers * HALF,
+    }
 }
 
 /// The same with the delta rule, which inverts a triangle for each chunk besides.
 fn of_linear(linear: Linear) -> Recurrence {
     let values = number(linear.values());
-    let keys = number(linear.key_heads * linear.key_size);
+    let keys = number(linear.keys());
     let state = number(linear.key_size);
     let numbers = 4.0 * (2.0 * keys + values) + 7.0 * values;
-    Recurrence { flops: 2.0 * CHUNK * (2.0 * keys + 2.0 * values) + 6.0 * values * state, bytes: numbers * HALF }
+    Recurrence {
+        flops: 2.0 * CHUNK * (2.0 * keys + 2.0 * values) + 6.0 * values * state,
+        bytes: numbers * HALF,
+    }
 }
 
 /// Forward and backward of a recurrence, whose heads a tensor group shares.

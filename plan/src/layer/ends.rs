@@ -3,6 +3,7 @@
 use pipeline::Vocabulary;
 
 use super::part::{Part, PartTimes};
+use super::products::shared;
 use super::{HALF, LayerTimes, Task};
 use crate::cut::Loss;
 use crate::machine::all_reduce;
@@ -49,7 +50,7 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     let gain = if task.head == Precision::Bf16 { machine.efficiency.head } else { 1.0 };
     let rate = machine.rate(task.head) * gain / task.software.compute;
     let product = machine.product([tokens, columns, number(task.model.hidden)], 1.0, rate);
-    let slow = machine.efficiency.elementwise * task.software.compute;
+    let slow = task.software.compute;
     let traffic = |bytes: f64| machine.stream(tokens * columns * bytes) * slow;
     // One kernel computes the gradient with the loss, and what is left is a third of each pass.
     let third = traffic(FUSED_LOGIT_BYTES) / 3.0;
@@ -57,10 +58,8 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
         Loss::Separate => [traffic(LOGIT_BYTES[0]), traffic(LOGIT_BYTES[1]), 0.0],
         Loss::Fused => [third; 3],
     };
-    let loss =
-        Times { forward, backward_input: backward, backward_weight: weight };
-    let products =
-        Times { forward: product, backward_input: product, backward_weight: product };
+    let loss = Times { forward, backward_input: backward, backward_weight: weight };
+    let products = Times { forward: product, backward_input: product, backward_weight: product };
     whole(Part::Products, products).plus(whole(Part::Elementwise, loss))
 }
 
@@ -85,12 +84,10 @@ fn gathered(task: &Task<'_>) -> LayerTimes {
 /// 2412.19437, section 2.2).
 #[must_use]
 pub(crate) fn mtp(task: &Task<'_>) -> LayerTimes {
-    let (machine, hidden) = (task.machine, number(task.model.hidden));
-    let own = hidden / number(task.cut.tensor);
-    let rate = machine.rate(task.precision) / task.software.compute;
-    let sizes = [[task.tokens(), own, 2.0 * hidden], [task.tokens(), 2.0 * hidden, own], [2.0 * hidden, own, task.tokens()]];
-    let [forward, backward_input, backward_weight] =
-        sizes.map(|sizes| machine.product(sizes, 1.0, rate));
+    let machine = task.machine;
+    let rate = machine.rate(task.precision);
+    let passes = shared(task, task.model.mtp_product()).passes(machine, rate);
+    let [forward, backward_input, backward_weight] = task.slowed(passes);
     whole(Part::Products, Times { forward, backward_input, backward_weight }).plus(head(task))
 }
 

@@ -76,12 +76,20 @@ impl<'a> Task<'a> {
         if self.cut.sequence_parallel { number(self.cut.tensor) } else { 1.0 }
     }
 
-    /// How many times as long kernels of experts and around them take.
+    /// F, B and W of kernels as the software runs them.
+    fn slowed(&self, passes: [f64; 3]) -> [f64; 3] {
+        passes.map(|seconds| seconds * self.software.compute)
+    }
+
+    /// How many times as long kernels of routed experts take.
+    fn experts(&self) -> f64 {
+        self.software.compute * self.software.experts * self.fused()
+    }
+
+    /// How many times as long what is elementwise takes in a model with experts.
     fn fused(&self) -> f64 {
-        match self.model.experts {
-            Some(_) => self.software.experts_slowdown(&self.machine.efficiency),
-            None => 1.0,
-        }
+        let fused = self.software.fused_experts && self.model.experts.is_some();
+        if fused { self.machine.efficiency.fused_experts } else { 1.0 }
     }
 
     /// The machine's measured times of a layer, where they are of this cut.

@@ -3,7 +3,7 @@
 use super::Task;
 use super::part::{Group, Kernels, Part};
 use crate::machine::Machine;
-use crate::model::{Experts, Ffn, LayerKind, Mixer, number};
+use crate::model::{Experts, Ffn, LayerKind, Product, Role, Side, number};
 use crate::precision::Precision;
 
 /// Rows of an expert's product that are padding, on the mean.
@@ -17,21 +17,17 @@ const EXPERT_WEIGHT: f64 = 4.0;
 
 /// A product of M x K activations and K x N weights, of which `count` run together.
 #[derive(Clone, Copy)]
-struct Product {
-    rows: f64,
-    columns: f64,
-    inner: f64,
-    count: f64,
+pub(super) struct Sizes {
+    pub(super) rows: f64,
+    pub(super) columns: f64,
+    pub(super) inner: f64,
+    pub(super) count: f64,
 }
 
-impl Product {
-    const fn new(rows: f64, columns: f64, inner: f64) -> Self {
-        Self { rows, columns, inner, count: 1.0 }
-    }
-
+impl Sizes {
     /// F, B and W on `machine`, whose large products run at `rate` FLOP/s: each backward has the sizes
     /// of the forward in another order.
-    fn passes(self, machine: &Machine, rate: f64) -> [f64; 3] {
+    pub(super) fn passes(self, machine: &Machine, rate: f64) -> [f64; 3] {
         let Self { rows: m, columns: n, inner: k, count } = self;
         [[m, n, k], [m, k, n], [n, k, m]].map(|sizes| machine.product(sizes, count, rate))
     }
@@ -43,99 +39,64 @@ impl Product {
     }
 }
 
+/// `product` as a device of `task` does it: a tensor group shares one side, or the tokens.
+pub(super) fn shared(task: &Task<'_>, product: Product) -> Sizes {
+    let (tokens, t) = (task.tokens(), number(task.cut.tensor));
+    let (inner, outer) = (number(product.inner), number(product.outer));
+    let [rows, columns, inner] = match product.side {
+        Side::Outer => [tokens, outer / t, inner],
+        Side::Inner => [tokens, outer, inner / t],
+        Side::Neither => [tokens / t, outer, inner],
+    };
+    Sizes { rows, columns, inner, count: 1.0 }
+}
+
 /// Adds the products of a layer of `kind` to `kernels`.
 pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
-    let mut dense = |group: Group, product: Product| {
-        let (machine, precision) = (task.machine, task.precision);
-        let rate = machine.rate(precision);
-        kernels.add(Part::Products, group, slowed(task, product.passes(machine, rate)));
-        if precision.is_low() {
-            kernels.add(Part::Elementwise, group, slowed(task, product.quantizing(machine)));
+    for product in task.model.products_of(kind) {
+        match (product.role, task.model.experts) {
+            (Role::RoutedExpert, Some(experts)) => routed(task, experts, product, kernels),
+            (Role::Router, _) => router(task, product, kernels),
+            _ => plain(task, product, kernels),
         }
-    };
-    for (group, product) in mixer(task, kind.mixer) {
-        dense(group, product);
     }
-    match (kind.ffn, task.model.experts) {
-        (Ffn::Dense, experts) => {
-            let width = task.model.dense_ffn.filter(|_| experts.is_some());
-            for product in mlp(task, width.unwrap_or(task.model.ffn)) {
-                dense(Group::Mlp, product);
-            }
-        }
-        (Ffn::Experts, Some(experts)) => {
-            if experts.shared > 0 {
-                for product in mlp(task, experts.shared) {
-                    dense(Group::Shared, product);
-                }
-            }
-            routed(task, experts, kernels);
-        }
-        _ => {}
+    if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
+        let products = task.model.products_of(kind).into_iter();
+        let own = products.filter(|product| product.role == Role::RoutedExpert);
+        let weights: u64 = own.map(|product| product.inner * product.outer).sum();
+        let local = number(experts.count) / number(task.cut.expert * task.cut.expert_tensor);
+        let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);
+        kernels.add(Part::Experts, Group::Routed, [seconds * task.experts() * task.imbalance; 3]);
     }
 }
 
-/// F, B and W of kernels as the software of `task` runs them.
-pub(super) fn slowed(task: &Task<'_>, passes: [f64; 3]) -> [f64; 3] {
-    let slowdown = task.software.compute;
-    passes.map(|seconds| seconds * slowdown)
-}
-
-/// The products of what mixes tokens.
-fn mixer(task: &Task<'_>, mixer: Mixer) -> Vec<(Group, Product)> {
-    let (model, tokens, t) = (task.model, task.tokens(), number(task.cut.tensor));
-    let hidden = number(model.hidden);
-    let into = |width: u64| {
-        (Group::Projections, Product::new(tokens, number(width) / t, hidden))
+/// Adds a product that all tokens meet.
+fn plain(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
+    let group = match product.role {
+        Role::Dense => Group::Mlp,
+        Role::SharedExpert => Group::Shared,
+        Role::Attention if is_up(task, product) => Group::LatentUp,
+        _ => Group::Projections,
     };
-    let out = |width: u64| (Group::Projections, Product::new(tokens, hidden, number(width) / t));
-    match mixer {
-        Mixer::Full | Mixer::Window if model.latent.is_some() => latent(task),
-        Mixer::Full | Mixer::Window => {
-            vec![into(model.query_size() + 2 * model.key_size()), out(model.output_size())]
-        }
-        Mixer::Mamba => {
-            let Some(mamba) = model.mamba else { return Vec::new() };
-            vec![into(mamba.projected()), out(mamba.inner())]
-        }
-        Mixer::Linear => {
-            let Some(linear) = model.linear else { return Vec::new() };
-            vec![into(linear.projected()), out(linear.values())]
-        }
-        Mixer::None => Vec::new(),
+    let (machine, sizes) = (task.machine, shared(task, product));
+    let passes = sizes.passes(machine, machine.rate(task.precision));
+    kernels.add(Part::Products, group, task.slowed(passes));
+    if task.precision.is_low() {
+        kernels.add(Part::Elementwise, group, task.slowed(sizes.quantizing(machine)));
     }
 }
 
-/// The products of multi-head latent attention: down to the latents, of which every device of a tensor
-/// group does its share of the tokens, and up from them.
-fn latent(task: &Task<'_>) -> Vec<(Group, Product)> {
-    let model = task.model;
-    let Some(latent) = model.latent else { return Vec::new() };
-    let (tokens, t) = (task.tokens(), number(task.cut.tensor));
-    let (hidden, heads) = (number(model.hidden), number(model.heads) / t);
-    let value = number(model.value_size());
-    let nope = number(model.head_size.saturating_sub(latent.rotary));
-    let (keys, rotary) = (number(latent.keys), number(latent.rotary));
-    let queries = heads * number(model.head_size);
-    let mut all = match latent.query {
-        Some(rank) => vec![
-            (Group::Projections, Product::new(tokens / t, number(rank), hidden)),
-            (Group::LatentUp, Product::new(tokens, queries, number(rank))),
-        ],
-        None => vec![(Group::LatentUp, Product::new(tokens, queries, hidden))],
-    };
-    all.push((Group::Projections, Product::new(tokens / t, keys + rotary, hidden)));
-    all.push((Group::LatentUp, Product::new(tokens, heads * (nope + value), keys)));
-    all.push((Group::Projections, Product::new(tokens, hidden, heads * value)));
-    all
+/// Whether `product` makes queries, keys or values from a latent, or queries where they have none.
+fn is_up(task: &Task<'_>, product: Product) -> bool {
+    task.model.latent.is_some() && product.side == Side::Outer
 }
 
-/// Both products of an MLP of `width`, gate and up in one.
-fn mlp(task: &Task<'_>, width: u64) -> [Product; 2] {
-    let (tokens, hidden) = (task.tokens(), number(task.model.hidden));
-    let own = number(width) / number(task.cut.tensor);
-    let up = own * if task.model.gated { 2.0 } else { 1.0 };
-    [Product::new(tokens, up, hidden), Product::new(tokens, hidden, own)]
+/// Adds the choice of experts, which stays in 16 bits.
+fn router(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
+    let machine = task.machine;
+    let rate = machine.rate(Precision::Bf16) * machine.efficiency.head;
+    let passes = shared(task, product).passes(machine, rate);
+    kernels.add(Part::Products, Group::Routed, task.slowed(passes));
 }
 
 /// Rows that the routed experts of a device get in a microbatch: as many as it brought, for the tokens
@@ -145,29 +106,25 @@ pub(super) fn rows(task: &Task<'_>, experts: Experts) -> f64 {
     task.tokens() * number(experts.top_k) / groups
 }
 
-/// Adds the products of the routed experts and of the router.
-fn routed(task: &Task<'_>, experts: Experts, kernels: &mut Kernels) {
-    let (model, machine, cut) = (task.model, task.machine, task.cut);
-    let (hidden, tensor) = (number(model.hidden), number(cut.expert_tensor));
-    let local = (number(experts.count) / number(cut.expert)).max(1.0);
-    let rows = rows(task, experts) / local + PADDING;
-    let own = number(model.ffn) / tensor;
-    let up = own * if model.gated { 2.0 } else { 1.0 };
-    let products =
-        [Product { count: local, ..Product::new(rows, up, hidden) }, Product { count: local, ..Product::new(rows, hidden, own) }];
+/// Adds `product` of each routed expert of a device.
+fn routed(task: &Task<'_>, experts: Experts, product: Product, kernels: &mut Kernels) {
+    let (machine, etp) = (task.machine, number(task.cut.expert_tensor));
+    let local = (number(experts.count) / number(task.cut.expert)).max(1.0);
+    let (inner, outer) = (number(product.inner), number(product.outer));
+    let [columns, inner] = match product.side {
+        Side::Outer => [outer / etp, inner],
+        Side::Inner => [outer, inner / etp],
+        Side::Neither => [outer, inner],
+    };
+    let own = rows(task, experts) / local;
+    let sizes = Sizes { rows: own + PADDING, columns, inner, count: local };
     let rate = machine.rate(task.precision) * machine.efficiency.grouped;
-    let weights = machine.stream(local * (up + own) * hidden * EXPERT_WEIGHT);
-    let imbalance = task.imbalance * task.fused();
-    for product in products {
-        let passes = product.passes(machine, rate).map(|seconds| seconds * imbalance);
-        kernels.add(Part::Experts, Group::Routed, slowed(task, passes));
-        if task.precision.is_low() {
-            let own = product.quantizing(machine).map(|seconds| seconds * task.fused());
-            kernels.add(Part::Elementwise, Group::Routed, slowed(task, own));
-        }
+    let slow =
+        |passes: [f64; 3], times: f64| passes.map(|seconds| seconds * task.experts() * times);
+    let passes = sizes.passes(machine, rate);
+    kernels.add(Part::Experts, Group::Routed, slow(passes, task.imbalance));
+    if task.precision.is_low() {
+        let passes = Sizes { rows: own, ..sizes }.quantizing(machine);
+        kernels.add(Part::Elementwise, Group::Routed, slow(passes, 1.0));
     }
-    kernels.add(Part::Experts, Group::Routed, slowed(task, [weights * imbalance; 3]));
-    let router = Product::new(task.tokens() / number(cut.tensor), number(experts.count), hidden);
-    let rate = machine.rate(Precision::Bf16) * machine.efficiency.head;
-    kernels.add(Part::Products, Group::Routed, slowed(task, router.passes(machine, rate)));
 }

@@ -1,7 +1,7 @@
 //! What a layer moves: through memory for kernels that compute little, and over links.
 
 use super::part::{Group, Kernels, Part};
-use super::products::{rows, slowed};
+use super::products::rows;
 use super::{BACKWARD_TRAFFIC, HALF, Task};
 use crate::machine::all_reduce;
 use crate::model::{Experts, Ffn, LayerKind, Mixer, number};
@@ -23,24 +23,24 @@ const PERMUTED: f64 = 16.0;
 
 /// Adds all that is done to single numbers.
 pub(super) fn elementwise(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
-    let mut add = |group: Group, numbers: f64| {
-        let eager = task.software.elementwise_slowdown(&task.machine.efficiency);
-        let seconds = task.machine.stream(numbers * HALF) * eager * task.fused();
+    let eager = task.software.elementwise_slowdown(&task.machine.efficiency);
+    let mut add = |group: Group, numbers: f64, times: f64| {
+        let seconds = task.machine.stream(numbers * HALF) * eager * times;
         let passes = [seconds, seconds * BACKWARD_TRAFFIC, 0.0];
-        kernels.add(Part::Elementwise, group, slowed(task, passes));
+        kernels.add(Part::Elementwise, group, passes);
     };
     let tokens = task.tokens();
     for (group, each) in numbers(task, kind) {
-        add(group, tokens * each);
+        add(group, tokens * each, task.software.compute * task.fused());
     }
     let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) else { return };
     let rows = rows(task, experts) / number(task.cut.expert_tensor);
     let width = number(task.model.ffn) * MLP_TRAFFIC * gate(task);
     let unfused = task.software.activation_slowdown(&task.machine.efficiency);
-    add(Group::RoutedActivation, rows * width * unfused);
-    let permuted = task.machine.stream(rows * number(task.model.hidden) * PERMUTED) * task.fused();
-    let passes = [permuted / 2.0, permuted / 2.0, 0.0];
-    kernels.add(Part::Elementwise, Group::Routed, slowed(task, passes));
+    add(Group::RoutedActivation, rows * width * unfused, task.experts());
+    let permuted =
+        task.machine.stream(rows * number(task.model.hidden) * PERMUTED) * task.experts();
+    kernels.add(Part::Elementwise, Group::Routed, [permuted / 2.0, permuted / 2.0, 0.0]);
 }
 
 /// How often the forward moves how many numbers of each token, by group; without routed experts.
@@ -53,17 +53,16 @@ fn numbers(task: &Task<'_>, kind: LayerKind) -> Vec<(Group, f64)> {
     }
     if matches!(kind.mixer, Mixer::Full | Mixer::Window) {
         let queries = number(model.query_size());
-        let keys = number(model.key_size());
+        let keys = number(model.kv_heads * model.head_size);
         let normed = if model.qk_norm { (queries + keys) * QK_NORM_TRAFFIC } else { 0.0 };
         all.push((Group::Norms, (queries * SHARED_TRAFFIC + normed) / t));
     }
     if kind.ffn != Ffn::None {
         all.push((Group::Norms, half));
     }
-    let dense = model.dense_ffn.filter(|_| model.experts.is_some()).unwrap_or(model.ffn);
     let shared = model.experts.map_or(0, |experts| experts.shared);
     let (group, width) = match kind.ffn {
-        Ffn::Dense => (Group::Mlp, dense),
+        Ffn::Dense => (Group::Mlp, model.dense_width()),
         Ffn::Experts => (Group::Shared, shared),
         Ffn::None => (Group::Mlp, 0),
     };
@@ -85,13 +84,14 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
     let bytes = task.tokens() * number(task.model.hidden) * HALF;
     let one = all_reduce(bytes, cut.tensor, machine.tensor_ring(cut.tensor), latency)
         * task.software.tensor_exposed(&machine.efficiency);
+    let pair = [one, one * backward(task), 0.0];
     if kind.mixer != Mixer::None {
-        kernels.add(Part::Tensor, Group::Projections, [one, one, 0.0]);
+        kernels.add(Part::Tensor, Group::Projections, pair);
     }
     let has_shared = task.model.experts.is_some_and(|experts| experts.shared > 0);
     match kind.ffn {
-        Ffn::Dense => kernels.add(Part::Tensor, Group::Mlp, [one, one, 0.0]),
-        Ffn::Experts if has_shared => kernels.add(Part::Tensor, Group::Shared, [one, one, 0.0]),
+        Ffn::Dense => kernels.add(Part::Tensor, Group::Mlp, pair),
+        Ffn::Experts if has_shared => kernels.add(Part::Tensor, Group::Shared, pair),
         _ => {}
     }
     if matches!(kind.mixer, Mixer::Full | Mixer::Window) {
@@ -104,13 +104,20 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
     }
 }
 
+/// How much more a tensor group exchanges in the backward: with sequence parallelism what was gathered
+/// in the forward is gathered once more, for the gradient of the weights (Korthikanti et al. 2022,
+/// section 4.2.2).
+fn backward(task: &Task<'_>) -> f64 {
+    if task.cut.sequence_parallel { 1.5 } else { 1.0 }
+}
+
 /// Keys and values once around the context group; their gradients come the same way in the backward.
 fn context(task: &Task<'_>) -> f64 {
     let (machine, cut) = (task.machine, task.cut);
     if cut.context < 2 {
         return 0.0;
     }
-    let keys = number(task.model.key_size() + task.model.kv_value_size()) / number(cut.tensor);
+    let keys = number(task.model.kv_size()) / number(cut.tensor);
     let others = number(cut.context - 1);
     let rate = machine.ring(cut.context, cut.tensor);
     let exposed = machine.efficiency.context_exposed;

@@ -13,7 +13,7 @@ use sim::cluster::Host;
 
 use crate::{
     Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Precision, Price, Recipe,
-    Recompute, Reliability, Room, Setup, Sizes, Software, Split, Transformer, Zero,
+    Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split, Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -106,9 +106,12 @@ fn recipe(batch: u64) -> Recipe {
         batch,
         gradient_bytes: 4,
         optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
@@ -130,6 +133,8 @@ fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
         expert: 1,
         expert_tensor: 1,
         zero: Zero::Optimizer,
+        reshard: Reshard::AfterForward,
+        shard_groups: 1,
         microbatch: 1,
         chunks: 1,
         family: Family::OneFOneB,

@@ -56,6 +56,7 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,
+        overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::PostValidation,
         room: Room { error: 0.075, cap: None },

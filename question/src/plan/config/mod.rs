@@ -351,9 +351,7 @@ impl Config<'_> {
             | ModelError::Kinds { .. }
             | ModelError::Missing { .. }
             | ModelError::Empty
-            | ModelError::ManyKinds => {
-                &["num_hidden_layers", "n_layer"]
-            }
+            | ModelError::ManyKinds => &["num_hidden_layers", "n_layer"],
         };
         let key = keys.iter().find(|key| self.has(key)).unwrap_or(&keys[0]);
         let message = match error {
