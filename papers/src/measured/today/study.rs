@@ -89,7 +89,8 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
     let mut outcomes = without_fits(runs)?;
     let values = in_use()?;
     let orders = Orders::default();
-    let own: Vec<Run> = outcomes.iter().map(|one| &one.run).filter(|run| is_fitted(run)).cloned().collect();
+    let own: Vec<Run> =
+        outcomes.iter().map(|one| &one.run).filter(|run| is_fitted(run)).cloned().collect();
     let runs: Vec<&Run> = own.iter().collect();
     let near = Near::new(&runs, &values, &orders).map_err(Diagnostic::new)?;
     let configurations: Vec<&str> = runs.iter().map(|run| run.configuration.as_str()).collect();
@@ -157,4 +158,88 @@ fn wrong(run: &Run, cause: &str) -> Diagnostic {
 #[allow(clippy::needless_pass_by_value)] // As `map_err` hands it.
 fn unfit(error: FitError) -> Diagnostic {
     Diagnostic::new(format!("the constants cannot be fitted: {error}"))
+}
+
+#[cfg(test)]
+mod explore {
+    use super::super::figures::*;
+    use super::super::models::Models;
+    use super::super::row::{Read, all};
+    use super::*;
+    #[test]
+    fn explore() {
+        let models = Models::read().unwrap();
+        let mut runs = Vec::new();
+        for source in Source::ALL {
+            let text = scenarios::PAPER.text(source.file());
+            for read in all(std::path::Path::new(source.file()), source, text, &models).unwrap() {
+                if let Read::Run(run) = read {
+                    runs.push(*run);
+                }
+            }
+        }
+        let t = std::time::Instant::now();
+        let study = study(runs).unwrap();
+        println!("{:?}", t.elapsed());
+        for o in &study.outcomes {
+            println!(
+                "ROW|{}|{}|{:?}|{:.5}|{:?}|{:.2}|{}|{:?}|0ms|{}|{}",
+                o.run.place,
+                o.run.name,
+                o.run.seconds,
+                o.prediction.seconds,
+                o.run.memory,
+                o.prediction.memory,
+                o.prediction.fits,
+                o.run.apart,
+                o.run.configuration,
+                o.run.release
+            );
+        }
+        for c in &study.constants {
+            println!(
+                "{:30} prior {:<12.5} in use {:<12.5} fitted {:<12.5} {:+.1} %",
+                c.name,
+                c.prior,
+                c.in_use,
+                c.fitted,
+                100.0 * c.moved()
+            );
+        }
+        let fitted: Vec<&Outcome> = study.outcomes.iter().filter(|o| o.is_fitted()).collect();
+        println!("all {} configurations {}", fitted.len(), configurations(&fitted));
+        for kind in RowKind::ALL {
+            let own: Vec<&Outcome> = study
+                .outcomes
+                .iter()
+                .filter(|o| RowKind::of(&o.run) == kind && o.run.apart.is_none())
+                .collect();
+            println!(
+                "{} {} {:?}\n   {:?}\n   floor {:?}",
+                kind.name(),
+                configurations(&own),
+                in_sample(&own),
+                held_out(&own),
+                floor(&own)
+            );
+        }
+        println!(
+            "all {:?}\n   {:?}\n floor  {:?}",
+            in_sample(&fitted),
+            held_out(&fitted),
+            floor(&fitted)
+        );
+        println!(
+            "model {:?} machine {:?}",
+            without(&fitted, |o| o.without_model),
+            without(&fitted, |o| o.without_machine)
+        );
+        for p in [Pairs::OfOneRelease, Pairs::OnOneMachine] {
+            println!(
+                "{p:?} {:?} {}",
+                ranked(&fitted, p, |o| o.prediction.seconds),
+                ranked_held_out(&fitted, p)
+            );
+        }
+    }
 }
