@@ -4,6 +4,7 @@ mod answer;
 pub mod assumptions;
 mod choice;
 pub mod export;
+pub mod fit;
 mod levers;
 mod priced;
 pub mod tables;
