@@ -67,6 +67,7 @@ fn h100() -> Machine {
             hop_latency: 250e-6,
             launch: 3150e-6,
             launch_tensor: 1.077,
+            ..Efficiency::IDEAL
         },
         price: Price { on_demand: 2.9, reserved: Some(2.0), spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
@@ -79,15 +80,21 @@ fn recipe() -> Recipe {
         batch: 256,
         gradient_bytes: 4,
         optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     }
 }
 

@@ -111,6 +111,11 @@ pub const PAPER: Folder = folder!(
         "overlap-gains.csv",
         "overlap-settings.csv",
         "overlap-claims.csv",
+        "today-models.csv",
+        "today-mlperf.csv",
+        "today-megatron-bridge.csv",
+        "today-torchtitan.csv",
+        "today-ccl-bench.csv",
     ]
 );
 

@@ -66,6 +66,7 @@ fn machine() -> Machine {
         hop_latency: 250e-6,
         launch: 3.4e-3,
         launch_tensor: 1.08,
+        ..Efficiency::IDEAL
     };
     Machine {
         name: "a100".to_owned(),
@@ -134,15 +135,21 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         batch: 1536,
         gradient_bytes: 4,
         optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(4_000_000_000),
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });
     let inputs = Inputs::new(&model, &recipe, &cluster);

@@ -55,7 +55,8 @@ impl<'a> Inputs<'a> {
     #[must_use]
     pub fn least(&self, costed: &Costed) -> Nanos {
         let passes = bound::least(costed, self.recipe.boundary);
-        Nanos(passes.0.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
+        let others = [costed.exchange, costed.optimizer, costed.latency];
+        Nanos(others.iter().fold(passes.0, |sum, other| sum.saturating_add(other.0)))
     }
 
     /// Checks that each stage holds what it must at least: what is there all the time, and one

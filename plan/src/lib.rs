@@ -36,6 +36,7 @@
 //! ```
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
+mod asked;
 mod bound;
 mod costed;
 mod costing;
@@ -64,6 +65,7 @@ mod space;
 mod split;
 mod times;
 
+pub use asked::Asked;
 pub use costed::{Costed, Overflow, Rejected};
 pub use cut::{Cut, Loss};
 pub use evaluate::Evaluation;
@@ -71,14 +73,16 @@ pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{LayerTimes, head, layer};
+pub use layer::{LayerTimes, Part, PartTimes, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
-pub use memory::{Parameters, Share, StageMemory, footprint, resident};
+pub use memory::{
+    Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,
+};
 pub use model::{
     Attention, Biases, Experts, Ffn, KindParameters, Latent, LayerCounts, LayerKind, Linear,
-    MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Recompute, Sizes, Transformer,
-    number,
+    MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Product, Recompute, Role, Side,
+    Sizes, Transformer, number,
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use orders::Orders;
@@ -87,7 +91,7 @@ pub use room::Room;
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
-pub use setup::{Boundary, Cluster, Recipe, Setup, Split, Unfit, Zero, check};
+pub use setup::{Boundary, Cluster, Recipe, Reshard, Setup, Split, Unfit, Zero, check};
 pub use software::Software;
 pub use space::{MAX_SETUPS, Space};
 pub use times::{Times, nanos};

@@ -44,6 +44,39 @@ impl Zero {
     }
 }
 
+/// What becomes of parameters that were gathered from other replicas, and of gradients before they are
+/// reduced, where replicas share them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Reshard {
+    /// Parameters are given up behind every pass and gathered again for the next; gradients are reduced
+    /// behind the backward of every microbatch.
+    #[default]
+    AfterForward,
+    /// Parameters stay gathered for the whole step, and gradients are summed whole and reduced behind
+    /// the last microbatch: what FSDP of PyTorch does in a pipeline.
+    Never,
+}
+
+impl Reshard {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::AfterForward, Self::Never];
+
+    /// The name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AfterForward => "after-forward",
+            Self::Never => "never",
+        }
+    }
+
+    /// That of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
 /// How layers are dealt to chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Split {
@@ -76,6 +109,11 @@ pub struct Setup {
     pub expert_tensor: u64,
     /// The state that replicas shard.
     pub zero: Zero,
+    /// What becomes of what was gathered, under ZeRO 2 and 3.
+    pub reshard: Reshard,
+    /// Groups of replicas of which each has all shards: 1, or more for hybrid sharding (HSDP, or several
+    /// instances of Megatron's distributed optimizer).
+    pub shard_groups: u64,
     /// Sequences of a microbatch, b.
     pub microbatch: u64,
     /// Chunks per stage, v.
@@ -95,6 +133,14 @@ impl Setup {
     #[must_use]
     pub const fn devices(&self) -> u64 {
         self.data * self.tensor * self.pipeline * self.context
+    }
+
+    /// Devices that hold the same experts.
+    #[must_use]
+    pub const fn expert_replicas(&self) -> u64 {
+        let group = self.expert * self.expert_tensor;
+        let all = self.data * self.context * self.tensor;
+        if group == 0 { all } else { all / group }
     }
 
     /// Microbatches of a step on each replica, where `batch` sequences are divided without rest.
@@ -117,6 +163,7 @@ impl Setup {
             tensor: self.tensor,
             context: self.context,
             expert: self.expert,
+            expert_tensor: self.expert_tensor,
             microbatch: self.microbatch,
             sequence_parallel: recipe.sequence_parallel && self.tensor > 1,
             loss: recipe.loss,
@@ -148,6 +195,12 @@ pub struct Recipe {
     /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two
     /// moments.
     pub optimizer_bytes: u64,
+    /// Bytes of a weight of a layer as products read it: 2 in 16 bits; in 8 bits 1, and 1 more where a
+    /// transposed copy is kept, as Hopper's products need it. Embeddings and head stay in 16 bits.
+    pub weight_bytes: u64,
+    /// Bytes of a logit while the loss is computed: 6 in Megatron-LM, 16 bits and 32 for softmax; 12 with
+    /// PyTorch's cross entropy, which has logits, their logarithms and their gradients in 32 bits at once.
+    pub logit_bytes: u64,
     /// Whether tensor groups share the activations between products too.
     pub sequence_parallel: bool,
     /// Whether each device of a tensor group sends its share of a value to the next stage, which
@@ -155,6 +208,10 @@ pub struct Recipe {
     pub scatter_gather: bool,
     /// Whether gradients are reduced while the last microbatch's backward runs.
     pub overlap_gradients: bool,
+    /// Whether parameters are gathered while forwards run that need others; with
+    /// [`overlap_gradients`](Self::overlap_gradients), each chunk exchanges its own beside the passes of
+    /// others.
+    pub overlap_parameters: bool,
     /// How the loss is computed.
     pub loss: Loss,
     /// How stages meet between steps.
@@ -166,8 +223,16 @@ pub struct Recipe {
     pub room: Room,
     /// The format of matrix products.
     pub precision: Precision,
+    /// The format of the head's product: 16 bits in most recipes.
+    pub head: Precision,
     /// What the software does for its speed.
     pub software: Software,
+    /// How many times as much the fullest device of an expert group has to do as with all experts chosen
+    /// alike: 1 where routing is forced into balance.
+    pub imbalance: f64,
+    /// Of the pairs of tokens of a causal sequence, the share that attend to each other: 1 where a
+    /// sequence is one document.
+    pub attended: f64,
 }
 
 /// How stages meet between steps.
@@ -212,14 +277,18 @@ pub enum Unfit {
     /// The experts, or the replicas, cannot be shared by e.
     #[error("expert parallelism does not divide experts or replicas")]
     Expert,
+    /// The replicas cannot be dealt to the groups that have all shards each.
+    #[error("groups of shards do not divide the replicas")]
+    Shards,
     /// The batch is no multiple of b d.
     #[error("the batch is no multiple of microbatch size and replicas")]
     Batch,
     /// Fewer layers than chunks need.
     #[error("more chunks than layers")]
     Layers,
-    /// Sharing parameters or gradients among replicas is for models without stages here.
-    #[error("ZeRO stages 2 and 3 with more than one stage")]
+    /// Replicas of a stage that would gather its parameters for every pass, which no framework does in a
+    /// pipeline.
+    #[error("ZeRO stages 2 and 3 with more than one stage, unless parameters stay gathered")]
     Zero,
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
@@ -248,11 +317,22 @@ pub fn check(
     recipe: &Recipe,
     cluster: &Cluster,
 ) -> Result<(), Unfit> {
-    let Setup { data, tensor, pipeline, context, expert, .. } = *setup;
-    if setup.devices() != cluster.devices() {
+    let Setup { data, tensor, pipeline, context, expert, expert_tensor, .. } = *setup;
+    let groups = [data, tensor, pipeline, context];
+    let devices = groups.iter().try_fold(1, |product: u64, size| product.checked_mul(*size));
+    if devices != Some(cluster.devices()) {
         return Err(Unfit::Devices);
     }
-    let shared = [model.heads, model.kv_heads, model.ffn];
+    if model.experts.is_some() && !model.ffn.is_multiple_of(expert_tensor) {
+        return Err(Unfit::Expert);
+    }
+    // The width of experts is shared by their own groups.
+    let shared_experts = model.experts.map(|experts| experts.shared);
+    let ffn = match shared_experts {
+        Some(shared) => model.dense_ffn.unwrap_or(0).max(shared),
+        None => model.ffn,
+    };
+    let shared = [model.heads, model.kv_heads, ffn];
     let whole = |size: &u64| size.is_multiple_of(tensor);
     // Fewer heads of keys and values than t are held by several devices.
     let repeated = tensor.is_multiple_of(model.kv_heads) && tensor > model.kv_heads;
@@ -263,8 +343,13 @@ pub fn check(
         return Err(Unfit::Context);
     }
     let experts = model.experts.map_or(1, |experts| experts.count);
-    if !experts.is_multiple_of(expert) || !data.is_multiple_of(expert) {
+    // Experts are dealt to the devices of a stage without regard to how these share all else.
+    let (devices, group) = (data * context * tensor, expert.saturating_mul(expert_tensor));
+    if !experts.is_multiple_of(expert) || !(group == 1 || devices.is_multiple_of(group)) {
         return Err(Unfit::Expert);
+    }
+    if data == 0 || setup.shard_groups == 0 || !data.is_multiple_of(setup.shard_groups) {
+        return Err(Unfit::Shards);
     }
     if setup.microbatches(recipe.batch).is_none() {
         return Err(Unfit::Batch);
@@ -274,7 +359,7 @@ pub fn check(
     if chunks > model.layers + if chunks > 2 { 2 } else { 0 } {
         return Err(Unfit::Layers);
     }
-    if pipeline > 1 && setup.zero >= Zero::Gradients {
+    if pipeline > 1 && setup.zero >= Zero::Gradients && setup.reshard == Reshard::AfterForward {
         return Err(Unfit::Zero);
     }
     cluster.machine_of_stages(pipeline).map(|_| ()).ok_or(Unfit::Mixed)

@@ -3,7 +3,7 @@
 use pipeline::{Chunks, Family, Vocabulary};
 
 use crate::model::Recompute;
-use crate::setup::{Cluster, Setup, Split, Zero};
+use crate::setup::{Cluster, Reshard, Setup, Split, Zero};
 
 /// The most set-ups of one cluster.
 pub const MAX_SETUPS: usize = 200_000;
@@ -87,6 +87,8 @@ impl Space {
                     expert,
                     expert_tensor: tensor,
                     zero: Zero::None,
+                    reshard: Reshard::AfterForward,
+                    shard_groups: 1,
                     microbatch,
                     chunks: 1,
                     family: Family::OneFOneB,
@@ -123,7 +125,13 @@ impl Space {
                 if single && (split != self.split[0] || vocabulary_parallel) {
                     continue;
                 }
-                all.push(Setup { recompute, zero, split, vocabulary_parallel, ..*setup });
+                // What stays gathered in a pipeline is held, and exchanged, as under stage 1.
+                let stays = !single && zero >= Zero::Gradients;
+                if stays && self.zero.contains(&Zero::Optimizer) {
+                    continue;
+                }
+                let reshard = if single { Reshard::AfterForward } else { Reshard::Never };
+                all.push(Setup { recompute, zero, reshard, split, vocabulary_parallel, ..*setup });
             }
         }
     }

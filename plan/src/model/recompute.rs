@@ -66,11 +66,14 @@ pub enum Module {
     Moe,
     /// The shared experts.
     SharedExperts,
+    /// All but attention and the result of every second product: what torchtitan's `selective` mode does
+    /// with its option `op`.
+    SelectiveOp,
 }
 
 impl Module {
-    /// All, with the names of Megatron-LM.
-    const NAMES: [(Self, &'static str); 7] = [
+    /// All, with the names of Megatron-LM, and of torchtitan's own.
+    const NAMES: [(Self, &'static str); 8] = [
         (Self::CoreAttention, "core_attn"),
         (Self::MoeActivation, "moe_act"),
         (Self::LayerNorm, "layernorm"),
@@ -78,6 +81,7 @@ impl Module {
         (Self::Mlp, "mlp"),
         (Self::Moe, "moe"),
         (Self::SharedExperts, "shared_experts"),
+        (Self::SelectiveOp, "selective_op"),
     ];
 }
 

@@ -4,6 +4,7 @@ mod costs;
 mod finalists;
 mod kinds;
 mod machines;
+mod memory;
 mod published;
 mod room;
 mod search;
@@ -13,7 +14,7 @@ use sim::cluster::Host;
 
 use crate::{
     Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Precision, Price, Recipe,
-    Recompute, Reliability, Room, Setup, Sizes, Software, Split, Transformer, Zero,
+    Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split, Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -93,6 +94,7 @@ fn machine() -> Machine {
             hop_latency: 250e-6,
             launch: 3.4e-3,
             launch_tensor: 1.08,
+            ..Efficiency::IDEAL
         },
         price: Price { on_demand: 2.0, reserved: None, spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
@@ -105,15 +107,21 @@ fn recipe(batch: u64) -> Recipe {
         batch,
         gradient_bytes: 4,
         optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     }
 }
 
@@ -126,6 +134,8 @@ fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
         expert: 1,
         expert_tensor: 1,
         zero: Zero::Optimizer,
+        reshard: Reshard::AfterForward,
+        shard_groups: 1,
         microbatch: 1,
         chunks: 1,
         family: Family::OneFOneB,

@@ -1,8 +1,9 @@
 //! Formulas against published figures.
 
-use super::{gpt, llama, machine, model};
+use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Biases, Cut, Experts, Loss, ModelError, Recompute, Sizes, Transformer, footprint, layer, number,
+    Biases, Cut, Experts, LayerKind, Loss, ModelError, Part, Recipe, Recompute, Setup, Sizes, Task,
+    Transformer, footprint, layer, number,
 };
 
 #[test]
@@ -79,14 +80,8 @@ fn activations_follow_the_published_formulas() {
     let [h, s, b, a] = [6144.0, 2048.0, 4.0, 64.0];
     for t in [1, 8] {
         for sequence_parallel in [false, true] {
-            let cut = Cut {
-                tensor: t,
-                context: 1,
-                expert: 1,
-                microbatch: 4,
-                sequence_parallel,
-                loss: Loss::Separate,
-            };
+            let recipe = Recipe { sequence_parallel, ..recipe(64) };
+            let t_setup = Setup { microbatch: 4, ..setup([1, t, 1]) };
             let t = number(t);
             let whole = if sequence_parallel { 10.0 / t } else { 10.0 };
             let formulas = [
@@ -95,7 +90,9 @@ fn activations_follow_the_published_formulas() {
                 (Recompute::Full, 2.0 * s * b * h / if sequence_parallel { t } else { 1.0 }),
             ];
             for (recompute, bytes) in formulas {
-                let ours = number(footprint(&model, cut, recompute, 1).until_backward.0);
+                let setup = Setup { recompute, ..t_setup };
+                let held = footprint(&model, &setup, &recipe, model.counts(0..1));
+                let ours = number(held.until_backward.0);
                 assert!((ours - bytes).abs() <= 1.0, "{recompute:?} {ours} {bytes}");
             }
         }
@@ -110,31 +107,39 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     let wide = Sizes { head_size: 256, ..narrow.clone() };
     let normed = model(Sizes { qk_norm: true, ..narrow.clone() });
     let [narrow, wide] = [narrow, wide].map(model);
+    let kind = LayerKind::default();
     let projections = 32 * 4096 * (2 * 32 + 2 * 8) * 128;
     assert_eq!(wide.parameters() - narrow.parameters(), projections);
-    assert_eq!(wide.attention_flops(), 2.0 * narrow.attention_flops());
-    let more = 2.0 * number(projections / 32) + narrow.attention_flops();
-    assert_eq!(wide.layer_flops() - narrow.layer_flops(), more);
+    assert_eq!(wide.attention_flops(kind), 2.0 * narrow.attention_flops(kind));
+    let more = 2.0 * number(projections / 32) + narrow.attention_flops(kind);
+    assert_eq!(wide.flops_of(kind) - narrow.flops_of(kind), more);
     let cut = Cut {
         tensor: 4,
         context: 1,
         expert: 1,
+        expert_tensor: 1,
         microbatch: 1,
         sequence_parallel: true,
         loss: Loss::Fused,
     };
-    let held = |model| footprint(model, cut, Recompute::None, 1).until_backward.0;
+    let held = |model: &Transformer| {
+        let one = footprint(model, &setup([1, 4, 1]), &recipe(64), model.counts(0..1));
+        one.until_backward.0
+    };
     // Queries and what attention gives of them, keys and values, in 16 bits.
     assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);
-    let time = |model| layer(model, &machine(), cut, Recompute::None);
+    let device = machine();
+    let recipe = recipe(8);
+    let time = |model| layer(&Task::new(model, &device, cut, &recipe, Recompute::None), kind).parts;
     let [a, b] = [time(&narrow), time(&wide)];
-    assert!(b.attention > 1.9 * a.attention);
-    assert!(b.products > a.products && b.elementwise > a.elementwise);
+    assert!(b.of(Part::Attention) > 1.9 * a.of(Part::Attention));
+    assert!(b.of(Part::Products) > a.of(Part::Products));
+    assert!(b.of(Part::Elementwise) > a.of(Part::Elementwise));
     // A scale for queries and one for keys; what they were before, in 16 bits.
     assert_eq!(normed.parameters() - narrow.parameters(), 32 * 2 * 128);
-    assert_eq!(normed.layer_flops(), narrow.layer_flops());
+    assert_eq!(normed.flops_of(kind), narrow.flops_of(kind));
     assert_eq!(held(&normed) - held(&narrow), 2048 * 2 * (32 + 8) * 128 / 4);
-    assert!(time(&normed).elementwise > a.elementwise);
+    assert!(time(&normed).of(Part::Elementwise) > a.of(Part::Elementwise));
 }
 
 #[test]

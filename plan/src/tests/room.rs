@@ -56,11 +56,15 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,
+        overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::PostValidation,
         room: Room { error: 0.075, cap: None },
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
         ..recipe(2 * microbatches)
     };
     let space = Space {

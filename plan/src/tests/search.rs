@@ -88,7 +88,9 @@ fn space() -> Space {
 fn work(model: &Transformer, recipe: &Recipe) -> f64 {
     let tokens = number(recipe.batch * model.sequence);
     let spared = match model.attention {
-        Attention::Flash => 1.5 * number(model.layers) * model.attention_flops(),
+        Attention::Flash => {
+            1.5 * number(model.layers) * model.attention_flops(model.layer_kinds()[0])
+        }
         Attention::Core => 0.0,
     };
     (model.model_flops() - spared) * tokens

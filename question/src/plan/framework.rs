@@ -90,7 +90,7 @@ impl Framework {
 
 #[cfg(test)]
 mod tests {
-    use plan::Split;
+    use plan::{Reshard, Split};
 
     use super::*;
 
@@ -102,6 +102,8 @@ mod tests {
         expert: 1,
         expert_tensor: 1,
         zero: Zero::Optimizer,
+        reshard: Reshard::AfterForward,
+        shard_groups: 1,
         microbatch: 1,
         chunks: 1,
         family: Family::OneFOneB,

@@ -1,0 +1,380 @@
+//! The costs of a set-up before any order is made: durations of passes and transfers, and the work
+//! between two steps.
+
+mod exchange;
+
+use std::rc::Rc;
+
+use pipeline::{
+    CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
+};
+
+use crate::costed::Costed;
+use crate::inputs::Inputs;
+use crate::layer::{self, LayerTimes, Task};
+use crate::layout::{Layout, Wires};
+use crate::machine::Machine;
+use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
+use crate::model::{LayerCounts, number};
+use crate::setup::{Setup, Split, Unfit};
+use crate::split::Deal;
+use crate::times::{Times, nanos};
+
+/// Bytes of an activation, and of a weight on its way to another replica.
+const HALF: f64 = 2.0;
+/// The duration of a transfer that orders are made for, in percent of a mean forward: between the 6
+/// and 11 % that were measured beside the passes of Zero Bubble's models (arXiv 2401.10241, tables
+/// 5 and 8). It is the same for all links, so that faster ones cannot spoil an order.
+pub(crate) const TRANSFER: u64 = 10;
+/// The inputs from which the costs of one set-up are computed.
+pub(crate) struct Costing<'a> {
+    pub(crate) inputs: Inputs<'a>,
+    pub(crate) setup: &'a Setup,
+    pub(crate) shape: Shape,
+    /// By stage.
+    pub(crate) machines: Vec<&'a Machine>,
+}
+
+impl<'a> Costing<'a> {
+    /// All costs.
+    pub(crate) fn cost(&self) -> Result<Costed, Unfit> {
+        let Inputs { model, recipe, .. } = self.inputs;
+        let placement = self.setup.family.about().placement;
+        let stages: Vec<usize> =
+            (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect();
+        let ends = self.ends(&stages);
+        let by_stage = self.layers_by_stage();
+        let layers = self.deal(&stages, &by_stage, &ends);
+        let chunks = self.chunks(&layers);
+        let own = self.layers_of_chunks(&stages, &chunks, &by_stage);
+        let whole = self.with_ends(&stages, &own, &ends);
+        let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
+        let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
+        let shares = self.shares(&stages, &chunks);
+        let by_kind = LayerParameters::of(model, self.setup);
+        let parameters: Vec<Parameters> =
+            shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
+        let sends = self.sends(&stages);
+        let costs = self.costs(&passes, &parameters, &stages, &sends);
+        let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
+        let activations = Activations::of(model, self.setup, recipe);
+        let footprints = self.footprints(&activations, &chunks);
+        let copies = self.copies(&stages, &footprints)?;
+        // What is copied, and when, depends on the whole time there is for it.
+        let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
+        let [costs, apart, ordering] =
+            [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
+        let held = |(share, parameters): (&Share, &Parameters)| {
+            memory::resident(model, self.setup, recipe, &activations, (*share, *parameters))
+        };
+        Ok(Costed {
+            setup: *self.setup,
+            shape: self.shape,
+            costs,
+            apart,
+            ordering,
+            limit: None,
+            message: bytes(self.message()),
+            footprints,
+            resident: shares.iter().zip(&parameters).map(held).collect(),
+            capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
+            exchange: nanos(self.exchange(&parameters, &stages, &passes)),
+            optimizer: nanos(self.optimizer(&parameters)),
+            latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
+            parts: own.iter().map(|chunk| chunk.parts).collect(),
+            layers,
+            sends,
+            ends: ends.iter().map(|end| end.times).collect(),
+        })
+    }
+
+    /// A device of `machine` and what it has to do.
+    pub(crate) fn task(&self, machine: &'a Machine) -> Task<'a> {
+        let Inputs { model, recipe, .. } = self.inputs;
+        Task::new(model, machine, self.setup.cut(recipe), recipe, self.setup.recompute)
+    }
+
+    /// A layer of each kind, by stage.
+    fn layers_by_stage(&self) -> Vec<Rc<[LayerTimes]>> {
+        let mut known: Vec<(&Machine, Rc<[LayerTimes]>)> = Vec::new();
+        let mut of = |machine: &'a Machine| {
+            if let Some((_, layers)) = known.iter().find(|(one, _)| std::ptr::eq(*one, machine)) {
+                return Rc::clone(layers);
+            }
+            let task = self.task(machine);
+            let kinds = self.inputs.model.layer_kinds().iter();
+            let layers: Rc<[LayerTimes]> = kinds.map(|&kind| layer::layer(&task, kind)).collect();
+            known.push((machine, Rc::clone(&layers)));
+            layers
+        };
+        self.machines.iter().map(|machine| of(machine)).collect()
+    }
+
+    /// Layers of each chunk: of those that differ, each counts as the mean of all.
+    fn deal(
+        &self,
+        stages: &[usize],
+        by_stage: &[Rc<[LayerTimes]>],
+        ends: &[LayerTimes],
+    ) -> Vec<u64> {
+        let model = self.inputs.model;
+        let all = model.counts(0..model.layers);
+        let mean = |layers: &Rc<[LayerTimes]>| {
+            let own = layers.iter().zip(all.iter());
+            let sum: f64 = own.map(|(layer, count)| layer.alone.sum() * number(count)).sum();
+            sum / number(model.layers)
+        };
+        let deal = Deal {
+            layers: model.layers,
+            stages,
+            layer: &by_stage.iter().map(mean).collect::<Vec<_>>(),
+            ends: &ends.iter().map(|end| end.times.sum()).collect::<Vec<_>>(),
+        };
+        match (self.setup.split, self.inputs.layout) {
+            (Split::Layout, Some(layout)) => layout.layers().to_vec(),
+            (split, _) => deal.by(split),
+        }
+    }
+
+    /// The layers of each chunk by kind: those behind the layers of the chunks before it.
+    fn chunks(&self, layers: &[u64]) -> Vec<LayerCounts> {
+        let mut begun = 0;
+        let one = |&layers: &u64| {
+            let counts = self.inputs.model.counts(begun..begun + layers);
+            begun += layers;
+            counts
+        };
+        layers.iter().map(one).collect()
+    }
+
+    /// The layers of each chunk, one after the other.
+    fn layers_of_chunks(
+        &self,
+        stages: &[usize],
+        chunks: &[LayerCounts],
+        by_stage: &[Rc<[LayerTimes]>],
+    ) -> Vec<LayerTimes> {
+        let one = |(&stage, counts): (&usize, &LayerCounts)| {
+            let own = by_stage[stage].iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
+            own.fold(LayerTimes::default(), |sum, (layer, count)| {
+                sum.plus(layer.times(number(count)))
+            })
+        };
+        stages.iter().zip(chunks).map(one).collect()
+    }
+
+    /// Each chunk whole: its layers, its ends, and what a stage takes besides.
+    fn with_ends(
+        &self,
+        stages: &[usize],
+        own: &[LayerTimes],
+        ends: &[LayerTimes],
+    ) -> Vec<LayerTimes> {
+        let graphs = self.inputs.recipe.software.graphs;
+        let one = |((layers, &stage), end): ((&LayerTimes, &usize), &LayerTimes)| {
+            let latency = self.machines[stage].efficiency.pass_latency * (1.0 - graphs);
+            let half = latency / 2.0 / number(u64::from(self.shape.chunks_per_stage()));
+            let latency = Times { forward: half, backward_input: half, backward_weight: 0.0 };
+            let chunk = layers.plus(*end);
+            LayerTimes {
+                times: chunk.times.plus(latency),
+                alone: chunk.alone.plus(latency),
+                parts: chunk.parts,
+            }
+        };
+        own.iter().zip(stages).zip(ends).map(one).collect()
+    }
+
+    /// The chunk of the MTP layers: the `last` one, unless a layout says another.
+    fn predicting(&self, last: usize) -> usize {
+        let layout = self.inputs.layout.filter(|_| self.setup.split == Split::Layout);
+        layout.and_then(LayerLayout::mtp_chunk).unwrap_or(last)
+    }
+
+    /// The activations that a microbatch holds in each chunk, and in each shard of the head.
+    fn footprints(&self, activations: &Activations, chunks: &[LayerCounts]) -> Footprints {
+        let Inputs { model, recipe, .. } = self.inputs;
+        let (predicting, stages) = (self.predicting(chunks.len() - 1), self.shape.stages());
+        let one = |(chunk, &layers): (usize, &LayerCounts)| {
+            activations.footprint(model, layers, if chunk == predicting { model.mtp } else { 0 })
+        };
+        let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
+        match self.has_shards() {
+            true => {
+                let shard = memory::shard(model, self.setup, recipe, stages);
+                footprints.with_shards(vec![shard; stages])
+            }
+            false => footprints,
+        }
+    }
+
+    /// The passes of each chunk without its layers: embedding, head and loss, MTP.
+    fn ends(&self, stages: &[usize]) -> Vec<LayerTimes> {
+        let last = stages.len() - 1;
+        let predicting = self.predicting(last);
+        let own = |(chunk, &stage): (usize, &usize)| {
+            let task = self.task(self.machines[stage]);
+            let head = || layer::head(&task);
+            let embedding = || layer::embedding(&task);
+            let mtp = if chunk == predicting { self.mtp(&task) } else { LayerTimes::default() };
+            mtp.plus(match (self.setup.vocabulary_parallel, chunk == last) {
+                // Every chunk of a stage has its part: columns are dealt to all p v.
+                (true, at_end) if self.has_shards() => {
+                    let norm = layer::last_norm(&task);
+                    let norm = if at_end { norm } else { LayerTimes::default() };
+                    norm.plus(embedding().times(1.0 / number(stages.len() as u64)))
+                }
+                (true, _) => head().plus(embedding()).times(1.0 / number(stages.len() as u64)),
+                (false, true) if chunk == 0 => head().plus(embedding()),
+                (false, true) => head(),
+                (false, false) if chunk == 0 => embedding(),
+                (false, false) => LayerTimes::default(),
+            })
+        };
+        stages.iter().enumerate().map(own).collect()
+    }
+
+    /// The layers of multi-token prediction, behind the last.
+    fn mtp(&self, task: &Task<'_>) -> LayerTimes {
+        let model = self.inputs.model;
+        if model.mtp == 0 {
+            return LayerTimes::default();
+        }
+        let layer = layer::layer(task, model.mtp_kind());
+        layer.plus(layer::mtp(task)).times(number(model.mtp))
+    }
+
+    /// Whether the head is work of its own on every stage.
+    fn has_shards(&self) -> bool {
+        self.shape.has_shards()
+    }
+
+    /// The part of the model that each stage holds.
+    fn shares(&self, stages: &[usize], chunks: &[LayerCounts]) -> Vec<Share> {
+        let mut shares = vec![Share::default(); self.shape.stages()];
+        let mirrored = self.setup.family.about().placement == Placement::Mirrored;
+        let last = stages.len() - 1;
+        let predicting = self.predicting(last);
+        for (chunk, (&stage, &layers)) in stages.iter().zip(chunks).enumerate() {
+            // Of a mirrored pipeline every stage holds the chunks of its twin too.
+            let twin = if mirrored { Some(self.shape.stages() - 1 - stage) } else { None };
+            for stage in [Some(stage), twin].into_iter().flatten() {
+                shares[stage].layers = shares[stage].layers + layers;
+                shares[stage].embedding |= chunk == 0;
+                shares[stage].head |= chunk == last;
+                shares[stage].mtp += if chunk == predicting { self.inputs.model.mtp } else { 0 };
+            }
+        }
+        shares
+    }
+
+    /// Bytes of what a device hands to the next stage for a microbatch.
+    pub(crate) fn message(&self) -> f64 {
+        let Inputs { model, recipe, .. } = self.inputs;
+        let tokens =
+            number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
+        let cut = recipe.sequence_parallel || recipe.scatter_gather;
+        let share = if cut { number(self.setup.tensor) } else { 1.0 };
+        tokens * number(model.hidden) * HALF / share
+    }
+
+    /// How long a stage that has done a pass of each chunk sends what it made: forward to the next
+    /// chunk, backward to the one before. Of a mirrored pipeline, where a chunk has two stages, the
+    /// shorter of the two; and half of it where passes are paired, whose values travel side by side:
+    /// what is counted is never more than the engine finds.
+    fn sends(&self, stages: &[usize]) -> Vec<[Nanos; 2]> {
+        let (wires, bytes) = (Wires::of(self.inputs.cluster), bytes(self.message()));
+        let stride = self.setup.stage_stride();
+        let last = self.shape.stages() - 1;
+        let mirrored = self.setup.family.about().placement == Placement::Mirrored;
+        let paired = matches!(self.setup.family, Family::DualPipe | Family::DualPipeV);
+        let between = |from: usize, to: Option<usize>| {
+            let Some(to) = to.and_then(|to| stages.get(to)) else { return Nanos(0) };
+            let ends = [stages[from], *to];
+            let time = wires.time(ends, stride, bytes);
+            let twin = || wires.time(ends.map(|stage| last - stage), stride, bytes);
+            let time = if mirrored { time.min(twin()) } else { time };
+            if paired { Nanos(time.0 / 2) } else { time }
+        };
+        let of =
+            |chunk: usize| [between(chunk, Some(chunk + 1)), between(chunk, chunk.checked_sub(1))];
+        (0..stages.len()).map(of).collect()
+    }
+
+    /// A transfer of `bytes` between two stages, in seconds; none from a stage to itself.
+    fn hop(&self, bytes: f64, from: usize, to: usize) -> f64 {
+        if from == to {
+            return 0.0;
+        }
+        let (stride, devices) = (self.setup.stage_stride(), self.inputs.cluster.devices());
+        self.slowest(|machine| {
+            let block = machine.block(devices);
+            let place = |stage: usize| (stage as u64).saturating_mul(stride) / block;
+            machine.hop(bytes, stride >= block || place(from) != place(to))
+        })
+    }
+
+    /// The longest of a time over all kinds of devices.
+    pub(crate) fn slowest(&self, time: impl Fn(&Machine) -> f64) -> f64 {
+        let kinds = self.inputs.cluster.parts.iter();
+        kinds.map(|(machine, _)| time(machine)).fold(0.0, f64::max)
+    }
+
+    /// The times of all passes, with what a stage waits for its transfers and for parameters of
+    /// other replicas.
+    fn costs(
+        &self,
+        passes: &[Times],
+        parameters: &[Parameters],
+        stages: &[usize],
+        sends: &[[Nanos; 2]],
+    ) -> Costs {
+        let beside = self.inputs.recipe.software.overlap_transfers;
+        let hop = if beside { sends.iter().flatten().copied().max() } else { None };
+        let with = |seconds: f64, send: Nanos| {
+            let send = if beside { 0 } else { send.0 };
+            Nanos(nanos(seconds).0.saturating_add(send))
+        };
+        let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
+            let times = self.with_gathers(*times, parameters[stage], stage);
+            PassTimes {
+                forward: with(times.forward, next),
+                backward_input: with(times.backward_input, before),
+                backward_weight: nanos(times.backward_weight),
+            }
+        };
+        let chunks = passes.iter().zip(stages).zip(sends).map(one).collect();
+        self.with_shards(Costs::new(chunks, hop.unwrap_or_default()))
+    }
+
+    /// The costs that an order is made for, from the durations of `passes`.
+    fn ordering(&self, passes: &[Times]) -> Costs {
+        let whole = |times: &Times| PassTimes {
+            forward: nanos(times.forward),
+            backward_input: nanos(times.backward_input),
+            backward_weight: nanos(times.backward_weight),
+        };
+        let chunks: Vec<PassTimes> = passes.iter().map(whole).collect();
+        let forward: u128 = chunks.iter().map(|times| u128::from(times.forward.0)).sum();
+        let hop = forward / chunks.len().max(1) as u128 * u128::from(TRANSFER) / 100;
+        let hop = Nanos(u64::try_from(hop).unwrap_or(u64::MAX));
+        self.with_shards(Costs::new(chunks, hop))
+    }
+
+    /// How long an activation of each chunk takes to the host and back, where the schedule copies.
+    fn copies(&self, stages: &[usize], footprints: &Footprints) -> Result<Vec<CopyTimes>, Unfit> {
+        if !self.setup.copies() {
+            return Ok(Vec::new());
+        }
+        let layout = Layout::new(self.setup, self.inputs.cluster).and_then(|one| one.seated());
+        let (cluster, seats) = layout.map_err(|_| Unfit::TooLarge)?;
+        let time = |(chunk, &stage): (u16, &usize)| {
+            let bytes = footprints.of(chunk).until_backward;
+            cluster
+                .host_time(seats.device(stage), bytes)
+                .map(|time| CopyTimes { out: time, back: time })
+        };
+        let times: Option<Vec<CopyTimes>> = (0..).zip(stages).map(time).collect();
+        times.ok_or(Unfit::Host)
+    }
+}

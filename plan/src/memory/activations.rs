@@ -1,0 +1,121 @@
+//! The activations that a microbatch holds in a chunk, between F and B and from B to W.
+
+use pipeline::{Bytes, Footprint, Vocabulary};
+
+use super::layers::Keeper;
+use super::{HALF, bytes};
+use crate::model::{
+    LayerCounts, LayerKind, MAX_KINDS, Module, Modules, Recompute, Transformer, number,
+};
+use crate::setup::{Recipe, Setup};
+
+/// The activations that a microbatch holds in one layer of each kind, computed once for a set-up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Activations {
+    /// Between F and B, by kind.
+    held: [f64; MAX_KINDS],
+    /// From B to W.
+    until_weight: [f64; MAX_KINDS],
+    /// While B has computed the layer again.
+    whole: [f64; MAX_KINDS],
+    /// Between F and B in an MTP layer beside those of a layer.
+    mtp: f64,
+}
+
+impl Activations {
+    /// Of `setup`.
+    #[must_use]
+    pub fn of(model: &Transformer, setup: &Setup, recipe: &Recipe) -> Self {
+        let keeper = |recompute| Keeper {
+            model,
+            cut: setup.cut(recipe),
+            expert_tensor: setup.expert_tensor,
+            precision: recipe.precision,
+            recompute,
+        };
+        let tokens = tokens(model, setup);
+        // Whatever is computed again in B stays for W, but for scores of attention and masks.
+        let scores =
+            Modules::of(&[Module::CoreAttention]).map_or(Recompute::None, Recompute::Modules);
+        let [own, none, scores] = [setup.recompute, Recompute::None, scores].map(keeper);
+        let mut all = Self {
+            held: [0.0; MAX_KINDS],
+            until_weight: [0.0; MAX_KINDS],
+            whole: [0.0; MAX_KINDS],
+            mtp: mtp(model, own, tokens),
+        };
+        let sum = |keeper: Keeper<'_>, kind: LayerKind| {
+            let kept = keeper.layer(kind);
+            tokens * (kept.values + kept.masks)
+        };
+        for (at, &kind) in model.layer_kinds().iter().enumerate() {
+            all.held[at] = sum(own, kind);
+            all.whole[at] = sum(none, kind);
+            all.until_weight[at] = tokens * scores.layer(kind).values;
+        }
+        all
+    }
+
+    /// Of a chunk with `layers`, and `mtp` layers of `model`'s multi-token prediction.
+    #[must_use]
+    pub fn footprint(&self, model: &Transformer, layers: LayerCounts, mtp: u64) -> Footprint {
+        let all = layers + model.counts(model.layers..model.layers + mtp);
+        let joined = number(mtp) * self.mtp;
+        let sum = |each: &[f64; MAX_KINDS]| -> f64 {
+            all.iter().zip(each).map(|(count, one)| number(count) * one).sum::<f64>() + joined
+        };
+        Footprint {
+            until_backward: bytes(sum(&self.held)),
+            until_weight: bytes(sum(&self.until_weight)),
+        }
+    }
+
+    /// The most that B computes again of one layer among `layers`.
+    #[must_use]
+    pub fn again(&self, layers: LayerCounts, recompute: Recompute) -> f64 {
+        let one = |(at, count): (usize, u64)| match (count, recompute) {
+            (0, _) | (_, Recompute::None) => 0.0,
+            // The input is held all the time, and the layer stands beside it.
+            (_, Recompute::Full) => self.whole[at],
+            _ => self.whole[at] - self.held[at],
+        };
+        layers.iter().enumerate().map(one).fold(0.0, f64::max)
+    }
+}
+
+/// The activations that one microbatch holds in a chunk of `layers`.
+#[must_use]
+pub fn footprint(
+    model: &Transformer,
+    setup: &Setup,
+    recipe: &Recipe,
+    layers: LayerCounts,
+) -> Footprint {
+    Activations::of(model, setup, recipe).footprint(model, layers, 0)
+}
+
+/// The memory that one microbatch holds in a shard of the head, from S to T: its logits, and the
+/// last chunk's output, which the tensor group shares as it shares other activations.
+#[must_use]
+pub(crate) fn shard(model: &Transformer, setup: &Setup, recipe: &Recipe, shards: usize) -> Bytes {
+    let cut = setup.cut(recipe);
+    let rows = number(Vocabulary::padded(model.vocabulary, shards)) / number(shards as u64);
+    let shared = if cut.sequence_parallel { number(cut.tensor) } else { 1.0 };
+    let output = HALF * number(model.hidden) / shared;
+    let logits = rows / number(cut.tensor) * number(recipe.logit_bytes);
+    bytes(tokens(model, setup) * (logits + output))
+}
+
+/// Tokens of a microbatch on one device.
+pub(super) fn tokens(model: &Transformer, setup: &Setup) -> f64 {
+    number(setup.microbatch) * number(model.sequence) / number(setup.context)
+}
+
+/// What an MTP layer holds beside a layer: the inputs of its two normalisations and of the projection
+/// that joins their results, 2 h wide.
+fn mtp(model: &Transformer, keeper: Keeper<'_>, tokens: f64) -> f64 {
+    if model.mtp == 0 || keeper.recompute == Recompute::Full {
+        return 0.0;
+    }
+    tokens * 4.0 * HALF * number(model.hidden) / keeper.shared()
+}

@@ -1,0 +1,128 @@
+//! The parameters of a stage, and of what replicas share the part of one device.
+
+use crate::model::{KindParameters, LayerCounts, MAX_KINDS, Side, Transformer, number};
+use crate::setup::{Setup, Zero};
+
+/// The part of the model on a stage: layers, and ends.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Share {
+    /// Layers, by kind.
+    pub layers: LayerCounts,
+    /// Whether the embeddings are on it.
+    pub embedding: bool,
+    /// Whether the head is.
+    pub head: bool,
+    /// Layers of multi-token prediction, which use the head of this stage, and its embedding or a copy
+    /// of it.
+    pub mtp: u64,
+}
+
+/// Parameters of a stage on one device: those all replicas have alike, and those of its experts.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Parameters {
+    /// Without experts.
+    pub dense: f64,
+    /// Of these, the embeddings and the head, which stay in 16 bits.
+    pub ends: f64,
+    /// Of experts.
+    pub experts: f64,
+}
+
+impl Parameters {
+    /// Of `share`, before replicas share anything. Tensor groups share every matrix but the router and
+    /// the projections down to latents; of normalisations, which are not shared, only t - 1 in t are left
+    /// out: far below 0.1 %.
+    #[must_use]
+    pub fn of(model: &Transformer, setup: &Setup, share: Share) -> Self {
+        LayerParameters::of(model, setup).stage(model, setup, share)
+    }
+
+    /// All.
+    #[must_use]
+    pub fn sum(self) -> f64 {
+        self.dense + self.experts
+    }
+
+    /// Of what replicas share from ZeRO stage `from` on, the part of one device: of experts, all
+    /// replicas of an expert share it, d c t/(e e_t).
+    #[must_use]
+    pub fn shared(self, setup: &Setup, from: Zero) -> f64 {
+        if setup.zero < from {
+            return self.sum();
+        }
+        let groups = number(setup.shard_groups.max(1));
+        let replicas = number(setup.data * setup.context);
+        let of_experts =
+            replicas * number(setup.tensor) / number(setup.expert * setup.expert_tensor);
+        self.dense / (replicas / groups).max(1.0) + self.experts / (of_experts / groups).max(1.0)
+    }
+}
+
+/// Parameters of a layer of each kind on one device, computed once for a set-up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LayerParameters {
+    dense: [f64; MAX_KINDS],
+    experts: [f64; MAX_KINDS],
+    /// Of an MTP layer.
+    mtp: [f64; 2],
+}
+
+impl LayerParameters {
+    /// Of `setup`.
+    #[must_use]
+    pub fn of(model: &Transformer, setup: &Setup) -> Self {
+        let (t, group) = (number(setup.tensor), number(setup.expert * setup.expert_tensor));
+        let kinds = model.layer_kinds();
+        let whole = |kind| {
+            let products = model.products_of(kind);
+            let own = products.iter().filter(|one| one.side == Side::Neither);
+            own.map(|one| number(one.inner * one.outer)).sum::<f64>()
+        };
+        let divided = |parameters: KindParameters, whole: f64| {
+            let dense = (number(parameters.dense) - whole) / t + whole;
+            [dense, number(parameters.experts) / group]
+        };
+        let mut all = Self { dense: [0.0; MAX_KINDS], experts: [0.0; MAX_KINDS], mtp: [0.0; 2] };
+        for (at, &kind) in kinds.iter().enumerate() {
+            [all.dense[at], all.experts[at]] = divided(model.parameters_of(kind), whole(kind));
+        }
+        if model.mtp > 0 {
+            all.mtp = divided(model.mtp_parameters(), whole(model.mtp_kind()));
+        }
+        all
+    }
+
+    /// Those of `share`, with its ends.
+    #[must_use]
+    pub fn stage(&self, model: &Transformer, setup: &Setup, share: Share) -> Parameters {
+        let ends = ends(model, setup, share) / number(setup.tensor);
+        let sum = |each: &[f64; MAX_KINDS], mtp: f64| -> f64 {
+            let layers = share.layers.iter().zip(each);
+            layers.map(|(count, one)| number(count) * one).sum::<f64>() + number(share.mtp) * mtp
+        };
+        let [mtp, mtp_experts] = self.mtp;
+        Parameters {
+            dense: sum(&self.dense, mtp) + ends,
+            ends,
+            experts: sum(&self.experts, mtp_experts),
+        }
+    }
+}
+
+/// Parameters of embeddings and head on a stage, for a whole tensor group.
+fn ends(model: &Transformer, setup: &Setup, share: Share) -> f64 {
+    let matrix = model.vocabulary * model.hidden;
+    if setup.vocabulary_parallel {
+        let all = model.embedding_parameters() + model.head_parameters();
+        return number(all) / number(setup.pipeline);
+    }
+    // A tied head on another stage is a copy of the embedding; so are those that MTP layers need.
+    let head = if model.tied && setup.pipeline > 1 { matrix } else { model.head_parameters() };
+    let embedding = if share.embedding { model.embedding_parameters() } else { 0 };
+    let needed = |here: bool| if share.mtp > 0 && !here { matrix } else { 0 };
+    let copies = match model.tied {
+        true => needed(share.embedding || share.head),
+        false => needed(share.embedding) + needed(share.head),
+    };
+    number(embedding + copies + if share.head { head } else { 0 })
+}

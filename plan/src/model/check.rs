@@ -1,0 +1,374 @@
+//! Which sizes make a model.
+
+use thiserror::Error;
+
+use super::kinds::Layers;
+use super::{
+    Experts, Ffn, LayerKind, MAX_KINDS, MAX_LAYERS, MAX_MTP, MAX_SIZE, Mixer, Sizes, Transformer,
+};
+
+/// A size that no model has.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ModelError {
+    /// Zero, or absurdly large.
+    #[error("{what} is {value}: it must be from 1 to {most}")]
+    Size {
+        /// Which size, as its key is called.
+        what: &'static str,
+        /// The value given.
+        value: u64,
+        /// The largest.
+        most: u64,
+    },
+    /// Query heads that cannot share the heads of keys and values.
+    #[error("heads is {heads}, which is no multiple of kv-heads, {kv_heads}")]
+    KvHeads {
+        /// Query heads.
+        heads: u64,
+        /// Heads of keys and values.
+        kv_heads: u64,
+    },
+    /// Heads, or groups of them, of which one number must divide the other.
+    #[error("{what} is {value}, which is no multiple of {of}, {divisor}")]
+    Groups {
+        /// What must be divided, as its key is called.
+        what: &'static str,
+        /// How many there are.
+        value: u64,
+        /// By what, as its key is called.
+        of: &'static str,
+        /// How many of those there are.
+        divisor: u64,
+    },
+    /// Latent attention whose keys are shared by several heads of queries.
+    #[error("kv-heads is {kv_heads}, but latent attention makes keys for each of {heads} heads")]
+    LatentHeads {
+        /// Query heads.
+        heads: u64,
+        /// Heads of keys and values.
+        kv_heads: u64,
+    },
+    /// Latent attention whose heads are rotated as a whole.
+    #[error("rotary-size is {rotary}: it must be less than head-size, {head_size}")]
+    Rotary {
+        /// The part of a head that is rotated.
+        rotary: u64,
+        /// The size of a head.
+        head_size: u64,
+    },
+    /// Sequences beyond the learned positions.
+    #[error("the sequence has {sequence} tokens, but there are only {positions} learned positions")]
+    Positions {
+        /// Learned positions.
+        positions: u64,
+        /// Tokens of a sequence.
+        sequence: u64,
+    },
+    /// More parameters than can be counted.
+    #[error("the model has more than 2^56 parameters")]
+    Parameters,
+    /// Kinds of layers that are not as many as the layers.
+    #[error("kinds are told of {kinds} layers, but the model has {layers}")]
+    Kinds {
+        /// Layers whose kind is told.
+        kinds: usize,
+        /// Layers.
+        layers: u64,
+    },
+    /// More kinds of layers than are planned.
+    #[error("the layers are of more than {MAX_KINDS} kinds")]
+    ManyKinds,
+    /// Layers of a kind whose sizes are not told.
+    #[error("there are layers with {kind}, but {what} is missing")]
+    Missing {
+        /// What is told of the layers.
+        kind: &'static str,
+        /// The size that is not, as its key is called.
+        what: &'static str,
+    },
+    /// A layer that neither mixes tokens nor has an MLP.
+    #[error("a layer neither mixes tokens nor has an MLP or experts")]
+    Empty,
+    /// More experts visited than there are.
+    #[error("top-k is {top_k}, but there are {count} experts")]
+    TopK {
+        /// Experts per token.
+        top_k: u64,
+        /// Experts.
+        count: u64,
+    },
+}
+
+/// A size by the name of its key, its value, and the largest that is planned.
+type Bounded = (&'static str, u64, u64);
+
+impl Transformer {
+    /// Checks `sizes`.
+    ///
+    /// # Errors
+    /// A size of zero or beyond all models, heads that do not share, sequences beyond the learned
+    /// positions, more experts visited than there are, kinds of layers without their sizes, or more
+    /// than 2^56 parameters.
+    pub fn new(sizes: Sizes) -> Result<Self, ModelError> {
+        bounds(&sizes)?;
+        relations(&sizes)?;
+        let by_kind = Layers::of(&sizes)?;
+        by_kind.kinds().iter().try_for_each(|kind| is_told(&sizes, *kind))?;
+        let model = Self { sizes, by_kind };
+        match model.is_beyond_counting() {
+            true => Err(ModelError::Parameters),
+            false => Ok(model),
+        }
+    }
+
+    /// Whether there are more than 2^56 parameters: below, no count and no number of bytes overflows. By
+    /// the limits of each size a layer has less than 2^63.
+    fn is_beyond_counting(&self) -> bool {
+        let wide = |kind: LayerKind| {
+            let own = self.parameters_of(kind);
+            u128::from(own.dense) + u128::from(own.experts)
+        };
+        let counts = self.counts(0..self.layers);
+        let layers: u128 = (self.layer_kinds().iter().zip(counts.iter()))
+            .map(|(kind, count)| u128::from(count) * wide(*kind))
+            .sum();
+        let mtp = u128::from(self.mtp)
+            * (wide(self.mtp_kind()) + u128::from(2 * self.hidden) * u128::from(self.hidden));
+        let ends = 2
+            * u128::from(self.hidden)
+            * (u128::from(self.vocabulary) + u128::from(self.positions));
+        layers + mtp + ends > 1 << 56
+    }
+}
+
+/// Whether every size is from 1 to the largest that is planned.
+fn bounds(sizes: &Sizes) -> Result<(), ModelError> {
+    let plain: [Bounded; 8] = [
+        ("layers", sizes.layers, MAX_LAYERS),
+        ("hidden", sizes.hidden, 1 << 20),
+        ("heads", sizes.heads, 1 << 16),
+        ("kv-heads", sizes.kv_heads, 1 << 16),
+        ("head-size", sizes.head_size, 1 << 16),
+        ("ffn", sizes.ffn, 1 << 24),
+        ("vocabulary", sizes.vocabulary, 1 << 24),
+        ("sequence", sizes.sequence, 1 << 24),
+    ];
+    let optional = [
+        ("value-size", sizes.value_size, 1 << 16),
+        ("window", sizes.window, 1 << 24),
+        ("dense-ffn", sizes.dense_ffn, 1 << 24),
+        ("norms", sizes.norms, 16),
+    ];
+    let experts = sizes.experts.iter().flat_map(|one| {
+        // Shared experts may be none.
+        [
+            ("experts", one.count, 1 << 16),
+            ("top-k", one.top_k, 1 << 16),
+            ("shared-ffn", one.shared.max(1), 1 << 24),
+        ]
+    });
+    let latent = sizes.latent.iter().flat_map(|one| {
+        [
+            ("latent-query", one.query.unwrap_or(1), 1 << 20),
+            ("latent-keys", one.keys, 1 << 20),
+            ("rotary-size", one.rotary, 1 << 16),
+        ]
+    });
+    let mamba = sizes.mamba.iter().flat_map(|one| {
+        [
+            ("mamba-heads", one.heads, 1 << 16),
+            ("mamba-head-size", one.head_size, 1 << 16),
+            ("mamba-state", one.state, 1 << 16),
+            ("mamba-groups", one.groups, 1 << 16),
+            ("mamba-convolution", one.convolution, 1 << 10),
+        ]
+    });
+    let linear = sizes.linear.iter().flat_map(|one| {
+        [
+            ("linear-key-heads", one.key_heads, 1 << 16),
+            ("linear-value-heads", one.value_heads, 1 << 16),
+            ("linear-key-size", one.key_size, 1 << 16),
+            ("linear-value-size", one.value_size, 1 << 16),
+            ("linear-convolution", one.convolution, 1 << 10),
+        ]
+    });
+    let optional =
+        optional.into_iter().filter_map(|(what, value, most)| Some((what, value?, most)));
+    // None is told by zero.
+    let counts =
+        [("positions", sizes.positions.max(1), MAX_SIZE), ("mtp", sizes.mtp.max(1), MAX_MTP)];
+    let all =
+        plain.into_iter().chain(optional).chain(experts).chain(latent).chain(mamba).chain(linear);
+    match all.chain(counts).find(|&(_, value, most)| value == 0 || value > most) {
+        Some((what, value, most)) => Err(ModelError::Size { what, value, most }),
+        None => Ok(()),
+    }
+}
+
+/// Whether sizes go together.
+fn relations(sizes: &Sizes) -> Result<(), ModelError> {
+    let Sizes { heads, kv_heads, head_size, positions, sequence, .. } = *sizes;
+    if !heads.is_multiple_of(kv_heads) {
+        return Err(ModelError::KvHeads { heads, kv_heads });
+    }
+    if let Some(latent) = sizes.latent {
+        if heads != kv_heads {
+            return Err(ModelError::LatentHeads { heads, kv_heads });
+        }
+        if latent.rotary >= head_size {
+            return Err(ModelError::Rotary { rotary: latent.rotary, head_size });
+        }
+    }
+    let grouped = |what, value: u64, of, divisor: u64| match value.is_multiple_of(divisor) {
+        true => Ok(()),
+        false => Err(ModelError::Groups { what, value, of, divisor }),
+    };
+    if let Some(mamba) = sizes.mamba {
+        grouped("mamba-heads", mamba.heads, "mamba-groups", mamba.groups)?;
+    }
+    if let Some(linear) = sizes.linear {
+        let (values, keys) = (linear.value_heads, linear.key_heads);
+        grouped("linear-value-heads", values, "linear-key-heads", keys)?;
+    }
+    if (1..sequence).contains(&positions) {
+        return Err(ModelError::Positions { positions, sequence });
+    }
+    match sizes.experts {
+        Some(Experts { count, top_k, .. }) if top_k > count => {
+            Err(ModelError::TopK { top_k, count })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the sizes of a layer of `kind` are there.
+fn is_told(sizes: &Sizes, kind: LayerKind) -> Result<(), ModelError> {
+    let missing = |kind, what, is_there: bool| match is_there {
+        true => Ok(()),
+        false => Err(ModelError::Missing { kind, what }),
+    };
+    match kind.mixer {
+        Mixer::Window => missing("windows", "window", sizes.window.is_some())?,
+        Mixer::Mamba => missing("Mamba-2", "mamba-heads", sizes.mamba.is_some())?,
+        Mixer::Linear => {
+            missing("linear attention", "linear-key-heads", sizes.linear.is_some())?;
+        }
+        Mixer::None if kind.ffn == Ffn::None => return Err(ModelError::Empty),
+        Mixer::Full | Mixer::None => {}
+    }
+    match kind.ffn {
+        Ffn::Experts => missing("experts", "experts", sizes.experts.is_some()),
+        Ffn::Dense | Ffn::None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Latent, Linear, Mamba};
+
+    fn small() -> Sizes {
+        Sizes {
+            layers: 2,
+            hidden: 64,
+            heads: 4,
+            kv_heads: 4,
+            head_size: 16,
+            ffn: 256,
+            vocabulary: 100,
+            sequence: 32,
+            ..Sizes::default()
+        }
+    }
+
+    fn refusal(change: impl Fn(&mut Sizes)) -> String {
+        let mut sizes = small();
+        change(&mut sizes);
+        Transformer::new(sizes).map_or_else(|error| error.to_string(), |_| "fine".to_owned())
+    }
+
+    fn all(mixer: Mixer, ffn: Ffn) -> Vec<LayerKind> {
+        vec![LayerKind { mixer, ffn }; 2]
+    }
+
+    #[test]
+    fn sizes_of_no_model_are_refused_by_their_names() {
+        let mamba = Mamba { heads: 8, head_size: 16, state: 16, groups: 3, convolution: 4 };
+        let linear =
+            Linear { key_heads: 4, value_heads: 6, key_size: 8, value_size: 8, convolution: 4 };
+        let latent = Latent { query: None, keys: 32, rotary: 16 };
+        assert_eq!(refusal(|_| {}), "fine");
+        assert_eq!(refusal(|it| it.latent = Some(Latent { rotary: 8, ..latent })), "fine");
+        let said = [
+            (refusal(|it| it.value_size = Some(0)), "value-size is 0"),
+            (refusal(|it| it.dense_ffn = Some(1 << 25)), "dense-ffn is 33554432"),
+            (refusal(|it| it.mtp = 65), "mtp is 65: it must be from 1 to 64"),
+            (refusal(|it| it.norms = Some(0)), "norms is 0"),
+            (refusal(|it| it.latent = Some(latent)), "rotary-size is 16: it must be less"),
+            (
+                refusal(|it| (it.latent, it.kv_heads) = (Some(Latent { rotary: 8, ..latent }), 2)),
+                "kv-heads is 2, but latent attention makes keys for each of 4 heads",
+            ),
+            (refusal(|it| it.mamba = Some(mamba)), "mamba-heads is 8, which is no multiple of"),
+            (refusal(|it| it.linear = Some(linear)), "linear-value-heads is 6, which is no"),
+            (
+                refusal(|it| it.linear = Some(Linear { key_size: 0, ..linear })),
+                "linear-key-size is 0",
+            ),
+            (refusal(|it| it.kinds = all(Mixer::Window, Ffn::Dense)), "window is missing"),
+            (refusal(|it| it.kinds = all(Mixer::Mamba, Ffn::None)), "mamba-heads is missing"),
+            (refusal(|it| it.kinds = all(Mixer::Linear, Ffn::Dense)), "linear-key-heads is"),
+            (refusal(|it| it.kinds = all(Mixer::Full, Ffn::Experts)), "experts is missing"),
+            (refusal(|it| it.kinds = all(Mixer::None, Ffn::None)), "neither mixes tokens nor"),
+        ];
+        for (ours, wanted) in said {
+            assert!(ours.contains(wanted), "{ours}: {wanted}");
+        }
+    }
+
+    /// The largest of all sizes together: refused without an overflow on the way.
+    #[test]
+    fn the_largest_sizes_are_too_many_parameters() {
+        let (most, width) = (1 << 16, 1 << 24);
+        let convolution = 1 << 10;
+        let huge = Sizes {
+            layers: 4,
+            hidden: 1 << 20,
+            heads: most,
+            kv_heads: most,
+            head_size: most,
+            ffn: width,
+            gated: true,
+            vocabulary: width,
+            sequence: width,
+            experts: Some(Experts { count: most, top_k: most, shared: width }),
+            value_size: Some(most),
+            latent: Some(super::super::Latent { query: Some(1 << 20), keys: 1 << 20, rotary: 1 }),
+            window: Some(width),
+            dense_ffn: Some(width),
+            mtp: MAX_MTP,
+            mamba: Some(Mamba {
+                heads: most,
+                head_size: most,
+                state: most,
+                groups: most,
+                convolution,
+            }),
+            linear: Some(Linear {
+                key_heads: most,
+                value_heads: most,
+                key_size: most,
+                value_size: most,
+                convolution,
+            }),
+            kinds: vec![
+                LayerKind { mixer: Mixer::Window, ffn: Ffn::Dense },
+                LayerKind { mixer: Mixer::Mamba, ffn: Ffn::Experts },
+                LayerKind { mixer: Mixer::Linear, ffn: Ffn::Experts },
+                LayerKind { mixer: Mixer::Full, ffn: Ffn::Experts },
+            ],
+            ..Sizes::default()
+        };
+        assert_eq!(Transformer::new(huge), Err(ModelError::Parameters));
+    }
+}

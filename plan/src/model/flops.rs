@@ -1,0 +1,124 @@
+//! Floating-point operations: of layers by kind, of the head, of all.
+
+use super::products::{Product, Role, Side};
+use super::{LayerKind, Mixer, Module, Modules, Recompute, Transformer, number};
+
+/// Operations of a Mamba-2 mixer's state for each of its numbers and each token, as Megatron-LM counts
+/// them (`num_floating_point_operations` in megatron/training/training.py).
+const MAMBA_STATE: f64 = 7.0;
+/// Operations of linear attention's state for each of its numbers and each token: products with the key,
+/// of value and key, of the state with both, and with the query, of 2 each (the same).
+const LINEAR_STATE: f64 = 8.0;
+
+impl Transformer {
+    /// Floating-point operations of the forward of a layer of `kind` for one token: 2 for each weight
+    /// of a matrix it meets, and 4 s a d for attention, where no pair of tokens is left out: for GPT
+    /// 24 h^2 + 4 s h (Narayanan et al. 2021, arXiv 2104.04473, appendix).
+    #[must_use]
+    pub fn flops_of(&self, kind: LayerKind) -> f64 {
+        self.product_flops(kind) + self.attention_flops(kind) + self.state_flops(kind)
+    }
+
+    /// Of [`Self::flops_of`], the products with weights.
+    #[must_use]
+    pub fn product_flops(&self, kind: LayerKind) -> f64 {
+        2.0 * number(self.products_of(kind).iter().map(|one| self.weights_met(one)).sum())
+    }
+
+    /// Of [`Self::flops_of`], scores and weighted values: what selective recomputation repeats. In
+    /// windows each token meets no more than those of the window.
+    #[must_use]
+    pub fn attention_flops(&self, kind: LayerKind) -> f64 {
+        let pair = 2.0 * number(self.heads * (self.head_size + self.value_head_size()));
+        pair * number(self.attended_tokens(kind))
+    }
+
+    /// Of [`Self::flops_of`], what a recurrent mixer does to its state: its update and what is read of it,
+    /// and the convolution before.
+    #[must_use]
+    pub fn state_flops(&self, kind: LayerKind) -> f64 {
+        match (kind.mixer, self.mamba, self.linear) {
+            (Mixer::Mamba, Some(mamba), _) => {
+                MAMBA_STATE * number(mamba.inner()) * number(mamba.state)
+                    + 2.0 * number(mamba.channels() * mamba.convolution)
+            }
+            (Mixer::Linear, _, Some(linear)) => {
+                LINEAR_STATE * number(linear.values()) * number(linear.key_size)
+                    + 2.0 * number(linear.channels() * linear.convolution)
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Floating-point operations of the head's forward for one token.
+    #[must_use]
+    pub fn head_flops(&self) -> f64 {
+        2.0 * number(self.vocabulary) * number(self.hidden)
+    }
+
+    /// Floating-point operations of the forward of all layers of multi-token prediction for one token: of
+    /// each a layer, the product that joins its inputs, and the head once more.
+    #[must_use]
+    pub fn mtp_flops(&self) -> f64 {
+        let joined = self.mtp_product();
+        let joined = 2.0 * number(joined.inner * joined.outer);
+        number(self.mtp) * (self.flops_of(self.mtp_kind()) + joined + self.head_flops())
+    }
+
+    /// Model FLOPs of one token, forward and backward: three times the forward. For GPT and whole
+    /// sequences 72 B L s h^2 (1 + s/(6h) + V/(12 h L)) (Korthikanti et al. 2022, arXiv 2205.05198,
+    /// equation 7). What MFU counts.
+    #[must_use]
+    pub fn model_flops(&self) -> f64 {
+        let layers = self.counts(0..self.layers);
+        let layers = layers.sum_of(self.layer_kinds(), |kind| self.flops_of(kind));
+        3.0 * (layers + self.head_flops() + self.mtp_flops())
+    }
+
+    /// Hardware FLOPs of one token under `recompute`: model FLOPs and what is done again; what HFU
+    /// counts. With full recomputation 96 B s L h^2 (1 + s/(6h) + V/(16 L h)) (Narayanan et al.
+    /// 2021, equation 3); with selective 72 B L s h^2 (1 + s/(3h) + V/(12 h L)) (Korthikanti et al.
+    /// 2022, equation 9), which counts three forwards of attention as done again, where one is.
+    #[must_use]
+    pub fn hardware_flops(&self, recompute: Recompute) -> f64 {
+        let again = |kind: LayerKind| match recompute {
+            Recompute::None => 0.0,
+            Recompute::Selective => 3.0 * self.attention_flops(kind),
+            Recompute::Full => self.flops_of(kind),
+            Recompute::Modules(modules) => self.flops_of_modules(kind, modules),
+        };
+        let layers = self.counts(0..self.layers + self.mtp);
+        self.model_flops() + layers.sum_of(self.layer_kinds(), again)
+    }
+
+    /// Of [`Self::flops_of`], those of `modules`. Activations and normalisations have no products.
+    fn flops_of_modules(&self, kind: LayerKind, modules: Modules) -> f64 {
+        let core = modules.has(Module::CoreAttention);
+        let attention = if core { self.attention_flops(kind) } else { 0.0 };
+        let is_again = |one: &Product| match one.role {
+            Role::Attention => modules.has(Module::LatentUp) && self.is_up(one),
+            Role::Dense => modules.has(Module::Mlp),
+            Role::SharedExpert => modules.has(Module::Moe) || modules.has(Module::SharedExperts),
+            Role::RoutedExpert | Role::Router => modules.has(Module::Moe),
+            Role::LatentDown | Role::Mamba | Role::Linear | Role::Prediction => false,
+        };
+        let products = self.products_of(kind);
+        let again = products.iter().filter(|one| is_again(one)).map(|one| self.weights_met(one));
+        attention + 2.0 * number(again.sum())
+    }
+
+    /// Whether `product` makes queries, keys or values of a latent.
+    fn is_up(&self, product: &Product) -> bool {
+        let from = |size: u64| product.inner == size && product.side == Side::Outer;
+        self.latent.is_some_and(|latent| from(latent.keys) || latent.query.is_some_and(from))
+    }
+
+    /// The weights of `product` that a token meets.
+    fn weights_met(&self, product: &Product) -> u64 {
+        let visits = match product.role {
+            Role::RoutedExpert => self.experts.map_or(1, |experts| experts.top_k),
+            _ => 1,
+        };
+        visits * product.inner * product.outer
+    }
+}

@@ -1,0 +1,242 @@
+//! The products with weights that each kind of layer has, and the sizes of what passes through it.
+
+use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Transformer};
+
+/// What a product with weights is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Queries, keys and values of the heads, and what projects what they attended to.
+    Attention,
+    /// Down to a latent of queries, or of keys and values.
+    LatentDown,
+    /// An MLP.
+    Dense,
+    /// An expert that every token visits.
+    SharedExpert,
+    /// A routed expert, of which each token visits some.
+    RoutedExpert,
+    /// The choice of experts.
+    Router,
+    /// A projection of a Mamba-2 mixer.
+    Mamba,
+    /// A projection of linear attention.
+    Linear,
+    /// The two inputs of a layer of multi-token prediction, joined.
+    Prediction,
+}
+
+/// Which side of a product the devices of a tensor group share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Side {
+    /// The outer one: each device has some of the results.
+    Outer,
+    /// The inner one: each device has a part of every result, and they are added up.
+    Inner,
+    /// None: each device does all of it.
+    Neither,
+}
+
+/// A product with weights in the forward: of each token, `inner` numbers become `outer`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Product {
+    /// Numbers of a token before, K.
+    pub inner: u64,
+    /// Numbers of a token behind, N.
+    pub outer: u64,
+    /// What it is for; of [`Role::RoutedExpert`] it is that of one expert.
+    pub role: Role,
+    /// What a tensor group shares of it.
+    pub side: Side,
+}
+
+impl Product {
+    const fn outer(inner: u64, outer: u64, role: Role) -> Self {
+        Self { inner, outer, role, side: Side::Outer }
+    }
+
+    const fn inner(inner: u64, outer: u64, role: Role) -> Self {
+        Self { inner, outer, role, side: Side::Inner }
+    }
+
+    const fn whole(inner: u64, outer: u64, role: Role) -> Self {
+        Self { inner, outer, role, side: Side::Neither }
+    }
+}
+
+impl Mamba {
+    /// The width of the mixer: all heads side by side.
+    #[must_use]
+    pub const fn inner(&self) -> u64 {
+        self.heads * self.head_size
+    }
+
+    /// The numbers of a token that are convolved: those of the heads, and B and C of each group.
+    #[must_use]
+    pub const fn channels(&self) -> u64 {
+        self.inner() + 2 * self.groups * self.state
+    }
+
+    /// The numbers that the projection into the mixer makes: gate, what is convolved, and a step for each
+    /// head.
+    #[must_use]
+    pub const fn projected(&self) -> u64 {
+        self.inner() + self.channels() + self.heads
+    }
+}
+
+impl Linear {
+    /// The width of all queries, and of all keys.
+    #[must_use]
+    pub const fn keys(&self) -> u64 {
+        self.key_heads * self.key_size
+    }
+
+    /// The width of all values.
+    #[must_use]
+    pub const fn values(&self) -> u64 {
+        self.value_heads * self.value_size
+    }
+
+    /// The numbers of a token that are convolved: queries, keys and values.
+    #[must_use]
+    pub const fn channels(&self) -> u64 {
+        2 * self.keys() + self.values()
+    }
+
+    /// The numbers that the projections into it make: what is convolved, a gate of the size of the
+    /// values, a step and a decay for each head.
+    #[must_use]
+    pub const fn projected(&self) -> u64 {
+        self.channels() + self.values() + 2 * self.value_heads
+    }
+}
+
+impl Transformer {
+    /// The products with weights of the forward of a layer of `kind`, in their order.
+    #[must_use]
+    pub fn products_of(&self, kind: LayerKind) -> Vec<Product> {
+        let mut all = match kind.mixer {
+            Mixer::Full | Mixer::Window => self.attention_products(),
+            Mixer::Mamba => self.mamba.map_or_else(Vec::new, |mamba| {
+                vec![
+                    Product::outer(self.hidden, mamba.projected(), Role::Mamba),
+                    Product::inner(mamba.inner(), self.hidden, Role::Mamba),
+                ]
+            }),
+            Mixer::Linear => self.linear.map_or_else(Vec::new, |linear| {
+                vec![
+                    Product::outer(self.hidden, linear.projected(), Role::Linear),
+                    Product::inner(linear.values(), self.hidden, Role::Linear),
+                ]
+            }),
+            Mixer::None => Vec::new(),
+        };
+        match (kind.ffn, self.experts) {
+            (Ffn::Dense, _) => all.extend(self.mlp(self.dense_width(), Role::Dense)),
+            (Ffn::Experts, Some(experts)) => {
+                let shared_gate = u64::from(self.shared_gate && experts.shared > 0);
+                all.push(Product::whole(self.hidden, experts.count + shared_gate, Role::Router));
+                if experts.shared > 0 {
+                    all.extend(self.mlp(experts.shared, Role::SharedExpert));
+                }
+                all.extend(self.mlp(self.ffn, Role::RoutedExpert));
+            }
+            (Ffn::Experts | Ffn::None, _) => {}
+        }
+        all
+    }
+
+    /// The projections of attention; with latents down to them and up to the heads.
+    fn attention_products(&self) -> Vec<Product> {
+        let (hidden, queries) = (self.hidden, self.query_size());
+        let gate = if self.attention_gate { self.attended_size() } else { 0 };
+        let output = Product::inner(self.attended_size(), hidden, Role::Attention);
+        let Some(latent) = self.latent else {
+            let qkv = queries + gate + self.kv_size();
+            return vec![Product::outer(hidden, qkv, Role::Attention), output];
+        };
+        let mut all = Vec::new();
+        match latent.query {
+            Some(size) => all.extend([
+                Product::whole(hidden, size, Role::LatentDown),
+                Product::outer(size, queries + gate, Role::Attention),
+            ]),
+            None => all.push(Product::outer(hidden, queries + gate, Role::Attention)),
+        }
+        let unrotated = self.head_size - latent.rotary;
+        let up = self.heads * (unrotated + self.value_head_size());
+        all.extend([
+            Product::whole(hidden, latent.keys + latent.rotary, Role::LatentDown),
+            Product::outer(latent.keys, up, Role::Attention),
+            output,
+        ]);
+        all
+    }
+
+    /// Both products of an MLP of `width`; the gate goes with the first.
+    fn mlp(&self, width: u64, role: Role) -> [Product; 2] {
+        let up = if self.gated { 2 * width } else { width };
+        [Product::outer(self.hidden, up, role), Product::inner(width, self.hidden, role)]
+    }
+
+    /// The product of a layer of multi-token prediction that joins the last hidden state and the
+    /// embedding of the next token.
+    #[must_use]
+    pub fn mtp_product(&self) -> Product {
+        Product::outer(2 * self.hidden, self.hidden, Role::Prediction)
+    }
+
+    /// The kind of a layer of multi-token prediction: that of the last layer.
+    #[must_use]
+    pub fn mtp_kind(&self) -> LayerKind {
+        self.by_kind.last()
+    }
+
+    /// The size of a head's values.
+    #[must_use]
+    pub fn value_head_size(&self) -> u64 {
+        self.value_size.unwrap_or(self.head_size)
+    }
+
+    /// Numbers of all queries of a token in attention.
+    #[must_use]
+    pub fn query_size(&self) -> u64 {
+        self.heads * self.head_size
+    }
+
+    /// Numbers of all keys and values of a token, as attention takes them: those of latents are made
+    /// larger before, for each head.
+    #[must_use]
+    pub fn kv_size(&self) -> u64 {
+        self.kv_heads * (self.head_size + self.value_head_size())
+    }
+
+    /// Numbers of a token that attention gives, before they are projected.
+    #[must_use]
+    pub fn attended_size(&self) -> u64 {
+        self.heads * self.value_head_size()
+    }
+
+    /// Numbers of a token's latents, which no tensor group shares; 0 without.
+    #[must_use]
+    pub fn latent_size(&self) -> u64 {
+        self.latent.map_or(0, |latent| latent.query.unwrap_or(0) + latent.keys + latent.rotary)
+    }
+
+    /// The width of the MLP of layers with [`Ffn::Dense`].
+    #[must_use]
+    pub fn dense_width(&self) -> u64 {
+        self.dense_ffn.unwrap_or(self.ffn)
+    }
+
+    /// The most tokens that a token attends to in a layer of `kind`: the sequence, or the window; none
+    /// where there is no attention.
+    #[must_use]
+    pub fn attended_tokens(&self, kind: LayerKind) -> u64 {
+        match kind.mixer {
+            Mixer::Full => self.sequence,
+            Mixer::Window => self.window.map_or(self.sequence, |window| window.min(self.sequence)),
+            Mixer::Mamba | Mixer::Linear | Mixer::None => 0,
+        }
+    }
+}
