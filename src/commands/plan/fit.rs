@@ -29,7 +29,7 @@ pub(super) struct Options<'a> {
 pub(super) fn run(options: &Options<'_>, out: &mut dyn Write) -> Result<Verdict, Error> {
     let host = Host::listening();
     let context = Context::new(&host);
-    let question = fit::read(&context, options.measured, options.machine, &|_, _| None)?;
+    let question = fit::read(&context, options.measured, options.machine, &|_, _, _| None)?;
     let fitted = fit(&context, &question)?;
     match options.json {
         true => print_json(out, &fitted)?,
