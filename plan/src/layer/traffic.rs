@@ -87,7 +87,7 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
     let bytes = task.tokens() * number(task.model.hidden) * HALF;
     let one = all_reduce(bytes, cut.tensor, machine.tensor_ring(cut.tensor), latency)
         * task.software.tensor_exposed(&machine.efficiency);
-    let pair = [one, one * backward(task), 0.0];
+    let pair = [one, one, 0.0];
     if kind.mixer != Mixer::None {
         kernels.add(Part::Tensor, Group::Projections, pair);
     }
@@ -106,13 +106,6 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
         let there_and_back = 2.0 * all_to_all(task, experts);
         kernels.add(Part::AllToAll, Group::Routed, [there_and_back, there_and_back, 0.0]);
     }
-}
-
-/// How much more a tensor group exchanges in the backward: with sequence parallelism what was gathered
-/// in the forward is gathered once more, for the gradient of the weights (Korthikanti et al. 2022,
-/// section 4.2.2).
-fn backward(task: &Task<'_>) -> f64 {
-    if task.cut.sequence_parallel { 1.5 } else { 1.0 }
 }
 
 /// Keys and values once around the context group; their gradients come the same way in the backward.
