@@ -2,8 +2,9 @@
 //! iterations that they were not fitted to, and the file of the machine.
 
 use std::fmt::Write;
+use std::path::Path;
 
-use papers::accuracy;
+use papers::{accuracy, measured};
 use plan::fit::{Fit, FitError, Observation, Parameter, Steps, groups};
 use plan::{Efficiency, Machine, number};
 use question::plan::fit::{Question, Run};
@@ -130,6 +131,27 @@ pub struct Errors {
     /// The largest absolute error.
     pub max: f64,
 }
+
+/// Reads the table of iterations in `path`, measured on the machine `base` or on the one that it names.
+/// Models are files, or have the names of published tables of runs.
+///
+/// # Errors
+/// If a file cannot be read, or a line is no run of the machine.
+pub fn read(
+    context: &Context<'_>,
+    path: &Path,
+    base: Option<&str>,
+) -> Result<Question, Diagnostic> {
+    question::plan::fit::read(context, path, base, &|name, sequence, mtp| {
+        // Whether the name is known is asked first: no length is needed for that.
+        let known = measured::model(name, sequence.unwrap_or(SEQUENCE), mtp)?;
+        let untold = || format!("sequence is empty: {name} has no config.json that tells it");
+        Some(if sequence.is_some() { known } else { Err(untold()) })
+    })
+}
+
+/// The length of sequences by which a model is looked for.
+const SEQUENCE: u64 = 1024;
 
 /// Fits the efficiencies of the base to the iterations of `question`.
 ///

@@ -7,8 +7,8 @@ use plan::{Cluster, Inputs, Machine, Recipe, Setup, Transformer, number};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::columns::{Columns, Part, Record};
 use super::Models;
+use super::columns::{Columns, Part, Record};
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
