@@ -44,10 +44,13 @@ fn h100() -> Machine {
         reserve: Bytes(4_000_000_000),
         peak: 989e12,
         peak_fp8: Some(1979e12),
+        peak_fp4: None,
         bandwidth: 3350e9,
         node: 8,
+        domain: 8,
         link: 450e9,
         network: 50e9,
+        watts: None,
         host: None,
         efficiency: Efficiency {
             matmul: 0.65,
@@ -64,6 +67,7 @@ fn h100() -> Machine {
             hop_latency: 250e-6,
             launch: 3150e-6,
             launch_tensor: 1.077,
+            ..Efficiency::IDEAL
         },
         price: Price { on_demand: 2.9, reserved: Some(2.0), spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
@@ -81,12 +85,16 @@ fn recipe() -> Recipe {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     }
 }
 

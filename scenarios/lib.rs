@@ -30,7 +30,27 @@ pub const CLUSTERS: Folder =
     folder!("clusters", ".toml", ["dgx-a100", "dgx-h100", "dgx-h200", "a100-roce", "a100-pcie"]);
 
 /// Machines: rates, efficiencies, prices and failures of devices, for the planner.
-pub const MACHINES: Folder = folder!("machines", ".toml", ["a100-80g", "h100", "h200"]);
+pub const MACHINES: Folder = folder!(
+    "machines",
+    ".toml",
+    [
+        "a100-40g",
+        "a100-80g",
+        "a100-pcie",
+        "a100-pcie-40g",
+        "h100",
+        "h100-96g",
+        "h200",
+        "h800",
+        "gh200",
+        "b200",
+        "b300",
+        "gb200",
+        "gb300",
+        "mi300x",
+        "mi355x",
+    ]
+);
 
 /// Questions to begin with. Each says in `title` what it asks and in `source` where its figures come from.
 pub const EXAMPLES: Folder = folder!(
@@ -91,6 +111,11 @@ pub const PAPER: Folder = folder!(
         "overlap-gains.csv",
         "overlap-settings.csv",
         "overlap-claims.csv",
+        "today-models.csv",
+        "today-mlperf.csv",
+        "today-megatron-bridge.csv",
+        "today-torchtitan.csv",
+        "today-ccl-bench.csv",
     ]
 );
 

@@ -66,6 +66,7 @@ fn machine() -> Machine {
         hop_latency: 250e-6,
         launch: 3.4e-3,
         launch_tensor: 1.08,
+        ..Efficiency::IDEAL
     };
     Machine {
         name: "a100".to_owned(),
@@ -74,10 +75,13 @@ fn machine() -> Machine {
         reserve: Bytes(0),
         peak: 312e12,
         peak_fp8: None,
+        peak_fp4: None,
         bandwidth: 2039e9,
         node: 8,
+        domain: 8,
         link: 300e9,
         network: 25e9,
+        watts: None,
         host: None,
         efficiency,
         price: Price { on_demand: 2.0, reserved: None, spot: None },
@@ -136,12 +140,16 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(4_000_000_000),
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });
     let inputs = Inputs::new(&model, &recipe, &cluster);

@@ -9,7 +9,7 @@ use sim::occupancy::activation_peaks;
 use sim::timed::{self, Nominal};
 use thiserror::Error;
 
-use crate::layer::LayerTimes;
+use crate::layer::PartTimes;
 use crate::memory::StageMemory;
 use crate::setup::{Boundary, Setup, Unfit};
 use crate::times::Times;
@@ -73,8 +73,10 @@ pub struct Costed {
     pub exchange: Nanos,
     /// The optimizer.
     pub optimizer: Nanos,
-    /// A layer of the slowest stage, for its parts.
-    pub layer: LayerTimes,
+    /// What a step takes besides: the slowest of many devices, and what is done once a step.
+    pub latency: Nanos,
+    /// What the layers of each chunk take for a microbatch, part by part, in seconds.
+    pub parts: Vec<PartTimes>,
     /// How long a stage sends what a pass of each chunk made: forward to the next chunk, backward to
     /// the one before.
     pub sends: Vec<[Nanos; 2]>,
@@ -99,7 +101,8 @@ impl Costed {
             .iter()
             .map(|one| u128::from(one.before.0) + u128::from(one.after.0));
         let passes = passes + shards.sum::<u128>();
-        let others = u128::from(self.exchange.0) + u128::from(self.optimizer.0);
+        let others =
+            u128::from(self.exchange.0) + u128::from(self.optimizer.0) + u128::from(self.latency.0);
         passes * u128::from(self.shape.microbatches()) + others > LONGEST
     }
 
@@ -183,7 +186,7 @@ impl Costed {
             Boundary::Barrier => metrics.makespan(),
             Boundary::PostValidation => metrics.span(),
         };
-        passes + self.exchange + self.optimizer
+        passes + self.exchange + self.optimizer + self.latency
     }
 }
 

@@ -9,6 +9,8 @@ pub struct Cut {
     pub context: u64,
     /// Devices that share the experts of a layer, e.
     pub expert: u64,
+    /// Devices that share each product of an expert.
+    pub expert_tensor: u64,
     /// Sequences of a microbatch, b.
     pub microbatch: u64,
     /// Whether the tensor group shares the activations between its products too (sequence

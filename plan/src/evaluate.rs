@@ -9,7 +9,7 @@ use crate::costing::Costing;
 use crate::inputs::Inputs;
 use crate::limits;
 use crate::machine::Machine;
-use crate::memory::StageMemory;
+use crate::memory::{LayerParameters, StageMemory};
 use crate::orders::Orders;
 use crate::setup::{self, MAX_PASSES, Setup, Unfit};
 
@@ -46,7 +46,8 @@ impl<'a> Inputs<'a> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
-        let costed = Costing { inputs: *self, setup, shape, machines }.cost()?;
+        let parameters = LayerParameters::of(self.model, setup);
+        let costed = Costing { inputs: *self, setup, shape, machines, parameters }.cost()?;
         if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
     }
 
@@ -55,7 +56,8 @@ impl<'a> Inputs<'a> {
     #[must_use]
     pub fn least(&self, costed: &Costed) -> Nanos {
         let passes = bound::least(costed, self.recipe.boundary);
-        Nanos(passes.0.saturating_add(costed.exchange.0).saturating_add(costed.optimizer.0))
+        let others = [costed.exchange, costed.optimizer, costed.latency];
+        Nanos(others.iter().fold(passes.0, |sum, other| sum.saturating_add(other.0)))
     }
 
     /// Checks that each stage holds what it must at least: what is there all the time, and one

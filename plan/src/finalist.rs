@@ -226,8 +226,9 @@ impl Finalist {
         match self.hardware.boundary.synchronisation {
             Synchronisation::Barrier => self.metrics.bubble_rate_makespan(),
             Synchronisation::PostValidation { .. } | Synchronisation::Asynchronous => {
-                let Costed { exchange, optimizer, .. } = *self.costed();
-                let between = exchange.0.saturating_add(optimizer.0);
+                let Costed { exchange, optimizer, latency, .. } = *self.costed();
+                let others = [optimizer, latency];
+                let between = others.iter().fold(exchange.0, |sum, one| sum.saturating_add(one.0));
                 self.metrics.bubble_rate_of(Nanos(self.step.0.saturating_sub(between)))
             }
         }
@@ -290,7 +291,8 @@ const fn steps(boundary: Boundary) -> u32 {
 
 /// The boundary between two steps of `costed` under `boundary`: see [`Finalist::crossing`].
 fn crossing(boundary: Boundary, costed: &Costed) -> boundary::Boundary {
-    let Costed { exchange, optimizer, shape, .. } = *costed;
+    let Costed { exchange, optimizer, latency, shape, .. } = *costed;
+    let optimizer = optimizer + latency;
     let none = boundary::Boundary { optimizer, ..boundary::Boundary::default() };
     match boundary {
         Boundary::Barrier => boundary::Boundary { exchange, ..none },

@@ -39,7 +39,7 @@ pub enum Sharding {
 /// How far the devices of a step lie apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reach {
-    /// All in one node.
+    /// All in one node, or in one domain of fast links.
     OneNode,
     /// On several.
     ManyNodes,
@@ -53,7 +53,7 @@ impl Kind {
         let machines = || cluster.parts.iter().map(|(machine, _)| machine);
         let device = machines().next().and_then(|machine| machine.device.clone());
         let is_alone = machines().all(|machine| machine.device == device);
-        let node = machines().map(|machine| machine.node).min().unwrap_or(1);
+        let domain = machines().map(|machine| machine.domain).min().unwrap_or(1);
         let cut = setup.cut(recipe);
         let shares = setup.data.saturating_mul(setup.context) > 1;
         Self {
@@ -65,7 +65,7 @@ impl Kind {
                 _ => Sharding::Optimizer,
             },
             experts: model.experts.is_some(),
-            reach: if cluster.devices() > node { Reach::ManyNodes } else { Reach::OneNode },
+            reach: if cluster.devices() > domain { Reach::ManyNodes } else { Reach::OneNode },
             profiled: machines()
                 .any(|machine| machine.measured.is_some_and(|measured| measured.is_of(cut))),
         }

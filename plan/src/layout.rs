@@ -20,9 +20,9 @@ pub struct Layout {
 /// rates that transfers reach; of several kinds of devices the slowest counts for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wires {
-    /// Devices of a node.
+    /// Devices that share fast links: a node of the engine, where a device is on the wires of one.
     node: u64,
-    /// Bytes per second inside a node, and between nodes.
+    /// Bytes per second inside a node of the engine, and between two.
     inside: u64,
     outside: u64,
     latency: Nanos,
@@ -31,11 +31,12 @@ pub(crate) struct Wires {
 impl Wires {
     pub(crate) fn of(cluster: &Cluster) -> Self {
         let machines = || cluster.parts.iter().map(|(machine, _)| machine);
+        let devices = cluster.devices();
         let slowest =
             |rate: fn(&Machine) -> f64| whole(machines().map(rate).fold(f64::MAX, f64::min));
         let latency = machines().map(|one| one.efficiency.hop_latency).fold(0.0, f64::max);
         Self {
-            node: machines().map(|machine| machine.node).min().unwrap_or(1).max(1),
+            node: machines().map(|machine| machine.block(devices)).min().unwrap_or(1),
             inside: slowest(Machine::hop_inside),
             outside: slowest(Machine::hop_outside),
             latency: nanos(latency),

@@ -42,6 +42,7 @@ mod costing;
 mod cut;
 mod evaluate;
 mod finalist;
+pub mod fit;
 mod goodput;
 mod inputs;
 mod kind;
@@ -70,7 +71,7 @@ pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{LayerTimes, head, layer};
+pub use layer::{LayerTimes, Part, PartTimes, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{

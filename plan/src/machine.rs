@@ -6,6 +6,7 @@ use sim::cluster::Host;
 
 use crate::cut::Cut;
 use crate::model::number;
+use crate::precision::Precision;
 use crate::times::Times;
 
 /// A kind of device in its node, as a cluster is made of it. Rates are per second.
@@ -22,16 +23,22 @@ pub struct Machine {
     pub reserve: Bytes,
     /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
     pub peak: f64,
-    /// Peak rate of 8-bit matrix products, FLOP/s, where there are any.
+    /// Peak rate of 8-bit matrix products, FLOP/s, without sparsity, where there are any.
     pub peak_fp8: Option<f64>,
+    /// Peak rate of 4-bit matrix products, FLOP/s, without sparsity, where there are any.
+    pub peak_fp4: Option<f64>,
     /// Bytes per second to and from memory.
     pub bandwidth: f64,
-    /// Devices of a node.
+    /// Devices of a node: those of one host.
     pub node: u64,
-    /// Bytes per second of each device to the others of its node, in each direction.
+    /// Devices that share fast links: those of a node, or of all nodes of a rack that one fabric joins.
+    pub domain: u64,
+    /// Bytes per second of each device to the others of its domain, in each direction.
     pub link: f64,
-    /// Bytes per second of each device to other nodes, in each direction.
+    /// Bytes per second of each device to other domains, in each direction: that of its own NIC.
     pub network: f64,
+    /// The power that a device may draw, in watts, if that is known.
+    pub watts: Option<f64>,
     /// How devices reach the memory of their host, if that is known.
     pub host: Option<Host>,
     /// The share of these rates that devices reach.
@@ -70,6 +77,9 @@ impl Measured {
 pub struct Efficiency {
     /// Share of the peak rate that large matrix products reach.
     pub matmul: f64,
+    /// Rate of products and attention over that of other machines of the generation, which are alike but
+    /// for the power that they may draw; no rate is above its peak.
+    pub power: f64,
     /// Elements of a product's result that fill the device once more: the last wave of tiles is not
     /// full. A product of M x N results takes as long as one of M N + this many.
     pub fill: f64,
@@ -79,9 +89,9 @@ pub struct Efficiency {
     pub flash: f64,
     /// Share of the memory bandwidth that streaming kernels reach.
     pub memory: f64,
-    /// Share of the link bandwidth that rings of collectives inside a node reach.
+    /// Share of the link bandwidth that rings of collectives inside a domain reach.
     pub link: f64,
-    /// Share of the network bandwidth that rings over nodes reach while gradients are reduced.
+    /// Share of the network bandwidth that rings over domains reach while gradients are reduced.
     pub ring: f64,
     /// Of that, what is left where several rings have several members on each node, and meet on its
     /// NICs.
@@ -100,6 +110,102 @@ pub struct Efficiency {
     pub launch: f64,
     /// How many times as long that takes with collectives in between.
     pub launch_tensor: f64,
+    /// Share of the 8-bit peak that products with one scale for a tensor reach, over that of 16 bits.
+    pub fp8: f64,
+    /// The same with a scale for each block.
+    pub fp8_block: f64,
+    /// The same with a scale for each 32 numbers.
+    pub mxfp8: f64,
+    /// The same of the 4-bit peak.
+    pub nvfp4: f64,
+    /// Rate of the products of many experts in one kernel, over that of plain ones.
+    pub grouped: f64,
+    /// Rate of products of the head and the router, over that of plain ones in 16 bits.
+    pub head: f64,
+    /// How many times as long the backward of fused attention takes as the forward: 2.5 by its FLOPs,
+    /// five products in place of two (Dao 2023, arXiv 2307.08691, section 3.1).
+    pub flash_backward: f64,
+    /// How many times as long kernels that do little for each byte take as their bytes, with the gaps
+    /// between them.
+    pub elementwise: f64,
+    /// The same where no compiler fuses them, over that.
+    pub eager: f64,
+    /// How many times as much the activation function of experts moves where it is not fused.
+    pub unfused_activation: f64,
+    /// How many times as long experts and what is elementwise around them take where their kernels are
+    /// fused.
+    pub fused_experts: f64,
+    /// Share of the collectives of tensor groups that nothing hides.
+    pub tensor_exposed: f64,
+    /// The same where they run beside products.
+    pub tensor_overlapped: f64,
+    /// Share of the exchange of context groups that nothing hides.
+    pub context_exposed: f64,
+    /// Share of the link bandwidth that all-to-alls of experts reach.
+    pub expert_link: f64,
+    /// Share of the network bandwidth that they reach.
+    pub expert_network: f64,
+    /// Share of them that nothing hides where they run beside another microbatch.
+    pub expert_overlapped: f64,
+    /// Share of the network bandwidth that rings of the gradients of experts reach.
+    pub expert_ring: f64,
+    /// The same as `launch` of a layer with experts.
+    pub launch_experts: f64,
+    /// How many times as long launches take with multi-head latent attention.
+    pub launch_latent: f64,
+    /// Time that a layer with experts takes besides, both ways, in seconds.
+    pub expert_latency: f64,
+    /// Time that a stage takes for a microbatch besides, in seconds, where no CUDA graph launches it.
+    pub pass_latency: f64,
+    /// Time that a step takes besides, in seconds.
+    pub step_latency: f64,
+    /// What is added to that for each doubling of the devices beyond 64: the slowest of many.
+    pub step_doubling: f64,
+}
+
+impl Efficiency {
+    /// A machine that reaches all its rates and hides nothing: what a measured one differs from.
+    pub const IDEAL: Self = Self {
+        matmul: 1.0,
+        power: 1.0,
+        fill: 0.0,
+        depth: 0.0,
+        flash: 1.0,
+        memory: 1.0,
+        link: 1.0,
+        ring: 1.0,
+        shared_ring: 1.0,
+        tensor_network: 1.0,
+        hop: 1.0,
+        collective_latency: 0.0,
+        hop_latency: 0.0,
+        launch: 0.0,
+        launch_tensor: 1.0,
+        fp8: 1.0,
+        fp8_block: 1.0,
+        mxfp8: 1.0,
+        nvfp4: 1.0,
+        grouped: 1.0,
+        head: 1.0,
+        flash_backward: 2.5,
+        elementwise: 1.0,
+        eager: 1.0,
+        unfused_activation: 1.0,
+        fused_experts: 1.0,
+        tensor_exposed: 1.0,
+        tensor_overlapped: 1.0,
+        context_exposed: 1.0,
+        expert_link: 1.0,
+        expert_network: 1.0,
+        expert_overlapped: 1.0,
+        expert_ring: 1.0,
+        launch_experts: 0.0,
+        launch_latent: 1.0,
+        expert_latency: 0.0,
+        pass_latency: 0.0,
+        step_latency: 0.0,
+        step_doubling: 0.0,
+    };
 }
 
 /// The price of an hour of a device, in dollars.
@@ -129,9 +235,37 @@ impl Machine {
     /// operations at the rate of large products, over M N and K enlarged by what is lost at the
     /// edges ([`Efficiency::fill`], [`Efficiency::depth`]).
     #[must_use]
-    pub fn matmul(&self, [m, n, k]: [f64; 3], batch: f64) -> f64 {
-        let Efficiency { matmul, fill, depth, .. } = self.efficiency;
-        2.0 * (batch * m * n + fill) * (k + depth) / (self.peak * matmul)
+    pub fn matmul(&self, sizes: [f64; 3], batch: f64) -> f64 {
+        self.product(sizes, batch, self.rate(Precision::Bf16))
+    }
+
+    /// The same at `rate` FLOP/s.
+    #[must_use]
+    pub fn product(&self, [m, n, k]: [f64; 3], batch: f64, rate: f64) -> f64 {
+        let Efficiency { fill, depth, .. } = self.efficiency;
+        2.0 * (batch * m * n + fill) * (k + depth) / rate
+    }
+
+    /// FLOP/s of large products of `precision`; that of 16 bits where the machine has no peak for it.
+    #[must_use]
+    pub fn rate(&self, precision: Precision) -> f64 {
+        let rates = &self.efficiency;
+        let (peak, share) = match precision {
+            Precision::Bf16 => (Some(self.peak), 1.0),
+            Precision::Fp8 => (self.peak_fp8, rates.fp8),
+            Precision::Fp8Block => (self.peak_fp8, rates.fp8_block),
+            Precision::MxFp8 => (self.peak_fp8, rates.mxfp8),
+            Precision::NvFp4 => (self.peak_fp4, rates.nvfp4),
+        };
+        let (peak, share) = peak.map_or((self.peak, 1.0), |peak| (peak, share));
+        peak * (share * rates.matmul * rates.power).min(1.0)
+    }
+
+    /// FLOP/s of fused attention, which stays in 16 bits.
+    #[must_use]
+    pub fn flash(&self) -> f64 {
+        let rates = &self.efficiency;
+        self.peak * (rates.flash * rates.power).min(1.0)
     }
 
     /// Time of a kernel that reads and writes `bytes`, in seconds.
@@ -140,21 +274,51 @@ impl Machine {
         bytes / (self.bandwidth * self.efficiency.memory)
     }
 
-    /// How many members of a group whose neighbours lie `stride` devices apart share a node.
+    /// Peak rate of matrix products in `precision`, FLOP/s; nothing where the device has none. All
+    /// 8-bit formats share one rate, for scales are applied beside the products.
+    #[must_use]
+    pub const fn peak_of(&self, precision: Precision) -> Option<f64> {
+        match precision {
+            Precision::Bf16 => Some(self.peak),
+            Precision::Fp8 | Precision::Fp8Block | Precision::MxFp8 => self.peak_fp8,
+            Precision::NvFp4 => self.peak_fp4,
+        }
+    }
+
+    /// How many devices of a job of `devices` share fast links where it is spread over domains.
+    ///
+    /// A node is taken whole. Of a domain of many nodes a job takes as many devices as divide it,
+    /// the same number of each: 64 of the 72 of a rack where its groups are powers of two, which is
+    /// how clusters of such racks are scheduled. Where no more than half of a domain divides it, its
+    /// domains are full but for the last.
+    #[must_use]
+    pub fn block(&self, devices: u64) -> u64 {
+        if self.domain > self.node { fitting(devices, self.domain) } else { self.domain.max(1) }
+    }
+
+    /// How many members of a group whose neighbours lie `stride` devices apart share fast links: in
+    /// a domain of many nodes, a number that divides the group ([`Machine::block`]).
     #[must_use]
     pub fn members_in_node(&self, members: u64, stride: u64) -> u64 {
-        (self.node / stride.max(1)).clamp(1, members.max(1))
+        let members = members.max(1);
+        let most = (self.domain / stride.max(1)).clamp(1, members);
+        if self.domain > self.node { fitting(members, most) } else { most }
+    }
+
+    /// Whether a group of `members` whose neighbours lie `stride` devices apart is inside a domain.
+    fn is_inside(&self, members: u64, stride: u64) -> bool {
+        members.saturating_mul(stride) <= self.domain
     }
 
     /// Bytes per second of each member of a ring of `members` that lie `stride` devices apart: the
-    /// link's inside a node. Over nodes, the ring crosses with the NICs of all its members there;
+    /// link's inside a domain. Over domains, the ring crosses with the NICs of all its members there;
     /// where more rings do the same with several members each, they share what is left
     /// ([`Efficiency::shared_ring`]).
     #[must_use]
     pub fn ring(&self, members: u64, stride: u64) -> f64 {
         let Efficiency { link, ring, shared_ring, .. } = self.efficiency;
         let inside = self.link * link;
-        if members.saturating_mul(stride) <= self.node {
+        if self.is_inside(members, stride) {
             return inside;
         }
         let here = self.members_in_node(members, stride);
@@ -166,13 +330,14 @@ impl Machine {
     /// neighbours.
     #[must_use]
     pub fn tensor_ring(&self, members: u64) -> f64 {
-        if members <= self.node {
+        if self.is_inside(members, 1) {
             return self.link * self.efficiency.link;
         }
-        self.network * number(self.node) * self.efficiency.tensor_network
+        let here = self.members_in_node(members, 1);
+        self.network * number(here) * self.efficiency.tensor_network
     }
 
-    /// Bytes per second that a transfer between two stages of a node reaches.
+    /// Bytes per second that a transfer between two stages of a domain reaches.
     #[must_use]
     pub fn hop_inside(&self) -> f64 {
         self.link * self.efficiency.link
@@ -185,12 +350,18 @@ impl Machine {
     }
 
     /// Time of a transfer of `bytes` between two stages, in seconds; over the network where it
-    /// leaves the node.
+    /// leaves the domain.
     #[must_use]
     pub fn hop(&self, bytes: f64, leaves: bool) -> f64 {
         let rate = if leaves { self.hop_outside() } else { self.hop_inside() };
         bytes / rate + self.efficiency.hop_latency
     }
+}
+
+/// The largest divisor of `whole` up to `most`, if it is more than half of that; else `most`.
+fn fitting(whole: u64, most: u64) -> u64 {
+    let divides = |size: &u64| whole.is_multiple_of(*size);
+    (most / 2 + 1..=most).rev().find(divides).unwrap_or(most).max(1)
 }
 
 /// Time of an all-reduce of `bytes` over a ring of `members`, in seconds: 2 (n-1)/n of them pass

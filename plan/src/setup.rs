@@ -135,6 +135,14 @@ impl Setup {
         self.data * self.tensor * self.pipeline * self.context
     }
 
+    /// Devices that hold the same experts.
+    #[must_use]
+    pub const fn expert_replicas(&self) -> u64 {
+        let group = self.expert * self.expert_tensor;
+        let all = self.data * self.context * self.tensor;
+        if group == 0 { all } else { all / group }
+    }
+
     /// Microbatches of a step on each replica, where `batch` sequences are divided without rest.
     #[must_use]
     pub fn microbatches(&self, batch: u64) -> Option<u64> {
@@ -155,6 +163,7 @@ impl Setup {
             tensor: self.tensor,
             context: self.context,
             expert: self.expert,
+            expert_tensor: self.expert_tensor,
             microbatch: self.microbatch,
             sequence_parallel: recipe.sequence_parallel && self.tensor > 1,
             loss: recipe.loss,
@@ -199,6 +208,10 @@ pub struct Recipe {
     pub scatter_gather: bool,
     /// Whether gradients are reduced while the last microbatch's backward runs.
     pub overlap_gradients: bool,
+    /// Whether parameters are gathered while forwards run that need others; with
+    /// [`overlap_gradients`](Self::overlap_gradients), each chunk exchanges its own beside the passes of
+    /// others.
+    pub overlap_parameters: bool,
     /// How the loss is computed.
     pub loss: Loss,
     /// How stages meet between steps.
@@ -210,8 +223,16 @@ pub struct Recipe {
     pub room: Room,
     /// The format of matrix products.
     pub precision: Precision,
+    /// The format of the head's product: 16 bits in most recipes.
+    pub head: Precision,
     /// What the software does for its speed.
     pub software: Software,
+    /// How many times as much the fullest device of an expert group has to do as with all experts chosen
+    /// alike: 1 where routing is forced into balance.
+    pub imbalance: f64,
+    /// Of the pairs of tokens of a causal sequence, the share that attend to each other: 1 where a
+    /// sequence is one document.
+    pub attended: f64,
 }
 
 /// How stages meet between steps.
@@ -300,7 +321,16 @@ pub fn check(
     if setup.devices() != cluster.devices() {
         return Err(Unfit::Devices);
     }
-    let shared = [model.heads, model.kv_heads, model.ffn];
+    if model.experts.is_some() && !model.ffn.is_multiple_of(setup.expert_tensor) {
+        return Err(Unfit::Expert);
+    }
+    // The width of experts is shared by their own groups.
+    let shared_experts = model.experts.map(|experts| experts.shared);
+    let ffn = match shared_experts {
+        Some(shared) => model.dense_ffn.unwrap_or(0).max(shared),
+        None => model.ffn,
+    };
+    let shared = [model.heads, model.kv_heads, ffn];
     let whole = |size: &u64| size.is_multiple_of(tensor);
     // Fewer heads of keys and values than t are held by several devices.
     let repeated = tensor.is_multiple_of(model.kv_heads) && tensor > model.kv_heads;

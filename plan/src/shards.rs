@@ -13,17 +13,16 @@ use crate::times::nanos;
 /// Bytes of the statistics of a token: maximum and sum, in 32 bits.
 const STATISTICS: f64 = 8.0;
 
-impl Costing<'_> {
+impl<'a> Costing<'a> {
     /// `costs` with the times of the shards, if the schedule has any.
     pub(crate) fn with_shards(&self, costs: Costs) -> Costs {
         let vocabulary = self.setup.family.vocabulary();
         if vocabulary == Vocabulary::Whole {
             return costs;
         }
-        let cut = self.setup.cut(self.inputs.recipe);
         let [before, after] = vocabulary.thirds().map(f64::from);
-        let of_stage = |machine: &&Machine| {
-            let third = layer::shard(self.inputs.model, machine, cut, self.shape.stages());
+        let of_stage = |machine: &&'a Machine| {
+            let third = layer::shard(&self.task(machine), self.shape.stages());
             ShardTimes { before: nanos(before * third), after: nanos(after * third) }
         };
         costs.with_shards(self.machines.iter().map(of_stage).collect(), self.collectives())

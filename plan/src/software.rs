@@ -1,5 +1,7 @@
 //! What the software of a training run does for its speed.
 
+use crate::machine::Efficiency;
+
 /// How a training framework runs a step, as far as sizes do not say it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Software {
@@ -10,29 +12,66 @@ pub struct Software {
     pub overlap_experts: bool,
     /// Whether collectives of tensor groups run beside products.
     pub overlap_tensor: bool,
+    /// Whether stages go on while what they made travels to others.
+    pub overlap_transfers: bool,
     /// Whether tokens are sent once to each node, and not once for each expert on it (DeepEP,
     /// HybridEP).
     pub sends_once: bool,
-    /// How many times as long kernels of experts and their all-to-alls take as in the software that
-    /// constants were fitted to.
-    pub experts_slowdown: f64,
-    /// Whether elementwise kernels are fused, by hand or by a compiler.
-    pub fused: bool,
-    /// How many times as long a step takes as in Megatron-LM, for reasons that no part shows.
-    pub slowdown: f64,
+    /// Whether the kernels around experts are fused: Megatron-LM from its releases of 2026 on.
+    pub fused_experts: bool,
+    /// Whether the activation function of experts is many kernels, as with clamps and biases (gpt-oss)
+    /// before it was fused.
+    pub unfused_activation: bool,
+    /// Whether elementwise kernels run one by one, neither written as one nor compiled.
+    pub eager: bool,
+    /// How many times as long compute takes as by the software that constants were fitted to.
+    pub compute: f64,
+    /// The same of attention, beside that.
+    pub attention: f64,
+    /// The same of routed experts, beside that of all compute.
+    pub experts: f64,
+    /// The same of all-to-alls.
+    pub all_to_all: f64,
 }
 
 impl Default for Software {
-    /// Megatron-LM without graphs, plain all-to-alls, nothing overlapped.
+    /// That of Megatron-LM without graphs and overlap, with plain all-to-alls.
     fn default() -> Self {
         Self {
             graphs: 0.0,
             overlap_experts: false,
             overlap_tensor: false,
+            overlap_transfers: false,
             sends_once: false,
-            experts_slowdown: 1.0,
-            fused: true,
-            slowdown: 1.0,
+            fused_experts: false,
+            unfused_activation: false,
+            eager: false,
+            compute: 1.0,
+            attention: 1.0,
+            experts: 1.0,
+            all_to_all: 1.0,
         }
+    }
+}
+
+impl Software {
+    /// How many times as long elementwise kernels take as their bytes.
+    pub(crate) fn elementwise_slowdown(&self, rates: &Efficiency) -> f64 {
+        rates.elementwise * if self.eager { rates.eager } else { 1.0 }
+    }
+
+    /// How many times as much the activation function of experts moves.
+    pub(crate) fn activation_slowdown(&self, rates: &Efficiency) -> f64 {
+        if self.unfused_activation { rates.unfused_activation } else { 1.0 }
+    }
+
+    /// The share of the collectives of tensor groups that nothing hides.
+    pub(crate) fn tensor_exposed(&self, rates: &Efficiency) -> f64 {
+        if self.overlap_tensor { rates.tensor_overlapped } else { rates.tensor_exposed }
+    }
+
+    /// How many times as long all-to-alls take as alone, where some of it is hidden.
+    pub(crate) fn all_to_all_share(&self, rates: &Efficiency) -> f64 {
+        self.all_to_all * if self.overlap_experts { rates.expert_overlapped } else { 1.0 }
     }
 }

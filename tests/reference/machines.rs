@@ -9,7 +9,7 @@ use super::markdown::{code, table};
 const OF_MACHINES: &[(&str, &str)] = &[
     (
         "device.type",
-        "The type of the device, as published measurements name it: errors of predictions are of it.",
+        "The names of the device in published measurements, one or several: errors of predictions are of it.",
     ),
     ("device.memory", "Memory of a device, as frameworks see it."),
     (
@@ -17,11 +17,26 @@ const OF_MACHINES: &[(&str, &str)] = &[
         "The part of the memory that no framework gets: CUDA context, buffers of NCCL, gaps between blocks.",
     ),
     ("device.peak-tflops", "Peak rate of 16-bit matrix products without sparsity, TFLOP/s."),
-    ("device.peak-fp8-tflops", "Peak rate of 8-bit matrix products, TFLOP/s."),
+    (
+        "device.peak-fp8-tflops",
+        "Peak rate of 8-bit matrix products without sparsity, TFLOP/s; nothing where there are none.",
+    ),
+    (
+        "device.peak-fp4-tflops",
+        "Peak rate of 4-bit matrix products without sparsity, TFLOP/s; nothing where there are none.",
+    ),
     ("device.bandwidth", "Bandwidth of the device's memory."),
-    ("device.per-node", "Devices of a node."),
-    ("device.link", "Bandwidth of a device to the others of its node, in each direction."),
-    ("device.network", "Bandwidth of a device to other nodes, in each direction."),
+    ("device.watts", "Power that a device may draw."),
+    ("device.per-node", "Devices of a node: those of one host."),
+    (
+        "device.domain",
+        "Devices that share fast links: those of a node, unless given. Of a larger domain a job takes as many as divide its devices: 64 of a rack of 72 where groups are powers of two.",
+    ),
+    ("device.link", "Bandwidth of a device to the others of its domain, in each direction."),
+    (
+        "device.network",
+        "Bandwidth of a device to other domains, in each direction: that of its NIC.",
+    ),
     ("device.host-link", "Bandwidth of a link to the host's memory, in each direction."),
     ("device.devices-per-host-link", "Devices that share a link to the host."),
     ("efficiency.matmul", "Share of the peak rate that large matrix products reach."),
@@ -89,9 +104,31 @@ const OF_CLUSTERS: &[(&str, &str)] = &[
     ("host.devices-per-link", "Devices that share a link to the host: 1, unless given."),
 ];
 
-/// The machines of the planner.
+/// The machines of the planner: what their keys mean, and a table for each part of their files, with a
+/// row for each machine.
 pub fn machines() -> Result<String, String> {
-    all(MACHINES, OF_MACHINES)
+    let files = files(MACHINES, OF_MACHINES)?;
+    let meanings = OF_MACHINES.iter().map(|(key, meaning)| vec![code(key), (*meaning).to_owned()]);
+    let mut text = table(&["key", "meaning"], meanings);
+    let mut parts: Vec<&str> = OF_MACHINES.iter().filter_map(|(key, _)| part(key)).collect();
+    parts.dedup();
+    for one in parts {
+        let keys = || OF_MACHINES.iter().map(|(key, _)| *key).filter(|key| part(key) == Some(one));
+        let heads: Vec<String> = keys().map(|key| code(&key[one.len() + 1..])).collect();
+        let head: Vec<&str> =
+            ["machine"].into_iter().chain(heads.iter().map(String::as_str)).collect();
+        let rows = files.iter().map(|(name, values)| {
+            let values = keys().map(|key| value(values, key));
+            [code(name)].into_iter().chain(values).collect()
+        });
+        text += &format!("\n`[{one}]` of each machine:\n\n{}", table(&head, rows));
+    }
+    Ok(text)
+}
+
+/// The part of a file that `key` is in.
+fn part(key: &str) -> Option<&str> {
+    key.split_once('.').map(|(part, _)| part)
 }
 
 /// The clusters of the event engine.
@@ -99,8 +136,11 @@ pub fn clusters() -> Result<String, String> {
     all(CLUSTERS, OF_CLUSTERS)
 }
 
-/// A row for each key, with its meaning and its value in every file of `folder`.
-fn all(folder: Folder, meanings: &[(&str, &str)]) -> Result<String, String> {
+/// A file that is built in: its name, and all values by their keys.
+type File = (&'static str, Vec<(String, String)>);
+
+/// The files of `folder`, whose keys must all be among `meanings`.
+fn files(folder: Folder, meanings: &[(&str, &str)]) -> Result<Vec<File>, String> {
     let mut files = Vec::new();
     for (name, text) in folder.files() {
         let table: Table = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
@@ -114,12 +154,20 @@ fn all(folder: Folder, meanings: &[(&str, &str)]) -> Result<String, String> {
         }
         files.push((name, values));
     }
+    Ok(files)
+}
+
+/// The value of `key`, or a dash.
+fn value(values: &[(String, String)], key: &str) -> String {
+    let found = values.iter().find(|(known, _)| known == key);
+    found.map_or("-".to_owned(), |(_, value)| value.clone())
+}
+
+/// A row for each key, with its meaning and its value in every file of `folder`.
+fn all(folder: Folder, meanings: &[(&str, &str)]) -> Result<String, String> {
+    let files = files(folder, meanings)?;
     let rows = meanings.iter().map(|(key, meaning)| {
-        let of = |values: &[(String, String)]| {
-            let found = values.iter().find(|(known, _)| known == key);
-            found.map_or("-".to_owned(), |(_, value)| value.clone())
-        };
-        let values = files.iter().map(|(_, values)| of(values));
+        let values = files.iter().map(|(_, values)| value(values, key));
         [code(key), (*meaning).to_owned()].into_iter().chain(values).collect()
     });
     let names = files.iter().map(|(name, _)| *name);
@@ -134,6 +182,11 @@ fn flatten(path: &str, table: &Table, into: &mut Vec<(String, String)>) {
         match value {
             Value::Table(table) => flatten(&path, table, into),
             Value::String(text) => into.push((path, text.clone())),
+            Value::Array(all) => {
+                let texts =
+                    all.iter().map(|one| one.as_str().map_or(one.to_string(), str::to_owned));
+                into.push((path, texts.collect::<Vec<_>>().join(", ")));
+            }
             other => into.push((path, other.to_string())),
         }
     }

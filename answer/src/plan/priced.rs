@@ -1,7 +1,7 @@
 //! A set-up with its time, memory, money and error bar.
 
 use pipeline::{Bytes, Nanos};
-use plan::{Finalist, Kind, number};
+use plan::{Finalist, Kind, Part as LayerPart, PartTimes};
 use question::plan::{Framework, Question};
 use serde::Serialize;
 
@@ -80,25 +80,22 @@ impl Plan {
         let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
         let own: Vec<usize> = placement.chunks_of(costed.shape, stage).map(usize::from).collect();
         let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
-        let layers: f64 = own.iter().map(|&chunk| number(costed.layers[chunk])).sum();
-        let times = layers * microbatches * halves;
-        let layer = &costed.layer;
+        let layers =
+            own.iter().fold(PartTimes::default(), |sum, &chunk| sum.plus(costed.parts[chunk]));
+        let layers = layers.times(microbatches * halves);
         let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
         let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
         let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
         let sending = seconds(self.finalist.sending[stage]);
-        let passes =
-            seconds(self.finalist.step) - seconds(costed.exchange) - seconds(costed.optimizer);
-        let mut parts = vec![
-            Part { name: "matrix products of layers", seconds: layer.products * times },
-            Part { name: "attention", seconds: layer.attention * times },
-            Part { name: "elementwise kernels", seconds: layer.elementwise * times },
-            Part {
-                name: "collectives of tensor, context and expert parallelism",
-                seconds: layer.collectives * times,
-            },
-            Part { name: "head and loss", seconds: head },
-        ];
+        let passes = seconds(self.finalist.step)
+            - seconds(costed.exchange)
+            - seconds(costed.optimizer)
+            - seconds(costed.latency);
+        let told = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
+        let told = told.map(|part| Part { name: part.name(), seconds: layers.of(part) });
+        // What a model or a set-up has not is not told.
+        let mut parts: Vec<Part> = told.filter(|part| part.seconds > 0.0).collect();
+        parts.push(Part { name: "head and loss", seconds: head });
         let known: f64 = parts.iter().map(|part| part.seconds).sum();
         let launches = seconds(busy) - known;
         parts.push(Part { name: "kernel launches and waits for parameters", seconds: launches });
@@ -109,6 +106,13 @@ impl Plan {
             seconds: seconds(costed.exchange),
         });
         parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
+        let latency = seconds(costed.latency);
+        if latency > 0.0 {
+            parts.push(Part {
+                name: "once a step, and the slowest of many devices",
+                seconds: latency,
+            });
+        }
         parts
     }
 }

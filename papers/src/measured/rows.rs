@@ -153,12 +153,16 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: RESERVED,
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     }
 }
 

@@ -30,6 +30,11 @@ fn what_differs_in_kind_has_another_name() {
     };
     assert_eq!(name(alone), plain);
     assert_eq!(name(|cluster, _| cluster.parts[0].1 = 8), plain.replace("many nodes", "one node"));
+    // A rack on one fabric is one node to the links.
+    assert_eq!(
+        name(|cluster, _| cluster.parts[0].0.domain = 16),
+        plain.replace("many nodes", "one node")
+    );
     let unnamed = name(|cluster, _| cluster.parts[0].0.device = None);
     assert!(unnamed.starts_with("no device of a published type, "), "{unnamed}");
     let mixed = |cluster: &mut Cluster, _: &mut Setup| {

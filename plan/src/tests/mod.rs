@@ -3,6 +3,7 @@
 mod costs;
 mod finalists;
 mod kinds;
+mod machines;
 mod memory;
 mod published;
 mod room;
@@ -67,10 +68,13 @@ fn machine() -> Machine {
         reserve: Bytes(0),
         peak: 312e12,
         peak_fp8: None,
+        peak_fp4: None,
         bandwidth: 2039e9,
         node: 8,
+        domain: 8,
         link: 300e9,
         network: 25e9,
+        watts: None,
         host: Some(Host {
             bandwidth: Bandwidth::new(30_000_000_000).unwrap(),
             devices_per_link: 2,
@@ -90,6 +94,7 @@ fn machine() -> Machine {
             hop_latency: 250e-6,
             launch: 3.4e-3,
             launch_tensor: 1.08,
+            ..Efficiency::IDEAL
         },
         price: Price { on_demand: 2.0, reserved: None, spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
@@ -107,12 +112,16 @@ fn recipe(batch: u64) -> Recipe {
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: false,
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
         room: Room::default(),
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
     }
 }
 

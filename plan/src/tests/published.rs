@@ -2,7 +2,7 @@
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Biases, Cut, Experts, LayerKind, Loss, ModelError, Recipe, Recompute, Setup, Sizes,
+    Biases, Cut, Experts, LayerKind, Loss, ModelError, Part, Recipe, Recompute, Setup, Sizes, Task,
     Transformer, footprint, layer, number,
 };
 
@@ -117,6 +117,7 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
         tensor: 4,
         context: 1,
         expert: 1,
+        expert_tensor: 1,
         microbatch: 1,
         sequence_parallel: true,
         loss: Loss::Fused,
@@ -127,15 +128,18 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     };
     // Queries and what attention gives of them, keys and values, in 16 bits.
     assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);
-    let time = |model| layer(model, &machine(), cut, Recompute::None);
+    let device = machine();
+    let recipe = recipe(8);
+    let time = |model| layer(&Task::new(model, &device, cut, &recipe, Recompute::None), kind).parts;
     let [a, b] = [time(&narrow), time(&wide)];
-    assert!(b.attention > 1.9 * a.attention);
-    assert!(b.products > a.products && b.elementwise > a.elementwise);
+    assert!(b.of(Part::Attention) > 1.9 * a.of(Part::Attention));
+    assert!(b.of(Part::Products) > a.of(Part::Products));
+    assert!(b.of(Part::Elementwise) > a.of(Part::Elementwise));
     // A scale for queries and one for keys; what they were before, in 16 bits.
     assert_eq!(normed.parameters() - narrow.parameters(), 32 * 2 * 128);
     assert_eq!(normed.flops_of(kind), narrow.flops_of(kind));
     assert_eq!(held(&normed) - held(&narrow), 2048 * 2 * (32 + 8) * 128 / 4);
-    assert!(time(&normed).elementwise > a.elementwise);
+    assert!(time(&normed).of(Part::Elementwise) > a.of(Part::Elementwise));
 }
 
 #[test]

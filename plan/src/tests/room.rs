@@ -56,11 +56,15 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,
+        overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::PostValidation,
         room: Room { error: 0.075, cap: None },
         precision: Precision::Bf16,
+        head: Precision::Bf16,
         software: Software::default(),
+        imbalance: 1.0,
+        attended: 1.0,
         ..recipe(2 * microbatches)
     };
     let space = Space {
@@ -125,7 +129,7 @@ fn families_that_take_a_limit_are_tried_under_several() {
 #[test]
 fn the_best_runs_are_the_best_of_all_runs() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(14, 2048, 16) });
-    let slow = Machine { memory: Bytes(20 << 30), node: 4, network: 2e9, ..machine() };
+    let slow = Machine { memory: Bytes(20 << 30), node: 4, domain: 4, network: 2e9, ..machine() };
     let cluster = Cluster { parts: vec![(slow, 8)] };
     let recipe = recipe(32);
     let inputs = Inputs::new(&model, &recipe, &cluster);
@@ -186,7 +190,7 @@ fn any_case() -> impl Strategy<Value = Case> {
             true => llama(layers, 512 * hidden, [8 * hidden, 8 * hidden], 1536 * hidden, 32_000),
             false => gpt(layers, 512 * hidden, 8 * hidden),
         };
-        let mut machine = Machine { memory: Bytes(gib << 30), node: 4, ..machine() };
+        let mut machine = Machine { memory: Bytes(gib << 30), node: 4, domain: 4, ..machine() };
         machine.link /= 1.0 + number(slowness);
         machine.network /= 1.0 + number(slowness);
         let boundary = if post { Boundary::PostValidation } else { Boundary::Barrier };

@@ -186,7 +186,8 @@ pub struct PartDocument {
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct SearchDocument {
-    /// Tensor-parallel degrees [default: powers of two up to the devices of a node].
+    /// Tensor-parallel degrees [default: powers of two up to the devices of a node, or 8 where more
+    /// share fast links].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"

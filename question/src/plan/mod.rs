@@ -390,12 +390,16 @@ impl Reader<'_> {
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
+            overlap_parameters: false,
             loss: self.loss()?,
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
             precision: Precision::Bf16,
+            head: Precision::Bf16,
             software: Software::default(),
+            imbalance: 1.0,
+            attended: 1.0,
         })
     }
 

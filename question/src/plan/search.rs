@@ -1,7 +1,7 @@
 //! `[search]`: which set-ups are tried.
 
 use pipeline::{Choice, Family, LayerLayout, Placement, Semantics};
-use plan::{Attention, Cluster, Recompute, Setup, Space, Split, Transformer, Zero};
+use plan::{Attention, Cluster, Machine, Recompute, Setup, Space, Split, Transformer, Zero};
 
 use super::framework::Framework;
 use super::{MAX_DEVICES, Question, Reader};
@@ -11,6 +11,9 @@ use crate::diagnostic::Diagnostic;
 /// of the link to the host and of the head against bubble.
 const SCHEDULES: [&str; 8] =
     ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
+/// The largest tensor groups that are tried unless told where fast links reach beyond a node: heads of
+/// keys and values are seldom more than 8.
+const TENSOR_IN_DOMAIN: u64 = 8;
 /// The most stages that are tried unless told.
 const MAX_STAGES: u64 = 128;
 
@@ -27,7 +30,8 @@ pub(super) struct Search {
 impl Search {
     /// The values that are tried on `cluster`.
     fn space(&self, model: &Transformer, cluster: &Cluster) -> Space {
-        let node = cluster.parts.iter().map(|(kind, _)| kind.node).max().unwrap_or(1);
+        let group = |kind: &Machine| kind.node.max(kind.domain.min(TENSOR_IN_DOMAIN));
+        let node = cluster.parts.iter().map(|(kind, _)| group(kind)).max().unwrap_or(1);
         let devices = cluster.devices();
         let most = model.layers.min(devices).min(MAX_STAGES);
         let divisors = || (1..=most).filter(|stages| devices.is_multiple_of(*stages)).collect();

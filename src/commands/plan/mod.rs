@@ -29,8 +29,8 @@ Examples:
     debubble plan --validate --check
 
 A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
-clusters; see scenarios/plan/. Machines are data files (scenarios/machines/): a100-80g, h100, h200 are
-built in. Every set-up whose groups multiply to the devices is costed; those that do not divide or do
+clusters; see scenarios/plan/. Machines are data files (scenarios/machines/); such as a100-80g, h100,
+b200, gb200 and mi300x are built in. Every set-up whose groups multiply to the devices is costed; those that do not divide or do
 not fit are left out with the reason, the rest is replayed as long as it could beat the best. The
 plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
 stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline or, of those that

@@ -1,24 +1,25 @@
 //! The costs of a set-up before any order is made: durations of passes and transfers, and the work
 //! between two steps.
 
+mod exchange;
+
+use std::rc::Rc;
+
 use pipeline::{
     CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
 };
 
 use crate::costed::Costed;
 use crate::inputs::Inputs;
-use crate::layer::{self, LayerTimes};
+use crate::layer::{self, LayerTimes, Task};
 use crate::layout::{Layout, Wires};
-use crate::machine::{Machine, gathered};
+use crate::machine::Machine;
 use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
 use crate::model::{LayerCounts, number};
-use crate::setup::{Setup, Split, Unfit, Zero};
+use crate::setup::{Setup, Split, Unfit};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
 
-/// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits,
-/// weights and gradients in 16. Fitted; 28 to 32 by counting.
-const OPTIMIZER_TRAFFIC: f64 = 31.3;
 /// Bytes of an activation, and of a weight on its way to another replica.
 const HALF: f64 = 2.0;
 /// The duration of a transfer that orders are made for, in percent of a mean forward: between the 6
@@ -32,61 +33,40 @@ pub(crate) struct Costing<'a> {
     pub(crate) shape: Shape,
     /// By stage.
     pub(crate) machines: Vec<&'a Machine>,
+    /// Of a layer of each kind.
+    pub(crate) parameters: LayerParameters,
 }
 
-impl Costing<'_> {
+impl<'a> Costing<'a> {
     /// All costs.
     pub(crate) fn cost(&self) -> Result<Costed, Unfit> {
         let Inputs { model, recipe, .. } = self.inputs;
-        let cut = self.setup.cut(recipe);
-        let layer_of = |machine: &&Machine| layer::layer(model, machine, cut, self.setup.recompute);
-        let by_stage: Vec<LayerTimes> = self.machines.iter().map(layer_of).collect();
         let placement = self.setup.family.about().placement;
         let stages: Vec<usize> =
             (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect();
         let ends = self.ends(&stages);
-        let deal = Deal {
-            layers: model.layers,
-            stages: &stages,
-            layer: &by_stage.iter().map(|one| one.alone.sum()).collect::<Vec<_>>(),
-            ends: &ends.iter().map(|times| times.sum()).collect::<Vec<_>>(),
-        };
-        let layers = match (self.setup.split, self.inputs.layout) {
-            (Split::Layout, Some(layout)) => layout.layers().to_vec(),
-            (split, _) => deal.by(split),
-        };
-        let passes_of = |time: fn(&LayerTimes) -> Times| -> Vec<Times> {
-            let chunks = stages.iter().zip(&layers).zip(&ends);
-            let one = |((&stage, &layers), end): ((&usize, &u64), &Times)| {
-                time(&by_stage[stage]).times(number(layers)).plus(*end)
-            };
-            chunks.map(one).collect()
-        };
-        let passes = passes_of(|layer| layer.times);
+        let by_stage = self.layers_by_stage();
+        let layers = self.deal(&stages, &by_stage, &ends);
         let chunks = self.chunks(&layers);
+        let own = self.layers_of_chunks(&stages, &chunks, &by_stage);
+        let whole = self.with_ends(&stages, &own, &ends);
+        let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
+        let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
         let shares = self.shares(&stages, &chunks);
-        let by_kind = LayerParameters::of(model, self.setup);
-        let parameters: Vec<Parameters> =
-            shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
-        let slowest = by_stage.iter().max_by(|a, b| a.times.sum().total_cmp(&b.times.sum()));
-        let layer = slowest.copied().unwrap_or_default();
         let sends = self.sends(&stages);
-        let costs = self.costs(&passes, &parameters, &stages, &sends);
-        let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
+        let costs = self.costs(&passes, &shares, &stages, &sends);
+        let apart = self.costs(&passes, &shares, &stages, &vec![[Nanos(0); 2]; sends.len()]);
         let activations = Activations::of(model, self.setup, recipe);
         let footprints = self.footprints(&activations, &chunks);
         let copies = self.copies(&stages, &footprints)?;
         // What is copied, and when, depends on the whole time there is for it.
-        let ordering = match self.setup.copies() {
-            true => self.ordering(&passes),
-            false => self.ordering(&passes_of(|layer| layer.alone)),
-        };
+        let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
         let [costs, apart, ordering] =
             [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
-        let held = |(share, parameters): (&Share, &Parameters)| {
-            memory::resident(model, self.setup, recipe, &activations, (*share, *parameters))
+        let held = |share: &Share| {
+            let part = (*share, self.parameters(*share));
+            memory::resident(model, self.setup, recipe, &activations, part)
         };
-        let backward = self.last_backward(&stages, &passes);
         Ok(Costed {
             setup: *self.setup,
             shape: self.shape,
@@ -96,15 +76,64 @@ impl Costing<'_> {
             limit: None,
             message: bytes(self.message()),
             footprints,
-            resident: shares.iter().zip(&parameters).map(held).collect(),
+            resident: shares.iter().map(held).collect(),
             capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
-            exchange: nanos(self.exchange(&parameters, &backward)),
-            optimizer: nanos(self.optimizer(&parameters)),
+            exchange: nanos(self.exchange(&shares, &stages, &passes)),
+            optimizer: nanos(self.optimizer(&shares)),
+            latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
+            parts: own.iter().map(|chunk| chunk.parts).collect(),
             layers,
-            layer,
             sends,
-            ends,
+            ends: ends.iter().map(|end| end.times).collect(),
         })
+    }
+
+    /// A device of `machine` and what it has to do.
+    pub(crate) fn task(&self, machine: &'a Machine) -> Task<'a> {
+        let Inputs { model, recipe, .. } = self.inputs;
+        Task::new(model, machine, self.setup.cut(recipe), recipe, self.setup.recompute)
+    }
+
+    /// A layer of each kind, by stage.
+    fn layers_by_stage(&self) -> Vec<Rc<[LayerTimes]>> {
+        let mut known: Vec<(&Machine, Rc<[LayerTimes]>)> = Vec::new();
+        let mut of = |machine: &'a Machine| {
+            if let Some((_, layers)) = known.iter().find(|(one, _)| std::ptr::eq(*one, machine)) {
+                return Rc::clone(layers);
+            }
+            let task = self.task(machine);
+            let kinds = self.inputs.model.layer_kinds().iter();
+            let layers: Rc<[LayerTimes]> = kinds.map(|&kind| layer::layer(&task, kind)).collect();
+            known.push((machine, Rc::clone(&layers)));
+            layers
+        };
+        self.machines.iter().map(|machine| of(machine)).collect()
+    }
+
+    /// Layers of each chunk: of those that differ, each counts as the mean of all.
+    fn deal(
+        &self,
+        stages: &[usize],
+        by_stage: &[Rc<[LayerTimes]>],
+        ends: &[LayerTimes],
+    ) -> Vec<u64> {
+        let model = self.inputs.model;
+        let all = model.counts(0..model.layers);
+        let mean = |layers: &Rc<[LayerTimes]>| {
+            let own = layers.iter().zip(all.iter());
+            let sum: f64 = own.map(|(layer, count)| layer.alone.sum() * number(count)).sum();
+            sum / number(model.layers)
+        };
+        let deal = Deal {
+            layers: model.layers,
+            stages,
+            layer: &by_stage.iter().map(mean).collect::<Vec<_>>(),
+            ends: &ends.iter().map(|end| end.times.sum()).collect::<Vec<_>>(),
+        };
+        match (self.setup.split, self.inputs.layout) {
+            (Split::Layout, Some(layout)) => layout.layers().to_vec(),
+            (split, _) => deal.by(split),
+        }
     }
 
     /// The layers of each chunk by kind: those behind the layers of the chunks before it.
@@ -116,6 +145,49 @@ impl Costing<'_> {
             counts
         };
         layers.iter().map(one).collect()
+    }
+
+    /// The layers of each chunk, one after the other.
+    fn layers_of_chunks(
+        &self,
+        stages: &[usize],
+        chunks: &[LayerCounts],
+        by_stage: &[Rc<[LayerTimes]>],
+    ) -> Vec<LayerTimes> {
+        let one = |(&stage, counts): (&usize, &LayerCounts)| {
+            let own = by_stage[stage].iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
+            own.fold(LayerTimes::default(), |sum, (layer, count)| {
+                sum.plus(layer.times(number(count)))
+            })
+        };
+        stages.iter().zip(chunks).map(one).collect()
+    }
+
+    /// Each chunk whole: its layers, its ends, and what a stage takes besides.
+    fn with_ends(
+        &self,
+        stages: &[usize],
+        own: &[LayerTimes],
+        ends: &[LayerTimes],
+    ) -> Vec<LayerTimes> {
+        let graphs = self.inputs.recipe.software.graphs;
+        let one = |((layers, &stage), end): ((&LayerTimes, &usize), &LayerTimes)| {
+            let latency = self.machines[stage].efficiency.pass_latency * (1.0 - graphs);
+            let half = latency / 2.0 / number(u64::from(self.shape.chunks_per_stage()));
+            let latency = Times { forward: half, backward_input: half, backward_weight: 0.0 };
+            let chunk = layers.plus(*end);
+            LayerTimes {
+                times: chunk.times.plus(latency),
+                alone: chunk.alone.plus(latency),
+                parts: chunk.parts,
+            }
+        };
+        own.iter().zip(stages).zip(ends).map(one).collect()
+    }
+
+    /// The parameters of a stage with `share`.
+    fn parameters(&self, share: Share) -> Parameters {
+        self.parameters.stage(self.inputs.model, self.setup, share)
     }
 
     /// The chunk of the MTP layers: the `last` one, unless a layout says another.
@@ -141,30 +213,40 @@ impl Costing<'_> {
         }
     }
 
-    /// The passes of each chunk without its layers: embedding, head and loss.
-    fn ends(&self, stages: &[usize]) -> Vec<Times> {
-        let Inputs { model, recipe, .. } = self.inputs;
-        let cut = self.setup.cut(recipe);
+    /// The passes of each chunk without its layers: embedding, head and loss, MTP.
+    fn ends(&self, stages: &[usize]) -> Vec<LayerTimes> {
         let last = stages.len() - 1;
         let own = |(chunk, &stage): (usize, &usize)| {
-            let machine = self.machines[stage];
-            let head = layer::head(model, machine, cut);
-            let embedding = layer::embedding(model, machine, cut);
+            let task = self.task(self.machines[stage]);
+            let head = || layer::head(&task).plus(self.mtp(&task));
+            let embedding = || layer::embedding(&task);
             match (self.setup.vocabulary_parallel, chunk == last) {
                 // Every chunk of a stage has its part: columns are dealt to all p v.
                 (true, at_end) if self.has_shards() => {
-                    let norm = layer::last_norm(model, machine, cut);
-                    let norm = if at_end { norm } else { Times::default() };
-                    norm.plus(embedding.times(1.0 / number(stages.len() as u64)))
+                    let norm = layer::last_norm(&task);
+                    let norm = if at_end { norm } else { LayerTimes::default() };
+                    norm.plus(embedding().times(1.0 / number(stages.len() as u64)))
                 }
-                (true, _) => head.plus(embedding).times(1.0 / number(stages.len() as u64)),
-                (false, true) if chunk == 0 => head.plus(embedding),
-                (false, true) => head,
-                (false, false) if chunk == 0 => embedding,
-                (false, false) => Times::default(),
+                (true, _) => head().plus(embedding()).times(1.0 / number(stages.len() as u64)),
+                (false, true) if chunk == 0 => head().plus(embedding()),
+                (false, true) => head(),
+                (false, false) if chunk == 0 => embedding(),
+                (false, false) => LayerTimes::default(),
             }
         };
         stages.iter().enumerate().map(own).collect()
+    }
+
+    /// The layers of multi-token prediction, behind the last.
+    fn mtp(&self, task: &Task<'_>) -> LayerTimes {
+        let model = self.inputs.model;
+        if model.mtp == 0 {
+            return LayerTimes::default();
+        }
+        let counts = model.counts(model.layers..model.layers + 1);
+        let own = model.layer_kinds().iter().zip(counts.iter()).find(|(_, count)| *count > 0);
+        let layer = own.map_or_else(LayerTimes::default, |(kind, _)| layer::layer(task, *kind));
+        layer.plus(layer::mtp(task)).times(number(model.mtp))
     }
 
     /// Whether the head is work of its own on every stage.
@@ -229,10 +311,11 @@ impl Costing<'_> {
         if from == to {
             return 0.0;
         }
-        let stride = self.setup.stage_stride();
+        let (stride, devices) = (self.setup.stage_stride(), self.inputs.cluster.devices());
         self.slowest(|machine| {
-            let node = |stage: usize| (stage as u64).saturating_mul(stride) / machine.node.max(1);
-            machine.hop(bytes, stride >= machine.node || node(from) != node(to))
+            let block = machine.block(devices);
+            let place = |stage: usize| (stage as u64).saturating_mul(stride) / block;
+            machine.hop(bytes, stride >= block || place(from) != place(to))
         })
     }
 
@@ -247,23 +330,18 @@ impl Costing<'_> {
     fn costs(
         &self,
         passes: &[Times],
-        parameters: &[Parameters],
+        shares: &[Share],
         stages: &[usize],
         sends: &[[Nanos; 2]],
     ) -> Costs {
-        let with = |seconds: f64, send: Nanos| Nanos(nanos(seconds).0.saturating_add(send.0));
+        let beside = self.inputs.recipe.software.overlap_transfers;
+        let hop = if beside { sends.iter().flatten().copied().max() } else { None };
+        let with = |seconds: f64, send: Nanos| {
+            let send = if beside { 0 } else { send.0 };
+            Nanos(nanos(seconds).0.saturating_add(send))
+        };
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
-            let mut times = *times;
-            if self.setup.zero >= Zero::Gradients {
-                let whole = parameters[stage].sum();
-                let own = whole * HALF / number(u64::from(self.shape.chunks_per_stage()));
-                let gather = gathered(own, self.replicas(), self.ring(stage));
-                if self.setup.zero == Zero::Parameters {
-                    times.forward = times.forward.max(gather);
-                    times.backward_input = times.backward_input.max(gather);
-                }
-                times.backward_weight = times.backward_weight.max(gather);
-            }
+            let times = self.with_gathers(*times, shares[stage], stage);
             PassTimes {
                 forward: with(times.forward, next),
                 backward_input: with(times.backward_input, before),
@@ -271,7 +349,7 @@ impl Costing<'_> {
             }
         };
         let chunks = passes.iter().zip(stages).zip(sends).map(one).collect();
-        self.with_shards(Costs::new(chunks, Nanos(0)))
+        self.with_shards(Costs::new(chunks, hop.unwrap_or_default()))
     }
 
     /// The costs that an order is made for, from the durations of `passes`.
@@ -303,58 +381,5 @@ impl Costing<'_> {
         };
         let times: Option<Vec<CopyTimes>> = (0..).zip(stages).map(time).collect();
         times.ok_or(Unfit::Host)
-    }
-
-    /// Devices that hold the same parameters.
-    fn replicas(&self) -> u64 {
-        self.setup.data * self.setup.context
-    }
-
-    /// Bytes per second of the ring of replicas of `stage`.
-    fn ring(&self, stage: usize) -> f64 {
-        self.machines[stage].ring(self.replicas(), self.setup.tensor)
-    }
-
-    /// The backward of the last microbatch on each stage, in seconds.
-    fn last_backward(&self, stages: &[usize], passes: &[Times]) -> Vec<f64> {
-        let mut backward = vec![0.0; self.shape.stages()];
-        for (&stage, times) in stages.iter().zip(passes) {
-            backward[stage] += times.backward_input + times.backward_weight;
-        }
-        backward
-    }
-
-    /// Gradients of all stages reduced side by side, and the tied embedding between its two stages,
-    /// in seconds.
-    fn exchange(&self, parameters: &[Parameters], backward: &[f64]) -> f64 {
-        let Inputs { model, recipe, .. } = self.inputs;
-        let one = |(stage, parameters): (usize, &Parameters)| {
-            let bytes = match self.setup.zero {
-                Zero::None => 2.0 * number(recipe.gradient_bytes),
-                Zero::Optimizer => number(recipe.gradient_bytes) + HALF,
-                // Reduced in every microbatch; the weights are gathered once.
-                Zero::Gradients => HALF,
-                Zero::Parameters => 0.0,
-            };
-            let time = gathered(bytes * parameters.sum(), self.replicas(), self.ring(stage));
-            if recipe.overlap_gradients { (time - backward[stage]).max(0.0) } else { time }
-        };
-        let reduced = parameters.iter().enumerate().map(one).fold(0.0, f64::max);
-        let tied = model.tied && self.setup.pipeline > 1 && !self.setup.vocabulary_parallel;
-        if !tied {
-            return reduced;
-        }
-        let embedding = number(model.vocabulary * model.hidden) / number(self.setup.tensor);
-        let bytes = embedding * number(recipe.gradient_bytes);
-        reduced + self.hop(bytes, 0, self.shape.stages() - 1)
-    }
-
-    /// The optimizer on the stage that has most to do, in seconds.
-    fn optimizer(&self, parameters: &[Parameters]) -> f64 {
-        let one = |(stage, parameters): (usize, &Parameters)| {
-            let own = parameters.shared(self.setup, Zero::Optimizer);
-            self.machines[stage].stream(own * OPTIMIZER_TRAFFIC)
-        };
-        parameters.iter().enumerate().map(one).fold(0.0, f64::max)
     }
 }

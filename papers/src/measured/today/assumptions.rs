@@ -1,0 +1,281 @@
+//! What tables of runs leave out, and what is assumed of it: one function for each rule, with its reason.
+//!
+//! The recipes that NVIDIA's tables were made with are published beside them, but not with them:
+//! `src/megatron/bridge/perf_recipes` of Megatron-Bridge, as of the releases named here.
+
+use pipeline::LayerLayout;
+use plan::{Loss, Precision, Recompute};
+
+use super::models::Model;
+use super::published::{Published, Source};
+
+/// Of the launches that a host makes, the share that CUDA graphs of attention and router replace, where
+/// experts stay outside of them.
+const PARTIAL_GRAPHS: f64 = 0.5;
+
+/// A line with its table and its model: what rules look at.
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) source: Source,
+    pub(super) row: &'a Published,
+    pub(super) model: Model<'a>,
+    /// Whether its devices are of NVIDIA's Hopper generation.
+    pub(super) hopper: bool,
+}
+
+impl Line<'_> {
+    /// Whether it is of a published table or a verification card: runs with performance recipes.
+    fn is_of_table(&self) -> bool {
+        ["table", "card"].contains(&self.row.kind.as_str())
+    }
+
+    /// Whether it is of the pull request whose figures are those of release 26.06.
+    fn is_of_new_recipe(&self) -> bool {
+        self.row.path.ends_with("pull/4330")
+    }
+
+    /// Releases before 26.06 of NVIDIA's containers: software of experts got about 5 % faster with each
+    /// (tables of one configuration over releases). A study or pull request without a release is of the
+    /// half year before. MLPerf's rounds are tuned by hand: as the newest.
+    pub(super) fn releases_before(&self) -> u32 {
+        if self.source != Source::Bridge {
+            return 0;
+        }
+        match self.row.release.get(..5).unwrap_or_default() {
+            "25.09" => 4,
+            "25.11" => 3,
+            "26.02" => 2,
+            "26.04" => 1,
+            "" if !self.is_of_new_recipe() => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether kernels of experts are fused as from 26.06 on: rows of those tables are 10 to 40 % faster
+    /// than those of the release before. MLPerf's are too.
+    pub(super) fn fuses_experts(&self) -> bool {
+        match self.source {
+            Source::MlPerf => true,
+            Source::Bridge => {
+                self.is_of_table() && self.releases_before() == 0 || self.is_of_new_recipe()
+            }
+            Source::Torchtitan | Source::CclBench => false,
+        }
+    }
+
+    /// Whether all-to-alls of experts are hidden behind another microbatch. Where it is not told: the
+    /// recipe of DeepSeek-V3 on H100 does, and from 26.06 on recipes with a pipeline do.
+    pub(super) fn overlaps_experts(&self) -> bool {
+        match self.row.a2a_overlap.as_str() {
+            "" if self.source != Source::Bridge => false,
+            "" if self.is_deepseek() && self.hopper => true,
+            "" => {
+                let has_pipeline = !["", "1"].contains(&self.row.pp.as_str());
+                self.model.has_experts() && self.fuses_experts() && has_pipeline
+            }
+            told => told == "on",
+        }
+    }
+
+    /// Whether collectives of tensor groups run beside products: told by MLPerf and torchtitan; recipes
+    /// of dense models set `tp_comm_overlap`, those of experts do not.
+    pub(super) fn overlaps_tensor(&self) -> bool {
+        match self.source {
+            Source::MlPerf => self.row.tp_comm_overlap == "on",
+            Source::Bridge => !self.model.has_experts(),
+            Source::Torchtitan => self.row.async_tp == "on",
+            Source::CclBench => false,
+        }
+    }
+
+    /// The share of launches that CUDA graphs replace. Where it is not told, of tables: dense models run
+    /// as full graphs on Blackwell and without any on Hopper; experts in part, from 26.06 on Blackwell in
+    /// full. Studies and pull requests that do not tell run without.
+    pub(super) fn graphs(&self) -> f64 {
+        let told = self.row.cuda_graphs.as_str();
+        if told.starts_with("full") {
+            return 1.0;
+        }
+        if self.source != Source::Bridge || told == "none" {
+            return 0.0;
+        }
+        match (told.is_empty(), self.is_of_table(), self.model.has_experts()) {
+            (false, ..) => PARTIAL_GRAPHS,
+            (true, false, _) => 0.0,
+            (true, true, true) if self.fuses_experts() && !self.hopper => 1.0,
+            (true, true, true) => PARTIAL_GRAPHS,
+            (true, true, false) => f64::from(u8::from(!self.hopper)),
+        }
+    }
+
+    /// Whether layers of multi-token prediction are trained, where the model has any: release 25.11 says
+    /// not; the FLOPs that others print count it.
+    pub(super) fn trains_mtp(&self) -> bool {
+        self.model.mtp() > 0 && self.row.mtp != "no"
+    }
+
+    /// Which activations are computed again. Where it is not told: nothing, but for DeepSeek-V3 on H100,
+    /// whose recipe names two modules.
+    pub(super) fn recompute(&self) -> Result<Recompute, String> {
+        if self.source == Source::Bridge && self.is_deepseek() && self.hopper {
+            return recompute("mla_up_proj, mlp");
+        }
+        recompute(&self.row.recompute)
+    }
+
+    /// Whether a token is sent once to each node and rank (DeepEP and HybridEP): recipes do, plain
+    /// all-to-alls are told.
+    pub(super) fn sends_once(&self) -> bool {
+        match self.source {
+            Source::MlPerf => true,
+            Source::Bridge => self.row.dispatcher != "alltoall",
+            Source::Torchtitan | Source::CclBench => false,
+        }
+    }
+
+    /// Whether experts are loaded as the data have it, and not forced into balance.
+    pub(super) fn routes_freely(&self) -> bool {
+        self.source == Source::MlPerf && self.model.has_experts()
+    }
+
+    /// Whether elementwise kernels are fused: by hand in Megatron, by the compiler in torchtitan.
+    pub(super) fn fuses(&self) -> bool {
+        match self.source {
+            Source::MlPerf | Source::Bridge => true,
+            Source::Torchtitan => self.row.compile == "on",
+            Source::CclBench => !self.row.framework.starts_with("torchtitan"),
+        }
+    }
+
+    /// Whether it is of torchtitan, whoever ran it.
+    pub(super) fn is_torchtitan(&self) -> bool {
+        self.source == Source::Torchtitan || self.row.framework.starts_with("torchtitan")
+    }
+
+    /// Bytes of a gradient that is reduced: performance recipes reduce in 16 bits (`grad_reduce_in_fp32`
+    /// off; read in those of DeepSeek-V3 and Qwen3), as MLPerf does; plain Megatron and torchtitan in 32.
+    pub(super) fn gradient_bytes(&self) -> u64 {
+        match self.source {
+            Source::MlPerf => 2,
+            Source::Bridge if self.row.kind == "pull request" && self.is_megatron() => 4,
+            Source::Bridge => 2,
+            Source::Torchtitan | Source::CclBench => 4,
+        }
+    }
+
+    /// Bytes of the optimizer's state for a parameter: 12; 8 with moments in 16 bits, as the recipe of
+    /// Moonlight has them (`use_precision_aware_optimizer`).
+    pub(super) fn optimizer_bytes(&self) -> u64 {
+        if self.model.name().starts_with("moonlight") { 8 } else { 12 }
+    }
+
+    /// Whether parameters are shared by replicas. torchtitan keeps them gathered under a pipeline
+    /// (`fsdp_reshard_after_forward = "default"`).
+    pub(super) fn shares_parameters(&self) -> bool {
+        let has_pipeline = !["", "1"].contains(&self.row.pp.as_str());
+        match self.source {
+            Source::MlPerf => false,
+            Source::Bridge => !["", "0", "1"].contains(&self.row.fsdp.as_str()),
+            Source::Torchtitan => !has_pipeline,
+            Source::CclBench => self.is_torchtitan() && !has_pipeline,
+        }
+    }
+
+    /// Microbatches of a step on each replica, where sizes do not say it: torchtitan runs as many as there
+    /// are stages.
+    pub(super) fn microbatches(&self, stages: u64) -> u64 {
+        if self.is_torchtitan() { stages } else { 1 }
+    }
+
+    /// Chunks of a stage: as told, else two of an interleaved schedule, one of others.
+    pub(super) fn chunks(&self) -> u64 {
+        if self.row.schedule.starts_with("interleaved") { 2 } else { 1 }
+    }
+
+    /// How the loss is computed: in one kernel by Transformer Engine and by the compiler, else step by
+    /// step.
+    pub(super) fn loss(&self) -> Loss {
+        if self.fuses() && self.source != Source::CclBench { Loss::Fused } else { Loss::Separate }
+    }
+
+    /// The format of products. Rowwise scales are no slower than one for a tensor where they are fused.
+    pub(super) fn precision(&self) -> Result<Precision, String> {
+        let name = self.row.precision.trim_end_matches("-rowwise");
+        let known = Precision::named(name);
+        known.ok_or_else(|| format!("precision must be one of {}", names()))
+    }
+
+    /// The layers of each of `chunks` chunks, where a split other than even is told or known: the layout
+    /// as printed, else Bridge's own for 61 layers, and places for embedding and loss in models of 126
+    /// and 94 layers.
+    pub(super) fn layout(&self, chunks: u64) -> Result<LayerLayout, String> {
+        let told = self.row.layout.as_str();
+        // Some tables describe the layout in words: they do not begin as layouts do.
+        if told.starts_with('E') {
+            return told.parse().map_err(|error: pipeline::LayoutError| error.to_string());
+        }
+        let mut layers = self.dealt(chunks);
+        let mtp = if self.trains_mtp() { "m" } else { "" };
+        let last = layers.pop().unwrap_or_default();
+        let run = |count: &u64| if *count == 0 { String::new() } else { format!("t*{count}") };
+        let mut text: String = layers.iter().map(|count| run(count) + "|").collect();
+        text.insert(0, 'E');
+        text += &format!("{}{mtp}L", run(&last));
+        text.parse().map_err(|error: pipeline::LayoutError| error.to_string())
+    }
+
+    fn dealt(&self, chunks: u64) -> Vec<u64> {
+        let layers = self.model.layers();
+        let of_61 = layers == 61 && ["deepseek-v3-671b", "kimi-k2"].contains(&self.model.name());
+        if let Some(own) = of_61.then(|| dealt_61(chunks)).flatten() {
+            return own;
+        }
+        let with_ends = layers + 2;
+        let has_places = ["llama3.1-405b", "qwen3-235b-a22b"].contains(&self.model.name());
+        let count = usize::try_from(chunks).unwrap_or(usize::MAX);
+        if chunks > 1 && has_places && with_ends.is_multiple_of(chunks) {
+            let mut own = vec![with_ends / chunks; count];
+            own[0] -= 1;
+            own[count - 1] -= 1;
+            return own;
+        }
+        let more = layers % chunks;
+        (0..chunks).map(|chunk| layers / chunks + u64::from(chunk < more)).collect()
+    }
+
+    fn is_deepseek(&self) -> bool {
+        self.model.name() == "deepseek-v3-671b" && self.model.layers() == 61
+    }
+
+    /// Whether it is of Megatron-LM's own pull requests.
+    fn is_megatron(&self) -> bool {
+        ["pull/6311", "pull/6429"].iter().any(|pull| self.row.path.ends_with(pull))
+    }
+}
+
+/// Bridge's table of layouts for 61 layers (`get_deepseek_v3_pipeline_layout`): embedding and MTP stand
+/// beside full chunks, and the last is short.
+fn dealt_61(chunks: u64) -> Option<Vec<u64>> {
+    Some(match chunks {
+        2 => vec![31, 30],
+        4 => vec![16, 16, 16, 13],
+        8 => [vec![8; 7], vec![5]].concat(),
+        16 => [vec![4; 15], vec![1]].concat(),
+        32 => [vec![1], vec![2; 30], vec![0]].concat(),
+        _ => return None,
+    })
+}
+
+/// What is computed again, as tables write it: `full (uniform, 1)`, `selective (per op)`, names of modules.
+fn recompute(told: &str) -> Result<Recompute, String> {
+    let name = told.split('(').next().unwrap_or_default().trim();
+    if name.is_empty() {
+        return Ok(Recompute::None);
+    }
+    let known = Recompute::named(name);
+    known.ok_or_else(|| "recompute must be none, full, selective, modules, or empty".to_owned())
+}
+
+fn names() -> String {
+    Precision::ALL.map(Precision::name).join(", ")
+}

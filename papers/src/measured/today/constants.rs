@@ -1,0 +1,276 @@
+//! The constants that are fitted to the rows: what each is, where the planner has it, and what it is drawn
+//! to.
+//!
+//! They stand in the files of machines (`scenarios/machines/`), and those of software here. Priors are
+//! what is known without these rows: counts, data sheets, measurements of others on single kernels.
+
+use plan::fit::Parameter;
+use plan::{Efficiency, Machine, Recipe};
+use question::Diagnostic;
+use question::plan::machines;
+
+use super::row::{Facts, Run};
+
+/// How many times as long models with experts take for each release before that of the constants.
+const RELEASE: f64 = 1.0517;
+/// How many times as long torchtitan computes as Megatron-LM, for reasons that no part shows.
+const TORCHTITAN: f64 = 1.1584;
+/// How many times as long its attention takes: that of PyTorch, where Megatron-LM has cuDNN's.
+const TORCHTITAN_ATTENTION: f64 = 1.2173;
+
+/// The machine whose file says what all of Hopper have in common, and all machines.
+const HOPPER: &str = "h100";
+/// The same of Blackwell.
+const BLACKWELL: &str = "b200";
+/// The same of those with more 4-bit products.
+const BLACKWELL_ULTRA: &str = "b300";
+
+/// The place of a constant in an [`Efficiency`].
+type Place = fn(&mut Efficiency) -> &mut f64;
+
+/// Which machines have a constant in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Machines {
+    All,
+    Hopper,
+    Blackwell,
+    /// With 4 times as many 4-bit products as 16-bit ones.
+    BlackwellPlain,
+    /// With 6 times as many.
+    BlackwellUltra,
+}
+
+/// What a constant is.
+#[derive(Clone, Copy)]
+enum Meaning {
+    /// A number in the files of some machines.
+    Of(Machines, Place),
+    /// How many times the rate of products and attention of its generation a machine sustains: by its
+    /// power.
+    Power(&'static str),
+    /// How long models with experts take for each release.
+    Release,
+    /// How long torchtitan computes.
+    Torchtitan,
+    /// How long its attention takes.
+    TorchtitanAttention,
+}
+
+/// A constant that is fitted.
+pub(super) struct Constant {
+    pub(super) name: &'static str,
+    prior: f64,
+    /// Of its logarithm.
+    sigma: f64,
+    meaning: Meaning,
+}
+
+const fn of(
+    name: &'static str,
+    prior: f64,
+    sigma: f64,
+    machines: Machines,
+    place: Place,
+) -> Constant {
+    Constant { name, prior, sigma, meaning: Meaning::Of(machines, place) }
+}
+
+const fn power(name: &'static str, prior: f64, machine: &'static str) -> Constant {
+    Constant { name, prior, sigma: 0.1, meaning: Meaning::Power(machine) }
+}
+
+use Machines::{All, Blackwell, BlackwellPlain, BlackwellUltra, Hopper};
+
+/// All of them. Priors of powers: watts over those of the reference, by peak rates.
+pub(super) static CONSTANTS: &[Constant] = &[
+    of("matmul, Hopper", 0.727, 0.08, Hopper, |rates| &mut rates.matmul),
+    of("matmul, Blackwell", 0.727, 0.08, Blackwell, |rates| &mut rates.matmul),
+    of("fp8, Hopper", 0.867, 0.10, Hopper, |rates| &mut rates.fp8),
+    of("fp8, Blackwell", 0.75, 0.10, Blackwell, |rates| &mut rates.fp8),
+    of("mxfp8", 0.72, 0.10, Blackwell, |rates| &mut rates.mxfp8),
+    of("nvfp4", 0.55, 0.15, BlackwellPlain, |rates| &mut rates.nvfp4),
+    of("nvfp4, Blackwell Ultra", 0.41, 0.15, BlackwellUltra, |rates| &mut rates.nvfp4),
+    of("fill, Hopper", 2.25e6, 0.30, Hopper, |rates| &mut rates.fill),
+    of("fill, Blackwell", 3.4e6, 0.30, Blackwell, |rates| &mut rates.fill),
+    power("power of h100-96g", 0.714, "h100-96g"),
+    power("power of gb200", 1.08, "gb200"),
+    power("power of b300", 1.10, "b300"),
+    power("power of gb300", 1.26, "gb300"),
+    of("grouped, Hopper", 0.64, 0.20, Hopper, |rates| &mut rates.grouped),
+    of("grouped, Blackwell", 0.70, 0.20, Blackwell, |rates| &mut rates.grouped),
+    of("flash, Hopper", 0.45, 0.15, Hopper, |rates| &mut rates.flash),
+    of("flash, Blackwell", 0.76, 0.15, Blackwell, |rates| &mut rates.flash),
+    of("elementwise, Hopper", 1.28, 0.20, Hopper, |rates| &mut rates.elementwise),
+    of("elementwise, Blackwell", 3.0, 0.30, Blackwell, |rates| &mut rates.elementwise),
+    of("unfused-activation", 6.8, 0.40, All, |rates| &mut rates.unfused_activation),
+    of("launch", 4.7e-3, 0.25, All, |rates| &mut rates.launch),
+    of("launch-experts", 7.5e-3, 0.25, All, |rates| &mut rates.launch_experts),
+    of("launch-latent", 1.9, 0.25, All, |rates| &mut rates.launch_latent),
+    of("tensor-exposed", 0.49, 0.25, All, |rates| &mut rates.tensor_exposed),
+    of("tensor-overlapped", 0.34, 0.25, All, |rates| &mut rates.tensor_overlapped),
+    of("expert-link", 1.1, 0.25, All, |rates| &mut rates.expert_link),
+    of("expert-network", 0.85, 0.20, All, |rates| &mut rates.expert_network),
+    of("expert-overlapped", 0.27, 0.30, All, |rates| &mut rates.expert_overlapped),
+    of("ring", 0.49, 0.25, All, |rates| &mut rates.ring),
+    of("expert-ring", 0.39, 0.30, All, |rates| &mut rates.expert_ring),
+    of("step-latency", 22e-3, 0.30, All, |rates| &mut rates.step_latency),
+    of("step-doubling", 27e-3, 0.30, All, |rates| &mut rates.step_doubling),
+    of("fused-experts", 0.91, 0.05, Blackwell, |rates| &mut rates.fused_experts),
+    of("eager", 1.45, 0.20, All, |rates| &mut rates.eager),
+    Constant { name: "release", prior: 1.05, sigma: 0.015, meaning: Meaning::Release },
+    Constant { name: "torchtitan", prior: 1.19, sigma: 0.08, meaning: Meaning::Torchtitan },
+    Constant {
+        name: "torchtitan, attention",
+        prior: 1.2,
+        sigma: 0.15,
+        meaning: Meaning::TorchtitanAttention,
+    },
+];
+
+/// What the planner has of each constant now.
+///
+/// # Errors
+/// If a built-in machine cannot be read.
+pub(super) fn in_use() -> Result<Vec<f64>, Diagnostic> {
+    let built_in = machines::built_in()?;
+    let known = |name: &str| {
+        let own = built_in.iter().find(|machine| machine.name == name);
+        own.map(|machine| machine.efficiency)
+            .ok_or_else(|| Diagnostic::new(format!("no machine {name} is built in")))
+    };
+    let one = |constant: &Constant| -> Result<f64, Diagnostic> {
+        Ok(match constant.meaning {
+            Meaning::Of(machines, place) => *place(&mut known(reference(machines))?),
+            Meaning::Power(name) => {
+                known(name)?.power
+            }
+            Meaning::Release => RELEASE,
+            Meaning::Torchtitan => TORCHTITAN,
+            Meaning::TorchtitanAttention => TORCHTITAN_ATTENTION,
+        })
+    };
+    CONSTANTS.iter().map(one).collect()
+}
+
+const fn reference(machines: Machines) -> &'static str {
+    match machines {
+        All | Hopper => HOPPER,
+        Blackwell | BlackwellPlain => BLACKWELL,
+        BlackwellUltra => BLACKWELL_ULTRA,
+    }
+}
+
+/// All as parameters of a fit.
+pub(super) fn parameters() -> Vec<Parameter> {
+    let one = |constant: &Constant| Parameter {
+        name: constant.name.to_owned(),
+        prior: constant.prior,
+        sigma: constant.sigma,
+    };
+    CONSTANTS.iter().map(one).collect()
+}
+
+/// Whether `machine` is of the generation that these rows measure, so that constants are set in it.
+fn has(machines: Machines, machine: &Machine) -> bool {
+    let ultra = machine.peak_fp4.is_some_and(|four| four > 5.0 * machine.peak);
+    match (machines, machine.peak_fp8, machine.peak_fp4) {
+        (_, None, _) => false,
+        (All, ..) => true,
+        (Hopper, _, four) => four.is_none(),
+        (Blackwell, _, four) => four.is_some(),
+        (BlackwellPlain, _, four) => four.is_some() && !ultra,
+        (BlackwellUltra, ..) => ultra,
+    }
+}
+
+impl Constant {
+    /// Whether the prediction of `run` may depend on it.
+    pub(super) fn concerns(&self, run: &Run) -> bool {
+        let experts = run.model.experts.is_some();
+        match self.meaning {
+            Meaning::Of(machines, _) => has(machines, &run.machine),
+            Meaning::Power(name) => run.machine.name == name,
+            Meaning::Release => experts && run.facts.releases_before > 0,
+            Meaning::Torchtitan | Meaning::TorchtitanAttention => run.facts.torchtitan,
+        }
+    }
+}
+
+/// The machine with constants of these `values`.
+pub(super) fn machine_with(machine: &Machine, values: &[f64]) -> Machine {
+    let mut own = machine.clone();
+    let mut scale = own.efficiency.power;
+    for (constant, &value) in CONSTANTS.iter().zip(values) {
+        match constant.meaning {
+            Meaning::Of(machines, place) if has(machines, machine) => {
+                *place(&mut own.efficiency) = value;
+            }
+            Meaning::Power(name) if name == machine.name => scale = value,
+            _ => {}
+        }
+    }
+    own.efficiency.power = scale;
+    own
+}
+
+/// The recipe with constants of these `values`, of software with `facts`.
+pub(super) fn recipe_with(recipe: &Recipe, experts: bool, facts: Facts, values: &[f64]) -> Recipe {
+    let mut own = *recipe;
+    let releases = i32::try_from(facts.releases_before).unwrap_or(0);
+    for (constant, &value) in CONSTANTS.iter().zip(values) {
+        match constant.meaning {
+            Meaning::Release if experts => {
+                own.software.compute *= value.powi(releases);
+                own.software.all_to_all *= value.powi(releases);
+            }
+            Meaning::Torchtitan if facts.torchtitan => own.software.compute *= value,
+            Meaning::TorchtitanAttention if facts.torchtitan => own.software.attention *= value,
+            _ => {}
+        }
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The machines that rows were measured on.
+    const MEASURED: [&str; 7] = ["h100", "h100-96g", "h200", "b200", "gb200", "b300", "gb300"];
+
+    #[test]
+    fn machines_hold_what_the_constants_in_use_say() {
+        let values = in_use().unwrap();
+        assert!(CONSTANTS.len() <= 40 && values.len() == CONSTANTS.len());
+        for machine in machines::built_in().unwrap() {
+            if !MEASURED.contains(&machine.name.as_str()) {
+                continue;
+            }
+            let mut told = machine_with(&machine, &values).efficiency;
+            let mut own = machine.efficiency;
+            for constant in CONSTANTS {
+                let Meaning::Of(machines, place) = constant.meaning else { continue };
+                if has(machines, &machine) {
+                    let (told, own) = (*place(&mut told), *place(&mut own));
+                    let name = (constant.name, &machine.name);
+                    assert!((told / own - 1.0).abs() < 2e-3, "{name:?}: {told} {own}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn constants_reach_the_machines_and_software_that_they_are_of() {
+        let machine = machines::of_device("GB300").unwrap();
+        let mut values = in_use().unwrap();
+        let at = |name: &str| CONSTANTS.iter().position(|one| one.name == name).unwrap();
+        let before = machine_with(&machine, &values).efficiency;
+        values[at("power of gb300")] *= 1.1;
+        values[at("fp8, Hopper")] *= 2.0;
+        let after = machine_with(&machine, &values).efficiency;
+        assert!((after.power / before.power - 1.1).abs() < 1e-12);
+        assert_eq!((after.fp8, after.memory), (before.fp8, before.memory));
+        values[at("nvfp4, Blackwell Ultra")] = 0.5;
+        assert!((machine_with(&machine, &values).efficiency.nvfp4 - 0.5).abs() < 1e-12);
+    }
+}

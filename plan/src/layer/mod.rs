@@ -1,0 +1,211 @@
+//! How long the parts of a model take on a device: layers, the head, and what travels for them.
+
+mod attention;
+mod ends;
+mod part;
+mod products;
+mod traffic;
+
+use crate::cut::Cut;
+use crate::machine::Machine;
+use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer, number};
+use crate::precision::Precision;
+use crate::setup::Recipe;
+use crate::software::Software;
+use crate::times::Times;
+
+pub use self::ends::head;
+pub(crate) use self::ends::{embedding, last_norm, mtp, shard};
+pub use self::part::{Part, PartTimes};
+
+use self::part::Kernels;
+
+/// Bytes of a 16-bit number.
+const HALF: f64 = 2.0;
+/// The traffic of the backward over that of the forward. Fitted.
+const BACKWARD_TRAFFIC: f64 = 0.923;
+/// Share of the launches of a layer that its forward is; the rest are backward and forward again.
+const FORWARD_LAUNCHES: f64 = 0.27;
+/// Of the launches of a layer with experts, those before its experts: attention and its normalisation.
+const MIXER_LAUNCHES: f64 = 0.3;
+
+/// A layer, as a device of a set-up sees it.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    /// The model.
+    pub model: &'a Transformer,
+    /// The device.
+    pub machine: &'a Machine,
+    /// How the model is cut for it.
+    pub cut: Cut,
+    /// The format of products.
+    pub precision: Precision,
+    /// What the software does for its speed.
+    pub software: Software,
+    /// What is computed again.
+    pub recompute: Recompute,
+    /// The format of the head's product.
+    pub head: Precision,
+    /// How many times as much the experts of a device have to do as with all experts chosen alike.
+    pub imbalance: f64,
+    /// The share of the pairs of tokens of a causal sequence that attend to each other.
+    pub attended: f64,
+}
+
+impl<'a> Task<'a> {
+    /// That of `model` on `machine` by `recipe`.
+    #[must_use]
+    pub fn new(
+        model: &'a Transformer,
+        machine: &'a Machine,
+        cut: Cut,
+        recipe: &Recipe,
+        recompute: Recompute,
+    ) -> Self {
+        let Recipe { precision, software, head, imbalance, attended, .. } = *recipe;
+        Self { model, machine, cut, precision, software, recompute, head, imbalance, attended }
+    }
+
+    /// Tokens of a microbatch on one device of a context group.
+    fn tokens(&self) -> f64 {
+        number(self.cut.microbatch) * number(self.model.sequence) / number(self.cut.context)
+    }
+
+    /// By how many what is between products is shared.
+    fn shared(&self) -> f64 {
+        if self.cut.sequence_parallel { number(self.cut.tensor) } else { 1.0 }
+    }
+
+    /// F, B and W of kernels as the software runs them.
+    fn slowed(&self, passes: [f64; 3]) -> [f64; 3] {
+        passes.map(|seconds| seconds * self.software.compute)
+    }
+
+    /// How many times as long kernels of routed experts take.
+    fn experts(&self) -> f64 {
+        self.software.compute * self.software.experts * self.fused()
+    }
+
+    /// How many times as long what is elementwise takes in a model with experts.
+    fn fused(&self) -> f64 {
+        let fused = self.software.fused_experts && self.model.experts.is_some();
+        if fused { self.machine.efficiency.fused_experts } else { 1.0 }
+    }
+
+    /// The machine's measured times of a layer, where they are of this cut.
+    fn measured(&self) -> Option<crate::machine::Measured> {
+        self.machine.measured.filter(|measured| measured.is_of(self.cut))
+    }
+}
+
+/// The duration of a layer, and its parts.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct LayerTimes {
+    /// With everything below.
+    pub times: Times,
+    /// The same if collectives took no time: what links have no part in.
+    pub alone: Times,
+    /// What it is made of, all three passes together.
+    pub parts: PartTimes,
+}
+
+impl LayerTimes {
+    /// `count` times as long.
+    #[must_use]
+    pub fn times(self, count: f64) -> Self {
+        Self {
+            times: self.times.times(count),
+            alone: self.alone.times(count),
+            parts: self.parts.times(count),
+        }
+    }
+
+    /// One after the other.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            times: self.times.plus(other.times),
+            alone: self.alone.plus(other.alone),
+            parts: self.parts.plus(other.parts),
+        }
+    }
+}
+
+/// The duration of a layer of `kind` as `task` says.
+///
+/// The device takes the sum of its kernels and collectives, or the host its launches, whatever is
+/// longer; near each other both count, as the fourth root of the sum of fourth powers.
+#[must_use]
+pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
+    if let Some(measured) = task.measured() {
+        return measured_layer(measured.layer, task.recompute);
+    }
+    let kernels = kernels(task, kind);
+    let launch = launches(task, kind);
+    let with = |[forward, backward, weight]: [f64; 3]| {
+        let both = backward + weight;
+        let back = longer(both, launch * (1.0 - FORWARD_LAUNCHES));
+        let stretch = if both > 0.0 { back / both } else { 1.0 };
+        Times {
+            forward: longer(forward, launch * FORWARD_LAUNCHES),
+            backward_input: backward * stretch,
+            backward_weight: weight * stretch,
+        }
+    };
+    let latency = latency(task, kind);
+    let times = with(kernels.sum()).plus(latency);
+    let mut parts = kernels.parts();
+    parts.add(Part::Host, times.sum() - parts.sum());
+    LayerTimes { times, alone: with(kernels.without_collectives()).plus(latency), parts }
+}
+
+/// A layer whose times were measured without computing anything again; attention is not told apart.
+fn measured_layer(layer: Times, recompute: Recompute) -> LayerTimes {
+    let again = if recompute == Recompute::None { 0.0 } else { layer.forward };
+    let times = Times { backward_input: layer.backward_input + again, ..layer };
+    let mut parts = PartTimes::default();
+    parts.add(Part::Products, times.sum());
+    LayerTimes { times, alone: times, parts }
+}
+
+/// All that a device does for a layer, pass by pass.
+fn kernels(task: &Task<'_>, kind: LayerKind) -> Kernels {
+    let mut kernels = Kernels::default();
+    products::add(task, kind, &mut kernels);
+    attention::add(task, kind, &mut kernels);
+    traffic::elementwise(task, kind, &mut kernels);
+    traffic::collectives(task, kind, &mut kernels);
+    kernels.again(task.recompute, task.precision.is_low());
+    kernels
+}
+
+/// What the host takes to launch the kernels of a layer of `kind`, in seconds.
+fn launches(task: &Task<'_>, kind: LayerKind) -> f64 {
+    let rates = &task.machine.efficiency;
+    let own = match (kind.mixer, kind.ffn) {
+        (Mixer::None, Ffn::Experts) => rates.launch_experts * (1.0 - MIXER_LAUNCHES),
+        (_, Ffn::Experts) => rates.launch_experts,
+        (Mixer::None, _) | (_, Ffn::None) => rates.launch / 2.0,
+        _ => rates.launch,
+    };
+    let has_latent = task.model.latent.is_some() && kind.mixer != Mixer::None;
+    let latent = if has_latent { rates.launch_latent } else { 1.0 };
+    let tensor = if task.cut.tensor > 1 { rates.launch_tensor } else { 1.0 };
+    own * latent * tensor * (1.0 - task.software.graphs)
+}
+
+/// What a layer waits for besides: where experts are, tokens are sorted before anything is sent.
+fn latency(task: &Task<'_>, kind: LayerKind) -> Times {
+    if kind.ffn != Ffn::Experts {
+        return Times::default();
+    }
+    let each = task.machine.efficiency.expert_latency;
+    Times { forward: each / 2.0, backward_input: each / 2.0, backward_weight: 0.0 }
+}
+
+/// The longer of two things that run side by side: near each other a little more than that.
+pub(crate) fn longer(a: f64, b: f64) -> f64 {
+    let fourth = |x: f64| x * x * x * x;
+    // Roots are exact to the last bit everywhere; powers are not.
+    (fourth(a) + fourth(b)).sqrt().sqrt()
+}

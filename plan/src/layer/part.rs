@@ -1,0 +1,213 @@
+//! What the time of a layer is made of.
+
+use crate::model::{Module, Recompute};
+
+/// What a device does in a step.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Part {
+    /// Products with weights that are no expert's.
+    Products,
+    /// Products with weights of routed experts.
+    Experts,
+    /// Scores, softmax and weighted values; the recurrence of layers that have one.
+    Attention,
+    /// Kernels that do little for each byte they move.
+    Elementwise,
+    /// Collectives of tensor groups.
+    Tensor,
+    /// Tokens on their way to experts and back.
+    AllToAll,
+    /// Keys and values on their way around a context group.
+    Context,
+    /// The host, as far as the device waits for it.
+    Host,
+}
+
+impl Part {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 8] = [
+        Self::Products,
+        Self::Experts,
+        Self::Attention,
+        Self::Elementwise,
+        Self::Tensor,
+        Self::AllToAll,
+        Self::Context,
+        Self::Host,
+    ];
+
+    /// The name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Products => "products",
+            Self::Experts => "experts",
+            Self::Attention => "attention",
+            Self::Elementwise => "elementwise kernels",
+            Self::Tensor => "collectives of tensor groups",
+            Self::AllToAll => "all-to-alls of experts",
+            Self::Context => "collectives of context groups",
+            Self::Host => "waits for the host",
+        }
+    }
+
+    /// Whether links have a part in it.
+    const fn is_collective(self) -> bool {
+        matches!(self, Self::Tensor | Self::AllToAll | Self::Context)
+    }
+}
+
+/// How long each part takes, in seconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct PartTimes([f64; Part::ALL.len()]);
+
+impl PartTimes {
+    /// Of `part`.
+    #[must_use]
+    pub const fn of(&self, part: Part) -> f64 {
+        self.0[part as usize]
+    }
+
+    /// Adds `seconds` to `part`.
+    pub(crate) fn add(&mut self, part: Part, seconds: f64) {
+        self.0[part as usize] += seconds;
+    }
+
+    /// All parts.
+    #[must_use]
+    pub fn sum(&self) -> f64 {
+        self.0.iter().sum()
+    }
+
+    /// `count` times as long.
+    #[must_use]
+    pub fn times(self, count: f64) -> Self {
+        Self(self.0.map(|seconds| seconds * count))
+    }
+
+    /// One after the other.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self(std::array::from_fn(|part| self.0[part] + other.0[part]))
+    }
+}
+
+/// A group of kernels that is computed again as a whole or not at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Group {
+    /// Projections to queries, keys and values, and behind attention.
+    Projections,
+    /// Projections from the latents of MLA.
+    LatentUp,
+    /// Scores and weighted values.
+    Scores,
+    /// The MLP of a dense layer.
+    Mlp,
+    /// The experts that all tokens visit.
+    Shared,
+    /// Routed experts, with router and what travels for them.
+    Routed,
+    /// The activation function of routed experts.
+    RoutedActivation,
+    /// Normalisations, residuals and what else is elementwise.
+    Norms,
+}
+
+impl Group {
+    const COUNT: usize = 8;
+
+    /// The share of the group's forward that `recompute` repeats, of products of few bits if `low`.
+    fn again(self, part: Part, recompute: Recompute, low: bool) -> f64 {
+        if recompute == Recompute::Full {
+            return 1.0;
+        }
+        if recompute.has(Module::SelectiveOp) {
+            return self.again_by_operator(part, low);
+        }
+        let of = |modules: &[Module]| {
+            if modules.iter().any(|module| recompute.has(*module)) { 1.0 } else { 0.0 }
+        };
+        match self {
+            Self::Projections => 0.0,
+            Self::LatentUp => of(&[Module::LatentUp]),
+            Self::Scores => of(&[Module::CoreAttention]),
+            Self::Mlp => of(&[Module::Mlp]),
+            Self::Shared => of(&[Module::SharedExperts, Module::Moe]),
+            Self::Routed => of(&[Module::Moe]),
+            Self::RoutedActivation => of(&[Module::Moe, Module::MoeActivation]),
+            Self::Norms => NORMS_TRAFFIC * of(&[Module::LayerNorm]),
+        }
+    }
+
+    /// The same by torchtitan's selective checkpointing of operators: every second product is kept, but
+    /// those of few bits are not on its list; what is scattered is kept, and gathered again.
+    fn again_by_operator(self, part: Part, low: bool) -> f64 {
+        match (self, part) {
+            (Self::Scores, _) => 0.0,
+            (_, Part::Products) if !low => 0.5,
+            (_, Part::Tensor) => 0.5,
+            _ => 1.0,
+        }
+    }
+}
+
+/// Of what is elementwise around products, the share that is normalisations. Assumed.
+const NORMS_TRAFFIC: f64 = 0.25;
+
+/// The kernels of a layer: seconds of F, B and W by part and group.
+#[derive(Clone, Default)]
+pub(super) struct Kernels {
+    passes: [[f64; 3]; Part::ALL.len()],
+    /// The forward by group, for what is computed again.
+    forward: [[f64; Group::COUNT]; Part::ALL.len()],
+}
+
+impl Kernels {
+    /// Adds kernels of `part` that take `passes` seconds of F, B and W.
+    pub(super) fn add(&mut self, part: Part, group: Group, passes: [f64; 3]) {
+        let own = &mut self.passes[part as usize];
+        own.iter_mut().zip(passes).for_each(|(sum, seconds)| *sum += seconds);
+        self.forward[part as usize][group as usize] += passes[0];
+    }
+
+    /// Adds to B what `recompute` computes again, where products are of few bits if `low`.
+    pub(super) fn again(&mut self, recompute: Recompute, low: bool) {
+        const GROUPS: [Group; Group::COUNT] = [
+            Group::Projections,
+            Group::LatentUp,
+            Group::Scores,
+            Group::Mlp,
+            Group::Shared,
+            Group::Routed,
+            Group::RoutedActivation,
+            Group::Norms,
+        ];
+        for (part, (passes, forward)) in
+            Part::ALL.iter().zip(self.passes.iter_mut().zip(&self.forward))
+        {
+            let again = GROUPS.map(|group| group.again(*part, recompute, low));
+            passes[1] +=
+                again.iter().zip(forward).map(|(share, seconds)| share * seconds).sum::<f64>();
+        }
+    }
+
+    /// F, B and W.
+    pub(super) fn sum(&self) -> [f64; 3] {
+        self.sum_of(|_| true)
+    }
+
+    /// F, B and W if collectives took no time.
+    pub(super) fn without_collectives(&self) -> [f64; 3] {
+        self.sum_of(|part| !part.is_collective())
+    }
+
+    fn sum_of(&self, counts: impl Fn(Part) -> bool) -> [f64; 3] {
+        let own = Part::ALL.iter().zip(&self.passes).filter(|(part, _)| counts(**part));
+        own.fold([0.0; 3], |sum, (_, passes)| std::array::from_fn(|pass| sum[pass] + passes[pass]))
+    }
+
+    /// All passes of each part.
+    pub(super) fn parts(&self) -> PartTimes {
+        PartTimes(self.passes.map(|passes| passes.iter().sum()))
+    }
+}

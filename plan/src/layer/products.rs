@@ -1,0 +1,130 @@
+//! Products of activations with weights.
+
+use super::Task;
+use super::part::{Group, Kernels, Part};
+use crate::machine::Machine;
+use crate::model::{Experts, Ffn, LayerKind, Product, Role, Side, number};
+use crate::precision::Precision;
+
+/// Rows of an expert's product that are padding, on the mean.
+const PADDING: f64 = 64.0;
+/// Bytes that a low-precision product moves besides for one number of its input or its result: it is
+/// read in 16 bits and written in fewer, forward and transposed.
+const QUANTIZED: f64 = 4.0;
+/// Bytes that each pass moves for one weight of an expert: its gradient is added up in 32 bits in every
+/// microbatch, and few rows meet it.
+const EXPERT_WEIGHT: f64 = 4.0;
+
+/// A product of M x K activations and K x N weights, of which `count` run together.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) rows: f64,
+    pub(super) columns: f64,
+    pub(super) inner: f64,
+    pub(super) count: f64,
+}
+
+impl Sizes {
+    /// F, B and W on `machine`, whose large products run at `rate` FLOP/s: each backward has the sizes
+    /// of the forward in another order.
+    pub(super) fn passes(self, machine: &Machine, rate: f64) -> [f64; 3] {
+        let Self { rows: m, columns: n, inner: k, count } = self;
+        [[m, n, k], [m, k, n], [n, k, m]].map(|sizes| machine.product(sizes, count, rate))
+    }
+
+    /// Seconds to make its input and its result low-precision numbers, in F, B and W.
+    fn quantizing(self, machine: &Machine) -> [f64; 3] {
+        let numbers = self.count * self.rows * (self.inner + self.columns);
+        [machine.stream(numbers * QUANTIZED) / 3.0; 3]
+    }
+}
+
+/// `product` as a device of `task` does it: a tensor group shares one side, or the tokens.
+pub(super) fn shared(task: &Task<'_>, product: Product) -> Sizes {
+    let (tokens, t) = (task.tokens(), number(task.cut.tensor));
+    let (inner, outer) = (number(product.inner), number(product.outer));
+    let [rows, columns, inner] = match product.side {
+        Side::Outer => [tokens, outer / t, inner],
+        Side::Inner => [tokens, outer, inner / t],
+        Side::Neither => [tokens / t, outer, inner],
+    };
+    Sizes { rows, columns, inner, count: 1.0 }
+}
+
+/// Adds the products of a layer of `kind` to `kernels`.
+pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
+    for product in task.model.products_of(kind) {
+        match (product.role, task.model.experts) {
+            (Role::RoutedExpert, Some(experts)) => routed(task, experts, product, kernels),
+            (Role::Router, _) => router(task, product, kernels),
+            _ => plain(task, product, kernels),
+        }
+    }
+    if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
+        let products = task.model.products_of(kind).into_iter();
+        let own = products.filter(|product| product.role == Role::RoutedExpert);
+        let weights: u64 = own.map(|product| product.inner * product.outer).sum();
+        let local = number(experts.count) / number(task.cut.expert * task.cut.expert_tensor);
+        let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);
+        kernels.add(Part::Experts, Group::Routed, [seconds * task.experts() * task.imbalance; 3]);
+    }
+}
+
+/// Adds a product that all tokens meet.
+fn plain(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
+    let group = match product.role {
+        Role::Dense => Group::Mlp,
+        Role::SharedExpert => Group::Shared,
+        Role::Attention if is_up(task, product) => Group::LatentUp,
+        _ => Group::Projections,
+    };
+    let (machine, sizes) = (task.machine, shared(task, product));
+    let passes = sizes.passes(machine, machine.rate(task.precision));
+    kernels.add(Part::Products, group, task.slowed(passes));
+    if task.precision.is_low() {
+        kernels.add(Part::Elementwise, group, task.slowed(sizes.quantizing(machine)));
+    }
+}
+
+/// Whether `product` makes queries, keys or values from a latent, or queries where they have none.
+fn is_up(task: &Task<'_>, product: Product) -> bool {
+    task.model.latent.is_some() && product.side == Side::Outer
+}
+
+/// Adds the choice of experts, which stays in 16 bits.
+fn router(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
+    let machine = task.machine;
+    let rate = machine.rate(Precision::Bf16) * machine.efficiency.head;
+    let passes = shared(task, product).passes(machine, rate);
+    kernels.add(Part::Products, Group::Routed, task.slowed(passes));
+}
+
+/// Rows that the routed experts of a device get in a microbatch: as many as it brought, for the tokens
+/// of a tensor group are shared by its devices, and meet again where they share an expert.
+pub(super) fn rows(task: &Task<'_>, experts: Experts) -> f64 {
+    let groups = number(task.cut.tensor) / number(task.cut.expert_tensor);
+    task.tokens() * number(experts.top_k) / groups
+}
+
+/// Adds `product` of each routed expert of a device.
+fn routed(task: &Task<'_>, experts: Experts, product: Product, kernels: &mut Kernels) {
+    let (machine, etp) = (task.machine, number(task.cut.expert_tensor));
+    let local = (number(experts.count) / number(task.cut.expert)).max(1.0);
+    let (inner, outer) = (number(product.inner), number(product.outer));
+    let [columns, inner] = match product.side {
+        Side::Outer => [outer / etp, inner],
+        Side::Inner => [outer, inner / etp],
+        Side::Neither => [outer, inner],
+    };
+    let own = rows(task, experts) / local;
+    let sizes = Sizes { rows: own + PADDING, columns, inner, count: local };
+    let rate = machine.rate(task.precision) * machine.efficiency.grouped;
+    let slow =
+        |passes: [f64; 3], times: f64| passes.map(|seconds| seconds * task.experts() * times);
+    let passes = sizes.passes(machine, rate);
+    kernels.add(Part::Experts, Group::Routed, slow(passes, task.imbalance));
+    if task.precision.is_low() {
+        let passes = Sizes { rows: own, ..sizes }.quantizing(machine);
+        kernels.add(Part::Elementwise, Group::Routed, slow(passes, 1.0));
+    }
+}
