@@ -9,7 +9,7 @@ use crate::costing::Costing;
 use crate::inputs::Inputs;
 use crate::limits;
 use crate::machine::Machine;
-use crate::memory::{LayerParameters, StageMemory};
+use crate::memory::StageMemory;
 use crate::orders::Orders;
 use crate::setup::{self, MAX_PASSES, Setup, Unfit};
 
@@ -46,8 +46,7 @@ impl<'a> Inputs<'a> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
-        let parameters = LayerParameters::of(self.model, setup);
-        let costed = Costing { inputs: *self, setup, shape, machines, parameters }.cost()?;
+        let costed = Costing { inputs: *self, setup, shape, machines }.cost()?;
         if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
     }
 

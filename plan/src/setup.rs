@@ -317,11 +317,13 @@ pub fn check(
     recipe: &Recipe,
     cluster: &Cluster,
 ) -> Result<(), Unfit> {
-    let Setup { data, tensor, pipeline, context, expert, .. } = *setup;
-    if setup.devices() != cluster.devices() {
+    let Setup { data, tensor, pipeline, context, expert, expert_tensor, .. } = *setup;
+    let groups = [data, tensor, pipeline, context];
+    let devices = groups.iter().try_fold(1, |product: u64, size| product.checked_mul(*size));
+    if devices != Some(cluster.devices()) {
         return Err(Unfit::Devices);
     }
-    if model.experts.is_some() && !model.ffn.is_multiple_of(setup.expert_tensor) {
+    if model.experts.is_some() && !model.ffn.is_multiple_of(expert_tensor) {
         return Err(Unfit::Expert);
     }
     // The width of experts is shared by their own groups.
@@ -342,7 +344,7 @@ pub fn check(
     }
     let experts = model.experts.map_or(1, |experts| experts.count);
     // Experts are dealt to the devices of a stage without regard to how these share all else.
-    let (devices, group) = (data * context * tensor, expert.saturating_mul(setup.expert_tensor));
+    let (devices, group) = (data * context * tensor, expert.saturating_mul(expert_tensor));
     if !experts.is_multiple_of(expert) || !(group == 1 || devices.is_multiple_of(group)) {
         return Err(Unfit::Expert);
     }

@@ -125,7 +125,13 @@ impl Space {
                 if single && (split != self.split[0] || vocabulary_parallel) {
                     continue;
                 }
-                all.push(Setup { recompute, zero, split, vocabulary_parallel, ..*setup });
+                // What stays gathered in a pipeline is held, and exchanged, as under stage 1.
+                let stays = !single && zero >= Zero::Gradients;
+                if stays && self.zero.contains(&Zero::Optimizer) {
+                    continue;
+                }
+                let reshard = if single { Reshard::AfterForward } else { Reshard::Never };
+                all.push(Setup { recompute, zero, reshard, split, vocabulary_parallel, ..*setup });
             }
         }
     }

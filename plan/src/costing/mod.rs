@@ -33,8 +33,6 @@ pub(crate) struct Costing<'a> {
     pub(crate) shape: Shape,
     /// By stage.
     pub(crate) machines: Vec<&'a Machine>,
-    /// Of a layer of each kind.
-    pub(crate) parameters: LayerParameters,
 }
 
 impl<'a> Costing<'a> {
@@ -53,9 +51,12 @@ impl<'a> Costing<'a> {
         let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
         let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
         let shares = self.shares(&stages, &chunks);
+        let by_kind = LayerParameters::of(model, self.setup);
+        let parameters: Vec<Parameters> =
+            shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
         let sends = self.sends(&stages);
-        let costs = self.costs(&passes, &shares, &stages, &sends);
-        let apart = self.costs(&passes, &shares, &stages, &vec![[Nanos(0); 2]; sends.len()]);
+        let costs = self.costs(&passes, &parameters, &stages, &sends);
+        let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
         let activations = Activations::of(model, self.setup, recipe);
         let footprints = self.footprints(&activations, &chunks);
         let copies = self.copies(&stages, &footprints)?;
@@ -63,9 +64,8 @@ impl<'a> Costing<'a> {
         let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
         let [costs, apart, ordering] =
             [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
-        let held = |share: &Share| {
-            let part = (*share, self.parameters(*share));
-            memory::resident(model, self.setup, recipe, &activations, part)
+        let held = |(share, parameters): (&Share, &Parameters)| {
+            memory::resident(model, self.setup, recipe, &activations, (*share, *parameters))
         };
         Ok(Costed {
             setup: *self.setup,
@@ -76,10 +76,10 @@ impl<'a> Costing<'a> {
             limit: None,
             message: bytes(self.message()),
             footprints,
-            resident: shares.iter().map(held).collect(),
+            resident: shares.iter().zip(&parameters).map(held).collect(),
             capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
-            exchange: nanos(self.exchange(&shares, &stages, &passes)),
-            optimizer: nanos(self.optimizer(&shares)),
+            exchange: nanos(self.exchange(&parameters, &stages, &passes)),
+            optimizer: nanos(self.optimizer(&parameters)),
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
             parts: own.iter().map(|chunk| chunk.parts).collect(),
             layers,
@@ -185,11 +185,6 @@ impl<'a> Costing<'a> {
         own.iter().zip(stages).zip(ends).map(one).collect()
     }
 
-    /// The parameters of a stage with `share`.
-    fn parameters(&self, share: Share) -> Parameters {
-        self.parameters.stage(self.inputs.model, self.setup, share)
-    }
-
     /// The chunk of the MTP layers: the `last` one, unless a layout says another.
     fn predicting(&self, last: usize) -> usize {
         let layout = self.inputs.layout.filter(|_| self.setup.split == Split::Layout);
@@ -216,11 +211,13 @@ impl<'a> Costing<'a> {
     /// The passes of each chunk without its layers: embedding, head and loss, MTP.
     fn ends(&self, stages: &[usize]) -> Vec<LayerTimes> {
         let last = stages.len() - 1;
+        let predicting = self.predicting(last);
         let own = |(chunk, &stage): (usize, &usize)| {
             let task = self.task(self.machines[stage]);
-            let head = || layer::head(&task).plus(self.mtp(&task));
+            let head = || layer::head(&task);
             let embedding = || layer::embedding(&task);
-            match (self.setup.vocabulary_parallel, chunk == last) {
+            let mtp = if chunk == predicting { self.mtp(&task) } else { LayerTimes::default() };
+            mtp.plus(match (self.setup.vocabulary_parallel, chunk == last) {
                 // Every chunk of a stage has its part: columns are dealt to all p v.
                 (true, at_end) if self.has_shards() => {
                     let norm = layer::last_norm(&task);
@@ -232,7 +229,7 @@ impl<'a> Costing<'a> {
                 (false, true) => head(),
                 (false, false) if chunk == 0 => embedding(),
                 (false, false) => LayerTimes::default(),
-            }
+            })
         };
         stages.iter().enumerate().map(own).collect()
     }
@@ -243,9 +240,7 @@ impl<'a> Costing<'a> {
         if model.mtp == 0 {
             return LayerTimes::default();
         }
-        let counts = model.counts(model.layers..model.layers + 1);
-        let own = model.layer_kinds().iter().zip(counts.iter()).find(|(_, count)| *count > 0);
-        let layer = own.map_or_else(LayerTimes::default, |(kind, _)| layer::layer(task, *kind));
+        let layer = layer::layer(task, model.mtp_kind());
         layer.plus(layer::mtp(task)).times(number(model.mtp))
     }
 
@@ -330,7 +325,7 @@ impl<'a> Costing<'a> {
     fn costs(
         &self,
         passes: &[Times],
-        shares: &[Share],
+        parameters: &[Parameters],
         stages: &[usize],
         sends: &[[Nanos; 2]],
     ) -> Costs {
@@ -341,7 +336,7 @@ impl<'a> Costing<'a> {
             Nanos(nanos(seconds).0.saturating_add(send))
         };
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
-            let times = self.with_gathers(*times, shares[stage], stage);
+            let times = self.with_gathers(*times, parameters[stage], stage);
             PassTimes {
                 forward: with(times.forward, next),
                 backward_input: with(times.backward_input, before),

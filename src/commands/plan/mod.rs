@@ -4,9 +4,9 @@
 mod validate;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use answer::plan::{Planned, export, plan, tables};
+use answer::plan::{Against, Planned, export, plan, tables};
 use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
@@ -25,6 +25,10 @@ Examples:
     debubble plan scenarios/plan/gpt3.toml --svg plans.svg --html plans.html
   The cheapest plan, for those who run it:
     debubble plan scenarios/plan/gpt3.toml --export winner
+  One set-up, with every part of its step and its memory:
+    debubble plan scenarios/plan/deepseek-v3.toml
+  Two set-ups, or the plans to take of two questions, side by side:
+    debubble plan mine.toml --against other.toml
   What predictions are worth:
     debubble plan --validate --check
 
@@ -36,6 +40,9 @@ plans told are run by the event engine, on shared wires and under the question's
 stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline or, of those that
 its error bar does not tell from it, the one with most room. A plan may use what frameworks see of a
 device, less its reserve and the error of predicted memory; [search] memory-cap allows less.
+
+A table [setup] in place of [search] asks for one set-up: its step and memory are told part by part,
+on each cluster, whether it fits or not.
 
 `framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.
 
@@ -51,6 +58,10 @@ pub struct Plan {
     /// The question; with --validate, files or folders of measurements
     #[arg(value_name = "PLAN.toml|MEASURED..")]
     paths: Vec<PathBuf>,
+    /// Hold the answer against that to another question, part by part: the set-ups that both ask for,
+    /// or the plans to take
+    #[arg(long, value_name = "OTHER.toml", conflicts_with_all = ["validate", "csv", "svg", "html", "export", "details"])]
+    against: Option<PathBuf>,
     /// Predict every published measurement and print how far off
     #[arg(long)]
     validate: bool,
@@ -96,8 +107,16 @@ impl Plan {
         };
         let host = Host::listening();
         let context = Context::new(&host);
-        let question = question::plan::read(&context, path, memory_error()?);
-        let planned = question.and_then(|question| plan(&context, question));
+        let ask = |path: &Path| {
+            let question = question::plan::read(&context, path, memory_error()?);
+            question.and_then(|question| plan(&context, question))
+        };
+        let planned = ask(path);
+        if let (Ok(_), Some(other)) = (&planned, &self.against) {
+            let both = planned.and_then(|planned| Against::of(planned, ask(other)?));
+            note_all(&context);
+            return self.print_both(&both?, out);
+        }
         note_all(&context);
         let planned = planned?;
         if planned.interrupted {
@@ -107,6 +126,18 @@ impl Plan {
         match self.json {
             true => print_json(out, &planned)?,
             false => write!(out, "{}", text::plan(&planned, self.details))?,
+        }
+        Ok(Verdict::Done)
+    }
+
+    /// Prints two answers side by side.
+    fn print_both(&self, both: &Against, out: &mut dyn Write) -> Result<Verdict, Error> {
+        if both.sides.iter().any(|planned| planned.interrupted) {
+            note("interrupted: the best of the set-ups that had been looked at");
+        }
+        match self.json {
+            true => print_json(out, both)?,
+            false => write!(out, "{}", text::against(both))?,
         }
         Ok(Verdict::Done)
     }
