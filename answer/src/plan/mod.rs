@@ -5,6 +5,7 @@ mod answer;
 pub mod assumptions;
 mod choice;
 pub mod export;
+pub mod fit;
 mod levers;
 mod parts;
 mod priced;
