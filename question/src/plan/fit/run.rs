@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pipeline::{Choice, Family, LayerLayout, Semantics};
 use plan::{
-    Attention, Boundary, Cluster, Inputs, Loss, Machine, Precision, Recipe, Recompute, Room, Setup,
-    Software, Split, Transformer, Zero, number,
+    Attention, Boundary, Cluster, Inputs, Loss, Machine, Precision, Recipe, Recompute, Reshard,
+    Room, Setup, Software, Split, Transformer, Zero, number,
 };
 
 use super::columns::{Columns, Record};
@@ -220,6 +220,8 @@ fn setup(line: Line<'_>) -> Result<Setup, String> {
         expert: line.group("expert")?,
         expert_tensor: line.whole("expert_tensor", MAX_DEVICES)?.unwrap_or(tensor),
         zero: zero(line)?,
+        reshard: Reshard::AfterForward,
+        shard_groups: 1,
         microbatch: line.whole("microbatch", MAX_BATCH)?.unwrap_or(1),
         chunks,
         family: family(line, chunks)?,
@@ -279,15 +281,21 @@ fn recipe(line: Line<'_>) -> Result<Recipe, String> {
         batch,
         gradient_bytes: line.whole("gradient_bytes", 64)?.unwrap_or(4),
         optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
-        loss: Loss::Separate,
+        overlap_parameters: true,
+        loss: Loss::Fused,
         boundary: Boundary::Barrier,
         reserved: RESERVED,
         room: Room::default(),
         precision: precision(line)?,
+        head: Precision::Bf16,
         software: software(line)?,
+        imbalance: 1.0,
+        attended: 1.0,
     })
 }
 
@@ -323,7 +331,9 @@ fn software(line: Line<'_>) -> Result<Software, String> {
         overlap_experts: line.is_on("expert_overlap")?,
         overlap_tensor: line.is_on("tensor_overlap")?,
         sends_once,
-        fused: is_compiled,
+        overlap_transfers: true,
+        fused_experts: true,
+        eager: !is_compiled,
         ..Software::default()
     })
 }
