@@ -5,6 +5,7 @@ pub mod assumptions;
 mod choice;
 pub mod export;
 mod levers;
+mod model;
 mod priced;
 pub mod tables;
 
