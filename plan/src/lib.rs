@@ -36,6 +36,7 @@
 //! ```
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
+mod asked;
 mod bound;
 mod costed;
 mod costing;
@@ -64,6 +65,7 @@ mod space;
 mod split;
 mod times;
 
+pub use asked::Asked;
 pub use costed::{Costed, Overflow, Rejected};
 pub use cut::{Cut, Loss};
 pub use evaluate::Evaluation;

@@ -11,6 +11,7 @@ mod quantities;
 mod rows;
 mod sets;
 mod sheet;
+mod today;
 
 use std::path::{Path, PathBuf};
 
