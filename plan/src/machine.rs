@@ -77,6 +77,9 @@ impl Measured {
 pub struct Efficiency {
     /// Share of the peak rate that large matrix products reach.
     pub matmul: f64,
+    /// Rate of products and attention over that of other machines of the generation, which are alike but
+    /// for the power that they may draw; no rate is above its peak.
+    pub power: f64,
     /// Elements of a product's result that fill the device once more: the last wave of tiles is not
     /// full. A product of M x N results takes as long as one of M N + this many.
     pub fill: f64,
@@ -164,6 +167,7 @@ impl Efficiency {
     /// A machine that reaches all its rates and hides nothing: what a measured one differs from.
     pub const IDEAL: Self = Self {
         matmul: 1.0,
+        power: 1.0,
         fill: 0.0,
         depth: 0.0,
         flash: 1.0,
@@ -253,14 +257,15 @@ impl Machine {
             Precision::MxFp8 => (self.peak_fp8, rates.mxfp8),
             Precision::NvFp4 => (self.peak_fp4, rates.nvfp4),
         };
-        let low = peak.map(|peak| peak * share).unwrap_or(self.peak);
-        low * rates.matmul
+        let (peak, share) = peak.map_or((self.peak, 1.0), |peak| (peak, share));
+        peak * (share * rates.matmul * rates.power).min(1.0)
     }
 
-    /// FLOP/s of fused attention.
+    /// FLOP/s of fused attention, which stays in 16 bits.
     #[must_use]
     pub fn flash(&self) -> f64 {
-        self.peak * self.efficiency.flash
+        let rates = &self.efficiency;
+        self.peak * (rates.flash * rates.power).min(1.0)
     }
 
     /// Time of a kernel that reads and writes `bytes`, in seconds.

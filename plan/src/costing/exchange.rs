@@ -5,7 +5,7 @@ use crate::layer::longer;
 use crate::machine::{Machine, gathered};
 use crate::memory::{Parameters, Share};
 use crate::model::number;
-use crate::setup::Zero;
+use crate::setup::{Reshard, Zero};
 use crate::times::Times;
 
 /// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits,
@@ -14,6 +14,11 @@ const OPTIMIZER_TRAFFIC: f64 = 31.3;
 /// Of an exchange that runs bucket by bucket beside the backward, the share that comes after it: the
 /// last bucket. Assumed.
 const LAST_BUCKET: f64 = 1.0 / 8.0;
+/// Bytes moved in memory for a parameter that is gathered for a pass: read in 16 bits and written in the
+/// format of products. Counted.
+const CAST: f64 = 3.0;
+/// The same for a gradient that is reduced in every microbatch: read and written where it is handed over.
+const COPIED: f64 = 4.0;
 /// Of collectives that run beside every pass, the share that nothing hides. Assumed.
 const EXPOSED: f64 = 0.1;
 
@@ -24,11 +29,10 @@ impl Costing<'_> {
         let recipe = self.inputs.recipe;
         let bytes = match self.setup.zero {
             Zero::None => 2.0 * number(recipe.gradient_bytes),
-            // Under a pipeline parameters stay gathered for all microbatches.
-            Zero::Parameters if self.setup.pipeline == 1 => 0.0,
-            Zero::Optimizer | Zero::Parameters => number(recipe.gradient_bytes) + HALF,
-            // Reduced in every microbatch; the weights are gathered once.
-            Zero::Gradients => HALF,
+            // In every microbatch; of ZeRO 2 the weights are gathered once.
+            Zero::Parameters if self.reshards() => 0.0,
+            Zero::Gradients if self.reshards() => HALF,
+            _ => number(recipe.gradient_bytes) + HALF,
         };
         let backward = self.last_backward(stages, passes);
         let work = self.work(stages, passes);
@@ -74,25 +78,31 @@ impl Costing<'_> {
     /// `times` of a chunk of `stage` beside what ZeRO exchanges in every microbatch: parameters gathered
     /// for F and for B, gradients reduced behind W.
     pub(super) fn with_gathers(&self, times: Times, share: Share, stage: usize) -> Times {
+        if self.setup.zero < Zero::Gradients || !self.reshards() {
+            return times;
+        }
         let chunks = number(u64::from(self.shape.chunks_per_stage()));
-        let byte = || self.ring_seconds(share, stage) / chunks;
-        let beside = |pass: f64, bytes: f64| {
-            let time = bytes * byte();
-            longer(pass, time) + EXPOSED * time
+        let byte = self.ring_seconds(share, stage) / chunks;
+        let own = Parameters::of(self.inputs.model, self.setup, share).sum() / chunks;
+        let beside = |pass: f64, bytes: f64, moved: f64| {
+            let time = bytes * byte;
+            longer(pass, time) + EXPOSED * time + self.machines[stage].stream(own * moved)
         };
         let gradient = number(self.inputs.recipe.gradient_bytes);
-        match self.setup.zero {
-            Zero::None | Zero::Optimizer => times,
-            Zero::Gradients => {
-                Times { backward_weight: beside(times.backward_weight, gradient), ..times }
-            }
-            Zero::Parameters if self.setup.pipeline > 1 => times,
-            Zero::Parameters => Times {
-                forward: beside(times.forward, HALF),
-                backward_input: beside(times.backward_input, HALF),
-                backward_weight: beside(times.backward_weight, gradient),
-            },
+        let backward_weight = beside(times.backward_weight, gradient, COPIED);
+        if self.setup.zero == Zero::Gradients {
+            return Times { backward_weight, ..times };
         }
+        Times {
+            forward: beside(times.forward, HALF, CAST),
+            backward_input: beside(times.backward_input, HALF, CAST),
+            backward_weight,
+        }
+    }
+
+    /// Whether what ZeRO gathered is given up again in every microbatch.
+    fn reshards(&self) -> bool {
+        self.setup.reshard == Reshard::AfterForward
     }
 
     /// The gradient of a tied embedding between the first and the last stage, in seconds.

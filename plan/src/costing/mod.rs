@@ -5,7 +5,9 @@ mod exchange;
 
 use std::rc::Rc;
 
-use pipeline::{CopyTimes, Costs, Family, Footprints, Nanos, PassTimes, Placement, Shape};
+use pipeline::{
+    CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
+};
 
 use crate::costed::Costed;
 use crate::inputs::Inputs;
@@ -182,9 +184,9 @@ impl<'a> Costing<'a> {
     /// The activations that a microbatch holds in each chunk, and in each shard of the head.
     fn footprints(&self, activations: &Activations, chunks: &[LayerCounts]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
-        let (last, stages) = (chunks.len() - 1, self.shape.stages());
+        let stages = self.shape.stages();
         let one = |(chunk, &layers): (usize, &LayerCounts)| {
-            activations.footprint(model, layers, if chunk == last { model.mtp } else { 0 })
+            activations.footprint(model, layers, self.mtp_of(chunk, chunks.len()))
         };
         let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {
@@ -201,9 +203,8 @@ impl<'a> Costing<'a> {
         let last = stages.len() - 1;
         let own = |(chunk, &stage): (usize, &usize)| {
             let task = self.task(self.machines[stage]);
-            let head = || layer::head(&task).plus(self.mtp(&task));
-            let embedding = || layer::embedding(&task);
-            match (self.setup.vocabulary_parallel, chunk == last) {
+            let (head, embedding) = (|| layer::head(&task), || layer::embedding(&task));
+            let own = match (self.setup.vocabulary_parallel, chunk == last) {
                 // Every chunk of a stage has its part: columns are dealt to all p v.
                 (true, at_end) if self.has_shards() => {
                     let norm = layer::last_norm(&task);
@@ -215,9 +216,21 @@ impl<'a> Costing<'a> {
                 (false, true) => head(),
                 (false, false) if chunk == 0 => embedding(),
                 (false, false) => LayerTimes::default(),
+            };
+            match self.mtp_of(chunk, stages.len()) {
+                0 => own,
+                _ => own.plus(self.mtp(&task)),
             }
         };
         stages.iter().enumerate().map(own).collect()
+    }
+
+    /// The layers of multi-token prediction in `chunk` of so many `chunks`: all of them where the layout
+    /// has them, or in the last.
+    fn mtp_of(&self, chunk: usize, chunks: usize) -> u64 {
+        let layout = self.inputs.layout.filter(|_| self.setup.split == Split::Layout);
+        let own = layout.and_then(LayerLayout::mtp_chunk).unwrap_or(chunks - 1);
+        if chunk == own { self.inputs.model.mtp } else { 0 }
     }
 
     /// The layers of multi-token prediction, behind the last.
@@ -249,7 +262,7 @@ impl<'a> Costing<'a> {
                 shares[stage].layers = shares[stage].layers + layers;
                 shares[stage].embedding |= chunk == 0;
                 shares[stage].head |= chunk == last;
-                shares[stage].mtp += if chunk == last { self.inputs.model.mtp } else { 0 };
+                shares[stage].mtp += self.mtp_of(chunk, chunks.len());
             }
         }
         shares

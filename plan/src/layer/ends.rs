@@ -4,9 +4,8 @@ use pipeline::Vocabulary;
 
 use super::part::{Part, PartTimes};
 use super::products::shared;
-use super::{HALF, LayerTimes, Task};
+use super::{LayerTimes, Task};
 use crate::cut::Loss;
-use crate::machine::all_reduce;
 use crate::model::number;
 use crate::precision::Precision;
 use crate::times::Times;
@@ -33,13 +32,13 @@ fn whole(part: Part, times: Times) -> LayerTimes {
 }
 
 /// The duration of the head and the loss: a product with the vocabulary, V/t columns on each device
-/// of the tensor group, the memory traffic of the logits, and what the group exchanges for it.
+/// of the tensor group, and the memory traffic of the logits.
 #[must_use]
 pub fn head(task: &Task<'_>) -> LayerTimes {
     if let Some(measured) = task.measured() {
         return whole(Part::Products, measured.ends);
     }
-    logits(task, number(task.model.vocabulary)).plus(gathered(task)).plus(last_norm(task))
+    logits(task, number(task.model.vocabulary)).plus(last_norm(task))
 }
 
 /// The duration of `rows` rows of the vocabulary, shared by the tensor group of a device: a product
@@ -61,22 +60,6 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     let loss = Times { forward, backward_input: backward, backward_weight: weight };
     let products = Times { forward: product, backward_input: product, backward_weight: product };
     whole(Part::Products, products).plus(whole(Part::Elementwise, loss))
-}
-
-/// What a tensor group with sequence parallelism exchanges for the head: its input is gathered, again
-/// in the backward, and the gradient of it is scattered.
-fn gathered(task: &Task<'_>) -> LayerTimes {
-    let (machine, cut) = (task.machine, task.cut);
-    if !cut.sequence_parallel {
-        return LayerTimes::default();
-    }
-    let bytes = task.tokens() * number(task.model.hidden) * HALF;
-    let latency = machine.efficiency.collective_latency;
-    // Half of an all-reduce.
-    let one = all_reduce(bytes, cut.tensor, machine.tensor_ring(cut.tensor), latency) / 2.0
-        * task.software.tensor_exposed(&machine.efficiency);
-    let times = Times { forward: one, backward_input: 2.0 * one, backward_weight: 0.0 };
-    LayerTimes { alone: Times::default(), ..whole(Part::Tensor, times) }
 }
 
 /// The duration of what multi-token prediction adds besides its layer: the product that joins the

@@ -175,7 +175,7 @@ fn kernels(task: &Task<'_>, kind: LayerKind) -> Kernels {
     attention::add(task, kind, &mut kernels);
     traffic::elementwise(task, kind, &mut kernels);
     traffic::collectives(task, kind, &mut kernels);
-    kernels.again(task.recompute);
+    kernels.again(task.recompute, task.precision.is_low());
     kernels
 }
 

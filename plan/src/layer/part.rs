@@ -116,10 +116,13 @@ pub(super) enum Group {
 impl Group {
     const COUNT: usize = 8;
 
-    /// The share of the group's forward that `recompute` repeats.
-    fn again(self, recompute: Recompute) -> f64 {
+    /// The share of the group's forward that `recompute` repeats, of products of few bits if `low`.
+    fn again(self, part: Part, recompute: Recompute, low: bool) -> f64 {
         if recompute == Recompute::Full {
             return 1.0;
+        }
+        if recompute.has(Module::SelectiveOp) {
+            return self.again_by_operator(part, low);
         }
         let of = |modules: &[Module]| {
             if modules.iter().any(|module| recompute.has(*module)) { 1.0 } else { 0.0 }
@@ -133,6 +136,17 @@ impl Group {
             Self::Routed => of(&[Module::Moe]),
             Self::RoutedActivation => of(&[Module::Moe, Module::MoeActivation]),
             Self::Norms => NORMS_TRAFFIC * of(&[Module::LayerNorm]),
+        }
+    }
+
+    /// The same by torchtitan's selective checkpointing of operators: every second product is kept, but
+    /// those of few bits are not on its list; what is scattered is kept, and gathered again.
+    fn again_by_operator(self, part: Part, low: bool) -> f64 {
+        match (self, part) {
+            (Self::Scores, _) => 0.0,
+            (_, Part::Products) if !low => 0.5,
+            (_, Part::Tensor) => 0.5,
+            _ => 1.0,
         }
     }
 }
@@ -156,8 +170,8 @@ impl Kernels {
         self.forward[part as usize][group as usize] += passes[0];
     }
 
-    /// Adds to B what `recompute` computes again.
-    pub(super) fn again(&mut self, recompute: Recompute) {
+    /// Adds to B what `recompute` computes again, where products are of few bits if `low`.
+    pub(super) fn again(&mut self, recompute: Recompute, low: bool) {
         const GROUPS: [Group; Group::COUNT] = [
             Group::Projections,
             Group::LatentUp,
@@ -168,9 +182,12 @@ impl Kernels {
             Group::RoutedActivation,
             Group::Norms,
         ];
-        for (passes, forward) in self.passes.iter_mut().zip(&self.forward) {
-            let own = GROUPS.iter().zip(forward);
-            passes[1] += own.map(|(group, seconds)| group.again(recompute) * seconds).sum::<f64>();
+        for (part, (passes, forward)) in
+            Part::ALL.iter().zip(self.passes.iter_mut().zip(&self.forward))
+        {
+            let again = GROUPS.map(|group| group.again(*part, recompute, low));
+            passes[1] +=
+                again.iter().zip(forward).map(|(share, seconds)| share * seconds).sum::<f64>();
         }
     }
 

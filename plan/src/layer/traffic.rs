@@ -17,6 +17,9 @@ const SHARED_TRAFFIC: f64 = 4.48;
 const MLP_TRAFFIC: f64 = 2.0;
 /// The same for queries and keys where they are normalised: read and written, by counting.
 const QK_NORM_TRAFFIC: f64 = 2.0;
+/// Bytes moved for one number of what a context group computes in parts: a part is read in 16 bits, the
+/// sum read and written in 32.
+const MERGED: f64 = 10.0;
 /// Bytes moved for one number of a row on its way to an expert: it is permuted to the experts' order
 /// and back, forward and backward, read and written each time.
 const PERMUTED: f64 = 16.0;
@@ -84,7 +87,7 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
     let bytes = task.tokens() * number(task.model.hidden) * HALF;
     let one = all_reduce(bytes, cut.tensor, machine.tensor_ring(cut.tensor), latency)
         * task.software.tensor_exposed(&machine.efficiency);
-    let pair = [one, one * backward(task), 0.0];
+    let pair = [one, one, 0.0];
     if kind.mixer != Mixer::None {
         kernels.add(Part::Tensor, Group::Projections, pair);
     }
@@ -97,18 +100,12 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
     if matches!(kind.mixer, Mixer::Full | Mixer::Window) {
         let around = context(task);
         kernels.add(Part::Context, Group::Scores, [around, 2.0 * around, 0.0]);
+        merged(task, kernels);
     }
     if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
         let there_and_back = 2.0 * all_to_all(task, experts);
         kernels.add(Part::AllToAll, Group::Routed, [there_and_back, there_and_back, 0.0]);
     }
-}
-
-/// How much more a tensor group exchanges in the backward: with sequence parallelism what was gathered
-/// in the forward is gathered once more, for the gradient of the weights (Korthikanti et al. 2022,
-/// section 4.2.2).
-fn backward(task: &Task<'_>) -> f64 {
-    if task.cut.sequence_parallel { 1.5 } else { 1.0 }
 }
 
 /// Keys and values once around the context group; their gradients come the same way in the backward.
@@ -122,6 +119,20 @@ fn context(task: &Task<'_>) -> f64 {
     let rate = machine.ring(cut.context, cut.tensor);
     let exposed = machine.efficiency.context_exposed;
     others * (task.tokens() * keys * HALF / rate * exposed + machine.efficiency.collective_latency)
+}
+
+/// Adds what a context group computes in parts, which are summed in memory: the output in the forward,
+/// gradients of queries, keys and values in the backward.
+fn merged(task: &Task<'_>, kernels: &mut Kernels) {
+    let parts = number(task.cut.context.saturating_sub(1)) / number(task.cut.tensor);
+    let queries = number(task.model.query_size());
+    let keys = number(task.model.kv_size());
+    let rates = &task.machine.efficiency;
+    let of = |numbers: f64| {
+        let bytes = MERGED * parts * task.tokens() * numbers;
+        task.machine.stream(bytes) * rates.elementwise * task.software.compute
+    };
+    kernels.add(Part::Elementwise, Group::Scores, [of(queries), of(queries + keys), 0.0]);
 }
 
 /// One way of the tokens of a device to their experts, or back.

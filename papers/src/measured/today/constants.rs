@@ -142,9 +142,7 @@ pub(super) fn in_use() -> Result<Vec<f64>, Diagnostic> {
         Ok(match constant.meaning {
             Meaning::Of(machines, place) => *place(&mut known(reference(machines))?),
             Meaning::Power(name) => {
-                let own = known(name)?.matmul;
-                let family = if name == "h100-96g" { HOPPER } else { BLACKWELL };
-                own / known(family)?.matmul
+                known(name)?.power
             }
             Meaning::Release => RELEASE,
             Meaning::Torchtitan => TORCHTITAN,
@@ -201,7 +199,7 @@ impl Constant {
 /// The machine with constants of these `values`.
 pub(super) fn machine_with(machine: &Machine, values: &[f64]) -> Machine {
     let mut own = machine.clone();
-    let mut scale = 1.0;
+    let mut scale = own.efficiency.power;
     for (constant, &value) in CONSTANTS.iter().zip(values) {
         match constant.meaning {
             Meaning::Of(machines, place) if has(machines, machine) => {
@@ -211,8 +209,7 @@ pub(super) fn machine_with(machine: &Machine, values: &[f64]) -> Machine {
             _ => {}
         }
     }
-    own.efficiency.matmul *= scale;
-    own.efficiency.flash *= scale;
+    own.efficiency.power = scale;
     own
 }
 
@@ -271,8 +268,7 @@ mod tests {
         values[at("power of gb300")] *= 1.1;
         values[at("fp8, Hopper")] *= 2.0;
         let after = machine_with(&machine, &values).efficiency;
-        assert!((after.matmul / before.matmul - 1.1).abs() < 1e-12);
-        assert!((after.flash / before.flash - 1.1).abs() < 1e-12);
+        assert!((after.power / before.power - 1.1).abs() < 1e-12);
         assert_eq!((after.fp8, after.memory), (before.fp8, before.memory));
         values[at("nvfp4, Blackwell Ultra")] = 0.5;
         assert!((machine_with(&machine, &values).efficiency.nvfp4 - 0.5).abs() < 1e-12);

@@ -1,13 +1,16 @@
 //! Machines as data files, and the ones built in.
 
+mod efficiency;
+
 use std::path::Path;
 
 use pipeline::{Bandwidth, Bytes, Nanos};
-use plan::{Efficiency, Machine, Measured, Price, Reliability, Times, Transformer};
+use plan::{Machine, Measured, Price, Reliability, Times, Transformer};
 use profile::{Part, Quantity};
 use serde::Deserialize;
 use sim::cluster::Host;
 
+use self::efficiency::EfficiencyDocument;
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::echo;
@@ -63,28 +66,6 @@ struct DeviceDocument {
     /// 1 unless given.
     devices_per_host_link: Option<u64>,
     watts: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct EfficiencyDocument {
-    matmul: f64,
-    fill: f64,
-    depth: f64,
-    flash: f64,
-    memory: f64,
-    link: f64,
-    ring: f64,
-    shared_ring: f64,
-    tensor_network: f64,
-    hop: f64,
-    #[serde(deserialize_with = "text")]
-    collective_latency: Option<Nanos>,
-    #[serde(deserialize_with = "text")]
-    hop_latency: Option<Nanos>,
-    #[serde(deserialize_with = "text")]
-    launch: Option<Nanos>,
-    launch_tensor: f64,
 }
 
 #[derive(Deserialize)]
@@ -155,22 +136,7 @@ fn read(name: &str, path: &Path, content: &str) -> Result<Document, Diagnostic> 
 fn check(document: &Document) -> Result<(), (&'static str, String)> {
     let Document { device, efficiency, price, failures, .. } = document;
     check_device(device)?;
-    let shares = [
-        ("matmul", efficiency.matmul),
-        ("flash", efficiency.flash),
-        ("memory", efficiency.memory),
-        ("link", efficiency.link),
-        ("ring", efficiency.ring),
-        ("shared-ring", efficiency.shared_ring),
-        ("tensor-network", efficiency.tensor_network),
-        ("hop", efficiency.hop),
-    ];
-    for (key, share) in shares {
-        within(key, share, 1e-3, 1.0)?;
-    }
-    within("fill", efficiency.fill, 0.0, 1e12)?;
-    within("depth", efficiency.depth, 0.0, 1e6)?;
-    within("launch-tensor", efficiency.launch_tensor, 1.0, 1e3)?;
+    efficiency.check()?;
     check_prices(price)?;
     within("hours-between-failures", failures.hours_between_failures, 1.0, 1e9)?;
     if failures.checkpoint.is_none() {
@@ -265,23 +231,7 @@ fn machine(name: &str, document: &Document) -> Machine {
             bandwidth,
             devices_per_link: device.devices_per_host_link.unwrap_or(1),
         }),
-        efficiency: Efficiency {
-            matmul: given.matmul,
-            fill: given.fill,
-            depth: given.depth,
-            flash: given.flash,
-            memory: given.memory,
-            link: given.link,
-            ring: given.ring,
-            shared_ring: given.shared_ring,
-            tensor_network: given.tensor_network,
-            hop: given.hop,
-            collective_latency: seconds(given.collective_latency),
-            hop_latency: seconds(given.hop_latency),
-            launch: seconds(given.launch),
-            launch_tensor: given.launch_tensor,
-            ..Efficiency::IDEAL
-        },
+        efficiency: given.rates(),
         price: Price { on_demand: price.on_demand, reserved: price.reserved, spot },
         reliability: Reliability {
             hours_between_failures: failures.hours_between_failures,
