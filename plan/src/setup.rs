@@ -286,10 +286,6 @@ pub enum Unfit {
     /// Fewer layers than chunks need.
     #[error("more chunks than layers")]
     Layers,
-    /// Replicas of a stage that would gather its parameters for every pass, which no framework does in a
-    /// pipeline.
-    #[error("ZeRO stages 2 and 3 with more than one stage, unless parameters stay gathered")]
-    Zero,
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
@@ -358,9 +354,6 @@ pub fn check(
     // The first and the last chunk may be left to the ends of the model alone.
     if chunks > model.layers + if chunks > 2 { 2 } else { 0 } {
         return Err(Unfit::Layers);
-    }
-    if pipeline > 1 && setup.zero >= Zero::Gradients && setup.reshard == Reshard::AfterForward {
-        return Err(Unfit::Zero);
     }
     cluster.machine_of_stages(pipeline).map(|_| ()).ok_or(Unfit::Mixed)
 }

@@ -125,13 +125,9 @@ impl Space {
                 if single && (split != self.split[0] || vocabulary_parallel) {
                     continue;
                 }
-                // What stays gathered in a pipeline is held, and exchanged, as under stage 1.
-                let stays = !single && zero >= Zero::Gradients;
-                if stays && self.zero.contains(&Zero::Optimizer) {
-                    continue;
-                }
-                let reshard = if single { Reshard::AfterForward } else { Reshard::Never };
-                all.push(Setup { recompute, zero, reshard, split, vocabulary_parallel, ..*setup });
+                // Resharded in every microbatch: what stays gathered is held, and exchanged, as under
+                // stage 1.
+                all.push(Setup { recompute, zero, split, vocabulary_parallel, ..*setup });
             }
         }
     }

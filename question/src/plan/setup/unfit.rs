@@ -47,11 +47,6 @@ impl Reader<'_> {
                 message: unfit.to_string(),
                 cure: "the rates of the machine's file are far too low".to_owned(),
             },
-            Unfit::Zero => Blame {
-                keys: &["reshard", "zero"],
-                message: unfit.to_string(),
-                cure: "write reshard = \"never\", or take it out".to_owned(),
-            },
             Unfit::Shards => Blame {
                 keys: &["shard-groups"],
                 message: format!(
