@@ -9,6 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::SetupDocument;
+use super::sizes::SizesDocument;
 use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
@@ -101,52 +102,6 @@ impl<'de> Visitor<'de> for ModelVisitor {
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<ModelDocument, M::Error> {
         SizesDocument::deserialize(MapAccessDeserializer::new(map)).map(ModelDocument::Sizes)
     }
-}
-
-/// The sizes of a transformer.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SizesDocument {
-    /// Transformer layers.
-    pub layers: u64,
-    /// The hidden size h.
-    pub hidden: u64,
-    /// The attention heads a.
-    pub heads: u64,
-    /// The heads of keys and values, for grouped-query attention
-    /// [default: as many as heads].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kv_heads: Option<u64>,
-    /// The size of a head [default: the hidden size over the heads].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub head_size: Option<u64>,
-    /// Whether queries and keys are normalised [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub qk_norm: Option<bool>,
-    /// The width of the MLP, or of one expert [default: 4 h for plain MLPs; else it must be given].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ffn: Option<u64>,
-    /// Whether the MLP has a gate, as SwiGLU, and norms are RMS norms [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gated: Option<bool>,
-    /// The size V of the vocabulary.
-    pub vocabulary: u64,
-    /// The learned positions [default: 0].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub positions: Option<u64>,
-    /// The experts of a layer [default: none].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub experts: Option<u64>,
-    /// The experts that a token is sent to, where there are experts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u64>,
-    /// Whether the embedding and the output layer share their weights [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tied: Option<bool>,
-    /// Whether linear layers have biases [default: true for plain MLPs, false for gated ones].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub biases: Option<bool>,
 }
 
 /// A cluster: a machine and its devices, or parts of several machines.

@@ -7,21 +7,23 @@ pub mod machines;
 mod noise;
 mod search;
 mod setup;
+mod sizes;
 mod training;
 
 use std::path::{Path, PathBuf};
 
 use pipeline::Bytes;
-use plan::{Attention, Biases, Cluster, Experts, Noise, Norm, Recipe, Sizes, Transformer};
+use plan::{Attention, Cluster, Noise, Recipe, Transformer};
 
 pub use self::document::{
     ClusterDocument, Document, ModelDocument, NoiseDocument, PartDocument, SearchDocument,
-    SizesDocument, TrainingDocument,
+    TrainingDocument,
 };
 pub use self::framework::Framework;
 use self::search::Search;
 use self::setup::Asked;
 pub use self::setup::SetupDocument;
+pub use self::sizes::SizesDocument;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::kinds::{self, Kind};
@@ -223,81 +225,6 @@ impl Reader<'_> {
                 Ok(config::Model { transformer, rotary_base: None, assumed: Vec::new() })
             }
         }
-    }
-
-    fn sizes(
-        &self,
-        given: &SizesDocument,
-        attention: Attention,
-    ) -> Result<Transformer, Diagnostic> {
-        let SizesDocument { hidden, heads, .. } = *given;
-        let Some(sequence) = self.document.sequence else {
-            return Err(self.wrong("model", "sequence is missing: the tokens of a sample".into()));
-        };
-        let head_size = match given.head_size {
-            Some(size) => size,
-            None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
-            None => {
-                let message = format!("a hidden size of {hidden} cannot be cut into {heads} heads");
-                let cure = "give head-size where heads times their size is not the hidden size";
-                return Err(self.wrong("heads", message).with_help(cure));
-            }
-        };
-        let experts = match (given.experts, given.top_k) {
-            (Some(count), Some(top_k)) => Some(Experts { count, top_k, shared: 0 }),
-            (None, None) => None,
-            _ => return Err(self.wrong("experts", "experts and top-k belong together".into())),
-        };
-        let gated = given.gated.unwrap_or(false);
-        let bias = given.biases.unwrap_or(!gated);
-        let sizes = Sizes {
-            layers: given.layers,
-            hidden,
-            heads,
-            kv_heads: given.kv_heads.unwrap_or(heads),
-            head_size,
-            ffn: self.ffn(given)?,
-            gated,
-            vocabulary: given.vocabulary,
-            sequence,
-            positions: given.positions.unwrap_or(0),
-            experts,
-            tied: given.tied.unwrap_or(false),
-            biases: Biases { qkv: bias, output: bias, mlp: bias },
-            norm: if gated { Norm::Rms } else { Norm::Layer },
-            qk_norm: given.qk_norm.unwrap_or(false),
-            attention,
-            ..Sizes::default()
-        };
-        let place = |error: &plan::ModelError| match error {
-            plan::ModelError::Size { what, .. } => *what,
-            plan::ModelError::KvHeads { .. } => "kv-heads",
-            plan::ModelError::TopK { .. } => "top-k",
-            plan::ModelError::Positions { .. } => "positions",
-            plan::ModelError::LatentHeads { .. } => "kv-heads",
-            plan::ModelError::Rotary { .. } => "rotary-size",
-            plan::ModelError::Groups { what, .. } | plan::ModelError::Missing { what, .. } => *what,
-            plan::ModelError::Parameters
-            | plan::ModelError::Kinds { .. }
-            | plan::ModelError::Empty
-            | plan::ModelError::ManyKinds => "layers",
-        };
-        Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
-    }
-
-    /// The width of the MLP, or of an expert: 4 h is a rule of plain MLPs alone.
-    fn ffn(&self, given: &SizesDocument) -> Result<u64, Diagnostic> {
-        let of = match (given.experts, given.gated) {
-            _ if given.ffn.is_some() => "",
-            (Some(_), _) => "experts",
-            (None, Some(true)) => "MLPs with a gate",
-            (None, _) => "",
-        };
-        if of.is_empty() {
-            return Ok(given.ffn.unwrap_or(given.hidden.saturating_mul(4)));
-        }
-        let message = format!("ffn is missing: {of} are not 4 times as wide as the hidden size");
-        Err(self.wrong("model", message).with_help("write the width of one: ffn = 14336"))
     }
 
     fn clusters(&self, model: &Transformer) -> Result<Vec<Cluster>, Diagnostic> {

@@ -10,7 +10,7 @@ use crate::diagnostic::Diagnostic;
 
 macro_rules! config {
     ($name:literal) => {
-        include_str!(concat!("../../../../tests/configs/", $name, ".json"))
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/configs/", $name, ".json"))
     };
 }
 
@@ -106,7 +106,7 @@ fn kinds_that_are_not_planned_stay_so_without_their_keys() {
     }
     // Those that are planned have keys that a config of another kind lacks.
     for (kind, lacks) in [
-        ("deepseek_v3", "n_routed_experts"),
+        ("deepseek_v3", "moe_intermediate_size"),
         ("gpt_oss", "num_local_experts"),
         ("nemotron_h", "hybrid_override_pattern"),
         ("qwen2_moe", "moe_intermediate_size"),
@@ -135,7 +135,6 @@ fn each_key_that_changes_the_model_is_refused() {
         (LLAMA, "new_key", json!(false)),
         (config!("mistral-7b"), "attention_bias", json!(true)),
         (MIXTRAL, "shared_expert_intermediate_size", json!(4096)),
-        (QWEN3_MOE, "use_sliding_window", json!(1)),
         (QWEN3_MOE, "decoder_sparse_step", json!(0)),
         (QWEN3_MOE, "mlp_only_layers", json!("all")),
         (config!("deepseek-v3"), "moe_layer_freq", json!([1])),
@@ -158,6 +157,11 @@ fn each_key_that_changes_the_model_is_refused() {
         let refusal = refusal(&text);
         assert!(refusal.contains(key), "{key}: {refusal}");
     }
+    // Which of its layers have windows, the class does not say in one way.
+    let on = json!({ "use_sliding_window": true, "sliding_window": 1024 });
+    assert!(
+        refusal(&changed(QWEN3_MOE, on)).contains("shorter than the sequence (sliding_window)")
+    );
 }
 
 #[test]
@@ -306,8 +310,11 @@ fn hostile_configs_are_refused_in_few_words() {
         (changed(MIXTRAL, json!({ "num_experts": 4 })), "are 8 and 4"),
         (changed(config!("deepseek-v3"), json!({ "kv_lora_rank": 0 })), "kv_lora_rank is 0"),
         (changed(config!("deepseek-v3"), json!({ "qk_nope_head_dim": 0 })), "rotary-size is 64"),
-        (changed(config!("deepseek-v3"), json!({ "qk_nope_head_dim": u64::MAX })), "head-size is"),
-        (changed(config!("deepseek-v3"), json!({ "n_shared_experts": u64::MAX })), "shared-ffn is"),
+        (
+            changed(config!("deepseek-v3"), json!({ "qk_nope_head_dim": u64::MAX })),
+            "qk_nope_head_dim is",
+        ),
+        (changed(config!("deepseek-v3"), json!({ "n_shared_experts": 1 << 30 })), "shared-ffn is"),
         (changed(config!("deepseek-v3"), json!({ "num_nextn_predict_layers": 65 })), "is 65"),
         (changed(config!("gemma-3-1b"), json!({ "sliding_window": 0 })), "sliding_window is 0"),
         (changed(config!("nemotron-h-8b"), json!({ "ssm_state_size": 1 << 20 })), "ssm_state_size"),
