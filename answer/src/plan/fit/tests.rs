@@ -193,7 +193,7 @@ fn tables_without_a_machine_or_with_one_set_up_alone_are_refused() {
     assert!(message.contains("devices of the type TPU"), "{message}");
     let (message, line) =
         refused(&format!("# mine\n\n{}", TABLE.replace("256,8", "256,5")), Some("h100"));
-    assert!(message.contains("tensor is 5"), "{message}");
+    assert!(message.contains("is 240 devices"), "{message}");
     assert_eq!(line, Some(9));
 }
 
