@@ -9,3 +9,19 @@ mod predict;
 mod published;
 mod row;
 mod study;
+
+use plan::Transformer;
+
+/// The model that published tables of runs call `name`, on sequences of this length, with its layers of
+/// multi-token prediction if `mtp`; `None` for a name that they do not have.
+///
+/// # Errors
+/// A length that it cannot have.
+#[must_use]
+pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer, String>> {
+    let models = match models::Models::read() {
+        Ok(models) => models,
+        Err(error) => return Some(Err(error)),
+    };
+    models.named(name).map(|model| model.transformer(sequence, mtp))
+}
