@@ -6,7 +6,7 @@ use super::super::{gpt, machine, model, recipe, setup};
 use super::models;
 use crate::{
     Activations, Cluster, Ffn, Inputs, LayerKind, LayerParameters, Linear, Mixer, Module, Modules,
-    Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, StageMemory,
+    Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, Split, StageMemory,
     Transformer, Zero, footprint, number, resident,
 };
 
