@@ -1,7 +1,7 @@
 //! A set-up that was asked for: every part of its step and of its memory.
 
 use pipeline::{Bytes, LayerLayout};
-use plan::{StageMemory, number};
+use plan::{Split, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
@@ -96,7 +96,7 @@ impl Told {
             step_ns: plan.finalist.step.0,
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
-            layout: layout(question, plan),
+            layout: layout(question, plan).map(|layout| layout.to_string()),
             busiest_stage: parts::busiest(&plan.finalist),
             time: plan.all_parts(),
             memory: (0..costed.shape.stages()).map(|stage| of_stage(plan, stage)).collect(),
@@ -119,12 +119,14 @@ fn of_stage(plan: &Plan, stage: usize) -> OfStage {
     }
 }
 
-/// The layers of the chunks of `plan` in model order, as Megatron-LM writes them.
-fn layout(question: &Question, plan: &Plan) -> Option<String> {
-    let layers = &plan.finalist.costed().layers;
-    let told = question.layout().filter(|layout| layout.layers() == layers);
-    let layout = told.cloned().or_else(|| LayerLayout::of(layers.clone()).ok())?;
-    Some(layout.to_string())
+/// The layers of the chunks of `plan` in model order, with those of multi-token prediction; none where
+/// Megatron-LM has no words for them.
+pub(super) fn layout(question: &Question, plan: &Plan) -> Option<LayerLayout> {
+    let costed = plan.finalist.costed();
+    let last = costed.layers.len().checked_sub(1)?;
+    let told = question.layout().filter(|_| costed.setup.split == Split::Layout);
+    let chunk = told.and_then(LayerLayout::mtp_chunk).unwrap_or(last);
+    LayerLayout::of(costed.layers.clone()).ok()?.with_mtp(chunk, question.model.mtp)
 }
 
 /// Every set-up that was asked for; none of a search.

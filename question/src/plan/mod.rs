@@ -79,6 +79,8 @@ pub struct Question {
     pub framework: Framework,
     /// The recipe of training.
     pub recipe: Recipe,
+    /// How tokens get to their experts, by name.
+    pub dispatcher: &'static str,
     /// How durations differ, and slow devices.
     pub noise: Noise,
 }
@@ -176,6 +178,7 @@ impl Reader<'_> {
             search,
             framework,
             recipe,
+            dispatcher: self.dispatcher()?.0,
             asked,
             file: self.file.map(|(path, text)| (path.to_owned(), text.to_owned())),
             noise,

@@ -89,25 +89,37 @@ impl Reader<'_> {
 
     fn software(&self) -> Result<Software, Diagnostic> {
         let training = &self.document.training;
-        let word = |key: &'static str, given: &Option<String>, known: [&'static str; 3]| {
-            let given = given.as_deref().unwrap_or(known[0]);
-            known.iter().position(|name| *name == given).ok_or_else(|| {
-                let given: String = given.chars().take(40).collect();
-                let message = format!("{key} is `{given}`: write {}", known.join(", "));
-                self.wrong(&format!("training.{key}"), message)
-            })
-        };
-        let graphs = word("cuda-graphs", &training.cuda_graphs, GRAPHS.map(|(name, _)| name))?;
-        let names = DISPATCHERS.map(|(name, _)| name);
-        let dispatcher = word("dispatcher", &training.dispatcher, names)?;
+        let graphs = self.word("cuda-graphs", &training.cuda_graphs, &GRAPHS)?;
         Ok(Software {
-            graphs: GRAPHS[graphs].1,
+            graphs: graphs.1,
             overlap_experts: training.overlap_experts.unwrap_or(false),
             overlap_tensor: training.overlap_tensor.unwrap_or(false),
             overlap_transfers: training.overlap_transfers.unwrap_or(false),
-            sends_once: DISPATCHERS[dispatcher].1,
+            sends_once: self.dispatcher()?.1,
             fused_experts: training.fused_experts.unwrap_or(false),
             ..Software::default()
+        })
+    }
+
+    /// How tokens get to their experts, and whether each is sent once to a node.
+    pub(super) fn dispatcher(&self) -> Result<(&'static str, bool), Diagnostic> {
+        self.word("dispatcher", &self.document.training.dispatcher, &DISPATCHERS)
+    }
+
+    /// That of `known` which `given` names; the first where nothing is given.
+    fn word<T: Copy>(
+        &self,
+        key: &str,
+        given: &Option<String>,
+        known: &[(&'static str, T)],
+    ) -> Result<(&'static str, T), Diagnostic> {
+        let named =
+            |(name, _): &&(&'static str, T)| given.as_deref().is_none_or(|one| one == *name);
+        known.iter().find(named).copied().ok_or_else(|| {
+            let given: String = given.iter().flat_map(|one| one.chars().take(40)).collect();
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let message = format!("{key} is `{given}`: write {}", names.join(", "));
+            self.wrong(&format!("training.{key}"), message)
         })
     }
 

@@ -1,9 +1,10 @@
 //! Arguments of Megatron-LM.
 
-use pipeline::{Choice, Family, LayerLayout, Vocabulary};
-use plan::{Boundary, Costed, Loss, Norm, Recompute, Setup, Split, Transformer, Zero};
+use pipeline::{Choice, Family, Vocabulary};
+use plan::{Boundary, Loss, Norm, Recompute, Setup, Split, Transformer, Zero};
 
 use super::super::priced::Plan;
+use super::super::told;
 use question::plan::{Framework, Question};
 
 /// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM
@@ -26,7 +27,8 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         model(&question.model, question.rotary_base),
         parallelism(question, own),
         recipe(question, own),
-        schedule(question, costed),
+        super::software::megatron(question, own),
+        schedule(question, plan),
     ];
     super::array(&head, "MEGATRON_ARGS", &lines.concat())
 }
@@ -163,7 +165,8 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
 }
 
 /// Schedule and layers.
-fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
+fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
+    let costed = plan.finalist.costed();
     let own = &costed.setup;
     if own.pipeline == 1 {
         return Vec::new();
@@ -178,7 +181,8 @@ fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
     let told = own.split == Split::Layout;
     // What is written of other placements would be another pipeline there.
     if (told || !even) && (runs || own.chunks == 1) {
-        lines.extend(layout(&costed.layers));
+        let layout = told::layout(question, plan);
+        lines.extend(layout.map(|one| format!("--pipeline-model-parallel-layout '{one}'")));
     } else if is_interleaved && runs {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
     }
@@ -194,12 +198,6 @@ fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
         lines.push("--overlap-moe-expert-parallel-comm".to_owned());
     }
     lines
-}
-
-/// The `layers` of the chunks in model order.
-fn layout(layers: &[u64]) -> Option<String> {
-    let layout = LayerLayout::of(layers.to_vec()).ok()?;
-    Some(format!("--pipeline-model-parallel-layout '{layout}'"))
 }
 
 /// A comment on a schedule that Megatron-LM cannot run, and who can.
