@@ -10,6 +10,9 @@ use crate::nearest;
 /// How tokens get to their experts, and whether each is sent once to a node.
 const DISPATCHERS: [(&str, bool); 3] = [("alltoall", false), ("deepep", true), ("hybridep", true)];
 
+/// How keys and values reach a context group, and whether all of them are gathered first.
+const EXCHANGES: [(&str, bool); 2] = [("ring", false), ("all-gather", true)];
+
 /// What CUDA graphs replace, and the share of a layer's launches that is.
 const GRAPHS: [(&str, f64); 3] = [("none", 0.0), ("partial", 0.5), ("full", 1.0)];
 
@@ -96,6 +99,9 @@ impl Reader<'_> {
             overlap_tensor: training.overlap_tensor.unwrap_or(false),
             overlap_transfers: training.overlap_transfers.unwrap_or(false),
             sends_once: self.dispatcher()?.1,
+            gathers_context: self
+                .word("context-exchange", &training.context_exchange, &EXCHANGES)?
+                .1,
             fused_experts: training.fused_experts.unwrap_or(false),
             ..Software::default()
         })
