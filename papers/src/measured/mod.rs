@@ -11,6 +11,7 @@ mod quantities;
 mod rows;
 mod sets;
 mod sheet;
+mod today;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error_bar::{ErrorBar, SetErrors};
 pub use self::memory_error::memory_error;
+pub use self::today::model;
 
 use self::quantities::Limits;
 use self::sets::{SETS, Set};

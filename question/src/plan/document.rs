@@ -266,15 +266,16 @@ pub struct TrainingDocument {
     /// Whether collectives of tensor groups run beside the products that they belong to [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_tensor: Option<bool>,
-    /// Whether stages go on while what they made travels to other stages [default: false].
+    /// Whether stages go on while what they made travels to other stages
+    /// [default: true on machines with products of 8 bits].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_transfers: Option<bool>,
     /// Whether parameters are gathered beside the passes that need others, and each chunk exchanges its own
-    /// beside those of others [default: false].
+    /// beside those of others [default: true on machines with products of 8 bits].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_parameters: Option<bool>,
     /// Whether the kernels around experts are fused, as in Megatron-LM from its releases of 2026 on
-    /// [default: false].
+    /// [default: true on machines with products of 8 bits].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fused_experts: Option<bool>,
     /// How keys and values reach all devices of a context group: `ring`, part by part beside attention, or

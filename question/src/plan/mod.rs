@@ -2,6 +2,7 @@
 
 pub mod config;
 mod document;
+pub mod fit;
 mod framework;
 mod lengths;
 pub mod machines;

@@ -20,6 +20,13 @@ const GRAPHS: [(&str, f64); 3] = [("none", 0.0), ("partial", 0.5), ("full", 1.0)
 /// were chosen alike.
 const MOST_IMBALANCE: f64 = 1e4;
 
+/// Whether all machines are of the kind whose constants were fitted to software that overlaps what it
+/// exchanges: those with products of 8 bits.
+fn is_of_today(clusters: &[Cluster]) -> bool {
+    let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+    machines.all(|(machine, _)| machine.peak_fp8.is_some())
+}
+
 impl Reader<'_> {
     /// The recipe, checked against the machines of `clusters`.
     pub(super) fn recipe(&self, clusters: &[Cluster]) -> Result<Recipe, Diagnostic> {
@@ -39,6 +46,7 @@ impl Reader<'_> {
             let message = format!("imbalance is {imbalance}: from 1, all experts alike, to 10000");
             return Err(self.wrong("imbalance", message));
         }
+        let today = is_of_today(clusters);
         Ok(Recipe {
             batch: self.document.batch,
             gradient_bytes: gradient_bytes.unwrap_or(4),
@@ -48,14 +56,14 @@ impl Reader<'_> {
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
-            overlap_parameters: training.overlap_parameters.unwrap_or(false),
+            overlap_parameters: training.overlap_parameters.unwrap_or(today),
             loss: self.loss()?,
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
-            software: self.software()?,
+            software: self.software(today)?,
             imbalance,
             attended: 1.0,
         })
@@ -90,19 +98,20 @@ impl Reader<'_> {
         }
     }
 
-    fn software(&self) -> Result<Software, Diagnostic> {
+    /// What the software does; unless told, as it does on machines of `today`.
+    fn software(&self, today: bool) -> Result<Software, Diagnostic> {
         let training = &self.document.training;
         let graphs = self.word("cuda-graphs", &training.cuda_graphs, &GRAPHS)?;
         Ok(Software {
             graphs: graphs.1,
             overlap_experts: training.overlap_experts.unwrap_or(false),
             overlap_tensor: training.overlap_tensor.unwrap_or(false),
-            overlap_transfers: training.overlap_transfers.unwrap_or(false),
+            overlap_transfers: training.overlap_transfers.unwrap_or(today),
             sends_once: self.dispatcher()?.1,
             gathers_context: self
                 .word("context-exchange", &training.context_exchange, &EXCHANGES)?
                 .1,
-            fused_experts: training.fused_experts.unwrap_or(false),
+            fused_experts: training.fused_experts.unwrap_or(today),
             ..Software::default()
         })
     }

@@ -1,6 +1,7 @@
 //! `debubble plan`: which set-up trains a model on which machines, how long it takes, what it
 //! costs.
 
+mod fit;
 mod validate;
 
 use std::io::Write;
@@ -31,6 +32,8 @@ Examples:
     debubble plan mine.toml --against other.toml
   What predictions are worth:
     debubble plan --validate --check
+  A machine of your own, from a few iterations that you measured on it:
+    debubble plan --fit measured.csv --machine h100 --output own.toml
 
 A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
 clusters; see scenarios/plan/. Machines are data files (scenarios/machines/); such as a100-80g, h100,
@@ -45,6 +48,11 @@ A table [setup] in place of [search] asks for one set-up: its step and memory ar
 on each cluster, whether it fits or not.
 
 `framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.
+
+--fit takes a table with a line for each iteration: model (a config.json, relative to the table), devices,
+tensor, pipeline, chunks, context, expert, microbatch, batch, sequence, precision, and step_seconds or
+tokens_per_s_per_gpu. It fits three scales of the machine's efficiencies, each drawn to 1, leaves out one
+set-up after the other to see what they are worth, and keeps the machine as it is where they are not.
 
 --export FOLDER writes megatron.sh, torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
 schedule.csv where the order is no class of torch, scenario.toml and cluster.toml of the plan to take,
@@ -68,27 +76,40 @@ pub struct Plan {
     /// With --validate: end with exit code 1 if a bar is missed
     #[arg(long, requires = "validate")]
     check: bool,
+    /// Fit a machine to the iterations of a table, and print what that is worth
+    #[arg(long, value_name = "MEASURED.csv", conflicts_with_all = ["validate", "paths"])]
+    fit: Option<PathBuf>,
+    /// With --fit: the machine to begin with, by name or file [default: the one of the column machine]
+    #[arg(long, value_name = "NAME|FILE", requires = "fit")]
+    machine: Option<String>,
+    /// With --fit: write the machine
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml", requires = "fit")]
+    #[arg(value_parser = files::output)]
+    output: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Print also each plan's time under noise and memory, the time breakdown of the plan to take,
     /// what each change would save, and why set-ups were left out
-    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["validate", "json"])]
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["validate", "json", "fit"])]
     details: bool,
     /// Write the plans, or the rows of --validate, as CSV
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv", conflicts_with = "fit")]
     #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
     /// Write a picture of days against dollars, with the Pareto front
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg", conflicts_with = "validate")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(conflicts_with_all = ["validate", "fit"])]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Write all of it as one page for a browser
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.html", conflicts_with = "validate")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
+    #[arg(conflicts_with_all = ["validate", "fit"])]
     #[arg(value_parser = files::output)]
     html: Option<PathBuf>,
     /// Write the plan to take for Megatron-LM, torchtitan and `debubble simulate`
-    #[arg(long, help_heading = OUTPUT, value_name = "FOLDER", conflicts_with = "validate")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FOLDER")]
+    #[arg(conflicts_with_all = ["validate", "fit"])]
     export: Option<PathBuf>,
 }
 
@@ -99,6 +120,11 @@ impl Plan {
             let (paths, csv) = (&self.paths[..], self.csv.as_deref());
             let options = Options { paths, check: self.check, json: self.json, csv };
             return validate::run(&options, out);
+        }
+        if let Some(measured) = &self.fit {
+            let (machine, output) = (self.machine.as_deref(), self.output.as_deref());
+            let options = fit::Options { measured, machine, output, json: self.json };
+            return fit::run(&options, out);
         }
         let [path] = &self.paths[..] else {
             let message = "a plan takes one question: name a PLAN.toml";

@@ -4,7 +4,7 @@
 //! `src/megatron/bridge/perf_recipes` of Megatron-Bridge, as of the releases named here.
 
 use pipeline::LayerLayout;
-use plan::{Loss, Precision, Recompute};
+use plan::{Loss, Precision, Recompute, Reshard};
 
 use super::models::Model;
 use super::published::{Published, Source};
@@ -51,9 +51,9 @@ impl Line<'_> {
         }
     }
 
-    /// Whether kernels of experts are fused as from 26.06 on: rows of those tables are 10 to 40 % faster
-    /// than those of the release before. MLPerf's are too.
-    pub(super) fn fuses_experts(&self) -> bool {
+    /// Whether it is of the newest software: rows of tables from 26.06 on are 10 to 40 % faster than those
+    /// of the release before. MLPerf's are too.
+    fn is_newest(&self) -> bool {
         match self.source {
             Source::MlPerf => true,
             Source::Bridge => {
@@ -63,16 +63,25 @@ impl Line<'_> {
         }
     }
 
+    /// Whether kernels of experts are fused: in the newest software, which joins their products with a
+    /// gated activation function.
+    pub(super) fn fuses_experts(&self) -> bool {
+        self.is_newest() && self.model.is_gated()
+    }
+
+    /// Whether the activation function of experts is many kernels: that of gpt-oss (clamps, biases,
+    /// probabilities) before the newest software.
+    pub(super) fn has_unfused_activation(&self) -> bool {
+        self.model.name().starts_with("gpt-oss") && !self.is_newest()
+    }
+
     /// Whether all-to-alls of experts are hidden behind another microbatch. Where it is not told: the
     /// recipe of DeepSeek-V3 on H100 does, and from 26.06 on recipes with a pipeline do.
     pub(super) fn overlaps_experts(&self) -> bool {
         match self.row.a2a_overlap.as_str() {
             "" if self.source != Source::Bridge => false,
             "" if self.is_deepseek() && self.hopper => true,
-            "" => {
-                let has_pipeline = !["", "1"].contains(&self.row.pp.as_str());
-                self.model.has_experts() && self.fuses_experts() && has_pipeline
-            }
+            "" => self.model.has_experts() && self.is_newest() && self.has_pipeline(),
             told => told == "on",
         }
     }
@@ -102,7 +111,7 @@ impl Line<'_> {
         match (told.is_empty(), self.is_of_table(), self.model.has_experts()) {
             (false, ..) => PARTIAL_GRAPHS,
             (true, false, _) => 0.0,
-            (true, true, true) if self.fuses_experts() && !self.hopper => 1.0,
+            (true, true, true) if self.is_newest() && !self.hopper => 1.0,
             (true, true, true) => PARTIAL_GRAPHS,
             (true, true, false) => f64::from(u8::from(!self.hopper)),
         }
@@ -119,6 +128,10 @@ impl Line<'_> {
     pub(super) fn recompute(&self) -> Result<Recompute, String> {
         if self.source == Source::Bridge && self.is_deepseek() && self.hopper {
             return recompute("mla_up_proj, mlp");
+        }
+        if self.is_torchtitan() && self.row.recompute.starts_with("selective") {
+            // Every second product and what is elementwise, not the scores of attention.
+            return recompute("selective_op");
         }
         recompute(&self.row.recompute)
     }
@@ -138,13 +151,9 @@ impl Line<'_> {
         self.source == Source::MlPerf && self.model.has_experts()
     }
 
-    /// Whether elementwise kernels are fused: by hand in Megatron, by the compiler in torchtitan.
-    pub(super) fn fuses(&self) -> bool {
-        match self.source {
-            Source::MlPerf | Source::Bridge => true,
-            Source::Torchtitan => self.row.compile == "on",
-            Source::CclBench => !self.row.framework.starts_with("torchtitan"),
-        }
+    /// Whether elementwise kernels run one by one: neither fused by hand as in Megatron nor compiled.
+    pub(super) fn is_eager(&self) -> bool {
+        self.is_torchtitan() && !["on", "inductor"].contains(&self.row.compile.as_str())
     }
 
     /// Whether it is of torchtitan, whoever ran it.
@@ -164,20 +173,60 @@ impl Line<'_> {
     }
 
     /// Bytes of the optimizer's state for a parameter: 12; 8 with moments in 16 bits, as the recipe of
-    /// Moonlight has them (`use_precision_aware_optimizer`).
+    /// Moonlight has them (`use_precision_aware_optimizer`). torchtitan has weights in 32 bits alone, 2 of
+    /// whose 4 bytes are counted as weights; where they stay gathered, reduced gradients besides.
     pub(super) fn optimizer_bytes(&self) -> u64 {
-        if self.model.name().starts_with("moonlight") { 8 } else { 12 }
+        match (self.is_torchtitan(), self.has_pipeline()) {
+            (true, true) => 16,
+            (true, false) => 10,
+            _ if self.model.name().starts_with("moonlight") => 8,
+            _ => 12,
+        }
     }
 
-    /// Whether parameters are shared by replicas. torchtitan keeps them gathered under a pipeline
-    /// (`fsdp_reshard_after_forward = "default"`).
+    /// Bytes of a weight as products read it: 2; of 8 and 4 bits 1, and on Hopper a transposed copy.
+    /// torchtitan casts for every product.
+    pub(super) fn weight_bytes(&self, precision: Precision) -> u64 {
+        if precision.is_low() && !self.hopper && !self.is_torchtitan() { 1 } else { 2 }
+    }
+
+    /// Bytes of a logit while the loss is computed: PyTorch's has 32-bit copies.
+    pub(super) fn logit_bytes(&self) -> u64 {
+        if self.is_torchtitan() { 12 } else { 6 }
+    }
+
+    /// How many times as much the fullest device of an expert group has to do: with real data 1.08, about
+    /// what a bias that balances experts leaves.
+    pub(super) fn imbalance(&self) -> f64 {
+        if self.routes_freely() { 1.08 } else { 1.0 }
+    }
+
+    /// The format of the head: 16 bits but where its source says otherwise.
+    pub(super) fn head(&self) -> Precision {
+        let is_low = self.row.note.contains("output projection in MXFP8");
+        if is_low { Precision::MxFp8 } else { Precision::Bf16 }
+    }
+
+    fn has_pipeline(&self) -> bool {
+        !["", "1"].contains(&self.row.pp.as_str())
+    }
+
+    /// Whether parameters are shared by replicas.
     pub(super) fn shares_parameters(&self) -> bool {
-        let has_pipeline = !["", "1"].contains(&self.row.pp.as_str());
         match self.source {
             Source::MlPerf => false,
             Source::Bridge => !["", "0", "1"].contains(&self.row.fsdp.as_str()),
-            Source::Torchtitan => !has_pipeline,
-            Source::CclBench => self.is_torchtitan() && !has_pipeline,
+            Source::Torchtitan | Source::CclBench => self.is_torchtitan(),
+        }
+    }
+
+    /// What becomes of gathered parameters: torchtitan keeps them under a pipeline
+    /// (`fsdp_reshard_after_forward = "default"`).
+    pub(super) fn reshard(&self) -> Reshard {
+        if self.is_torchtitan() && self.has_pipeline() {
+            Reshard::Never
+        } else {
+            Reshard::AfterForward
         }
     }
 
@@ -195,7 +244,11 @@ impl Line<'_> {
     /// How the loss is computed: in one kernel by Transformer Engine and by the compiler, else step by
     /// step.
     pub(super) fn loss(&self) -> Loss {
-        if self.fuses() && self.source != Source::CclBench { Loss::Fused } else { Loss::Separate }
+        if self.is_eager() || self.source == Source::CclBench {
+            Loss::Separate
+        } else {
+            Loss::Fused
+        }
     }
 
     /// The format of products. Rowwise scales are no slower than one for a tensor where they are fused.

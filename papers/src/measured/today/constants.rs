@@ -93,6 +93,7 @@ pub(super) static CONSTANTS: &[Constant] = &[
     of("fill, Hopper", 2.25e6, 0.30, Hopper, |rates| &mut rates.fill),
     of("fill, Blackwell", 3.4e6, 0.30, Blackwell, |rates| &mut rates.fill),
     power("power of h100-96g", 0.714, "h100-96g"),
+    power("power of b200", 1.0, "b200"),
     power("power of gb200", 1.08, "gb200"),
     power("power of b300", 1.10, "b300"),
     power("power of gb300", 1.26, "gb300"),
@@ -141,9 +142,7 @@ pub(super) fn in_use() -> Result<Vec<f64>, Diagnostic> {
     let one = |constant: &Constant| -> Result<f64, Diagnostic> {
         Ok(match constant.meaning {
             Meaning::Of(machines, place) => *place(&mut known(reference(machines))?),
-            Meaning::Power(name) => {
-                known(name)?.power
-            }
+            Meaning::Power(name) => known(name)?.power,
             Meaning::Release => RELEASE,
             Meaning::Torchtitan => TORCHTITAN,
             Meaning::TorchtitanAttention => TORCHTITAN_ATTENTION,

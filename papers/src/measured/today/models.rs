@@ -81,8 +81,7 @@ impl Models {
             own => (own, None),
         };
         let line = self.0.iter().find(|line| line.name == known)?;
-        let (layers, dense) =
-            cut.unwrap_or((line.layers, line.first_dense_layers.unwrap_or(0)));
+        let (layers, dense) = cut.unwrap_or((line.layers, line.first_dense_layers.unwrap_or(0)));
         Some(Model { line, layers, dense })
     }
 }
@@ -96,6 +95,11 @@ impl Model<'_> {
     /// Whether layers have experts.
     pub(super) fn has_experts(&self) -> bool {
         self.line.experts.is_some()
+    }
+
+    /// Whether its activation function has a gate.
+    pub(super) fn is_gated(&self) -> bool {
+        self.line.gated_ffn == "yes"
     }
 
     /// Layers of multi-token prediction that it has.
@@ -163,6 +167,9 @@ impl Model<'_> {
             mtp: if mtp { line.mtp_layers } else { 0 },
             norms: self.norms(),
             sinks: line.name.starts_with("gpt-oss"),
+            attention_gate: false,
+            shared_gate: false,
+            router_bias: line.name.starts_with("gpt-oss") || line.v_head_dim.is_some(),
         }
     }
 

@@ -1,9 +1,7 @@
 //! A published run as the planner sees it.
 
 use pipeline::{Family, LayerLayout};
-use plan::{
-    Boundary, Machine, Recipe, Room, Setup, Software, Split, Transformer, Zero, number,
-};
+use plan::{Boundary, Machine, Recipe, Room, Setup, Software, Split, Transformer, Zero, number};
 use question::Diagnostic;
 use question::plan::{RESERVED, machines};
 
@@ -51,14 +49,8 @@ pub(in super::super) struct Run {
 pub(super) struct Facts {
     /// Releases before the newest kind.
     pub(super) releases_before: u32,
-    /// Whether kernels of experts are fused.
-    pub(super) fuses_experts: bool,
-    /// Whether experts are loaded as data have it.
-    pub(super) routes_freely: bool,
     /// Whether it is of torchtitan.
     pub(super) torchtitan: bool,
-    /// Whether its devices are of the Hopper generation.
-    pub(super) hopper: bool,
 }
 
 /// A line that is no run of the planner's, and why.
@@ -119,6 +111,9 @@ pub(super) fn read(
     if row.gpus.trim().is_empty() {
         return apart("devices and groups are not printed".to_owned());
     }
+    if is_without_figures(row) {
+        return apart("it failed, and why is not told".to_owned());
+    }
     let hopper = is_hopper(&machine);
     let run = Line { source, row, model, hopper };
     let sizes = sizes(&run)?;
@@ -128,13 +123,7 @@ pub(super) fn read(
     let setup = setup(&run, &sizes)?;
     let recipe = recipe(&run, &sizes)?;
     let layout = run.layout(sizes.pipeline * sizes.chunks)?;
-    let facts = Facts {
-        releases_before: run.releases_before(),
-        fuses_experts: run.fuses_experts(),
-        routes_freely: run.routes_freely(),
-        torchtitan: run.is_torchtitan(),
-        hopper,
-    };
+    let facts = Facts { releases_before: run.releases_before(), torchtitan: run.is_torchtitan() };
     let configuration = configuration(&run, &machine, &setup, &recipe, sizes.sequence);
     Ok(Read::Run(Box::new(Run {
         source,
@@ -160,6 +149,18 @@ pub(super) fn read(
     })))
 }
 
+/// Whether nothing was measured and nothing is known of memory.
+fn is_without_figures(row: &Published) -> bool {
+    let figures = [
+        &row.step_seconds,
+        &row.tokens_per_s_per_gpu,
+        &row.tflops_per_gpu,
+        &row.peak_memory,
+        &row.peak_memory_gib,
+    ];
+    figures.iter().all(|cell| cell.trim().is_empty()) && row.fits != "no"
+}
+
 /// The name of a model; of one that is cut, with its layers.
 fn name_of(model: &Model<'_>) -> String {
     match (model.name(), model.layers()) {
@@ -172,7 +173,8 @@ fn name_of(model: &Model<'_>) -> String {
 fn words(row: &Published) -> String {
     let Published { model, machine, gpus, precision, release, .. } = row;
     let own = [release, &row.table, &row.recompute];
-    let own: Vec<&str> = own.into_iter().map(String::as_str).filter(|one| !one.is_empty()).collect();
+    let own: Vec<&str> =
+        own.into_iter().map(String::as_str).filter(|one| !one.is_empty()).collect();
     let more = if own.is_empty() { String::new() } else { format!(", {}", own.join(", ")) };
     format!("{model} on {gpus} {machine}, {precision}{more}")
 }
@@ -202,7 +204,8 @@ fn sizes(run: &Line<'_>) -> Result<Sizes, String> {
             (own / run.microbatches(pipeline)).max(1)
         }
         (true, true) => {
-            let count = whole("num_microbatches", &row.num_microbatches, run.microbatches(pipeline))?;
+            let count =
+                whole("num_microbatches", &row.num_microbatches, run.microbatches(pipeline))?;
             (batch / data / count).max(1)
         }
     };
@@ -233,7 +236,15 @@ fn seconds(row: &Published, sizes: &Sizes, model: &Transformer) -> Result<Option
         return Ok(Some(tokens / rate));
     }
     let rate = amount("tflops_per_gpu", &row.tflops_per_gpu)?;
-    Ok(rate.map(|rate| model.model_flops() * tokens / (rate * 1e12)))
+    Ok(rate.map(|rate| causal_flops(model) * tokens / (rate * 1e12)))
+}
+
+/// Model FLOPs of a token as Megatron-LM counts them since 2025: of attention, the half of all pairs of
+/// tokens that causality leaves.
+fn causal_flops(model: &Transformer) -> f64 {
+    let layers = model.counts(0..model.layers + model.mtp);
+    let attention = layers.sum_of(model.layer_kinds(), |kind| model.attention_flops(kind));
+    model.model_flops() - 3.0 * attention / 2.0
 }
 
 /// The peak of memory, in GiB. Megatron's MB are MiB; what else is printed as GB is read as GiB.
@@ -252,6 +263,8 @@ fn setup(run: &Line<'_>, sizes: &Sizes) -> Result<Setup, String> {
         context: sizes.context,
         expert: sizes.expert,
         expert_tensor: 1,
+        reshard: run.reshard(),
+        shard_groups: 1,
         zero: if run.shares_parameters() { Zero::Parameters } else { Zero::Optimizer },
         microbatch: sizes.microbatch,
         chunks: sizes.chunks,
@@ -263,24 +276,34 @@ fn setup(run: &Line<'_>, sizes: &Sizes) -> Result<Setup, String> {
 }
 
 fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
+    let precision = run.precision()?;
     Ok(Recipe {
         batch: sizes.batch,
         gradient_bytes: run.gradient_bytes(),
         optimizer_bytes: run.optimizer_bytes(),
+        weight_bytes: run.weight_bytes(precision),
+        logit_bytes: run.logit_bytes(),
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
+        overlap_parameters: true,
         loss: run.loss(),
         boundary: Boundary::Barrier,
         reserved: RESERVED,
         room: Room::default(),
-        precision: run.precision()?,
+        precision,
+        head: run.head(),
+        imbalance: run.imbalance(),
+        attended: 1.0,
         software: Software {
             graphs: run.graphs(),
             overlap_experts: run.overlaps_experts(),
             overlap_tensor: run.overlaps_tensor(),
             sends_once: run.sends_once(),
-            fused: run.fuses(),
+            overlap_transfers: true,
+            fused_experts: run.fuses_experts(),
+            unfused_activation: run.has_unfused_activation(),
+            eager: run.is_eager(),
             ..Software::default()
         },
     })
@@ -314,7 +337,7 @@ fn configuration(
         all += &format!(" {overlap_experts} {sends_once} {graphs}");
     }
     if run.is_torchtitan() {
-        all += &format!(" torchtitan {} {}", software.overlap_tensor, software.fused);
+        all += &format!(" torchtitan {} {}", software.overlap_tensor, software.eager);
     }
     all
 }
@@ -352,8 +375,8 @@ fn set_apart(source: Source, row: &Published, seconds: Option<f64>) -> Option<St
         Source::Bridge if row.note.starts_with("allocator thrashing") => {
             "it ran at the edge of memory: no steady throughput, as its source says"
         }
-        Source::Torchtitan if row.note.contains("its authors call this baseline low") => {
-            "its authors call this baseline low"
+        Source::Torchtitan if row.precision.ends_with("-rowwise") => {
+            "its authors call this baseline, rowwise scales without fusion, low"
         }
         Source::Torchtitan if row.table == "issue773" => {
             "an issue about a defect of that version, which made it ten times as slow"
@@ -377,9 +400,8 @@ pub(super) fn all(
     models: &Models,
 ) -> Result<Vec<Read>, Diagnostic> {
     let lines = super::published::lines(path, text)?;
-    let wrong = |line: usize, cause: String| {
-        Diagnostic::unreadable(path, &format!("row {line}: {cause}"))
-    };
+    let wrong =
+        |line: usize, cause: String| Diagnostic::unreadable(path, &format!("row {line}: {cause}"));
     let one = |(line, row): (usize, &Published)| {
         read(source, line, row, models).map_err(|cause| wrong(line, cause))
     };

@@ -1,0 +1,245 @@
+//! All runs predicted: with the constants in use, and with constants that were fitted without them.
+
+use plan::Orders;
+use plan::fit::{Fit, FitError, Observation, Start, deal, groups};
+use question::Diagnostic;
+use rayon::prelude::*;
+
+use super::constants::{CONSTANTS, in_use, parameters};
+use super::predict::{Near, Prediction, predicted};
+use super::published::Source;
+use super::row::Run;
+
+/// Folds of a shuffle.
+const FOLDS: usize = 10;
+/// The seeds of the shuffles.
+pub(super) const SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
+
+/// A run with all that was predicted of it.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) run: Run,
+    /// With the constants in use.
+    pub(super) prediction: Prediction,
+    /// The step in seconds with constants that were fitted without its configuration; by shuffle. None
+    /// of a run to which nothing is fitted.
+    pub(super) held_out: Vec<f64>,
+    /// With those that were fitted without its model.
+    pub(super) without_model: Option<f64>,
+    /// With those that were fitted without its machine.
+    pub(super) without_machine: Option<f64>,
+}
+
+/// A constant, and what a fit to all runs makes of it.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Refitted {
+    pub(super) name: &'static str,
+    pub(super) prior: f64,
+    pub(super) in_use: f64,
+    pub(super) fitted: f64,
+}
+
+impl Refitted {
+    /// By what share a fit moves it.
+    pub(super) fn moved(&self) -> f64 {
+        self.fitted / self.in_use - 1.0
+    }
+}
+
+/// All runs, and the constants.
+pub(super) struct Study {
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) constants: Vec<Refitted>,
+}
+
+impl Outcome {
+    /// Whether constants are fitted to it.
+    pub(super) fn is_fitted(&self) -> bool {
+        is_fitted(&self.run)
+    }
+}
+
+/// Whether constants are fitted to `run`: it has a step, and is not set apart.
+fn is_fitted(run: &Run) -> bool {
+    run.seconds.is_some() && run.apart.is_none() && run.source != Source::CclBench
+}
+
+/// Predicts all `runs` with the constants in use; nothing is fitted.
+///
+/// # Errors
+/// If a built-in machine cannot be read, or a run cannot be predicted.
+pub(super) fn without_fits(runs: Vec<Run>) -> Result<Vec<Outcome>, Diagnostic> {
+    let values = in_use()?;
+    let orders = Orders::default();
+    let one = |run: Run| -> Result<Outcome, Diagnostic> {
+        let prediction = predicted(&run, &values, &orders);
+        let prediction = prediction.map_err(|cause| wrong(&run, &cause))?;
+        let (held_out, without_model, without_machine) = (Vec::new(), None, None);
+        Ok(Outcome { run, prediction, held_out, without_model, without_machine })
+    };
+    runs.into_par_iter().map(one).collect()
+}
+
+/// Predicts all `runs`, and those that constants are fitted to again without each of their folds, models
+/// and machines.
+///
+/// # Errors
+/// The same.
+pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
+    let mut outcomes = without_fits(runs)?;
+    let values = in_use()?;
+    let orders = Orders::default();
+    let own: Vec<Run> =
+        outcomes.iter().map(|one| &one.run).filter(|run| is_fitted(run)).cloned().collect();
+    let runs: Vec<&Run> = own.iter().collect();
+    let near = Near::new(&runs, &values, &orders).map_err(Diagnostic::new)?;
+    let configurations: Vec<&str> = runs.iter().map(|run| run.configuration.as_str()).collect();
+    let configurations = groups(&configurations);
+    let observations: Vec<Observation> = runs
+        .iter()
+        .zip(&configurations)
+        .map(|(run, &configuration)| Observation {
+            measured: run.seconds.unwrap_or_default(),
+            configuration,
+        })
+        .collect();
+    let parameters = parameters();
+    let fit = Fit::new(&parameters, &observations, &near).map_err(unfit)?;
+    let start = fit.start(&values).map_err(unfit)?;
+    let rows: Vec<usize> = (0..runs.len()).collect();
+    let fitted = fit.to(&rows, &start).map_err(unfit)?;
+    let left_out = LeftOut { fit: &fit, start: &start, runs: &runs, orders: &orders };
+    let shuffles = SEEDS.iter().map(|&seed| left_out.steps(&deal(&configurations, FOLDS, seed)));
+    let shuffles: Vec<Vec<f64>> = shuffles.collect::<Result<_, _>>()?;
+    let by = |name: fn(&Run) -> &str| {
+        left_out.steps(&groups(&runs.iter().map(|run| name(run)).collect::<Vec<_>>()))
+    };
+    let (models, machines) = (by(|run| &run.model_name)?, by(|run| &run.machine.name)?);
+    for (at, outcome) in outcomes.iter_mut().filter(|one| one.is_fitted()).enumerate() {
+        outcome.held_out = shuffles.iter().map(|steps| steps[at]).collect();
+        outcome.without_model = Some(models[at]);
+        outcome.without_machine = Some(machines[at]);
+    }
+    let refitted = |((constant, &in_use), &fitted)| -> Refitted {
+        let (constant, prior): (&super::constants::Constant, f64) = constant;
+        Refitted { name: constant.name, prior, in_use, fitted }
+    };
+    let priors = parameters.iter().map(|one| one.prior);
+    let constants =
+        CONSTANTS.iter().zip(priors).zip(&values).zip(&fitted.values).map(refitted).collect();
+    Ok(Study { outcomes, constants })
+}
+
+/// Fits to all runs but some.
+struct LeftOut<'a> {
+    fit: &'a Fit<'a>,
+    start: &'a Start,
+    runs: &'a [&'a Run],
+    orders: &'a Orders,
+}
+
+impl LeftOut<'_> {
+    /// The step of every run, in seconds, with constants that were fitted to the runs of all groups but its
+    /// own.
+    fn steps(&self, group: &[usize]) -> Result<Vec<f64>, Diagnostic> {
+        let fitted = self.fit.without_each(group, self.start).map_err(unfit)?;
+        let one = |(run, &group): (&&Run, &usize)| {
+            let predicted = predicted(run, &fitted[group].values, self.orders);
+            predicted.map(|one| one.seconds).map_err(|cause| wrong(run, &cause))
+        };
+        self.runs.par_iter().zip(group).map(one).collect()
+    }
+}
+
+fn wrong(run: &Run, cause: &str) -> Diagnostic {
+    Diagnostic::new(format!("{} ({}) cannot be predicted: {cause}", run.place, run.name))
+}
+
+#[allow(clippy::needless_pass_by_value)] // As `map_err` hands it.
+fn unfit(error: FitError) -> Diagnostic {
+    Diagnostic::new(format!("the constants cannot be fitted: {error}"))
+}
+
+#[cfg(test)]
+mod explore {
+    use super::super::figures::*;
+    use super::super::models::Models;
+    use super::super::row::{Read, all};
+    use super::*;
+    #[test]
+    fn explore() {
+        let models = Models::read().unwrap();
+        let mut runs = Vec::new();
+        for source in Source::ALL {
+            let text = scenarios::PAPER.text(source.file());
+            for read in all(std::path::Path::new(source.file()), source, text, &models).unwrap() {
+                if let Read::Run(run) = read {
+                    runs.push(*run);
+                }
+            }
+        }
+        let t = std::time::Instant::now();
+        let study = study(runs).unwrap();
+        println!("{:?}", t.elapsed());
+        for o in &study.outcomes {
+            println!(
+                "ROW|{}|{}|{:?}|{:.5}|{:?}|{:.2}|{}|{:?}|0ms|{}|{}",
+                o.run.place,
+                o.run.name,
+                o.run.seconds,
+                o.prediction.seconds,
+                o.run.memory,
+                o.prediction.memory,
+                o.prediction.fits,
+                o.run.apart,
+                o.run.configuration,
+                o.run.release
+            );
+        }
+        for c in &study.constants {
+            println!(
+                "{:30} prior {:<12.5} in use {:<12.5} fitted {:<12.5} {:+.1} %",
+                c.name,
+                c.prior,
+                c.in_use,
+                c.fitted,
+                100.0 * c.moved()
+            );
+        }
+        let fitted: Vec<&Outcome> = study.outcomes.iter().filter(|o| o.is_fitted()).collect();
+        println!("all {} configurations {}", fitted.len(), configurations(&fitted));
+        for kind in RowKind::ALL {
+            let own: Vec<&Outcome> = study
+                .outcomes
+                .iter()
+                .filter(|o| RowKind::of(&o.run) == kind && o.run.apart.is_none())
+                .collect();
+            println!(
+                "{} {} {:?}\n   {:?}\n   floor {:?}",
+                kind.name(),
+                configurations(&own),
+                in_sample(&own),
+                held_out(&own),
+                floor(&own)
+            );
+        }
+        println!(
+            "all {:?}\n   {:?}\n floor  {:?}",
+            in_sample(&fitted),
+            held_out(&fitted),
+            floor(&fitted)
+        );
+        println!(
+            "model {:?} machine {:?}",
+            without(&fitted, |o| o.without_model),
+            without(&fitted, |o| o.without_machine)
+        );
+        for p in [Pairs::OfOneRelease, Pairs::OnOneMachine] {
+            println!(
+                "{p:?} {:?} {}",
+                ranked(&fitted, p, |o| o.prediction.seconds),
+                ranked_held_out(&fitted, p)
+            );
+        }
+    }
+}
