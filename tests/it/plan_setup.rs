@@ -343,3 +343,58 @@ fn deepseek_v3_is_answered_as_it_was_trained() {
     let hours = number(&plan["step_ns"]) / 1e9 * steps * 2048.0 / 3600.0;
     assert!((130_000.0..230_000.0).contains(&hours), "{hours} GPU-hours");
 }
+
+#[test]
+fn documents_in_sequences_take_less_attention_and_differ() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("lengths.txt"), "128 128\n256 # and so on\n512\n").unwrap();
+    let ask = |lengths: &str, setup: &str| {
+        let path = folder.path().join("plan.toml");
+        fs::write(&path, with(&format!("[setup]\n{setup}\n{lengths}"))).unwrap();
+        let out = command().arg("plan").arg(&path).arg("--json").output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        serde_json::from_slice::<Value>(&out.stdout).unwrap()["setups"][0].clone()
+    };
+    let documents = |lengths: &str| format!("[lengths]\ndocuments = \"{lengths}\"\n");
+    let attention = |told: &Value| {
+        let parts = told["time"].as_array().unwrap().iter();
+        let own = parts.filter(|part| part["name"] == "attention");
+        own.map(|part| number(&part["seconds"])).sum::<f64>()
+    };
+    let whole = ask("", "tensor = 2");
+    assert!(whole.get("documents").is_none());
+    // In this order four documents fill a sequence of 1,024 tokens.
+    let listed = ask(&documents("in-order:lengths.txt"), "tensor = 2");
+    let share = [128.0, 128.0, 256.0, 512.0].map(|l: f64| l * (l + 1.0)).iter().sum::<f64>()
+        / (1024.0 * 1025.0);
+    assert!((number(&listed["documents"]["attended"]) / share - 1.0).abs() < 1e-9);
+    assert!((attention(&listed) / attention(&whole) / share - 1.0).abs() < 0.01);
+    // All sequences are alike: no replica has more to do.
+    assert_eq!(listed["documents"]["slowest_step_ns"], listed["step_ns"]);
+    let drawn = ask(&documents("lognormal:300:1.2:4096"), "tensor = 2");
+    assert!(number(&drawn["documents"]["slowest_step_ns"]) > number(&drawn["step_ns"]));
+    assert!(number(&drawn["step_ns"]) < number(&whole["step_ns"]));
+    // With one replica nobody waits for another.
+    let alone = ask(&documents("lognormal:300:1.2:4096"), "tensor = 2\npipeline = 8");
+    let one = &alone["documents"];
+    let (slowest, mean) = (number(&one["slowest_attended"]), number(&one["attended"]));
+    assert!((slowest / mean - 1.0).abs() < 1e-6, "{one}");
+    let core = with("[setup]\ntensor = 2\n[lengths]\ndocuments = \"uniform:8-99\"\n");
+    let core = refusal(&format!("attention = \"core\"\n{core}"));
+    assert!(core.contains("computes all pairs of tokens"), "{core}");
+    let none = refusal(&with("[setup]\ntensor = 2\n[lengths]\ndocuments = \"file:none.txt\"\n"));
+    assert!(none.contains("none.txt"), "{none}");
+}
+
+#[test]
+fn keys_and_values_are_gathered_or_go_round() {
+    let ask = |training: &str| {
+        let table = format!("[setup]\ncontext = 4\n[training]\n{training}");
+        let answer = json(&with(&table).replace("a100-80g", "h100"));
+        number(&answer["plans"][0]["step_ns"])
+    };
+    assert_eq!(ask(""), ask("context-exchange = \"ring\""));
+    assert_ne!(ask(""), ask("context-exchange = \"all-gather\""));
+    let wrong = refusal(&with("[setup]\ncontext = 2\n[training]\ncontext-exchange = \"rings\"\n"));
+    assert!(wrong.contains("write ring, all-gather"), "{wrong}");
+}

@@ -2,7 +2,7 @@
 //! only where it applies to a plan told.
 
 use pipeline::{Choice, Family};
-use plan::{Boundary, Machine, Setup, Zero};
+use plan::{Boundary, Machine, Reshard, Setup, Zero};
 
 use super::answer::Answer;
 use super::priced::Plan;
@@ -14,15 +14,21 @@ type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 /// All of them, what makes the largest difference first.
 const RULES: [Rule; 12] = [
     (
-        |question, plan| question.model.experts.is_some() && setup(plan).expert > 1,
+        |question, plan| {
+            let exchanged = question.model.experts.is_some() && setup(plan).expert > 1;
+            exchanged && !question.recipe.software.overlap_experts
+        },
         "the all-to-all of experts is not overlapped: passes wait for dispatch and combine",
     ),
     (
-        |question, _| question.model.experts.is_some(),
+        |question, _| question.model.experts.is_some() && question.recipe.imbalance <= 1.0,
         "experts are perfectly balanced: each gets as many tokens as any other, and none is dropped",
     ),
     (
-        |question, plan| machines(question, plan).any(|machine| machine.peak_fp8.is_some()),
+        |question, plan| {
+            let wide = !question.recipe.precision.is_low();
+            wide && machines(question, plan).any(|machine| machine.peak_fp8.is_some())
+        },
         "no FP8: all products run in 16 bits, although the devices have an 8-bit rate",
     ),
     (
@@ -30,16 +36,27 @@ const RULES: [Rule; 12] = [
         "no overlap inside a pair: its forward and its backward take the sum of their times",
     ),
     (
-        |_, plan| setup(plan).tensor > 1,
+        |question, plan| {
+            let rates = machines(question, plan).map(|machine| machine.efficiency);
+            let exposed = rates.map(|rates| question.recipe.software.tensor_exposed(&rates));
+            setup(plan).tensor > 1 && exposed.fold(0.0, f64::max) >= 1.0
+        },
         "collectives of tensor groups are not overlapped with the products beside them",
     ),
     (
-        |_, plan| setup(plan).context > 1,
+        |question, plan| {
+            let whole = |machine: &Machine| machine.efficiency.context_exposed >= 1.0;
+            let gathers = question.recipe.software.gathers_context;
+            setup(plan).context > 1 && (gathers || machines(question, plan).any(whole))
+        },
         "keys and values that go round a context group are not overlapped with attention",
     ),
     (
-        |_, plan| setup(plan).zero >= Zero::Gradients && replicas(plan) > 1,
-        "ZeRO 2 and 3 communicate beside the passes at no cost; measured steps of ZeRO 3 took far longer",
+        |_, plan| {
+            let gathers = setup(plan).reshard == Reshard::AfterForward;
+            setup(plan).zero >= Zero::Gradients && gathers && replicas(plan) > 1
+        },
+        "a tenth of what ZeRO 2 and 3 exchange beside passes is not hidden, an assumption",
     ),
     (
         |question, plan| {
@@ -51,7 +68,7 @@ const RULES: [Rule; 12] = [
     (
         |question, plan| {
             let whole = setup(plan).zero < Zero::Gradients && replicas(plan) > 1;
-            whole && question.recipe.overlap_gradients
+            whole && question.recipe.overlap_gradients && !question.recipe.overlap_parameters
         },
         "gradients are reduced beside the last backward alone, parameters gathered behind the step",
     ),

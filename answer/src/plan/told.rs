@@ -1,7 +1,7 @@
 //! A set-up that was asked for: every part of its step and of its memory.
 
 use pipeline::{Bytes, LayerLayout, Nanos};
-use plan::{Part as LayerPart, Split, StageMemory, nanos, number};
+use plan::{Part as LayerPart, Split, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
@@ -64,11 +64,11 @@ impl OfDocuments {
         let parts = plan.parts();
         let attention = parts.iter().filter(|part| part.name == LayerPart::Attention.name());
         let attention: f64 = attention.map(Part::seconds).sum();
-        let more = nanos(attention * (slowest / packed.mean() - 1.0));
+        let more = parts::whole(attention * (slowest / packed.mean() - 1.0));
         Some(Self {
             attended: packed.mean(),
             slowest_attended: slowest,
-            slowest_step_ns: plan.finalist.step.0.saturating_add(more.0),
+            slowest_step_ns: plan.finalist.step.0.saturating_add_signed(more.max(0)),
         })
     }
 }
