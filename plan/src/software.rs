@@ -70,8 +70,7 @@ impl Software {
     }
 
     /// The share of the collectives of tensor groups that nothing hides.
-    #[must_use]
-    pub fn tensor_exposed(&self, rates: &Efficiency) -> f64 {
+    pub(crate) fn tensor_exposed(&self, rates: &Efficiency) -> f64 {
         if self.overlap_tensor { rates.tensor_overlapped } else { rates.tensor_exposed }
     }
 

@@ -2,7 +2,7 @@
 //! only where it applies to a plan told.
 
 use pipeline::{Choice, Family};
-use plan::{Boundary, Machine, Reshard, Setup, Zero};
+use plan::{Boundary, Efficiency, Machine, Setup, Zero};
 
 use super::answer::Answer;
 use super::priced::Plan;
@@ -12,11 +12,11 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     (
         |question, plan| {
-            let exchanged = question.model.experts.is_some() && setup(plan).expert > 1;
-            exchanged && !question.recipe.software.overlap_experts
+            let apart = !question.recipe.software.overlap_experts;
+            question.model.experts.is_some() && setup(plan).expert > 1 && apart
         },
         "the all-to-all of experts is not overlapped: passes wait for dispatch and combine",
     ),
@@ -26,10 +26,14 @@ const RULES: [Rule; 12] = [
     ),
     (
         |question, plan| {
-            let wide = !question.recipe.precision.is_low();
-            wide && machines(question, plan).any(|machine| machine.peak_fp8.is_some())
+            let mut all = machines(question, plan);
+            !question.recipe.precision.is_low() && all.any(|machine| machine.peak_fp8.is_some())
         },
-        "no FP8: all products run in 16 bits, although the devices have an 8-bit rate",
+        "products run in 16 bits, although the devices have an 8-bit rate: see `precision`",
+    ),
+    (
+        |question, _| question.recipe.precision.is_low(),
+        "attention, router, normalisations and head stay in 16 bits unless told",
     ),
     (
         |_, plan| matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV),
@@ -37,26 +41,19 @@ const RULES: [Rule; 12] = [
     ),
     (
         |question, plan| {
-            let rates = machines(question, plan).map(|machine| machine.efficiency);
-            let exposed = rates.map(|rates| question.recipe.software.tensor_exposed(&rates));
-            setup(plan).tensor > 1 && exposed.fold(0.0, f64::max) >= 1.0
+            setup(plan).tensor > 1 && exposes(question, plan, |rates| rates.tensor_exposed)
         },
         "collectives of tensor groups are not overlapped with the products beside them",
     ),
     (
         |question, plan| {
-            let whole = |machine: &Machine| machine.efficiency.context_exposed >= 1.0;
-            let gathers = question.recipe.software.gathers_context;
-            setup(plan).context > 1 && (gathers || machines(question, plan).any(whole))
+            setup(plan).context > 1 && exposes(question, plan, |rates| rates.context_exposed)
         },
         "keys and values that go round a context group are not overlapped with attention",
     ),
     (
-        |_, plan| {
-            let gathers = setup(plan).reshard == Reshard::AfterForward;
-            setup(plan).zero >= Zero::Gradients && gathers && replicas(plan) > 1
-        },
-        "a tenth of what ZeRO 2 and 3 exchange beside passes is not hidden, an assumption",
+        |_, plan| setup(plan).zero >= Zero::Gradients && replicas(plan) > 1,
+        "ZeRO 2 and 3 gather and reduce beside the passes of their own layers, a tenth of it exposed",
     ),
     (
         |question, plan| {
@@ -93,6 +90,11 @@ fn replicas(plan: &Plan) -> u64 {
 
 fn machines<'a>(question: &'a Question, plan: &Plan) -> impl Iterator<Item = &'a Machine> {
     question.clusters[plan.cluster].parts.iter().map(|(machine, _)| machine)
+}
+
+/// Whether some machine of `plan` hides nothing of collectives of a kind, by `share`.
+fn exposes(question: &Question, plan: &Plan, share: fn(&Efficiency) -> f64) -> bool {
+    machines(question, plan).any(|machine| share(&machine.efficiency) >= 1.0)
 }
 
 /// The omissions of the plans of `answer`.
