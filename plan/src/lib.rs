@@ -36,6 +36,7 @@
 //! ```
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
+mod asked;
 mod bound;
 mod costed;
 mod costing;
@@ -64,6 +65,7 @@ mod space;
 mod split;
 mod times;
 
+pub use asked::Asked;
 pub use costed::{Costed, Overflow, Rejected};
 pub use cut::{Cut, Loss};
 pub use evaluate::Evaluation;
@@ -74,7 +76,9 @@ pub use kind::{Kind, Reach, Sharding};
 pub use layer::{LayerTimes, Part, PartTimes, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
-pub use memory::{Activations, Parameters, Share, StageMemory, footprint, resident};
+pub use memory::{
+    Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,
+};
 pub use model::{
     Attention, Biases, Experts, Ffn, KindParameters, Latent, LayerCounts, LayerKind, Linear,
     MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Product, Recompute, Role, Side,

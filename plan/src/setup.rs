@@ -286,10 +286,6 @@ pub enum Unfit {
     /// Fewer layers than chunks need.
     #[error("more chunks than layers")]
     Layers,
-    /// Replicas of a stage that would gather its parameters for every pass, which no framework does in a
-    /// pipeline.
-    #[error("ZeRO stages 2 and 3 with more than one stage, unless parameters stay gathered")]
-    Zero,
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
@@ -317,11 +313,13 @@ pub fn check(
     recipe: &Recipe,
     cluster: &Cluster,
 ) -> Result<(), Unfit> {
-    let Setup { data, tensor, pipeline, context, expert, .. } = *setup;
-    if setup.devices() != cluster.devices() {
+    let Setup { data, tensor, pipeline, context, expert, expert_tensor, .. } = *setup;
+    let groups = [data, tensor, pipeline, context];
+    let devices = groups.iter().try_fold(1, |product: u64, size| product.checked_mul(*size));
+    if devices != Some(cluster.devices()) {
         return Err(Unfit::Devices);
     }
-    if model.experts.is_some() && !model.ffn.is_multiple_of(setup.expert_tensor) {
+    if model.experts.is_some() && !model.ffn.is_multiple_of(expert_tensor) {
         return Err(Unfit::Expert);
     }
     // The width of experts is shared by their own groups.
@@ -342,7 +340,7 @@ pub fn check(
     }
     let experts = model.experts.map_or(1, |experts| experts.count);
     // Experts are dealt to the devices of a stage without regard to how these share all else.
-    let (devices, group) = (data * context * tensor, expert.saturating_mul(setup.expert_tensor));
+    let (devices, group) = (data * context * tensor, expert.saturating_mul(expert_tensor));
     if !experts.is_multiple_of(expert) || !(group == 1 || devices.is_multiple_of(group)) {
         return Err(Unfit::Expert);
     }
@@ -356,9 +354,6 @@ pub fn check(
     // The first and the last chunk may be left to the ends of the model alone.
     if chunks > model.layers + if chunks > 2 { 2 } else { 0 } {
         return Err(Unfit::Layers);
-    }
-    if pipeline > 1 && setup.zero >= Zero::Gradients && setup.reshard == Reshard::AfterForward {
-        return Err(Unfit::Zero);
     }
     cluster.machine_of_stages(pipeline).map(|_| ()).ok_or(Unfit::Mixed)
 }

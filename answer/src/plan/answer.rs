@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pipeline::Nanos;
 use plan::{
-    Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow, Setup, Watch,
-    number, percentiles_with,
+    Asked, Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow, Setup,
+    Watch, number, percentiles_with,
 };
 
 use papers::measured::ErrorBar;
@@ -95,6 +95,9 @@ impl Planner<'_> {
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
     pub(super) fn answer(&self, orders: &Orders) -> Result<Answer, Diagnostic> {
+        if self.question.is_of_one() {
+            return self.asked(orders);
+        }
         let setups = self.question.clusters.iter().map(|cluster| {
             self.question.setups(cluster).ok_or_else(|| {
                 let message = format!("more than {} set-ups of one cluster", plan::MAX_SETUPS);
@@ -128,6 +131,42 @@ impl Planner<'_> {
         if !self.context.cut_short() {
             self.check_deadline(&plans)?;
         }
+        Ok(Answer { searched, plans, bars })
+    }
+
+    /// Runs the set-up that is asked for on every cluster, whether it fits or not.
+    ///
+    /// # Errors
+    /// If its schedule cannot do it.
+    fn asked(&self, orders: &Orders) -> Result<Answer, Diagnostic> {
+        let clusters = &self.question.clusters;
+        let bar = self.context.host().begin(clusters.len() as u64, "set-ups");
+        let (mut searched, mut finalists, mut lacks) = (Vec::new(), Vec::new(), Vec::new());
+        for cluster in clusters {
+            if self.context.cut_short() {
+                break;
+            }
+            let setups = self.question.setups(cluster).unwrap_or_default();
+            let ground = ground(self.question, cluster);
+            let runs = setups.iter().map(|setup| ground.asked(setup, orders));
+            let runs: Result<Vec<Asked>, _> = runs.collect();
+            let runs = runs.map_err(|error| self.question.not_run(&error.to_string()))?;
+            let found = Found { simulated: runs.len() as u64, ..Found::default() };
+            searched.push(Searched { setups: runs.len(), found });
+            lacks.extend(runs.iter().map(|one| one.lacks));
+            finalists.push(runs.into_iter().map(|one| one.finalist).collect());
+            bar.inc(1);
+        }
+        drop(bar);
+        let bars = self.bars(&finalists)?;
+        let mut plans = self.plans(finalists, &mut searched, &bars)?;
+        if plans.len() < lacks.len() || plans.is_empty() {
+            return Err(self.no_plan(&searched));
+        }
+        for (plan, lacks) in plans.iter_mut().zip(lacks) {
+            plan.lacks = lacks;
+        }
+        mark_front(&mut plans);
         Ok(Answer { searched, plans, bars })
     }
 
@@ -215,6 +254,8 @@ impl Planner<'_> {
             error: bars.iter().find(own).and_then(|bar| bar.error),
             kind,
             on_front: false,
+            boundary: self.question.recipe.boundary,
+            lacks: None,
             finalist,
         }
     }

@@ -5,7 +5,7 @@ use question::plan::Question;
 use super::priced::{Plan, seconds};
 use crate::front::{Candidate, standings};
 
-/// The plan to take: of the cheapest that meets the deadline, and of those of its kind on its
+/// The plan to take: of the cheapest that fits and meets the deadline, and of those of its kind on its
 /// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
 /// of another kind are off by something else, so that nothing is known of the difference.
 #[must_use]
@@ -29,7 +29,7 @@ pub fn cheapest<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> 
 }
 
 fn is_in_time(question: &Question, plan: &Plan) -> bool {
-    question.deadline_days.is_none_or(|days| plan.days <= days)
+    plan.lacks.is_none() && question.deadline_days.is_none_or(|days| plan.days <= days)
 }
 
 /// By how much two steps must differ to be told apart where nothing was measured of their kind: an

@@ -1,12 +1,16 @@
 //! Which set-up trains a model on which machines, how long it takes and what it costs.
 
+pub mod against;
 mod answer;
 pub mod assumptions;
 mod choice;
 pub mod export;
+pub mod fit;
 mod levers;
+mod parts;
 mod priced;
 pub mod tables;
+pub mod told;
 
 use papers::measured::ErrorBar;
 use plan::Orders;
@@ -14,11 +18,14 @@ use question::plan::Question;
 use question::{Context, Diagnostic};
 use serde::{Serialize, Serializer};
 
+pub use self::against::Against;
 use self::answer::Planner;
 pub use self::answer::{Answer, Searched, ground};
 pub use self::choice::{cheapest, told_apart, winner};
 pub use self::levers::Lever;
-pub use self::priced::{Part, Plan, seconds};
+pub use self::parts::Part;
+pub use self::priced::{Plan, seconds};
+pub use self::told::Told;
 
 /// A question with all that a planner says to it.
 pub struct Planned {
@@ -69,6 +76,9 @@ struct Json<'a> {
     /// The assumptions made when the model was read.
     model_assumed: &'a [String],
     plans: Vec<tables::Row>,
+    /// Of set-ups that were asked for, every part: in the order of the plans.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    setups: Vec<Told>,
     /// The plan to take, by its place among the plans.
     winner: Option<usize>,
     /// Where a step of the plan to take goes, on the stage that works longest.
@@ -109,6 +119,7 @@ fn json(planned: &Planned) -> Json<'_> {
         parameters_active: question.model.active_parameters(),
         model_assumed: &question.model_assumed,
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
+        setups: told::all(planned),
         errors: &answer.bars,
         assumptions: assumptions::of(question, answer),
         interrupted: interrupted.then_some(true),

@@ -1,9 +1,10 @@
 //! A set-up with its time, memory, money and error bar.
 
 use pipeline::{Bytes, Nanos};
-use plan::{Finalist, Kind, Part as LayerPart, PartTimes};
+use plan::{Boundary, Finalist, Kind, Overflow, number};
 use question::plan::{Framework, Question};
-use serde::Serialize;
+
+use super::parts::{self, Part};
 
 /// A set-up with all that a planner asks of it.
 pub struct Plan {
@@ -36,20 +37,15 @@ pub struct Plan {
     pub error: Option<f64>,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
+    /// How stages meet between steps.
+    pub boundary: Boundary,
+    /// The stage that lacks most memory: of a set-up that was asked for and does not fit.
+    pub lacks: Option<Overflow>,
 }
 
 /// A time in seconds.
 pub fn seconds(time: Nanos) -> f64 {
     number(time.0) / 1e9
-}
-
-/// Where the time of a step goes, on the stage that works longest.
-#[derive(Serialize)]
-pub struct Part {
-    /// The name of the part.
-    pub name: &'static str,
-    /// Seconds of a step.
-    pub seconds: f64,
 }
 
 impl Plan {
@@ -71,48 +67,15 @@ impl Plan {
         framework.runs(&self.finalist.costed().setup, question.recipe.batch)
     }
 
-    /// The parts of the step; they add up to it.
+    /// The parts of the step, on the stage that works longest; they add up to it.
+    #[must_use]
     pub fn parts(&self) -> Vec<Part> {
-        let costed = self.finalist.costed();
-        let microbatches = f64::from(costed.shape.microbatches());
-        let placement = costed.setup.family.about().placement;
-        let busiest = (0..).zip(&self.finalist.metrics.stages).max_by_key(|(_, times)| times.busy);
-        let (stage, busy) = busiest.map_or((0, Nanos(0)), |(stage, times)| (stage, times.busy));
-        let own: Vec<usize> = placement.chunks_of(costed.shape, stage).map(usize::from).collect();
-        let halves = if placement == pipeline::Placement::Mirrored { 0.5 } else { 1.0 };
-        let layers =
-            own.iter().fold(PartTimes::default(), |sum, &chunk| sum.plus(costed.parts[chunk]));
-        let layers = layers.times(microbatches * halves);
-        let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
-        let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
-        let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
-        let sending = seconds(self.finalist.sending[stage]);
-        let passes = seconds(self.finalist.step)
-            - seconds(costed.exchange)
-            - seconds(costed.optimizer)
-            - seconds(costed.latency);
-        let told = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
-        let told = told.map(|part| Part { name: part.name(), seconds: layers.of(part) });
-        // What a model or a set-up has not is not told.
-        let mut parts: Vec<Part> = told.filter(|part| part.seconds > 0.0).collect();
-        parts.push(Part { name: "head and loss", seconds: head });
-        let known: f64 = parts.iter().map(|part| part.seconds).sum();
-        let launches = seconds(busy) - known;
-        parts.push(Part { name: "kernel launches and waits for parameters", seconds: launches });
-        parts.push(Part { name: "transfers between stages", seconds: sending });
-        parts.push(Part { name: "bubble", seconds: passes - seconds(busy) - sending });
-        parts.push(Part {
-            name: "gradient exchange and tied embedding",
-            seconds: seconds(costed.exchange),
-        });
-        parts.push(Part { name: "optimizer", seconds: seconds(costed.optimizer) });
-        let latency = seconds(costed.latency);
-        if latency > 0.0 {
-            parts.push(Part {
-                name: "once a step, and the slowest of many devices",
-                seconds: latency,
-            });
-        }
-        parts
+        parts::of(&self.finalist, self.boundary, false)
+    }
+
+    /// The same with the bubble before, between and after the passes of that stage told apart.
+    #[must_use]
+    pub fn all_parts(&self) -> Vec<Part> {
+        parts::of(&self.finalist, self.boundary, true)
     }
 }

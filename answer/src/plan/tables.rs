@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::answer::Answer;
 use super::choice::{cheapest, told_apart};
 use super::levers::Lever;
-use super::priced::{Part, Plan, seconds};
+use super::parts::Part;
+use super::priced::{Plan, seconds};
 use question::Diagnostic;
 use question::format;
 use question::plan::{Framework, Question};
@@ -355,11 +356,10 @@ pub fn room(question: &Question) -> String {
 /// Where the winner's time goes, largest first: name, seconds and share.
 pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
     let mut parts = plan.parts();
-    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    let step = seconds(plan.finalist.step);
+    parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
     let line = |part: Part| {
-        let share = format::percent(part.seconds / step);
-        vec![part.name.to_owned(), format!("{:.3} s", part.seconds), share]
+        let share = format::percent(part.share);
+        vec![part.name.to_owned(), format!("{:.3} s", part.seconds()), share]
     };
     parts.into_iter().map(line).collect()
 }

@@ -7,10 +7,10 @@ use question::format;
 use question::plan::Question;
 
 use super::headed::{HeadedTable, Line, cut};
-use super::table;
+use super::{setup, table};
 
 /// The most columns of a line.
-const COLUMNS: usize = 100;
+pub(super) const COLUMNS: usize = 100;
 /// The most columns of the name of a cluster.
 const NAME: usize = 40;
 
@@ -20,6 +20,9 @@ pub fn plan(planned: &Planned, details: bool) -> String {
     let Planned { question, answer, .. } = planned;
     let mut text = cut(&question.title, COLUMNS) + "\n";
     text.extend(tables::model(question).iter().map(|line| paragraph(line)));
+    if question.is_of_one() {
+        return text + &setup::setups(planned, details);
+    }
     text += &format!("\n{}\n", plans(question, answer));
     if let Some(winner) = planned.winner() {
         text += &taken(planned, winner, details);
@@ -76,7 +79,7 @@ fn notes(question: &Question, answer: &Answer, details: bool) -> String {
 }
 
 /// Each line of `text` in lines of at most [`COLUMNS`], what goes on indented.
-fn paragraph(text: &str) -> String {
+pub(super) fn paragraph(text: &str) -> String {
     let line = |line: &str| {
         let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
         format::wrapped(line, COLUMNS, &lead) + "\n"
@@ -85,7 +88,7 @@ fn paragraph(text: &str) -> String {
 }
 
 /// The name of a cluster, with its devices.
-fn name(question: &Question, cluster: usize) -> String {
+pub(super) fn name(question: &Question, cluster: usize) -> String {
     let cluster = &question.clusters[cluster];
     format!("{} {}", cluster.devices(), cluster.name())
 }
@@ -167,11 +170,9 @@ fn time(time: Nanos) -> String {
 /// The largest parts of the time of `plan`.
 fn largest(plan: &Plan) -> String {
     let mut parts = plan.parts();
-    parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    let step = seconds(plan.finalist.step);
-    let large = parts.iter().filter(|part| part.seconds >= 0.01 * step).take(5);
-    let one =
-        |part: &answer::plan::Part| format!("{} {:.0} %", part.name, 100.0 * part.seconds / step);
+    parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
+    let large = parts.iter().filter(|part| part.share >= 0.01).take(5);
+    let one = |part: &answer::plan::Part| format!("{} {:.0} %", part.name, 100.0 * part.share);
     large.map(one).collect::<Vec<_>>().join(", ")
 }
 

@@ -3,7 +3,7 @@
 use super::{Costing, HALF};
 use crate::layer::longer;
 use crate::machine::{Machine, gathered};
-use crate::memory::{Parameters, Share};
+use crate::memory::Parameters;
 use crate::model::number;
 use crate::setup::{Reshard, Zero};
 use crate::times::Times;
@@ -25,7 +25,12 @@ const EXPOSED: f64 = 0.1;
 impl Costing<'_> {
     /// Gradients of all stages reduced side by side, parameters gathered, and the tied embedding between
     /// its two stages, in seconds, as far as nothing hides them.
-    pub(super) fn exchange(&self, shares: &[Share], stages: &[usize], passes: &[Times]) -> f64 {
+    pub(super) fn exchange(
+        &self,
+        parameters: &[Parameters],
+        stages: &[usize],
+        passes: &[Times],
+    ) -> f64 {
         let recipe = self.inputs.recipe;
         let bytes = match self.setup.zero {
             Zero::None => 2.0 * number(recipe.gradient_bytes),
@@ -37,15 +42,15 @@ impl Costing<'_> {
         let backward = self.last_backward(stages, passes);
         let work = self.work(stages, passes);
         let longest = work.iter().copied().fold(0.0, f64::max);
-        let one = |(stage, share): (usize, &Share)| {
-            let time = bytes * self.ring_seconds(*share, stage);
+        let one = |(stage, own): (usize, &Parameters)| {
+            let time = bytes * self.ring_seconds(*own, stage);
             match (recipe.overlap_gradients, recipe.overlap_parameters) {
                 (true, true) => self.exposed(time, longest),
                 (true, false) => (time - backward[stage]).max(0.0),
                 (false, _) => time,
             }
         };
-        let reduced = shares.iter().enumerate().map(one).fold(0.0, f64::max);
+        let reduced = parameters.iter().enumerate().map(one).fold(0.0, f64::max);
         reduced + self.tied_embedding()
     }
 
@@ -63,10 +68,9 @@ impl Costing<'_> {
         time / v + (time * others - f64::from(round) * others * longest).max(0.0)
     }
 
-    /// Seconds that a byte of every parameter of `share` takes in the rings of `stage`: those that no
+    /// Seconds that a byte of every one of `own` parameters takes in the rings of `stage`: those that no
     /// expert has in the ring of its replicas, those of experts in rings of their own.
-    fn ring_seconds(&self, share: Share, stage: usize) -> f64 {
-        let own = Parameters::of(self.inputs.model, self.setup, share);
+    fn ring_seconds(&self, own: Parameters, stage: usize) -> f64 {
         let machine = self.machines[stage];
         let replicas = self.setup.data * self.setup.context;
         let dense = gathered(own.dense, replicas, machine.ring(replicas, self.setup.tensor));
@@ -77,13 +81,13 @@ impl Costing<'_> {
 
     /// `times` of a chunk of `stage` beside what ZeRO exchanges in every microbatch: parameters gathered
     /// for F and for B, gradients reduced behind W.
-    pub(super) fn with_gathers(&self, times: Times, share: Share, stage: usize) -> Times {
+    pub(super) fn with_gathers(&self, times: Times, own: Parameters, stage: usize) -> Times {
         if self.setup.zero < Zero::Gradients || !self.reshards() {
             return times;
         }
         let chunks = number(u64::from(self.shape.chunks_per_stage()));
-        let byte = self.ring_seconds(share, stage) / chunks;
-        let own = Parameters::of(self.inputs.model, self.setup, share).sum() / chunks;
+        let byte = self.ring_seconds(own, stage) / chunks;
+        let own = own.sum() / chunks;
         let beside = |pass: f64, bytes: f64, moved: f64| {
             let time = bytes * byte;
             longer(pass, time) + EXPOSED * time + self.machines[stage].stream(own * moved)
@@ -135,13 +139,12 @@ impl Costing<'_> {
     }
 
     /// The optimizer on the stage that has most to do, in seconds.
-    pub(super) fn optimizer(&self, shares: &[Share]) -> f64 {
-        let one = |(stage, share): (usize, &Share)| {
-            let parameters = Parameters::of(self.inputs.model, self.setup, *share);
+    pub(super) fn optimizer(&self, parameters: &[Parameters]) -> f64 {
+        let one = |(stage, parameters): (usize, &Parameters)| {
             let own = parameters.shared(self.setup, Zero::Optimizer);
             self.machines[stage].stream(own * OPTIMIZER_TRAFFIC)
         };
-        shares.iter().enumerate().map(one).fold(0.0, f64::max)
+        parameters.iter().enumerate().map(one).fold(0.0, f64::max)
     }
 }
 

@@ -5,14 +5,16 @@ mod exchange;
 
 use std::rc::Rc;
 
-use pipeline::{CopyTimes, Costs, Family, Footprints, Nanos, PassTimes, Placement, Shape};
+use pipeline::{
+    CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
+};
 
 use crate::costed::Costed;
 use crate::inputs::Inputs;
 use crate::layer::{self, LayerTimes, Task};
 use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
-use crate::memory::{self, Activations, Share, bytes};
+use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
 use crate::model::{LayerCounts, number};
 use crate::setup::{Setup, Split, Unfit};
 use crate::split::Deal;
@@ -49,9 +51,12 @@ impl<'a> Costing<'a> {
         let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
         let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
         let shares = self.shares(&stages, &chunks);
+        let by_kind = LayerParameters::of(model, self.setup);
+        let parameters: Vec<Parameters> =
+            shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
         let sends = self.sends(&stages);
-        let costs = self.costs(&passes, &shares, &stages, &sends);
-        let apart = self.costs(&passes, &shares, &stages, &vec![[Nanos(0); 2]; sends.len()]);
+        let costs = self.costs(&passes, &parameters, &stages, &sends);
+        let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
         let activations = Activations::of(model, self.setup, recipe);
         let footprints = self.footprints(&activations, &chunks);
         let copies = self.copies(&stages, &footprints)?;
@@ -59,8 +64,9 @@ impl<'a> Costing<'a> {
         let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
         let [costs, apart, ordering] =
             [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
-        let held =
-            |share: &Share| memory::resident(model, self.setup, recipe, &activations, *share);
+        let held = |(share, parameters): (&Share, &Parameters)| {
+            memory::resident(model, self.setup, recipe, &activations, (*share, *parameters))
+        };
         Ok(Costed {
             setup: *self.setup,
             shape: self.shape,
@@ -70,10 +76,10 @@ impl<'a> Costing<'a> {
             limit: None,
             message: bytes(self.message()),
             footprints,
-            resident: shares.iter().map(held).collect(),
+            resident: shares.iter().zip(&parameters).map(held).collect(),
             capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
-            exchange: nanos(self.exchange(&shares, &stages, &passes)),
-            optimizer: nanos(self.optimizer(&shares)),
+            exchange: nanos(self.exchange(&parameters, &stages, &passes)),
+            optimizer: nanos(self.optimizer(&parameters)),
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
             parts: own.iter().map(|chunk| chunk.parts).collect(),
             layers,
@@ -179,12 +185,18 @@ impl<'a> Costing<'a> {
         own.iter().zip(stages).zip(ends).map(one).collect()
     }
 
+    /// The chunk of the MTP layers: the `last` one, unless a layout says another.
+    fn predicting(&self, last: usize) -> usize {
+        let layout = self.inputs.layout.filter(|_| self.setup.split == Split::Layout);
+        layout.and_then(LayerLayout::mtp_chunk).unwrap_or(last)
+    }
+
     /// The activations that a microbatch holds in each chunk, and in each shard of the head.
     fn footprints(&self, activations: &Activations, chunks: &[LayerCounts]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
-        let (last, stages) = (chunks.len() - 1, self.shape.stages());
+        let (predicting, stages) = (self.predicting(chunks.len() - 1), self.shape.stages());
         let one = |(chunk, &layers): (usize, &LayerCounts)| {
-            activations.footprint(model, layers, if chunk == last { model.mtp } else { 0 })
+            activations.footprint(model, layers, if chunk == predicting { model.mtp } else { 0 })
         };
         let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {
@@ -199,11 +211,13 @@ impl<'a> Costing<'a> {
     /// The passes of each chunk without its layers: embedding, head and loss, MTP.
     fn ends(&self, stages: &[usize]) -> Vec<LayerTimes> {
         let last = stages.len() - 1;
+        let predicting = self.predicting(last);
         let own = |(chunk, &stage): (usize, &usize)| {
             let task = self.task(self.machines[stage]);
-            let head = || layer::head(&task).plus(self.mtp(&task));
+            let head = || layer::head(&task);
             let embedding = || layer::embedding(&task);
-            match (self.setup.vocabulary_parallel, chunk == last) {
+            let mtp = if chunk == predicting { self.mtp(&task) } else { LayerTimes::default() };
+            mtp.plus(match (self.setup.vocabulary_parallel, chunk == last) {
                 // Every chunk of a stage has its part: columns are dealt to all p v.
                 (true, at_end) if self.has_shards() => {
                     let norm = layer::last_norm(&task);
@@ -215,7 +229,7 @@ impl<'a> Costing<'a> {
                 (false, true) => head(),
                 (false, false) if chunk == 0 => embedding(),
                 (false, false) => LayerTimes::default(),
-            }
+            })
         };
         stages.iter().enumerate().map(own).collect()
     }
@@ -226,9 +240,7 @@ impl<'a> Costing<'a> {
         if model.mtp == 0 {
             return LayerTimes::default();
         }
-        let counts = model.counts(model.layers..model.layers + 1);
-        let own = model.layer_kinds().iter().zip(counts.iter()).find(|(_, count)| *count > 0);
-        let layer = own.map_or_else(LayerTimes::default, |(kind, _)| layer::layer(task, *kind));
+        let layer = layer::layer(task, model.mtp_kind());
         layer.plus(layer::mtp(task)).times(number(model.mtp))
     }
 
@@ -242,6 +254,7 @@ impl<'a> Costing<'a> {
         let mut shares = vec![Share::default(); self.shape.stages()];
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
         let last = stages.len() - 1;
+        let predicting = self.predicting(last);
         for (chunk, (&stage, &layers)) in stages.iter().zip(chunks).enumerate() {
             // Of a mirrored pipeline every stage holds the chunks of its twin too.
             let twin = if mirrored { Some(self.shape.stages() - 1 - stage) } else { None };
@@ -249,7 +262,7 @@ impl<'a> Costing<'a> {
                 shares[stage].layers = shares[stage].layers + layers;
                 shares[stage].embedding |= chunk == 0;
                 shares[stage].head |= chunk == last;
-                shares[stage].mtp += if chunk == last { self.inputs.model.mtp } else { 0 };
+                shares[stage].mtp += if chunk == predicting { self.inputs.model.mtp } else { 0 };
             }
         }
         shares
@@ -312,7 +325,7 @@ impl<'a> Costing<'a> {
     fn costs(
         &self,
         passes: &[Times],
-        shares: &[Share],
+        parameters: &[Parameters],
         stages: &[usize],
         sends: &[[Nanos; 2]],
     ) -> Costs {
@@ -323,7 +336,7 @@ impl<'a> Costing<'a> {
             Nanos(nanos(seconds).0.saturating_add(send))
         };
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
-            let times = self.with_gathers(*times, shares[stage], stage);
+            let times = self.with_gathers(*times, parameters[stage], stage);
             PassTimes {
                 forward: with(times.forward, next),
                 backward_input: with(times.backward_input, before),

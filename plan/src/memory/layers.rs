@@ -43,18 +43,18 @@ impl Keeper<'_> {
         }
         let mixer = self.mixer(kind.mixer);
         let ffn = self.ffn(kind.ffn);
-        let blocks = u64::from(kind.mixer != Mixer::None) + u64::from(kind.ffn != Ffn::None);
         if self.recompute.has(Module::SelectiveOp) {
             return Kept { values: HALF * whole + mixer + ffn, masks: 0.0 };
         }
-        // The input of each normalisation. Beyond two they stand behind attention and MLP.
-        let norms = self.model.norms.map_or(blocks, |norms| if blocks == 2 { norms } else { 1 });
-        let masks = if self.has_dropout() { number(blocks) * whole } else { 0.0 };
-        Kept { values: number(norms) * HALF * whole + mixer + ffn, masks }
+        // The input of each normalisation; a mask behind what mixes tokens and behind the MLP.
+        let norms = number(self.model.norms_of(kind)) * HALF * whole;
+        let masked = u64::from(kind.mixer != Mixer::None) + u64::from(kind.ffn != Ffn::None);
+        let masks = if self.has_dropout() { number(masked) * whole } else { 0.0 };
+        Kept { values: norms + mixer + ffn, masks }
     }
 
-    /// What a layer with [`Module::SelectiveOp`] keeps of its projections: every second result in the
-    /// order of the products, as torchtitan's selective checkpointing of operators does.
+    /// Whether of products only every second result is kept, in their order, as torchtitan's selective
+    /// checkpointing of operators does.
     fn is_selective_op(&self) -> bool {
         self.recompute.has(Module::SelectiveOp)
     }
@@ -96,8 +96,9 @@ impl Keeper<'_> {
         if self.precision.is_low() { self.input() } else { 0.0 }
     }
 
-    /// What a product keeps of a normalised input: in low precision its quantized copy, which computing
-    /// the normalisation again does not spare.
+    /// What the products down to latents keep of their normalised input, and what computing the
+    /// normalisation again spares: other products are one kernel with the normalisation before them, and a
+    /// quantized copy stays.
     fn normed(&self) -> f64 {
         match self.again(Module::LayerNorm) {
             true => self.copy(),
@@ -126,18 +127,21 @@ impl Keeper<'_> {
     /// Attention with grouped queries: its input, queries, keys and values, and its result.
     fn attention(&self) -> f64 {
         let model = self.model;
-        let queries = number(model.heads * model.head_size);
+        let queries = number(model.query_size());
         let keys = number(model.kv_heads * model.head_size);
-        let values = number(model.kv_heads * model.value_size.unwrap_or(model.head_size));
-        let given = number(model.heads * model.value_size.unwrap_or(model.head_size));
+        let values = number(model.kv_size()) - keys;
+        let given = number(model.attended_size());
         if self.is_selective_op() {
             // Of queries, keys, values and output every second one, and what attention gives.
             return (HALF * (queries + values + given) + self.scores()) / self.tensor();
         }
         // What QK norm reads: queries and keys as they were projected.
         let projected = if model.qk_norm { HALF * (queries + keys) } else { 0.0 };
-        let held = HALF * (queries + keys + values + given) + projected + self.copy() * given;
-        let input = self.normed() * number(model.hidden) / self.shared();
+        // A gate for what attention gives, and their product.
+        let gate = if model.attention_gate { 2.0 * HALF * given } else { 0.0 };
+        let held = HALF * (queries + keys + values + given) + projected + gate;
+        let held = held + self.copy() * given;
+        let input = self.input() * number(model.hidden) / self.shared();
         input + (held + self.scores()) / self.tensor()
     }
 
@@ -156,8 +160,8 @@ impl Keeper<'_> {
     /// projected up from them. Tensor groups do not share the latents.
     fn latent(&self) -> f64 {
         let (model, Some(latent)) = (self.model, self.model.latent) else { return 0.0 };
-        let queries = number(model.heads * model.head_size);
-        let values = number(model.heads * model.value_size.unwrap_or(model.head_size));
+        let queries = number(model.query_size());
+        let values = number(model.attended_size());
         let own = number(latent.query.unwrap_or(0) + latent.keys);
         let rotary = HALF * number(latent.rotary);
         let up = HALF * (2.0 * queries + values) / self.tensor();
@@ -174,14 +178,12 @@ impl Keeper<'_> {
     /// input of the output projection. States are computed again.
     fn mamba(&self) -> f64 {
         let (model, Some(mamba)) = (self.model, self.model.mamba) else { return 0.0 };
-        let inner = number(mamba.heads * mamba.head_size);
-        let states = 2.0 * number(mamba.groups * mamba.state);
-        let projected = 2.0 * inner + states + number(mamba.heads);
-        let input = self.normed() * number(model.hidden) / self.shared();
+        let [inner, convolved, projected] =
+            [mamba.inner(), mamba.channels(), mamba.projected()].map(number);
+        let input = self.input() * number(model.hidden) / self.shared();
         if self.is_selective_op() {
             return (HALF * projected + HALF * inner) / self.tensor();
         }
-        let convolved = inner + states;
         let held = HALF * (projected + convolved + inner) + self.input() * inner;
         input + held / self.tensor()
     }
@@ -191,17 +193,15 @@ impl Keeper<'_> {
     fn linear(&self) -> f64 {
         const CHUNK: f64 = 64.0;
         let (model, Some(linear)) = (self.model, self.model.linear) else { return 0.0 };
-        let keys = number(linear.key_heads * linear.key_size);
-        let values = number(linear.value_heads * linear.value_size);
-        let heads = number(linear.value_heads);
-        let projected = 2.0 * keys + 2.0 * values;
+        let [values, convolved, projected, heads] =
+            [linear.values(), linear.channels(), linear.projected(), linear.value_heads]
+                .map(number);
         if self.is_selective_op() {
             return (HALF * projected + HALF * values) / self.tensor();
         }
-        let convolved = 2.0 * keys + values;
         let inside = 2.0 * SINGLE * heads + HALF * CHUNK * heads;
         let held = HALF * (projected + convolved + values) + inside + self.input() * values;
-        let input = self.normed() * number(model.hidden) / self.shared();
+        let input = self.input() * number(model.hidden) / self.shared();
         input + held / self.tensor()
     }
 
@@ -212,10 +212,7 @@ impl Keeper<'_> {
 
     /// A dense MLP: its input, the results of its first product and of the activation function.
     fn mlp(&self) -> f64 {
-        let width = number(match self.model.experts {
-            Some(_) => self.model.dense_ffn.unwrap_or(self.model.ffn),
-            None => self.model.ffn,
-        });
+        let width = number(self.model.dense_width());
         let hidden = number(self.model.hidden) / self.shared();
         if self.is_selective_op() {
             // The first product's gate or value, and the second product.
@@ -225,7 +222,7 @@ impl Keeper<'_> {
             return 0.0;
         }
         let inner = HALF * self.gate() * width + self.input() * width;
-        self.normed() * hidden + inner / self.tensor()
+        self.input() * hidden + inner / self.tensor()
     }
 
     /// Experts: the router's input and scores, the rows that are dispatched to a device, what each
@@ -235,8 +232,8 @@ impl Keeper<'_> {
     fn experts(&self) -> f64 {
         let (model, Some(experts)) = (self.model, self.model.experts) else { return 0.0 };
         let hidden = number(model.hidden);
-        // The router works in 16 bits.
-        let spared = self.again(Module::LayerNorm) && !self.again(Module::Moe);
+        // The router works in 16 bits, and the normalisation before it is a kernel of its own.
+        let spared = self.again(Module::LayerNorm);
         let router = if spared { 0.0 } else { HALF * hidden / self.shared() };
         if self.again(Module::Moe) {
             return router;
@@ -248,7 +245,7 @@ impl Keeper<'_> {
         let op = self.is_selective_op();
         let again = self.again(Module::MoeActivation);
         let result = if again || op { 0.0 } else { self.input() * width };
-        let input = if op { HALF } else { self.input() } * hidden + SINGLE;
+        let input = self.input() * hidden + SINGLE;
         let first = HALF * self.gate() * width;
         router + scores + rows * (input + first + result) + self.shared_experts(experts.shared)
     }

@@ -10,7 +10,7 @@ use pipeline::Bytes;
 
 pub(crate) use self::activations::shard;
 pub use self::activations::{Activations, footprint};
-pub use self::parameters::{Parameters, Share};
+pub use self::parameters::{LayerParameters, Parameters, Share};
 pub use self::resident::resident;
 
 /// Bytes of a weight, and of an activation, in 16 bits.

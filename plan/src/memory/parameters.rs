@@ -1,6 +1,6 @@
 //! The parameters of a stage, and of what replicas share the part of one device.
 
-use crate::model::{LayerCounts, Transformer, number};
+use crate::model::{KindParameters, LayerCounts, MAX_KINDS, Side, Transformer, number};
 use crate::setup::{Setup, Zero};
 
 /// The part of the model on a stage: layers, and ends.
@@ -29,23 +29,12 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Of `share`, before replicas share anything. Tensor groups share every matrix; of
-    /// normalisations, which are not shared, only t - 1 in t are left out: far below 0.1 %.
+    /// Of `share`, before replicas share anything. Tensor groups share every matrix but the router and
+    /// the projections down to latents; of normalisations, which are not shared, only t - 1 in t are left
+    /// out: far below 0.1 %.
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup, share: Share) -> Self {
-        let t = number(setup.tensor);
-        let ends = ends(model, setup, share) / t;
-        let kinds = model.layer_kinds();
-        let predicted = model.counts(model.layers..model.layers + share.mtp);
-        let all = share.layers + predicted;
-        let dense = all.sum_of(kinds, |kind| number(model.parameters_of(kind).dense));
-        let experts = all.sum_of(kinds, |kind| number(model.parameters_of(kind).experts));
-        let joined = number(share.mtp) * mtp_parameters(model);
-        Self {
-            dense: (dense + joined) / t + ends,
-            ends,
-            experts: experts / number(setup.expert * setup.expert_tensor),
-        }
+        LayerParameters::of(model, setup).stage(model, setup, share)
     }
 
     /// All.
@@ -69,6 +58,57 @@ impl Parameters {
     }
 }
 
+/// Parameters of a layer of each kind on one device, computed once for a set-up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LayerParameters {
+    dense: [f64; MAX_KINDS],
+    experts: [f64; MAX_KINDS],
+    /// Of an MTP layer.
+    mtp: [f64; 2],
+}
+
+impl LayerParameters {
+    /// Of `setup`.
+    #[must_use]
+    pub fn of(model: &Transformer, setup: &Setup) -> Self {
+        let (t, group) = (number(setup.tensor), number(setup.expert * setup.expert_tensor));
+        let kinds = model.layer_kinds();
+        let whole = |kind| {
+            let products = model.products_of(kind);
+            let own = products.iter().filter(|one| one.side == Side::Neither);
+            own.map(|one| number(one.inner * one.outer)).sum::<f64>()
+        };
+        let divided = |parameters: KindParameters, whole: f64| {
+            let dense = (number(parameters.dense) - whole) / t + whole;
+            [dense, number(parameters.experts) / group]
+        };
+        let mut all = Self { dense: [0.0; MAX_KINDS], experts: [0.0; MAX_KINDS], mtp: [0.0; 2] };
+        for (at, &kind) in kinds.iter().enumerate() {
+            [all.dense[at], all.experts[at]] = divided(model.parameters_of(kind), whole(kind));
+        }
+        if model.mtp > 0 {
+            all.mtp = divided(model.mtp_parameters(), whole(model.mtp_kind()));
+        }
+        all
+    }
+
+    /// Those of `share`, with its ends.
+    #[must_use]
+    pub fn stage(&self, model: &Transformer, setup: &Setup, share: Share) -> Parameters {
+        let ends = ends(model, setup, share) / number(setup.tensor);
+        let sum = |each: &[f64; MAX_KINDS], mtp: f64| -> f64 {
+            let layers = share.layers.iter().zip(each);
+            layers.map(|(count, one)| number(count) * one).sum::<f64>() + number(share.mtp) * mtp
+        };
+        let [mtp, mtp_experts] = self.mtp;
+        Parameters {
+            dense: sum(&self.dense, mtp) + ends,
+            ends,
+            experts: sum(&self.experts, mtp_experts),
+        }
+    }
+}
+
 /// Parameters of embeddings and head on a stage, for a whole tensor group.
 fn ends(model: &Transformer, setup: &Setup, share: Share) -> f64 {
     let matrix = model.vocabulary * model.hidden;
@@ -76,17 +116,13 @@ fn ends(model: &Transformer, setup: &Setup, share: Share) -> f64 {
         let all = model.embedding_parameters() + model.head_parameters();
         return number(all) / number(setup.pipeline);
     }
-    // A tied head on another stage is a copy of the embedding; MTP layers need one beside their head.
+    // A tied head on another stage is a copy of the embedding; so are those that MTP layers need.
     let head = if model.tied && setup.pipeline > 1 { matrix } else { model.head_parameters() };
-    let copy = if share.mtp > 0 && !share.embedding && !model.tied { matrix } else { 0 };
     let embedding = if share.embedding { model.embedding_parameters() } else { 0 };
-    number(embedding + copy + if share.head { head } else { 0 })
-}
-
-/// Parameters of an MTP layer beside those of a layer: the projection of a token's embedding joined to
-/// the hidden state, 2 h x h, their normalisations and the last (DeepSeek-V3, arXiv 2412.19437,
-/// section 2.2).
-fn mtp_parameters(model: &Transformer) -> f64 {
-    let hidden = number(model.hidden);
-    2.0 * hidden * hidden + 3.0 * number(model.norm_parameters())
+    let needed = |here: bool| if share.mtp > 0 && !here { matrix } else { 0 };
+    let copies = match model.tied {
+        true => needed(share.embedding || share.head),
+        false => needed(share.embedding) + needed(share.head),
+    };
+    number(embedding + copies + if share.head { head } else { 0 })
 }

@@ -18,9 +18,8 @@ pub fn resident(
     setup: &Setup,
     recipe: &Recipe,
     activations: &Activations,
-    share: Share,
+    (share, parameters): (Share, Parameters),
 ) -> StageMemory {
-    let parameters = Parameters::of(model, setup, share);
     let logits = logits(model, setup, recipe, share);
     let again = activations.again(share.layers, setup.recompute);
     let buffers = bytes(logits.max(again) + gathered(setup, recipe, parameters, share));

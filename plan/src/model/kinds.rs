@@ -13,6 +13,27 @@ pub struct LayerKind {
     pub ffn: Ffn,
 }
 
+impl LayerKind {
+    /// That of a letter of a hybrid's pattern, as Megatron-LM and Nemotron-H write them: M is Mamba-2, * is
+    /// attention, - an MLP and E experts, each a layer of its own.
+    #[must_use]
+    pub const fn of_letter(letter: char) -> Option<Self> {
+        match letter {
+            'M' => Some(Self { mixer: Mixer::Mamba, ffn: Ffn::None }),
+            '*' => Some(Self { mixer: Mixer::Full, ffn: Ffn::None }),
+            '-' => Some(Self { mixer: Mixer::None, ffn: Ffn::Dense }),
+            'E' => Some(Self { mixer: Mixer::None, ffn: Ffn::Experts }),
+            _ => None,
+        }
+    }
+
+    /// Its letter in a hybrid's pattern, if it has one.
+    #[must_use]
+    pub fn letter(self) -> Option<char> {
+        ['M', '*', '-', 'E'].into_iter().find(|letter| Self::of_letter(*letter) == Some(self))
+    }
+}
+
 /// How a layer mixes tokens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Mixer {

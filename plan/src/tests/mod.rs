@@ -4,6 +4,7 @@ mod costs;
 mod finalists;
 mod kinds;
 mod machines;
+mod memory;
 mod published;
 mod room;
 mod search;

@@ -8,6 +8,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::SetupDocument;
+use super::sizes::SizesDocument;
 use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
@@ -52,6 +54,9 @@ pub struct Document {
     pub plans: Option<u64>,
     /// The clusters to choose from.
     pub cluster: Vec<ClusterDocument>,
+    /// One set-up to answer, in place of a search [default: those of `[search]` are tried].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupDocument>,
     /// The set-ups that are tried.
     #[serde(default, skip_serializing_if = "is_default")]
     pub search: SearchDocument,
@@ -97,52 +102,6 @@ impl<'de> Visitor<'de> for ModelVisitor {
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<ModelDocument, M::Error> {
         SizesDocument::deserialize(MapAccessDeserializer::new(map)).map(ModelDocument::Sizes)
     }
-}
-
-/// The sizes of a transformer.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SizesDocument {
-    /// Transformer layers.
-    pub layers: u64,
-    /// The hidden size h.
-    pub hidden: u64,
-    /// The attention heads a.
-    pub heads: u64,
-    /// The heads of keys and values, for grouped-query attention
-    /// [default: as many as heads].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kv_heads: Option<u64>,
-    /// The size of a head [default: the hidden size over the heads].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub head_size: Option<u64>,
-    /// Whether queries and keys are normalised [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub qk_norm: Option<bool>,
-    /// The width of the MLP, or of one expert [default: 4 h for plain MLPs; else it must be given].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ffn: Option<u64>,
-    /// Whether the MLP has a gate, as SwiGLU, and norms are RMS norms [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gated: Option<bool>,
-    /// The size V of the vocabulary.
-    pub vocabulary: u64,
-    /// The learned positions [default: 0].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub positions: Option<u64>,
-    /// The experts of a layer [default: none].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub experts: Option<u64>,
-    /// The experts that a token is sent to, where there are experts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u64>,
-    /// Whether the embedding and the output layer share their weights [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tied: Option<bool>,
-    /// Whether linear layers have biases [default: true for plain MLPs, false for gated ones].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub biases: Option<bool>,
 }
 
 /// A cluster: a machine and its devices, or parts of several machines.
@@ -275,6 +234,51 @@ pub struct TrainingDocument {
     /// Bytes of optimizer state per parameter [default: 12].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer_bytes: Option<u64>,
+    /// Bytes of a layer's weight as products read it; 1 where 8-bit weights have no transposed copy
+    /// [default: 2].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_bytes: Option<u64>,
+    /// The format of the large matrix products of layers: `bf16`, `fp8` with a scale for a tensor,
+    /// `fp8-blockwise`, `mxfp8` or `nvfp4`; attention, router and norms stay wider [default: bf16].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
+    /// The format of the product with the vocabulary [default: bf16].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_precision: Option<String>,
+    /// The launches that CUDA graphs replace: `none`, `partial`, those of attention and router, or `full`,
+    /// those of a whole step [default: none].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["none", "partial", "full"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuda_graphs: Option<String>,
+    /// How tokens get to their experts: `alltoall`, once for each expert, or `deepep` or `hybridep`, once to
+    /// each node [default: alltoall].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["alltoall", "deepep", "hybridep"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatcher: Option<String>,
+    /// Whether all-to-alls of experts run beside the compute of another microbatch [default: false].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_experts: Option<bool>,
+    /// Whether collectives of tensor groups run beside the products that they belong to [default: false].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_tensor: Option<bool>,
+    /// Whether stages go on while what they made travels to other stages
+    /// [default: true on machines with products of 8 bits].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_transfers: Option<bool>,
+    /// Whether parameters are gathered beside the passes that need others, and each chunk exchanges its own
+    /// beside those of others [default: true on machines with products of 8 bits].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_parameters: Option<bool>,
+    /// Whether the kernels around experts are fused, as in Megatron-LM from its releases of 2026 on
+    /// [default: true on machines with products of 8 bits].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fused_experts: Option<bool>,
+    /// How many times as much the fullest device of an expert group has to do as if all experts were chosen
+    /// alike; 1 where routing is forced into balance [default: 1].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imbalance: Option<f64>,
     /// Whether tensor-parallel groups share the sequence between their layers [default: true].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_parallel: Option<bool>,

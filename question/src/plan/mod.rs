@@ -2,25 +2,29 @@
 
 pub mod config;
 mod document;
+pub mod fit;
 mod framework;
 pub mod machines;
 mod noise;
 mod search;
+mod setup;
+mod sizes;
+mod training;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pipeline::Bytes;
-use plan::{
-    Attention, Biases, Boundary, Cluster, Experts, Loss, Noise, Norm, Precision, Recipe, Room,
-    Sizes, Software, Transformer,
-};
+use plan::{Attention, Cluster, Noise, Recipe, Transformer};
 
 pub use self::document::{
     ClusterDocument, Document, ModelDocument, NoiseDocument, PartDocument, SearchDocument,
-    SizesDocument, TrainingDocument,
+    TrainingDocument,
 };
 pub use self::framework::Framework;
 use self::search::Search;
+use self::setup::Asked;
+pub use self::setup::SetupDocument;
+pub use self::sizes::SizesDocument;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::kinds::{self, Kind};
@@ -69,6 +73,9 @@ pub struct Question {
     /// The clusters to choose from.
     pub clusters: Vec<Cluster>,
     search: Search,
+    asked: Option<Asked>,
+    /// The file of the question and its text, if it has one.
+    file: Option<(PathBuf, String)>,
     /// The training framework that must run the plan.
     pub framework: Framework,
     /// The recipe of training.
@@ -105,6 +112,26 @@ pub fn check(
     Reader { context, folder, file: None, document, memory_error }.question()
 }
 
+impl Question {
+    /// That the set-up which is asked for cannot be run, because of `cause`.
+    #[must_use]
+    pub fn not_run(&self, cause: &str) -> Diagnostic {
+        let file = self.file.as_ref().map(|(path, text)| (path.as_path(), text.as_str()));
+        let message = format!("the set-up cannot be run: {cause}");
+        let cure = "change its schedule, its stages, or its microbatches";
+        wrong(file, "setup", message).with_help(cure)
+    }
+}
+
+/// An error at the value of `key`, a path of [`Places`] or a name that one table has, in `file`.
+fn wrong(file: Option<(&Path, &str)>, key: &str, message: String) -> Diagnostic {
+    let error = match file {
+        Some((path, text)) => Diagnostic::at(path, text, Places::of_text(text).find(key), message),
+        None => Diagnostic::new(message),
+    };
+    error.about(key)
+}
+
 struct Reader<'a> {
     context: &'a Context<'a>,
     folder: &'a Path,
@@ -138,6 +165,8 @@ impl Reader<'_> {
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
+        let recipe = self.recipe(&clusters)?;
+        let asked = self.setup(&model, &recipe, framework, &clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -147,7 +176,9 @@ impl Reader<'_> {
             clusters,
             search,
             framework,
-            recipe: self.recipe()?,
+            recipe,
+            asked,
+            file: self.file.map(|(path, text)| (path.to_owned(), text.to_owned())),
             noise,
             model,
             rotary_base,
@@ -157,13 +188,7 @@ impl Reader<'_> {
 
     /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
     fn wrong(&self, key: &str, message: String) -> Diagnostic {
-        let error = match self.file {
-            Some((path, text)) => {
-                Diagnostic::at(path, text, Places::of_text(text).find(key), message)
-            }
-            None => Diagnostic::new(message),
-        };
-        error.about(key)
+        wrong(self.file, key, message)
     }
 
     /// `error`, at the value of `key` unless it has a place of its own.
@@ -201,81 +226,6 @@ impl Reader<'_> {
                 Ok(config::Model { transformer, rotary_base: None, assumed: Vec::new() })
             }
         }
-    }
-
-    fn sizes(
-        &self,
-        given: &SizesDocument,
-        attention: Attention,
-    ) -> Result<Transformer, Diagnostic> {
-        let SizesDocument { hidden, heads, .. } = *given;
-        let Some(sequence) = self.document.sequence else {
-            return Err(self.wrong("model", "sequence is missing: the tokens of a sample".into()));
-        };
-        let head_size = match given.head_size {
-            Some(size) => size,
-            None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
-            None => {
-                let message = format!("a hidden size of {hidden} cannot be cut into {heads} heads");
-                let cure = "give head-size where heads times their size is not the hidden size";
-                return Err(self.wrong("heads", message).with_help(cure));
-            }
-        };
-        let experts = match (given.experts, given.top_k) {
-            (Some(count), Some(top_k)) => Some(Experts { count, top_k, shared: 0 }),
-            (None, None) => None,
-            _ => return Err(self.wrong("experts", "experts and top-k belong together".into())),
-        };
-        let gated = given.gated.unwrap_or(false);
-        let bias = given.biases.unwrap_or(!gated);
-        let sizes = Sizes {
-            layers: given.layers,
-            hidden,
-            heads,
-            kv_heads: given.kv_heads.unwrap_or(heads),
-            head_size,
-            ffn: self.ffn(given)?,
-            gated,
-            vocabulary: given.vocabulary,
-            sequence,
-            positions: given.positions.unwrap_or(0),
-            experts,
-            tied: given.tied.unwrap_or(false),
-            biases: Biases { qkv: bias, output: bias, mlp: bias },
-            norm: if gated { Norm::Rms } else { Norm::Layer },
-            qk_norm: given.qk_norm.unwrap_or(false),
-            attention,
-            ..Sizes::default()
-        };
-        let place = |error: &plan::ModelError| match error {
-            plan::ModelError::Size { what, .. } => *what,
-            plan::ModelError::KvHeads { .. } => "kv-heads",
-            plan::ModelError::TopK { .. } => "top-k",
-            plan::ModelError::Positions { .. } => "positions",
-            plan::ModelError::LatentHeads { .. } => "kv-heads",
-            plan::ModelError::Rotary { .. } => "rotary-size",
-            plan::ModelError::Groups { what, .. } | plan::ModelError::Missing { what, .. } => *what,
-            plan::ModelError::Parameters
-            | plan::ModelError::Kinds { .. }
-            | plan::ModelError::Empty
-            | plan::ModelError::ManyKinds => "layers",
-        };
-        Transformer::new(sizes).map_err(|error| self.wrong(place(&error), error.to_string()))
-    }
-
-    /// The width of the MLP, or of an expert: 4 h is a rule of plain MLPs alone.
-    fn ffn(&self, given: &SizesDocument) -> Result<u64, Diagnostic> {
-        let of = match (given.experts, given.gated) {
-            _ if given.ffn.is_some() => "",
-            (Some(_), _) => "experts",
-            (None, Some(true)) => "MLPs with a gate",
-            (None, _) => "",
-        };
-        if of.is_empty() {
-            return Ok(given.ffn.unwrap_or(given.hidden.saturating_mul(4)));
-        }
-        let message = format!("ffn is missing: {of} are not 4 times as wide as the hidden size");
-        Err(self.wrong("model", message).with_help("write the width of one: ffn = 14336"))
     }
 
     fn clusters(&self, model: &Transformer) -> Result<Vec<Cluster>, Diagnostic> {
@@ -369,66 +319,5 @@ impl Reader<'_> {
             }
             None => Ok(paid),
         }
-    }
-
-    fn recipe(&self) -> Result<Recipe, Diagnostic> {
-        let TrainingDocument { gradient_bytes, optimizer_bytes, .. } = self.document.training;
-        for (key, bytes) in
-            [("gradient-bytes", gradient_bytes), ("optimizer-bytes", optimizer_bytes)]
-        {
-            if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
-                return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
-            }
-        }
-        let training = &self.document.training;
-        Ok(Recipe {
-            batch: self.document.batch,
-            gradient_bytes: gradient_bytes.unwrap_or(4),
-            optimizer_bytes: optimizer_bytes.unwrap_or(12),
-            weight_bytes: 2,
-            logit_bytes: 6,
-            sequence_parallel: training.sequence_parallel.unwrap_or(true),
-            scatter_gather: true,
-            overlap_gradients: training.overlap_gradients.unwrap_or(true),
-            overlap_parameters: false,
-            loss: self.loss()?,
-            boundary: self.boundary()?,
-            reserved: training.reserved.unwrap_or(RESERVED),
-            room: Room { error: self.memory_error, cap: self.memory_cap()? },
-            precision: Precision::Bf16,
-            head: Precision::Bf16,
-            software: Software::default(),
-            imbalance: 1.0,
-            attended: 1.0,
-        })
-    }
-
-    /// The most that a plan may hold of a device.
-    fn memory_cap(&self) -> Result<Option<Bytes>, Diagnostic> {
-        match self.document.search.memory_cap {
-            Some(Bytes(0)) => {
-                let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
-                Err(self.wrong("memory-cap", message.to_owned()))
-            }
-            cap => Ok(cap),
-        }
-    }
-
-    fn loss(&self) -> Result<Loss, Diagnostic> {
-        match self.document.training.loss.as_deref() {
-            None | Some("separate") => Ok(Loss::Separate),
-            Some("fused") => Ok(Loss::Fused),
-            Some(other) => {
-                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
-            }
-        }
-    }
-
-    fn boundary(&self) -> Result<Boundary, Diagnostic> {
-        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
-        Boundary::named(name).ok_or_else(|| {
-            let message = format!("boundary is `{name}`: write barrier or post-validation");
-            self.wrong("boundary", message)
-        })
     }
 }

@@ -59,9 +59,12 @@ impl Search {
 }
 
 impl Question {
-    /// The set-ups that are tried on `cluster`: those that the framework runs; `None` if there are too
-    /// many.
+    /// The set-ups that are tried on `cluster`: that which is asked for, or those of the search that the
+    /// framework runs; `None` if there are too many.
     pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
+        if let Some(asked) = &self.asked {
+            return Some(vec![asked.on(cluster)]);
+        }
         let mut setups = self.search.space(&self.model, cluster).setups(cluster)?;
         let runs = |setup: &Setup| self.framework.runs(setup, self.recipe.batch);
         setups.retain(|setup| runs(setup) && self.search.has_chunks(setup));
@@ -71,7 +74,16 @@ impl Question {
     /// The layers of each chunk, if they are told.
     #[must_use]
     pub const fn layout(&self) -> Option<&LayerLayout> {
-        self.search.layout.as_ref()
+        match &self.asked {
+            Some(asked) => asked.layout.as_ref(),
+            None => self.search.layout.as_ref(),
+        }
+    }
+
+    /// Whether one set-up is asked for, to be answered whether it fits or not.
+    #[must_use]
+    pub const fn is_of_one(&self) -> bool {
+        self.asked.is_some()
     }
 }
 
@@ -137,14 +149,7 @@ impl Reader<'_> {
             let message = format!("layout and {other} exclude each other");
             return Err(fail(message).with_help(format!("a layout says it: take {other} out")));
         }
-        if layout.mtp() > 0 {
-            let message = "layout has MTP layers (m): multi-token prediction is not planned";
-            return Err(fail(message.to_owned()));
-        }
-        if layout.total() != model.layers {
-            let (told, has) = (layout.total(), model.layers);
-            return Err(fail(format!("layout has {told} layers, but the model has {has}")));
-        }
+        self.check_layout("search.layout", layout, model)?;
         let stages = search.pipeline.iter().flatten();
         let mut misfits = stages.filter_map(|&stages| layout.chunks_per_stage(stages).err());
         match misfits.next() {

@@ -1,12 +1,13 @@
 //! `debubble plan`: which set-up trains a model on which machines, how long it takes, what it
 //! costs.
 
+mod fit;
 mod validate;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use answer::plan::{Planned, export, plan, tables};
+use answer::plan::{Against, Planned, export, plan, tables};
 use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
@@ -25,8 +26,14 @@ Examples:
     debubble plan scenarios/plan/gpt3.toml --svg plans.svg --html plans.html
   The cheapest plan, for those who run it:
     debubble plan scenarios/plan/gpt3.toml --export winner
+  One set-up, with every part of its step and its memory:
+    debubble plan scenarios/plan/deepseek-v3.toml
+  Two set-ups, or the plans to take of two questions, side by side:
+    debubble plan mine.toml --against other.toml
   What predictions are worth:
     debubble plan --validate --check
+  A machine of your own, from a few iterations that you measured on it:
+    debubble plan --fit measured.csv --machine h100 --output own.toml
 
 A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
 clusters; see scenarios/plan/. Machines are data files (scenarios/machines/); such as a100-80g, h100,
@@ -37,7 +44,15 @@ stall, straggler, slowdown. The plan to take is the cheapest that meets the dead
 its error bar does not tell from it, the one with most room. A plan may use what frameworks see of a
 device, less its reserve and the error of predicted memory; [search] memory-cap allows less.
 
+A table [setup] in place of [search] asks for one set-up: its step and memory are told part by part,
+on each cluster, whether it fits or not.
+
 `framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.
+
+--fit takes a table with a line for each iteration: model (a config.json, relative to the table), devices,
+tensor, pipeline, chunks, context, expert, microbatch, batch, sequence, precision, and step_seconds or
+tokens_per_s_per_gpu. It fits three scales of the machine's efficiencies, each drawn to 1, leaves out one
+set-up after the other to see what they are worth, and keeps the machine as it is where they are not.
 
 --export FOLDER writes megatron.sh, torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
 schedule.csv where the order is no class of torch, scenario.toml and cluster.toml of the plan to take,
@@ -51,33 +66,50 @@ pub struct Plan {
     /// The question; with --validate, files or folders of measurements
     #[arg(value_name = "PLAN.toml|MEASURED..")]
     paths: Vec<PathBuf>,
+    /// Hold the answer against that to another question, part by part: the set-ups that both ask for,
+    /// or the plans to take
+    #[arg(long, value_name = "OTHER.toml", conflicts_with_all = ["validate", "csv", "svg", "html", "export", "details"])]
+    against: Option<PathBuf>,
     /// Predict every published measurement and print how far off
     #[arg(long)]
     validate: bool,
     /// With --validate: end with exit code 1 if a bar is missed
     #[arg(long, requires = "validate")]
     check: bool,
+    /// Fit a machine to the iterations of a table, and print what that is worth
+    #[arg(long, value_name = "MEASURED.csv", conflicts_with_all = ["validate", "paths"])]
+    fit: Option<PathBuf>,
+    /// With --fit: the machine to begin with, by name or file [default: the one of the column machine]
+    #[arg(long, value_name = "NAME|FILE", requires = "fit")]
+    machine: Option<String>,
+    /// With --fit: write the machine
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml", requires = "fit")]
+    #[arg(value_parser = files::output)]
+    output: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Print also each plan's time under noise and memory, the time breakdown of the plan to take,
     /// what each change would save, and why set-ups were left out
-    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["validate", "json"])]
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["validate", "json", "fit"])]
     details: bool,
     /// Write the plans, or the rows of --validate, as CSV
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv", conflicts_with = "fit")]
     #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
     /// Write a picture of days against dollars, with the Pareto front
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg", conflicts_with = "validate")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(conflicts_with_all = ["validate", "fit"])]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Write all of it as one page for a browser
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.html", conflicts_with = "validate")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
+    #[arg(conflicts_with_all = ["validate", "fit"])]
     #[arg(value_parser = files::output)]
     html: Option<PathBuf>,
     /// Write the plan to take for Megatron-LM, torchtitan and `debubble simulate`
-    #[arg(long, help_heading = OUTPUT, value_name = "FOLDER", conflicts_with = "validate")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FOLDER")]
+    #[arg(conflicts_with_all = ["validate", "fit"])]
     export: Option<PathBuf>,
 }
 
@@ -89,6 +121,11 @@ impl Plan {
             let options = Options { paths, check: self.check, json: self.json, csv };
             return validate::run(&options, out);
         }
+        if let Some(measured) = &self.fit {
+            let (machine, output) = (self.machine.as_deref(), self.output.as_deref());
+            let options = fit::Options { measured, machine, output, json: self.json };
+            return fit::run(&options, out);
+        }
         let [path] = &self.paths[..] else {
             let message = "a plan takes one question: name a PLAN.toml";
             let cure = "such as `debubble plan scenarios/plan/gpt3.toml`; others are beside it";
@@ -96,8 +133,16 @@ impl Plan {
         };
         let host = Host::listening();
         let context = Context::new(&host);
-        let question = question::plan::read(&context, path, memory_error()?);
-        let planned = question.and_then(|question| plan(&context, question));
+        let ask = |path: &Path| {
+            let question = question::plan::read(&context, path, memory_error()?);
+            question.and_then(|question| plan(&context, question))
+        };
+        let planned = ask(path);
+        if let (Ok(_), Some(other)) = (&planned, &self.against) {
+            let both = planned.and_then(|planned| Against::of(planned, ask(other)?));
+            note_all(&context);
+            return self.print_both(&both?, out);
+        }
         note_all(&context);
         let planned = planned?;
         if planned.interrupted {
@@ -107,6 +152,18 @@ impl Plan {
         match self.json {
             true => print_json(out, &planned)?,
             false => write!(out, "{}", text::plan(&planned, self.details))?,
+        }
+        Ok(Verdict::Done)
+    }
+
+    /// Prints two answers side by side.
+    fn print_both(&self, both: &Against, out: &mut dyn Write) -> Result<Verdict, Error> {
+        if both.sides.iter().any(|planned| planned.interrupted) {
+            note("interrupted: the best of the set-ups that had been looked at");
+        }
+        match self.json {
+            true => print_json(out, both)?,
+            false => write!(out, "{}", text::against(both))?,
         }
         Ok(Verdict::Done)
     }

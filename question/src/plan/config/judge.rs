@@ -5,19 +5,22 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::keys::{self, Neutral};
-use super::{Config, shown};
+use super::{Config, families, shown};
 use crate::diagnostic::Diagnostic;
 
 /// The most keys of one list that are named in a message.
 const MOST_NAMED: usize = 30;
 
+/// The formats in which the weights of new models were published. Others were made of such weights later.
+const PUBLISHED_FORMATS: [&str; 2] = ["fp8", "mxfp4"];
+
 /// The remedy where a model is not planned.
 pub(super) fn cure() -> String {
     format!(
-        "configs of {} are read. A table [model] describes any stack of layers that are all alike, \
-         with head-size, kv-heads, qk-norm, gated, biases, experts and top-k. If a key changes \
-         neither parameters nor FLOPs nor memory, take it out of the file",
-        keys::families()
+        "configs of {} are read. A table [model] describes layers with attention to all tokens, in \
+         windows, of latents or linear, with Mamba-2, MLPs and experts. If a key changes neither \
+         parameters nor FLOPs nor memory, take it out of the file",
+        families::families()
     )
 }
 
@@ -59,7 +62,7 @@ impl Config<'_> {
                 }
             }
         }
-        let unplanned = keys::unplanned(self.model_type);
+        let unplanned = families::unplanned(self.model_type);
         if unplanned.is_none() && refused.is_empty() && unknown.is_empty() {
             return Ok(());
         }
@@ -75,11 +78,12 @@ impl Config<'_> {
             sentences.push(format!("its keys describe what is not planned: {}", all.join(", ")));
         }
         if !unknown.is_empty() {
-            let of = match keys::family(self.model_type) {
-                None if unplanned.is_none() && self.model_type != "gpt2" => {
-                    format!("{} is not known, nor are its keys", self.kind())
+            let is_strange = unplanned.is_none() && !families::is_known(self.model_type);
+            let of = match is_strange {
+                true => format!("{} is not known, nor are its keys", self.kind()),
+                false => {
+                    "keys that are not known, and may change parameters, FLOPs or memory".into()
                 }
-                _ => "keys that are not known, and may change parameters, FLOPs or memory".into(),
             };
             sentences.push(format!("{of}: {}", named(unknown.iter().copied())));
         }
@@ -104,11 +108,14 @@ impl Config<'_> {
                 })
             }),
             Neutral::WindowPattern => harmless(),
+            Neutral::Published => value["quant_method"]
+                .as_str()
+                .is_some_and(|method| PUBLISHED_FORMATS.contains(&method)),
         }
     }
 
     /// Whether windows, where there are any, count.
-    fn is_switched_on(&self, windows: bool) -> bool {
+    pub(super) fn is_switched_on(&self, windows: bool) -> bool {
         match self.keys.get("use_sliding_window") {
             None | Some(Value::Null) => windows,
             Some(switch) => *switch != Value::Bool(false),

@@ -1,154 +1,8 @@
-//! The facts about the keys of a `config.json`: which do not matter, which describe something that
-//! is not planned, and what each `model_type` has.
+//! The facts about the keys of a `config.json`: which do not matter, and which describe something that
+//! a `model_type` is not known to have, or that is not planned.
 //!
 //! A key that is in no list here is an error: it may change parameters, FLOPs or memory. Lists of
 //! names are strings with spaces between, so that they can be read at a glance.
-
-/// Which projections of attention have a bias.
-#[derive(Clone, Copy)]
-pub(super) enum AttentionBias {
-    /// None, whatever the config says.
-    Never,
-    /// Queries, keys and values, always.
-    Qkv,
-    /// All four, where this key says so.
-    Key(&'static str),
-}
-
-/// How models of one `model_type` are built that have a gated MLP, RMS norms and no learned
-/// positions, and what their classes in `transformers` take for granted.
-pub(super) struct Family {
-    /// The `model_type`.
-    pub(super) name: &'static str,
-    pub(super) bias: AttentionBias,
-    /// Whether `mlp_bias` is read.
-    pub(super) mlp_bias: bool,
-    /// Whether queries and keys are normalised head by head.
-    pub(super) qk_norm: bool,
-    /// Experts in place of every MLP: the key of the width of one.
-    pub(super) experts: Option<&'static str>,
-    /// Whether the head is tied where the config does not say.
-    pub(super) tied: bool,
-    /// Whether `sliding_window` counts where `use_sliding_window` is missing.
-    pub(super) windows: bool,
-    /// Keys that must be there, for what is taken without them differs from model to model.
-    pub(super) explicit: &'static [&'static str],
-}
-
-const LLAMA: Family = Family {
-    name: "llama",
-    bias: AttentionBias::Key("attention_bias"),
-    mlp_bias: true,
-    qk_norm: false,
-    experts: None,
-    tied: false,
-    windows: true,
-    explicit: &[],
-};
-
-const GROUPED: &[&str] = &["num_key_value_heads"];
-const HEADS: &[&str] = &["head_dim", "num_key_value_heads"];
-
-/// The models that are read as they are, by their classes in `transformers`.
-const FAMILIES: &[Family] = &[
-    LLAMA,
-    Family { name: "yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
-    Family { name: "phi3", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
-    Family { name: "internlm2", mlp_bias: false, bias: AttentionBias::Key("bias"), ..LLAMA },
-    Family { name: "gemma", mlp_bias: false, tied: true, explicit: HEADS, ..LLAMA },
-    Family {
-        name: "mistral",
-        bias: AttentionBias::Never,
-        mlp_bias: false,
-        explicit: GROUPED,
-        ..LLAMA
-    },
-    Family {
-        name: "mixtral",
-        bias: AttentionBias::Never,
-        mlp_bias: false,
-        experts: Some("intermediate_size"),
-        explicit: GROUPED,
-        ..LLAMA
-    },
-    Family {
-        name: "qwen2",
-        bias: AttentionBias::Qkv,
-        mlp_bias: false,
-        windows: false,
-        explicit: GROUPED,
-        ..LLAMA
-    },
-    QWEN3,
-    Family { name: "qwen3_moe", experts: Some("moe_intermediate_size"), ..QWEN3 },
-];
-
-const QWEN3: Family = Family {
-    name: "qwen3",
-    mlp_bias: false,
-    qk_norm: true,
-    windows: false,
-    explicit: HEADS,
-    ..LLAMA
-};
-
-/// A model of a kind that is not known, but has all the keys of Llama and no others.
-const LIKE_LLAMA: Family = Family {
-    name: "",
-    bias: AttentionBias::Key("attention_bias"),
-    explicit: &["hidden_act", "num_key_value_heads", "tie_word_embeddings"],
-    ..LLAMA
-};
-
-/// The family of `model_type`, or `None` where it is not known.
-pub(super) fn family(model_type: &str) -> Option<&'static Family> {
-    FAMILIES.iter().find(|family| family.name.eq_ignore_ascii_case(model_type))
-}
-
-/// How a model of unknown kind is read.
-pub(super) const fn like_llama() -> &'static Family {
-    &LIKE_LLAMA
-}
-
-/// The kinds of models that are read, for help.
-pub(super) fn families() -> String {
-    let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
-    format!("{} and gpt2", names.join(", "))
-}
-
-/// Kinds of models whose layers are not those of a plan, and why: taking keys out of their config
-/// does not change that.
-const UNPLANNED: &[(&str, &str)] = &[
-    (
-        "deepseek_v2 deepseek_v3 deepseek_v32 kimi_k2 kimi_linear glm_moe_dsa",
-        "multi-head latent attention, shared experts, and dense layers before those with experts",
-    ),
-    ("deepseek qwen2_moe glm4_moe ernie4_5_moe bailing_moe hunyuan_v1_moe", "shared experts"),
-    (
-        "gpt_oss",
-        "sliding windows in every second layer, attention sinks, and biases on router and experts",
-    ),
-    (
-        "gemma2 gemma3 gemma3_text gemma3n gemma3n_text",
-        "sliding windows in most layers, and four normalisations a layer",
-    ),
-    ("cohere2 olmo3 exaone4", "sliding windows in most layers"),
-    (
-        "llama4 llama4_text",
-        "chunked attention, shared experts, and dense layers between those with experts",
-    ),
-    (
-        "nemotron_h mamba mamba2 falcon_mamba falcon_h1 jamba bamba zamba zamba2 granitemoehybrid \
-         lfm2 qwen3_next minimax rwkv recurrent_gemma",
-        "layers of a recurrent kind, as Mamba and linear attention",
-    ),
-    ("mllama mllama_text_model", "layers of cross-attention to images"),
-];
-
-/// Why models of this kind are not planned, if they are known not to be.
-pub(super) fn unplanned(model_type: &str) -> Option<&'static str> {
-    UNPLANNED.iter().find(|(names, _)| has(names, model_type)).map(|(_, reason)| *reason)
-}
 
 /// When a key that describes something that is not planned describes nothing.
 #[derive(Clone, Copy)]
@@ -161,11 +15,14 @@ pub(super) enum Neutral {
     Layers,
     /// Where no window is shorter than the sequence.
     WindowPattern,
+    /// Where it tells the format in which the weights of a new model were published.
+    Published,
 }
 
 const NULL: Neutral = Neutral::Values(&[]);
 const OFF: Neutral = Neutral::Values(&["false", "0"]);
 const EMPTY: Neutral = Neutral::Values(&["[]", "{}", "\"\""]);
+const ON: Neutral = Neutral::Values(&["true"]);
 const ONE: Neutral = Neutral::Values(&["1"]);
 
 /// Something of models that is not planned, and the keys that describe it.
@@ -231,10 +88,16 @@ const FEATURES: &[Feature] = &[
          mamba_num_heads n_groups ssm_cfg ssm_state_size state_size",
     ),
     feature(
-        "weights of fewer bits than the 16 that plans train in",
-        NULL,
-        "compression_config quantization quantization_config",
+        "weights in a format that is not that of a model's publication",
+        Neutral::Published,
+        "quantization_config",
     ),
+    feature(
+        "weights in a format that is not that of a model's publication",
+        NULL,
+        "compression_config quantization",
+    ),
+    feature("experts of a latent of the hidden state", OFF, "moe_latent_size"),
     feature(
         OTHER_PARTS,
         OFF,
@@ -250,8 +113,9 @@ const FEATURES: &[Feature] = &[
         BIASES,
         OFF,
         "add_bias_linear add_qkv_bias attention_bias attention_out_bias bias lm_head_bias \
-         mlp_bias qkv_bias use_bias use_qkv_bias",
+         mamba_proj_bias mlp_bias qkv_bias use_bias use_qkv_bias",
     ),
+    feature("convolutions without a bias", ON, "mamba_conv_bias use_conv_bias"),
     feature(
         BLOCKS,
         OFF,
@@ -275,10 +139,22 @@ pub(super) const SIZES: &str = "head_dim hidden_size intermediate_size max_posit
 pub(super) const GPT2_SIZES: &str =
     "n_ctx n_embd n_head n_inner n_layer n_positions tie_word_embeddings vocab_size";
 
-/// The keys of the number of experts: one name each in older and newer configs.
-pub(super) const EXPERTS: &[&str] = &["num_local_experts", "num_experts"];
-/// The key of how many experts a token visits.
-pub(super) const TOP_K: &str = "num_experts_per_tok";
+/// The keys of latent attention, as DeepSeek has them; the size of a whole head follows from its parts.
+pub(super) const LATENT: &str =
+    "kv_lora_rank q_lora_rank qk_head_dim qk_nope_head_dim qk_rope_head_dim v_head_dim";
+
+/// The keys of linear attention beside full attention, as Qwen3-Next has them.
+pub(super) const LINEAR: &str = "full_attention_interval layer_types linear_conv_kernel_dim \
+     linear_key_head_dim linear_num_key_heads linear_num_value_heads linear_value_head_dim";
+
+/// The keys of hybrids of Mamba-2, attention, MLPs and experts, as Nemotron-H has them.
+pub(super) const HYBRID: &str = "attention_head_dim chunk_size conv_kernel expand hybrid_override_pattern \
+     layers_block_type mamba_chunk_size mamba_d_conv mamba_expand mamba_head_dim mamba_hidden_act \
+     mamba_n_groups mamba_num_heads mamba_ssm_cache_dtype moe_intermediate_size \
+     moe_shared_expert_intermediate_size moe_shared_expert_overlap mtp_hybrid_override_pattern \
+     mtp_layers_block_type n_groups n_routed_experts n_shared_experts num_experts_per_tok \
+     num_logits_to_keep rescale_prenorm_residual residual_in_fp32 ssm_state_size time_step_floor \
+     time_step_limit time_step_max time_step_min time_step_rank use_mamba_kernels";
 
 /// Keys that change neither parameters nor products nor what is held: files and classes, tokens,
 /// how text is generated, rotations of positions, how weights begin, dropout, constants of
@@ -334,5 +210,5 @@ pub(super) fn is_harmless(key: &str) -> bool {
 
 /// Whether `key` is one of `names`, which have spaces between them.
 pub(super) fn has(names: &str, key: &str) -> bool {
-    names.split(' ').any(|name| name == key)
+    !key.is_empty() && names.split(' ').any(|name| name == key)
 }

@@ -1,17 +1,21 @@
 //! A model from the `config.json` that Hugging Face keeps beside its weights.
 
 mod document;
+mod families;
+mod impossible;
 mod judge;
 mod keys;
+mod layers;
 mod parts;
+mod sizes;
 
 use std::path::Path;
 
-use plan::{Attention, Biases, Experts, ModelError, Norm, Sizes, Transformer};
+use plan::{Attention, Sizes, Transformer};
 use serde_json::{Map, Value};
 
 use self::document::Unique;
-use self::keys::{AttentionBias, Family};
+use self::families::{Family, Mixing};
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
@@ -117,18 +121,22 @@ impl Config<'_> {
         let longest = ["max_position_embeddings", "n_positions", "n_ctx"];
         let longest = self.optional(&longest)?.unwrap_or(SEQUENCE);
         let taken = sequence.unwrap_or(longest.min(SEQUENCE));
-        let sizes = match (self.model_type, keys::family(self.model_type)) {
+        let sizes = match (self.model_type, families::family(self.model_type)) {
             ("gpt2", _) => {
                 self.judge(&[keys::GPT2_SIZES], taken, true)?;
                 self.gpt2(taken, attention)?
             }
+            (families::HYBRID, _) => {
+                self.judge(&[keys::SIZES, keys::HYBRID, "layer_types"], taken, true)?;
+                self.hybrid(taken, attention)?
+            }
             (_, Some(family)) => self.known(family, taken, attention)?,
-            (_, None) => self.known(keys::like_llama(), taken, attention)?,
+            (_, None) => self.known(families::like_llama(), taken, attention)?,
         };
         if sequence.is_none() {
             assumed.push(format!("`sequence` is not given: samples have {taken} tokens"));
         }
-        if self.model_type != "gpt2" && keys::family(self.model_type).is_none() {
+        if !families::is_known(self.model_type) {
             self.is_like_llama()?;
             assumed.push(format!(
                 "{} is not known: it is read as built like llama, with a gated MLP, RMS norms and \
@@ -136,8 +144,39 @@ impl Config<'_> {
                 self.kind(),
             ));
         }
+        assumed.extend(self.assumptions(&sizes));
         let transformer = Transformer::new(sizes).map_err(|error| self.impossible(&error))?;
         Ok(Model { transformer, rotary_base: self.rotary_base(), assumed })
+    }
+
+    /// What is taken for granted of a model with these `sizes`, a sentence each.
+    fn assumptions(&self, sizes: &Sizes) -> Vec<String> {
+        let mut all = Vec::new();
+        let family = families::family(self.model_type);
+        for (key, value) in family.map_or(&[][..], |family| family.defaults) {
+            if !self.has(key) {
+                let kind = self.kind();
+                all.push(format!("`{key}` is not given: {value}, as the class of {kind} takes"));
+            }
+        }
+        if self.has("quantization_config") {
+            let of = "`quantization_config` tells the format of the published weights";
+            all.push(format!("{of}: a plan trains in the formats that [training] says"));
+        }
+        if sizes.mtp > 0 {
+            let layers = if sizes.mtp == 1 { "layer" } else { "layers" };
+            all.push(format!(
+                "{} {layers} of multi-token prediction are trained with the model, and are not counted \
+                 among its parameters",
+                sizes.mtp,
+            ));
+        }
+        let in_chunks = family.is_some_and(|family| matches!(family.mixing, Mixing::Chunks));
+        if let Some(window) = sizes.window.filter(|_| in_chunks) {
+            let same = "attention in chunks is planned as windows of as many tokens";
+            all.push(format!("{same}: {window}"));
+        }
+        all
     }
 
     /// The base of rotary positions, which changes nothing but what a plan is exported as.
@@ -165,18 +204,7 @@ impl Config<'_> {
         sequence: u64,
         attention: Attention,
     ) -> Result<Sizes, Diagnostic> {
-        let mut read = vec![keys::SIZES];
-        if let AttentionBias::Key(key) = family.bias {
-            read.push(key);
-        }
-        if family.mlp_bias {
-            read.push("mlp_bias");
-        }
-        if let Some(width) = family.experts {
-            read.extend(keys::EXPERTS);
-            read.extend([keys::TOP_K, width]);
-        }
-        self.judge(&read, sequence, family.windows)?;
+        self.judge(&family.keys(), sequence, family.windows)?;
         let sizes = self.llama(family, sequence, attention)?;
         match family.explicit.iter().find(|key| !self.has(key)) {
             Some(key) => Err(self.missing(&[key])),
@@ -198,86 +226,6 @@ impl Config<'_> {
                 Err(self.file.wrong("hidden_act", message).with_help(judge::cure()))
             }
         }
-    }
-
-    /// Keys as GPT-2 has them: everything has a bias, positions are learned, the head is tied.
-    fn gpt2(&self, sequence: u64, attention: Attention) -> Result<Sizes, Diagnostic> {
-        let hidden = self.required(&["n_embd"])?;
-        let heads = self.required(&["n_head"])?;
-        Ok(Sizes {
-            layers: self.required(&["n_layer"])?,
-            hidden,
-            heads,
-            kv_heads: heads,
-            head_size: self.head_size("n_head", hidden, heads)?,
-            ffn: self.optional(&["n_inner"])?.unwrap_or(hidden.saturating_mul(4)),
-            gated: false,
-            vocabulary: self.required(&["vocab_size"])?,
-            sequence,
-            positions: self.required(&["n_positions", "n_ctx"])?,
-            experts: None,
-            tied: self.flag("tie_word_embeddings")?.unwrap_or(true),
-            biases: Biases { qkv: true, output: true, mlp: true },
-            norm: Norm::Layer,
-            qk_norm: false,
-            attention,
-            ..Sizes::default()
-        })
-    }
-
-    /// Keys as Llama, Mistral, Mixtral, Qwen and those after them have: gated, rotary, RMS norms.
-    fn llama(
-        &self,
-        family: &Family,
-        sequence: u64,
-        attention: Attention,
-    ) -> Result<Sizes, Diagnostic> {
-        let hidden = self.required(&["hidden_size"])?;
-        let heads = self.required(&["num_attention_heads"])?;
-        let experts = match family.experts {
-            Some(_) => Some(Experts {
-                count: self.alike(keys::EXPERTS)?,
-                top_k: self.required(&[keys::TOP_K])?,
-                shared: 0,
-            }),
-            None => None,
-        };
-        let [qkv, output] = match family.bias {
-            AttentionBias::Never => [false, false],
-            AttentionBias::Qkv => [true, false],
-            AttentionBias::Key(key) => [self.flag(key)?.unwrap_or(false); 2],
-        };
-        let mlp = family.mlp_bias && self.flag("mlp_bias")?.unwrap_or(false);
-        Ok(Sizes {
-            layers: self.required(&["num_hidden_layers"])?,
-            hidden,
-            heads,
-            kv_heads: self.optional(&["num_key_value_heads"])?.unwrap_or(heads),
-            head_size: match self.optional(&["head_dim"])? {
-                Some(size) => size,
-                None => self.head_size("num_attention_heads", hidden, heads)?,
-            },
-            ffn: self.required(&[family.experts.unwrap_or("intermediate_size")])?,
-            gated: true,
-            vocabulary: self.required(&["vocab_size"])?,
-            sequence,
-            positions: 0,
-            experts,
-            tied: self.flag("tie_word_embeddings")?.unwrap_or(family.tied),
-            biases: Biases { qkv, output, mlp },
-            norm: Norm::Rms,
-            qk_norm: family.qk_norm,
-            attention,
-            ..Sizes::default()
-        })
-    }
-
-    fn head_size(&self, key: &str, hidden: u64, heads: u64) -> Result<u64, Diagnostic> {
-        if heads > 0 && hidden.is_multiple_of(heads) {
-            return Ok(hidden / heads);
-        }
-        let message = format!("a hidden size of {hidden} cannot be cut into {heads} heads");
-        Err(self.file.wrong(key, message))
     }
 
     fn has(&self, key: &str) -> bool {
@@ -320,47 +268,9 @@ impl Config<'_> {
     fn missing(&self, names: &[&str]) -> Diagnostic {
         let cure = format!(
             "configs of {} are read; other models can be given as a table [model]",
-            keys::families()
+            families::families()
         );
         self.file.wrong(names[0], format!("there is no {}", names.join(" or "))).with_help(cure)
-    }
-
-    /// Sizes that no model has, by the key that says so.
-    fn impossible(&self, error: &ModelError) -> Diagnostic {
-        let keys: &[&str] = match error {
-            ModelError::Size { what, .. } => match *what {
-                "layers" => &["num_hidden_layers", "n_layer"],
-                "hidden" => &["hidden_size", "n_embd"],
-                "heads" => &["num_attention_heads", "n_head"],
-                "kv-heads" => &["num_key_value_heads"],
-                "head-size" => &["head_dim"],
-                "ffn" => &["moe_intermediate_size", "intermediate_size", "n_inner"],
-                "vocabulary" => &["vocab_size"],
-                "positions" => &["n_positions", "n_ctx"],
-                "experts" => keys::EXPERTS,
-                "top-k" => &[keys::TOP_K],
-                _ => &["max_position_embeddings", "n_positions", "n_ctx"],
-            },
-            ModelError::KvHeads { .. } | ModelError::LatentHeads { .. } => &["num_key_value_heads"],
-            ModelError::Rotary { .. } => &["qk_rope_head_dim"],
-            ModelError::Groups { what: "mamba-heads", .. } => &["mamba_num_heads"],
-            ModelError::Groups { .. } => &["linear_num_value_heads"],
-            ModelError::Positions { .. } => &["n_positions", "n_ctx"],
-            ModelError::TopK { .. } => &[keys::TOP_K],
-            ModelError::Parameters
-            | ModelError::Kinds { .. }
-            | ModelError::Missing { .. }
-            | ModelError::Empty
-            | ModelError::ManyKinds => &["num_hidden_layers", "n_layer"],
-        };
-        let key = keys.iter().find(|key| self.has(key)).unwrap_or(&keys[0]);
-        let message = match error {
-            ModelError::Size { value, most, .. } if self.has(key) => {
-                format!("{key} is {value}: it must be from 1 to {most}")
-            }
-            other => other.to_string(),
-        };
-        self.file.wrong(key, message)
     }
 }
 

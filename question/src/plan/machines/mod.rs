@@ -89,10 +89,19 @@ struct FailuresDocument {
 
 /// The machine in the file `name`, looked for in `folder`, or the built-in one of that name.
 pub fn named(context: &Context<'_>, name: &str, folder: &Path) -> Result<Machine, Diagnostic> {
+    with_text(context, name, folder).map(|(machine, _)| machine)
+}
+
+/// The same with the text of its file.
+pub(crate) fn with_text(
+    context: &Context<'_>,
+    name: &str,
+    folder: &Path,
+) -> Result<(Machine, String), Diagnostic> {
     let path = folder.join(name);
     let content = MACHINES.text(context, name, &path)?;
     let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    parse(&stem, &path, &content)
+    Ok((parse(&stem, &path, &content)?, content.into_owned()))
 }
 
 /// All machines that are built in.

@@ -1,0 +1,343 @@
+//! A machine fitted to a few iterations of a user's: three scales of its efficiencies, what they are worth on
+//! iterations that they were not fitted to, and the file of the machine.
+
+use std::fmt::Write;
+
+use papers::accuracy;
+use plan::fit::{Fit, FitError, Observation, Parameter, Steps, groups};
+use plan::{Efficiency, Machine, number};
+use question::plan::fit::{Question, Run};
+use question::sheet::Sheet;
+use question::{Context, Diagnostic, format};
+use serde::Serialize;
+use sim::Replay;
+
+/// An efficiency: its key in files, and where it stands.
+type Share = (&'static str, fn(&mut Efficiency) -> &mut f64);
+
+/// Efficiencies that are fitted together, by one scale.
+struct Scale {
+    name: &'static str,
+    /// How far the logarithm of the scale may well be from 0. Machines of one type differ by power limits,
+    /// clocks and software in how fast they compute, more in how their links are laid and shared, and most
+    /// in what else is on the network while gradients are exchanged.
+    sigma: f64,
+    shares: &'static [Share],
+}
+
+/// What is fitted. More scales than these are told apart by no few iterations.
+const SCALES: [Scale; 3] = [
+    Scale {
+        name: "products and memory",
+        sigma: 0.2,
+        shares: &[
+            ("matmul", |rates| &mut rates.matmul),
+            ("flash", |rates| &mut rates.flash),
+            ("memory", |rates| &mut rates.memory),
+        ],
+    },
+    Scale {
+        name: "links",
+        sigma: 0.3,
+        shares: &[
+            ("link", |rates| &mut rates.link),
+            ("tensor-network", |rates| &mut rates.tensor_network),
+            ("hop", |rates| &mut rates.hop),
+        ],
+    },
+    Scale {
+        name: "exchange of gradients",
+        sigma: 0.5,
+        shares: &[("ring", |rates| &mut rates.ring)],
+    },
+];
+
+/// The limits of a share in a machine's file.
+const LEAST: f64 = 1e-3;
+const MOST: f64 = 1.0;
+/// The error up to which a base is right: repeats of an iteration differ by as much.
+const RIGHT: f64 = 0.01;
+/// What errors must shrink to for a fit to be taken: among few iterations, less is chance.
+const SHRUNK: f64 = 0.9;
+
+/// A machine fitted to iterations.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fitted {
+    /// The file of the iterations.
+    file: String,
+    /// The name of the machine that the fit began with.
+    base: String,
+    /// Whether the file of the machine has the fitted shares: whether they predict iterations that they
+    /// were not fitted to better than the base does.
+    pub improved: bool,
+    /// The efficiencies.
+    pub shares: Vec<FittedShare>,
+    /// The iterations.
+    pub rows: Vec<Row>,
+    /// The errors with the base.
+    pub before: Errors,
+    /// The errors of the fit to all iterations.
+    pub in_sample: Errors,
+    /// The errors of each iteration by the fit to those of other set-ups.
+    pub left_out: Errors,
+    /// The file of the machine: fitted where that is better, else as it was.
+    #[serde(skip)]
+    pub machine: String,
+}
+
+/// An efficiency before and after.
+#[derive(Clone, Debug, Serialize)]
+pub struct FittedShare {
+    /// Its key.
+    pub key: &'static str,
+    /// What it is fitted with.
+    pub scale: &'static str,
+    /// That of the base.
+    pub base: f64,
+    /// The fitted one.
+    pub fitted: f64,
+}
+
+/// An iteration and its predictions, in seconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its line in the file.
+    pub line: u64,
+    /// What it is.
+    pub run: String,
+    /// How long it took.
+    pub measured: f64,
+    /// How long it takes on the base.
+    pub base: f64,
+    /// The same as fitted to all iterations.
+    pub fitted: f64,
+    /// The same as fitted to those of other set-ups.
+    pub left_out: f64,
+}
+
+/// Errors over all iterations.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Errors {
+    /// The mean absolute error.
+    pub mean: f64,
+    /// The largest absolute error.
+    pub max: f64,
+}
+
+/// Fits the efficiencies of the base to the iterations of `question`.
+///
+/// # Errors
+/// If an iteration cannot be predicted, somebody asks to end, or the base's file cannot be changed.
+pub fn fit(context: &Context<'_>, question: &Question) -> Result<Fitted, Diagnostic> {
+    let steps = Predicted { context, question };
+    let parameters = SCALES.map(|Scale { name, sigma, .. }| Parameter {
+        name: name.to_owned(),
+        prior: 1.0,
+        sigma,
+    });
+    let keys: Vec<&str> = question.runs.iter().map(|run| run.configuration.as_str()).collect();
+    let configurations = groups(&keys);
+    let observations: Vec<Observation> = (question.runs.iter().zip(&configurations))
+        .map(|(run, &configuration)| Observation { measured: run.seconds, configuration })
+        .collect();
+    let failed = |error: FitError| steps.failed(&error);
+    let fit = Fit::new(&parameters, &observations, &steps).map_err(failed)?;
+    let start = fit.start(&fit.priors()).map_err(failed)?;
+    let all: Vec<usize> = (0..observations.len()).collect();
+    let fitted = fit.to(&all, &start).map_err(failed)?.values;
+    let without = fit.without_each(&configurations, &start).map_err(failed)?;
+    let mut rows = Vec::new();
+    for (row, run) in question.runs.iter().enumerate() {
+        let by = |values: &[f64]| {
+            steps.seconds(row, values).ok_or_else(|| steps.failed(&FitError::Predicted(row)))
+        };
+        rows.push(Row {
+            line: run.line,
+            run: run.name.clone(),
+            measured: run.seconds,
+            base: by(&fit.priors())?,
+            fitted: by(&fitted)?,
+            left_out: by(&without[configurations[row]].values)?,
+        });
+    }
+    answer(question, &fitted, rows)
+}
+
+/// The predictions of the iterations of a question.
+struct Predicted<'a> {
+    context: &'a Context<'a>,
+    question: &'a Question,
+}
+
+impl Steps for Predicted<'_> {
+    /// By the event engine, as plans are.
+    fn seconds(&self, row: usize, values: &[f64]) -> Option<f64> {
+        if self.context.stopped() {
+            return None;
+        }
+        let run = &self.question.runs[row];
+        seconds(run, &scaled(&self.question.base.machine, values))
+    }
+
+    /// One device has nobody to talk to.
+    fn depends(&self, row: usize, parameter: usize) -> bool {
+        parameter == 0 || self.question.runs[row].setup.devices() > 1
+    }
+}
+
+impl Predicted<'_> {
+    fn failed(&self, error: &FitError) -> Diagnostic {
+        let row = match error {
+            _ if self.context.cut_short() => {
+                return Diagnostic::new("interrupted: nothing was fitted");
+            }
+            FitError::Predicted(row) | FitError::Measured(row) => self.question.runs.get(*row),
+            FitError::Prior(_) => None,
+        };
+        let Question { file, .. } = self.question;
+        let place = row.map_or(String::new(), |run| format!(" line {}: {}:", run.line, run.name));
+        Diagnostic::new(format!("{file}:{place} {error}"))
+    }
+}
+
+/// The step of `run` on devices of the kind `machine`, in seconds.
+fn seconds(run: &Run, machine: &Machine) -> Option<f64> {
+    let cluster = run.cluster(machine);
+    let inputs = run.on(&cluster);
+    let costed = inputs.cost(&run.setup).ok()?;
+    let evaluation = inputs.evaluate(&costed, &mut Replay::new()).ok()?;
+    let finalist = inputs.finalist(evaluation).ok()?;
+    Some(number(finalist.step.0) / 1e9)
+}
+
+/// `machine` with its efficiencies scaled by `values`, within what a file may say.
+fn scaled(machine: &Machine, values: &[f64]) -> Machine {
+    let mut machine = machine.clone();
+    for (scale, value) in SCALES.iter().zip(values) {
+        for (_, of) in scale.shares {
+            let share = of(&mut machine.efficiency);
+            *share = (*share * value).clamp(LEAST, MOST.max(*share));
+        }
+    }
+    machine
+}
+
+fn answer(question: &Question, fitted: &[f64], rows: Vec<Row>) -> Result<Fitted, Diagnostic> {
+    let machine = &question.base.machine;
+    let (mut before, mut after) = (machine.efficiency, scaled(machine, fitted).efficiency);
+    let mut shares = Vec::new();
+    for scale in &SCALES {
+        for (key, of) in scale.shares {
+            let (base, fitted) = (*of(&mut before), *of(&mut after));
+            shares.push(FittedShare { key, scale: scale.name, base, fitted });
+        }
+    }
+    let errors = |of: fn(&Row) -> f64| {
+        let all: Vec<f64> = rows.iter().map(|row| accuracy::error(of(row), row.measured)).collect();
+        let max = all.iter().fold(0.0, |most: f64, error| most.max(error.abs()));
+        Errors { mean: accuracy::mean_absolute(&all), max }
+    };
+    let [before, in_sample, left_out] =
+        [errors(|row| row.base), errors(|row| row.fitted), errors(|row| row.left_out)];
+    let mut fitted = Fitted {
+        file: question.file.clone(),
+        base: machine.name.clone(),
+        improved: before.mean > RIGHT && left_out.mean < SHRUNK * before.mean,
+        shares,
+        rows,
+        before,
+        in_sample,
+        left_out,
+        machine: String::new(),
+    };
+    let changed: Vec<(&str, f64)> = match fitted.improved {
+        true => fitted.shares.iter().map(|share| (share.key, share.fitted)).collect(),
+        false => Vec::new(),
+    };
+    fitted.machine = question.base.with_shares(&fitted.comment(), &changed)?;
+    Ok(fitted)
+}
+
+impl Fitted {
+    /// How the file of the machine was made, as its comment says it.
+    fn comment(&self) -> String {
+        let Self { file, base, rows, .. } = self;
+        let [before, in_sample, left_out] =
+            [self.before, self.in_sample, self.left_out].map(|errors| format::percent(errors.mean));
+        let count = rows.len();
+        let mut text = format!(
+            "Made by `debubble plan --fit` from the machine {base} and {count} iterations of {file}.\n"
+        );
+        let what = match self.improved {
+            true => "Mean error of a step:",
+            false => {
+                "The base is kept, for a fit is no better on steps that it has not seen. Mean error:"
+            }
+        };
+        let _ = writeln!(
+            text,
+            "{what} {before} of the base, {in_sample} fitted to all, {left_out} left out one by one."
+        );
+        text
+    }
+
+    /// The answer as a person reads it.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        let Self { base, rows, shares, .. } = self;
+        let rows = rows.iter().map(|row| {
+            let times = [row.base, row.fitted, row.left_out].map(|predicted| {
+                let error = format::signed_percent(accuracy::error(predicted, row.measured));
+                format!("{predicted:.3} s {error:>7}")
+            });
+            let own = [row.run.clone(), row.line.to_string(), format!("{:.3} s", row.measured)];
+            own.into_iter().chain(times).collect()
+        });
+        let header = ["iteration", "line", "measured", "base", "fitted", "left out"];
+        let shares = shares.iter().map(|share| {
+            let numbers = [share.base, share.fitted].map(|value| format!("{value:.4}"));
+            let scale = format!("{:.3}", share.fitted / share.base);
+            let own = [share.key.to_owned(), share.scale.to_owned()];
+            own.into_iter().chain(numbers).chain([scale]).collect()
+        });
+        let errors = [
+            ("base", self.before),
+            ("fitted to all iterations", self.in_sample),
+            ("left out one by one", self.left_out),
+        ];
+        let errors = errors.map(|(name, errors)| {
+            vec![name.to_owned(), format::percent(errors.mean), format::percent(errors.max)]
+        });
+        Sheet::table(&header, rows)
+            .and_text("\n")
+            .and_table(&["efficiency", "fitted with", base, "fitted", "scale"], shares)
+            .and_text("\n")
+            .and_table(&["error of a step", "mean", "max"], errors)
+            .and_text(format!("\n{}\n", self.verdict()))
+    }
+
+    /// What is taken, and why.
+    fn verdict(&self) -> String {
+        let [before, after] =
+            [self.before, self.left_out].map(|errors| format::percent(errors.mean));
+        let mut text = match self.improved {
+            true => format!(
+                "The fitted efficiencies are taken: steps of set-ups that they were not fitted to are off by \
+                 {after}, with the base by {before}."
+            ),
+            false => format!(
+                "The base is kept: steps of set-ups that the fitted efficiencies were not fitted to are off by \
+                 {after}, with the base by {before}."
+            ),
+        };
+        let bound = |share: &&FittedShare| self.improved && share.fitted >= MOST;
+        if let Some(share) = self.shares.iter().find(bound) {
+            let _ = write!(
+                text,
+                " {} is at its largest: these devices are faster than the rates in the file of {}.",
+                share.key, self.base
+            );
+        }
+        format::wrapped(&text, 100, "")
+    }
+}

@@ -1,0 +1,120 @@
+//! The parts of a step, on the stage that works longest. They add up to it, to the nanosecond.
+
+use pipeline::{Nanos, Placement};
+use plan::{Boundary, Costed, Finalist, Part as LayerPart, PartTimes};
+use serde::{Serialize, Serializer};
+
+use super::priced::seconds;
+
+/// A part of a step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// Nanoseconds of a step; below zero where a part that was counted apart hides others.
+    pub nanos: i64,
+    /// Its share of the step.
+    pub share: f64,
+}
+
+impl Part {
+    /// Seconds of a step.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // Of years alone.
+    pub fn seconds(&self) -> f64 {
+        self.nanos as f64 / 1e9
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Json {
+            name: &'static str,
+            seconds: f64,
+            share: f64,
+        }
+        let Self { name, share, .. } = *self;
+        Json { name, seconds: self.seconds(), share }.serialize(serializer)
+    }
+}
+
+/// The stage that works longest in a step of `finalist`.
+pub(super) fn busiest(finalist: &Finalist) -> usize {
+    let stages = finalist.metrics.stages.iter().enumerate();
+    stages.max_by_key(|(_, times)| times.busy).map_or(0, |(stage, _)| stage)
+}
+
+/// The parts of the step of `finalist`; where the bubble is told apart, with what of it fills and drains
+/// the pipeline.
+pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Part> {
+    let costed = finalist.costed();
+    let stage = busiest(finalist);
+    let times = finalist.metrics.stages[stage];
+    let mut parts = of_passes(costed, stage);
+    let [busy, sending, step, exchange, optimizer, latency] = [
+        times.busy,
+        finalist.sending.get(stage).copied().unwrap_or_default(),
+        finalist.step,
+        costed.exchange,
+        costed.optimizer,
+        costed.latency,
+    ]
+    .map(signed);
+    let known: i64 = parts.iter().map(|(_, time)| time).sum();
+    parts.push(("kernel launches and waits for parameters", busy - known));
+    parts.push(("transfers between stages", sending));
+    let passes = step - exchange - optimizer - latency;
+    let bubble = passes - busy - sending;
+    // Only where all stages meet before a step does its clock begin at the first of them.
+    if apart && boundary == Boundary::Barrier {
+        let fill = signed(times.first_start);
+        // What is sent after the last pass is counted with all that is sent.
+        let drain = (passes - signed(times.last_end)).min(bubble - fill).max(0);
+        parts.push(("bubble: until the first pass comes", fill));
+        parts.push(("bubble: between passes", bubble - fill - drain));
+        parts.push(("bubble: after the last pass", drain));
+    } else {
+        parts.push(("bubble", bubble));
+    }
+    parts.push(("gradient exchange and tied embedding", exchange));
+    parts.push(("optimizer", optimizer));
+    if latency > 0 {
+        parts.push(("once a step, and the slowest of many devices", latency));
+    }
+    let whole = seconds(finalist.step);
+    let part = |(name, nanos): (&'static str, i64)| {
+        let part = Part { name, nanos, share: 0.0 };
+        Part { share: part.seconds() / whole, ..part }
+    };
+    parts.into_iter().map(part).collect()
+}
+
+/// What the passes of `stage` take in a step: layers, part by part, and the head.
+fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
+    let microbatches = f64::from(costed.shape.microbatches());
+    let placement = costed.setup.family.about().placement;
+    let chunks = placement.chunks_of(costed.shape, stage);
+    let own: Vec<usize> = chunks.map(usize::from).collect();
+    let halves = if placement == Placement::Mirrored { 0.5 } else { 1.0 };
+    let layers = own.iter().fold(PartTimes::default(), |sum, &chunk| sum.plus(costed.parts[chunk]));
+    let layers = layers.times(microbatches * halves);
+    let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
+    let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
+    let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
+    // What the host adds is told with all else that is no kernel.
+    let told = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
+    let told = told.map(|part| (part.name(), whole(layers.of(part))));
+    // What a model or a set-up has not is not told.
+    told.filter(|(_, time)| *time > 0).chain([("head and loss", whole(head))]).collect()
+}
+
+/// Whole nanoseconds.
+#[allow(clippy::cast_possible_truncation)] // A cast of floats saturates.
+fn whole(seconds: f64) -> i64 {
+    (seconds * 1e9).round() as i64
+}
+
+fn signed(time: Nanos) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}

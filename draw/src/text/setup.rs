@@ -1,0 +1,65 @@
+//! A set-up that was asked for, with every part of its step and of its memory.
+
+use answer::plan::{Against, Plan, Planned, Told, against, assumptions, tables, told};
+use papers::measured::ErrorBar;
+use question::plan::Question;
+
+use super::headed::cut;
+use super::plan::{COLUMNS, name, paragraph};
+use super::table;
+
+/// The set-up of the question on each of its clusters; with `details` what each change would save.
+pub(super) fn setups(planned: &Planned, details: bool) -> String {
+    let Planned { question, answer, levers, .. } = planned;
+    let mut text: String = answer.plans.iter().map(|plan| setup(question, plan)).collect();
+    if details && !levers.is_empty() {
+        text += &format!("\n{}", table(&tables::WORTH, tables::worth(levers)));
+    }
+    text += "\nwhat these answers leave out:\n";
+    let left_out = assumptions::of(question, answer);
+    text.extend(left_out.into_iter().map(|line| paragraph(&format!("- {line}"))));
+    text.push('\n');
+    let bars = answer.bars.iter().map(ErrorBar::source);
+    let notes = bars.chain([tables::room(question), tables::legend(answer)]);
+    text.extend(notes.map(|note| paragraph(&note)));
+    text
+}
+
+/// One set-up on one cluster.
+fn setup(question: &Question, plan: &Plan) -> String {
+    let own = &plan.finalist.costed().setup;
+    let which =
+        format!("{}: {} {}", name(question, plan.cluster), own.family.name(), tables::setup(own));
+    let mut text = format!("\n{}\n", cut(&which, COLUMNS));
+    text += &paragraph(&format!("  {}", told::room(plan)));
+    for line in told::figures(question, plan) {
+        text += &paragraph(&format!("  {line}"));
+    }
+    let Told { layout, busiest_stage, .. } = Told::of(question, plan);
+    if let Some(layout) = layout.filter(|_| own.pipeline > 1) {
+        text += &paragraph(&format!("  layers of each chunk: {layout}"));
+    }
+    text += &format!("\n{}", table(&told::TIME, told::time(plan)));
+    if own.pipeline > 1 {
+        text += &paragraph(&format!("(of stage {busiest_stage}, which works longest)"));
+    }
+    text + &format!("\n{}(GiB of a device)\n", table(&told::memory_columns(), told::memory(plan)))
+}
+
+/// Two plans side by side.
+#[must_use]
+pub fn against(both: &Against) -> String {
+    let mut text: String = both.names().iter().map(|line| paragraph(line)).collect();
+    for (title, lines) in [
+        ("a step", both.time()),
+        ("memory of the fullest device", both.memory()),
+        ("what comes of it", both.figures()),
+    ] {
+        let mut header = against::COLUMNS;
+        header[0] = title;
+        text += &format!("\n{}", table(&header, against::rows(&lines)));
+    }
+    text.push('\n');
+    text.extend(both.verdict().iter().map(|line| paragraph(line)));
+    text
+}

@@ -1,0 +1,218 @@
+//! What must hold of memory whatever the model and the set-up.
+
+use proptest::prelude::*;
+
+use super::super::{gpt, model, recipe, setup};
+use super::models;
+use crate::{
+    Activations, Ffn, LayerKind, LayerParameters, Linear, Mixer, Module, Modules, Parameters,
+    Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, StageMemory, Transformer, Zero,
+    number, resident,
+};
+
+/// Modules that Megatron-LM computes again.
+const MODULES: [Module; 7] = [
+    Module::CoreAttention,
+    Module::MoeActivation,
+    Module::LayerNorm,
+    Module::LatentUp,
+    Module::Mlp,
+    Module::Moe,
+    Module::SharedExperts,
+];
+
+/// Models of all kinds of layers.
+fn all_models() -> Vec<Transformer> {
+    let names = [
+        "llama3.1-8b",
+        "llama3.1-405b",
+        "qwen3-30b-a3b",
+        "moonlight-16b-a3b",
+        "deepseek-v3-14-layers",
+        "nemotron-3-nano-30b-a3b",
+    ];
+    let mut all: Vec<_> = names.iter().map(|name| models::named(name, 4096)).collect();
+    // Qwen3-Next, smaller: three layers of linear attention for one of full.
+    let mixers = [Mixer::Linear, Mixer::Linear, Mixer::Linear, Mixer::Full];
+    all.push(Sizes {
+        layers: 4,
+        linear: Some(Linear {
+            key_heads: 16,
+            value_heads: 32,
+            key_size: 128,
+            value_size: 128,
+            convolution: 4,
+        }),
+        kinds: mixers.map(|mixer| LayerKind { mixer, ffn: Ffn::Experts }).to_vec(),
+        ..models::named("qwen3-30b-a3b", 4096)
+    });
+    all.push(gpt(4, 2048, 16));
+    all.into_iter().map(model).collect()
+}
+
+fn any_model() -> impl Strategy<Value = Transformer> {
+    proptest::sample::select(all_models())
+}
+
+/// The bytes of all layers for one microbatch, between F and B.
+fn held(model: &Transformer, setup: &Setup, recipe: &Recipe) -> u64 {
+    let layers = model.counts(0..model.layers);
+    Activations::of(model, setup, recipe).footprint(model, layers, 0).until_backward.0
+}
+
+/// What a stage of all layers holds beside them.
+fn standing(model: &Transformer, setup: &Setup, recipe: &Recipe) -> StageMemory {
+    let share = Share {
+        layers: model.counts(0..model.layers),
+        embedding: true,
+        head: true,
+        mtp: model.mtp,
+    };
+    let parameters = Parameters::of(model, setup, share);
+    resident(model, setup, recipe, &Activations::of(model, setup, recipe), (share, parameters))
+}
+
+fn modules(bits: u8) -> Recompute {
+    let chosen = MODULES.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0);
+    let chosen: Vec<Module> = chosen.map(|(_, module)| *module).collect();
+    Modules::of(&chosen).map_or(Recompute::None, Recompute::Modules)
+}
+
+fn any_precision() -> impl Strategy<Value = Precision> {
+    proptest::sample::select(Precision::ALL.to_vec())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn computing_more_again_never_holds_more(
+        model in any_model(), precision in any_precision(), less in 0u8..128, more in 0u8..128,
+    ) {
+        let recipe = Recipe { precision, ..recipe(64) };
+        let of = |recompute| held(&model, &Setup { recompute, ..setup([1, 1, 1]) }, &recipe);
+        let [none, some, full] = [Recompute::None, modules(less), Recompute::Full].map(of);
+        let most = of(modules(less | more));
+        prop_assert!(none >= some && some >= most && most >= full, "{none} {some} {most} {full}");
+        prop_assert!(of(Recompute::Selective) <= none);
+        let op = Modules::of(&[Module::SelectiveOp]).map_or(Recompute::None, Recompute::Modules);
+        prop_assert!(of(op) <= none && of(op) >= full);
+    }
+
+    #[test]
+    fn more_devices_for_a_model_never_hold_more(
+        model in any_model(), precision in any_precision(), bits in 0u8..128,
+        sequence_parallel in any::<bool>(), of_experts in any::<bool>(), zero in 0u64..4,
+    ) {
+        let recipe = Recipe { precision, sequence_parallel, ..recipe(64) };
+        let zero = Zero::numbered(zero).unwrap_or(Zero::None);
+        let one = Setup { zero, recompute: modules(bits), ..setup([8, 1, 1]) };
+        let grouped = |tensor| Setup {
+            tensor,
+            expert_tensor: if of_experts { tensor } else { 1 },
+            ..one
+        };
+        let context = |context| Setup { context, ..one };
+        let expert = |expert| Setup { expert, ..one };
+        let groups: [Box<dyn Fn(u64) -> Setup>; 3] =
+            [Box::new(grouped), Box::new(context), Box::new(expert)];
+        for of in groups {
+            for pair in [1, 2, 4, 8].map(of).windows(2) {
+                let held = |setup| {
+                    let standing = standing(&model, setup, &recipe).sum().0;
+                    [held(&model, setup, &recipe), standing]
+                };
+                let [few, many] = [held(&pair[0]), held(&pair[1])];
+                // Each part is rounded up.
+                let at_most = |few: u64, many: u64| many <= few + 8;
+                prop_assert!(at_most(few[0], many[0]) && at_most(few[1], many[1]), "{pair:?} {few:?} {many:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn fewer_bits_never_hold_more(model in any_model(), precision in any_precision(), t in 0u32..4) {
+        let setup = setup([1, 1 << t, 1]);
+        let of = |precision| held(&model, &setup, &Recipe { precision, ..recipe(64) });
+        prop_assert!(of(precision) <= of(Precision::Bf16));
+    }
+}
+
+#[test]
+fn full_recomputation_holds_the_input_of_each_layer() {
+    for model in all_models() {
+        let setup = Setup { recompute: Recompute::Full, microbatch: 2, ..setup([1, 4, 1]) };
+        let bytes = 2 * 2 * model.sequence * model.hidden * model.layers;
+        let of =
+            |sequence_parallel| held(&model, &setup, &Recipe { sequence_parallel, ..recipe(64) });
+        assert_eq!([of(true), of(false)], [bytes / 4, bytes]);
+    }
+}
+
+/// DeepSeek-V3's routed rows: with expert tensor parallelism all devices of a group have all of the
+/// group's rows, and a part of each expert.
+#[test]
+fn groups_of_an_expert_gather_its_rows() {
+    let model = model(models::named("deepseek-v3-14-layers", 4096));
+    let of = |expert_tensor| {
+        let setup = Setup { expert_tensor, ..setup([1, 4, 1]) };
+        held(&model, &setup, &recipe(64)) / (model.layers - 3)
+    };
+    // The input of an expert, in 16 bits, and its probability; 8 experts for each token of a device.
+    let row = 2 * 7168 + 4;
+    let all = 4096 * 8 * row;
+    assert!((of(4) - of(1)).abs_diff(all - all / 4) <= 16, "{} {}", of(4), of(1));
+}
+
+/// Every parameter is somewhere, and those of experts once for all that share them.
+#[test]
+fn stages_hold_the_whole_model() {
+    let model = model(models::named("deepseek-v3-14-layers", 4096));
+    let setup = Setup { expert: 8, pipeline: 2, ..setup([16, 1, 2]) };
+    let by_kind = LayerParameters::of(&model, &setup);
+    let stage = |range, ends: bool| {
+        let share = Share {
+            layers: model.counts(range),
+            embedding: !ends,
+            head: ends,
+            mtp: if ends { model.mtp } else { 0 },
+        };
+        by_kind.stage(&model, &setup, share)
+    };
+    let [first, last] = [stage(0..7, false), stage(7..14, true)];
+    // The last stage has a copy of the embedding for multi-token prediction.
+    let copy = number(model.vocabulary * model.hidden);
+    let mtp = number(model.mtp_parameters().sum());
+    let all = first.dense + last.dense + 8.0 * (first.experts + last.experts) - copy - mtp;
+    let norm = number(model.norm_parameters());
+    assert!((all + norm - number(model.parameters())).abs() < 1.0);
+    // 16 replicas share what is dense, and two have each expert.
+    let shared = last.shared(&setup, Zero::Optimizer);
+    assert!((shared - last.dense / 16.0 - last.experts / 2.0).abs() < 1.0);
+    let hybrid = Setup { shard_groups: 2, ..setup };
+    assert!((last.shared(&hybrid, Zero::Optimizer) - last.dense / 8.0 - last.experts).abs() < 1.0);
+}
+
+/// Parameters that stay gathered are held whole, with gradients in the recipe's width; those that are
+/// given up are held as shards, with what two layers and the ends take for a while.
+#[test]
+fn resharding_trades_memory() {
+    let model = model(models::named("llama3.1-8b", 8192));
+    let recipe = recipe(64);
+    let of =
+        |zero, reshard| standing(&model, &Setup { zero, reshard, ..setup([8, 1, 1]) }, &recipe);
+    let parameters = number(model.parameters() - model.norm_parameters());
+    let close = |bytes: pipeline::Bytes, of: f64| (number(bytes.0) - of).abs() < 2.0;
+    let never = of(Zero::Parameters, Reshard::Never);
+    assert!(close(never.parameters, 2.0 * parameters) && close(never.gradients, 4.0 * parameters));
+    assert!(close(never.optimizer, 12.0 * parameters / 8.0));
+    let after = of(Zero::Parameters, Reshard::AfterForward);
+    assert!(close(after.parameters, 2.0 * parameters / 8.0));
+    assert!(close(after.gradients, 4.0 * parameters / 8.0));
+    let ends = 2.0 * 128_256.0 * 4096.0;
+    let gathered = 2.0 * ends + 2.0 * 2.0 * (parameters - ends) / 32.0;
+    let more = number(after.buffers.0 - never.buffers.0);
+    assert!((more - gathered).abs() < 2.0, "{more} {gathered}");
+    let plain = of(Zero::Optimizer, Reshard::AfterForward);
+    assert_eq!(plain.sum(), never.sum());
+}

@@ -1,0 +1,482 @@
+//! How models of each `model_type` are built, and what their classes in `transformers` take for granted.
+
+/// Which projections of attention have a bias.
+#[derive(Clone, Copy)]
+pub(super) enum AttentionBias {
+    /// None, whatever the config says.
+    Never,
+    /// Queries, keys and values, always.
+    Qkv,
+    /// Queries, keys and values, where this key says so, or says nothing.
+    QkvUnless(&'static str),
+    /// Queries, keys and values, where this key says so.
+    QkvKey(&'static str),
+    /// All four, where this key says so.
+    Key(&'static str),
+}
+
+/// Whether queries and keys are normalised head by head.
+#[derive(Clone, Copy)]
+pub(super) enum QkNorm {
+    Never,
+    Always,
+    /// Where this key says so.
+    Key(&'static str),
+}
+
+/// How the layers of a model mix tokens, where `layer_types` does not say.
+#[derive(Clone, Copy)]
+pub(super) enum Mixing {
+    /// All with attention to every token; a window that is switched on is refused.
+    Full,
+    /// All in windows of `sliding_window`, where it is there.
+    Windows,
+    /// In windows from layer `max_window_layers` on, where `use_sliding_window` says so.
+    LastWindows,
+    /// In windows, but for every n-th layer: n of `sliding_window_pattern`, or this one.
+    Period(u64),
+    /// In chunks of `attention_chunk_size`, but for layers without rotary positions.
+    Chunks,
+    /// With linear attention, but for every n-th layer: n of `full_attention_interval`, or this one.
+    Linear(u64),
+}
+
+/// How wide the shared experts are, all together.
+#[derive(Clone, Copy)]
+pub(super) enum Shared {
+    /// There are none.
+    Never,
+    /// As wide as an expert, times this key.
+    Times(&'static str),
+    /// As this key says.
+    Width(&'static str),
+    /// As wide as an expert.
+    One,
+}
+
+/// Which layers have an MLP in place of experts.
+#[derive(Clone, Copy)]
+pub(super) enum Dense {
+    /// None.
+    Never,
+    /// The first, as many as `first_k_dense_replace` says, and those that `moe_layer_freq` does not divide.
+    First,
+    /// All but every n-th, n of `decoder_sparse_step`, and those of `mlp_only_layers`.
+    Step,
+    /// All but every n-th, n of `interleave_moe_layer_step`, or all but `moe_layers`.
+    Interleaved,
+}
+
+/// Where the router has a bias.
+#[derive(Clone, Copy)]
+pub(super) enum RouterBias {
+    Never,
+    Always,
+    /// Where `topk_method` is `noaux_tc`, or missing.
+    Balance,
+}
+
+/// The experts of a model.
+#[derive(Clone, Copy)]
+pub(super) struct ExpertKeys {
+    /// The key of the width of one.
+    pub(super) width: &'static str,
+    /// The key of the width of the MLP in layers without experts.
+    pub(super) dense_width: &'static str,
+    /// The names of their number.
+    pub(super) count: &'static [&'static str],
+    /// The names of how many of them a token visits.
+    pub(super) top_k: &'static [&'static str],
+    pub(super) shared: Shared,
+    /// Whether shared experts have a gate of their own.
+    pub(super) shared_gate: bool,
+    pub(super) dense: Dense,
+    pub(super) router_bias: RouterBias,
+}
+
+/// A `model_type` with RMS norms and no learned positions.
+pub(super) struct Family {
+    /// The `model_type`.
+    pub(super) name: &'static str,
+    pub(super) bias: AttentionBias,
+    /// Whether `mlp_bias` is read.
+    pub(super) mlp_bias: bool,
+    /// Whether experts have biases wherever attention has.
+    pub(super) expert_bias: bool,
+    pub(super) qk_norm: QkNorm,
+    /// Experts, where there are any.
+    pub(super) experts: Option<ExpertKeys>,
+    /// Whether queries, keys and values are made of latents.
+    pub(super) latent: bool,
+    pub(super) mixing: Mixing,
+    /// Normalisations of a layer, where they are not one before attention and one before the MLP.
+    pub(super) norms: Option<u64>,
+    /// Whether every head has a sink.
+    pub(super) sinks: bool,
+    /// Whether attention has a gate behind it.
+    pub(super) attention_gate: bool,
+    /// The key of how many layers of multi-token prediction there are.
+    pub(super) mtp: Option<&'static str>,
+    /// Whether the head is tied where the config does not say.
+    pub(super) tied: bool,
+    /// Whether `sliding_window` counts where `use_sliding_window` is missing.
+    pub(super) windows: bool,
+    /// Keys that must be there, for what is taken without them differs from model to model.
+    pub(super) explicit: &'static [&'static str],
+    /// Keys that this class has besides, and that change no size; with spaces between.
+    pub(super) harmless: &'static str,
+    /// What the class takes where published configs leave a key out.
+    pub(super) defaults: &'static [(&'static str, u64)],
+}
+
+const LLAMA: Family = Family {
+    name: "llama",
+    bias: AttentionBias::Key("attention_bias"),
+    mlp_bias: true,
+    expert_bias: false,
+    qk_norm: QkNorm::Never,
+    experts: None,
+    latent: false,
+    mixing: Mixing::Full,
+    norms: None,
+    sinks: false,
+    attention_gate: false,
+    mtp: None,
+    tied: false,
+    windows: true,
+    explicit: &[],
+    harmless: "",
+    defaults: &[],
+};
+
+const GROUPED: &[&str] = &["num_key_value_heads"];
+const HEADS: &[&str] = &["head_dim", "num_key_value_heads"];
+
+/// The keys of the number of experts: one name each in older and newer configs.
+const EXPERTS: &[&str] = &["num_local_experts", "num_experts"];
+/// The key of how many experts a token visits.
+const TOP_K: &str = "num_experts_per_tok";
+
+const MIXTRAL_EXPERTS: ExpertKeys = ExpertKeys {
+    width: "intermediate_size",
+    dense_width: "intermediate_size",
+    count: EXPERTS,
+    top_k: &[TOP_K],
+    shared: Shared::Never,
+    shared_gate: false,
+    dense: Dense::Never,
+    router_bias: RouterBias::Never,
+};
+
+const QWEN_EXPERTS: ExpertKeys =
+    ExpertKeys { width: "moe_intermediate_size", dense: Dense::Step, ..MIXTRAL_EXPERTS };
+
+const SHARED_QWEN_EXPERTS: ExpertKeys = ExpertKeys {
+    shared: Shared::Width("shared_expert_intermediate_size"),
+    shared_gate: true,
+    ..QWEN_EXPERTS
+};
+
+const DEEPSEEK_EXPERTS: ExpertKeys = ExpertKeys {
+    width: "moe_intermediate_size",
+    count: &["n_routed_experts", "num_local_experts", "num_experts"],
+    shared: Shared::Times("n_shared_experts"),
+    dense: Dense::First,
+    ..MIXTRAL_EXPERTS
+};
+
+const BALANCED_EXPERTS: ExpertKeys =
+    ExpertKeys { router_bias: RouterBias::Balance, ..DEEPSEEK_EXPERTS };
+
+const DEEPSEEK_V3: Family = Family {
+    name: "deepseek_v3",
+    mlp_bias: false,
+    latent: true,
+    experts: Some(BALANCED_EXPERTS),
+    mtp: Some("num_nextn_predict_layers"),
+    ..LLAMA
+};
+
+const QWEN3: Family = Family {
+    name: "qwen3",
+    mlp_bias: false,
+    qk_norm: QkNorm::Always,
+    windows: false,
+    mixing: Mixing::LastWindows,
+    explicit: HEADS,
+    ..LLAMA
+};
+
+const GEMMA2: Family = Family {
+    name: "gemma2",
+    mlp_bias: false,
+    tied: true,
+    norms: Some(4),
+    mixing: Mixing::Period(2),
+    harmless: "attn_logit_softcapping final_logit_softcapping use_bidirectional_attention",
+    defaults: &[("head_dim", 256)],
+    ..LLAMA
+};
+
+/// The models that are read as they are, by their classes in `transformers`.
+const FAMILIES: &[Family] = &[
+    LLAMA,
+    Family { name: "yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
+    Family {
+        name: "phi3",
+        mlp_bias: false,
+        bias: AttentionBias::Never,
+        mixing: Mixing::Windows,
+        ..LLAMA
+    },
+    Family { name: "internlm2", mlp_bias: false, bias: AttentionBias::Key("bias"), ..LLAMA },
+    Family { name: "gemma", mlp_bias: false, tied: true, explicit: HEADS, ..LLAMA },
+    GEMMA2,
+    // Published configs of several parts leave out what the class says.
+    Family {
+        name: "gemma3_text",
+        qk_norm: QkNorm::Always,
+        mixing: Mixing::Period(6),
+        defaults: &[
+            ("head_dim", 256),
+            ("num_attention_heads", 8),
+            ("num_key_value_heads", 4),
+            ("vocab_size", 262_208),
+        ],
+        ..GEMMA2
+    },
+    Family {
+        name: "mistral",
+        bias: AttentionBias::Never,
+        mlp_bias: false,
+        mixing: Mixing::Windows,
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    Family {
+        name: "mixtral",
+        bias: AttentionBias::Never,
+        mlp_bias: false,
+        experts: Some(MIXTRAL_EXPERTS),
+        mixing: Mixing::Windows,
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    Family {
+        name: "qwen2",
+        bias: AttentionBias::Qkv,
+        mlp_bias: false,
+        windows: false,
+        mixing: Mixing::LastWindows,
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    Family {
+        name: "qwen2_moe",
+        bias: AttentionBias::QkvUnless("qkv_bias"),
+        mlp_bias: false,
+        windows: false,
+        experts: Some(SHARED_QWEN_EXPERTS),
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    QWEN3,
+    Family { name: "qwen3_moe", experts: Some(QWEN_EXPERTS), mixing: Mixing::Full, ..QWEN3 },
+    Family {
+        name: "qwen3_next",
+        experts: Some(SHARED_QWEN_EXPERTS),
+        attention_gate: true,
+        mixing: Mixing::Linear(4),
+        ..QWEN3
+    },
+    DEEPSEEK_V3,
+    Family { name: "kimi_k2", ..DEEPSEEK_V3 },
+    Family { name: "deepseek_v2", experts: Some(DEEPSEEK_EXPERTS), ..DEEPSEEK_V3 },
+    Family {
+        name: "glm4_moe",
+        mlp_bias: false,
+        bias: AttentionBias::QkvKey("attention_bias"),
+        qk_norm: QkNorm::Key("use_qk_norm"),
+        experts: Some(ExpertKeys { router_bias: RouterBias::Always, ..DEEPSEEK_EXPERTS }),
+        mtp: Some("num_nextn_predict_layers"),
+        explicit: HEADS,
+        ..LLAMA
+    },
+    Family {
+        name: "gpt_oss",
+        mlp_bias: false,
+        expert_bias: true,
+        experts: Some(ExpertKeys {
+            top_k: &[TOP_K, "experts_per_token"],
+            router_bias: RouterBias::Always,
+            ..MIXTRAL_EXPERTS
+        }),
+        sinks: true,
+        mixing: Mixing::Period(2),
+        explicit: &["attention_bias", "head_dim", "num_key_value_heads"],
+        harmless: "swiglu_alpha swiglu_limit",
+        ..LLAMA
+    },
+    // Its normalisation of queries and keys learns nothing.
+    Family {
+        name: "llama4_text",
+        mlp_bias: false,
+        experts: Some(ExpertKeys {
+            dense_width: "intermediate_size_mlp",
+            shared: Shared::One,
+            dense: Dense::Interleaved,
+            ..MIXTRAL_EXPERTS
+        }),
+        mixing: Mixing::Chunks,
+        explicit: HEADS,
+        harmless: "attn_scale attn_temperature_tuning floor_scale for_llm_compression use_qk_norm",
+        ..LLAMA
+    },
+    // One normalisation without a shift, before attention and MLP side by side.
+    Family {
+        name: "cohere2",
+        mlp_bias: false,
+        tied: true,
+        norms: Some(1),
+        mixing: Mixing::Period(4),
+        explicit: GROUPED,
+        harmless: "layer_switch logit_scale order_of_interleaved_layers position_embedding_type rotary_pct \
+                   use_embedding_sharing use_gated_activation use_parallel_block use_parallel_embedding",
+        ..LLAMA
+    },
+    // Its scales of queries and keys are of all heads, which makes 0.01 % of the parameters.
+    Family {
+        name: "olmo3",
+        mlp_bias: false,
+        qk_norm: QkNorm::Always,
+        mixing: Mixing::Period(4),
+        ..LLAMA
+    },
+    Family {
+        name: "exaone4",
+        bias: AttentionBias::Never,
+        mlp_bias: false,
+        qk_norm: QkNorm::Always,
+        mixing: Mixing::Period(4),
+        explicit: HEADS,
+        ..LLAMA
+    },
+];
+
+/// A model of a kind that is not known, but has all the keys of Llama and no others.
+const LIKE_LLAMA: Family = Family {
+    name: "",
+    bias: AttentionBias::Key("attention_bias"),
+    explicit: &["hidden_act", "num_key_value_heads", "tie_word_embeddings"],
+    ..LLAMA
+};
+
+/// The `model_type` of hybrids of Mamba-2, attention, MLPs and experts.
+pub(super) const HYBRID: &str = "nemotron_h";
+
+/// The family of `model_type`, or `None` where it is not known.
+pub(super) fn family(model_type: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.name.eq_ignore_ascii_case(model_type))
+}
+
+/// How a model of unknown kind is read.
+pub(super) const fn like_llama() -> &'static Family {
+    &LIKE_LLAMA
+}
+
+/// Whether models of this kind are read.
+pub(super) fn is_known(model_type: &str) -> bool {
+    ["gpt2", HYBRID].contains(&model_type) || family(model_type).is_some()
+}
+
+/// The kinds of models that are read, for help.
+pub(super) fn families() -> String {
+    let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
+    format!("{}, {HYBRID} and gpt2", names.join(", "))
+}
+
+/// Kinds of models whose layers are not those of a plan, and why: taking keys out of their config
+/// does not change that.
+const UNPLANNED: &[(&str, &str)] = &[
+    ("deepseek_v32 glm_moe_dsa", "sparse attention by an index"),
+    ("kimi_linear minimax", "linear attention of a kind of its own"),
+    ("deepseek ernie4_5_moe bailing_moe hunyuan_v1_moe", "experts whose keys are not known here"),
+    (
+        "gemma3n gemma3n_text",
+        "layers with several streams of activations, and embeddings of each layer",
+    ),
+    (
+        "mamba mamba2 falcon_mamba falcon_h1 jamba bamba zamba zamba2 granitemoehybrid lfm2 rwkv \
+         recurrent_gemma",
+        "layers of a recurrent kind that is not Mamba-2 beside attention, MLPs and experts",
+    ),
+    ("mllama mllama_text_model", "layers of cross-attention to images"),
+];
+
+/// Why models of this kind are not planned, if they are known not to be.
+pub(super) fn unplanned(model_type: &str) -> Option<&'static str> {
+    let is_of = |names: &str| super::keys::has(names, model_type);
+    UNPLANNED.iter().find(|(names, _)| is_of(names)).map(|(_, reason)| *reason)
+}
+
+impl Family {
+    /// What the class takes where `key` is not given, if that is known.
+    pub(super) fn default(&self, key: &str) -> Option<u64> {
+        self.defaults.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
+    }
+
+    /// The keys that are read of a config of this family, each a list of names with spaces between.
+    pub(super) fn keys(&self) -> Vec<&'static str> {
+        let mut read = vec![super::keys::SIZES, self.harmless];
+        match self.bias {
+            AttentionBias::Key(key)
+            | AttentionBias::QkvKey(key)
+            | AttentionBias::QkvUnless(key) => read.push(key),
+            AttentionBias::Never | AttentionBias::Qkv => {}
+        }
+        if self.mlp_bias {
+            read.push("mlp_bias");
+        }
+        if let QkNorm::Key(key) = self.qk_norm {
+            read.push(key);
+        }
+        if self.latent {
+            read.push(super::keys::LATENT);
+        }
+        read.extend(self.mtp);
+        read.extend(self.experts.iter().flat_map(ExpertKeys::keys));
+        read.push(match self.mixing {
+            Mixing::Full => "",
+            Mixing::Windows => "sliding_window layer_types",
+            Mixing::LastWindows => {
+                "sliding_window layer_types max_window_layers use_sliding_window"
+            }
+            Mixing::Period(_) => {
+                "sliding_window layer_types sliding_window_pattern _sliding_window_pattern"
+            }
+            Mixing::Chunks => {
+                "attention_chunk_size layer_types no_rope_layers no_rope_layer_interval"
+            }
+            Mixing::Linear(_) => super::keys::LINEAR,
+        });
+        read
+    }
+}
+
+impl ExpertKeys {
+    fn keys(&self) -> Vec<&'static str> {
+        let mut read = vec![self.width, self.dense_width];
+        read.extend(self.count);
+        read.extend(self.top_k);
+        if let Shared::Times(key) | Shared::Width(key) = self.shared {
+            read.push(key);
+        }
+        read.push(match self.dense {
+            Dense::Never => "",
+            Dense::First => "first_k_dense_replace moe_layer_freq",
+            Dense::Step => "decoder_sparse_step mlp_only_layers",
+            Dense::Interleaved => "interleave_moe_layer_step moe_layers",
+        });
+        read
+    }
+}

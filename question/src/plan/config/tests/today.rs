@@ -1,0 +1,282 @@
+//! Models that are trained today: their published and counted parameters, and their relatives.
+
+use plan::{Ffn, LayerKind, Mixer, Transformer};
+use scenarios::PAPER;
+use serde_json::{Value, json};
+
+use super::{changed, counts, read};
+
+/// The models of the table, each with its config.
+const CONFIGS: &[(&str, &str)] = &[
+    ("gpt3-175b", config!("gpt3-175b")),
+    ("llama2-7b", config!("llama2-7b")),
+    ("llama3-8b", config!("llama-3-8b")),
+    ("llama3-70b", config!("llama3-70b")),
+    ("llama3.1-405b", config!("llama3.1-405b")),
+    ("mixtral-8x7b", config!("mixtral-8x7b")),
+    ("mixtral-8x22b", config!("mixtral-8x22b")),
+    ("deepseek-v2-lite", config!("deepseek-v2-lite")),
+    ("deepseek-v2", config!("deepseek-v2")),
+    ("deepseek-v3-671b", config!("deepseek-v3")),
+    ("kimi-k2", config!("kimi-k2")),
+    ("moonlight-16b-a3b", config!("moonlight-16b-a3b")),
+    ("qwen3-30b-a3b", config!("qwen3-30b-a3b")),
+    ("qwen3-235b-a22b", config!("qwen3-235b-a22b")),
+    ("gpt-oss-20b", config!("gpt-oss-20b")),
+    ("gpt-oss-120b", config!("gpt-oss-120b")),
+    ("gemma-3-1b", config!("gemma-3-1b")),
+    ("gemma-3-12b", config!("gemma-3-12b")),
+    ("gemma-3-27b", config!("gemma-3-27b")),
+    ("nemotron-h-8b", config!("nemotron-h-8b")),
+    ("nemotron-3-nano-30b-a3b", config!("nemotron-3-nano-30b-a3b")),
+];
+
+/// What was published or counted of a model, as text.
+#[derive(serde::Deserialize)]
+struct Counted {
+    name: String,
+    total_params_b: String,
+    active_params_b: String,
+    counted_total_b: f64,
+    counted_active_b: f64,
+}
+
+fn transformer(text: &str) -> Transformer {
+    read(text, Some(2048)).unwrap_or_else(|error| panic!("{error}\n{text}")).transformer
+}
+
+fn billions(count: u64) -> f64 {
+    plan::number(count) / 1e9
+}
+
+/// A unit of the last digit of `text` that is no trailing zero: by less is off what was rounded or cut.
+fn unit(text: &str) -> f64 {
+    let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let zeros = text.len() - text.trim_end_matches('0').len();
+    let places =
+        if decimals > 0 { -i32::try_from(decimals).unwrap() } else { zeros.try_into().unwrap() };
+    10.0_f64.powi(places)
+}
+
+/// Whether `ours` is within 1 % of the published figure, or what it was before its digits were cut.
+fn is_published(ours: f64, theirs: &str) -> bool {
+    let published: f64 = theirs.parse().unwrap();
+    (ours - published).abs() < (0.01 * published).max(unit(theirs))
+}
+
+/// Whether the active parameters of `model` are those published. Some counts leave the embedding out.
+fn active_is_published(model: &Transformer, theirs: &str) -> bool {
+    let active = model.active_parameters();
+    let met = [active, active - model.embedding_parameters()];
+    met.iter().any(|count| is_published(billions(*count), theirs))
+}
+
+/// Counted figures to their last digit; published ones within 1 % or their rounding.
+#[test]
+fn parameters_are_those_counted_and_published() {
+    let text = PAPER.text("today-models.csv");
+    let lines = text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    let mut reader = csv::Reader::from_reader(lines.as_bytes());
+    let rows: Vec<Counted> = reader.deserialize().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), CONFIGS.len());
+    for (row, (name, text)) in rows.iter().zip(CONFIGS) {
+        assert_eq!(row.name, *name);
+        let model = transformer(text);
+        let (total, active) = (billions(model.parameters()), billions(model.active_parameters()));
+        assert!((total - row.counted_total_b).abs() < 6e-4, "{name}: {total}");
+        assert!((active - row.counted_active_b).abs() < 6e-4, "{name}: {active}");
+        assert!(is_published(total, &row.total_params_b), "{name}: {total}");
+        let told = &row.active_params_b;
+        assert!(told.is_empty() || active_is_published(&model, told), "{name}: {active}");
+    }
+}
+
+/// Layers of `model` that `is` says, in order.
+fn layers(model: &Transformer, is: impl Fn(&LayerKind) -> bool) -> Vec<u64> {
+    let kind = |layer: &u64| {
+        let counts = model.counts(*layer..*layer + 1);
+        let own = model.layer_kinds().iter().zip(counts.iter()).find(|(_, count)| *count > 0);
+        is(own.unwrap().0)
+    };
+    (0..model.layers).filter(kind).collect()
+}
+
+#[test]
+fn layers_are_of_the_kinds_that_the_keys_say() {
+    let sliding = |kind: &LayerKind| kind.mixer == Mixer::Window;
+    let dense = |kind: &LayerKind| kind.ffn == Ffn::Dense;
+    let deepseek = transformer(config!("deepseek-v3"));
+    assert_eq!(layers(&deepseek, dense), [0, 1, 2]);
+    assert_eq!((deepseek.mtp, deepseek.head_size, deepseek.kv_size()), (1, 192, 128 * 320));
+    let gpt_oss = transformer(config!("gpt-oss-20b"));
+    assert_eq!(layers(&gpt_oss, sliding), (0..24).step_by(2).collect::<Vec<_>>());
+    assert!(gpt_oss.sinks && gpt_oss.biases.mlp && gpt_oss.router_bias);
+    let gemma = transformer(config!("gemma-3-1b"));
+    assert_eq!(layers(&gemma, |kind| kind.mixer == Mixer::Full), [5, 11, 17, 23]);
+    assert_eq!((gemma.window, gemma.norms), (Some(512), Some(4)));
+    // No sample is longer than the window.
+    let short = read(config!("gemma-3-1b"), Some(512)).unwrap().transformer;
+    assert_eq!(layers(&short, sliding), [0; 0]);
+    let nemotron = transformer(config!("nemotron-3-nano-30b-a3b"));
+    assert_eq!(layers(&nemotron, |kind| kind.mixer == Mixer::Full), [5, 12, 19, 26, 33, 42]);
+    assert_eq!(layers(&nemotron, |kind| kind.ffn == Ffn::Experts).len(), 23);
+    let mistral = changed(config!("mistral-7b"), json!({ "sliding_window": 1024 }));
+    assert_eq!(layers(&transformer(&mistral), sliding).len(), 32);
+    let qwen =
+        json!({ "use_sliding_window": true, "sliding_window": 1024, "max_window_layers": 20 });
+    let qwen = transformer(&changed(config!("qwen2.5-7b"), qwen));
+    assert_eq!(layers(&qwen, sliding), (20..28).collect::<Vec<_>>());
+    let sparse = json!({ "decoder_sparse_step": 2, "mlp_only_layers": [1] });
+    let sparse = transformer(&changed(config!("qwen3-30b-a3b"), sparse));
+    assert_eq!(layers(&sparse, |kind| kind.ffn == Ffn::Experts)[..2], [3, 5]);
+    assert_eq!(sparse.dense_ffn, Some(sparse.dense_width()));
+}
+
+#[test]
+fn what_is_assumed_is_said() {
+    let assumed = |text: &str| read(text, Some(2048)).unwrap().assumed.join("\n");
+    let deepseek = assumed(config!("deepseek-v3"));
+    assert!(
+        deepseek.contains("`quantization_config` tells the format of the published"),
+        "{deepseek}"
+    );
+    assert!(deepseek.contains("1 layer of multi-token prediction"), "{deepseek}");
+    let gemma = assumed(config!("gemma-3-12b"));
+    assert!(gemma.contains("`head_dim` is not given: 256, as the class of"), "{gemma}");
+    assert!(!gemma.contains("`vocab_size` is not given"), "{gemma}");
+}
+
+/// A config of the keys that all have, and of `more`.
+fn config_of(more: Value) -> String {
+    let plain = json!({
+        "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 1e4, "torch_dtype": "bfloat16",
+        "max_position_embeddings": 131_072, "tie_word_embeddings": false, "attention_dropout": 0.0,
+    });
+    changed(&plain.to_string(), more)
+}
+
+/// Relatives of the models of the table: what is counted of their files, and what their names tell.
+#[test]
+fn relatives_have_the_parameters_of_their_names() {
+    for (counted, config) in [(9_241_705_984, gemma2()), (8_028_033_024, command_r())] {
+        assert_eq!(counts(&config)[0], counted, "{config}");
+    }
+    // The largest of these names counts an encoder of images.
+    for (total, active, config) in [
+        ("80", "3", qwen3_next()),
+        ("57", "14", qwen2_moe()),
+        ("106", "12", glm()),
+        ("109", "17", llama4()),
+        ("32", "32", exaone()),
+        ("7", "7", olmo()),
+    ] {
+        let model = transformer(&config);
+        let counted = billions(model.parameters());
+        let published: f64 = total.parse().unwrap();
+        assert!((counted / published - 1.0).abs() < 0.012 || total == "7", "{counted}: {config}");
+        assert!(is_published(counted, total) || total == "109", "{counted}: {config}");
+        assert!(active_is_published(&model, active), "{config}");
+    }
+}
+
+fn gemma2() -> String {
+    config_of(json!({
+        "model_type": "gemma2", "hidden_size": 3584, "num_hidden_layers": 42, "head_dim": 256,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 14_336,
+        "vocab_size": 256_000, "sliding_window": 4096, "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "tie_word_embeddings": null,
+    }))
+}
+
+fn qwen3_next() -> String {
+    config_of(json!({
+        "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48, "head_dim": 256,
+        "num_attention_heads": 16, "num_key_value_heads": 2, "intermediate_size": 5120,
+        "vocab_size": 151_936, "num_experts": 512, "num_experts_per_tok": 10,
+        "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512,
+        "full_attention_interval": 4, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+        "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128,
+        "decoder_sparse_step": 1, "mlp_only_layers": [], "partial_rotary_factor": 0.25,
+    }))
+}
+
+fn qwen2_moe() -> String {
+    config_of(json!({
+        "model_type": "qwen2_moe", "hidden_size": 3584, "num_hidden_layers": 28,
+        "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18_944,
+        "vocab_size": 151_936, "num_experts": 64, "num_experts_per_tok": 8,
+        "moe_intermediate_size": 2560, "shared_expert_intermediate_size": 20_480,
+        "decoder_sparse_step": 1, "use_sliding_window": false, "sliding_window": 65_536,
+    }))
+}
+
+fn glm() -> String {
+    config_of(json!({
+        "model_type": "glm4_moe", "hidden_size": 4096, "num_hidden_layers": 46, "head_dim": 128,
+        "num_attention_heads": 96, "num_key_value_heads": 8, "intermediate_size": 10_944,
+        "vocab_size": 151_552, "n_routed_experts": 128, "num_experts_per_tok": 8,
+        "n_shared_experts": 1, "moe_intermediate_size": 1408, "first_k_dense_replace": 1,
+        "attention_bias": true, "use_qk_norm": false, "num_nextn_predict_layers": 1,
+        "n_group": 1, "topk_group": 1, "routed_scaling_factor": 1.0, "norm_topk_prob": true,
+    }))
+}
+
+fn llama4() -> String {
+    config_of(json!({
+        "model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48, "head_dim": 128,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "intermediate_size": 8192,
+        "intermediate_size_mlp": 16_384, "vocab_size": 202_048, "num_local_experts": 16,
+        "num_experts_per_tok": 1, "interleave_moe_layer_step": 1, "attention_chunk_size": 8192,
+        "use_qk_norm": true, "no_rope_layers": [], "attn_scale": 0.1, "floor_scale": 8192,
+    }))
+}
+
+fn command_r() -> String {
+    config_of(json!({
+        "model_type": "cohere2", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14_336,
+        "vocab_size": 256_000, "sliding_window": 4096, "sliding_window_pattern": 4,
+        "logit_scale": 0.25, "use_parallel_block": true, "tie_word_embeddings": null,
+        "layer_norm_eps": 1e-5, "use_qk_norm": false,
+    }))
+}
+
+fn exaone() -> String {
+    config_of(json!({
+        "model_type": "exaone4", "hidden_size": 5120, "num_hidden_layers": 64, "head_dim": 128,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "intermediate_size": 27_392,
+        "vocab_size": 102_400, "sliding_window": 4096, "sliding_window_pattern": "LLLG",
+    }))
+}
+
+fn olmo() -> String {
+    config_of(json!({
+        "model_type": "olmo3", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11_008,
+        "vocab_size": 100_278, "sliding_window": 4096, "attention_bias": false,
+    }))
+}
+
+/// Chunks of Llama 4, and a period that is a pattern.
+#[test]
+fn relatives_have_windows_where_their_classes_have_them() {
+    let full = |text: &str, sequence: u64| {
+        let model = read(text, Some(sequence)).unwrap().transformer;
+        layers(&model, |kind| kind.mixer == Mixer::Full)
+    };
+    let every = |period: u64, all: u64| (0..all).filter(move |it| (it + 1) % period == 0);
+    assert_eq!(full(&llama4(), 16_384), every(4, 48).collect::<Vec<_>>());
+    assert_eq!(full(&llama4(), 8192).len(), 48);
+    let said = read(&llama4(), Some(16_384)).unwrap().assumed.join(" ");
+    assert!(said.contains("attention in chunks is planned as windows of as many"), "{said}");
+    let rotary = changed(&llama4(), json!({ "no_rope_layers": [1, 1, 0] }));
+    assert_eq!(full(&rotary, 16_384), [2]);
+    let pairs = changed(&llama4(), json!({ "interleave_moe_layer_step": 2 }));
+    let sparse = layers(&transformer(&pairs), |kind| kind.ffn == Ffn::Experts);
+    assert_eq!(sparse, every(2, 48).collect::<Vec<_>>());
+    assert_eq!(full(&exaone(), 8192), every(4, 64).collect::<Vec<_>>());
+    assert_eq!(full(&gemma2(), 8192), every(2, 42).collect::<Vec<_>>());
+    let linear = transformer(&qwen3_next());
+    assert_eq!(layers(&linear, |kind| kind.mixer == Mixer::Linear).len(), 36);
+    assert!(linear.attention_gate && linear.shared_gate && linear.qk_norm);
+}

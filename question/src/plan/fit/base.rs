@@ -1,0 +1,125 @@
+//! The machine that a fit begins with, and its file with other efficiencies.
+
+use std::path::Path;
+
+use plan::Machine;
+
+use super::machines;
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+
+/// A machine with the text of its file.
+#[derive(Clone, Debug)]
+pub struct Base {
+    /// The machine.
+    pub machine: Machine,
+    /// Its file.
+    pub text: String,
+}
+
+impl Base {
+    /// The machine `name`: one that is built in, or a file.
+    pub(super) fn named(context: &Context<'_>, name: &str) -> Result<Self, Diagnostic> {
+        let (machine, text) = machines::with_text(context, name, Path::new(""))?;
+        Ok(Self { machine, text })
+    }
+
+    /// The built-in machine of a type of devices.
+    pub(super) fn of_device(device: &str) -> Result<Self, Diagnostic> {
+        let machine = machines::of_device(device)?;
+        let text = scenarios::MACHINES.get(&machine.name).unwrap_or_default().to_owned();
+        Ok(Self { machine, text })
+    }
+
+    /// Its file under the comment `head`, with other shares in its table `[efficiency]`: keys with their
+    /// values.
+    ///
+    /// # Errors
+    /// If its file writes that table in a form that is not changed line by line.
+    pub fn with_shares(&self, head: &str, shares: &[(&str, f64)]) -> Result<String, Diagnostic> {
+        let name = &self.machine.name;
+        let mut text: String = head.lines().map(|line| format!("# {line}\n")).collect();
+        let mut left: Vec<&(&str, f64)> = shares.iter().collect();
+        let mut is_inside = false;
+        for line in self.text.lines() {
+            let header =
+                line.trim_start().strip_prefix('[').and_then(|rest| rest.split(']').next());
+            if let Some(table) = header {
+                is_inside = table.trim() == "efficiency";
+            }
+            let key = line.split('=').next().unwrap_or_default().trim();
+            match left.iter().position(|(known, _)| is_inside && *known == key) {
+                Some(at) => {
+                    let (key, value) = *left.remove(at);
+                    let old = line.split('=').nth(1).unwrap_or_default();
+                    let old = old.split('#').next().unwrap_or_default().trim();
+                    text += &share(key, value, old, name);
+                }
+                None => text += &format!("{line}\n"),
+            }
+        }
+        // Dotted keys and tables within a line are read, but not written here.
+        machines::parse(name, Path::new(name), &text).map_err(|_| self.unknown_form())?;
+        if left.is_empty() { Ok(text) } else { Err(self.unknown_form()) }
+    }
+
+    fn unknown_form(&self) -> Diagnostic {
+        let message =
+            format!("the file of the machine {} has no lines of its own", self.machine.name);
+        let cure =
+            "write the table [efficiency] with a key on each line, as built-in machines have it";
+        Diagnostic::new(format!("{message} for its efficiencies")).with_help(cure)
+    }
+}
+
+/// The line of a share that was fitted, in place of `old`.
+fn share(key: &str, value: f64, old: &str, base: &str) -> String {
+    let value = format!("{value:.6}");
+    let value = value.trim_end_matches('0');
+    let zero = if value.ends_with('.') { "0" } else { "" };
+    format!("{key} = {value}{zero}    # fitted; {old} of {base}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn h100() -> Base {
+        Base::of_device("H100").unwrap()
+    }
+
+    #[test]
+    fn shares_are_changed_where_they_stand_and_all_else_stays() {
+        let base = h100();
+        let text =
+            base.with_shares("How it\nwas made.", &[("matmul", 0.5), ("link", 0.25)]).unwrap();
+        assert!(text.starts_with("# How it\n# was made.\n# NVIDIA H100"), "{text}");
+        assert!(text.contains("matmul = 0.5    # fitted; 0.65 of h100\n"), "{text}");
+        // `link` of the device is another key.
+        assert!(text.contains("link = \"450GB/s\"") && text.contains("link = 0.25    #"), "{text}");
+        let machine = machines::parse("h100", Path::new("h100"), &text).unwrap();
+        let mut expected = base.machine.clone();
+        (expected.efficiency.matmul, expected.efficiency.link) = (0.5, 0.25);
+        assert_eq!(machine, expected);
+        assert_eq!(base.with_shares("", &[]).unwrap(), base.text);
+    }
+
+    #[test]
+    fn a_table_within_a_line_is_refused() {
+        let base = h100();
+        let (before, rest) = base.text.split_once("[efficiency]").unwrap();
+        let (table, after) = rest.split_once("[price]").unwrap();
+        let keys: String = table
+            .lines()
+            .filter(|line| line.contains('='))
+            .map(|line| format!("efficiency.{}\n", line.split('#').next().unwrap()))
+            .collect();
+        let (source, device) = before.split_once("[device]").unwrap();
+        let text = format!("{source}\n{keys}[device]{device}\n[price]{after}");
+        let machine = machines::parse("own", Path::new("own"), &text).unwrap();
+        assert_eq!(machine.efficiency, base.machine.efficiency);
+        let dotted = Base { machine, text };
+        let error = dotted.with_shares("", &[("matmul", 0.5)]).unwrap_err();
+        assert!(error.help.unwrap().contains("a key on each line"));
+    }
+}

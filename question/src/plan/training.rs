@@ -1,0 +1,151 @@
+//! `[training]`: the recipe, and what the software does for its speed.
+
+use pipeline::Bytes;
+use plan::{Boundary, Cluster, Loss, Precision, Recipe, Room, Software};
+
+use super::{RESERVED, Reader, TrainingDocument};
+use crate::diagnostic::Diagnostic;
+use crate::nearest;
+
+/// How tokens get to their experts, and whether each is sent once to a node.
+const DISPATCHERS: [(&str, bool); 3] = [("alltoall", false), ("deepep", true), ("hybridep", true)];
+
+/// What CUDA graphs replace, and the share of a layer's launches that is.
+const GRAPHS: [(&str, f64); 3] = [("none", 0.0), ("partial", 0.5), ("full", 1.0)];
+
+/// The most that the fullest device of an expert group may have to do, over what it would have if all experts
+/// were chosen alike.
+const MOST_IMBALANCE: f64 = 1e4;
+
+/// Whether all machines are of the kind whose constants were fitted to software that overlaps what it
+/// exchanges: those with products of 8 bits.
+fn is_of_today(clusters: &[Cluster]) -> bool {
+    let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+    machines.all(|(machine, _)| machine.peak_fp8.is_some())
+}
+
+impl Reader<'_> {
+    /// The recipe, checked against the machines of `clusters`.
+    pub(super) fn recipe(&self, clusters: &[Cluster]) -> Result<Recipe, Diagnostic> {
+        let training = &self.document.training;
+        let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
+        for (key, bytes) in [
+            ("gradient-bytes", gradient_bytes),
+            ("optimizer-bytes", optimizer_bytes),
+            ("weight-bytes", weight_bytes),
+        ] {
+            if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
+                return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
+            }
+        }
+        let imbalance = training.imbalance.unwrap_or(1.0);
+        if !(1.0..=MOST_IMBALANCE).contains(&imbalance) {
+            let message = format!("imbalance is {imbalance}: from 1, all experts alike, to 10000");
+            return Err(self.wrong("imbalance", message));
+        }
+        let today = is_of_today(clusters);
+        Ok(Recipe {
+            batch: self.document.batch,
+            gradient_bytes: gradient_bytes.unwrap_or(4),
+            optimizer_bytes: optimizer_bytes.unwrap_or(12),
+            weight_bytes: weight_bytes.unwrap_or(2),
+            logit_bytes: 6,
+            sequence_parallel: training.sequence_parallel.unwrap_or(true),
+            scatter_gather: true,
+            overlap_gradients: training.overlap_gradients.unwrap_or(true),
+            overlap_parameters: training.overlap_parameters.unwrap_or(today),
+            loss: self.loss()?,
+            boundary: self.boundary()?,
+            reserved: training.reserved.unwrap_or(RESERVED),
+            room: Room { error: self.memory_error, cap: self.memory_cap()? },
+            precision: self.precision("precision", &training.precision, clusters)?,
+            head: self.precision("head-precision", &training.head_precision, clusters)?,
+            software: self.software(today)?,
+            imbalance,
+            attended: 1.0,
+        })
+    }
+
+    /// The format of products that `key` names, for which each machine must have a peak rate.
+    fn precision(
+        &self,
+        key: &str,
+        name: &Option<String>,
+        clusters: &[Cluster],
+    ) -> Result<Precision, Diagnostic> {
+        let Some(name) = name else { return Ok(Precision::default()) };
+        let path = format!("training.{key}");
+        let precision = Precision::named(name).ok_or_else(|| {
+            let known = Precision::ALL.map(Precision::name);
+            let message = format!("{key} is `{name}`{}", nearest::question(name, known));
+            self.wrong(&path, message).with_help(format!("write one of {}", known.join(", ")))
+        })?;
+        let machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        let mut lacking = machines.filter(|(machine, _)| machine.peak_of(precision).is_none());
+        match lacking.next() {
+            Some((machine, _)) => {
+                let message = format!("the machine {} has no peak rate for {name}", machine.name);
+                let rate = if precision == Precision::NvFp4 { "fp4" } else { "fp8" };
+                let cure = format!(
+                    "write bf16, take another machine, or give its file a peak-{rate}-tflops"
+                );
+                Err(self.wrong(&path, message).with_help(cure))
+            }
+            None => Ok(precision),
+        }
+    }
+
+    /// What the software does; unless told, as it does on machines of `today`.
+    fn software(&self, today: bool) -> Result<Software, Diagnostic> {
+        let training = &self.document.training;
+        let word = |key: &'static str, given: &Option<String>, known: [&'static str; 3]| {
+            let given = given.as_deref().unwrap_or(known[0]);
+            known.iter().position(|name| *name == given).ok_or_else(|| {
+                let given: String = given.chars().take(40).collect();
+                let message = format!("{key} is `{given}`: write {}", known.join(", "));
+                self.wrong(&format!("training.{key}"), message)
+            })
+        };
+        let graphs = word("cuda-graphs", &training.cuda_graphs, GRAPHS.map(|(name, _)| name))?;
+        let names = DISPATCHERS.map(|(name, _)| name);
+        let dispatcher = word("dispatcher", &training.dispatcher, names)?;
+        Ok(Software {
+            graphs: GRAPHS[graphs].1,
+            overlap_experts: training.overlap_experts.unwrap_or(false),
+            overlap_tensor: training.overlap_tensor.unwrap_or(false),
+            overlap_transfers: training.overlap_transfers.unwrap_or(today),
+            sends_once: DISPATCHERS[dispatcher].1,
+            fused_experts: training.fused_experts.unwrap_or(today),
+            ..Software::default()
+        })
+    }
+
+    /// The most that a plan may hold of a device.
+    fn memory_cap(&self) -> Result<Option<Bytes>, Diagnostic> {
+        match self.document.search.memory_cap {
+            Some(Bytes(0)) => {
+                let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
+                Err(self.wrong("memory-cap", message.to_owned()))
+            }
+            cap => Ok(cap),
+        }
+    }
+
+    fn loss(&self) -> Result<Loss, Diagnostic> {
+        match self.document.training.loss.as_deref() {
+            None | Some("separate") => Ok(Loss::Separate),
+            Some("fused") => Ok(Loss::Fused),
+            Some(other) => {
+                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
+            }
+        }
+    }
+
+    fn boundary(&self) -> Result<Boundary, Diagnostic> {
+        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
+        Boundary::named(name).ok_or_else(|| {
+            let message = format!("boundary is `{name}`: write barrier or post-validation");
+            self.wrong("boundary", message)
+        })
+    }
+}

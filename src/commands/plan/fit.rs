@@ -1,0 +1,43 @@
+//! `debubble plan --fit`: a machine from a few iterations that somebody measured.
+
+use std::io::Write;
+use std::path::Path;
+
+use answer::plan::fit::fit;
+use draw::text;
+use question::Context;
+use question::plan::fit;
+
+use crate::commands::{Verdict, note, print_json};
+use crate::error::Error;
+use crate::files;
+use crate::host::Host;
+
+/// What is fitted, and where to.
+pub(super) struct Options<'a> {
+    /// The table of iterations.
+    pub measured: &'a Path,
+    /// The machine to begin with; that of the table unless told.
+    pub machine: Option<&'a str>,
+    /// The file to write the machine to.
+    pub output: Option<&'a Path>,
+    /// Whether to print one JSON object.
+    pub json: bool,
+}
+
+/// Fits a machine, prints how far off its predictions are, and writes it.
+pub(super) fn run(options: &Options<'_>, out: &mut dyn Write) -> Result<Verdict, Error> {
+    let host = Host::listening();
+    let context = Context::new(&host);
+    let question = fit::read(&context, options.measured, options.machine, &|_, _| None)?;
+    let fitted = fit(&context, &question)?;
+    match options.json {
+        true => print_json(out, &fitted)?,
+        false => write!(out, "{}", text::sheet(&fitted.sheet()))?,
+    }
+    match options.output {
+        Some(path) => files::write(path, fitted.machine.as_bytes())?,
+        None => note("the machine is not written: name a file with --output"),
+    }
+    Ok(Verdict::Done)
+}
