@@ -73,6 +73,14 @@ pub struct Row {
     pub apart: Option<String>,
 }
 
+impl Row {
+    /// Whether it is how long an iteration takes, in seconds.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        [quantities::TIME, quantities::SHARDED].contains(&self.quantity)
+    }
+}
+
 /// A set of measurements with its predictions.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ValidatedSet {
