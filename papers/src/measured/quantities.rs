@@ -15,6 +15,9 @@ pub(super) const SPEED: &str = "samples/GPU/s";
 /// The peak of memory of the device that holds most.
 pub(super) const MEMORY: &str = "peak GB";
 
+/// The peak of memory as the allocator of the framework counts it.
+pub(super) const PEAK: &str = "peak GiB";
+
 /// Whether `quantity` says how long an iteration takes.
 pub(super) fn is_step(quantity: &str) -> bool {
     [TIME, SHARDED, SPEED].contains(&quantity)
