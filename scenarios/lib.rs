@@ -116,6 +116,7 @@ pub const PAPER: Folder = folder!(
         "today-megatron-bridge.csv",
         "today-torchtitan.csv",
         "today-ccl-bench.csv",
+        "today-errors.csv",
     ]
 );
 

@@ -52,6 +52,7 @@ mod plan_model;
 mod plan_noise;
 mod plan_page;
 mod plan_setup;
+mod planner_today;
 mod processes;
 mod recompute;
 mod recorded;

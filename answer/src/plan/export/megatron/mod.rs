@@ -96,6 +96,11 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
             lines.push("--recompute-granularity selective".to_owned());
             lines.push(format!("--recompute-modules {names}"));
         }
+        Recompute::First(layers) => lines.extend([
+            "--recompute-granularity full".to_owned(),
+            "--recompute-method block".to_owned(),
+            format!("--recompute-num-layers {layers}"),
+        ]),
         Recompute::Full => lines.extend(
             [
                 "--recompute-granularity full",
