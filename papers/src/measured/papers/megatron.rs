@@ -145,5 +145,7 @@ pub(in super::super) fn sharded(row: &Sharded, machine: &Machine) -> Result<Vec<
     let flops = model.hardware_flops(Recompute::Full) * number(global_batch) * number(SEQUENCE);
     let measured = flops / (row.tflops_per_gpu * 1e12 * number(gpus));
     let run = format!("{:.1}B on {gpus} {}", number(model.parameters()) / 1e9, row.scheme);
-    Ok(vec![predicted.row(&run, quantity, [predicted.seconds(), measured])])
+    let row = predicted.row(&run, quantity, [predicted.seconds(), measured]);
+    // The share of the network that gathers of every microbatch reach was fitted to these.
+    Ok(vec![Row { fitted: quantity == SHARDED, ..row }])
 }
