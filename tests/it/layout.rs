@@ -116,7 +116,10 @@ fn a_plan_has_the_layout_that_it_is_told() {
     assert_eq!(even["plans"][0]["step_ns"], split["plans"][0]["step_ns"]);
     for (search, said) in [
         ("layout = \"Et*5|tL\"\n", "layout has 6 layers, but the model has 24"),
-        ("layout = \"Et*12|t*12mL\"\n", "multi-token prediction is not planned"),
+        (
+            "layout = \"Et*12|t*12mL\"\n",
+            "layers of multi-token prediction (m), but the model has 0",
+        ),
         ("layout = \"Et*12|t*12L\"\nsplit = \"even\"\n", "layout and split exclude each other"),
         ("layout = \"Et*12|t*12L\"\npipeline = 4\n", "no multiple of 4 stages"),
         ("layout = \"Et*12|t*12\"\n", "no loss (L)"),

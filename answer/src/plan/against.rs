@@ -263,8 +263,8 @@ pub fn rows(lines: &[Line]) -> Vec<Vec<String>> {
     let row = |line: &Line| {
         let digits = match line.first.abs().max(line.second.abs()) {
             10_000.0.. => 0,
-            100.0.. => 1,
-            10.0.. => 2,
+            100.0.. => 2,
+            10.0.. => 3,
             _ => 4,
         };
         let value = |value: f64| match digits {

@@ -16,7 +16,16 @@ use question::plan::{Framework, Question};
 /// A set-up in a few letters, which [`legend`] explains.
 pub fn setup(setup: &Setup) -> String {
     let mut text = format!("d{} t{} p{}", setup.data, setup.tensor, setup.pipeline);
-    for (letter, size) in [("c", setup.context), ("e", setup.expert), ("v", setup.chunks)] {
+    // Of experts the tensor groups are told where they are others than those of the rest.
+    let is_apart = setup.expert > 1 && setup.expert_tensor != setup.tensor;
+    let expert_tensor = if is_apart { setup.expert_tensor } else { 1 };
+    for (letter, size) in [
+        ("c", setup.context),
+        ("e", setup.expert),
+        ("te", expert_tensor),
+        ("g", setup.shard_groups),
+        ("v", setup.chunks),
+    ] {
         if size > 1 {
             text += &format!(" {letter}{size}");
         }
@@ -45,17 +54,26 @@ type Word = (fn(&Setup) -> bool, &'static str);
 /// The meaning of the letters and words of [`setup`], as far as plans have them.
 pub fn legend(answer: &Answer) -> String {
     let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
-    let words: [Word; 13] = [
+    let words: [Word; 16] = [
         (|_| true, "d data-parallel replicas"),
         (|_| true, "t tensor-parallel devices"),
         (|_| true, "p pipeline stages"),
         (|one| one.context > 1, "c context-parallel devices"),
         (|one| one.expert > 1, "e expert-parallel devices"),
+        (
+            |one| one.expert > 1 && one.expert_tensor > 1 && one.expert_tensor != one.tensor,
+            "te devices that share each product of an expert",
+        ),
+        (|one| one.shard_groups > 1, "g groups of replicas that have all shards each"),
         (|one| one.chunks > 1, "v chunks per stage"),
         (|_| true, "b sequences per microbatch"),
         (|_| true, "z stage of ZeRO"),
         (|one| one.recompute == Recompute::Selective, "selective: attention is recomputed"),
         (|one| one.recompute == Recompute::Full, "full: all activations are recomputed"),
+        (
+            |one| matches!(one.recompute, Recompute::Modules(_)),
+            "the modules named behind z are recomputed",
+        ),
         (
             |one| matches!(one.recompute, Recompute::First(_)),
             "full-N: those of the first N layers of each chunk are",

@@ -5,7 +5,7 @@ use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Panel, Scatter};
 use answer::front::Standing;
-use answer::plan::{Answer, Lever, Plan, Planned, assumptions, export, tables};
+use answer::plan::{Answer, Lever, Plan, Planned, assumptions, export, tables, told};
 use papers::measured::ErrorBar;
 use question::Diagnostic;
 use question::plan::Question;
@@ -105,6 +105,9 @@ pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
     page += &table("Plans", &tables::HEADER, lines);
     let memory = plans().map(|(number, plan)| tables::memory(number, plan));
     page += &table("Memory of the fullest device", &tables::MEMORY, memory);
+    if question.is_of_one() {
+        page.extend(plans().map(|(number, plan)| asked(number, plan)));
+    }
     if let Some(winner) = winner {
         page += &winner_of(question, winner, levers);
     }
@@ -124,6 +127,16 @@ pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
     }
     page += "</body>\n</html>\n";
     Ok(page)
+}
+
+/// Every part of the step and of the memory of the set-up that was asked for.
+fn asked(number: usize, plan: &Plan) -> String {
+    let time =
+        table(&format!("A step of plan {number}"), &told::TIME, told::time(plan).into_iter());
+    let header = told::memory_columns();
+    let title = format!("Memory of plan {number}, in GiB of a device");
+    let memory = table(&title, &header, told::memory(plan).into_iter());
+    format!("{time}{memory}<p>{}</p>\n", escape(&told::room(plan)))
 }
 
 fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {

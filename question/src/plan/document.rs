@@ -75,6 +75,7 @@ pub struct Document {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Serialize, Clone, PartialEq, Debug)]
 #[serde(untagged)]
+#[allow(clippy::large_enum_variant)] // A question has one.
 pub enum ModelDocument {
     /// The name of a `config.json` of Hugging Face, relative to the question.
     File(PathBuf),

@@ -57,6 +57,10 @@ pub struct SetupDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub recompute: Option<Vec<String>>,
+    /// The layers of each chunk whose activations are recomputed, where `recompute` is `full`: the first of
+    /// them [default: all].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recompute_layers: Option<u64>,
     /// How layers are split over stages: `even` or `balanced` [default: even].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["even", "balanced"])))]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -205,13 +205,22 @@ impl Reader<'_> {
     }
 
     fn recompute_of(&self, given: &SetupDocument) -> Result<Recompute, Diagnostic> {
-        let Some(names) = &given.recompute else { return Ok(Recompute::None) };
-        let names = names.join(",");
+        let names = given.recompute.as_ref().map_or_else(|| "none".to_owned(), |all| all.join(","));
+        let names = match given.recompute_layers {
+            Some(layers) if names == Recompute::Full.name() => format!("{names}-{layers}"),
+            Some(_) => {
+                let message = "recompute-layers is for recompute = \"full\"".to_owned();
+                let cure = "write recompute = \"full\", or take it out";
+                return Err(self.wrong(&key("recompute-layers"), message).with_help(cure));
+            }
+            None => names,
+        };
+        let at = if given.recompute_layers.is_some() { "recompute-layers" } else { "recompute" };
         Recompute::named(&names).ok_or_else(|| {
             let message = format!("recompute is `{}`", brief(&names));
             let cure = "write none, selective, full or full-4, selective_op, or some of core_attn, \
                         moe_act, layernorm, mla_up_proj, mlp, moe and shared_experts";
-            self.wrong(&key("recompute"), message).with_help(cure)
+            self.wrong(&key(at), message).with_help(cure)
         })
     }
 
