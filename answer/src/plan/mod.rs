@@ -7,6 +7,7 @@ mod choice;
 pub mod export;
 pub mod fit;
 mod levers;
+mod model;
 mod parts;
 mod priced;
 pub mod tables;

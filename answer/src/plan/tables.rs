@@ -207,7 +207,8 @@ pub fn model(question: &Question) -> Vec<String> {
         None => String::new(),
     };
     let count = format!("parameters: {total} total, {active} active for a token{experts}");
-    std::iter::once(count).chain(question.model_assumed.iter().cloned()).collect()
+    let layers = super::model::layers(model);
+    std::iter::once(count).chain(layers).chain(question.model_assumed.iter().cloned()).collect()
 }
 
 /// The columns of the whole table of plans.

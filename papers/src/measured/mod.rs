@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error_bar::{ErrorBar, SetErrors};
 pub use self::memory_error::memory_error;
-pub use self::today::Today;
+pub use self::today::{Today, model};
 
 use self::quantities::Limits;
 use self::sets::{SETS, Set};

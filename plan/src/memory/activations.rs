@@ -31,6 +31,7 @@ impl Activations {
             cut: setup.cut(recipe),
             expert_tensor: setup.expert_tensor,
             precision: recipe.precision,
+            imbalance: recipe.imbalance,
             recompute,
         };
         let tokens = tokens(model, setup);

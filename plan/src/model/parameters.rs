@@ -156,18 +156,6 @@ impl Transformer {
         self.parameters() - self.sum_of_layers(idle)
     }
 
-    /// Of a layer of the first kind, the parameters that are no routed expert's.
-    #[must_use]
-    pub fn dense_parameters(&self) -> u64 {
-        self.parameters_of(self.layer_kinds()[0]).dense
-    }
-
-    /// Of a layer of the first kind, those of all routed experts.
-    #[must_use]
-    pub fn expert_parameters(&self) -> u64 {
-        self.parameters_of(self.layer_kinds()[0]).experts
-    }
-
     /// The sum over all layers of what `of` counts of one of each kind.
     fn sum_of_layers(&self, of: impl Fn(LayerKind) -> u64) -> u64 {
         let counts = self.counts(0..self.layers);

@@ -20,6 +20,7 @@ mod study;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use plan::Transformer;
 use question::Diagnostic;
 use question::sheet::Sheet;
 use scenarios::PAPER;
@@ -33,6 +34,20 @@ use self::row::{Apart, Read, Run};
 use self::study::Refitted;
 use super::quantities::{PEAK, TIME};
 use super::{ValidatedSet, error_bar};
+
+/// The model that published tables of runs call `name`, on sequences of this length, with its layers of
+/// multi-token prediction if `mtp`; `None` for a name that they do not have.
+///
+/// # Errors
+/// A length that it cannot have.
+#[must_use]
+pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer, String>> {
+    let models = match Models::read() {
+        Ok(models) => models,
+        Err(error) => return Some(Err(error)),
+    };
+    models.named(name).map(|model| model.transformer(sequence, mtp))
+}
 
 /// What is told of the runs of today's models besides sets and bars.
 #[derive(Clone, PartialEq, Debug)]

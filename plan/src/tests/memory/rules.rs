@@ -162,6 +162,13 @@ fn groups_of_an_expert_gather_its_rows() {
     let row = 2 * 7168 + 4;
     let all = 4096 * 8 * row;
     assert!((of(4) - of(1)).abs_diff(all - all / 4) <= 16, "{} {}", of(4), of(1));
+    let uneven = |imbalance| {
+        let recipe = Recipe { imbalance, ..recipe(64) };
+        held(&model, &setup([1, 1, 1]), &recipe) / (model.layers - 3)
+    };
+    // What an expert makes of a row, too: gate and value, and their product.
+    let whole = 4096 * 8 * (row + 3 * 2 * 2048);
+    assert!((uneven(1.5) - uneven(1.0)).abs_diff(whole / 2) <= 16);
 }
 
 /// Every parameter is somewhere, and those of experts once for all that share them.

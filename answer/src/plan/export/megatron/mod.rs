@@ -1,7 +1,9 @@
 //! Arguments of Megatron-LM.
 
+mod model;
+
 use pipeline::{Choice, Family, LayerLayout, Vocabulary};
-use plan::{Boundary, Costed, Loss, Norm, Recompute, Setup, Split, Transformer, Zero};
+use plan::{Boundary, Costed, Loss, Recompute, Setup, Split, Zero};
 
 use super::super::priced::Plan;
 use question::plan::{Framework, Question};
@@ -17,70 +19,22 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         (false, true) => "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
         (false, false) => "",
     };
+    let program = match model::is_hybrid(&question.model) {
+        true => "pretrain_mamba.py",
+        false => "pretrain_gpt.py",
+    };
     let head = format!(
         "# Arguments of Megatron-LM, written by `debubble plan`. Beside those of data, checkpoints and \
          learning rate:\n#   source megatron.sh\n\
-         #   torchrun --nproc-per-node 8 .. pretrain_gpt.py \"${{MEGATRON_ARGS[@]}}\" ..\n{connections}"
+         #   torchrun --nproc-per-node 8 .. {program} \"${{MEGATRON_ARGS[@]}}\" ..\n{connections}"
     );
     let lines = [
-        model(&question.model, question.rotary_base),
+        model::arguments(&question.model, question.rotary_base),
         parallelism(question, own),
         recipe(question, own),
         schedule(question, costed),
     ];
     super::array(&head, "MEGATRON_ARGS", &lines.concat())
-}
-
-/// The model.
-fn model(model: &Transformer, rotary_base: Option<u64>) -> Vec<String> {
-    let mut lines = vec![
-        format!("--num-layers {}", model.layers),
-        format!("--hidden-size {}", model.hidden),
-        format!("--ffn-hidden-size {}", model.ffn),
-        format!("--num-attention-heads {}", model.heads),
-    ];
-    let mut add = |line: String| lines.push(line);
-    if model.kv_heads != model.heads {
-        add("--group-query-attention".to_owned());
-        add(format!("--num-query-groups {}", model.kv_heads));
-    }
-    if model.heads * model.head_size != model.hidden {
-        add(format!("--kv-channels {}", model.head_size));
-    }
-    if model.qk_norm {
-        add("--qk-layernorm".to_owned());
-    }
-    if !model.biases.mlp {
-        add("--disable-bias-linear".to_owned());
-        if model.biases.qkv {
-            add("--add-qkv-bias".to_owned());
-        }
-    }
-    if model.gated {
-        add("--swiglu".to_owned());
-    }
-    if model.norm == Norm::Rms {
-        add("--normalization RMSNorm".to_owned());
-    }
-    if model.positions == 0 {
-        add("--position-embedding-type rope".to_owned());
-        add(match rotary_base {
-            Some(base) => format!("--rotary-base {base}"),
-            None => "# --rotary-base: that of the model, 10000 unless told".to_owned(),
-        });
-    }
-    if let Some(experts) = model.experts {
-        add(format!("--num-experts {}", experts.count));
-        add(format!("--moe-ffn-hidden-size {}", model.ffn));
-        add(format!("--moe-router-topk {}", experts.top_k));
-    }
-    if !model.tied {
-        add("--untie-embeddings-and-output-weights".to_owned());
-    }
-    add(format!("--vocab-size {}", model.vocabulary));
-    add(format!("--seq-length {}", model.sequence));
-    add(format!("--max-position-embeddings {}", model.positions.max(model.sequence)));
-    lines
 }
 
 /// Groups of devices, and what replicas share.
@@ -165,21 +119,29 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
 /// Schedule and layers.
 fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
     let own = &costed.setup;
-    if own.pipeline == 1 {
-        return Vec::new();
-    }
-    let mut lines = Vec::new();
     let runs = Framework::Megatron.runs(own, question.recipe.batch);
+    let is_placed = own.pipeline > 1 && (runs || own.chunks == 1);
+    let mut lines = Vec::new();
+    let is_hybrid = model::is_hybrid(&question.model);
+    if is_hybrid {
+        let whole = [question.model.layers];
+        let chunks = if is_placed { &costed.layers[..] } else { &whole };
+        lines.push(model::hybrid_pattern(&question.model, chunks));
+    }
+    if own.pipeline == 1 {
+        return lines;
+    }
     if !runs {
         lines.push(not_there(own));
     }
     let is_interleaved = matches!(own.family, Family::Interleaved | Family::InterleavedOverlap);
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
     let told = own.split == Split::Layout;
-    // What is written of other placements would be another pipeline there.
-    if (told || !even) && (runs || own.chunks == 1) {
+    // What is written of other placements would be another pipeline there; the pattern of a hybrid says where
+    // its chunks end.
+    if (told || !even) && is_placed && !is_hybrid {
         lines.extend(layout(&costed.layers));
-    } else if is_interleaved && runs {
+    } else if is_interleaved && runs && !is_hybrid {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
     }
     if is_interleaved && runs {

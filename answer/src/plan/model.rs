@@ -1,0 +1,104 @@
+//! What a model is made of, in words, where its layers are not all alike or not plain.
+
+use plan::{Ffn, LayerKind, Mixer, Transformer};
+
+/// Its layers by kind, latents, shared experts and layers of multi-token prediction; nothing where all
+/// layers have attention to all tokens of queries, keys and values, and one MLP or routed experts alone.
+pub(super) fn layers(model: &Transformer) -> Option<String> {
+    let kinds = model.layer_kinds();
+    let is_plain = matches!(kinds, [only] if only.mixer == Mixer::Full && only.ffn != Ffn::None);
+    let mut parts = Vec::new();
+    if !is_plain {
+        let counts = model.counts(0..model.layers);
+        let own = kinds.iter().zip(counts.iter());
+        parts.extend(own.map(|(kind, count)| format!("{count} with {}", words(model, *kind))));
+    }
+    let mut more = Vec::new();
+    if let Some(latent) = model.latent {
+        more.push(match latent.query {
+            Some(query) => {
+                format!("queries of a latent of {query}, keys and values of one of {}", latent.keys)
+            }
+            None => format!("keys and values of a latent of {}", latent.keys),
+        });
+    }
+    if let Some(experts) = model.experts.filter(|experts| experts.shared > 0) {
+        more.push(format!("shared experts {} wide", experts.shared));
+    }
+    if model.mtp > 0 {
+        more.push(format!("{} behind them for multi-token prediction", model.mtp));
+    }
+    let all = [parts.join(", "), more.join("; ")];
+    let all: Vec<String> = all.into_iter().filter(|part| !part.is_empty()).collect();
+    (!all.is_empty()).then(|| format!("layers: {}", all.join("; ")))
+}
+
+/// A kind of layers in words.
+fn words(model: &Transformer, kind: LayerKind) -> String {
+    let mixer = match (kind.mixer, model.window) {
+        (Mixer::Full, _) => "attention".to_owned(),
+        (Mixer::Window, window) => format!("attention to {} tokens", window.unwrap_or(0)),
+        (Mixer::Mamba, _) => "Mamba-2".to_owned(),
+        (Mixer::Linear, _) => "linear attention".to_owned(),
+        (Mixer::None, _) => String::new(),
+    };
+    let ffn = match kind.ffn {
+        Ffn::Dense => "an MLP",
+        Ffn::Experts => "experts",
+        Ffn::None => "",
+    };
+    let both = [mixer.as_str(), ffn];
+    let told: Vec<&str> = both.into_iter().filter(|part| !part.is_empty()).collect();
+    told.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{Experts, Latent, Sizes};
+
+    use super::*;
+
+    fn plain() -> Sizes {
+        Sizes {
+            layers: 3,
+            hidden: 64,
+            heads: 4,
+            kv_heads: 4,
+            head_size: 16,
+            ffn: 128,
+            vocabulary: 1000,
+            sequence: 512,
+            ..Sizes::default()
+        }
+    }
+
+    fn said(sizes: Sizes) -> Option<String> {
+        layers(&Transformer::new(sizes).unwrap())
+    }
+
+    #[test]
+    fn what_is_not_plain_is_said() {
+        assert_eq!(said(plain()), None);
+        let experts = Experts { count: 8, top_k: 2, shared: 0 };
+        assert_eq!(said(Sizes { experts: Some(experts), ..plain() }), None);
+        let dense = LayerKind::default();
+        let sparse = LayerKind { ffn: Ffn::Experts, ..dense };
+        let deepseek = Sizes {
+            experts: Some(Experts { shared: 256, ..experts }),
+            latent: Some(Latent { query: Some(48), keys: 32, rotary: 4 }),
+            kinds: vec![dense, sparse, sparse],
+            mtp: 1,
+            ..plain()
+        };
+        let words = "layers: 1 with attention and an MLP, 2 with attention and experts; queries of a \
+                     latent of 48, keys and values of one of 32; shared experts 256 wide; 1 behind them \
+                     for multi-token prediction";
+        assert_eq!(said(deepseek).as_deref(), Some(words));
+        let window = LayerKind { mixer: Mixer::Window, ..dense };
+        let kinds = vec![window, dense, window];
+        let gemma = Sizes { window: Some(128), kinds, ..plain() };
+        let words =
+            "layers: 2 with attention to 128 tokens and an MLP, 1 with attention and an MLP";
+        assert_eq!(said(gemma).as_deref(), Some(words));
+    }
+}
