@@ -112,10 +112,7 @@ fn bars_are_what_rows_say() {
 fn rows_and_picture_are_those_of_the_answer() {
     let one = validated();
     let header = one.csv.lines().next().unwrap();
-    assert_eq!(
-        header,
-        "set,run,quantity,measured,predicted,error,fitted,kind,held_out,set_apart"
-    );
+    assert_eq!(header, "set,run,quantity,measured,predicted,error,fitted,kind,held_out,set_apart");
     let rows: usize = one.sets.iter().map(|set| set["rows"].as_array().unwrap().len()).sum();
     assert_eq!(one.csv.lines().count(), rows + 1);
     let spots = one.svg.lines().filter(|line| line.starts_with("<path class=\"spot\"")).count();

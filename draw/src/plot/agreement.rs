@@ -148,7 +148,8 @@ impl Agreement {
         let Pair { name, across, up, .. } = pair;
         let series = self.series.get(pair.series).cloned().unwrap_or_default();
         let off = 100.0 * (up / across - 1.0);
-        let text = format!("{series}: {name}: {across:.3} s measured, {up:.3} s predicted, {off:+.1} %");
+        let text =
+            format!("{series}: {name}: {across:.3} s measured, {up:.3} s predicted, {off:+.1} %");
         let data = vec![
             ("series", series),
             ("name", name.clone()),

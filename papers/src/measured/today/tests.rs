@@ -91,28 +91,3 @@ fn a_line_that_is_no_run_is_an_error_with_its_row() {
         assert!(told.contains("row 1") && told.contains(message), "{told}");
     }
 }
-
-#[test]
-#[ignore = "a look"]
-fn look() {
-    let t = std::time::Instant::now();
-    let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
-    let validated = validate(&Context::new(&host), &Question::default()).unwrap();
-    println!("{:?}", t.elapsed());
-    let sheet = validated.sheet();
-    println!("{sheet:?}");
-    for set in &validated.sets {
-        for k in &set.kinds {
-            if set.bars.iter().any(|b| b.quantity.starts_with("step")) {
-                println!("KIND|\"{}\",\"{}\",{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.4}", k.set, k.kind, k.rows, k.fitted, k.mean, k.held_out_mean.unwrap(), k.error, k.max, k.shortest, k.longest);
-            }
-        }
-        for b in &set.bars {
-            println!("BAR|{}|{}|{}|{:.4}|{:?}|{:?}|{:?}|{:.4}|{:?}|{}", b.holds, set.set, b.quantity, b.mean, b.allowed_mean, b.p90, b.allowed_p90, b.max, b.allowed_max, b.rows);
-        }
-    }
-    for c in &validated.today.as_ref().unwrap().constants {
-        println!("CONST|{}|{}|{}|{}|{:+.1}", c.name, c.prior, c.in_use, c.fitted, 100.0 * c.moved());
-    }
-    println!("{}", String::from_utf8(validated.csv().unwrap()).unwrap());
-}
