@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Output;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cli::stdout;
@@ -76,19 +76,19 @@ fn answers_tell_the_parameters_of_the_model() {
 
 #[test]
 fn a_model_that_is_not_planned_ends_with_all_its_keys_and_a_cure() {
-    let out = ask(&config("deepseek-v3"), &[]);
+    let sparse = with(
+        serde_json::from_str(&config("deepseek-v3")).unwrap(),
+        json!({ "model_type": "deepseek_v32", "index_n_heads": 64, "index_topk": 2048 }),
+    );
+    let out = ask(&sparse.to_string(), &[]);
     let text = error(&out);
     assert_eq!(out.status.code(), Some(2), "{text}");
     assert!(out.stdout.is_empty());
     for key in [
-        "deepseek_v3",
-        "n_routed_experts",
-        "n_shared_experts",
-        "first_k_dense_replace",
-        "moe_intermediate_size",
-        "q_lora_rank",
-        "kv_lora_rank",
-        "num_nextn_predict_layers",
+        "deepseek_v32",
+        "sparse attention by an index",
+        "index_n_heads",
+        "index_topk",
         "A table [model] describes",
     ] {
         assert!(text.contains(key), "{key}: {text}");
@@ -182,7 +182,7 @@ fn keys_of_kind(row: &Facts) -> Value {
             "model_type": "gpt_oss", "num_local_experts": own("experts"),
             "num_experts_per_tok": own("experts_per_token"), "attention_bias": true,
             "sliding_window": own("sliding_window"), "swiglu_limit": 7.0,
-            "layer_types": ["sliding_attention", "full_attention"],
+            "layer_types": layers_in_turn(&["sliding_attention", "full_attention"], own("layers")),
         })
     } else if name.starts_with("gemma") {
         json!({
@@ -195,7 +195,9 @@ fn keys_of_kind(row: &Facts) -> Value {
             "model_type": "nemotron_h", "hybrid_override_pattern": row["layer_pattern"],
             "mamba_num_heads": own("mamba_heads"), "mamba_head_dim": own("mamba_head_dim"),
             "ssm_state_size": own("mamba_state"), "n_groups": own("mamba_groups"),
-            "n_routed_experts": own("experts"), "mlp_hidden_act": "relu2",
+            "n_routed_experts": own("experts"), "mlp_hidden_act": "relu2", "conv_kernel": 4,
+            "num_experts_per_tok": own("experts_per_token"), "moe_intermediate_size": own("moe_ffn"),
+            "moe_shared_expert_intermediate_size": own("shared_ffn_total"), "use_conv_bias": true,
         })
     } else if name.starts_with("qwen3") {
         json!({
@@ -222,52 +224,22 @@ fn with(keys: Value, more: Value) -> Value {
     Value::Object(keys)
 }
 
-/// Keys of `config` that describe what is not planned, whatever its model_type.
-fn unplanned(config: &Map<String, Value>) -> Vec<&str> {
-    let all = [
-        "kv_lora_rank",
-        "q_lora_rank",
-        "n_shared_experts",
-        "first_k_dense_replace",
-        "num_nextn_predict_layers",
-        "n_routed_experts",
-        "moe_intermediate_size",
-        "qk_rope_head_dim",
-        "sliding_window",
-        "layer_types",
-        "sliding_window_pattern",
-        "swiglu_limit",
-        "hybrid_override_pattern",
-        "mamba_num_heads",
-        "ssm_state_size",
-    ];
-    let says = |key: &&str| {
-        let neutral = [Value::Null, json!(0), Value::Bool(false)];
-        config.get(*key).is_some_and(|value| !neutral.contains(value))
-    };
-    all.into_iter().filter(says).collect()
+/// As many of `names` as there are `layers`, over and over.
+fn layers_in_turn(names: &[&str], layers: Option<u64>) -> Value {
+    names.iter().cycle().take(layers.unwrap().try_into().unwrap()).copied().collect()
 }
 
+/// A tensor group of four divides the heads of all of them, and more than one stage has their layers.
 #[test]
-fn models_of_today_have_their_published_parameters_or_are_refused() {
+fn models_of_today_have_their_published_parameters() {
     let Some(text) = reference("today/models/models.csv") else { return };
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let rows: Vec<Facts> = reader.deserialize().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 21);
-    let mut planned = Vec::new();
     for row in &rows {
         let name = row["name"].as_str();
-        let config = config_of(row);
-        let out = ask(&config.to_string(), &["--json"]);
-        if out.status.code() == Some(2) {
-            let (text, keys) = (error(&out), unplanned(config.as_object().unwrap()));
-            assert!(!keys.is_empty() && out.stdout.is_empty(), "{name}: {text}");
-            let unnamed = keys.iter().find(|key| !text.contains(*key));
-            assert_eq!(unnamed, None, "{name}: {text}");
-            continue;
-        }
+        let out = ask(&config_of(row).to_string(), &["--json"]);
         assert_eq!(out.status.code(), Some(0), "{name}: {}", error(&out));
-        planned.push(name);
         let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
         for which in ["total", "active"] {
             let ours = answer[format!("parameters_{which}")].as_f64().unwrap() / 1e9;
@@ -278,23 +250,11 @@ fn models_of_today_have_their_published_parameters_or_are_refused() {
             };
             // Counted to the last digit that is told.
             assert!(off(&format!("counted_{which}_b")) < 1e-3, "{name}: {ours} {which}");
-            let rounded = row["params_source"].contains("rounded");
+            // Of active ones some leave the embedding out, and most are rounded: see the rooms' own test.
+            let rounded =
+                row["params_source"].contains("rounded") || row["params_source"].contains("name");
             let published = off(&format!("{which}_params_b"));
-            assert!(rounded || published < 0.01, "{name}: {ours} {which}");
+            assert!(rounded || which == "active" || published < 0.01, "{name}: {ours}");
         }
     }
-    assert_eq!(
-        planned,
-        [
-            "gpt3-175b",
-            "llama2-7b",
-            "llama3-8b",
-            "llama3-70b",
-            "llama3.1-405b",
-            "mixtral-8x7b",
-            "mixtral-8x22b",
-            "qwen3-30b-a3b",
-            "qwen3-235b-a22b",
-        ]
-    );
 }

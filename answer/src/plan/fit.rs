@@ -371,3 +371,6 @@ impl Fitted {
         format::wrapped(&text, 100, "")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use super::Row;
 
 /// The time of an iteration.
 pub(super) const TIME: &str = "s per iteration";
-/// The time of an iteration under ZeRO-3, whose predictions are known to be far off.
+/// The time of an iteration under ZeRO-3, which gathers and reduces in every microbatch.
 pub(super) const SHARDED: &str = "s per iteration, ZeRO 3";
 /// The model FLOPs utilisation that follows from the measured time.
 pub(super) const MFU: &str = "MFU %, measured time";

@@ -223,6 +223,7 @@ fn document(line: Line<'_>, setup: SetupDocument) -> Result<Document, String> {
         setup: Some(setup),
         search: questions::SearchDocument::default(),
         training: line.part(Part::Training)?,
+        lengths: questions::LengthsDocument::default(),
         noise: questions::NoiseDocument::default(),
     })
 }
