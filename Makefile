@@ -78,6 +78,7 @@ reproduce: build
 	cargo run --quiet --release --locked -- reproduce all --check
 	cargo run --quiet --release --locked -- simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
 	cargo run --quiet --release --locked -- simulate scenarios/all.toml --pareto results/all.svg --gantt never
+	cd results && cargo run --quiet --release --locked -- plan --validate --csv planner-today.csv --svg planner-today.svg > /dev/null
 
 beyond: build
 	cargo run --quiet --release --locked -- reproduce table5 table8 --beyond

@@ -70,7 +70,7 @@ pub const EXAMPLES: Folder = folder!(
 );
 
 /// Questions for the planner to begin with.
-pub const PLANS: Folder = folder!("plan", ".toml", ["gpt3"]);
+pub const PLANS: Folder = folder!("plan", ".toml", ["deepseek-v3", "gpt3"]);
 
 /// Published settings and figures, under the names of their files.
 pub const PAPER: Folder = folder!(
@@ -116,6 +116,7 @@ pub const PAPER: Folder = folder!(
         "today-megatron-bridge.csv",
         "today-torchtitan.csv",
         "today-ccl-bench.csv",
+        "today-errors.csv",
     ]
 );
 

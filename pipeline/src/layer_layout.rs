@@ -122,6 +122,17 @@ impl LayerLayout {
         }
     }
 
+    /// The same with `layers` layers of multi-token prediction in chunk `chunk`, behind its others; `None` if
+    /// there is no such chunk, transformer layers lie behind it, or they are too many.
+    #[must_use]
+    pub fn with_mtp(self, chunk: usize, layers: u64) -> Option<Self> {
+        let behind = self.layers.get(chunk + 1..)?;
+        let is_last = chunk < self.layers.len() && behind.iter().all(|layers| *layers == 0);
+        let mtp = (layers > 0).then_some((chunk, layers));
+        (is_last && self.total().saturating_add(layers) <= MAX_LAYERS)
+            .then_some(Self { mtp, ..self })
+    }
+
     /// Transformer layers of each chunk in model order.
     #[must_use]
     pub fn layers(&self) -> &[u64] {
@@ -299,6 +310,16 @@ mod tests {
         let early: LayerLayout = "Et|tm||L".parse().unwrap();
         assert_eq!(early.chunks_per_stage(4), Ok(1));
         assert!(early.chunks_per_stage(2).unwrap_err().to_string().contains("chunk 1"));
+    }
+
+    #[test]
+    fn layers_of_multi_token_prediction_are_put_behind_all_others() {
+        let layout = || LayerLayout::of(vec![2, 1, 0]).unwrap();
+        assert_eq!(layout().with_mtp(2, 1).unwrap().to_string(), "Ett|t|mL");
+        assert_eq!(layout().with_mtp(1, 2).unwrap().to_string(), "Ett|tmm|L");
+        assert_eq!(layout().with_mtp(1, 0), Some(layout()));
+        assert_eq!((layout().with_mtp(0, 1), layout().with_mtp(3, 1)), (None, None));
+        assert_eq!(layout().with_mtp(2, u64::MAX), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::layer::PartTimes;
 use crate::memory::StageMemory;
+use crate::model::{Recompute, Transformer};
 use crate::setup::{Boundary, Setup, Unfit};
 use crate::times::Times;
 
@@ -104,6 +105,24 @@ impl Costed {
         let others =
             u128::from(self.exchange.0) + u128::from(self.optimizer.0) + u128::from(self.latency.0);
         passes * u128::from(self.shape.microbatches()) + others > LONGEST
+    }
+
+    /// Hardware FLOPs of one token, as [`Transformer::hardware_flops`] counts them, with the layers that
+    /// are computed again in each chunk.
+    #[must_use]
+    pub fn hardware_flops(&self, model: &Transformer) -> f64 {
+        let recompute = self.setup.recompute;
+        if !matches!(recompute, Recompute::First(_)) {
+            return model.hardware_flops(recompute);
+        }
+        let mut begun = 0;
+        let again = self.layers.iter().map(|&layers| {
+            let first = recompute.of_chunk(layers).1;
+            let counts = model.counts(begun..begun + first);
+            begun += layers;
+            counts.sum_of(model.layer_kinds(), |kind| model.flops_of(kind))
+        });
+        model.model_flops() + again.sum::<f64>()
     }
 
     /// The problem that the schedule orders, under [`Costed::limit`].

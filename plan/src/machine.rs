@@ -96,6 +96,8 @@ pub struct Efficiency {
     /// Of that, what is left where several rings have several members on each node, and meet on its
     /// NICs.
     pub shared_ring: f64,
+    /// The same as `ring`, of collectives that run layer by layer in every microbatch: ZeRO 3.
+    pub sharded_ring: f64,
     /// Share of a node's whole network bandwidth that one collective of a tensor group over nodes
     /// reaches.
     pub tensor_network: f64,
@@ -175,6 +177,7 @@ impl Efficiency {
         link: 1.0,
         ring: 1.0,
         shared_ring: 1.0,
+        sharded_ring: 1.0,
         tensor_network: 1.0,
         hop: 1.0,
         collective_latency: 0.0,
@@ -316,7 +319,17 @@ impl Machine {
     /// ([`Efficiency::shared_ring`]).
     #[must_use]
     pub fn ring(&self, members: u64, stride: u64) -> f64 {
-        let Efficiency { link, ring, shared_ring, .. } = self.efficiency;
+        self.ring_of(self.efficiency.ring, members, stride)
+    }
+
+    /// The same while parameters are gathered, and gradients reduced, for every layer and microbatch.
+    #[must_use]
+    pub fn sharded_ring(&self, members: u64, stride: u64) -> f64 {
+        self.ring_of(self.efficiency.sharded_ring, members, stride)
+    }
+
+    fn ring_of(&self, ring: f64, members: u64, stride: u64) -> f64 {
+        let Efficiency { link, shared_ring, .. } = self.efficiency;
         let inside = self.link * link;
         if self.is_inside(members, stride) {
             return inside;

@@ -140,7 +140,10 @@ impl Setup {
     pub const fn expert_replicas(&self) -> u64 {
         let group = self.expert * self.expert_tensor;
         let all = self.data * self.context * self.tensor;
-        if group == 0 { all } else { all / group }
+        match all.checked_div(group) {
+            Some(replicas) => replicas,
+            None => all,
+        }
     }
 
     /// Microbatches of a step on each replica, where `batch` sequences are divided without rest.

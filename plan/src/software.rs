@@ -17,6 +17,9 @@ pub struct Software {
     /// Whether tokens are sent once to each node, and not once for each expert on it (DeepEP,
     /// HybridEP).
     pub sends_once: bool,
+    /// Whether keys and values of a context group are gathered before attention, in place of a ring beside
+    /// it.
+    pub gathers_context: bool,
     /// Whether the kernels around experts are fused: Megatron-LM from its releases of 2026 on.
     pub fused_experts: bool,
     /// Whether the activation function of experts is many kernels, as with clamps and biases (gpt-oss)
@@ -43,6 +46,7 @@ impl Default for Software {
             overlap_tensor: false,
             overlap_transfers: false,
             sends_once: false,
+            gathers_context: false,
             fused_experts: false,
             unfused_activation: false,
             eager: false,

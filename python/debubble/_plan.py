@@ -100,12 +100,21 @@ class Planned(_frames.Tabular):
         tell from it, the one with most room.
 
         Raises:
-            ValueError: If a Ctrl-C came before any was found.
+            ValueError: If a Ctrl-C came before any was found, or the set-up that was asked for does not fit.
         """
         winner = self.to_dict()["winner"]
         if winner is None:
-            raise ValueError("there is no plan to take: the search ended before one was found")
+            raise ValueError(
+                "there is no plan to take: the search ended before one was found, or the set-up does not fit"
+            )
         return self.plans[int(winner)]
+
+    @property
+    def setups(self) -> _frames.Table:
+        """Of a question with `setup`: every part of its step (`time`) and of the memory of its stages
+        (`memory`) for each cluster, and whether it fits (`fits`). Nothing of a search.
+        """
+        return _frames.Table(self.to_dict().get("setups", []))
 
     @property
     def levers(self) -> _frames.Table:

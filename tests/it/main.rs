@@ -51,6 +51,8 @@ mod plan_memory;
 mod plan_model;
 mod plan_noise;
 mod plan_page;
+mod plan_setup;
+mod planner_today;
 mod processes;
 mod recompute;
 mod recorded;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cli::stdout;
-use crate::plan::{SMALL, command, json, refusal};
+use crate::plan::{SMALL, command, json, refusal, validate_a100};
 
 const CORE: &str = "attention = \"core\"\ntokens = 1e9";
 const ONE_NODE: &str = "A100 80GB, core attention, ZeRO 0-1, dense, one node";
@@ -37,7 +37,7 @@ fn number(value: &Value, key: &str) -> f64 {
 }
 
 fn validated() -> Vec<Value> {
-    let out = command().args(["plan", "--validate", "--json"]).output().unwrap();
+    let out = validate_a100().arg("--json").output().unwrap();
     serde_json::from_slice(&out.stdout).unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::plan::{SMALL, command, json, refusal};
+use crate::plan::{SMALL, command, json, refusal, validate_a100};
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} of {value}"))
@@ -13,7 +13,7 @@ fn number(value: &Value, key: &str) -> f64 {
 
 /// The largest error of memory in what `--validate` prints.
 fn largest_error() -> f64 {
-    let out = command().args(["plan", "--validate", "--json"]).output().unwrap();
+    let out = validate_a100().arg("--json").output().unwrap();
     let sets: Value = serde_json::from_slice(&out.stdout).unwrap();
     let rows = sets.as_array().unwrap().iter().flat_map(|set| set["rows"].as_array().unwrap());
     let own = rows.filter(|row| row["quantity"] == "peak GB");

@@ -195,11 +195,12 @@ class Plan {
   said(answer) {
     const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
     const files = answer.export.map(([name, content]) => saver(name, name, () => content));
+    const words = make("pre", { tabIndex: 0 }, answer.table);
     return [
-      ...notes, picture(answer.svg, "Days against dollars of all plans"),
+      ...notes, ...answer.setups ? [words] : [], picture(answer.svg, "Days against dollars of all plans"),
       ...answer.taken.map((one, at) => make("p", at ? {} : { class: "holds" }, at ? one : `The plan to take: ${one}`)),
       table(answer.columns, answer.rows, answer.winner),
-      make("details", { class: "box" }, make("summary", {}, "The answer in words, and what its words mean"), make("pre", { tabIndex: 0 }, answer.table)),
+      ...answer.setups ? [] : [make("details", { class: "box" }, make("summary", {}, "The answer in words, and what its words mean"), words)],
       make("details", { class: "box" }, make("summary", {}, "Everything about each plan"), make("pre", { tabIndex: 0 }, answer.details)),
       make("h3", {}, "Take it with you"),
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),

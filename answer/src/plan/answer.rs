@@ -245,7 +245,7 @@ impl Planner<'_> {
             percentiles,
             tokens_per_second: tokens / step,
             mfu: used(self.question.model.model_flops()),
-            hfu: used(self.question.model.hardware_flops(finalist.costed().setup.recompute)),
+            hfu: used(finalist.costed().hardware_flops(&self.question.model)),
             goodput,
             checkpoint_interval: failures.interval(),
             days: wall / DAY,

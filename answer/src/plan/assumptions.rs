@@ -2,7 +2,7 @@
 //! only where it applies to a plan told.
 
 use pipeline::{Choice, Family};
-use plan::{Boundary, Machine, Setup, Zero};
+use plan::{Boundary, Efficiency, Machine, Setup, Zero};
 
 use super::answer::Answer;
 use super::priced::Plan;
@@ -12,34 +12,48 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     (
-        |question, plan| question.model.experts.is_some() && setup(plan).expert > 1,
+        |question, plan| {
+            let apart = !question.recipe.software.overlap_experts;
+            question.model.experts.is_some() && setup(plan).expert > 1 && apart
+        },
         "the all-to-all of experts is not overlapped: passes wait for dispatch and combine",
     ),
     (
-        |question, _| question.model.experts.is_some(),
+        |question, _| question.model.experts.is_some() && question.recipe.imbalance <= 1.0,
         "experts are perfectly balanced: each gets as many tokens as any other, and none is dropped",
     ),
     (
-        |question, plan| machines(question, plan).any(|machine| machine.peak_fp8.is_some()),
-        "no FP8: all products run in 16 bits, although the devices have an 8-bit rate",
+        |question, plan| {
+            let mut all = machines(question, plan);
+            !question.recipe.precision.is_low() && all.any(|machine| machine.peak_fp8.is_some())
+        },
+        "products run in 16 bits, although the devices have an 8-bit rate: see `precision`",
+    ),
+    (
+        |question, _| question.recipe.precision.is_low(),
+        "attention, router, normalisations and head stay in 16 bits unless told",
     ),
     (
         |_, plan| matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV),
         "no overlap inside a pair: its forward and its backward take the sum of their times",
     ),
     (
-        |_, plan| setup(plan).tensor > 1,
+        |question, plan| {
+            setup(plan).tensor > 1 && exposes(question, plan, |rates| rates.tensor_exposed)
+        },
         "collectives of tensor groups are not overlapped with the products beside them",
     ),
     (
-        |_, plan| setup(plan).context > 1,
+        |question, plan| {
+            setup(plan).context > 1 && exposes(question, plan, |rates| rates.context_exposed)
+        },
         "keys and values that go round a context group are not overlapped with attention",
     ),
     (
         |_, plan| setup(plan).zero >= Zero::Gradients && replicas(plan) > 1,
-        "ZeRO 2 and 3 communicate beside the passes at no cost; measured steps of ZeRO 3 took far longer",
+        "ZeRO 2 and 3 gather and reduce beside the passes of their own layers, a tenth of it exposed",
     ),
     (
         |question, plan| {
@@ -51,7 +65,7 @@ const RULES: [Rule; 12] = [
     (
         |question, plan| {
             let whole = setup(plan).zero < Zero::Gradients && replicas(plan) > 1;
-            whole && question.recipe.overlap_gradients
+            whole && question.recipe.overlap_gradients && !question.recipe.overlap_parameters
         },
         "gradients are reduced beside the last backward alone, parameters gathered behind the step",
     ),
@@ -76,6 +90,11 @@ fn replicas(plan: &Plan) -> u64 {
 
 fn machines<'a>(question: &'a Question, plan: &Plan) -> impl Iterator<Item = &'a Machine> {
     question.clusters[plan.cluster].parts.iter().map(|(machine, _)| machine)
+}
+
+/// Whether some machine of `plan` hides nothing of collectives of a kind, by `share`.
+fn exposes(question: &Question, plan: &Plan, share: fn(&Efficiency) -> f64) -> bool {
+    machines(question, plan).any(|machine| share(&machine.efficiency) >= 1.0)
 }
 
 /// The omissions of the plans of `answer`.

@@ -2,8 +2,9 @@
 //! iterations that they were not fitted to, and the file of the machine.
 
 use std::fmt::Write;
+use std::path::Path;
 
-use papers::accuracy;
+use papers::{accuracy, measured};
 use plan::fit::{Fit, FitError, Observation, Parameter, Steps, groups};
 use plan::{Efficiency, Machine, number};
 use question::plan::fit::{Question, Run};
@@ -12,8 +13,8 @@ use question::{Context, Diagnostic, format};
 use serde::Serialize;
 use sim::Replay;
 
-/// An efficiency: its key in files, and where it stands.
-type Share = (&'static str, fn(&mut Efficiency) -> &mut f64);
+/// An efficiency: its key in files, the largest value that a file may have, and where it stands.
+type Share = (&'static str, f64, fn(&mut Efficiency) -> &mut f64);
 
 /// Efficiencies that are fitted together, by one scale.
 struct Scale {
@@ -25,36 +26,41 @@ struct Scale {
     shares: &'static [Share],
 }
 
-/// What is fitted. More scales than these are told apart by no few iterations.
+/// What is fitted. More scales than these are told apart by no few iterations. Ratios to counted bytes may
+/// be above 1, shares of rates may not.
 const SCALES: [Scale; 3] = [
     Scale {
         name: "products and memory",
         sigma: 0.2,
         shares: &[
-            ("matmul", |rates| &mut rates.matmul),
-            ("flash", |rates| &mut rates.flash),
-            ("memory", |rates| &mut rates.memory),
+            ("power", RATIO, |rates| &mut rates.power),
+            ("memory", 1.0, |rates| &mut rates.memory),
         ],
     },
     Scale {
         name: "links",
         sigma: 0.3,
         shares: &[
-            ("link", |rates| &mut rates.link),
-            ("tensor-network", |rates| &mut rates.tensor_network),
-            ("hop", |rates| &mut rates.hop),
+            ("link", 1.0, |rates| &mut rates.link),
+            ("tensor-network", 1.0, |rates| &mut rates.tensor_network),
+            ("hop", 1.0, |rates| &mut rates.hop),
+            ("expert-link", RATIO, |rates| &mut rates.expert_link),
+            ("expert-network", RATIO, |rates| &mut rates.expert_network),
         ],
     },
     Scale {
         name: "exchange of gradients",
         sigma: 0.5,
-        shares: &[("ring", |rates| &mut rates.ring)],
+        shares: &[
+            ("ring", 1.0, |rates| &mut rates.ring),
+            ("expert-ring", RATIO, |rates| &mut rates.expert_ring),
+        ],
     },
 ];
 
-/// The limits of a share in a machine's file.
+/// The largest ratio, and the least share of anything, in a machine's file.
+const RATIO: f64 = 1e3;
 const LEAST: f64 = 1e-3;
-const MOST: f64 = 1.0;
 /// The error up to which a base is right: repeats of an iteration differ by as much.
 const RIGHT: f64 = 0.01;
 /// What errors must shrink to for a fit to be taken: among few iterations, less is chance.
@@ -96,6 +102,8 @@ pub struct FittedShare {
     pub base: f64,
     /// The fitted one.
     pub fitted: f64,
+    /// Whether it is the largest that it can be.
+    pub is_bound: bool,
 }
 
 /// An iteration and its predictions, in seconds.
@@ -123,6 +131,27 @@ pub struct Errors {
     /// The largest absolute error.
     pub max: f64,
 }
+
+/// Reads the table of iterations in `path`, measured on the machine `base` or on the one that it names.
+/// Models are files, or have the names of published tables of runs.
+///
+/// # Errors
+/// If a file cannot be read, or a line is no run of the machine.
+pub fn read(
+    context: &Context<'_>,
+    path: &Path,
+    base: Option<&str>,
+) -> Result<Question, Diagnostic> {
+    question::plan::fit::read(context, path, base, &|name, sequence, mtp| {
+        // Whether the name is known is asked first: no length is needed for that.
+        let known = measured::model(name, sequence.unwrap_or(SEQUENCE), mtp)?;
+        let untold = || format!("sequence is empty: {name} has no config.json that tells it");
+        Some(if sequence.is_some() { known } else { Err(untold()) })
+    })
+}
+
+/// The length of sequences by which a model is looked for.
+const SEQUENCE: u64 = 1024;
 
 /// Fits the efficiencies of the base to the iterations of `question`.
 ///
@@ -214,9 +243,9 @@ fn seconds(run: &Run, machine: &Machine) -> Option<f64> {
 fn scaled(machine: &Machine, values: &[f64]) -> Machine {
     let mut machine = machine.clone();
     for (scale, value) in SCALES.iter().zip(values) {
-        for (_, of) in scale.shares {
+        for (_, most, of) in scale.shares {
             let share = of(&mut machine.efficiency);
-            *share = (*share * value).clamp(LEAST, MOST.max(*share));
+            *share = (*share * value).clamp(LEAST, *most);
         }
     }
     machine
@@ -227,9 +256,10 @@ fn answer(question: &Question, fitted: &[f64], rows: Vec<Row>) -> Result<Fitted,
     let (mut before, mut after) = (machine.efficiency, scaled(machine, fitted).efficiency);
     let mut shares = Vec::new();
     for scale in &SCALES {
-        for (key, of) in scale.shares {
+        for (key, most, of) in scale.shares {
             let (base, fitted) = (*of(&mut before), *of(&mut after));
-            shares.push(FittedShare { key, scale: scale.name, base, fitted });
+            let (scale, is_bound) = (scale.name, base < *most && fitted >= *most);
+            shares.push(FittedShare { key, scale, base, fitted, is_bound });
         }
     }
     let errors = |of: fn(&Row) -> f64| {
@@ -330,7 +360,7 @@ impl Fitted {
                  {after}, with the base by {before}."
             ),
         };
-        let bound = |share: &&FittedShare| self.improved && share.fitted >= MOST;
+        let bound = |share: &&FittedShare| self.improved && share.is_bound;
         if let Some(share) = self.shares.iter().find(bound) {
             let _ = write!(
                 text,
@@ -341,3 +371,6 @@ impl Fitted {
         format::wrapped(&text, 100, "")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,7 +111,7 @@ fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
 
 /// Whole nanoseconds.
 #[allow(clippy::cast_possible_truncation)] // A cast of floats saturates.
-fn whole(seconds: f64) -> i64 {
+pub(super) fn whole(seconds: f64) -> i64 {
     (seconds * 1e9).round() as i64
 }
 

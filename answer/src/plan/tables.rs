@@ -45,7 +45,7 @@ type Word = (fn(&Setup) -> bool, &'static str);
 /// The meaning of the letters and words of [`setup`], as far as plans have them.
 pub fn legend(answer: &Answer) -> String {
     let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
-    let words: [Word; 12] = [
+    let words: [Word; 13] = [
         (|_| true, "d data-parallel replicas"),
         (|_| true, "t tensor-parallel devices"),
         (|_| true, "p pipeline stages"),
@@ -56,6 +56,10 @@ pub fn legend(answer: &Answer) -> String {
         (|_| true, "z stage of ZeRO"),
         (|one| one.recompute == Recompute::Selective, "selective: attention is recomputed"),
         (|one| one.recompute == Recompute::Full, "full: all activations are recomputed"),
+        (
+            |one| matches!(one.recompute, Recompute::First(_)),
+            "full-N: those of the first N layers of each chunk are",
+        ),
         (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
         (shares_vocabulary, "vocabulary: embedding and head on all stages"),
     ];

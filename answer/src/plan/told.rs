@@ -1,7 +1,7 @@
 //! A set-up that was asked for: every part of its step and of its memory.
 
-use pipeline::{Bytes, LayerLayout};
-use plan::{StageMemory, number};
+use pipeline::{Bytes, LayerLayout, Nanos};
+use plan::{Part as LayerPart, Split, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
@@ -30,6 +30,9 @@ pub struct Told {
     pub tokens_per_second_per_device: f64,
     /// Model FLOPs a second of each device, in units of 10^12.
     pub tflops_per_device: f64,
+    /// Where documents are packed into sequences, what they make of a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documents: Option<OfDocuments>,
     /// The layers of each chunk, as Megatron-LM writes them.
     pub layout: Option<String>,
     /// The stage that works longest, of which the time is told.
@@ -38,6 +41,36 @@ pub struct Told {
     pub time: Vec<Part>,
     /// The memory of a device of each stage.
     pub memory: Vec<OfStage>,
+}
+
+/// What documents that are packed into sequences make of a step.
+#[derive(Clone, Copy, Serialize)]
+pub struct OfDocuments {
+    /// Of the pairs of tokens of a sequence, the share that attend to each other, in the mean.
+    pub attended: f64,
+    /// The same of the replica that has most to do in a step.
+    pub slowest_attended: f64,
+    /// A step that waits for that replica, in nanoseconds.
+    pub slowest_step_ns: u64,
+}
+
+impl OfDocuments {
+    /// Of `plan`, where `question` tells the lengths of documents: the attention of the busiest stage takes
+    /// as much longer as the replica has more pairs of tokens.
+    fn of(question: &Question, plan: &Plan) -> Option<Self> {
+        let packed = question.packed.as_ref()?;
+        let data = plan.finalist.costed().setup.data.max(1);
+        let slowest = packed.slowest(data, question.recipe.batch / data);
+        let parts = plan.parts();
+        let attention = parts.iter().filter(|part| part.name == LayerPart::Attention.name());
+        let attention: f64 = attention.map(Part::seconds).sum();
+        let more = parts::whole(attention * (slowest / packed.mean() - 1.0));
+        Some(Self {
+            attended: packed.mean(),
+            slowest_attended: slowest,
+            slowest_step_ns: plan.finalist.step.0.saturating_add_signed(more.max(0)),
+        })
+    }
 }
 
 /// The memory of a device of a stage, by part.
@@ -96,7 +129,8 @@ impl Told {
             step_ns: plan.finalist.step.0,
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
-            layout: layout(question, plan),
+            documents: OfDocuments::of(question, plan),
+            layout: layout(question, plan).map(|layout| layout.to_string()),
             busiest_stage: parts::busiest(&plan.finalist),
             time: plan.all_parts(),
             memory: (0..costed.shape.stages()).map(|stage| of_stage(plan, stage)).collect(),
@@ -119,12 +153,14 @@ fn of_stage(plan: &Plan, stage: usize) -> OfStage {
     }
 }
 
-/// The layers of the chunks of `plan` in model order, as Megatron-LM writes them.
-fn layout(question: &Question, plan: &Plan) -> Option<String> {
-    let layers = &plan.finalist.costed().layers;
-    let told = question.layout().filter(|layout| layout.layers() == layers);
-    let layout = told.cloned().or_else(|| LayerLayout::of(layers.clone()).ok())?;
-    Some(layout.to_string())
+/// The layers of the chunks of `plan` in model order, with those of multi-token prediction; none where
+/// Megatron-LM has no words for them.
+pub(super) fn layout(question: &Question, plan: &Plan) -> Option<LayerLayout> {
+    let costed = plan.finalist.costed();
+    let last = costed.layers.len().checked_sub(1)?;
+    let told = question.layout().filter(|_| costed.setup.split == Split::Layout);
+    let chunk = told.and_then(LayerLayout::mtp_chunk).unwrap_or(last);
+    LayerLayout::of(costed.layers.clone()).ok()?.with_mtp(chunk, question.model.mtp)
 }
 
 /// Every set-up that was asked for; none of a search.
@@ -159,6 +195,15 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         error(plan),
         format::grouped(plan.tokens_per_second * seconds(plan.finalist.step)),
     )];
+    if let Some(OfDocuments { attended, slowest_attended, slowest_step_ns }) = told.documents {
+        lines.push(format!(
+            "of the pairs of tokens {} attend to each other, of the replica with most to do {}: the step \
+             that waits for it takes {}",
+            format::percent(attended),
+            format::percent(slowest_attended),
+            format::time(Nanos(slowest_step_ns)),
+        ));
+    }
     if let Some([median, p95]) = plan.percentiles {
         let [median, p95] = [median, p95].map(format::time);
         lines.push(format!("under noise half of all steps take at most {median}, 95 % {p95}"));

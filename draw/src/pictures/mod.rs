@@ -8,6 +8,7 @@ pub mod reproduce;
 pub mod search;
 pub mod simulate;
 pub mod sweep;
+pub mod validate;
 
 use pipeline::Timeline;
 use question::Diagnostic;

@@ -1,5 +1,6 @@
 //! Plots of results over a grid or by group, as SVG; vertical axes in percent.
 
+pub mod agreement;
 pub mod bars;
 pub mod comparison;
 pub mod heat;

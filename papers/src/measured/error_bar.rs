@@ -76,15 +76,22 @@ fn times_as_long(row: &Row) -> f64 {
     }
 }
 
-/// The errors on measurements that are not part of the project, as they were recorded.
+/// The errors that were recorded: on measurements that are not part of the project, and on runs of today's
+/// models, each with constants that were fitted without it, which takes too long to be done for every plan.
 ///
 /// # Errors
-/// If the record cannot be read.
+/// If a record cannot be read.
 pub(super) fn recorded() -> Result<Vec<SetErrors>, Diagnostic> {
-    const RECORDED: &str = PAPER.text("vtrain-errors.csv");
-    rows::table(RECORDED).map_err(|cause| {
-        Diagnostic::unreadable(Path::new("scenarios/paper/vtrain-errors.csv"), &cause)
-    })
+    const RECORDED: [(&str, &str); 2] = [
+        ("scenarios/paper/vtrain-errors.csv", PAPER.text("vtrain-errors.csv")),
+        ("scenarios/paper/today-errors.csv", PAPER.text("today-errors.csv")),
+    ];
+    let mut all = Vec::new();
+    for (path, text) in RECORDED {
+        let unreadable = |cause: String| Diagnostic::unreadable(Path::new(path), &cause);
+        all.extend(rows::table::<SetErrors>(text).map_err(unreadable)?);
+    }
+    Ok(all)
 }
 
 /// The error bar of predicted steps of one kind on one machine.

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error_bar::{ErrorBar, SetErrors};
 pub use self::memory_error::memory_error;
+pub use self::today::{Today, model};
 
 use self::quantities::Limits;
 use self::sets::{SETS, Set};
@@ -64,6 +65,20 @@ pub struct Row {
     pub error: f64,
     /// Whether constants of the planner were fitted to it.
     pub fitted: bool,
+    /// What is predicted with constants that were fitted without its configuration, where that was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<f64>,
+    /// Why it is set apart from the bars, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<String>,
+}
+
+impl Row {
+    /// Whether it is how long an iteration takes, in seconds.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        [quantities::TIME, quantities::SHARDED].contains(&self.quantity)
+    }
 }
 
 /// A set of measurements with its predictions.
@@ -89,10 +104,16 @@ pub struct Bar {
     pub rows: usize,
     /// The mean absolute error.
     pub mean: f64,
+    /// The absolute error that nine in ten do not exceed, where that is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p90: Option<f64>,
     /// The largest absolute error.
     pub max: f64,
-    /// The largest mean that is allowed.
-    pub allowed_mean: f64,
+    /// The largest mean that is allowed, if that is limited.
+    pub allowed_mean: Option<f64>,
+    /// The largest error of nine in ten that is allowed, if that is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_p90: Option<f64>,
     /// The largest error of a single measurement that is allowed, if that is limited.
     pub allowed_max: Option<f64>,
     /// Whether both are kept, and schedules come in the measured order where the set compares them.
@@ -109,6 +130,9 @@ pub struct Validated {
     /// recorded; none where only files were asked about.
     #[serde(skip)]
     pub recorded: Vec<SetErrors>,
+    /// What else is told of runs of today's models; none where only files were asked about.
+    #[serde(skip)]
+    pub today: Option<Today>,
 }
 
 impl Validated {
@@ -147,15 +171,23 @@ pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated,
         texts.push((path.clone(), context.read_text(path, MAX_FILE)?));
     }
     let sets = texts.iter().map(|(path, text)| validated(path, text));
-    let sets: Vec<ValidatedSet> = sets.collect::<Result<_, _>>()?;
+    let mut sets: Vec<ValidatedSet> = sets.collect::<Result<_, _>>()?;
+    let today = if question.built_in { Some(today::built_in()?) } else { None };
+    let today = today.map(|(own, today)| {
+        sets.extend(own);
+        today
+    });
     let mut recorded = if question.built_in { error_bar::recorded()? } else { Vec::new() };
     let is_predicted =
         |one: &SetErrors| sets.iter().flat_map(|set| &set.kinds).any(|kind| kind.set == one.set);
     recorded.retain(|one| !is_predicted(one));
-    Ok(Validated { sets, recorded })
+    Ok(Validated { sets, recorded, today })
 }
 
 fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
+    if let Some(source) = today::Source::of(text) {
+        return today::file(path, source, text);
+    }
     let (set, rows) = sets::read(path, text, &machines::of_device(rows::device(text))?)?;
     let bars = set.quantities.iter().map(|one| bar(set, one, &rows)).collect();
     let kinds = error_bar::by_kind(set.name, &rows);
@@ -174,8 +206,10 @@ fn bar(set: &Set, limits: &Limits, rows: &[Row]) -> Bar {
         quantity: limits.quantity,
         rows: errors.len(),
         mean,
+        p90: None,
         max,
-        allowed_mean: limits.mean,
+        allowed_mean: Some(limits.mean),
+        allowed_p90: None,
         allowed_max: limits.max,
         holds,
     }
@@ -183,15 +217,31 @@ fn bar(set: &Set, limits: &Limits, rows: &[Row]) -> Bar {
 
 fn csv(sets: &[ValidatedSet]) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let header = ["set", "run", "quantity", "measured", "predicted", "error", "fitted", "kind"];
+    let header = [
+        "set",
+        "run",
+        "quantity",
+        "measured",
+        "predicted",
+        "error",
+        "fitted",
+        "kind",
+        "held_out",
+        "set_apart",
+    ];
     writer.write_record(header)?;
     for one in sets {
         for row in &one.rows {
-            let Row { run, kind, quantity, measured, predicted, error, fitted } = row;
+            let Row { run, kind, quantity, measured, predicted, error, fitted, .. } = row;
             let numbers = [measured, predicted, error].map(|number| format!("{number:.6}"));
             let [measured, predicted, error] = numbers;
             let fitted = if *fitted { "yes" } else { "no" };
-            let record = [one.set, run, quantity, &measured, &predicted, &error, fitted, kind];
+            let held_out = row.held_out.map_or_else(String::new, |one| format!("{one:.6}"));
+            let apart = row.apart.as_deref().unwrap_or_default();
+            let record = [
+                one.set, run, quantity, &measured, &predicted, &error, fitted, kind, &held_out,
+                apart,
+            ];
             writer.write_record(record)?;
         }
     }

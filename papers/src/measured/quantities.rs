@@ -4,7 +4,7 @@ use super::Row;
 
 /// The time of an iteration.
 pub(super) const TIME: &str = "s per iteration";
-/// The time of an iteration under ZeRO-3, whose predictions are known to be far off.
+/// The time of an iteration under ZeRO-3, which gathers and reduces in every microbatch.
 pub(super) const SHARDED: &str = "s per iteration, ZeRO 3";
 /// The model FLOPs utilisation that follows from the measured time.
 pub(super) const MFU: &str = "MFU %, measured time";
@@ -14,6 +14,9 @@ pub(super) const HFU: &str = "HFU %, measured time";
 pub(super) const SPEED: &str = "samples/GPU/s";
 /// The peak of memory of the device that holds most.
 pub(super) const MEMORY: &str = "peak GB";
+
+/// The peak of memory as the allocator of the framework counts it.
+pub(super) const PEAK: &str = "peak GiB";
 
 /// Whether `quantity` says how long an iteration takes.
 pub(super) fn is_step(quantity: &str) -> bool {

@@ -212,6 +212,16 @@ impl Predicted {
         let [predicted, measured] = values;
         let error = accuracy::error(predicted, measured);
         let (run, kind) = (run.to_owned(), self.kind.to_string());
-        Row { run, kind, quantity, measured, predicted, error, fitted: false }
+        Row {
+            run,
+            kind,
+            quantity,
+            measured,
+            predicted,
+            error,
+            fitted: false,
+            held_out: None,
+            apart: None,
+        }
     }
 }

@@ -91,7 +91,7 @@ pub(super) static SETS: &[Set] = &[
         name: "Megatron-LM 2021, table 2",
         file: built_in("megatron2021-zero3.csv"),
         columns: &["scheme,params_billion", "tflops_per_gpu"],
-        quantities: &[Limits::new(TIME, 0.05, Some(0.12)), Limits::new(SHARDED, 0.60, Some(0.75))],
+        quantities: &[Limits::new(TIME, 0.05, Some(0.12)), Limits::new(SHARDED, 0.15, Some(0.20))],
         is_ranked: false,
         predict: |reader, machine| reader.each(|row, _| papers::sharded(row, machine)),
     },

@@ -24,20 +24,26 @@ pub(super) fn sheet(validated: &Validated) -> Sheet {
     let predictions = sets.iter().map(predictions).fold(Sheet::default(), Sheet::and);
     let known = sets.iter().flat_map(|one| &one.kinds).chain(&validated.recorded);
     let known: Vec<SetErrors> = known.cloned().collect();
-    predictions.and(bars(sets)).and_text(format!("\n{}\n{}\n", kinds(&known), sets::WEAK))
+    let sheet = predictions.and(bars(sets));
+    let sheet = validated.today.iter().fold(sheet, |sheet, today| sheet.and(today.sheet()));
+    sheet.and_text(format!("\n{}\n{}\n", kinds(&known), sets::WEAK))
 }
 
-/// The rows of a set, or the worst of many.
+/// The rows of a set, or the worst of many; of a set that has none, nothing.
 fn predictions(one: &ValidatedSet) -> Sheet {
+    if one.rows.is_empty() {
+        return Sheet::default();
+    }
     let mut head = format!("{}\n", one.set);
     for kind in &one.kinds {
         head += &format!("  {} rows of the kind {}\n", kind.rows, kind.kind);
     }
-    let mut rows: Vec<&Row> = one.rows.iter().collect();
+    let mut rows: Vec<&Row> = one.rows.iter().filter(|row| row.apart.is_none()).collect();
     if rows.len() > WHOLE {
+        let all = rows.len();
         rows.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
         rows.truncate(WORST);
-        head += &format!("the {WORST} worst of {} rows:\n", one.rows.len());
+        head += &format!("the {WORST} worst of {all} rows:\n");
     }
     let cells = rows.iter().map(|row| {
         let Row { run, quantity, measured, predicted, error, .. } = row;
@@ -52,19 +58,23 @@ fn predictions(one: &ValidatedSet) -> Sheet {
 fn bars(sets: &[ValidatedSet]) -> Sheet {
     let bars = sets.iter().flat_map(|one| one.bars.iter().map(move |bar| (one.set, bar)));
     let cells = bars.map(|(set, bar)| {
-        let allowed = bar.allowed_max.map_or_else(|| "-".to_owned(), format::percent);
+        let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), format::percent);
         vec![
             set.to_owned(),
             bar.quantity.to_owned(),
             bar.rows.to_string(),
             format::percent(bar.mean),
-            format::percent(bar.allowed_mean),
+            percent(bar.allowed_mean),
+            percent(bar.p90),
+            percent(bar.allowed_p90),
             format::percent(bar.max),
-            allowed,
+            percent(bar.allowed_max),
             if bar.holds { "yes" } else { "NO" }.to_owned(),
         ]
     });
-    let header = ["set", "quantity", "rows", "mean", "allowed", "max", "allowed", "holds"];
+    let header = [
+        "set", "quantity", "rows", "mean", "allowed", "90 %", "allowed", "max", "allowed", "holds",
+    ];
     Sheet::table(&header, cells)
 }
 

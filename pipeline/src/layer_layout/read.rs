@@ -147,15 +147,19 @@ impl Builder {
             return Ok(());
         }
         if symbol != 'E' && !self.has_embedding {
-            return order("the first symbol must be E, the embedding");
+            return order(
+                "the first symbol must be E, the embedding, which begins the first chunk",
+            );
         }
         if self.has_loss {
-            return order("nothing may stand behind L, the loss");
+            return order("nothing may stand behind L, the loss, which ends the last chunk");
         }
         match symbol {
-            'E' if self.has_embedding || count > 1 => return order("E may stand there only once"),
+            'E' if self.has_embedding || count > 1 => {
+                return order("E may stand there only once, in the first chunk");
+            }
             'E' => self.has_embedding = true,
-            'L' if count > 1 => return order("L may stand there only once"),
+            'L' if count > 1 => return order("L may stand there only once, in the last chunk"),
             'L' => self.has_loss = true,
             't' if self.mtp.is_some() => return order("t must stand before all m"),
             't' => (self.own, self.total) = (self.own + count, self.total + count),

@@ -22,6 +22,9 @@ const COPIED: f64 = 4.0;
 /// Of collectives that run beside every pass, the share that nothing hides. Assumed.
 const EXPOSED: f64 = 0.1;
 
+/// Bytes per second of each member of a ring of so many, that lie so many devices apart.
+type Ring = fn(&Machine, u64, u64) -> f64;
+
 impl Costing<'_> {
     /// Gradients of all stages reduced side by side, parameters gathered, and the tied embedding between
     /// its two stages, in seconds, as far as nothing hides them.
@@ -43,7 +46,7 @@ impl Costing<'_> {
         let work = self.work(stages, passes);
         let longest = work.iter().copied().fold(0.0, f64::max);
         let one = |(stage, own): (usize, &Parameters)| {
-            let time = bytes * self.ring_seconds(*own, stage);
+            let time = bytes * self.ring_seconds(*own, stage, Machine::ring);
             match (recipe.overlap_gradients, recipe.overlap_parameters) {
                 (true, true) => self.exposed(time, longest),
                 (true, false) => (time - backward[stage]).max(0.0),
@@ -70,10 +73,10 @@ impl Costing<'_> {
 
     /// Seconds that a byte of every one of `own` parameters takes in the rings of `stage`: those that no
     /// expert has in the ring of its replicas, those of experts in rings of their own.
-    fn ring_seconds(&self, own: Parameters, stage: usize) -> f64 {
+    fn ring_seconds(&self, own: Parameters, stage: usize, ring: Ring) -> f64 {
         let machine = self.machines[stage];
         let replicas = self.setup.data * self.setup.context;
-        let dense = gathered(own.dense, replicas, machine.ring(replicas, self.setup.tensor));
+        let dense = gathered(own.dense, replicas, ring(machine, replicas, self.setup.tensor));
         let stride = self.setup.expert * self.setup.expert_tensor;
         let replicas = self.setup.expert_replicas();
         dense + gathered(own.experts, replicas, machine.expert_ring(replicas, stride))
@@ -86,7 +89,7 @@ impl Costing<'_> {
             return times;
         }
         let chunks = number(u64::from(self.shape.chunks_per_stage()));
-        let byte = self.ring_seconds(own, stage) / chunks;
+        let byte = self.ring_seconds(own, stage, Machine::sharded_ring) / chunks;
         let own = own.sum() / chunks;
         let beside = |pass: f64, bytes: f64, moved: f64| {
             let time = bytes * byte;

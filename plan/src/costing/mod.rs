@@ -15,7 +15,7 @@ use crate::layer::{self, LayerTimes, Task};
 use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
 use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
-use crate::model::{LayerCounts, number};
+use crate::model::{LayerCounts, Recompute, number};
 use crate::setup::{Setup, Split, Unfit};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
@@ -43,10 +43,21 @@ impl<'a> Costing<'a> {
         let stages: Vec<usize> =
             (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect();
         let ends = self.ends(&stages);
-        let by_stage = self.layers_by_stage();
+        let ([first, behind], _) = self.setup.recompute.of_chunk(0);
+        let by_stage = self.layers_by_stage(behind);
         let layers = self.deal(&stages, &by_stage, &ends);
         let chunks = self.chunks(&layers);
-        let own = self.layers_of_chunks(&stages, &chunks, &by_stage);
+        let parts = self.chunks_in_two(&layers);
+        let own = match first == behind {
+            true => self.layers_of_chunks(&stages, &chunks, &by_stage),
+            false => {
+                let firsts = parts.iter().map(|[first, _]| *first).collect::<Vec<_>>();
+                let behind = parts.iter().map(|[_, behind]| *behind).collect::<Vec<_>>();
+                let first = self.layers_of_chunks(&stages, &firsts, &self.layers_by_stage(first));
+                let behind = self.layers_of_chunks(&stages, &behind, &by_stage);
+                first.into_iter().zip(behind).map(|(first, behind)| first.plus(behind)).collect()
+            }
+        };
         let whole = self.with_ends(&stages, &own, &ends);
         let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
         let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
@@ -58,7 +69,7 @@ impl<'a> Costing<'a> {
         let costs = self.costs(&passes, &parameters, &stages, &sends);
         let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
         let activations = Activations::of(model, self.setup, recipe);
-        let footprints = self.footprints(&activations, &chunks);
+        let footprints = self.footprints(&activations, &parts);
         let copies = self.copies(&stages, &footprints)?;
         // What is copied, and when, depends on the whole time there is for it.
         let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
@@ -88,20 +99,24 @@ impl<'a> Costing<'a> {
         })
     }
 
-    /// A device of `machine` and what it has to do.
+    /// A device of `machine` and what it has to do, beside the first layers of a chunk.
     pub(crate) fn task(&self, machine: &'a Machine) -> Task<'a> {
-        let Inputs { model, recipe, .. } = self.inputs;
-        Task::new(model, machine, self.setup.cut(recipe), recipe, self.setup.recompute)
+        self.task_with(machine, self.setup.recompute.of_chunk(0).0[1])
     }
 
-    /// A layer of each kind, by stage.
-    fn layers_by_stage(&self) -> Vec<Rc<[LayerTimes]>> {
+    fn task_with(&self, machine: &'a Machine, recompute: Recompute) -> Task<'a> {
+        let Inputs { model, recipe, .. } = self.inputs;
+        Task::new(model, machine, self.setup.cut(recipe), recipe, recompute)
+    }
+
+    /// A layer of each kind under `recompute`, by stage.
+    fn layers_by_stage(&self, recompute: Recompute) -> Vec<Rc<[LayerTimes]>> {
         let mut known: Vec<(&Machine, Rc<[LayerTimes]>)> = Vec::new();
         let mut of = |machine: &'a Machine| {
             if let Some((_, layers)) = known.iter().find(|(one, _)| std::ptr::eq(*one, machine)) {
                 return Rc::clone(layers);
             }
-            let task = self.task(machine);
+            let task = self.task_with(machine, recompute);
             let kinds = self.inputs.model.layer_kinds().iter();
             let layers: Rc<[LayerTimes]> = kinds.map(|&kind| layer::layer(&task, kind)).collect();
             known.push((machine, Rc::clone(&layers)));
@@ -143,6 +158,20 @@ impl<'a> Costing<'a> {
             let counts = self.inputs.model.counts(begun..begun + layers);
             begun += layers;
             counts
+        };
+        layers.iter().map(one).collect()
+    }
+
+    /// The same in two parts: the first layers, which are computed again as the set-up says, and those
+    /// behind them.
+    fn chunks_in_two(&self, layers: &[u64]) -> Vec<[LayerCounts; 2]> {
+        let (model, mut begun) = (self.inputs.model, 0);
+        let one = |&layers: &u64| {
+            let first = self.setup.recompute.of_chunk(layers).1;
+            let (from, to) = (begun + first, begun + layers);
+            let parts = [model.counts(begun..from), model.counts(from..to)];
+            begun = to;
+            parts
         };
         layers.iter().map(one).collect()
     }
@@ -192,10 +221,10 @@ impl<'a> Costing<'a> {
     }
 
     /// The activations that a microbatch holds in each chunk, and in each shard of the head.
-    fn footprints(&self, activations: &Activations, chunks: &[LayerCounts]) -> Footprints {
+    fn footprints(&self, activations: &Activations, chunks: &[[LayerCounts; 2]]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
         let (predicting, stages) = (self.predicting(chunks.len() - 1), self.shape.stages());
-        let one = |(chunk, &layers): (usize, &LayerCounts)| {
+        let one = |(chunk, &layers): (usize, &[LayerCounts; 2])| {
             activations.footprint(model, layers, if chunk == predicting { model.mtp } else { 0 })
         };
         let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());

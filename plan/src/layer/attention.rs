@@ -57,6 +57,7 @@ fn scores(task: &Task<'_>, window: Option<u64>) -> [f64; 2] {
 }
 
 /// FLOPs and bytes of a recurrence's forward for a token.
+#[derive(Clone, Copy)]
 struct Recurrence {
     flops: f64,
     bytes: f64,

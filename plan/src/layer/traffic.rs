@@ -117,13 +117,18 @@ fn context(task: &Task<'_>) -> f64 {
     let keys = number(task.model.kv_size()) / number(cut.tensor);
     let others = number(cut.context - 1);
     let rate = machine.ring(cut.context, cut.tensor);
-    let exposed = machine.efficiency.context_exposed;
+    // Attention begins when all that is gathered is there (Llama 3, arXiv 2407.21783, section 3.3.2).
+    let gathers = task.software.gathers_context;
+    let exposed = if gathers { 1.0 } else { machine.efficiency.context_exposed };
     others * (task.tokens() * keys * HALF / rate * exposed + machine.efficiency.collective_latency)
 }
 
-/// Adds what a context group computes in parts, which are summed in memory: the output in the forward,
+/// Adds what a context group computes in parts where keys and values go round, which are summed in memory: the output in the forward,
 /// gradients of queries, keys and values in the backward.
 fn merged(task: &Task<'_>, kernels: &mut Kernels) {
+    if task.software.gathers_context {
+        return;
+    }
     let parts = number(task.cut.context.saturating_sub(1)) / number(task.cut.tensor);
     let queries = number(task.model.query_size());
     let keys = number(task.model.kv_size());

@@ -12,8 +12,10 @@ use crate::setup::{Recipe, Setup};
 /// The activations that a microbatch holds in one layer of each kind, computed once for a set-up.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Activations {
-    /// Between F and B, by kind.
+    /// Between F and B, by kind: in layers that are computed again as the set-up says.
     held: [f64; MAX_KINDS],
+    /// The same in the layers of a chunk behind its first, where only the first are.
+    held_behind: [f64; MAX_KINDS],
     /// From B to W.
     until_weight: [f64; MAX_KINDS],
     /// While B has computed the layer again.
@@ -31,18 +33,21 @@ impl Activations {
             cut: setup.cut(recipe),
             expert_tensor: setup.expert_tensor,
             precision: recipe.precision,
+            imbalance: recipe.imbalance,
             recompute,
         };
         let tokens = tokens(model, setup);
         // Whatever is computed again in B stays for W, but for scores of attention and masks.
         let scores =
             Modules::of(&[Module::CoreAttention]).map_or(Recompute::None, Recompute::Modules);
-        let [own, none, scores] = [setup.recompute, Recompute::None, scores].map(keeper);
+        let ([first, behind], _) = setup.recompute.of_chunk(0);
+        let [own, behind, none, scores] = [first, behind, Recompute::None, scores].map(keeper);
         let mut all = Self {
             held: [0.0; MAX_KINDS],
+            held_behind: [0.0; MAX_KINDS],
             until_weight: [0.0; MAX_KINDS],
             whole: [0.0; MAX_KINDS],
-            mtp: mtp(model, own, tokens),
+            mtp: mtp(model, behind, tokens),
         };
         let sum = |keeper: Keeper<'_>, kind: LayerKind| {
             let kept = keeper.layer(kind);
@@ -50,23 +55,31 @@ impl Activations {
         };
         for (at, &kind) in model.layer_kinds().iter().enumerate() {
             all.held[at] = sum(own, kind);
+            all.held_behind[at] = sum(behind, kind);
             all.whole[at] = sum(none, kind);
             all.until_weight[at] = tokens * scores.layer(kind).values;
         }
         all
     }
 
-    /// Of a chunk with `layers`, and `mtp` layers of `model`'s multi-token prediction.
+    /// Of a chunk with the layers `first`, which are computed again as the set-up says, the layers
+    /// `behind` them, and `mtp` layers of `model`'s multi-token prediction, of which none is the first.
     #[must_use]
-    pub fn footprint(&self, model: &Transformer, layers: LayerCounts, mtp: u64) -> Footprint {
-        let all = layers + model.counts(model.layers..model.layers + mtp);
+    pub fn footprint(
+        &self,
+        model: &Transformer,
+        [first, behind]: [LayerCounts; 2],
+        mtp: u64,
+    ) -> Footprint {
+        let behind = behind + model.counts(model.layers..model.layers + mtp);
         let joined = number(mtp) * self.mtp;
-        let sum = |each: &[f64; MAX_KINDS]| -> f64 {
-            all.iter().zip(each).map(|(count, one)| number(count) * one).sum::<f64>() + joined
+        let sum = |layers: LayerCounts, each: &[f64; MAX_KINDS]| -> f64 {
+            layers.iter().zip(each).map(|(count, one)| number(count) * one).sum()
         };
+        let held = sum(first, &self.held) + sum(behind, &self.held_behind);
         Footprint {
-            until_backward: bytes(sum(&self.held)),
-            until_weight: bytes(sum(&self.until_weight)),
+            until_backward: bytes(held + joined),
+            until_weight: bytes(sum(first + behind, &self.until_weight) + joined),
         }
     }
 
@@ -76,14 +89,14 @@ impl Activations {
         let one = |(at, count): (usize, u64)| match (count, recompute) {
             (0, _) | (_, Recompute::None) => 0.0,
             // The input is held all the time, and the layer stands beside it.
-            (_, Recompute::Full) => self.whole[at],
+            (_, Recompute::Full | Recompute::First(_)) => self.whole[at],
             _ => self.whole[at] - self.held[at],
         };
         layers.iter().enumerate().map(one).fold(0.0, f64::max)
     }
 }
 
-/// The activations that one microbatch holds in a chunk of `layers`.
+/// The activations that one microbatch holds in `layers` that are computed again as `setup` says.
 #[must_use]
 pub fn footprint(
     model: &Transformer,
@@ -91,6 +104,7 @@ pub fn footprint(
     recipe: &Recipe,
     layers: LayerCounts,
 ) -> Footprint {
+    let layers = [layers, LayerCounts::default()];
     Activations::of(model, setup, recipe).footprint(model, layers, 0)
 }
 

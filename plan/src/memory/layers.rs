@@ -22,6 +22,8 @@ pub(super) struct Keeper<'a> {
     /// Devices that share a product of an expert.
     pub(super) expert_tensor: u64,
     pub(super) precision: Precision,
+    /// How many times as many rows as others the fullest device of an expert group has.
+    pub(super) imbalance: f64,
     pub(super) recompute: Recompute,
 }
 
@@ -227,8 +229,9 @@ impl Keeper<'_> {
 
     /// Experts: the router's input and scores, the rows that are dispatched to a device, what each
     /// expert makes of them, and the shared experts. Probabilities are applied before the second
-    /// product, so its result is not kept. A device sees as many rows as it has tokens, times those of
-    /// its expert tensor group that gather theirs.
+    /// product, so its result is not kept. A device sees as many rows as its tokens visit experts, times
+    /// the members of its expert tensor group, which gather theirs, and more where experts are not
+    /// chosen alike.
     fn experts(&self) -> f64 {
         let (model, Some(experts)) = (self.model, self.model.experts) else { return 0.0 };
         let hidden = number(model.hidden);
@@ -240,7 +243,7 @@ impl Keeper<'_> {
         }
         let scores = 2.0 * SINGLE * number(experts.count) / self.shared();
         let own = number(self.expert_tensor);
-        let rows = number(experts.top_k) * own / self.tensor();
+        let rows = self.imbalance * number(experts.top_k) * own / self.tensor();
         let width = number(model.ffn) / own;
         let op = self.is_selective_op();
         let again = self.again(Module::MoeActivation);

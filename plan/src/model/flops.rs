@@ -78,16 +78,19 @@ impl Transformer {
     /// Hardware FLOPs of one token under `recompute`: model FLOPs and what is done again; what HFU
     /// counts. With full recomputation 96 B s L h^2 (1 + s/(6h) + V/(16 L h)) (Narayanan et al.
     /// 2021, equation 3); with selective 72 B L s h^2 (1 + s/(3h) + V/(12 h L)) (Korthikanti et al.
-    /// 2022, equation 9), which counts three forwards of attention as done again, where one is.
+    /// 2022, equation 9), which counts three forwards of attention as done again, where one is. Of the
+    /// first layers of each chunk, those of a model in one chunk
+    /// ([`Costed::hardware_flops`](crate::Costed::hardware_flops) knows its chunks).
     #[must_use]
     pub fn hardware_flops(&self, recompute: Recompute) -> f64 {
         let again = |kind: LayerKind| match recompute {
             Recompute::None => 0.0,
             Recompute::Selective => 3.0 * self.attention_flops(kind),
-            Recompute::Full => self.flops_of(kind),
+            Recompute::Full | Recompute::First(_) => self.flops_of(kind),
             Recompute::Modules(modules) => self.flops_of_modules(kind, modules),
         };
-        let layers = self.counts(0..self.layers + self.mtp);
+        let all = self.layers + self.mtp;
+        let layers = self.counts(0..recompute.of_chunk(all).1);
         self.model_flops() + layers.sum_of(self.layer_kinds(), again)
     }
 

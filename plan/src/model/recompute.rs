@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use super::MAX_LAYERS;
+
+/// What the name of [`Recompute::First`] begins with, before the number of layers.
+const FIRST: &str = "full-";
+
 /// The part of the forward that the backward computes again, to hold fewer activations in between.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Recompute {
@@ -13,6 +18,9 @@ pub enum Recompute {
     Modules(Modules),
     /// Whole layers: only their inputs are held.
     Full,
+    /// The same of so many layers of each chunk, the first ones (`--recompute-method block` of
+    /// Megatron-LM); the others hold all.
+    First(u64),
 }
 
 impl Recompute {
@@ -27,6 +35,7 @@ impl Recompute {
             Self::Selective => "selective".to_owned(),
             Self::Modules(modules) => modules.to_string(),
             Self::Full => "full".to_owned(),
+            Self::First(layers) => format!("{FIRST}{layers}"),
         }
     }
 
@@ -34,14 +43,28 @@ impl Recompute {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let plain = Self::ALL.into_iter().find(|one| one.name() == name);
-        plain.or_else(|| Modules::named(name).map(Self::Modules))
+        let first = || {
+            let layers = name.strip_prefix(FIRST)?.parse().ok()?;
+            (1..=MAX_LAYERS).contains(&layers).then_some(Self::First(layers))
+        };
+        plain.or_else(first).or_else(|| Modules::named(name).map(Self::Modules))
     }
 
-    /// Whether `module` is computed again.
+    /// What is done to the first layers of each chunk and what to the others, and how many the first are of
+    /// a chunk of `layers`: all, unless so many are named.
+    #[must_use]
+    pub fn of_chunk(self, layers: u64) -> ([Self; 2], u64) {
+        match self {
+            Self::First(first) => ([Self::Full, Self::None], first.min(layers)),
+            all => ([all; 2], layers),
+        }
+    }
+
+    /// Whether `module` is computed again in every layer.
     #[must_use]
     pub fn has(self, module: Module) -> bool {
         match self {
-            Self::None => false,
+            Self::None | Self::First(_) => false,
             Self::Selective => module == Module::CoreAttention,
             Self::Modules(modules) => modules.has(module),
             Self::Full => true,

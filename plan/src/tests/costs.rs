@@ -4,7 +4,7 @@ use pipeline::{Bytes, Family, Nanos};
 use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
-use crate::{Cluster, Inputs, Machine, Measured, Recompute, Setup, Split, Times, Zero, number};
+use crate::{Cluster, Inputs, Machine, Measured, Recompute, Setup, Split, Times, number};
 
 #[test]
 fn what_does_not_divide_is_named() {
@@ -17,7 +17,7 @@ fn what_does_not_divide_is_named() {
     assert!(reason(setup([1, 16, 1])).contains("tensor"));
     assert!(reason(Setup { microbatch: 7, ..setup([8, 1, 2]) }).contains("batch"));
     assert!(reason(Setup { chunks: 20, ..setup([8, 1, 2]) }).contains("chunks"));
-    assert!(reason(Setup { zero: Zero::Parameters, ..setup([8, 1, 2]) }).contains("ZeRO"));
+    assert!(reason(Setup { shard_groups: 3, ..setup([8, 1, 2]) }).contains("shards"));
     assert!(reason(Setup { expert: 2, ..setup([8, 1, 2]) }).contains("expert"));
 }
 

@@ -8,8 +8,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::SetupDocument;
 use super::sizes::SizesDocument;
+use super::{LengthsDocument, SetupDocument};
 use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
@@ -63,6 +63,9 @@ pub struct Document {
     /// The recipe of training.
     #[serde(default, skip_serializing_if = "is_default")]
     pub training: TrainingDocument,
+    /// Documents that are packed into the sequences.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lengths: LengthsDocument,
     /// How durations differ, and slow devices.
     #[serde(default, skip_serializing_if = "is_default")]
     pub noise: NoiseDocument,
@@ -275,6 +278,11 @@ pub struct TrainingDocument {
     /// [default: true on machines with products of 8 bits].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fused_experts: Option<bool>,
+    /// How keys and values reach all devices of a context group: `ring`, part by part beside attention, or
+    /// `all-gather`, all before it [default: ring].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["ring", "all-gather"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_exchange: Option<String>,
     /// How many times as much the fullest device of an expert group has to do as if all experts were chosen
     /// alike; 1 where routing is forced into balance [default: 1].
     #[serde(skip_serializing_if = "Option::is_none")]

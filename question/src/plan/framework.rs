@@ -6,7 +6,7 @@
 //! and `distributed/fsdp.py`.
 
 use pipeline::{Family, InTorch, Placement};
-use plan::{Recompute, Setup, Zero};
+use plan::{Module, Modules, Recompute, Setup, Zero};
 
 /// A training framework, or any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +54,15 @@ impl Framework {
     /// Whether it can compute `recompute` again. The selective recomputation of torchtitan is another:
     /// it keeps some matrix products, and has no attention that writes scores to memory.
     pub fn has_recompute(self, recompute: Recompute) -> bool {
-        self != Self::Torchtitan || matches!(recompute, Recompute::None | Recompute::Full)
+        let of_torchtitan = Modules::of(&[Module::SelectiveOp]).map(Recompute::Modules);
+        match self {
+            Self::Any => true,
+            Self::Megatron => recompute == Recompute::Full || !recompute.has(Module::SelectiveOp),
+            Self::Torchtitan => {
+                matches!(recompute, Recompute::None | Recompute::Full)
+                    || Some(recompute) == of_torchtitan
+            }
+        }
     }
 
     /// Whether all stages can share embedding and head.

@@ -4,6 +4,7 @@ pub mod config;
 mod document;
 pub mod fit;
 mod framework;
+mod lengths;
 pub mod machines;
 mod noise;
 mod search;
@@ -21,6 +22,7 @@ pub use self::document::{
     TrainingDocument,
 };
 pub use self::framework::Framework;
+pub use self::lengths::{LengthsDocument, Packed};
 use self::search::Search;
 use self::setup::Asked;
 pub use self::setup::SetupDocument;
@@ -80,6 +82,10 @@ pub struct Question {
     pub framework: Framework,
     /// The recipe of training.
     pub recipe: Recipe,
+    /// Sequences that documents were packed into, where the question tells their lengths.
+    pub packed: Option<Packed>,
+    /// How tokens get to their experts, by name.
+    pub dispatcher: &'static str,
     /// How durations differ, and slow devices.
     pub noise: Noise,
 }
@@ -165,7 +171,11 @@ impl Reader<'_> {
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
-        let recipe = self.recipe(&clusters)?;
+        let packed = self.packed(model.sequence)?;
+        let recipe = Recipe {
+            attended: packed.as_ref().map_or(1.0, Packed::mean),
+            ..self.recipe(&clusters)?
+        };
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
@@ -177,6 +187,8 @@ impl Reader<'_> {
             search,
             framework,
             recipe,
+            packed,
+            dispatcher: self.dispatcher()?.0,
             asked,
             file: self.file.map(|(path, text)| (path.to_owned(), text.to_owned())),
             noise,

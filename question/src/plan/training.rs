@@ -10,6 +10,9 @@ use crate::nearest;
 /// How tokens get to their experts, and whether each is sent once to a node.
 const DISPATCHERS: [(&str, bool); 3] = [("alltoall", false), ("deepep", true), ("hybridep", true)];
 
+/// How keys and values reach a context group, and whether all of them are gathered first.
+const EXCHANGES: [(&str, bool); 2] = [("ring", false), ("all-gather", true)];
+
 /// What CUDA graphs replace, and the share of a layer's launches that is.
 const GRAPHS: [(&str, f64); 3] = [("none", 0.0), ("partial", 0.5), ("full", 1.0)];
 
@@ -98,25 +101,40 @@ impl Reader<'_> {
     /// What the software does; unless told, as it does on machines of `today`.
     fn software(&self, today: bool) -> Result<Software, Diagnostic> {
         let training = &self.document.training;
-        let word = |key: &'static str, given: &Option<String>, known: [&'static str; 3]| {
-            let given = given.as_deref().unwrap_or(known[0]);
-            known.iter().position(|name| *name == given).ok_or_else(|| {
-                let given: String = given.chars().take(40).collect();
-                let message = format!("{key} is `{given}`: write {}", known.join(", "));
-                self.wrong(&format!("training.{key}"), message)
-            })
-        };
-        let graphs = word("cuda-graphs", &training.cuda_graphs, GRAPHS.map(|(name, _)| name))?;
-        let names = DISPATCHERS.map(|(name, _)| name);
-        let dispatcher = word("dispatcher", &training.dispatcher, names)?;
+        let graphs = self.word("cuda-graphs", &training.cuda_graphs, &GRAPHS)?;
         Ok(Software {
-            graphs: GRAPHS[graphs].1,
+            graphs: graphs.1,
             overlap_experts: training.overlap_experts.unwrap_or(false),
             overlap_tensor: training.overlap_tensor.unwrap_or(false),
             overlap_transfers: training.overlap_transfers.unwrap_or(today),
-            sends_once: DISPATCHERS[dispatcher].1,
+            sends_once: self.dispatcher()?.1,
+            gathers_context: self
+                .word("context-exchange", &training.context_exchange, &EXCHANGES)?
+                .1,
             fused_experts: training.fused_experts.unwrap_or(today),
             ..Software::default()
+        })
+    }
+
+    /// How tokens get to their experts, and whether each is sent once to a node.
+    pub(super) fn dispatcher(&self) -> Result<(&'static str, bool), Diagnostic> {
+        self.word("dispatcher", &self.document.training.dispatcher, &DISPATCHERS)
+    }
+
+    /// That of `known` which `given` names; the first where nothing is given.
+    fn word<T: Copy>(
+        &self,
+        key: &str,
+        given: &Option<String>,
+        known: &[(&'static str, T)],
+    ) -> Result<(&'static str, T), Diagnostic> {
+        let named =
+            |(name, _): &&(&'static str, T)| given.as_deref().is_none_or(|one| one == *name);
+        known.iter().find(named).copied().ok_or_else(|| {
+            let given: String = given.iter().flat_map(|one| one.chars().take(40)).collect();
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let message = format!("{key} is `{given}`: write {}", names.join(", "));
+            self.wrong(&format!("training.{key}"), message)
         })
     }
 

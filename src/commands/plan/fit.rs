@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use answer::plan::fit::fit;
+use answer::plan::fit;
 use draw::text;
 use question::Context;
-use question::plan::fit;
 
 use crate::commands::{Verdict, note, print_json};
 use crate::error::Error;
@@ -29,8 +28,8 @@ pub(super) struct Options<'a> {
 pub(super) fn run(options: &Options<'_>, out: &mut dyn Write) -> Result<Verdict, Error> {
     let host = Host::listening();
     let context = Context::new(&host);
-    let question = fit::read(&context, options.measured, options.machine, &|_, _| None)?;
-    let fitted = fit(&context, &question)?;
+    let question = fit::read(&context, options.measured, options.machine)?;
+    let fitted = fit::fit(&context, &question)?;
     match options.json {
         true => print_json(out, &fitted)?,
         false => write!(out, "{}", text::sheet(&fitted.sheet()))?,

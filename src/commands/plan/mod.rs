@@ -118,7 +118,8 @@ impl Plan {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         if self.validate {
             let (paths, csv) = (&self.paths[..], self.csv.as_deref());
-            let options = Options { paths, check: self.check, json: self.json, csv };
+            let svg = self.svg.as_deref();
+            let options = Options { paths, check: self.check, json: self.json, csv, svg };
             return validate::run(&options, out);
         }
         if let Some(measured) = &self.fit {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use draw::pictures::validate as pictures;
 use draw::text;
 use papers::measured::{Question, validate};
 use question::Context;
@@ -28,6 +29,8 @@ pub(super) struct Options<'a> {
     pub json: bool,
     /// The file to write all rows to as CSV.
     pub csv: Option<&'a Path>,
+    /// The file to draw predicted steps against measured ones to.
+    pub svg: Option<&'a Path>,
 }
 
 /// Predicts all measurements and prints how far off the predictions are.
@@ -37,6 +40,9 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Err
     let validated = validate(&Context::new(&host), &question)?;
     if let Some(path) = options.csv {
         files::write(path, validated.csv()?)?;
+    }
+    if let Some(path) = options.svg {
+        files::write(path, pictures::steps(&validated)?)?;
     }
     match options.json {
         true => print_json(out, &validated)?,

@@ -2,6 +2,7 @@
 //! that reproduces it here.
 
 mod megatron;
+mod software;
 mod torch_order;
 mod torchtitan;
 

@@ -139,6 +139,8 @@ fn lacks(question: &Question, costed: &Costed, order: &TorchOrder) -> Vec<String
         }),
         (own.recompute == Recompute::Selective)
             .then(|| "selective recomputation: torchtitan recomputes other parts".to_owned()),
+        matches!(own.recompute, Recompute::First(_))
+            .then(|| "recomputation of some layers: torchtitan recomputes all".to_owned()),
         (question.recipe.boundary == Boundary::PostValidation)
             .then(|| "post-validation: not in torchtitan".to_owned()),
     ];
@@ -168,7 +170,7 @@ const fn checkpoint(recompute: Recompute) -> &'static str {
     match recompute {
         Recompute::None => "none",
         Recompute::Selective | Recompute::Modules(_) => "selective",
-        Recompute::Full => "full",
+        Recompute::Full | Recompute::First(_) => "full",
     }
 }
 

@@ -1,6 +1,6 @@
 //! What errors come to: of kinds of rows, of rows left out, of pairs that are ranked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plan::number;
 
@@ -131,10 +131,45 @@ pub(super) fn floor(outcomes: &[&Outcome]) -> Errors {
 }
 
 /// The number of configurations.
-pub(super) fn configurations(outcomes: &[&Outcome]) -> usize {
-    let own: std::collections::BTreeSet<&str> =
-        outcomes.iter().map(|one| one.run.configuration.as_str()).collect();
+fn configurations(outcomes: &[&Outcome]) -> usize {
+    let own: BTreeSet<&str> = outcomes.iter().map(|one| one.run.configuration.as_str()).collect();
     own.len()
+}
+
+/// What is told of a kind of rows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Figures {
+    pub(super) name: &'static str,
+    pub(super) configurations: usize,
+    pub(super) in_sample: Errors,
+    pub(super) held_out: Errors,
+    pub(super) floor: Errors,
+}
+
+impl Figures {
+    /// Those of `outcomes`, without what is set apart.
+    fn of(name: &'static str, outcomes: &[&Outcome]) -> Self {
+        let own: Vec<&Outcome> =
+            outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
+        Self {
+            name,
+            configurations: configurations(&own),
+            in_sample: in_sample(&own),
+            held_out: held_out(&own),
+            floor: floor(&own),
+        }
+    }
+
+    /// Those of every kind, and of all that constants are fitted to.
+    pub(super) fn all(outcomes: &[Outcome]) -> Vec<Self> {
+        let of_kind = |kind: RowKind| {
+            let own = outcomes.iter().filter(|one| RowKind::of(&one.run) == kind);
+            Self::of(kind.name(), &own.collect::<Vec<_>>())
+        };
+        let fitted: Vec<&Outcome> = outcomes.iter().filter(|one| one.is_fitted()).collect();
+        let all = Self::of("all but ccl-bench", &fitted);
+        RowKind::ALL.into_iter().map(of_kind).chain([all]).collect()
+    }
 }
 
 /// Pairs of runs of one model, and how many of them are ranked as they were measured.

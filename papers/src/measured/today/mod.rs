@@ -1,5 +1,10 @@
-//! Runs of today's models on today's machines: what the planner says of them, and of those that nothing
-//! was fitted to.
+//! Runs of today's models on today's machines: what the planner says of them with the constants in use, and
+//! with constants that were fitted without them.
+//!
+//! Nine sources in ten say too little of a run: what is assumed of the rest is in `assumptions`. Constants
+//! are fitted to all rows that are not set apart; how well they predict others is what rows left out say,
+//! configuration by configuration, model by model, machine by machine, for repeats of a set-up say nothing
+//! about another one.
 
 mod assumptions;
 mod constants;
@@ -7,5 +12,117 @@ mod figures;
 mod models;
 mod predict;
 mod published;
+mod report;
 mod row;
+mod sheet;
 mod study;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use plan::Transformer;
+use question::Diagnostic;
+use question::sheet::Sheet;
+use scenarios::PAPER;
+
+pub(super) use self::published::Source;
+use self::report::rows_of;
+
+use self::figures::Figures;
+use self::models::Models;
+use self::row::{Apart, Read, Run};
+use self::study::Refitted;
+use super::quantities::{PEAK, TIME};
+use super::{ValidatedSet, error_bar};
+
+/// What is told of the runs of today's models besides sets and bars.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Today {
+    figures: Vec<Figures>,
+    constants: Vec<Refitted>,
+    /// Lines that are no runs of the planner's, and runs that no constant is fitted to.
+    apart: Vec<Apart>,
+}
+
+impl Today {
+    /// The constants, what was set apart and why, and what other planners claim.
+    pub(super) fn sheet(&self) -> Sheet {
+        sheet::sheet(self)
+    }
+}
+
+/// All runs that are built in, as sets with their bars.
+///
+/// # Errors
+/// If a machine or a row cannot be read, or a run cannot be predicted.
+pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
+    let (runs, mut apart) = published_runs()?;
+    for run in &runs {
+        if let Some(reason) = run.apart.clone() {
+            apart.push(Apart { place: run.place.clone(), name: run.name.clone(), reason });
+        }
+    }
+    let study = study::study(runs)?;
+    let sets = report::sets(&study);
+    let figures = Figures::all(&study.outcomes);
+    Ok((sets, Today { figures, constants: study.constants, apart }))
+}
+
+/// The runs of a file with the columns of one of the tables, predicted with the constants in use. Runs whose
+/// configuration is built in were fitted; of all others no constant knows.
+///
+/// # Errors
+/// The same, with the row that is wrong.
+pub(super) fn file(path: &Path, source: Source, text: &str) -> Result<ValidatedSet, Diagnostic> {
+    let (known, _) = published_runs()?;
+    let known: BTreeSet<String> = known.into_iter().map(|run| run.configuration).collect();
+    let reads = row::all(path, source, text, &Models::read().map_err(Diagnostic::new)?)?;
+    let runs = reads.into_iter().filter_map(|read| match read {
+        Read::Run(run) => Some(*run),
+        Read::Apart(_) => None,
+    });
+    let outcomes = study::without_fits(runs.collect())?;
+    let mut rows = Vec::new();
+    for one in &outcomes {
+        let is_known = source != Source::CclBench && known.contains(&one.run.configuration);
+        let own = rows_of(one).into_iter();
+        rows.extend(own.map(|row| super::Row { fitted: is_known && row.quantity == TIME, ..row }));
+    }
+    let name = source.name();
+    let bars = report::bars_of_file(&rows, [TIME, PEAK]);
+    let kinds = error_bar::by_kind(name, &rows);
+    Ok(ValidatedSet { set: name, rows, bars, kinds })
+}
+
+/// The runs of all built-in tables, and the lines that are none.
+fn published_runs() -> Result<(Vec<Run>, Vec<Apart>), Diagnostic> {
+    let models = Models::read().map_err(Diagnostic::new)?;
+    let (mut runs, mut apart) = (Vec::new(), Vec::new());
+    for source in Source::ALL {
+        let (path, text) = (Path::new(source.file()), PAPER.text(source.file()));
+        for read in row::all(path, source, text, &models)? {
+            match read {
+                Read::Run(run) => runs.push(*run),
+                Read::Apart(line) => apart.push(line),
+            }
+        }
+    }
+    Ok((runs, apart))
+}
+
+#[cfg(test)]
+mod tests;
+
+/// The model that published tables of runs call `name`, on sequences of this length, with its layers of
+/// multi-token prediction if `mtp`; `None` for a name that they do not have.
+///
+/// # Errors
+/// A length that it cannot have.
+#[must_use]
+pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer, String>> {
+    let models = match models::Models::read() {
+        Ok(models) => models,
+        Err(error) => return Some(Err(error)),
+    };
+    models.named(name).map(|model| model.transformer(sequence, mtp))
+}

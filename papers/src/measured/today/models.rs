@@ -194,7 +194,7 @@ impl Model<'_> {
             None => {}
         }
         let mixer = match line.sliding_pattern.as_str() {
-            "sliding, full alternating" if layer % 2 == 0 => Mixer::Window,
+            "sliding, full alternating" if layer.is_multiple_of(2) => Mixer::Window,
             "5 sliding, 1 full" if layer % 6 != 5 => Mixer::Window,
             _ => Mixer::Full,
         };

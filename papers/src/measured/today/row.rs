@@ -9,8 +9,6 @@ use super::assumptions::Line;
 use super::models::{Model, Models};
 use super::published::{Published, Source, amount, whole};
 
-/// The bytes of a GiB.
-const GIB: f64 = (1u64 << 30) as f64;
 /// The sequences of configurations that do not print them: torchtitan's default.
 const SEQUENCE: u64 = 8192;
 

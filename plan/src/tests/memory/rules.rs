@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::super::{gpt, model, recipe, setup};
+use super::super::{gpt, machine, model, recipe, setup};
 use super::models;
 use crate::{
-    Activations, Ffn, LayerKind, LayerParameters, Linear, Mixer, Module, Modules, Parameters,
-    Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, StageMemory, Transformer, Zero,
-    number, resident,
+    Activations, Cluster, Ffn, Inputs, LayerKind, LayerParameters, Linear, Mixer, Module, Modules,
+    Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, Split, StageMemory,
+    Transformer, Zero, footprint, number, resident,
 };
 
 /// Modules that Megatron-LM computes again.
@@ -57,7 +57,7 @@ fn any_model() -> impl Strategy<Value = Transformer> {
 /// The bytes of all layers for one microbatch, between F and B.
 fn held(model: &Transformer, setup: &Setup, recipe: &Recipe) -> u64 {
     let layers = model.counts(0..model.layers);
-    Activations::of(model, setup, recipe).footprint(model, layers, 0).until_backward.0
+    footprint(model, setup, recipe, layers).until_backward.0
 }
 
 /// What a stage of all layers holds beside them.
@@ -162,6 +162,13 @@ fn groups_of_an_expert_gather_its_rows() {
     let row = 2 * 7168 + 4;
     let all = 4096 * 8 * row;
     assert!((of(4) - of(1)).abs_diff(all - all / 4) <= 16, "{} {}", of(4), of(1));
+    let uneven = |imbalance| {
+        let recipe = Recipe { imbalance, ..recipe(64) };
+        held(&model, &setup([1, 1, 1]), &recipe) / (model.layers - 3)
+    };
+    // What an expert makes of a row, too: gate and value, and their product.
+    let whole = 4096 * 8 * (row + 3 * 2 * 2048);
+    assert!((uneven(1.5) - uneven(1.0)).abs_diff(whole / 2) <= 16);
 }
 
 /// Every parameter is somewhere, and those of experts once for all that share them.
@@ -215,4 +222,37 @@ fn resharding_trades_memory() {
     assert!((more - gathered).abs() < 2.0, "{more} {gathered}");
     let plain = of(Zero::Optimizer, Reshard::AfterForward);
     assert_eq!(plain.sum(), never.sum());
+}
+
+/// Layers that are computed again one after the other: each more holds less and takes longer, and all of a
+/// chunk are what `full` is.
+#[test]
+fn layers_can_be_computed_again_by_number() {
+    let model = model(models::named("qwen3-30b-a3b", 4096));
+    let cluster = Cluster { parts: vec![(machine(), 8)] };
+    let recipe = recipe(64);
+    let inputs = Inputs::new(&model, &recipe, &cluster);
+    let of = |recompute| {
+        let split = Split::Even;
+        let setup = Setup { recompute, split, expert: 2, ..setup([2, 1, 4]) };
+        let costed = inputs.cost(&setup).unwrap();
+        let held = costed.footprints.of(1).until_backward.0;
+        let [forward, back] =
+            [costed.costs.chunks()[1].forward.0, costed.costs.chunks()[1].backward_input.0];
+        (held, forward, back, costed.hardware_flops(&model))
+    };
+    let [none, full] = [of(Recompute::None), of(Recompute::Full)];
+    let some: Vec<_> = (1..=13).map(|layers| of(Recompute::First(layers))).collect();
+    // Twelve layers in each chunk.
+    assert_eq!([some[11], some[12]], [full; 2]);
+    for (few, many) in std::iter::once(&none).chain(&some[..11]).zip(&some) {
+        assert!(few.0 > many.0 && few.1 == many.1 && few.2 < many.2 && few.3 < many.3);
+    }
+    let each = |n: u64| number(none.0 - some[usize::try_from(n).unwrap() - 1].0);
+    assert!((each(6) / each(12) - 0.5).abs() < 1e-6);
+    for layers in [1, 4, 12] {
+        let one = Recompute::First(layers);
+        assert_eq!(Recompute::named(&one.name()), Some(one));
+    }
+    assert_eq!([Recompute::named("full-0"), Recompute::named("full-10001")], [None; 2]);
 }

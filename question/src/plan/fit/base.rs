@@ -39,28 +39,42 @@ impl Base {
     pub fn with_shares(&self, head: &str, shares: &[(&str, f64)]) -> Result<String, Diagnostic> {
         let name = &self.machine.name;
         let mut text: String = head.lines().map(|line| format!("# {line}\n")).collect();
-        let mut left: Vec<&(&str, f64)> = shares.iter().collect();
+        let written = self.efficiencies();
+        let (known, new): (Vec<_>, Vec<_>) =
+            shares.iter().partition(|(key, _)| written.iter().any(|(known, _)| known == key));
+        let mut left = known.len();
         let mut is_inside = false;
         for line in self.text.lines() {
-            let header =
-                line.trim_start().strip_prefix('[').and_then(|rest| rest.split(']').next());
-            if let Some(table) = header {
-                is_inside = table.trim() == "efficiency";
+            if let Some(table) = header(line) {
+                is_inside = table == "efficiency";
+                text += &format!("{line}\n");
+                if is_inside {
+                    new.iter().for_each(|(key, value)| text += &share(key, *value, None, name));
+                }
+                continue;
             }
-            let key = line.split('=').next().unwrap_or_default().trim();
-            match left.iter().position(|(known, _)| is_inside && *known == key) {
-                Some(at) => {
-                    let (key, value) = *left.remove(at);
-                    let old = line.split('=').nth(1).unwrap_or_default();
-                    let old = old.split('#').next().unwrap_or_default().trim();
-                    text += &share(key, value, old, name);
+            let own = key_of(line).filter(|_| is_inside);
+            match own
+                .and_then(|(key, old)| known.iter().find(|(one, _)| *one == key).zip(Some(old)))
+            {
+                Some(((key, value), old)) => {
+                    left -= 1;
+                    text += &share(key, *value, Some(old), name);
                 }
                 None => text += &format!("{line}\n"),
             }
         }
         // Dotted keys and tables within a line are read, but not written here.
-        machines::parse(name, Path::new(name), &text).map_err(|_| self.unknown_form())?;
-        if left.is_empty() { Ok(text) } else { Err(self.unknown_form()) }
+        let machine =
+            machines::parse(name, Path::new(name), &text).map_err(|_| self.unknown_form())?;
+        let is_whole = left == 0 && (shares.is_empty() || machine != self.machine);
+        if is_whole { Ok(text) } else { Err(self.unknown_form()) }
+    }
+
+    /// The keys of `[efficiency]` with what is written for them.
+    fn efficiencies(&self) -> Vec<(&str, &str)> {
+        let lines = self.text.lines().skip_while(|line| header(line) != Some("efficiency")).skip(1);
+        lines.take_while(|line| header(line).is_none()).filter_map(key_of).collect()
     }
 
     fn unknown_form(&self) -> Diagnostic {
@@ -72,8 +86,20 @@ impl Base {
     }
 }
 
+/// The table that begins with `line`, if one does.
+fn header(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix('[')?.split(']').next().map(str::trim)
+}
+
+/// The key of `line` and what is written for it, if there is one.
+fn key_of(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split('#').next()?.split_once('=')?;
+    Some((key.trim(), value.trim()))
+}
+
 /// The line of a share that was fitted, in place of `old`.
-fn share(key: &str, value: f64, old: &str, base: &str) -> String {
+fn share(key: &str, value: f64, old: Option<&str>, base: &str) -> String {
+    let old = old.map_or_else(|| "not told".to_owned(), str::to_owned);
     let value = format!("{value:.6}");
     let value = value.trim_end_matches('0');
     let zero = if value.ends_with('.') { "0" } else { "" };

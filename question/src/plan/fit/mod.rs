@@ -6,7 +6,7 @@ mod run;
 
 use std::path::Path;
 
-use plan::{Machine, Transformer};
+use plan::Transformer;
 
 pub use self::base::Base;
 use self::columns::{Columns, Record};
@@ -20,9 +20,10 @@ const MAX_FILE: u64 = 1 << 20;
 /// The most iterations: a fit that leaves out one after the other takes as long as their square.
 const MAX_RUNS: usize = 64;
 
-/// The sizes of models that tables may name without a file: by name and, where a table tells it, the
-/// tokens of a sequence; `None` for a name that is not known.
-pub type Models<'a> = dyn Fn(&str, Option<u64>) -> Option<Result<Transformer, String>> + 'a;
+/// The sizes of models that tables may name without a file: by name, by the tokens of a sequence where a
+/// table tells them, and by whether layers of multi-token prediction are trained; `None` for a name that is
+/// not known.
+pub type Models<'a> = dyn Fn(&str, Option<u64>, bool) -> Option<Result<Transformer, String>> + 'a;
 
 /// Measured iterations, whole and checked.
 #[derive(Debug)]
@@ -59,7 +60,9 @@ pub fn read(
     let mut runs = Vec::new();
     for record in &records {
         let run = reader.read(&columns, record).map_err(|error| match error {
-            run::Fault::Cell(message) => table.wrong(record, &message),
+            run::Fault::Cells(message, help) => {
+                help.into_iter().fold(table.wrong(record, &message), Diagnostic::with_help)
+            }
             run::Fault::File(diagnostic) => diagnostic,
         })?;
         runs.push(run);
@@ -99,8 +102,7 @@ impl Table<'_> {
         };
         let header = reader.headers().map_err(|error| broken(&error))?.clone();
         let columns = Columns::of(&header).map_err(|(message, help)| {
-            let error = self.wrong_at(header.position(), &message);
-            help.into_iter().fold(error, Diagnostic::with_help)
+            self.wrong_at(header.position(), &message).with_help(help)
         })?;
         let mut records = Vec::new();
         for record in reader.records() {
@@ -159,15 +161,4 @@ impl Table<'_> {
 /// The names of built-in machines.
 fn known() -> String {
     scenarios::MACHINES.names().collect::<Vec<_>>().join(", ")
-}
-
-/// Whether `machine` has a peak rate for what `run` asks of it, else why not.
-fn has_products(machine: &Machine, run: &Run) -> Result<(), String> {
-    match machine.peak_of(run.recipe.precision) {
-        Some(_) => Ok(()),
-        None => {
-            let name = run.recipe.precision.name();
-            Err(format!("the machine {} has no peak rate of {name} products", machine.name))
-        }
-    }
 }

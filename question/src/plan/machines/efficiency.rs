@@ -20,6 +20,7 @@ pub(super) struct EfficiencyDocument {
     link: f64,
     ring: f64,
     shared_ring: f64,
+    sharded_ring: Option<f64>,
     tensor_network: f64,
     hop: f64,
     #[serde(deserialize_with = "text")]
@@ -71,6 +72,7 @@ impl EfficiencyDocument {
             ("link", Some(self.link)),
             ("ring", Some(self.ring)),
             ("shared-ring", Some(self.shared_ring)),
+            ("sharded-ring", self.sharded_ring),
             ("tensor-network", Some(self.tensor_network)),
             ("hop", Some(self.hop)),
             ("fp8", self.fp8),
@@ -123,6 +125,7 @@ impl EfficiencyDocument {
             link: self.link,
             ring: self.ring,
             shared_ring: self.shared_ring,
+            sharded_ring: or(self.sharded_ring, self.ring),
             tensor_network: self.tensor_network,
             hop: self.hop,
             collective_latency: seconds(self.collective_latency),

@@ -49,8 +49,9 @@ pub struct SetupDocument {
     /// The schedule, by name [default: 1f1b; 1f1b-i with several chunks].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// Recomputation of activations: `none`, `selective`, `full`, or modules as Megatron-LM names them, of
-    /// core_attn, moe_act, layernorm, mla_up_proj, mlp, moe and shared_experts [default: none].
+    /// Recomputation of activations: `none`, `selective`, `full`, `full-N` for the first N layers of each
+    /// chunk, or modules as Megatron-LM names them, of core_attn, moe_act, layernorm, mla_up_proj, mlp, moe
+    /// and shared_experts, or `selective_op`, the selective mode of torchtitan [default: none].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"

@@ -209,8 +209,8 @@ impl Reader<'_> {
         let names = names.join(",");
         Recompute::named(&names).ok_or_else(|| {
             let message = format!("recompute is `{}`", brief(&names));
-            let cure = "write none, selective or full, or some of core_attn, moe_act, layernorm, \
-                        mla_up_proj, mlp, moe and shared_experts";
+            let cure = "write none, selective, full or full-4, selective_op, or some of core_attn, \
+                        moe_act, layernorm, mla_up_proj, mlp, moe and shared_experts";
             self.wrong(&key("recompute"), message).with_help(cure)
         })
     }

@@ -2,10 +2,11 @@
 
 mod model;
 
-use pipeline::{Choice, Family, LayerLayout, Vocabulary};
-use plan::{Boundary, Costed, Loss, Recompute, Setup, Split, Zero};
+use pipeline::{Choice, Family, Vocabulary};
+use plan::{Boundary, Loss, Recompute, Setup, Split, Zero};
 
 use super::super::priced::Plan;
+use super::super::told;
 use question::plan::{Framework, Question};
 
 /// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM
@@ -32,7 +33,8 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         model::arguments(&question.model, question.rotary_base),
         parallelism(question, own),
         recipe(question, own),
-        schedule(question, costed),
+        super::software::megatron(question, own),
+        schedule(question, plan),
     ];
     super::array(&head, "MEGATRON_ARGS", &lines.concat())
 }
@@ -94,6 +96,11 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
             lines.push("--recompute-granularity selective".to_owned());
             lines.push(format!("--recompute-modules {names}"));
         }
+        Recompute::First(layers) => lines.extend([
+            "--recompute-granularity full".to_owned(),
+            "--recompute-method block".to_owned(),
+            format!("--recompute-num-layers {layers}"),
+        ]),
         Recompute::Full => lines.extend(
             [
                 "--recompute-granularity full",
@@ -117,7 +124,8 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
 }
 
 /// Schedule and layers.
-fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
+fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
+    let costed = plan.finalist.costed();
     let own = &costed.setup;
     let runs = Framework::Megatron.runs(own, question.recipe.batch);
     let is_placed = own.pipeline > 1 && (runs || own.chunks == 1);
@@ -140,7 +148,8 @@ fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
     // What is written of other placements would be another pipeline there; the pattern of a hybrid says where
     // its chunks end.
     if (told || !even) && is_placed && !is_hybrid {
-        lines.extend(layout(&costed.layers));
+        let layout = told::layout(question, plan);
+        lines.extend(layout.map(|one| format!("--pipeline-model-parallel-layout '{one}'")));
     } else if is_interleaved && runs && !is_hybrid {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
     }
@@ -156,12 +165,6 @@ fn schedule(question: &Question, costed: &Costed) -> Vec<String> {
         lines.push("--overlap-moe-expert-parallel-comm".to_owned());
     }
     lines
-}
-
-/// The `layers` of the chunks in model order.
-fn layout(layers: &[u64]) -> Option<String> {
-    let layout = LayerLayout::of(layers.to_vec()).ok()?;
-    Some(format!("--pipeline-model-parallel-layout '{layout}'"))
 }
 
 /// A comment on a schedule that Megatron-LM cannot run, and who can.

@@ -1,0 +1,55 @@
+//! Arguments of Megatron-LM about number formats, and about what its software does for its speed.
+
+use plan::{Precision, Recipe, Setup, Software, Zero};
+
+use question::plan::Question;
+
+/// Those of `question` for the set-up `own`.
+pub(super) fn megatron(question: &Question, own: &Setup) -> Vec<String> {
+    let Recipe { precision, software, overlap_parameters, .. } = question.recipe;
+    let mut lines: Vec<&str> = formats(precision).to_vec();
+    let Software { graphs, overlap_experts, overlap_tensor, sends_once, .. } = software;
+    if graphs >= 1.0 {
+        lines.push("--cuda-graph-impl full_iteration");
+    } else if graphs > 0.0 {
+        lines.push("--cuda-graph-impl transformer_engine");
+    }
+    if overlap_tensor && own.tensor > 1 {
+        lines.push("--tp-comm-overlap");
+    }
+    if overlap_parameters && own.zero == Zero::Optimizer && question.recipe.overlap_gradients {
+        lines.push("--overlap-param-gather");
+    }
+    let has_experts = question.model.experts.is_some();
+    if has_experts && own.expert > 1 {
+        let flex = format!("--moe-flex-dispatcher-backend {}", question.dispatcher);
+        let mut dispatch = match sends_once {
+            true => vec!["--moe-token-dispatcher-type flex".to_owned(), flex],
+            false => vec!["--moe-token-dispatcher-type alltoall".to_owned()],
+        };
+        // Schedules that overlap them by themselves say so with the schedule.
+        if overlap_experts && own.family != pipeline::Family::InterleavedOverlap {
+            dispatch.push("--overlap-moe-expert-parallel-comm".to_owned());
+        }
+        return lines.into_iter().map(str::to_owned).chain(dispatch).chain(groups(own)).collect();
+    }
+    let groups = if has_experts { groups(own) } else { None };
+    lines.into_iter().map(str::to_owned).chain(groups).collect()
+}
+
+/// The tensor groups of experts, where they are others than those of the rest.
+fn groups(own: &Setup) -> Option<String> {
+    let size = own.expert_tensor;
+    (size != own.tensor).then(|| format!("--expert-tensor-parallel-size {size}"))
+}
+
+/// What says `precision`; 16 bits are said elsewhere.
+const fn formats(precision: Precision) -> &'static [&'static str] {
+    match precision {
+        Precision::Bf16 => &[],
+        Precision::Fp8 => &["--fp8-format hybrid", "--fp8-recipe tensorwise"],
+        Precision::Fp8Block => &["--fp8-format e4m3", "--fp8-recipe blockwise"],
+        Precision::MxFp8 => &["--fp8-format e4m3", "--fp8-recipe mxfp8"],
+        Precision::NvFp4 => &["--fp4-format e2m1", "--fp4-recipe nvfp4"],
+    }
+}

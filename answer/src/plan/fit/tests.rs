@@ -1,0 +1,219 @@
+//! Iterations that the planner itself made on another machine: what a fit makes of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use question::plan::fit as asked;
+use question::plan::machines;
+
+use super::*;
+
+/// Runs of a model on one and on many nodes, with groups that use each kind of link.
+const TABLE: &str = "\
+model,gpus,tp,pp,vp,micro_batch,global_batch,sequence,recompute,step_seconds
+llama3-8b,8,1,1,1,1,64,4096,none,1
+llama3-8b,8,4,1,1,2,64,4096,none,1
+llama3-8b,8,2,4,1,1,64,8192,full,1
+llama3-8b,64,2,1,1,1,128,4096,none,1
+llama3-8b,64,1,4,2,1,128,4096,none,1
+llama3-8b,256,8,4,1,1,256,8192,none,1
+";
+
+fn read(table: &str, base: &str) -> Question {
+    let path = PathBuf::from("measured.csv");
+    let host = BTreeMap::from([(path.clone(), table.as_bytes().to_vec())]);
+    super::read(&Context::new(&host), &path, Some(base)).unwrap()
+}
+
+/// The iterations of `table` as they take on `machine`, each `noise` times as long.
+fn measured(table: &str, machine: &Machine, noise: &[f64]) -> Question {
+    let mut question = read(table, "a100-80g");
+    for (run, noise) in question.runs.iter_mut().zip(noise) {
+        run.seconds = seconds(run, machine).unwrap() * noise;
+    }
+    question
+}
+
+fn a100(change: impl Fn(&mut Efficiency)) -> Machine {
+    let mut machine = machines::of_device("A100 80GB").unwrap();
+    change(&mut machine.efficiency);
+    machine
+}
+
+fn ask(question: &Question) -> Fitted {
+    let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+    fit(&Context::new(&host), question).unwrap()
+}
+
+fn scale(fitted: &Fitted, key: &str) -> f64 {
+    let share = fitted.shares.iter().find(|share| share.key == key).unwrap();
+    share.fitted / share.base
+}
+
+#[test]
+fn a_machine_that_computes_a_fifth_slower_is_recovered() {
+    let slower = a100(|rates| {
+        rates.power /= 1.2;
+        rates.memory /= 1.2;
+    });
+    let question = measured(TABLE, &slower, &[1.0; 6]);
+    let fitted = ask(&question);
+    assert!(fitted.before.mean > 0.10, "{:?}", fitted.before);
+    assert!(fitted.improved && fitted.left_out.mean < 0.01, "{:?}", fitted.left_out);
+    assert!((scale(&fitted, "memory") * 1.2 - 1.0).abs() < 0.02, "{:?}", fitted.shares);
+    assert!((scale(&fitted, "power") * 1.2 - 1.0).abs() < 0.02, "{:?}", fitted.shares);
+    // What is written is what was fitted, and a machine as any other.
+    let machine = machines::parse("own", Path::new("own.toml"), &fitted.machine).unwrap();
+    for (run, row) in question.runs.iter().zip(&fitted.rows) {
+        let again = seconds(run, &machine).unwrap();
+        assert!((again / row.fitted - 1.0).abs() < 1e-3, "{again} {row:?}");
+        assert!((again / row.measured - 1.0).abs() < 0.02, "{again} {row:?}");
+    }
+    assert!(
+        fitted.machine.starts_with("# Made by `debubble plan --fit` from the machine a100-80g")
+    );
+}
+
+#[test]
+fn slow_links_are_told_from_slow_devices() {
+    let slower = a100(|rates| rates.ring *= 0.5);
+    let fitted = ask(&measured(TABLE, &slower, &[1.0; 6]));
+    assert!((scale(&fitted, "memory") - 1.0).abs() < 0.03, "{:?}", fitted.shares);
+    assert!(scale(&fitted, "ring") < 0.8, "{:?}", fitted.shares);
+}
+
+#[test]
+fn a_base_that_is_right_is_kept() {
+    // Within what repeats of one configuration differ by.
+    let noise = [1.006, 0.995, 1.004, 0.998, 1.003, 0.994];
+    let question = measured(TABLE, &a100(|_| {}), &noise);
+    let fitted = ask(&question);
+    assert!(!fitted.improved, "{:?} {:?}", fitted.before, fitted.left_out);
+    let text = &question.base.text;
+    let (comment, machine) = fitted.machine.split_at(fitted.machine.len() - text.len());
+    assert_eq!(machine, text);
+    assert!(comment.lines().all(|line| line.starts_with("# ")), "{comment}");
+    assert!(comment.contains("The base is kept"), "{comment}");
+    // Errors without a pattern: a fit to the others is no better than the base.
+    let scattered = [1.12, 0.90, 1.10, 0.91, 0.89, 1.11];
+    let fitted = ask(&measured(TABLE, &a100(|_| {}), &scattered));
+    assert!(fitted.in_sample.mean <= fitted.before.mean + 1e-9);
+    assert!(!fitted.improved, "{:?} {:?}", fitted.before, fitted.left_out);
+}
+
+#[test]
+fn what_is_left_out_is_predicted_without_it() {
+    let mut question = measured(TABLE, &a100(|_| {}), &[1.0; 6]);
+    // One iteration that no machine explains: a fit to the others is the base.
+    question.runs[0].seconds *= 1.5;
+    let fitted = ask(&question);
+    let row = &fitted.rows[0];
+    assert!((row.left_out / row.base - 1.0).abs() < 0.01, "{row:?}");
+    assert!(row.fitted > row.left_out, "{row:?}");
+}
+
+#[test]
+fn answers_say_what_was_compared() {
+    let slower = a100(|rates| rates.power /= 1.3);
+    let fitted = ask(&measured(TABLE, &slower, &[1.0; 6]));
+    let sheet = format!("{:?}", fitted.sheet());
+    for told in ["llama3-8b on 256, d8 t8 p4", "left out one by one", "power", "are taken"] {
+        assert!(sheet.contains(told), "{sheet}");
+    }
+    let json = serde_json::to_value(&fitted).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 6);
+    assert_eq!(json["rows"][5]["line"], 7);
+    assert_eq!(json["improved"], true);
+}
+
+/// The message of a table that is refused, and its line.
+fn refused(table: &str, base: Option<&str>) -> (String, Option<usize>) {
+    let path = PathBuf::from("measured.csv");
+    let host = BTreeMap::from([(path.clone(), table.as_bytes().to_vec())]);
+    let error = super::read(&Context::new(&host), &path, base).unwrap_err();
+    let line = error.place.as_ref().and_then(|place| place.line);
+    (format!("{} {}", error.message, error.help.unwrap_or_default()), line)
+}
+
+#[test]
+fn a_line_that_is_no_run_is_refused_with_its_place() {
+    let base = Some("a100-80g");
+    for (from, to, told, line) in [
+        ("8,4,1,1,2,64", "8,4,x,1,2,64", "pipeline is `x`: it must be a whole number", Some(3)),
+        ("8,4,1,1,2,64", "8,3,1,1,2,64", "is 6 devices, but the cluster has 8", Some(3)),
+        ("8,4,1,1,2,64", "9,4,1,1,2,64", "is 8 devices, but the cluster has 9", Some(3)),
+        ("8,4,1,1,2,64", "8,4,1,1,3,64", "no multiple of microbatch 3", Some(3)),
+        ("8,4,1,1,2,64", "99999999,4,1,1,2,64", "devices is 99999999", Some(3)),
+        (
+            "64,4096,none,1\nllama3-8b,8,4",
+            "64,4096,none,-1\nllama3-8b,8,4",
+            "step-seconds is `-1`",
+            Some(2),
+        ),
+        (
+            "64,4096,none,1\nllama3-8b,8,4",
+            "64,4096,some,1\nllama3-8b,8,4",
+            "recompute is `some`",
+            Some(2),
+        ),
+        ("llama3-8b,256", "llama9,256", "there is no model `llama9`", Some(7)),
+        ("llama3-8b,256", "none/config.json,256", "cannot read none/config.json", None),
+        ("recompute", "recompute_kind", "there is no column `recompute_kind`", Some(1)),
+        ("recompute", "pipeline", "the column pipeline is there twice", Some(1)),
+        ("step_seconds", "note", "no column step-seconds or tokens-per-s-per-gpu", Some(1)),
+        ("llama3-8b,256,8", "llama3-8b,256", "line 7: it has 9 cells, but there are 10", None),
+    ] {
+        assert!(TABLE.contains(from), "{from}");
+        let (message, at) = refused(&TABLE.replacen(from, to, 1), base);
+        assert!(message.contains(told), "{told}: {message}");
+        assert_eq!(at, line, "{message}");
+    }
+}
+
+#[test]
+fn tables_without_a_machine_or_with_one_set_up_alone_are_refused() {
+    let (message, _) = refused(TABLE, None);
+    assert!(message.contains("no column machine") && message.contains("gb300"), "{message}");
+    let two: String = TABLE.lines().take(2).map(|line| format!("{line}\n")).collect();
+    let again = format!("{two}{}\n", TABLE.lines().nth(1).unwrap());
+    let (message, _) = refused(&again, Some("h100"));
+    assert!(message.contains("one set-up alone"), "{message}");
+    let many = TABLE.to_owned() + &"llama3-8b,8,1,1,1,1,64,4096,none,1\n".repeat(70);
+    assert!(refused(&many, Some("h100")).0.contains("more than 64 iterations"));
+    let named = |device: &str| {
+        let lines = TABLE.lines().skip(1).map(|line| format!("{line},H100\n"));
+        let text: String = lines.collect();
+        let head = TABLE.lines().next().unwrap();
+        format!("{head},machine\n{}", text.replacen("H100", device, 1))
+    };
+    let (message, line) = refused(&named("H200"), None);
+    assert_eq!(line, Some(3));
+    assert!(message.contains("measured on H200"), "{message}");
+    let (message, _) = refused(&named("H100").replace("H100", "TPU"), None);
+    assert!(message.contains("devices of the type TPU"), "{message}");
+    let (message, line) =
+        refused(&format!("# mine\n\n{}", TABLE.replace("256,8", "256,5")), Some("h100"));
+    assert!(message.contains("is 240 devices"), "{message}");
+    assert_eq!(line, Some(9));
+}
+
+#[test]
+fn published_words_are_read_as_keys() {
+    let table = "\
+source,model,machine,gpus,tp,pp,vp,cp,ep,etp,micro_batch,global_batch,sequence,precision,recompute,\
+a2a_overlap,dispatcher,cuda_graphs,mtp,tokens_per_s_per_gpu
+a,qwen3-30b-a3b,GB200,8,1,1,1,1,8,1,4,512,4096,mxfp8,none,off,HybridEP,\"attn, moe_router\",,24000
+a,qwen3-30b-a3b,GB200,8,1,1,1,1,8,1,4,512,4096,bf16,full (uniform),off,alltoall,full iteration,,20000
+";
+    let path = PathBuf::from("measured.csv");
+    let host = BTreeMap::from([(path.clone(), table.as_bytes().to_vec())]);
+    let question: asked::Question = super::read(&Context::new(&host), &path, None).unwrap();
+    assert_eq!(question.base.machine.name, "gb200");
+    let [first, second] = &question.runs[..] else { panic!("two runs") };
+    assert!(first.recipe.software.sends_once && !second.recipe.software.sends_once);
+    let graphs = [first, second].map(|run| run.recipe.software.graphs);
+    assert!(graphs[0] > 0.0 && graphs[0] < 1.0 && (graphs[1] - 1.0).abs() < 1e-12, "{graphs:?}");
+    assert_eq!(first.recipe.precision, plan::Precision::MxFp8);
+    assert_eq!((second.setup.recompute, second.setup.expert), (plan::Recompute::Full, 8));
+    assert!((first.seconds - 512.0 * 4096.0 / (24_000.0 * 8.0)).abs() < 1e-9);
+}

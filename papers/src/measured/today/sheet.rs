@@ -1,0 +1,72 @@
+//! What is told of today's runs besides their rows and bars.
+
+use std::collections::BTreeMap;
+
+use question::format;
+use question::sheet::Sheet;
+
+use super::Today;
+use super::figures::{Errors, Figures};
+
+const HELD_OUT: &str = "\
+Held out: in ten folds by configuration, never by row, every step is predicted with constants that were
+fitted to the other nine; the median of five shuffles (seeds 0 to 4). Repeats of a configuration are never
+on both sides. What a table does not say of its runs is assumed (papers/src/measured/today/assumptions.rs).
+Beside it, as they claim, for one machine and software each: SimuMax 5.6 %, Calculon 3.65 %, SimAI 1.9 %.";
+
+/// The errors by kind of row, the constants, what is set apart and why, and what other planners claim.
+pub(super) fn sheet(today: &Today) -> Sheet {
+    let figures = today.figures.iter().map(|one| {
+        let Figures { name, configurations, in_sample, held_out, floor } = one;
+        let percents = |errors: &Errors| {
+            let percents = [errors.mean, errors.p90, errors.max].map(format::percent);
+            if errors.rows == 0 { "-".to_owned() } else { percents.join(", ") }
+        };
+        vec![
+            (*name).to_owned(),
+            in_sample.rows.to_string(),
+            configurations.to_string(),
+            percents(in_sample),
+            percents(held_out),
+            format::percent(floor.mean),
+        ]
+    });
+    let kinds = [
+        "today's runs, step",
+        "rows",
+        "configurations",
+        "in sample: mean, 90 %, max",
+        "held out: mean, 90 %, max",
+        "floor",
+    ];
+    let constants = today.constants.iter().map(|one| {
+        let numbers = [one.prior, one.in_use, one.fitted].map(significant);
+        let [prior, in_use, fitted] = numbers;
+        vec![one.name.to_owned(), prior, in_use, fitted, format::signed_percent(one.moved())]
+    });
+    let header = ["constant", "drawn to", "in use", "fitted to all", "moved"];
+    let text = format!("\n{HELD_OUT}\n\n{}\n", set_apart(today));
+    let sheet = Sheet::default().and_text("\n").and_table(&kinds, figures);
+    sheet.and_text(text).and_table(&header, constants)
+}
+
+/// Four digits that count.
+fn significant(value: f64) -> String {
+    match value {
+        large if large >= 1000.0 => format!("{large:.3e}"),
+        small if small < 0.1 => format!("{small:.5}"),
+        other => format!("{other:.4}"),
+    }
+}
+
+/// Every reason for which rows are set apart, with their places.
+fn set_apart(today: &Today) -> String {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for one in &today.apart {
+        reasons.entry(&one.reason).or_default().push(&one.place);
+    }
+    let line =
+        |(reason, places): (&&str, &Vec<&str>)| format!("  {reason}: {}\n", places.join(", "));
+    let lines: String = reasons.iter().map(line).collect();
+    format!("Set apart, {} rows:\n{lines}", today.apart.len())
+}

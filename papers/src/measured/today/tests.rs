@@ -1,0 +1,93 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use question::{Context, Diagnostic};
+
+use super::super::{Question, Validated, validate};
+use super::*;
+
+/// The answer to a question about a file with this text.
+fn of_file(text: &str) -> Result<Validated, Diagnostic> {
+    let path = PathBuf::from("own.csv");
+    let host = BTreeMap::from([(path.clone(), text.as_bytes().to_vec())]);
+    validate(&Context::new(&host), &Question { built_in: false, files: vec![path] })
+}
+
+#[test]
+fn every_line_is_a_run_or_is_set_apart_with_its_reason() {
+    let (runs, apart) = published_runs().unwrap();
+    let lines: usize =
+        Source::ALL.iter().map(|source| PAPER.text(source.file()).lines().count() - 1).sum();
+    assert_eq!(runs.len() + apart.len(), lines);
+    assert!(apart.iter().all(|one| !one.reason.is_empty()));
+    let fitted = |run: &&Run| run.apart.is_none() && run.source != Source::CclBench;
+    let fitted: Vec<&Run> = runs.iter().filter(fitted).collect();
+    let configurations: BTreeSet<&str> =
+        fitted.iter().map(|run| run.configuration.as_str()).collect();
+    assert_eq!((fitted.len(), configurations.len()), (168, 99));
+    for run in &runs {
+        assert_eq!(run.layout.total(), run.model.layers, "{}", run.place);
+        assert_eq!(run.layout.chunks(), run.setup.pipeline * run.setup.chunks, "{}", run.place);
+        assert_eq!(run.layout.mtp(), run.model.mtp, "{}", run.place);
+        assert!(run.setup.microbatches(run.recipe.batch).is_some(), "{}", run.place);
+    }
+}
+
+#[test]
+fn the_rows_of_a_file_are_predicted_as_those_built_in() {
+    let text = PAPER.text("today-mlperf.csv");
+    let own = of_file(text).unwrap();
+    assert_eq!(own.sets.len(), 1);
+    let rows = &own.sets[0].rows;
+    assert_eq!(rows.iter().filter(|row| row.quantity == TIME).count(), 21);
+    assert!(rows.iter().filter(|row| row.quantity == TIME).all(|row| row.fitted));
+    // Another batch is another configuration, which nobody fitted.
+    let header = text.lines().next().unwrap();
+    let line = text.lines().find(|line| line.contains("eos-dfw_n512_ngc23.09")).unwrap();
+    let other = line.replace(",1,16,2048,2048,", ",1,32,4096,2048,");
+    assert_ne!(line, other);
+    let unknown = of_file(&format!("{header}\n{other}\n")).unwrap();
+    let row = &unknown.sets[0].rows[0];
+    assert!(!row.fitted && row.held_out.is_none());
+    let known = rows.iter().find(|row| row.run.starts_with("MLPerf 3:")).unwrap();
+    assert!(row.predicted > 1.7 * known.predicted && row.predicted < 2.0 * known.predicted);
+}
+
+#[test]
+fn columns_may_stand_in_any_order() {
+    let text = PAPER.text("today-torchtitan.csv");
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let mut turned = csv::Writer::from_writer(Vec::new());
+    let header: Vec<String> = reader.headers().unwrap().iter().rev().map(str::to_owned).collect();
+    turned.write_record(&header).unwrap();
+    for record in reader.records() {
+        let record: Vec<String> = record.unwrap().iter().rev().map(str::to_owned).collect();
+        turned.write_record(&record).unwrap();
+    }
+    let turned = String::from_utf8(turned.into_inner().unwrap()).unwrap();
+    assert_eq!(of_file(&turned).unwrap().sets, of_file(text).unwrap().sets);
+}
+
+#[test]
+fn a_line_that_is_no_run_is_an_error_with_its_row() {
+    let text = PAPER.text("today-torchtitan.csv");
+    let header = text.lines().next().unwrap();
+    let line = text.lines().nth(1).unwrap();
+    let wrong = [
+        (",8,8,8,1,1,1,", ",8,8,8,3,1,1,", "does not divide gpus"),
+        (",8,8,8,1,1,1,", ",0,8,8,1,1,1,", "gpus must be"),
+        (",8,8,8,1,1,1,", ",99999999999,8,8,1,1,1,", "gpus must be"),
+        (",bf16,", ",int3,", "precision must be"),
+        (",selective,", ",sometimes,", "recompute must be"),
+        (",2.8435,", ",-1,", "step_seconds must be"),
+        (",8192,", ",99999999,", "sequence"),
+        (",2,16,", ",3,16,", "global_batch"),
+    ];
+    for (from, to, message) in wrong {
+        let changed = line.replacen(from, to, 1);
+        assert_ne!(changed, line, "{from}");
+        let error = of_file(&format!("{header}\n{changed}\n")).unwrap_err();
+        let told = format!("{} {}", error.message, error.help.unwrap_or_default());
+        assert!(told.contains("row 1") && told.contains(message), "{told}");
+    }
+}
