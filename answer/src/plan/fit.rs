@@ -110,7 +110,7 @@ pub struct FittedShare {
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Its line in the file.
-    pub line: u64,
+    pub line: usize,
     /// What it is.
     pub run: String,
     /// How long it took.

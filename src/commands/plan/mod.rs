@@ -37,9 +37,9 @@ Examples:
 
 A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
 clusters; see scenarios/plan/. Machines are data files (scenarios/machines/); such as a100-80g, h100,
-b200, gb200 and mi300x are built in. Every set-up whose groups multiply to the devices is costed; those that do not divide or do
-not fit are left out with the reason, the rest is replayed as long as it could beat the best. The
-plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
+b200, gb200 and mi300x are built in. Every set-up whose groups multiply to the devices is costed; those
+that do not divide or do not fit are left out with the reason, the rest is replayed as long as it could
+beat the best. The plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
 stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline or, of those that
 its error bar does not tell from it, the one with most room. A plan may use what frameworks see of a
 device, less its reserve and the error of predicted memory; [search] memory-cap allows less.
@@ -77,7 +77,7 @@ pub struct Plan {
     #[arg(long, requires = "validate")]
     check: bool,
     /// Fit a machine to the iterations of a table, and print what that is worth
-    #[arg(long, value_name = "MEASURED.csv", conflicts_with_all = ["validate", "paths"])]
+    #[arg(long, value_name = "MEASURED.csv", conflicts_with_all = ["validate", "paths", "against"])]
     fit: Option<PathBuf>,
     /// With --fit: the machine to begin with, by name or file [default: the one of the column machine]
     #[arg(long, value_name = "NAME|FILE", requires = "fit")]

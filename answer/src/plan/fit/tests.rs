@@ -124,6 +124,10 @@ fn answers_say_what_was_compared() {
     assert_eq!(json["rows"].as_array().unwrap().len(), 6);
     assert_eq!(json["rows"][5]["line"], 7);
     assert_eq!(json["improved"], true);
+    // Line ends of other systems, and comments, count as lines.
+    let other = format!("# mine\r\n{}", TABLE.replace('\n', "\r\n"));
+    let lines: Vec<usize> = read(&other, "h100").runs.iter().map(|run| run.line).collect();
+    assert_eq!(lines, [3, 4, 5, 6, 7, 8]);
 }
 
 /// The message of a table that is refused, and its line.

@@ -12,11 +12,11 @@ use question::plan::machines;
 use super::row::{Facts, Run};
 
 /// How many times as long models with experts take for each release before that of the constants.
-const RELEASE: f64 = 1.0517;
+const RELEASE: f64 = 1.0522;
 /// How many times as long torchtitan computes as Megatron-LM, for reasons that no part shows.
-const TORCHTITAN: f64 = 1.1584;
+const TORCHTITAN: f64 = 1.1076;
 /// How many times as long its attention takes: that of PyTorch, where Megatron-LM has cuDNN's.
-const TORCHTITAN_ATTENTION: f64 = 1.2173;
+const TORCHTITAN_ATTENTION: f64 = 1.1749;
 
 /// The machine whose file says what all of Hopper have in common, and all machines.
 const HOPPER: &str = "h100";
@@ -24,6 +24,10 @@ const HOPPER: &str = "h100";
 const BLACKWELL: &str = "b200";
 /// The same of those with more 4-bit products.
 const BLACKWELL_ULTRA: &str = "b300";
+
+/// The bandwidth of a NIC beyond which all-to-alls get no faster: with 800 Gbit/s they take as long as with
+/// 400.
+const ALL_TO_ALL: f64 = 50e9;
 
 /// The place of a constant in an [`Efficiency`].
 type Place = fn(&mut Efficiency) -> &mut f64;
@@ -48,6 +52,8 @@ enum Meaning {
     /// How many times the rate of products and attention of its generation a machine sustains: by its
     /// power.
     Power(&'static str),
+    /// The share of the network that all-to-alls of experts reach, up to [`ALL_TO_ALL`].
+    ExpertNetwork,
     /// How long models with experts take for each release.
     Release,
     /// How long torchtitan computes.
@@ -110,7 +116,7 @@ pub(super) static CONSTANTS: &[Constant] = &[
     of("tensor-exposed", 0.49, 0.25, All, |rates| &mut rates.tensor_exposed),
     of("tensor-overlapped", 0.34, 0.25, All, |rates| &mut rates.tensor_overlapped),
     of("expert-link", 1.1, 0.25, All, |rates| &mut rates.expert_link),
-    of("expert-network", 0.85, 0.20, All, |rates| &mut rates.expert_network),
+    Constant { name: "expert-network", prior: 0.85, sigma: 0.20, meaning: Meaning::ExpertNetwork },
     of("expert-overlapped", 0.27, 0.30, All, |rates| &mut rates.expert_overlapped),
     of("ring", 0.49, 0.25, All, |rates| &mut rates.ring),
     of("expert-ring", 0.39, 0.30, All, |rates| &mut rates.expert_ring),
@@ -143,6 +149,7 @@ pub(super) fn in_use() -> Result<Vec<f64>, Diagnostic> {
         Ok(match constant.meaning {
             Meaning::Of(machines, place) => *place(&mut known(reference(machines))?),
             Meaning::Power(name) => known(name)?.power,
+            Meaning::ExpertNetwork => known(HOPPER)?.expert_network,
             Meaning::Release => RELEASE,
             Meaning::Torchtitan => TORCHTITAN,
             Meaning::TorchtitanAttention => TORCHTITAN_ATTENTION,
@@ -189,6 +196,7 @@ impl Constant {
         match self.meaning {
             Meaning::Of(machines, _) => has(machines, &run.machine),
             Meaning::Power(name) => run.machine.name == name,
+            Meaning::ExpertNetwork => has(All, &run.machine) && experts,
             Meaning::Release => experts && run.facts.releases_before > 0,
             Meaning::Torchtitan | Meaning::TorchtitanAttention => run.facts.torchtitan,
         }
@@ -203,6 +211,9 @@ pub(super) fn machine_with(machine: &Machine, values: &[f64]) -> Machine {
         match constant.meaning {
             Meaning::Of(machines, place) if has(machines, machine) => {
                 *place(&mut own.efficiency) = value;
+            }
+            Meaning::ExpertNetwork if has(All, machine) => {
+                own.efficiency.expert_network = value * (ALL_TO_ALL / machine.network).min(1.0);
             }
             Meaning::Power(name) if name == machine.name => scale = value,
             _ => {}
@@ -246,6 +257,8 @@ mod tests {
                 continue;
             }
             let mut told = machine_with(&machine, &values).efficiency;
+            let network = [told.expert_network, machine.efficiency.expert_network];
+            assert!((network[0] / network[1] - 1.0).abs() < 2e-3, "{}: {network:?}", machine.name);
             let mut own = machine.efficiency;
             for constant in CONSTANTS {
                 let Meaning::Of(machines, place) = constant.meaning else { continue };

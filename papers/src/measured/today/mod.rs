@@ -35,6 +35,20 @@ use self::study::Refitted;
 use super::quantities::{PEAK, TIME};
 use super::{ValidatedSet, error_bar};
 
+/// The model that published tables of runs call `name`, on sequences of this length, with its layers of
+/// multi-token prediction if `mtp`; `None` for a name that they do not have.
+///
+/// # Errors
+/// A length that it cannot have.
+#[must_use]
+pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer, String>> {
+    let models = match Models::read() {
+        Ok(models) => models,
+        Err(error) => return Some(Err(error)),
+    };
+    models.named(name).map(|model| model.transformer(sequence, mtp))
+}
+
 /// What is told of the runs of today's models besides sets and bars.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Today {
@@ -112,17 +126,3 @@ fn published_runs() -> Result<(Vec<Run>, Vec<Apart>), Diagnostic> {
 
 #[cfg(test)]
 mod tests;
-
-/// The model that published tables of runs call `name`, on sequences of this length, with its layers of
-/// multi-token prediction if `mtp`; `None` for a name that they do not have.
-///
-/// # Errors
-/// A length that it cannot have.
-#[must_use]
-pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer, String>> {
-    let models = match models::Models::read() {
-        Ok(models) => models,
-        Err(error) => return Some(Err(error)),
-    };
-    models.named(name).map(|model| model.transformer(sequence, mtp))
-}

@@ -99,11 +99,12 @@ fn key_of(line: &str) -> Option<(&str, &str)> {
 
 /// The line of a share that was fitted, in place of `old`.
 fn share(key: &str, value: f64, old: Option<&str>, base: &str) -> String {
-    let old = old.map_or_else(|| "not told".to_owned(), str::to_owned);
+    let old =
+        old.map_or_else(|| format!("{base} does not tell it"), |old| format!("{old} of {base}"));
     let value = format!("{value:.6}");
     let value = value.trim_end_matches('0');
     let zero = if value.ends_with('.') { "0" } else { "" };
-    format!("{key} = {value}{zero}    # fitted; {old} of {base}\n")
+    format!("{key} = {value}{zero}    # fitted; {old}\n")
 }
 
 #[cfg(test)]
@@ -120,7 +121,9 @@ mod tests {
         let text =
             base.with_shares("How it\nwas made.", &[("matmul", 0.5), ("link", 0.25)]).unwrap();
         assert!(text.starts_with("# How it\n# was made.\n# NVIDIA H100"), "{text}");
-        assert!(text.contains("matmul = 0.5    # fitted; 0.65 of h100\n"), "{text}");
+        let (_, old) = base.efficiencies().into_iter().find(|(key, _)| *key == "matmul").unwrap();
+        let line = format!("\nmatmul = 0.5    # fitted; {old} of h100\n");
+        assert!(text.contains(&line), "{text}");
         // `link` of the device is another key.
         assert!(text.contains("link = \"450GB/s\"") && text.contains("link = 0.25    #"), "{text}");
         let machine = machines::parse("h100", Path::new("h100"), &text).unwrap();
@@ -128,6 +131,17 @@ mod tests {
         (expected.efficiency.matmul, expected.efficiency.link) = (0.5, 0.25);
         assert_eq!(machine, expected);
         assert_eq!(base.with_shares("", &[]).unwrap(), base.text);
+        // A key that the file does not have stands first in the table.
+        let short: String = base
+            .text
+            .lines()
+            .filter(|line| key_of(line).is_none_or(|(key, _)| key != "power"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let machine = machines::parse("h100", Path::new("h100"), &short).unwrap();
+        let short = Base { machine, text: short };
+        let text = short.with_shares("", &[("power", 0.75)]).unwrap();
+        assert!(text.contains("[efficiency]\npower = 0.75    # fitted; h100 does not"), "{text}");
     }
 
     #[test]
@@ -135,11 +149,8 @@ mod tests {
         let base = h100();
         let (before, rest) = base.text.split_once("[efficiency]").unwrap();
         let (table, after) = rest.split_once("[price]").unwrap();
-        let keys: String = table
-            .lines()
-            .filter(|line| line.contains('='))
-            .map(|line| format!("efficiency.{}\n", line.split('#').next().unwrap()))
-            .collect();
+        let dotted = |(key, value)| format!("efficiency.{key} = {value}\n");
+        let keys: String = table.lines().filter_map(key_of).map(dotted).collect();
         let (source, device) = before.split_once("[device]").unwrap();
         let text = format!("{source}\n{keys}[device]{device}\n[price]{after}");
         let machine = machines::parse("own", Path::new("own"), &text).unwrap();

@@ -59,7 +59,8 @@ pub fn read(
     let reader = run::Reader { context, folder, models, machine: &base.machine };
     let mut runs = Vec::new();
     for record in &records {
-        let run = reader.read(&columns, record).map_err(|error| match error {
+        let line = table.line(record.position());
+        let run = reader.read(&columns, record, line).map_err(|error| match error {
             run::Fault::Cells(message, help) => {
                 help.into_iter().fold(table.wrong(record, &message), Diagnostic::with_help)
             }
@@ -122,20 +123,31 @@ impl Table<'_> {
     }
 
     fn wrong_at(&self, position: Option<&csv::Position>, message: &str) -> Diagnostic {
+        let start = self.start(position);
+        let rest = self.text.get(start..).unwrap_or_default();
+        let end = start + rest.lines().next().map_or(0, str::len);
+        Diagnostic::at(self.path, self.text, Some(start..end), message)
+    }
+
+    /// The first byte of the record at `position`, where line ends, comments and empty lines before it
+    /// count as its beginning.
+    fn start(&self, position: Option<&csv::Position>) -> usize {
         let start = position.and_then(|at| usize::try_from(at.byte()).ok()).unwrap_or(0);
-        // Comments and empty lines before a record count as its beginning.
         let mut start = start.min(self.text.len());
-        while let Some(line) =
-            self.text.get(start..).and_then(|rest| rest.split_inclusive('\n').next())
-        {
+        let rest = self.text.get(start..).unwrap_or_default();
+        for line in rest.split_inclusive('\n') {
             if !line.trim().is_empty() && !line.starts_with('#') {
                 break;
             }
             start += line.len();
         }
-        let rest = self.text.get(start..).unwrap_or_default();
-        let end = start + rest.lines().next().map_or(0, str::len);
-        Diagnostic::at(self.path, self.text, Some(start..end), message)
+        start
+    }
+
+    /// The line of the record at `position`, from 1.
+    fn line(&self, position: Option<&csv::Position>) -> usize {
+        let before = self.text.get(..self.start(position)).unwrap_or_default();
+        before.matches('\n').count() + 1
     }
 
     /// The type of devices that all lines name.

@@ -22,7 +22,7 @@ const MAX_BATCH: u64 = 1 << 30;
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Its line in the table, from 1.
-    pub line: u64,
+    pub line: usize,
     /// What it is, in a few words.
     pub name: String,
     /// The model.
@@ -145,8 +145,13 @@ fn as_keys_say(all: &mut Map<String, Value>) {
 }
 
 impl Reader<'_> {
-    /// The run of a line, if it can be one.
-    pub(super) fn read(&self, columns: &Columns, record: &Record) -> Result<Run, Fault> {
+    /// The run of the line `number` of a table, if it can be one.
+    pub(super) fn read(
+        &self,
+        columns: &Columns,
+        record: &Record,
+        number: usize,
+    ) -> Result<Run, Fault> {
         let line = Line { columns, record };
         let setup = line.part::<SetupDocument>(Part::Setup)?;
         let groups = [setup.pipeline, setup.context].map(|size| size.unwrap_or(1));
@@ -176,7 +181,7 @@ impl Reader<'_> {
         let asked = asked.ok_or_else(|| "it has no set-up".to_owned())?;
         let setup = asked.on(&clusters[0]);
         Ok(Run {
-            line: record.position().map_or(0, csv::Position::line),
+            line: number,
             name: words(line, &setup),
             seconds: seconds(line, devices, &recipe, &model)?,
             configuration: format!("{} {document:?} {devices}", line.text("mtp")),
@@ -252,7 +257,8 @@ fn words(line: Line<'_>, setup: &Setup) -> String {
     // A config.json is known by its folder.
     let named = match model.file_name() {
         Some(file) if file == "config.json" => model.parent().and_then(Path::file_name),
-        _ => model.file_stem(),
+        _ if model.extension().is_some_and(|ending| ending == "json") => model.file_stem(),
+        _ => model.file_name(),
     };
     let named = named.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into());
     let precision = line.text("precision");

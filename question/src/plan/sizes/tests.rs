@@ -13,7 +13,7 @@ fn model(table: &str) -> Result<Transformer, String> {
     let text = format!(
         "tokens = 1e9\nbatch = 16\nsequence = 4096\n{table}\n[[cluster]]\nmachine = \"h200\"\ndevices = 8\n"
     );
-    answer(BTreeMap::from([(PathBuf::from("plan.toml"), text.into_bytes())]))
+    answer(&BTreeMap::from([(PathBuf::from("plan.toml"), text.into_bytes())]))
 }
 
 /// The model of a question about the file `config`.
@@ -22,11 +22,11 @@ fn of_config(config: &str) -> Transformer {
                 cluster = [{ machine = \"h200\", devices = 8 }]\n";
     let files = [("plan.toml", text), ("config.json", config)];
     let files = files.map(|(name, text)| (PathBuf::from(name), text.as_bytes().to_vec()));
-    answer(BTreeMap::from(files)).unwrap()
+    answer(&BTreeMap::from(files)).unwrap()
 }
 
-fn answer(host: BTreeMap<PathBuf, Vec<u8>>) -> Result<Transformer, String> {
-    match read(&Context::new(&host), Path::new("plan.toml"), 0.0) {
+fn answer(host: &BTreeMap<PathBuf, Vec<u8>>) -> Result<Transformer, String> {
+    match read(&Context::new(host), Path::new("plan.toml"), 0.0) {
         Ok(question) => Ok(question.model),
         Err(error) => Err(format!("{error} {}", error.help.clone().unwrap_or_default())),
     }

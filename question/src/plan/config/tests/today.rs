@@ -91,6 +91,41 @@ fn parameters_are_those_counted_and_published() {
     }
 }
 
+/// FLOPs of a token as Megatron-LM counts them for the throughputs of Megatron-Bridge, in billions: the median
+/// of TFLOP/s over tokens/s in its tables (scenarios/paper/today-megatron-bridge.csv; of gpt-oss since release
+/// 26.06, before which they are fewer). It counts the half of all pairs of tokens that attention needs.
+#[test]
+fn flops_are_those_that_megatron_counts() {
+    for (config, sequence, billions) in [
+        (config!("llama-3-8b"), 8192, 51.48),
+        (config!("llama3-70b"), 8192, 449.12),
+        (config!("llama3.1-405b"), 8192, 2524.4),
+        (config!("deepseek-v3"), 4096, 260.0),
+        (config!("kimi-k2"), 4096, 204.46),
+        (config!("qwen3-30b-a3b"), 4096, 23.01),
+        (config!("qwen3-235b-a22b"), 4096, 147.98),
+        (config!("gpt-oss-120b"), 4096, 32.58),
+        (config!("nemotron-3-nano-30b-a3b"), 8192, 22.28),
+    ] {
+        let model = read(config, Some(sequence)).unwrap().transformer;
+        let pairs = model.counts(0..model.layers + model.mtp).sum_of(model.layer_kinds(), |kind| {
+            if kind.mixer == Mixer::Full { model.attention_flops(kind) } else { 0.0 }
+        });
+        let counted = model.model_flops() - 1.5 * pairs + 3.0 * of_wider_mamba(&model);
+        let off = counted / 1e9 / billions - 1.0;
+        assert!(off.abs() < 0.006, "{counted}: {billions}");
+    }
+}
+
+/// What Megatron-LM counts too much of Mamba-2 layers: it takes them for twice as wide as the hidden size.
+fn of_wider_mamba(model: &Transformer) -> f64 {
+    let Some(mamba) = model.mamba else { return 0.0 };
+    let [hidden, inner, state] = [model.hidden, mamba.inner(), mamba.state].map(plan::number);
+    let wider = 2.0 * hidden - inner;
+    let layers = layers(model, |kind| kind.mixer == Mixer::Mamba).len() as u64;
+    plan::number(layers) * wider * (2.0 * hidden * 3.0 + 7.0 * state)
+}
+
 /// Layers of `model` that `is` says, in order.
 fn layers(model: &Transformer, is: impl Fn(&LayerKind) -> bool) -> Vec<u64> {
     let kind = |layer: &u64| {
