@@ -331,11 +331,10 @@ pub fn check(
         Some(shared) => model.dense_ffn.unwrap_or(0).max(shared),
         None => model.ffn,
     };
-    let shared = [model.heads, model.kv_heads, ffn];
-    let whole = |size: &u64| size.is_multiple_of(tensor);
     // Fewer heads of keys and values than t are held by several devices.
     let repeated = tensor.is_multiple_of(model.kv_heads) && tensor > model.kv_heads;
-    if !shared.iter().all(|size| whole(size) || (*size == model.kv_heads && repeated)) {
+    let keys = model.kv_heads.is_multiple_of(tensor) || repeated;
+    if !(model.heads.is_multiple_of(tensor) && ffn.is_multiple_of(tensor) && keys) {
         return Err(Unfit::Tensor);
     }
     if context > 1 && !model.sequence.is_multiple_of(2 * context) {

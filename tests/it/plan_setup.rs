@@ -156,7 +156,7 @@ fn a_wrong_set_up_is_refused_at_its_key_with_a_cure() {
             "there is no schedule `1f1bi`: did you mean `1f1b-i`",
         ),
         ("pipeline = 4\nschedule = \"zb-v\"\nchunks = 3", "zb-v has 2 chunks for each stage"),
-        ("recompute = [\"mlp\", \"attn\"]", "write none, selective or full, or some of core_attn"),
+        ("recompute = [\"mlp\", \"attn\"]", "or some of core_attn"),
         (
             "pipeline = 4\nlayout = \"Et*12|t*12L\"",
             "the layout has 2 chunks, no multiple of 4 stages",
