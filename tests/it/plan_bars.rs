@@ -131,18 +131,18 @@ fn kinds_do_not_lend_each_other_their_bars() {
     }
 }
 
-/// ZeRO-3 without a pipeline is far from what was measured in 2021: its bar says so.
+/// ZeRO-3 without a pipeline has a bar of its own, of the three rows of 2021.
 #[test]
-fn the_bar_of_zero_3_is_its_honest_error() {
+fn the_bar_of_zero_3_is_that_of_its_rows() {
     let many = core("pipeline = [1]\ntensor = [1]").replace("zero = [0, 1]", "zero = [3]");
     let answer = json(&many.replace("[8]", "[16]"));
     let plan = &answer["plans"][0];
     assert_eq!(plan["kind"], "A100 80GB, core attention, ZeRO 3, dense, many nodes");
-    assert!(number(plan, "error") > 0.5, "{plan}");
+    let error = number(plan, "error");
+    assert!(error > 0.05 && error < 0.2, "{plan}");
     let bar = &answer["errors"][0];
     assert_eq!(number(bar, "rows"), 3.0);
-    // Predictions are low: measured / predicted of an error of -71 % is above 3.
-    assert!(number(bar, "shortest") > 1.4 && number(bar, "longest") > 3.0, "{bar}");
+    assert!(number(bar, "shortest") > 0.8 && number(bar, "longest") < 1.1, "{bar}");
 }
 
 #[test]
@@ -150,11 +150,11 @@ fn kinds_nobody_measured_say_so_everywhere() {
     let folder = TempDir::new().unwrap();
     let [path, page, csv] =
         ["plan.toml", "page.html", "p.csv"].map(|name| folder.path().join(name));
-    fs::write(&path, SMALL.replace("a100-80g", "h100")).unwrap();
+    fs::write(&path, SMALL.replace("a100-80g", "h800")).unwrap();
     let mut ask = command();
     ask.arg("plan").arg(&path).arg("--html").arg(&page).arg("--csv").arg(&csv);
     let out = stdout(&ask.output().unwrap());
-    let said = "h100: nothing measured of this kind (H100 80GB, flash attention";
+    let said = "h800: nothing measured of this kind (H800 80GB, flash attention";
     // Lines wrap.
     let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains(said) && out.contains(" unknown "), "{out}");
@@ -253,11 +253,11 @@ fn measurements_of_an_unknown_device_are_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("own.csv");
     let text = fs::read_to_string("scenarios/paper/megatron2021.csv").unwrap();
-    fs::write(&path, text.replace("A100 80GB", "B300")).unwrap();
+    fs::write(&path, text.replace("A100 80GB", "Gaudi 9")).unwrap();
     let out = command().args(["plan", "--validate"]).arg(&path).output().unwrap();
     let text = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{text}");
-    assert!(text.contains("B300") && text.contains("H100 80GB"), "{text}");
+    assert!(text.contains("Gaudi 9") && text.contains("H100 80GB"), "{text}");
 }
 
 /// The omissions of an answer stand under it, where they apply and only there.
@@ -280,13 +280,15 @@ fn what_an_answer_leaves_out_stands_under_it() {
     assert!(says(&shared, "all-to-all") && says(&shared, "perfectly balanced"));
     assert!(!says(&whole, "all-to-all") && says(&whole, "perfectly balanced"));
     let plain = lines(&searching("tensor = [1]\npipeline = [1]\nzero = [1]"));
-    for words in ["all-to-all", "perfectly balanced", "no FP8", "inside a pair", "tensor groups"] {
+    for words in
+        ["all-to-all", "perfectly balanced", "8-bit rate", "inside a pair", "tensor groups"]
+    {
         assert!(!says(&plain, words), "{words}: {plain:?}");
     }
     assert!(says(&plain, "beside the last backward"));
     let dual = searching("pipeline = [4]\nschedule = [\"dualpipe-v\"]").replace("a100-80g", "h100");
     let dual = lines(&dual);
-    assert!(says(&dual, "inside a pair") && says(&dual, "no FP8"));
+    assert!(says(&dual, "inside a pair") && says(&dual, "8-bit rate"));
     let behind = "[training]\noverlap-gradients = false\n[search]";
     let behind = searching("tensor = [2]\npipeline = [1]\nzero = [1]").replace("[search]", behind);
     let behind = lines(&behind);

@@ -85,14 +85,14 @@ fn room_wins_where_steps_cannot_be_told_apart() {
     assert!(text.contains("of a device free where") && text.contains("may use"), "{text}");
 }
 
-/// Of steps of different kinds nobody knows by how much less than predicted they differ: whoever has a
-/// pipeline is not sent to ZeRO 3 for the room that it leaves.
+/// Of steps of different kinds nobody knows by how much less than predicted they differ: whoever has
+/// ZeRO 3 is not sent to a pipeline for the room that it leaves.
 #[test]
 fn room_does_not_win_over_another_kind() {
     let answer = json(
-        "tokens = 1e12\nbatch = 1024\nsequence = 4096\nframework = \"megatron\"\nplans = 4\n[model]\n\
-         layers = 80\nhidden = 8192\nheads = 64\nkv-heads = 8\nffn = 28672\ngated = true\n\
-         vocabulary = 128256\n[[cluster]]\nmachine = \"h100\"\ndevices = 512\n",
+        "tokens = 1e12\nbatch = 128\nsequence = 4096\nframework = \"torchtitan\"\nplans = 8\n[model]\n\
+         layers = 32\nhidden = 4096\nheads = 32\nkv-heads = 8\nffn = 14336\ngated = true\n\
+         vocabulary = 128256\n[[cluster]]\nmachine = \"gb200\"\ndevices = 32\n",
     );
     let plans = answer["plans"].as_array().unwrap();
     let winner = &plans[usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];

@@ -239,7 +239,7 @@ fn an_error_points_at_the_cluster_it_is_about() {
 #[test]
 fn the_smallest_cluster_answers_the_same_question() {
     let large = SMALL.replace("hidden = 2048", "hidden = 16384").replace("[8, 16]", "[8]");
-    let tight = format!("{large}[search]\ntensor = 1\npipeline = 2\n");
+    let tight = format!("{large}[search]\ntensor = 1\npipeline = 2\nzero = 1\n");
     let none = refusal(&tight);
     assert!(none.contains("under this [search], no cluster of these machines"), "{none}");
     for question in [large.clone(), format!("{large}[search]\npipeline = 8\n")] {

@@ -76,7 +76,7 @@ fn parts_add_up_to_the_step_and_to_the_memory() {
             let sum: f64 = parts.iter().map(|part| number(&part["bytes"])).sum();
             assert_eq!(sum, number(&stage["bytes"]));
         }
-        let fullest = told["fullest_stage"].as_u64().unwrap() as usize;
+        let fullest = usize::try_from(told["fullest_stage"].as_u64().unwrap()).unwrap();
         let most = stages.iter().map(|stage| number(&stage["bytes"])).fold(0.0, f64::max);
         assert_eq!(number(&stages[fullest]["bytes"]), most);
         assert_eq!(number(&plan["peak_bytes"]), most);
@@ -96,7 +96,8 @@ fn what_does_not_fit_is_answered_and_says_what_it_lacks() {
     let answer = json(&large);
     let told = &answer["setups"][0];
     assert_eq!((&told["fits"], &answer["winner"]), (&Value::from(false), &Value::Null));
-    let stage = &told["memory"][told["fullest_stage"].as_u64().unwrap() as usize];
+    let fullest = usize::try_from(told["fullest_stage"].as_u64().unwrap()).unwrap();
+    let stage = &told["memory"][fullest];
     let lacks = number(&stage["bytes"]) - number(&stage["device_bytes"]);
     assert!(lacks > 0.0);
     assert_eq!(number(&told["lacks_bytes"]), lacks);
@@ -321,8 +322,8 @@ fn two_set_ups_stand_side_by_side() {
 fn a_search_stands_beside_a_set_up() {
     let search = with("[search]\ntensor = [1, 2]\npipeline = [2, 4]\nschedule = \"1f1b\"\n");
     let both = against_json(&search, &with(SETUP));
-    let winner =
-        &both["answers"][0]["plans"][both["answers"][0]["winner"].as_u64().unwrap() as usize];
+    let winner = usize::try_from(both["answers"][0]["winner"].as_u64().unwrap()).unwrap();
+    let winner = &both["answers"][0]["plans"][winner];
     assert_eq!(both["first"]["step_ns"], winner["step_ns"]);
     // What is wrong with the second question is said of its file.
     let out = against(&search, &with("[setup]\ntensor = 3\n"), &[]);

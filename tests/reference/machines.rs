@@ -66,6 +66,77 @@ const OF_MACHINES: &[(&str, &str)] = &[
         "efficiency.tensor-network",
         "Share of a node's network bandwidth that a collective of a tensor group over nodes reaches.",
     ),
+    (
+        "efficiency.sharded-ring",
+        "The same as ring, of collectives that run layer by layer in every microbatch (ZeRO 3); as ring unless given.",
+    ),
+    (
+        "efficiency.power",
+        "Rate of products and attention over that of others of the generation; no rate is above its peak.",
+    ),
+    (
+        "efficiency.fp8",
+        "Share of the 8-bit peak that products with one scale for a tensor reach, over that of 16 bits.",
+    ),
+    ("efficiency.fp8-block", "The same with a scale for each block; as fp8 unless given."),
+    ("efficiency.mxfp8", "The same with a scale for each 32 numbers."),
+    ("efficiency.nvfp4", "The same of the 4-bit peak."),
+    (
+        "efficiency.grouped",
+        "Rate of the products of many experts in one kernel, over that of plain ones.",
+    ),
+    (
+        "efficiency.head",
+        "Rate of products of the head and the router, over that of plain ones in 16 bits.",
+    ),
+    (
+        "efficiency.flash-backward",
+        "How many times as long the backward of fused attention takes as the forward; 2.5 by its FLOPs.",
+    ),
+    (
+        "efficiency.elementwise",
+        "How many times as long kernels that do little for each byte take as their bytes.",
+    ),
+    ("efficiency.eager", "The same where no compiler fuses them, over that."),
+    (
+        "efficiency.unfused-activation",
+        "How many times as much the activation function of experts moves where it is not fused.",
+    ),
+    (
+        "efficiency.fused-experts",
+        "How many times as long experts take where the kernels around them are fused.",
+    ),
+    ("efficiency.tensor-exposed", "Share of the collectives of tensor groups that nothing hides."),
+    ("efficiency.tensor-overlapped", "The same where they run beside products (overlap-tensor)."),
+    ("efficiency.context-exposed", "Share of the exchange of context groups that nothing hides."),
+    (
+        "efficiency.expert-link",
+        "Share of the link bandwidth that all-to-alls of experts reach, by the bytes that are counted.",
+    ),
+    ("efficiency.expert-network", "Share of the network bandwidth that they reach."),
+    (
+        "efficiency.expert-overlapped",
+        "Share of them that nothing hides where they run beside another microbatch (overlap-experts).",
+    ),
+    (
+        "efficiency.expert-ring",
+        "Share of the network bandwidth that rings of the gradients of experts reach.",
+    ),
+    ("efficiency.launch-experts", "The same as launch of a layer with experts."),
+    (
+        "efficiency.launch-latent",
+        "How many times as long launches take with multi-head latent attention.",
+    ),
+    ("efficiency.expert-latency", "Time that a layer with experts takes besides, both ways."),
+    (
+        "efficiency.pass-latency",
+        "Time that a stage takes for a microbatch besides, where no CUDA graph launches it.",
+    ),
+    ("efficiency.step-latency", "Time that a step takes besides."),
+    (
+        "efficiency.step-doubling",
+        "What is added to that for each doubling of the devices beyond 64.",
+    ),
     ("efficiency.hop", "Share of the network bandwidth that one transfer between stages reaches."),
     ("efficiency.collective-latency", "Time of a collective besides its bytes."),
     ("efficiency.hop-latency", "Time of a transfer between stages besides its bytes."),

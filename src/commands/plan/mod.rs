@@ -97,9 +97,9 @@ pub struct Plan {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv", conflicts_with = "fit")]
     #[arg(value_parser = files::output)]
     csv: Option<PathBuf>,
-    /// Write a picture of days against dollars, with the Pareto front
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(conflicts_with_all = ["validate", "fit"])]
+    /// Write a picture of days against dollars, with the Pareto front; with --validate of predicted
+    /// against measured steps
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg", conflicts_with = "fit")]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
     /// Write all of it as one page for a browser

@@ -103,28 +103,35 @@ fn validated() -> &'static Validated {
 
 const VALIDATE: &str = "plan --validate";
 
-/// The planner's predictions of the sets that are built in, by quantity.
+/// The planner's predictions of the sets that are built in, by quantity; steps that were predicted once
+/// more without their configuration stand in a line of their own.
 fn planner() -> Vec<Line> {
     let mut lines = Vec::new();
     for set in &validated().sets {
-        for bar in &set.bars {
-            // Utilisations of measured times say how FLOPs are counted, and predict nothing.
-            if bar.quantity.contains("measured time") {
-                continue;
-            }
-            let rows: Vec<&Row> =
-                set.rows.iter().filter(|row| row.quantity == bar.quantity).collect();
+        let mut quantities: Vec<&str> = set.rows.iter().map(|row| row.quantity).collect();
+        quantities.dedup();
+        quantities
+            .sort_unstable_by_key(|name| set.rows.iter().position(|row| row.quantity == *name));
+        quantities.dedup();
+        // Utilisations of measured times say how FLOPs are counted, and predict nothing.
+        quantities.retain(|name| !name.contains("measured time"));
+        for name in quantities {
+            let is_own = |row: &&Row| row.quantity == name && row.apart.is_none();
+            let rows: Vec<&Row> = set.rows.iter().filter(is_own).collect();
+            let line = |what: String, fitted: Vec<f64>, held_out: Vec<f64>| {
+                let source = set.set.to_owned();
+                Line { what, source, command: VALIDATE, fitted, held_out, ..Line::default() }
+            };
             let errors = |fitted: bool| {
                 rows.iter().filter(|row| row.fitted == fitted).map(|row| row.error).collect()
             };
-            lines.push(Line {
-                what: quantity(bar.quantity).to_owned(),
-                source: set.set.to_owned(),
-                command: VALIDATE,
-                fitted: errors(true),
-                held_out: errors(false),
-                ..Line::default()
-            });
+            lines.push(line(quantity(name).to_owned(), errors(true), errors(false)));
+            let folded = rows.iter().filter_map(|row| Some(row.held_out? / row.measured - 1.0));
+            let folded: Vec<f64> = folded.collect();
+            if !folded.is_empty() {
+                let what = format!("{}, without its configuration", quantity(name));
+                lines.push(line(what, Vec::new(), folded));
+            }
         }
     }
     lines
@@ -133,7 +140,7 @@ fn planner() -> Vec<Line> {
 fn quantity(name: &str) -> &str {
     match name {
         "samples/GPU/s" => "throughput of a planned set-up",
-        "peak GB" => "peak memory of a planned set-up",
+        "peak GB" | "peak GiB" => "peak memory of a planned set-up",
         "s per iteration, ZeRO 3" => "step of a planned set-up, ZeRO 3",
         _ => "step of a planned set-up",
     }

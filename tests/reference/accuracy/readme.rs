@@ -7,7 +7,8 @@ use crate::reference::root;
 /// The figures of the table in the README, as it writes them.
 fn of_readme() -> Vec<String> {
     let mut all = of_papers();
-    all.extend([of_traces(), of_plans()]);
+    all.push(of_traces());
+    all.extend(of_plans());
     all.extend(of_runs());
     all
 }
@@ -65,20 +66,35 @@ fn of_papers() -> Vec<String> {
     ]
 }
 
-fn of_plans() -> String {
+fn of_plans() -> [String; 2] {
     let lines = planner();
-    let steps = lines.iter().filter(|line| !line.what.contains("memory"));
-    let (sharded, steps): (Vec<&Line>, Vec<&Line>) =
-        steps.partition(|line| line.what.contains("ZeRO 3"));
+    let today = ["MLPerf", "Megatron-Bridge", "torchtitan"];
+    let is_of_today = |line: &&Line| today.iter().any(|name| line.source.starts_with(name));
+    let steps = || lines.iter().filter(|line| !line.what.contains("memory"));
+    let (sharded, of_a100): (Vec<&Line>, Vec<&Line>) = steps()
+        .filter(|line| !is_of_today(line) && line.source != "ccl-bench")
+        .partition(|line| line.what.contains("ZeRO 3"));
     let error = |line: &&Line| mean(&[&line.fitted[..], &line.held_out[..]].concat()).unwrap();
-    let [sharded, steps] =
-        [sharded, steps].map(|lines| lines.iter().map(error).collect::<Vec<f64>>());
-    format!(
-        "mean error {:.1} to {} by set, {:.0} % for ZeRO 3",
-        steps.iter().copied().fold(1.0, f64::min) * 100.0,
-        percent(largest(&steps)),
-        largest(&sharded) * 100.0
-    )
+    let [sharded, of_a100] =
+        [sharded, of_a100].map(|lines| lines.iter().map(error).collect::<Vec<f64>>());
+    let all = |of: fn(&Line) -> &[f64]| -> Vec<f64> {
+        steps().filter(is_of_today).flat_map(|line| of(line).iter().copied()).collect()
+    };
+    let (fitted, held_out) = (all(|line| &line.fitted), all(|line| &line.held_out));
+    [
+        format!(
+            "mean error {:.1} to {} by set, {:.1} % for ZeRO 3",
+            of_a100.iter().copied().fold(1.0, f64::min) * 100.0,
+            percent(largest(&of_a100)),
+            largest(&sharded) * 100.0
+        ),
+        format!(
+            "{} runs | mean error {} in sample, {} without their configuration",
+            fitted.len(),
+            percent(mean(&fitted).unwrap()),
+            percent(mean(&held_out).unwrap())
+        ),
+    ]
 }
 
 fn of_runs() -> [String; 2] {
