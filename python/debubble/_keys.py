@@ -639,23 +639,52 @@ class PlanPartKeys(TypedDict, total=False):
     """The machine: the name of one that is built in, or a file."""
 
 
+class PlanLengthsKeys(TypedDict, total=False):
+    """Documents that are packed into the sequences, one behind the other: what goes beyond the end of a sequence goes on in the next. Tokens attend to those of their own document alone."""
+
+    documents: str | None
+    """The lengths of documents in tokens: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
+    as `file:lengths.txt`, relative to the question [default: a sequence is one document].
+    """
+
+    seed: Whole | None
+    """The seed by which lengths are drawn [default: 0]."""
+
+
 class PlanSizesKeys(TypedDict, total=False):
     """The sizes of a transformer."""
+
+    attention_gate: bool | None
+    """Whether what attention gives is multiplied by a gate, as in Qwen3-Next [default: false]."""
 
     biases: bool | None
     """Whether linear layers have biases [default: true for plain MLPs, false for gated ones]."""
 
+    dense_ffn: Whole | None
+    """The width of the MLP of layers without experts, where others have them."""
+
+    dense_layers: Whole | None
+    """The first layers that have an MLP in place of experts [default: none]."""
+
     experts: Whole | None
     """The experts of a layer [default: none]."""
 
+    experts_every: Whole | None
+    """Every how many layers one has experts, where the others have an MLP [default: all have]."""
+
     ffn: Whole | None
     """The width of the MLP, or of one expert [default: 4 h for plain MLPs; else it must be given]."""
+
+    full_every: Whole | None
+    """Every how many layers one attends to all tokens, where the others have a window or linear attention: 6
+    is five with a window and one without [default: none does].
+    """
 
     gated: bool | None
     """Whether the MLP has a gate, as SwiGLU, and norms are RMS norms [default: false]."""
 
     head_size: Whole | None
-    """The size of a head [default: the hidden size over the heads]."""
+    """The size of a head [default: the hidden size over the heads; with latent-keys it must be given]."""
 
     heads: Whole | None
     """The attention heads a."""
@@ -666,8 +695,67 @@ class PlanSizesKeys(TypedDict, total=False):
     kv_heads: Whole | None
     """The heads of keys and values, for grouped-query attention [default: as many as heads]."""
 
+    latent_keys: Whole | None
+    """The size of the latent that keys and values are made of, for multi-head latent attention [default: no
+    latent].
+    """
+
+    latent_query: Whole | None
+    """The size of the latent that queries are made of, with latent-keys [default: queries are projected
+    directly].
+    """
+
     layers: Whole | None
     """Transformer layers."""
+
+    linear_convolution: Whole | None
+    """The width of the convolution of linear attention [default: 4 tokens]."""
+
+    linear_key_heads: Whole | None
+    """The heads of queries and keys of linear attention with a gated delta rule, as in Qwen3-Next [default:
+    no linear attention].
+    """
+
+    linear_key_size: Whole | None
+    """The size of a head of queries and keys of linear attention."""
+
+    linear_value_heads: Whole | None
+    """The heads of values of linear attention."""
+
+    linear_value_size: Whole | None
+    """The size of a head of values of linear attention."""
+
+    mamba_convolution: Whole | None
+    """The width of the convolution of Mamba-2 [default: 4 tokens]."""
+
+    mamba_groups: Whole | None
+    """The groups of heads of Mamba-2 that share B and C."""
+
+    mamba_head_size: Whole | None
+    """The size of a head of Mamba-2."""
+
+    mamba_heads: Whole | None
+    """The heads of Mamba-2 layers, where pattern has them."""
+
+    mamba_state: Whole | None
+    """The size of the state of Mamba-2."""
+
+    mtp: Whole | None
+    """Layers of multi-token prediction behind the last one [default: 0]."""
+
+    norm: Literal["rms", "layer"] | None
+    """How normalisations are made: `rms`, with a scale, or `layer`, with a shift too [default: rms for gated
+    MLPs, else layer].
+    """
+
+    norms: Whole | None
+    """Normalisations of every layer [default: one before attention and one before the MLP]."""
+
+    pattern: Name | None
+    """A letter for each layer of a hybrid, as Megatron-LM and Nemotron-H write it: M is Mamba-2, * is
+    attention, - an MLP and E experts, each a layer of its own [default: all layers have attention, and an MLP
+    or experts].
+    """
 
     positions: Whole | None
     """The learned positions [default: 0]."""
@@ -675,14 +763,35 @@ class PlanSizesKeys(TypedDict, total=False):
     qk_norm: bool | None
     """Whether queries and keys are normalised [default: false]."""
 
+    rotary_size: Whole | None
+    """The part of a head that is rotated and that all heads share in keys, with latent-keys."""
+
+    router_bias: bool | None
+    """Whether the router has a bias, learned or for balance [default: no bias]."""
+
+    shared_ffn: Whole | None
+    """The width of all shared experts together, which every token visits [default: none]."""
+
+    shared_gate: bool | None
+    """Whether shared experts are multiplied by a gate, as in Qwen2-MoE [default: no gate]."""
+
+    sinks: bool | None
+    """Whether every head has a learned sink, as in gpt-oss [default: false]."""
+
     tied: bool | None
     """Whether the embedding and the output layer share their weights [default: false]."""
 
     top_k: Whole | None
     """The experts that a token is sent to, where there are experts."""
 
+    value_size: Whole | None
+    """The size of a head's values [default: that of the head]."""
+
     vocabulary: Whole | None
     """The size V of the vocabulary."""
+
+    window: Whole | None
+    """The tokens that attention sees in layers with a window [default: all]."""
 
 
 class PlanNoiseKeys(TypedDict, total=False):
@@ -751,7 +860,9 @@ class PlanSearchKeys(TypedDict, total=False):
     """How layers are split over stages: `even` or `balanced` [default: balanced]."""
 
     tensor: OneOrMany[Whole] | None
-    """Tensor-parallel degrees [default: powers of two up to the devices of a node]."""
+    """Tensor-parallel degrees [default: powers of two up to the devices of a node, or 8 where more share fast
+    links].
+    """
 
     vocabulary_parallel: OneOrMany[bool] | None
     """Whether all stages share the embedding and the output layer [default: false]."""
@@ -760,14 +871,113 @@ class PlanSearchKeys(TypedDict, total=False):
     """Stages of ZeRO, 0 to 3 [default: 1, 3]."""
 
 
+class PlanSetupKeys(TypedDict, total=False):
+    """One set-up, whose step and memory are told with all their parts, in place of a search."""
+
+    chunks: Whole | None
+    """The chunks of each stage, its virtual stages [default: those of the schedule or the layout; 1]."""
+
+    context: Whole | None
+    """The context-parallel degree [default: 1]."""
+
+    data: Whole | None
+    """The data-parallel degree [default: the devices over tensor, pipeline and context]."""
+
+    expert: Whole | None
+    """The expert-parallel degree: the devices that share the experts of a layer [default: 1]."""
+
+    expert_tensor: Whole | None
+    """The devices that share each product of an expert [default: as many as tensor]."""
+
+    first_stage_layers: Whole | None
+    """The layers of the first stage, where the other stages have equal numbers of them."""
+
+    last_stage_layers: Whole | None
+    """The layers of the last stage, where the other stages have equal numbers of them."""
+
+    layout: str | None
+    """The layers of each chunk in model order, as Megatron-LM writes them, in place of `split`: as in
+    `Et*4|(t*4|)*14tmL`, where E is the embedding, t a layer, m one of multi-token prediction, L the loss, and
+    | ends a chunk.
+    """
+
+    microbatch: Whole | None
+    """The samples of a microbatch [default: 1]."""
+
+    pipeline: Whole | None
+    """The pipeline-parallel degree: the number of stages [default: 1]."""
+
+    recompute: OneOrMany[Name] | None
+    """Recomputation of activations: `none`, `selective`, `full`, `full-N` for the first N layers of each
+    chunk, or modules as Megatron-LM names them, of core_attn, moe_act, layernorm, mla_up_proj, mlp, moe and
+    shared_experts, or `selective_op`, the selective mode of torchtitan [default: none].
+    """
+
+    recompute_layers: Whole | None
+    """The layers of each chunk whose activations are recomputed, where `recompute` is `full`: the first of
+    them [default: all].
+    """
+
+    reshard: Literal["after-forward", "never"] | None
+    """When parameters that ZeRO 3 gathered are given up: `after-forward`, to be gathered again for every
+    pass, or `never` in a step [default: never in a pipeline, else after-forward].
+    """
+
+    schedule: Name | None
+    """The schedule, by name [default: 1f1b; 1f1b-i with several chunks]."""
+
+    shard_groups: Whole | None
+    """Groups of replicas of which each has all shards (HSDP) [default: 1]."""
+
+    split: Literal["even", "balanced"] | None
+    """How layers are split over stages: `even` or `balanced` [default: even]."""
+
+    tensor: Whole | None
+    """The tensor-parallel degree [default: 1]."""
+
+    vocabulary_parallel: bool | None
+    """Whether all stages share the embedding and the output layer [default: false]."""
+
+    zero: Whole | None
+    """The stage of ZeRO, 0 to 3: what replicas shard [default: 1]."""
+
+
 class PlanTrainingKeys(TypedDict, total=False):
     """The recipe of training."""
 
     boundary: Literal["barrier", "post-validation"] | None
     """How stages wait for each other between steps: `barrier` or `post-validation` [default: barrier]."""
 
+    context_exchange: Literal["ring", "all-gather"] | None
+    """How keys and values reach all devices of a context group: `ring`, part by part beside attention, or
+    `all-gather`, all before it [default: ring].
+    """
+
+    cuda_graphs: Literal["none", "partial", "full"] | None
+    """The launches that CUDA graphs replace: `none`, `partial`, those of attention and router, or `full`,
+    those of a whole step [default: none].
+    """
+
+    dispatcher: Literal["alltoall", "deepep", "hybridep"] | None
+    """How tokens get to their experts: `alltoall`, once for each expert, or `deepep` or `hybridep`, once to
+    each node [default: alltoall].
+    """
+
+    fused_experts: bool | None
+    """Whether the kernels around experts are fused, as in Megatron-LM from its releases of 2026 on [default:
+    true on machines with products of 8 bits].
+    """
+
     gradient_bytes: Whole | None
     """Bytes of gradients per parameter [default: 4]."""
+
+    head_precision: Literal["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"] | None
+    """The format of the product with the vocabulary [default: bf16]."""
+
+    imbalance: Number | None
+    """How many times as much the fullest device of an expert group has to do as if all experts were chosen
+    alike; 1 where routing is forced into balance [default: 1].
+    """
 
     loss: Literal["separate", "fused"] | None
     """How the loss is computed: `separate` or `fused` [default: separate]."""
@@ -775,14 +985,40 @@ class PlanTrainingKeys(TypedDict, total=False):
     optimizer_bytes: Whole | None
     """Bytes of optimizer state per parameter [default: 12]."""
 
+    overlap_experts: bool | None
+    """Whether all-to-alls of experts run beside the compute of another microbatch [default: false]."""
+
     overlap_gradients: bool | None
     """Whether the reduction of gradients is overlapped with backward passes [default: true]."""
+
+    overlap_parameters: bool | None
+    """Whether parameters are gathered beside the passes that need others, and each chunk exchanges its own
+    beside those of others [default: true on machines with products of 8 bits].
+    """
+
+    overlap_tensor: bool | None
+    """Whether collectives of tensor groups run beside the products that they belong to [default: false]."""
+
+    overlap_transfers: bool | None
+    """Whether stages go on while what they made travels to other stages [default: true on machines with
+    products of 8 bits].
+    """
+
+    precision: Literal["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"] | None
+    """The format of the large matrix products of layers: `bf16`, `fp8` with a scale for a tensor,
+    `fp8-blockwise`, `mxfp8` or `nvfp4`; attention, router and norms stay wider [default: bf16].
+    """
 
     reserved: Size | None
     """Memory that the framework and its libraries take of a device [default: 1GiB]."""
 
     sequence_parallel: bool | None
     """Whether tensor-parallel groups share the sequence between their layers [default: true]."""
+
+    weight_bytes: Whole | None
+    """Bytes of a layer's weight as products read it; 1 where 8-bit weights have no transposed copy [default:
+    2].
+    """
 
 
 class PlanKeys(TypedDict, total=False):
@@ -803,6 +1039,9 @@ class PlanKeys(TypedDict, total=False):
     framework: Literal["megatron", "torchtitan", "any"] | None
     """The training framework that must run the plan: `megatron`, `torchtitan` or `any` [default: any]."""
 
+    lengths: PlanLengthsKeys | Mapping[str, Any] | None
+    """Documents that are packed into the sequences."""
+
     model: Name | PlanSizesKeys | Mapping[str, Any] | None
     """The model: a `config.json` of Hugging Face, relative to the question, or its sizes."""
 
@@ -822,6 +1061,9 @@ class PlanKeys(TypedDict, total=False):
     """The tokens of a sample [default: those of the `config.json`, at most 4096; for a table of sizes it must
     be given].
     """
+
+    setup: PlanSetupKeys | Mapping[str, Any] | None
+    """One set-up to answer, in place of a search [default: those of `[search]` are tried]."""
 
     title: Name | None
     """The title of the answer."""
