@@ -17,13 +17,13 @@ const DOCUMENTS: u64 = 1 << 22;
 /// How many are drawn at a time.
 const BLOCK: usize = 1 << 12;
 
-/// Documents that are packed into the sequences, one behind the other: what goes beyond the end of a sequence
-/// goes on in the next. Tokens attend to those of their own document alone.
+/// Documents that are packed into sequences; tokens attend to those of their own alone.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LengthsDocument {
-    /// The lengths of documents in tokens: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
+    /// The lengths of documents in tokens, of which what goes beyond the end of a sequence goes on in the
+    /// next: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
     /// as `file:lengths.txt`, relative to the question [default: a sequence is one document].
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub documents: Option<LengthsKey>,
