@@ -640,11 +640,12 @@ class PlanPartKeys(TypedDict, total=False):
 
 
 class PlanLengthsKeys(TypedDict, total=False):
-    """Documents that are packed into the sequences, one behind the other: what goes beyond the end of a sequence goes on in the next. Tokens attend to those of their own document alone."""
+    """Documents that are packed into sequences; tokens attend to those of their own alone."""
 
     documents: str | None
-    """The lengths of documents in tokens: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
-    as `file:lengths.txt`, relative to the question [default: a sequence is one document].
+    """The lengths of documents in tokens, of which what goes beyond the end of a sequence goes on in the
+    next: a distribution, such as `lognormal:800:1.2:131072`, or a file, such as `file:lengths.txt`, relative
+    to the question [default: a sequence is one document].
     """
 
     seed: Whole | None
