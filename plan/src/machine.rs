@@ -253,13 +253,14 @@ impl Machine {
     #[must_use]
     pub fn rate(&self, precision: Precision) -> f64 {
         let rates = &self.efficiency;
-        let (peak, share) = match precision {
-            Precision::Bf16 => (Some(self.peak), 1.0),
-            Precision::Fp8 => (self.peak_fp8, rates.fp8),
-            Precision::Fp8Block => (self.peak_fp8, rates.fp8_block),
-            Precision::MxFp8 => (self.peak_fp8, rates.mxfp8),
-            Precision::NvFp4 => (self.peak_fp4, rates.nvfp4),
+        let share = match precision {
+            Precision::Bf16 => 1.0,
+            Precision::Fp8 => rates.fp8,
+            Precision::Fp8Block => rates.fp8_block,
+            Precision::MxFp8 => rates.mxfp8,
+            Precision::NvFp4 => rates.nvfp4,
         };
+        let peak = self.peak_of(precision);
         let (peak, share) = peak.map_or((self.peak, 1.0), |peak| (peak, share));
         peak * (share * rates.matmul * rates.power).min(1.0)
     }

@@ -46,16 +46,17 @@ impl<'a> Costing<'a> {
         let ([first, behind], _) = self.setup.recompute.of_chunk(0);
         let by_stage = self.layers_by_stage(behind);
         let layers = self.deal(&stages, &by_stage, &ends);
-        let chunks = self.chunks(&layers);
-        let parts = self.chunks_in_two(&layers);
-        let own = match first == behind {
-            true => self.layers_of_chunks(&stages, &chunks, &by_stage),
+        let parts = self.chunks(&layers);
+        let chunks: Vec<LayerCounts> =
+            parts.iter().map(|&[first, behind]| first + behind).collect();
+        let own: Vec<LayerTimes> = match first == behind {
+            true => layers_of_chunks(&stages, &chunks, &by_stage),
             false => {
-                let firsts = parts.iter().map(|[first, _]| *first).collect::<Vec<_>>();
-                let behind = parts.iter().map(|[_, behind]| *behind).collect::<Vec<_>>();
-                let first = self.layers_of_chunks(&stages, &firsts, &self.layers_by_stage(first));
-                let behind = self.layers_of_chunks(&stages, &behind, &by_stage);
-                first.into_iter().zip(behind).map(|(first, behind)| first.plus(behind)).collect()
+                let [firsts, others] =
+                    [0, 1].map(|at| parts.iter().map(|part| part[at]).collect::<Vec<_>>());
+                let firsts = layers_of_chunks(&stages, &firsts, &self.layers_by_stage(first));
+                let others = layers_of_chunks(&stages, &others, &by_stage);
+                firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
             }
         };
         let whole = self.with_ends(&stages, &own, &ends);
@@ -151,20 +152,9 @@ impl<'a> Costing<'a> {
         }
     }
 
-    /// The layers of each chunk by kind: those behind the layers of the chunks before it.
-    fn chunks(&self, layers: &[u64]) -> Vec<LayerCounts> {
-        let mut begun = 0;
-        let one = |&layers: &u64| {
-            let counts = self.inputs.model.counts(begun..begun + layers);
-            begun += layers;
-            counts
-        };
-        layers.iter().map(one).collect()
-    }
-
-    /// The same in two parts: the first layers, which are computed again as the set-up says, and those
-    /// behind them.
-    fn chunks_in_two(&self, layers: &[u64]) -> Vec<[LayerCounts; 2]> {
+    /// The layers of each chunk by kind, which are those behind the layers of the chunks before it, in two
+    /// parts: the first layers, which are computed again as the set-up says, and those behind them.
+    fn chunks(&self, layers: &[u64]) -> Vec<[LayerCounts; 2]> {
         let (model, mut begun) = (self.inputs.model, 0);
         let one = |&layers: &u64| {
             let first = self.setup.recompute.of_chunk(layers).1;
@@ -174,22 +164,6 @@ impl<'a> Costing<'a> {
             parts
         };
         layers.iter().map(one).collect()
-    }
-
-    /// The layers of each chunk, one after the other.
-    fn layers_of_chunks(
-        &self,
-        stages: &[usize],
-        chunks: &[LayerCounts],
-        by_stage: &[Rc<[LayerTimes]>],
-    ) -> Vec<LayerTimes> {
-        let one = |(&stage, counts): (&usize, &LayerCounts)| {
-            let own = by_stage[stage].iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
-            own.fold(LayerTimes::default(), |sum, (layer, count)| {
-                sum.plus(layer.times(number(count)))
-            })
-        };
-        stages.iter().zip(chunks).map(one).collect()
     }
 
     /// Each chunk whole: its layers, its ends, and what a stage takes besides.
@@ -406,4 +380,17 @@ impl<'a> Costing<'a> {
         let times: Option<Vec<CopyTimes>> = (0..).zip(stages).map(time).collect();
         times.ok_or(Unfit::Host)
     }
+}
+
+/// The layers of each of `chunks`, one after the other.
+fn layers_of_chunks(
+    stages: &[usize],
+    chunks: &[LayerCounts],
+    by_stage: &[Rc<[LayerTimes]>],
+) -> Vec<LayerTimes> {
+    let one = |(&stage, counts): (&usize, &LayerCounts)| {
+        let own = by_stage[stage].iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
+        own.fold(LayerTimes::default(), |sum, (layer, count)| sum.plus(layer.times(number(count))))
+    };
+    stages.iter().zip(chunks).map(one).collect()
 }

@@ -114,7 +114,17 @@ pub(super) enum Group {
 }
 
 impl Group {
-    const COUNT: usize = 8;
+    /// All, in their order.
+    const ALL: [Self; 8] = [
+        Self::Projections,
+        Self::LatentUp,
+        Self::Scores,
+        Self::Mlp,
+        Self::Shared,
+        Self::Routed,
+        Self::RoutedActivation,
+        Self::Norms,
+    ];
 
     /// The share of the group's forward that `recompute` repeats, of products of few bits if `low`.
     fn again(self, part: Part, recompute: Recompute, low: bool) -> f64 {
@@ -159,7 +169,7 @@ const NORMS_TRAFFIC: f64 = 0.25;
 pub(super) struct Kernels {
     passes: [[f64; 3]; Part::ALL.len()],
     /// The forward by group, for what is computed again.
-    forward: [[f64; Group::COUNT]; Part::ALL.len()],
+    forward: [[f64; Group::ALL.len()]; Part::ALL.len()],
 }
 
 impl Kernels {
@@ -172,20 +182,10 @@ impl Kernels {
 
     /// Adds to B what `recompute` computes again, where products are of few bits if `low`.
     pub(super) fn again(&mut self, recompute: Recompute, low: bool) {
-        const GROUPS: [Group; Group::COUNT] = [
-            Group::Projections,
-            Group::LatentUp,
-            Group::Scores,
-            Group::Mlp,
-            Group::Shared,
-            Group::Routed,
-            Group::RoutedActivation,
-            Group::Norms,
-        ];
         for (part, (passes, forward)) in
             Part::ALL.iter().zip(self.passes.iter_mut().zip(&self.forward))
         {
-            let again = GROUPS.map(|group| group.again(*part, recompute, low));
+            let again = Group::ALL.map(|group| group.again(*part, recompute, low));
             passes[1] +=
                 again.iter().zip(forward).map(|(share, seconds)| share * seconds).sum::<f64>();
         }

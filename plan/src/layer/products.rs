@@ -53,7 +53,8 @@ pub(super) fn shared(task: &Task<'_>, product: Product) -> Sizes {
 
 /// Adds the products of a layer of `kind` to `kernels`.
 pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
-    for product in task.model.products_of(kind) {
+    let products = task.model.products_of(kind);
+    for &product in &products {
         match (product.role, task.model.experts) {
             (Role::RoutedExpert, Some(experts)) => routed(task, experts, product, kernels),
             (Role::Router, _) => router(task, product, kernels),
@@ -61,8 +62,7 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
         }
     }
     if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
-        let products = task.model.products_of(kind).into_iter();
-        let own = products.filter(|product| product.role == Role::RoutedExpert);
+        let own = products.iter().filter(|product| product.role == Role::RoutedExpert);
         let weights: u64 = own.map(|product| product.inner * product.outer).sum();
         let local = number(experts.count) / number(task.cut.expert * task.cut.expert_tensor);
         let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);

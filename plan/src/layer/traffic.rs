@@ -123,8 +123,8 @@ fn context(task: &Task<'_>) -> f64 {
     others * (task.tokens() * keys * HALF / rate * exposed + machine.efficiency.collective_latency)
 }
 
-/// Adds what a context group computes in parts where keys and values go round, which are summed in memory: the output in the forward,
-/// gradients of queries, keys and values in the backward.
+/// Adds what a context group computes in parts where keys and values go round, which are summed in
+/// memory: the output in the forward, gradients of queries, keys and values in the backward.
 fn merged(task: &Task<'_>, kernels: &mut Kernels) {
     if task.software.gathers_context {
         return;
@@ -160,8 +160,7 @@ fn all_to_all(task: &Task<'_>, experts: Experts) -> f64 {
 /// tokens are sent once (DeepEP), a node gets one copy and hands it on.
 fn copies(task: &Task<'_>, experts: Experts) -> [f64; 2] {
     let (group, k) = (task.cut.expert, number(experts.top_k));
-    let stride = if task.cut.expert_tensor > 1 { task.cut.expert_tensor } else { 1 };
-    let inner = number(task.machine.members_in_node(group, stride));
+    let inner = number(task.machine.members_in_node(group, task.cut.expert_tensor));
     let e = number(group);
     let nodes = e / inner;
     if !task.software.sends_once {

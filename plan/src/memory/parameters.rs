@@ -52,8 +52,7 @@ impl Parameters {
         }
         let groups = number(setup.shard_groups.max(1));
         let replicas = number(setup.data * setup.context);
-        let of_experts =
-            replicas * number(setup.tensor) / number(setup.expert * setup.expert_tensor);
+        let of_experts = number(setup.expert_replicas());
         self.dense / (replicas / groups).max(1.0) + self.experts / (of_experts / groups).max(1.0)
     }
 }
