@@ -15,8 +15,18 @@ use crate::setup::Setup;
 pub struct Asked {
     /// Its run by the event engine.
     pub finalist: Finalist,
-    /// The stage that lacks most, where its devices do not hold it.
-    pub lacks: Option<Overflow>,
+    /// What its devices lack, where they do not surely hold it.
+    pub lacks: Option<Lacks>,
+}
+
+/// What devices lack that do not surely hold a set-up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lacks {
+    /// The stage that lacks most of what may be used.
+    pub overflow: Overflow,
+    /// The memory of that stage's device, where every device holds what is predicted and lacks only the
+    /// margin for the error of that.
+    pub may_hold: Option<Bytes>,
 }
 
 impl Inputs<'_> {
@@ -44,7 +54,20 @@ impl Inputs<'_> {
             _ => lacks,
         };
         finalist.evaluation.costed.capacities = capacities;
+        let lacks = lacks.map(|overflow| Lacks {
+            overflow,
+            may_hold: self.if_exact(&finalist).map(|all| all[overflow.stage]),
+        });
         Ok(Asked { finalist, lacks })
+    }
+
+    /// The memory of the device of each stage, if each holds what is predicted of `finalist`.
+    fn if_exact(&self, finalist: &Finalist) -> Option<Vec<Bytes>> {
+        let kinds = self.cluster.machine_of_stages(finalist.costed().setup.pipeline)?;
+        let room = |&kind: &usize| self.recipe.room.if_exact(&self.cluster.parts[kind].0);
+        let all: Vec<Bytes> = kinds.iter().map(room).collect();
+        let needs = finalist.evaluation.memory.iter().map(StageMemory::sum);
+        fits(needs, &all).is_ok().then_some(all)
     }
 
     fn run(&self, costed: &Costed, orders: &Orders) -> Result<Finalist, FinalistError> {

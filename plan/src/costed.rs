@@ -10,7 +10,7 @@ use sim::timed::{self, Nominal};
 use thiserror::Error;
 
 use crate::layer::PartTimes;
-use crate::memory::StageMemory;
+use crate::memory::{self, StageMemory};
 use crate::model::{Recompute, Transformer};
 use crate::setup::{Boundary, Setup, Unfit};
 use crate::times::Times;
@@ -66,6 +66,9 @@ pub struct Costed {
     pub message: Bytes,
     /// The activations that a microbatch holds in each chunk.
     pub footprints: Footprints,
+    /// The whole gradients of each chunk, where they are held from its first backward to its last alone
+    /// ([`Reshard::AfterLast`](crate::Reshard::AfterLast)); else they are resident.
+    pub gradients: Vec<Bytes>,
     /// The memory of each stage without activations.
     pub resident: Vec<StageMemory>,
     /// The memory that may be used on each stage's device: [`Room`](crate::Room).
@@ -173,10 +176,7 @@ impl Costed {
     ) -> Result<(Metrics, Vec<StageMemory>), Fault> {
         if schedule.copies().is_none() {
             let metrics = replay.metrics(schedule, &self.costs)?;
-            return Ok((
-                metrics,
-                self.with_activations(Memory::of(schedule, &self.footprints)?.peak),
-            ));
+            return Ok((metrics, self.held_along(schedule)?));
         }
         let timeline = replay.timeline(schedule, &self.costs)?;
         let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
@@ -184,10 +184,35 @@ impl Costed {
         Ok((Metrics::of(&timeline), self.with_activations(peaks)))
     }
 
-    /// The memory of each stage with activations that peak at `peaks`.
+    /// The most that each stage holds along `schedule`, which copies nothing to the host.
+    pub(crate) fn held_along(&self, schedule: &Schedule) -> Result<Vec<StageMemory>, Fault> {
+        let activations = Memory::of(schedule, &self.footprints)?.peak;
+        if self.gradients.is_empty() {
+            return Ok(self.with_activations(activations));
+        }
+        let peaks = memory::peaks(schedule, &self.footprints, &self.gradients);
+        let with = |(held, peak): (&StageMemory, memory::Peak)| StageMemory {
+            activations: peak.activations,
+            gradients: held.gradients + peak.gradients,
+            ..*held
+        };
+        Ok(self.resident.iter().zip(peaks).map(with).collect())
+    }
+
+    /// The memory of each stage with activations that peak at `peaks`, and whatever gradients it holds at
+    /// any time.
     pub(crate) fn with_activations(&self, peaks: Vec<Bytes>) -> Vec<StageMemory> {
-        let stages = self.resident.iter().zip(peaks);
-        stages.map(|(held, activations)| StageMemory { activations, ..*held }).collect()
+        let placement = self.setup.family.about().placement;
+        let gradients = |stage: usize| {
+            let own = placement.chunks_of(self.shape, stage);
+            own.filter_map(|chunk| self.gradients.get(usize::from(chunk)).copied()).sum::<Bytes>()
+        };
+        let with = |(stage, (held, activations)): (usize, (&StageMemory, Bytes))| StageMemory {
+            activations,
+            gradients: held.gradients + gradients(stage),
+            ..*held
+        };
+        self.resident.iter().zip(peaks).enumerate().map(with).collect()
     }
 
     /// The order.

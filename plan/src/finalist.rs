@@ -252,11 +252,16 @@ impl Finalist {
         let costed = &self.evaluation.costed;
         let footprints = &costed.footprints;
         // Copies to the host take other times than in replay.
-        let peaks = match self.schedule.copies() {
-            None => Memory::of(&self.schedule, footprints)?.peak,
-            Some(_) => activation_peaks(&self.schedule, &run.timeline, &run.copies, footprints)?,
+        let (peaks, memory) = match self.schedule.copies() {
+            None => {
+                (Memory::of(&self.schedule, footprints)?.peak, costed.held_along(&self.schedule)?)
+            }
+            Some(_) => {
+                let (schedule, timeline) = (&self.schedule, &run.timeline);
+                let peaks = activation_peaks(schedule, timeline, &run.copies, footprints)?;
+                (peaks.clone(), costed.with_activations(peaks))
+            }
         };
-        let memory = costed.with_activations(peaks);
         let job = Job { steps: 1, ..self.job() };
         let occupancy = Occupancy::of(run, &job, footprints, &self.hardware.resident, None)?;
         let most = |device: usize| {
@@ -268,9 +273,12 @@ impl Finalist {
         for (stage, held) in memory.iter().enumerate() {
             let most = most(self.hardware.seats.device(stage)).unwrap_or_default();
             // What the device holds beyond activations is on its way.
-            let transit = Bytes(most.0.saturating_sub(held.activations.0));
+            let transit = Bytes(most.0.saturating_sub(peaks[stage].0));
+            // Gradients that are held for a while count as far as they make a higher peak.
+            let passing = held.sum().0.saturating_sub(self.resident[stage].0 + peaks[stage].0);
             let own =
                 self.resident[stage].0 - transit.0.min(reserved.0).min(self.resident[stage].0);
+            let own = own.saturating_add(passing);
             resident.push(Bytes(own));
             needs.push(Bytes(own.saturating_add(most.0)));
         }

@@ -54,18 +54,19 @@ mod machine;
 mod memory;
 mod model;
 mod noise;
+mod offload;
 mod orders;
 mod precision;
 mod room;
 mod search;
 mod setup;
 mod shards;
-mod software;
+pub mod software;
 mod space;
 mod split;
 mod times;
 
-pub use asked::Asked;
+pub use asked::{Asked, Lacks};
 pub use costed::{Costed, Overflow, Rejected};
 pub use cut::{Cut, Loss};
 pub use evaluate::Evaluation;
@@ -85,6 +86,7 @@ pub use model::{
     Sizes, Transformer, number,
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
+pub use offload::{Offload, Offloaded};
 pub use orders::Orders;
 pub use precision::Precision;
 pub use room::Room;

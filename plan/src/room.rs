@@ -26,4 +26,10 @@ impl Room {
         let sure = Bytes((sure.floor() as u64).min(given));
         self.cap.map_or(sure, |cap| cap.min(sure))
     }
+
+    /// The same if devices hold no more than predicted.
+    #[must_use]
+    pub fn if_exact(&self, machine: &Machine) -> Bytes {
+        Self { error: 0.0, ..*self }.of(machine)
+    }
 }

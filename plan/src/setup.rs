@@ -6,6 +6,7 @@ use thiserror::Error;
 use crate::cut::{Cut, Loss};
 use crate::machine::Machine;
 use crate::model::{Recompute, Transformer, number};
+use crate::offload::Offload;
 use crate::precision::Precision;
 use crate::room::Room;
 use crate::software::Software;
@@ -55,11 +56,14 @@ pub enum Reshard {
     /// Parameters stay gathered for the whole step, and gradients are summed whole and reduced behind
     /// the last microbatch: what FSDP of PyTorch does in a pipeline.
     Never,
+    /// The same, but memory for the whole gradients of a chunk is taken with its first backward and given
+    /// up behind its last, where they are reduced.
+    AfterLast,
 }
 
 impl Reshard {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::AfterForward, Self::Never];
+    /// All.
+    pub const ALL: [Self; 3] = [Self::AfterForward, Self::Never, Self::AfterLast];
 
     /// The name in files.
     #[must_use]
@@ -67,6 +71,7 @@ impl Reshard {
         match self {
             Self::AfterForward => "after-forward",
             Self::Never => "never",
+            Self::AfterLast => "after-last",
         }
     }
 
@@ -204,6 +209,11 @@ pub struct Recipe {
     /// Bytes of a logit while the loss is computed: 6 in Megatron-LM, 16 bits and 32 for softmax; 12 with
     /// PyTorch's cross entropy, which has logits, their logarithms and their gradients in 32 bits at once.
     pub logit_bytes: u64,
+    /// Whether the input of the activation function of an MLP or an expert is kept in 8 bits
+    /// (`activation_func_fp8_input_store` of Megatron Core).
+    pub fp8_activation_input: bool,
+    /// What is copied to the host between F and B.
+    pub offload: Offload,
     /// Whether tensor groups share the activations between products too.
     pub sequence_parallel: bool,
     /// Whether each device of a tensor group sends its share of a value to the next stage, which
@@ -292,8 +302,8 @@ pub enum Unfit {
     /// The stages cannot be dealt to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
-    /// The schedule copies to the host.
-    #[error("a schedule that copies to the host, on devices whose link to it is not known")]
+    /// It copies to the host, by its schedule or by [`Recipe::offload`].
+    #[error("copies to the host, on devices whose link to it is not known")]
     Host,
     /// A set-up that copies to the host without need, beside others that do not copy.
     #[error("offload: not needed, activations are recomputed")]

@@ -2,6 +2,12 @@
 
 use crate::machine::Efficiency;
 
+/// How many times as long torchtitan computes as Megatron-LM, for reasons that no part shows. Fitted.
+pub const TORCHTITAN: f64 = 1.1013;
+/// How many times as long its attention takes beside that: that of PyTorch, where Megatron-LM has cuDNN's.
+/// Fitted.
+pub const TORCHTITAN_ATTENTION: f64 = 1.2119;
+
 /// How a training framework runs a step, as far as sizes do not say it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Software {
@@ -59,6 +65,16 @@ impl Default for Software {
 }
 
 impl Software {
+    /// The same run by torchtitan, where it is told for Megatron-LM.
+    #[must_use]
+    pub fn of_torchtitan(self) -> Self {
+        Self {
+            compute: self.compute * TORCHTITAN,
+            attention: self.attention * TORCHTITAN_ATTENTION,
+            ..self
+        }
+    }
+
     /// How many times as long elementwise kernels take as their bytes.
     pub(crate) fn elementwise_slowdown(&self, rates: &Efficiency) -> f64 {
         rates.elementwise * if self.eager { rates.eager } else { 1.0 }

@@ -347,6 +347,61 @@ fn deepseek_v3_is_answered_as_it_was_trained() {
     assert!((130_000.0..230_000.0).contains(&hours), "{hours} GPU-hours");
 }
 
+/// 400 TFLOP/s and an MFU of 41 % (arXiv 2407.21783, table 4), without recomputation on 80 GB.
+#[test]
+fn llama_3_405b_is_answered_as_it_was_trained() {
+    let path = Path::new("scenarios/plan/llama3-405b.toml");
+    let out = command().arg("plan").arg(path).arg("--json").output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let (plan, told) = (&answer["plans"][0], &answer["setups"][0]);
+    assert_eq!((&plan["data"], &plan["microbatches"]), (&Value::from(128), &Value::from(16)));
+    // Its authors do not say how they count FLOPs: 6 for a parameter and token, or attention, too.
+    let tokens = 2048.0 * 8192.0 / 16_384.0;
+    let seconds = number(&plan["step_ns"]) / 1e9;
+    let of_products = 6.0 * 405.85e9 * tokens / seconds / 989e12;
+    let with_attention = number(&told["tflops_per_device"]) / 989.0;
+    assert!((0.361..0.460).contains(&of_products), "{of_products}");
+    assert!((0.361..0.465).contains(&with_attention), "{with_attention}");
+    assert_eq!(told["may_fit"], true);
+}
+
+/// What torchtitan takes longer for is part of the answer where it is the framework.
+#[test]
+fn torchtitan_is_slower_than_megatron() {
+    let of = |framework: &str| {
+        let setup = with("[setup]\npipeline = 4\nmicrobatch = 2\n");
+        let answer = json(&format!("framework = \"{framework}\"\n{setup}"));
+        number(&answer["setups"][0]["step_ns"])
+    };
+    let ratio = of("torchtitan") / of("megatron");
+    assert!((1.05..1.2).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn activations_can_wait_at_the_host_or_in_8_bits() {
+    let of = |training: &str| {
+        let setup = "[setup]\ntensor = 2\npipeline = 4\nmicrobatch = 2\n";
+        json(&with(&format!("{setup}\n[training]\n{training}\n")))["setups"][0].clone()
+    };
+    let activations = |told: &Value| {
+        let parts = told["memory"][0]["parts"].as_array().unwrap().iter();
+        parts
+            .filter(|part| part["name"] == "activations")
+            .map(|part| number(&part["bytes"]))
+            .sum::<f64>()
+    };
+    let plain = of("");
+    let copied = of("offload = [\"core_attn\", \"attn_proj\"]");
+    assert!(activations(&copied) < activations(&plain));
+    assert!(number(&copied["step_ns"]) >= number(&plain["step_ns"]));
+    let small = of("fp8-activation-input = true");
+    assert!(activations(&small) < activations(&plain));
+    assert_eq!(small["step_ns"], plain["step_ns"]);
+    let text = refusal(&with("[setup]\ntensor = 2\n\n[training]\noffload = \"core_atn\"\n"));
+    assert!(text.contains("core_atn") && text.contains("core_attn"), "{text}");
+}
+
 #[test]
 fn documents_in_sequences_take_less_attention_and_differ() {
     let folder = TempDir::new().unwrap();

@@ -1,7 +1,7 @@
 //! A set-up with its time, memory, money and error bar.
 
 use pipeline::{Bytes, Nanos};
-use plan::{Boundary, Finalist, Kind, Overflow, number};
+use plan::{Boundary, Finalist, Kind, Lacks, number};
 use question::plan::{Framework, Question};
 
 use super::parts::{self, Part};
@@ -39,8 +39,8 @@ pub struct Plan {
     pub on_front: bool,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// The stage that lacks most memory: of a set-up that was asked for and does not fit.
-    pub lacks: Option<Overflow>,
+    /// What devices lack: of a set-up that was asked for and does not surely fit.
+    pub lacks: Option<Lacks>,
 }
 
 /// A time in seconds.

@@ -1,7 +1,7 @@
 //! A set-up that was asked for: every part of its step and of its memory.
 
 use pipeline::{Bytes, LayerLayout, Nanos};
-use plan::{Part as LayerPart, Split, StageMemory, number};
+use plan::{Lacks, Overflow, Part as LayerPart, Split, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
@@ -18,8 +18,10 @@ pub struct Told {
     pub machine: String,
     /// Devices in all.
     pub devices: u64,
-    /// Whether every device holds its part.
+    /// Whether every device surely holds its part: with the error of predicted memory to spare.
     pub fits: bool,
+    /// Whether every device holds its part if it holds no more than predicted.
+    pub may_fit: bool,
     /// The stage that holds most.
     pub fullest_stage: usize,
     /// The memory that the stage which lacks most lacks, if one does.
@@ -124,8 +126,9 @@ impl Told {
             machine: cluster.name(),
             devices,
             fits: plan.lacks.is_none(),
-            fullest_stage: plan.lacks.map_or(fullest_stage, |lacks| lacks.stage),
-            lacks_bytes: plan.lacks.map(|lacks| lacks.needs.0 - lacks.has.0),
+            may_fit: plan.lacks.is_none_or(|lacks| lacks.may_hold.is_some()),
+            fullest_stage: plan.lacks.map_or(fullest_stage, |lacks| lacks.overflow.stage),
+            lacks_bytes: plan.lacks.map(|lacks| lacks.overflow.needs.0 - lacks.overflow.has.0),
             step_ns: plan.finalist.step.0,
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
@@ -181,8 +184,15 @@ pub fn room(plan: &Plan) -> String {
         let holds = format::size(held.sum());
         return format!("fits: stage {stage} holds most, {holds} of {}", format::size(may));
     };
-    let [needs, has] = [lacks.needs, lacks.has].map(format::size);
-    format!("does not fit: stage {} needs {needs} of {has}", lacks.stage)
+    let Lacks { overflow: Overflow { stage, needs, has }, may_hold } = lacks;
+    let [needs, has] = [needs, has].map(format::size);
+    match may_hold.map(format::size) {
+        Some(holds) => format!(
+            "may fit: stage {stage} needs {needs} of {holds}, but more than the {has} that are sure, \
+             since predicted memory may be off"
+        ),
+        None => format!("does not fit: stage {stage} needs {needs} of {has}"),
+    }
 }
 
 /// How fast `plan` is and what it costs, in words: a line each.

@@ -150,6 +150,8 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         optimizer_bytes: 12,
         weight_bytes: 2,
         logit_bytes: 6,
+        fp8_activation_input: false,
+        offload: plan::Offload::NONE,
         sequence_parallel: false,
         scatter_gather: false,
         overlap_gradients: false,

@@ -6,17 +6,17 @@ mod exchange;
 use std::rc::Rc;
 
 use pipeline::{
-    CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
+    Bytes, CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
 };
 
 use crate::costed::Costed;
 use crate::inputs::Inputs;
-use crate::layer::{self, LayerTimes, Task};
+use crate::layer::{self, LayerTimes, Task, longer};
 use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
 use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
 use crate::model::{LayerCounts, Recompute, number};
-use crate::setup::{Setup, Split, Unfit};
+use crate::setup::{Reshard, Setup, Split, Unfit};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
 
@@ -59,17 +59,19 @@ impl<'a> Costing<'a> {
                 firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
             }
         };
+        let activations = Activations::of(model, self.setup, recipe);
         let whole = self.with_ends(&stages, &own, &ends);
-        let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
+        let passes = whole.iter().map(|chunk| chunk.times).collect();
+        let passes = self.with_offload(passes, &stages, &parts, &activations)?;
         let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
-        let shares = self.shares(&stages, &chunks);
+        let of_chunks = self.shares_of_chunks(&chunks);
+        let shares = self.shares(&stages, &of_chunks);
         let by_kind = LayerParameters::of(model, self.setup);
         let parameters: Vec<Parameters> =
             shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
         let sends = self.sends(&stages);
         let costs = self.costs(&passes, &parameters, &stages, &sends);
         let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
-        let activations = Activations::of(model, self.setup, recipe);
         let footprints = self.footprints(&activations, &parts);
         let copies = self.copies(&stages, &footprints)?;
         // What is copied, and when, depends on the whole time there is for it.
@@ -89,6 +91,7 @@ impl<'a> Costing<'a> {
             message: bytes(self.message()),
             footprints,
             resident: shares.iter().zip(&parameters).map(held).collect(),
+            gradients: self.passing_gradients(&by_kind, &of_chunks),
             capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
             exchange: nanos(self.exchange(&parameters, &stages, &passes)),
             optimizer: nanos(self.optimizer(&parameters)),
@@ -252,23 +255,41 @@ impl<'a> Costing<'a> {
         self.shape.has_shards()
     }
 
-    /// The part of the model that each stage holds.
-    fn shares(&self, stages: &[usize], chunks: &[LayerCounts]) -> Vec<Share> {
+    /// The part of the model that is in each chunk.
+    fn shares_of_chunks(&self, chunks: &[LayerCounts]) -> Vec<Share> {
+        let last = chunks.len() - 1;
+        let predicting = self.predicting(last);
+        let one = |(chunk, &layers): (usize, &LayerCounts)| Share {
+            layers,
+            embedding: chunk == 0,
+            head: chunk == last,
+            mtp: if chunk == predicting { self.inputs.model.mtp } else { 0 },
+        };
+        chunks.iter().enumerate().map(one).collect()
+    }
+
+    /// The part of the model that each stage holds, of `chunks`.
+    fn shares(&self, stages: &[usize], chunks: &[Share]) -> Vec<Share> {
         let mut shares = vec![Share::default(); self.shape.stages()];
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
-        let last = stages.len() - 1;
-        let predicting = self.predicting(last);
-        for (chunk, (&stage, &layers)) in stages.iter().zip(chunks).enumerate() {
+        for (&stage, &chunk) in stages.iter().zip(chunks) {
             // Of a mirrored pipeline every stage holds the chunks of its twin too.
             let twin = if mirrored { Some(self.shape.stages() - 1 - stage) } else { None };
             for stage in [Some(stage), twin].into_iter().flatten() {
-                shares[stage].layers = shares[stage].layers + layers;
-                shares[stage].embedding |= chunk == 0;
-                shares[stage].head |= chunk == last;
-                shares[stage].mtp += if chunk == predicting { self.inputs.model.mtp } else { 0 };
+                shares[stage] = shares[stage].with(chunk);
             }
         }
         shares
+    }
+
+    /// The whole gradients of each chunk, where they are held for a part of the step.
+    fn passing_gradients(&self, by_kind: &LayerParameters, chunks: &[Share]) -> Vec<Bytes> {
+        let Inputs { model, recipe, .. } = self.inputs;
+        if self.setup.reshard != Reshard::AfterLast {
+            return Vec::new();
+        }
+        let whole = |chunk: &Share| by_kind.stage(model, self.setup, *chunk).sum();
+        chunks.iter().map(|chunk| bytes(number(recipe.gradient_bytes) * whole(chunk))).collect()
     }
 
     /// Bytes of what a device hands to the next stage for a microbatch.
@@ -362,6 +383,27 @@ impl<'a> Costing<'a> {
         let hop = forward / chunks.len().max(1) as u128 * u128::from(TRANSFER) / 100;
         let hop = Nanos(u64::try_from(hop).unwrap_or(u64::MAX));
         self.with_shards(Costs::new(chunks, hop))
+    }
+
+    /// `passes` of each chunk beside what they copy to the host and back, layer by layer.
+    fn with_offload(
+        &self,
+        mut passes: Vec<Times>,
+        stages: &[usize],
+        chunks: &[[LayerCounts; 2]],
+        activations: &Activations,
+    ) -> Result<Vec<Times>, Unfit> {
+        for ((times, &stage), &layers) in passes.iter_mut().zip(stages).zip(chunks) {
+            let bytes = activations.copied(layers);
+            if bytes > 0.0 {
+                let host = self.machines[stage].host.ok_or(Unfit::Host)?;
+                let rate = number(host.bandwidth.bytes_per_second())
+                    / number(host.devices_per_link.max(1));
+                times.forward = longer(times.forward, bytes / rate);
+                times.backward_input = longer(times.backward_input, bytes / rate);
+            }
+        }
+        Ok(passes)
     }
 
     /// How long an activation of each chunk takes to the host and back, where the schedule copies.

@@ -7,6 +7,7 @@ use super::{HALF, bytes};
 use crate::model::{
     LayerCounts, LayerKind, MAX_KINDS, Module, Modules, Recompute, Transformer, number,
 };
+use crate::offload::Offload;
 use crate::setup::{Recipe, Setup};
 
 /// The activations that a microbatch holds in one layer of each kind, computed once for a set-up.
@@ -18,8 +19,12 @@ pub struct Activations {
     held_behind: [f64; MAX_KINDS],
     /// From B to W.
     until_weight: [f64; MAX_KINDS],
-    /// While B has computed the layer again.
+    /// While B has computed the layer again, and what lies at the host is back.
     whole: [f64; MAX_KINDS],
+    /// What lies at the host between F and B.
+    away: [f64; MAX_KINDS],
+    /// The same in the layers of a chunk behind its first.
+    away_behind: [f64; MAX_KINDS],
     /// Between F and B in an MTP layer beside those of a layer.
     mtp: f64,
 }
@@ -28,36 +33,45 @@ impl Activations {
     /// Of `setup`.
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup, recipe: &Recipe) -> Self {
-        let keeper = |recompute| Keeper {
+        let keeper = |recompute, offload| Keeper {
             model,
             cut: setup.cut(recipe),
             expert_tensor: setup.expert_tensor,
             precision: recipe.precision,
             imbalance: recipe.imbalance,
             recompute,
+            offload,
+            fp8_activation_input: recipe.fp8_activation_input,
         };
         let tokens = tokens(model, setup);
-        // Whatever is computed again in B stays for W, but for scores of attention and masks.
+        // Whatever is computed again in B, or is back from the host, stays for W, but for scores of
+        // attention and masks.
         let scores =
             Modules::of(&[Module::CoreAttention]).map_or(Recompute::None, Recompute::Modules);
         let ([first, behind], _) = setup.recompute.of_chunk(0);
-        let [own, behind, none, scores] = [first, behind, Recompute::None, scores].map(keeper);
+        let [own, behind] = [first, behind].map(|recompute| keeper(recompute, recipe.offload));
+        let [none, scores] =
+            [Recompute::None, scores].map(|recompute| keeper(recompute, Offload::NONE));
         let mut all = Self {
             held: [0.0; MAX_KINDS],
             held_behind: [0.0; MAX_KINDS],
             until_weight: [0.0; MAX_KINDS],
             whole: [0.0; MAX_KINDS],
+            away: [0.0; MAX_KINDS],
+            away_behind: [0.0; MAX_KINDS],
             mtp: mtp(model, behind, tokens),
         };
-        let sum = |keeper: Keeper<'_>, kind: LayerKind| {
+        let whole = |keeper: Keeper<'_>, kind: LayerKind| {
             let kept = keeper.layer(kind);
             tokens * (kept.values + kept.masks)
         };
         for (at, &kind) in model.layer_kinds().iter().enumerate() {
-            all.held[at] = sum(own, kind);
-            all.held_behind[at] = sum(behind, kind);
-            all.whole[at] = sum(none, kind);
+            all.held[at] = whole(own, kind);
+            all.held_behind[at] = whole(behind, kind);
+            all.whole[at] = whole(none, kind);
             all.until_weight[at] = tokens * scores.layer(kind).values;
+            [all.away[at], all.away_behind[at]] =
+                [own, behind].map(|keeper| tokens * keeper.layer(kind).away);
         }
         all
     }
@@ -73,9 +87,6 @@ impl Activations {
     ) -> Footprint {
         let behind = behind + model.counts(model.layers..model.layers + mtp);
         let joined = number(mtp) * self.mtp;
-        let sum = |layers: LayerCounts, each: &[f64; MAX_KINDS]| -> f64 {
-            layers.iter().zip(each).map(|(count, one)| number(count) * one).sum()
-        };
         let held = sum(first, &self.held) + sum(behind, &self.held_behind);
         Footprint {
             until_backward: bytes(held + joined),
@@ -83,17 +94,28 @@ impl Activations {
         }
     }
 
-    /// The most that B computes again of one layer among `layers`.
+    /// What a microbatch copies to the host in a chunk with the layers `first` and `behind`, in bytes.
+    #[must_use]
+    pub fn copied(&self, [first, behind]: [LayerCounts; 2]) -> f64 {
+        sum(first, &self.away) + sum(behind, &self.away_behind)
+    }
+
+    /// The most that B computes again, or has back from the host, of one layer among `layers`.
     #[must_use]
     pub fn again(&self, layers: LayerCounts, recompute: Recompute) -> f64 {
         let one = |(at, count): (usize, u64)| match (count, recompute) {
-            (0, _) | (_, Recompute::None) => 0.0,
+            (0, _) => 0.0,
             // The input is held all the time, and the layer stands beside it.
             (_, Recompute::Full | Recompute::First(_)) => self.whole[at],
             _ => self.whole[at] - self.held[at],
         };
         layers.iter().enumerate().map(one).fold(0.0, f64::max)
     }
+}
+
+/// Of `layers`, which have `each` by kind.
+fn sum(layers: LayerCounts, each: &[f64; MAX_KINDS]) -> f64 {
+    layers.iter().zip(each).map(|(count, one)| number(count) * one).sum()
 }
 
 /// The activations that one microbatch holds in `layers` that are computed again as `setup` says.

@@ -4,11 +4,14 @@
 //! parts are counted from what autograd saves in Megatron-LM with Transformer Engine: the input of every
 //! product and normalisation, what attention reads and gives, and the input of every activation function.
 
+use std::ops::Add;
+
 use super::HALF;
 use crate::cut::Cut;
 use crate::model::{
     Attention, Ffn, LayerKind, Mixer, Module, Norm, Recompute, Transformer, number,
 };
+use crate::offload::{Offload, Offloaded};
 use crate::precision::Precision;
 
 /// Bytes of a number in 32 bits.
@@ -25,6 +28,10 @@ pub(super) struct Keeper<'a> {
     /// How many times as many rows as others the fullest device of an expert group has.
     pub(super) imbalance: f64,
     pub(super) recompute: Recompute,
+    /// What is copied to the host between F and B.
+    pub(super) offload: Offload,
+    /// Whether the input of activation functions is kept in 8 bits.
+    pub(super) fp8_activation_input: bool,
 }
 
 /// Bytes that a token keeps in a layer.
@@ -34,6 +41,26 @@ pub(super) struct Kept {
     pub(super) values: f64,
     /// Masks of dropout, which nobody needs after B.
     pub(super) masks: f64,
+    /// What lies at the host in between.
+    pub(super) away: f64,
+}
+
+impl Kept {
+    fn of(values: f64) -> Self {
+        Self { values, ..Self::default() }
+    }
+}
+
+impl Add for Kept {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            values: self.values + other.values,
+            masks: self.masks + other.masks,
+            away: self.away + other.away,
+        }
+    }
 }
 
 impl Keeper<'_> {
@@ -41,18 +68,36 @@ impl Keeper<'_> {
     pub(super) fn layer(&self, kind: LayerKind) -> Kept {
         let whole = number(self.model.hidden) / self.shared();
         if self.recompute == Recompute::Full {
-            return Kept { values: HALF * whole, masks: 0.0 };
+            return Kept::of(HALF * whole);
         }
-        let mixer = self.mixer(kind.mixer);
-        let ffn = self.ffn(kind.ffn);
+        let parts = self.mixer(kind.mixer) + self.ffn(kind.ffn);
         if self.recompute.has(Module::SelectiveOp) {
-            return Kept { values: HALF * whole + mixer + ffn, masks: 0.0 };
+            return Kept::of(HALF * whole) + parts;
         }
         // The input of each normalisation; a mask behind what mixes tokens and behind the MLP.
-        let norms = number(self.model.norms_of(kind)) * HALF * whole;
-        let masked = u64::from(kind.mixer != Mixer::None) + u64::from(kind.ffn != Ffn::None);
-        let masks = if self.has_dropout() { number(masked) * whole } else { 0.0 };
-        Kept { values: norms + mixer + ffn, masks }
+        let [mixes, feeds] = [kind.mixer != Mixer::None, kind.ffn != Ffn::None].map(u64::from);
+        let masks = if self.has_dropout() { number(mixes + feeds) * whole } else { 0.0 };
+        let all = self.model.norms_of(kind);
+        let of_mixer = mixes.min(all);
+        let of_ffn = feeds.min(all - of_mixer);
+        let norms = |count: u64| number(count) * HALF * whole;
+        let norms = self.part(Offloaded::AttentionNorm, norms(of_mixer))
+            + self.part(Offloaded::MlpNorm, norms(of_ffn))
+            + Kept::of(norms(all - of_mixer - of_ffn));
+        norms + parts + Kept { masks, ..Kept::default() }
+    }
+
+    /// `values` that are copied to the host where `part` is.
+    fn part(&self, part: Offloaded, values: f64) -> Kept {
+        match self.offload.has(part) {
+            true => Kept { away: values, ..Kept::default() },
+            false => Kept::of(values),
+        }
+    }
+
+    /// Bytes of a number of the input of an activation function.
+    fn activated(&self) -> f64 {
+        if self.fp8_activation_input { 1.0 } else { HALF }
     }
 
     /// Whether of products only every second result is kept, in their order, as torchtitan's selective
@@ -108,26 +153,26 @@ impl Keeper<'_> {
         }
     }
 
-    fn mixer(&self, mixer: Mixer) -> f64 {
+    fn mixer(&self, mixer: Mixer) -> Kept {
         match mixer {
-            Mixer::None => 0.0,
-            Mixer::Mamba => self.mamba(),
-            Mixer::Linear => self.linear(),
+            Mixer::None => Kept::default(),
+            Mixer::Mamba => Kept::of(self.mamba()),
+            Mixer::Linear => Kept::of(self.linear()),
             Mixer::Full | Mixer::Window if self.model.latent.is_some() => self.latent(),
             Mixer::Full | Mixer::Window => self.attention(),
         }
     }
 
-    fn ffn(&self, ffn: Ffn) -> f64 {
+    fn ffn(&self, ffn: Ffn) -> Kept {
         match ffn {
-            Ffn::None => 0.0,
-            Ffn::Dense => self.mlp(),
+            Ffn::None => Kept::default(),
+            Ffn::Dense => Kept::of(self.mlp()),
             Ffn::Experts => self.experts(),
         }
     }
 
     /// Attention with grouped queries: its input, queries, keys and values, and its result.
-    fn attention(&self) -> f64 {
+    fn attention(&self) -> Kept {
         let model = self.model;
         let queries = number(model.query_size());
         let keys = number(model.kv_heads * model.head_size);
@@ -135,16 +180,20 @@ impl Keeper<'_> {
         let given = number(model.attended_size());
         if self.is_selective_op() {
             // Of queries, keys, values and output every second one, and what attention gives.
-            return (HALF * (queries + values + given) + self.scores()) / self.tensor();
+            let held = HALF * (queries + values + given) + self.scores();
+            return Kept::of(held / self.tensor());
         }
         // What QK norm reads: queries and keys as they were projected.
         let projected = if model.qk_norm { HALF * (queries + keys) } else { 0.0 };
         // A gate for what attention gives, and their product.
         let gate = if model.attention_gate { 2.0 * HALF * given } else { 0.0 };
-        let held = HALF * (queries + keys + values + given) + projected + gate;
-        let held = held + self.copy() * given;
+        let read = HALF * (queries + keys + values);
+        let given = (HALF + self.copy()) * given;
         let input = self.input() * number(model.hidden) / self.shared();
-        input + (held + self.scores()) / self.tensor()
+        self.part(Offloaded::QkvLinear, input)
+            + self.part(Offloaded::CoreAttention, read / self.tensor())
+            + self.part(Offloaded::AttentionProjection, given / self.tensor())
+            + Kept::of((projected + gate + self.scores()) / self.tensor())
     }
 
     /// Scores of attention, before the tensor group shares them. Kept in whole: scores, what softmax
@@ -160,20 +209,26 @@ impl Keeper<'_> {
 
     /// Latent attention: its input, the latents before and after their normalisation, and what is
     /// projected up from them. Tensor groups do not share the latents.
-    fn latent(&self) -> f64 {
-        let (model, Some(latent)) = (self.model, self.model.latent) else { return 0.0 };
+    fn latent(&self) -> Kept {
+        let (model, Some(latent)) = (self.model, self.model.latent) else {
+            return Kept::default();
+        };
         let queries = number(model.query_size());
         let values = number(model.attended_size());
         let own = number(latent.query.unwrap_or(0) + latent.keys);
         let rotary = HALF * number(latent.rotary);
         let up = HALF * (2.0 * queries + values) / self.tensor();
-        let given = (HALF + self.copy()) * values / self.tensor() + self.scores() / self.tensor();
         if self.is_selective_op() {
-            return HALF * own / 2.0 + up / 2.0 + HALF * values / self.tensor();
+            return Kept::of(HALF * own / 2.0 + up / 2.0 + HALF * values / self.tensor());
         }
+        let given = (HALF + self.copy()) * values / self.tensor();
         let input = self.normed() * number(model.hidden) / self.shared();
-        let up = if self.again(Module::LatentUp) { 0.0 } else { self.input() * own + up };
-        input + HALF * own + rotary + up + given
+        let again = self.again(Module::LatentUp);
+        let [normed, up] = if again { [0.0; 2] } else { [self.input() * own, up] };
+        self.part(Offloaded::QkvLinear, input)
+            + self.part(Offloaded::CoreAttention, up)
+            + self.part(Offloaded::AttentionProjection, given)
+            + Kept::of(HALF * own + rotary + normed + self.scores() / self.tensor())
     }
 
     /// A Mamba-2 mixer: its input, what is projected, what the convolution and the scan give, and the
@@ -223,7 +278,7 @@ impl Keeper<'_> {
         if self.again(Module::Mlp) {
             return 0.0;
         }
-        let inner = HALF * self.gate() * width + self.input() * width;
+        let inner = self.activated() * self.gate() * width + self.input() * width;
         self.input() * hidden + inner / self.tensor()
     }
 
@@ -232,14 +287,16 @@ impl Keeper<'_> {
     /// product, so its result is not kept. A device sees as many rows as its tokens visit experts, times
     /// the members of its expert tensor group, which gather theirs, and more where experts are not
     /// chosen alike.
-    fn experts(&self) -> f64 {
-        let (model, Some(experts)) = (self.model, self.model.experts) else { return 0.0 };
+    fn experts(&self) -> Kept {
+        let (model, Some(experts)) = (self.model, self.model.experts) else {
+            return Kept::default();
+        };
         let hidden = number(model.hidden);
         // The router works in 16 bits, and the normalisation before it is a kernel of its own.
         let spared = self.again(Module::LayerNorm);
         let router = if spared { 0.0 } else { HALF * hidden / self.shared() };
         if self.again(Module::Moe) {
-            return router;
+            return Kept::of(router);
         }
         let scores = 2.0 * SINGLE * number(experts.count) / self.shared();
         let own = number(self.expert_tensor);
@@ -249,8 +306,10 @@ impl Keeper<'_> {
         let again = self.again(Module::MoeActivation);
         let result = if again || op { 0.0 } else { self.input() * width };
         let input = self.input() * hidden + SINGLE;
-        let first = HALF * self.gate() * width;
-        router + scores + rows * (input + first + result) + self.shared_experts(experts.shared)
+        let first = self.activated() * self.gate() * width;
+        self.part(Offloaded::ExpertFirst, rows * input)
+            + self.part(Offloaded::ExpertActivation, rows * first)
+            + Kept::of(router + scores + rows * result + self.shared_experts(experts.shared))
     }
 
     fn shared_experts(&self, width: u64) -> f64 {
@@ -259,6 +318,6 @@ impl Keeper<'_> {
         }
         let width = number(width) / self.tensor();
         let input = self.copy() * number(self.model.hidden) / self.shared();
-        input + HALF * self.gate() * width + self.input() * width
+        input + self.activated() * self.gate() * width + self.input() * width
     }
 }

@@ -4,6 +4,7 @@
 mod activations;
 mod layers;
 mod parameters;
+mod passing;
 mod resident;
 
 use pipeline::Bytes;
@@ -11,6 +12,7 @@ use pipeline::Bytes;
 pub(crate) use self::activations::shard;
 pub use self::activations::{Activations, footprint};
 pub use self::parameters::{LayerParameters, Parameters, Share};
+pub(crate) use self::passing::{Peak, peaks};
 pub use self::resident::resident;
 
 /// Bytes of a weight, and of an activation, in 16 bits.

@@ -17,6 +17,19 @@ pub struct Share {
     pub mtp: u64,
 }
 
+impl Share {
+    /// Both on one stage.
+    #[must_use]
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            layers: self.layers + other.layers,
+            embedding: self.embedding || other.embedding,
+            head: self.head || other.head,
+            mtp: self.mtp + other.mtp,
+        }
+    }
+}
+
 /// Parameters of a stage on one device: those all replicas have alike, and those of its experts.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Parameters {

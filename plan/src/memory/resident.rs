@@ -36,7 +36,7 @@ pub fn resident(
 
 /// Whether a stage keeps what it gathered, and sums gradients before they are reduced.
 fn keeps(setup: &Setup) -> bool {
-    setup.reshard == Reshard::Never
+    setup.reshard != Reshard::AfterForward
 }
 
 /// Bytes of the weights: embeddings and head in 16 bits, the others as the recipe says.
@@ -51,11 +51,11 @@ fn weights(setup: &Setup, recipe: &Recipe, parameters: Parameters) -> f64 {
     number(recipe.weight_bytes) * own(layers) + HALF * own(ends)
 }
 
-/// The gradients that a device holds, in parameters.
+/// The gradients that a device holds all the time, in parameters.
 fn gradients(setup: &Setup, parameters: Parameters) -> f64 {
-    match keeps(setup) {
-        true => parameters.sum(),
-        false => parameters.shared(setup, Zero::Gradients),
+    match setup.reshard {
+        Reshard::Never => parameters.sum(),
+        Reshard::AfterForward | Reshard::AfterLast => parameters.shared(setup, Zero::Gradients),
     }
 }
 

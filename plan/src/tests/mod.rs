@@ -13,8 +13,9 @@ use pipeline::{Bandwidth, Bytes, Family};
 use sim::cluster::Host;
 
 use crate::{
-    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Precision, Price, Recipe,
-    Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split, Transformer, Zero,
+    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Offload, Precision, Price,
+    Recipe, Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split, Transformer,
+    Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -109,6 +110,8 @@ fn recipe(batch: u64) -> Recipe {
         optimizer_bytes: 12,
         weight_bytes: 2,
         logit_bytes: 6,
+        fp8_activation_input: false,
+        offload: Offload::NONE,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,

@@ -229,8 +229,9 @@ pub struct SearchDocument {
 
 /// The recipe of training.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct TrainingDocument {
     /// Bytes of gradients per parameter [default: 4].
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -242,6 +243,24 @@ pub struct TrainingDocument {
     /// [default: 2].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight_bytes: Option<u64>,
+    /// Bytes of a logit while the loss is computed [default: 6; 12 with torchtitan].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logit_bytes: Option<u64>,
+    /// Whether the input of the activation function of MLPs and experts is kept in 8 bits [default: false].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fp8_activation_input: Option<bool>,
+    /// Inputs of parts of each layer that wait for the backward in the memory of the host: any of attn_norm,
+    /// qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 and moe_act, as Megatron-LM names them
+    /// [default: none].
+    #[serde(
+        deserialize_with = "crate::one_or_many::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub offload: Option<Vec<String>>,
+    /// Whether a compiler or kernels written by hand fuse what is elementwise; torchtitan without
+    /// `torch.compile` runs it kernel by kernel [default: true].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<bool>,
     /// The format of the large matrix products of layers: `bf16`, `fp8` with a scale for a tensor,
     /// `fp8-blockwise`, `mxfp8` or `nvfp4`; attention, router and norms stay wider [default: bf16].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"])))]

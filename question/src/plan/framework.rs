@@ -6,7 +6,7 @@
 //! and `distributed/fsdp.py`.
 
 use pipeline::{Family, InTorch, Placement};
-use plan::{Module, Modules, Recompute, Setup, Zero};
+use plan::{Module, Modules, Recompute, Setup, Software, Zero};
 
 /// A training framework, or any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +39,23 @@ impl Framework {
             Self::Any => "any framework",
             Self::Megatron => "Megatron-LM",
             Self::Torchtitan => "torchtitan",
+        }
+    }
+
+    /// `software` as it runs in this framework: constants are those of Megatron-LM, and of torchtitan, whose
+    /// attention and other kernels were measured to take longer.
+    pub fn runs_like(self, software: Software) -> Software {
+        match self {
+            Self::Any | Self::Megatron => software,
+            Self::Torchtitan => software.of_torchtitan(),
+        }
+    }
+
+    /// Bytes of a logit while the loss is computed: see [`plan::Recipe::logit_bytes`].
+    pub const fn logit_bytes(self) -> u64 {
+        match self {
+            Self::Any | Self::Megatron => 6,
+            Self::Torchtitan => 12,
         }
     }
 

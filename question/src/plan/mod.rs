@@ -174,7 +174,7 @@ impl Reader<'_> {
         let packed = self.packed(model.sequence)?;
         let recipe = Recipe {
             attended: packed.as_ref().map_or(1.0, Packed::mean),
-            ..self.recipe(&clusters)?
+            ..self.recipe(framework, &clusters)?
         };
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         Ok(Question {

@@ -1,8 +1,9 @@
 //! `[training]`: the recipe, and what the software does for its speed.
 
 use pipeline::Bytes;
-use plan::{Boundary, Cluster, Loss, Precision, Recipe, Room, Software};
+use plan::{Boundary, Cluster, Loss, Offload, Offloaded, Precision, Recipe, Room, Software};
 
+use super::framework::Framework;
 use super::{RESERVED, Reader, TrainingDocument};
 use crate::diagnostic::Diagnostic;
 use crate::nearest;
@@ -29,18 +30,14 @@ fn is_of_today(clusters: &[Cluster]) -> bool {
 
 impl Reader<'_> {
     /// The recipe, checked against the machines of `clusters`.
-    pub(super) fn recipe(&self, clusters: &[Cluster]) -> Result<Recipe, Diagnostic> {
+    pub(super) fn recipe(
+        &self,
+        framework: Framework,
+        clusters: &[Cluster],
+    ) -> Result<Recipe, Diagnostic> {
         let training = &self.document.training;
         let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
-        for (key, bytes) in [
-            ("gradient-bytes", gradient_bytes),
-            ("optimizer-bytes", optimizer_bytes),
-            ("weight-bytes", weight_bytes),
-        ] {
-            if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
-                return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
-            }
-        }
+        self.check_bytes()?;
         let imbalance = training.imbalance.unwrap_or(1.0);
         if !(1.0..=MOST_IMBALANCE).contains(&imbalance) {
             let message = format!("imbalance is {imbalance}: from 1, all experts alike, to 10000");
@@ -52,7 +49,9 @@ impl Reader<'_> {
             gradient_bytes: gradient_bytes.unwrap_or(4),
             optimizer_bytes: optimizer_bytes.unwrap_or(12),
             weight_bytes: weight_bytes.unwrap_or(2),
-            logit_bytes: 6,
+            logit_bytes: training.logit_bytes.unwrap_or(framework.logit_bytes()),
+            fp8_activation_input: training.fp8_activation_input.unwrap_or(false),
+            offload: self.offload(clusters)?,
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(true),
@@ -63,10 +62,56 @@ impl Reader<'_> {
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
-            software: self.software(today)?,
+            software: framework.runs_like(self.software(today)?),
             imbalance,
             attended: 1.0,
         })
+    }
+
+    /// Checks that numbers of bytes are some.
+    fn check_bytes(&self) -> Result<(), Diagnostic> {
+        let training = &self.document.training;
+        for (key, bytes) in [
+            ("gradient-bytes", training.gradient_bytes),
+            ("optimizer-bytes", training.optimizer_bytes),
+            ("weight-bytes", training.weight_bytes),
+            ("logit-bytes", training.logit_bytes),
+        ] {
+            if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
+                return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is copied to the host, whose link each machine of `clusters` must tell.
+    fn offload(&self, clusters: &[Cluster]) -> Result<Offload, Diagnostic> {
+        const KEY: &str = "training.offload";
+        let Some(names) = &self.document.training.offload else { return Ok(Offload::NONE) };
+        let one = |name: &String| {
+            Offloaded::named(name).ok_or_else(|| {
+                let known = Offloaded::NAMES.map(|(_, known)| known);
+                let brief: String = name.chars().take(40).collect();
+                let near = nearest::question(name, known);
+                let message = format!("offload names `{brief}`, which is no part of a layer{near}");
+                self.wrong(KEY, message).with_help(format!("write any of {}", known.join(", ")))
+            })
+        };
+        let parts = names.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        let mut lacking = machines.filter(|(machine, _)| machine.host.is_none());
+        match lacking.next().filter(|_| !parts.is_empty()) {
+            Some((machine, _)) => {
+                let message = format!(
+                    "offload copies to the host, whose link {} does not tell",
+                    machine.name
+                );
+                let cure =
+                    "give its file a host-link and devices-per-host-link, or take offload out";
+                Err(self.wrong(KEY, message).with_help(cure))
+            }
+            None => Ok(Offload::of(&parts)),
+        }
     }
 
     /// The format of products that `key` names, for which each machine must have a peak rate.
@@ -112,6 +157,7 @@ impl Reader<'_> {
                 .word("context-exchange", &training.context_exchange, &EXCHANGES)?
                 .1,
             fused_experts: training.fused_experts.unwrap_or(today),
+            eager: !training.compiled.unwrap_or(true),
             ..Software::default()
         })
     }

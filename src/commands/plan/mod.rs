@@ -28,6 +28,7 @@ Examples:
     debubble plan scenarios/plan/gpt3.toml --export winner
   One set-up, with every part of its step and its memory:
     debubble plan scenarios/plan/deepseek-v3.toml
+    debubble plan scenarios/plan/llama3-405b.toml
   Two set-ups, or the plans to take of two questions, side by side:
     debubble plan mine.toml --against other.toml
   What predictions are worth:

@@ -1,6 +1,6 @@
 //! Arguments of Megatron-LM about number formats, and about what its software does for its speed.
 
-use plan::{Precision, Recipe, Setup, Software, Zero};
+use plan::{Offload, Precision, Recipe, Setup, Software, Zero};
 
 use question::plan::Question;
 
@@ -13,6 +13,17 @@ pub(super) fn megatron(question: &Question, own: &Setup) -> Vec<String> {
         lines.push("--cuda-graph-impl full_iteration");
     } else if graphs > 0.0 {
         lines.push("--cuda-graph-impl transformer_engine");
+    }
+    let offload = match question.recipe.offload {
+        Offload::NONE => None,
+        parts => Some(format!("--fine-grained-activation-offloading --offload-modules {parts}")),
+    };
+    lines.extend(offload.as_deref());
+    if question.recipe.fp8_activation_input {
+        lines.push(
+            "# fp8-activation-input: activation_func_fp8_input_store of the model's configuration, which \
+             has no argument",
+        );
     }
     if overlap_tensor && own.tensor > 1 {
         lines.push("--tp-comm-overlap");

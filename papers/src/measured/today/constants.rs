@@ -6,6 +6,7 @@
 //! these says anything, a first look at the rows, so that errors of held-out rows flatter a little.
 
 use plan::fit::Parameter;
+use plan::software::{TORCHTITAN, TORCHTITAN_ATTENTION};
 use plan::{Efficiency, Machine, Recipe};
 use question::Diagnostic;
 use question::plan::machines;
@@ -14,10 +15,6 @@ use super::row::{Facts, Run};
 
 /// How many times as long experts and their all-to-alls take for each release before that of the constants.
 const RELEASE: f64 = 1.0783;
-/// How many times as long torchtitan computes as Megatron-LM, for reasons that no part shows.
-const TORCHTITAN: f64 = 1.1013;
-/// How many times as long its attention takes: that of PyTorch, where Megatron-LM has cuDNN's.
-const TORCHTITAN_ATTENTION: f64 = 1.2119;
 
 /// The machine whose file says what all of Hopper have in common, and all machines.
 const HOPPER: &str = "h100";

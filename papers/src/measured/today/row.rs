@@ -295,6 +295,8 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
         optimizer_bytes: run.optimizer_bytes(),
         weight_bytes: run.weight_bytes(precision),
         logit_bytes: run.logit_bytes(),
+        fp8_activation_input: false,
+        offload: plan::Offload::NONE,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,

@@ -6,8 +6,8 @@ use sim::Replay;
 use super::super::{machine, model, recipe, setup};
 use super::models;
 use crate::{
-    Cluster, Inputs, Machine, Precision, Recipe, Recompute, Reshard, Setup, Split, StageMemory,
-    Zero, number,
+    Cluster, Inputs, Machine, Offload, Precision, Recipe, Recompute, Reshard, Setup, Split,
+    StageMemory, Zero, number,
 };
 
 const ROWS: &str = include_str!("../../../../scenarios/paper/today-memory.csv");
@@ -64,6 +64,8 @@ impl<'a> Row<'a> {
             optimizer_bytes: self.count("optimizer-bytes"),
             weight_bytes: self.count("weight-bytes"),
             logit_bytes: self.count("logit-bytes"),
+            fp8_activation_input: false,
+            offload: Offload::NONE,
             reserved: Bytes(3 << 29),
             precision: Precision::named(self.text("precision")).unwrap(),
             ..recipe(self.count("global-batch"))

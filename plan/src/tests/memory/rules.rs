@@ -2,12 +2,14 @@
 
 use proptest::prelude::*;
 
+use pipeline::{Bytes, Family};
+
 use super::super::{gpt, machine, model, recipe, setup};
 use super::models;
 use crate::{
     Activations, Cluster, Ffn, Inputs, LayerKind, LayerParameters, Linear, Mixer, Module, Modules,
-    Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, Split, StageMemory,
-    Transformer, Zero, footprint, number, resident,
+    Offload, Offloaded, Orders, Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share,
+    Sizes, Split, StageMemory, Transformer, Zero, footprint, number, resident,
 };
 
 /// Modules that Megatron-LM computes again.
@@ -255,4 +257,95 @@ fn layers_can_be_computed_again_by_number() {
         assert_eq!(Recompute::named(&one.name()), Some(one));
     }
     assert_eq!([Recompute::named("full-0"), Recompute::named("full-10001")], [None; 2]);
+}
+
+/// Gradients that a chunk gives up behind its last backward: never more than when all are held whole, never
+/// less than those of its largest chunk beside the activations then; with one chunk a stage holds them at its
+/// peak.
+#[test]
+fn gradients_of_a_chunk_can_be_given_up_behind_its_last() {
+    let model = model(models::named("llama3.1-8b", 4096));
+    let cluster = Cluster { parts: vec![(machine(), 32)] };
+    // As many microbatches as stages: all forwards of a stage come before its backwards.
+    let recipe = recipe(32);
+    let inputs = Inputs::new(&model, &recipe, &cluster);
+    let of = |reshard, chunks, family| {
+        let zero = Zero::Gradients;
+        let setup = Setup { zero, reshard, chunks, family, ..setup([8, 1, 4]) };
+        inputs.asked(&setup, &Orders::default()).unwrap().finalist.evaluation.memory
+    };
+    let sum = |memory: &[StageMemory]| memory.iter().map(|one| one.sum().0).max().unwrap();
+    for (chunks, family) in [(1, Family::OneFOneB), (4, Family::Interleaved)] {
+        let never = of(Reshard::Never, chunks, family);
+        let last = of(Reshard::AfterLast, chunks, family);
+        for (stage, (last, never)) in last.iter().zip(&never).enumerate() {
+            assert!(last.sum() <= Bytes(never.sum().0 + last.gradients.0 / 8 + 1), "stage {stage}");
+            assert!(last.activations <= never.activations, "stage {stage}");
+            assert_eq!(last.parameters, never.parameters);
+        }
+        match chunks {
+            1 => assert!(last[0].gradients >= never[0].gradients),
+            _ => assert!(sum(&last) < sum(&never), "{}", family.name()),
+        }
+    }
+}
+
+/// By hand: 10 bytes a microbatch, and 4 of gradients from the first backward on.
+#[test]
+fn passing_gradients_are_counted_beside_activations() {
+    let schedule: pipeline::Schedule = "F0.0 F0.1 BW0.0 BW0.1".parse().unwrap();
+    let one = pipeline::Footprint { until_backward: Bytes(10), until_weight: Bytes(10) };
+    let footprints = pipeline::Footprints::uniform(schedule.shape(), one);
+    let peak = crate::memory::peaks(&schedule, &footprints, &[Bytes(4)])[0];
+    assert_eq!((peak.activations, peak.gradients), (Bytes(20), Bytes(4)));
+    let schedule: pipeline::Schedule = "F0.0 BW0.0 F0.1 BW0.1".parse().unwrap();
+    let peak = crate::memory::peaks(&schedule, &footprints, &[Bytes(4)])[0];
+    assert_eq!((peak.activations, peak.gradients), (Bytes(10), Bytes(4)));
+}
+
+proptest! {
+    /// What lies at the host is not on the device between F and B, is there again from B to W, and nothing is
+    /// lost: both together are what is kept without.
+    #[test]
+    fn what_is_copied_to_the_host_is_not_held(
+        model in any_model(),
+        parts in proptest::sample::subsequence(Offloaded::NAMES.to_vec(), 0..=7),
+    ) {
+        let parts: Vec<Offloaded> = parts.into_iter().map(|(part, _)| part).collect();
+        let setup = setup([2, 1, 1]);
+        let plain = recipe(64);
+        let copies = Recipe { offload: Offload::of(&parts), ..plain };
+        let layers = model.counts(0..model.layers);
+        let [without, with] = [&plain, &copies].map(|recipe| footprint(&model, &setup, recipe, layers));
+        let none = crate::LayerCounts::default();
+        let away = Activations::of(&model, &setup, &copies).copied([layers, none]);
+        let both = number(with.until_backward.0) + away;
+        prop_assert!((both - number(without.until_backward.0)).abs() <= 1e-9 * both + 2.0);
+        prop_assert_eq!(with.until_weight, without.until_weight);
+        prop_assert_eq!(away > 0.0, with.until_backward < without.until_backward);
+        let [again, never] = [&copies, &plain]
+            .map(|recipe| Activations::of(&model, &setup, recipe).again(layers, Recompute::None));
+        prop_assert_eq!(never, 0.0);
+        prop_assert!(again <= away && (again > 0.0) == (away > 0.0));
+    }
+
+    /// Inputs of activation functions in 8 bits take half of what they take in 16, and nothing else changes.
+    #[test]
+    fn inputs_of_activation_functions_can_be_kept_in_8_bits(model in any_model()) {
+        let setup = setup([1, 1, 1]);
+        let plain = recipe(64);
+        let small = Recipe { fp8_activation_input: true, ..plain };
+        let [full, less] = [&plain, &small].map(|recipe| held(&model, &setup, recipe));
+        let gate = if model.gated { 2 } else { 1 };
+        let width = |kind: &LayerKind| match kind.ffn {
+            Ffn::None => 0,
+            Ffn::Dense => model.dense_width(),
+            Ffn::Experts => model.experts.map_or(0, |one| one.top_k * model.ffn + one.shared),
+        };
+        let kinds = model.layer_kinds();
+        let counts = model.counts(0..model.layers);
+        let numbers: u64 =
+            counts.iter().zip(kinds).map(|(count, kind)| count * gate * width(kind)).sum();
+        prop_assert_eq!(full - less, numbers * model.sequence);
+    }
 }

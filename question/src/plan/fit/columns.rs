@@ -32,10 +32,11 @@ use Cells::{Flag, Number, Text, Whole};
 use Part::{Own, Setup, Training};
 
 /// Columns that say something of a run: with another name, if they have one.
-const KNOWN: [(Part, &str, &str, Cells); 44] = [
+const KNOWN: [(Part, &str, &str, Cells); 48] = [
     (Own, "model", "", Text),
     (Own, "mtp", "", Flag),
     (Own, "machine", "", Text),
+    (Own, "framework", "", Text),
     (Own, "devices", "gpus", Whole),
     (Own, "batch", "global-batch", Whole),
     (Own, "sequence", "", Whole),
@@ -63,6 +64,9 @@ const KNOWN: [(Part, &str, &str, Cells); 44] = [
     (Training, "gradient-bytes", "", Whole),
     (Training, "optimizer-bytes", "", Whole),
     (Training, "weight-bytes", "", Whole),
+    (Training, "logit-bytes", "", Whole),
+    (Training, "fp8-activation-input", "", Flag),
+    (Training, "compiled", "", Flag),
     (Training, "precision", "", Text),
     (Training, "head-precision", "", Text),
     (Training, "cuda-graphs", "", Text),

@@ -176,7 +176,7 @@ impl Reader<'_> {
         };
         let model = self.model(line, &reader)?;
         let clusters = [cluster(self.machine, devices)];
-        let recipe = reader.recipe(&clusters)?;
+        let recipe = reader.recipe(framework(line), &clusters)?;
         let asked = reader.setup(&model, &recipe, Framework::Any, &clusters)?;
         let asked = asked.ok_or_else(|| "it has no set-up".to_owned())?;
         let setup = asked.on(&clusters[0]);
@@ -208,6 +208,12 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// The framework of a line, whose name may have a version behind it.
+fn framework(line: Line<'_>) -> Framework {
+    let is_torchtitan = line.text("framework").to_lowercase().starts_with("torchtitan");
+    if is_torchtitan { Framework::Torchtitan } else { Framework::Any }
 }
 
 /// The question that a line is.

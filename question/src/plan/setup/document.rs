@@ -36,8 +36,9 @@ pub struct SetupDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero: Option<u64>,
     /// When parameters that ZeRO 3 gathered are given up: `after-forward`, to be gathered again for every
-    /// pass, or `never` in a step [default: never in a pipeline, else after-forward].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["after-forward", "never"])))]
+    /// pass, or `never` in a step, with gradients that are summed whole; of these `after-last` gives up those
+    /// of a chunk behind its last backward [default: never in a pipeline, else after-forward].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["after-forward", "after-last", "never"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reshard: Option<String>,
     /// Groups of replicas of which each has all shards (HSDP) [default: 1].

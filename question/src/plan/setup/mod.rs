@@ -199,7 +199,8 @@ impl Reader<'_> {
             return Ok(if is_single { Reshard::AfterForward } else { Reshard::Never });
         };
         Reshard::named(name).ok_or_else(|| {
-            let message = format!("reshard is `{}`: write after-forward or never", brief(name));
+            let message =
+                format!("reshard is `{}`: write after-forward, after-last or never", brief(name));
             self.wrong(&key("reshard"), message)
         })
     }
