@@ -149,7 +149,7 @@ fn a_wrong_set_up_is_refused_at_its_key_with_a_cure() {
         ("context = 0", "context is 0: from 1"),
         ("expert = 4", "but the model has no experts"),
         ("zero = 9", "zero is 9: the stages are 0, 1, 2 and 3"),
-        ("reshard = \"sometimes\"", "write after-forward or never"),
+        ("reshard = \"sometimes\"", "write after-forward, after-last or never"),
         ("shard-groups = 3", "does not divide 16 replicas"),
         ("schedule = \"zb-v\"", "one stage has no schedule to choose"),
         (
