@@ -238,16 +238,14 @@ impl CompiledInstance {
         self.stages * self.passes_per_stage()
     }
 
-    /// The sequence of lanes of `schedule`, if each lane is in microbatch order and each slot is one
-    /// pass. A whole backward counts as B and W.
+    /// The sequence of lanes of `schedule`, if each lane is in microbatch order. A whole backward counts
+    /// as B and W, and the passes of a pair as one after the other: they wait for no more than the pair does,
+    /// end no later and never hold more.
     pub(crate) fn sequence(&self, schedule: &Schedule) -> Option<Vec<u16>> {
         let places = Places::of(schedule.shape(), schedule.placement(), self.recomputes);
         let mut sequence = Vec::with_capacity(self.passes());
         for (stage, order) in schedule.orders().iter().enumerate() {
             let mut next = vec![0; self.width];
-            if !order.is_unpaired() {
-                return None;
-            }
             for pass in order.passes() {
                 let chunk = places.chunks[stage].iter().position(|&one| one == pass.chunk)?;
                 let kinds: &[usize] = match pass.kind {

@@ -11,7 +11,8 @@ use crate::timing::{Clock, Score};
 pub struct Published {
     /// The family.
     pub family: Family,
-    /// The cost of its order, each whole backward split in B and W in place.
+    /// The cost of its order, each whole backward split in B and W in place, and the passes of a pair one
+    /// after the other.
     pub cost: Nanos,
     /// The most that any stage holds of activations.
     pub peak: Bytes,
