@@ -54,7 +54,7 @@ pub(super) fn shared(task: &Task<'_>, product: Product) -> Sizes {
 /// Adds the products of a layer of `kind` to `kernels`.
 pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     let products = task.model.products_of(kind);
-    for &product in &products {
+    for &product in products {
         match (product.role, task.model.experts) {
             (Role::RoutedExpert, Some(experts)) => routed(task, experts, product, kernels),
             (Role::Router, _) => router(task, product, kernels),
@@ -75,7 +75,7 @@ fn plain(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
     let group = match product.role {
         Role::Dense => Group::Mlp,
         Role::SharedExpert => Group::Shared,
-        Role::Attention if is_up(task, product) => Group::LatentUp,
+        Role::Attention if task.model.is_up(&product) => Group::LatentUp,
         _ => Group::Projections,
     };
     let (machine, sizes) = (task.machine, shared(task, product));
@@ -84,11 +84,6 @@ fn plain(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
     if task.precision.is_low() {
         kernels.add(Part::Elementwise, group, task.slowed(sizes.quantizing(machine)));
     }
-}
-
-/// Whether `product` makes queries, keys or values from a latent, or queries where they have none.
-fn is_up(task: &Task<'_>, product: Product) -> bool {
-    task.model.latent.is_some() && product.side == Side::Outer
 }
 
 /// Adds the choice of experts, which stays in 16 bits.

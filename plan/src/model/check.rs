@@ -114,7 +114,8 @@ impl Transformer {
         relations(&sizes)?;
         let by_kind = Layers::of(&sizes)?;
         by_kind.kinds().iter().try_for_each(|kind| is_told(&sizes, *kind))?;
-        let model = Self { sizes, by_kind };
+        let products = by_kind.kinds().iter().map(|kind| sizes.products(*kind)).collect();
+        let model = Self { sizes, by_kind, products };
         match model.is_beyond_counting() {
             true => Err(ModelError::Parameters),
             false => Ok(model),

@@ -1,6 +1,6 @@
 //! Floating-point operations: of layers by kind, of the head, of all.
 
-use super::products::{Product, Role, Side};
+use super::products::{Product, Role};
 use super::{LayerKind, Mixer, Module, Modules, Recompute, Transformer, number};
 
 /// Operations of a Mamba-2 mixer's state for each of its numbers and each token, as Megatron-LM counts
@@ -108,12 +108,6 @@ impl Transformer {
         let products = self.products_of(kind);
         let again = products.iter().filter(|one| is_again(one)).map(|one| self.weights_met(one));
         attention + 2.0 * number(again.sum())
-    }
-
-    /// Whether `product` makes queries, keys or values of a latent.
-    fn is_up(&self, product: &Product) -> bool {
-        let from = |size: u64| product.inner == size && product.side == Side::Outer;
-        self.latent.is_some_and(|latent| from(latent.keys) || latent.query.is_some_and(from))
     }
 
     /// The weights of `product` that a token meets.

@@ -141,6 +141,8 @@ pub struct Sizes {
 pub struct Transformer {
     sizes: Sizes,
     by_kind: Layers,
+    /// Of each kind of layer.
+    products: Vec<Vec<Product>>,
 }
 
 impl std::ops::Deref for Transformer {

@@ -1,6 +1,6 @@
 //! The products with weights that each kind of layer has, and the sizes of what passes through it.
 
-use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Transformer};
+use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Sizes, Transformer};
 
 /// What a product with weights is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -112,9 +112,32 @@ impl Linear {
 }
 
 impl Transformer {
-    /// The products with weights of the forward of a layer of `kind`, in their order.
+    /// The products with weights of the forward of a layer of `kind`, in their order; none of a kind that
+    /// the model has not.
     #[must_use]
-    pub fn products_of(&self, kind: LayerKind) -> Vec<Product> {
+    pub fn products_of(&self, kind: LayerKind) -> &[Product] {
+        let at = self.layer_kinds().iter().position(|one| *one == kind);
+        at.and_then(|at| self.products.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The kind of a layer of multi-token prediction: that of the last layer.
+    #[must_use]
+    pub fn mtp_kind(&self) -> LayerKind {
+        self.by_kind.last()
+    }
+
+    /// Whether `product` makes queries, keys or values from a latent, or queries where they have none: what
+    /// Megatron-LM computes again as `mla_up_proj`.
+    #[must_use]
+    pub(crate) fn is_up(&self, product: &Product) -> bool {
+        let heads = product.role == Role::Attention && product.side == Side::Outer;
+        self.latent.is_some() && heads
+    }
+}
+
+impl Sizes {
+    /// The products with weights of the forward of a layer of `kind`, in their order.
+    pub(super) fn products(&self, kind: LayerKind) -> Vec<Product> {
         let mut all = match kind.mixer {
             Mixer::Full | Mixer::Window => self.attention_products(),
             Mixer::Mamba => self.mamba.map_or_else(Vec::new, |mamba| {
@@ -184,12 +207,6 @@ impl Transformer {
     #[must_use]
     pub fn mtp_product(&self) -> Product {
         Product::outer(2 * self.hidden, self.hidden, Role::Prediction)
-    }
-
-    /// The kind of a layer of multi-token prediction: that of the last layer.
-    #[must_use]
-    pub fn mtp_kind(&self) -> LayerKind {
-        self.by_kind.last()
     }
 
     /// The size of a head's values.
