@@ -1,5 +1,7 @@
 //! How a model is cut for one device.
 
+use crate::model::{Transformer, number};
+
 /// How a model is cut for one device of a stage, and how many sequences pass at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cut {
@@ -18,6 +20,18 @@ pub struct Cut {
     pub sequence_parallel: bool,
     /// How the loss is computed.
     pub loss: Loss,
+}
+
+impl Cut {
+    /// Tokens of a microbatch of `model` on one device of a context group.
+    pub(crate) fn tokens(&self, model: &Transformer) -> f64 {
+        number(self.microbatch) * number(model.sequence) / number(self.context)
+    }
+
+    /// By how many devices what is between products is shared.
+    pub(crate) fn shared(&self) -> f64 {
+        if self.sequence_parallel { number(self.tensor) } else { 1.0 }
+    }
 }
 
 /// How the loss is computed from the logits.

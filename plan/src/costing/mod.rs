@@ -295,8 +295,7 @@ impl<'a> Costing<'a> {
     /// Bytes of what a device hands to the next stage for a microbatch.
     pub(crate) fn message(&self) -> f64 {
         let Inputs { model, recipe, .. } = self.inputs;
-        let tokens =
-            number(self.setup.microbatch) * number(model.sequence) / number(self.setup.context);
+        let tokens = self.setup.cut(recipe).tokens(model);
         let cut = recipe.sequence_parallel || recipe.scatter_gather;
         let share = if cut { number(self.setup.tensor) } else { 1.0 };
         tokens * number(model.hidden) * HALF / share

@@ -8,7 +8,7 @@ mod traffic;
 
 use crate::cut::Cut;
 use crate::machine::Machine;
-use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer, number};
+use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer};
 use crate::precision::Precision;
 use crate::setup::Recipe;
 use crate::software::Software;
@@ -68,12 +68,12 @@ impl<'a> Task<'a> {
 
     /// Tokens of a microbatch on one device of a context group.
     fn tokens(&self) -> f64 {
-        number(self.cut.microbatch) * number(self.model.sequence) / number(self.cut.context)
+        self.cut.tokens(self.model)
     }
 
     /// By how many what is between products is shared.
     fn shared(&self) -> f64 {
-        if self.cut.sequence_parallel { number(self.cut.tensor) } else { 1.0 }
+        self.cut.shared()
     }
 
     /// F, B and W of kernels as the software runs them.

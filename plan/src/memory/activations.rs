@@ -43,7 +43,7 @@ impl Activations {
             offload,
             fp8_activation_input: recipe.fp8_activation_input,
         };
-        let tokens = tokens(model, setup);
+        let tokens = setup.cut(recipe).tokens(model);
         // Whatever is computed again in B, or is back from the host, stays for W, but for scores of
         // attention and masks.
         let scores =
@@ -136,15 +136,9 @@ pub fn footprint(
 pub(crate) fn shard(model: &Transformer, setup: &Setup, recipe: &Recipe, shards: usize) -> Bytes {
     let cut = setup.cut(recipe);
     let rows = number(Vocabulary::padded(model.vocabulary, shards)) / number(shards as u64);
-    let shared = if cut.sequence_parallel { number(cut.tensor) } else { 1.0 };
-    let output = HALF * number(model.hidden) / shared;
+    let output = HALF * number(model.hidden) / cut.shared();
     let logits = rows / number(cut.tensor) * number(recipe.logit_bytes);
-    bytes(tokens(model, setup) * (logits + output))
-}
-
-/// Tokens of a microbatch on one device.
-pub(super) fn tokens(model: &Transformer, setup: &Setup) -> f64 {
-    number(setup.microbatch) * number(model.sequence) / number(setup.context)
+    bytes(cut.tokens(model) * (logits + output))
 }
 
 /// What an MTP layer holds beside a layer: the inputs of its two normalisations and of the projection

@@ -112,7 +112,7 @@ impl Keeper<'_> {
 
     /// By how many what is between products is shared.
     pub(super) fn shared(&self) -> f64 {
-        if self.cut.sequence_parallel { number(self.cut.tensor) } else { 1.0 }
+        self.cut.shared()
     }
 
     fn tensor(&self) -> f64 {

@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Vocabulary};
 
-use super::activations::{Activations, tokens};
+use super::activations::Activations;
 use super::parameters::{Parameters, Share};
 use super::{HALF, StageMemory, bytes};
 use crate::model::{Transformer, number};
@@ -79,5 +79,5 @@ fn logits(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Share) -> 
     let stages = if setup.vocabulary_parallel { number(setup.pipeline) } else { 1.0 };
     let columns = number(model.vocabulary) / number(setup.tensor) / stages;
     let heads = number(1 + share.mtp);
-    tokens(model, setup) * columns * number(recipe.logit_bytes) * heads
+    setup.cut(recipe).tokens(model) * columns * number(recipe.logit_bytes) * heads
 }
