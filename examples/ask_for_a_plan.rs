@@ -82,6 +82,8 @@ fn recipe() -> Recipe {
         optimizer_bytes: 12,
         weight_bytes: 2,
         logit_bytes: 6,
+        fp8_activation_input: false,
+        offload: plan::Offload::NONE,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,

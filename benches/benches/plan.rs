@@ -137,6 +137,8 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         optimizer_bytes: 12,
         weight_bytes: 2,
         logit_bytes: 6,
+        fp8_activation_input: false,
+        offload: plan::Offload::NONE,
         sequence_parallel: true,
         scatter_gather: true,
         overlap_gradients: true,
