@@ -97,6 +97,7 @@ impl<'a> Costing<'a> {
             layers,
             sends,
             ends: ends.iter().map(|end| end.times).collect(),
+            load: recipe.imbalance.load(model, self.setup.cut(recipe)),
         })
     }
 

@@ -7,6 +7,7 @@ mod products;
 mod traffic;
 
 use crate::cut::Cut;
+use crate::experts::Load;
 use crate::machine::Machine;
 use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer, number};
 use crate::precision::Precision;
@@ -46,8 +47,8 @@ pub struct Task<'a> {
     pub recompute: Recompute,
     /// The format of the head's product.
     pub head: Precision,
-    /// How many times as much the experts of a device have to do as with all experts chosen alike.
-    pub imbalance: f64,
+    /// What the experts of a device have to do over those with all experts chosen alike.
+    pub load: Load,
     /// The share of the pairs of tokens of a causal sequence that attend to each other.
     pub attended: f64,
 }
@@ -62,8 +63,9 @@ impl<'a> Task<'a> {
         recipe: &Recipe,
         recompute: Recompute,
     ) -> Self {
-        let Recipe { precision, software, head, imbalance, attended, .. } = *recipe;
-        Self { model, machine, cut, precision, software, recompute, head, imbalance, attended }
+        let Recipe { precision, software, head, attended, .. } = *recipe;
+        let load = recipe.imbalance.load(model, cut);
+        Self { model, machine, cut, precision, software, recompute, head, load, attended }
     }
 
     /// Tokens of a microbatch on one device of a context group.

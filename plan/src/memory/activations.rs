@@ -28,12 +28,14 @@ impl Activations {
     /// Of `setup`.
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup, recipe: &Recipe) -> Self {
+        let cut = setup.cut(recipe);
+        let imbalance = recipe.imbalance.load(model, cut).tail;
         let keeper = |recompute| Keeper {
             model,
-            cut: setup.cut(recipe),
+            cut,
             expert_tensor: setup.expert_tensor,
             precision: recipe.precision,
-            imbalance: recipe.imbalance,
+            imbalance,
             recompute,
         };
         let tokens = tokens(model, setup);

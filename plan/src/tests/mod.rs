@@ -13,8 +13,9 @@ use pipeline::{Bandwidth, Bytes, Family};
 use sim::cluster::Host;
 
 use crate::{
-    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Precision, Price, Recipe,
-    Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split, Transformer, Zero,
+    Attention, Biases, Boundary, Efficiency, Imbalance, Loss, Machine, Norm, Precision, Price,
+    Recipe, Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split, Transformer,
+    Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -120,7 +121,7 @@ fn recipe(batch: u64) -> Recipe {
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),
-        imbalance: 1.0,
+        imbalance: Imbalance::default(),
         attended: 1.0,
     }
 }

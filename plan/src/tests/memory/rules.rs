@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::super::{gpt, machine, model, recipe, setup};
 use super::models;
 use crate::{
-    Activations, Cluster, Ffn, Inputs, LayerKind, LayerParameters, Linear, Mixer, Module, Modules,
-    Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, Split, StageMemory,
-    Transformer, Zero, footprint, number, resident,
+    Activations, Cluster, Ffn, Imbalance, Inputs, LayerKind, LayerParameters, Linear, Mixer,
+    Module, Modules, Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share, Sizes, Split,
+    StageMemory, Transformer, Zero, footprint, number, resident,
 };
 
 /// Modules that Megatron-LM computes again.
@@ -162,8 +162,8 @@ fn groups_of_an_expert_gather_its_rows() {
     let row = 2 * 7168 + 4;
     let all = 4096 * 8 * row;
     assert!((of(4) - of(1)).abs_diff(all - all / 4) <= 16, "{} {}", of(4), of(1));
-    let uneven = |imbalance| {
-        let recipe = Recipe { imbalance, ..recipe(64) };
+    let uneven = |factor| {
+        let recipe = Recipe { imbalance: Imbalance::Factor(factor), ..recipe(64) };
         held(&model, &setup([1, 1, 1]), &recipe) / (model.layers - 3)
     };
     // What an expert makes of a row, too: gate and value, and their product.
