@@ -14,6 +14,7 @@ use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
 
 use super::choice::mark_front;
+use super::experts;
 use super::priced::{Plan, seconds};
 
 /// The most devices of a cluster that is proposed.
@@ -226,6 +227,9 @@ impl Planner<'_> {
     ) -> Plan {
         let cluster = &self.question.clusters[at];
         let step = seconds(finalist.step);
+        // Experts that are chosen unevenly are so in every microbatch of a step.
+        let beyond = experts::beyond_mean(&finalist);
+        let percentiles = percentiles.map(|[median, p95]| [median, p95 + beyond]);
         let tokens = number(self.question.recipe.batch) * number(self.question.model.sequence);
         let peak: f64 =
             cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();

@@ -2,7 +2,7 @@
 //! only where it applies to a plan told.
 
 use pipeline::{Choice, Family};
-use plan::{Boundary, Efficiency, Machine, Setup, Zero};
+use plan::{Boundary, Efficiency, Imbalance, Machine, Routing, Setup, Zero};
 
 use super::answer::Answer;
 use super::priced::Plan;
@@ -12,7 +12,7 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 15] = [
     (
         |question, plan| {
             let apart = !question.recipe.software.overlap_experts;
@@ -21,8 +21,16 @@ const RULES: [Rule; 13] = [
         "the all-to-all of experts is not overlapped: passes wait for dispatch and combine",
     ),
     (
-        |question, _| question.model.experts.is_some() && question.recipe.imbalance <= 1.0,
+        |question, _| question.model.experts.is_some() && is_balanced(question),
         "experts are perfectly balanced: each gets as many tokens as any other, and none is dropped",
+    ),
+    (
+        |question, _| routing(question).is_some(),
+        "every token chooses its experts by itself: those of one document do not choose alike",
+    ),
+    (
+        |question, _| routing(question).is_some_and(|routing| routing.capacity().is_some()),
+        "tokens that full experts drop count as trained on, and their FLOPs as done",
     ),
     (
         |question, plan| {
@@ -79,6 +87,15 @@ const RULES: [Rule; 13] = [
     ),
     (|_, _| true, "data loading, logging and evaluation take no time"),
 ];
+
+/// Whether every device of an expert group has as much to do as any other.
+fn is_balanced(question: &Question) -> bool {
+    matches!(question.recipe.imbalance, Imbalance::Factor(factor) if factor <= 1.0)
+}
+
+fn routing(question: &Question) -> Option<&Routing> {
+    question.recipe.imbalance.routing()
+}
 
 fn setup(plan: &Plan) -> &Setup {
     &plan.finalist.costed().setup

@@ -82,6 +82,8 @@ impl Popularity {
                     list.iter().map(|one| one / all * number(experts.top_k)).collect()
                 };
                 let placed = |at: usize| Placement { shares: at % lists.len(), order: None };
+                // Every list as often as the others.
+                let draws = draws.div_ceil(lists.len()) * lists.len();
                 (lists.iter().map(share).collect(), (0..draws).map(placed).collect())
             }
         }

@@ -40,7 +40,7 @@ pub enum RoutingError {
     #[error("no token was counted")]
     Nothing,
     /// Another number of counts than of experts.
-    #[error("line {} has {counts} counts, but a layer has {experts} experts", .at + 1)]
+    #[error("list {} has {counts} counts, but a layer has {experts} experts", .at + 1)]
     Length {
         /// Which list, from 0.
         at: usize,
@@ -50,7 +50,7 @@ pub enum RoutingError {
         experts: u64,
     },
     /// No count of tokens.
-    #[error("line {} has a count of {count}: from 0 to 1e15", .at + 1)]
+    #[error("list {} has a count of {count}: from 0 to 1e15", .at + 1)]
     Count {
         /// Which list, from 0.
         at: usize,
@@ -59,7 +59,7 @@ pub enum RoutingError {
     },
     /// An expert that more tokens chose than there can have been.
     #[error(
-        "expert {expert} of line {} has more than one in {top_k} of all choices, but a token \
+        "expert {expert} of list {} has more than one in {top_k} of all choices, but a token \
          visits {top_k} different experts", .at + 1
     )]
     Visits {
@@ -72,8 +72,7 @@ pub enum RoutingError {
     },
     /// No capacity.
     #[error(
-        "a capacity of {given} times the even share: it must be more than 0, and at most {most}, \
-             where an expert has room for every token"
+        "{given}: it must be more than 0, and at most {most}, where an expert has room for every token"
     )]
     Capacity {
         /// What was given.

@@ -8,6 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::experts::ImbalanceKey;
 use super::sizes::SizesDocument;
 use super::{LengthsDocument, SetupDocument};
 use crate::key_set::{list, text};
@@ -285,9 +286,20 @@ pub struct TrainingDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_exchange: Option<String>,
     /// How many times as much the fullest device of an expert group has to do as if all experts were chosen
-    /// alike; 1 where routing is forced into balance [default: 1].
+    /// alike, 1 where routing is forced into balance; or how popular experts are, of which that follows:
+    /// `zipf:EXPONENT`, `lognormal:SIGMA`, or a file of measured counts, such as `file:counts.csv`, relative to
+    /// the question [default: 1].
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub imbalance: Option<ImbalanceKey>,
+    /// The rows that an expert takes of each device, over those with all experts chosen alike; tokens that come
+    /// to a full expert are dropped, as with Megatron-LM's `--moe-expert-capacity-factor`
+    /// [default: none is dropped].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub imbalance: Option<f64>,
+    pub capacity_factor: Option<f64>,
+    /// Whether every expert gets as many rows as it takes, with padding for those that lack, as with
+    /// Megatron-LM's `--moe-pad-expert-input-to-capacity` [default: false].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pad_to_capacity: Option<bool>,
     /// Whether tensor-parallel groups share the sequence between their layers [default: true].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_parallel: Option<bool>,

@@ -2,6 +2,7 @@
 
 pub mod config;
 mod document;
+mod experts;
 pub mod fit;
 mod framework;
 mod lengths;
@@ -21,6 +22,7 @@ pub use self::document::{
     ClusterDocument, Document, ModelDocument, NoiseDocument, PartDocument, SearchDocument,
     TrainingDocument,
 };
+pub use self::experts::ImbalanceKey;
 pub use self::framework::Framework;
 pub use self::lengths::{LengthsDocument, Packed};
 use self::search::Search;
@@ -174,6 +176,7 @@ impl Reader<'_> {
         let packed = self.packed(model.sequence)?;
         let recipe = Recipe {
             attended: packed.as_ref().map_or(1.0, Packed::mean),
+            imbalance: self.imbalance(&model, framework)?,
             ..self.recipe(&clusters)?
         };
         let asked = self.setup(&model, &recipe, framework, &clusters)?;

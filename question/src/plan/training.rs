@@ -1,7 +1,7 @@
 //! `[training]`: the recipe, and what the software does for its speed.
 
 use pipeline::Bytes;
-use plan::{Boundary, Cluster, Loss, Precision, Recipe, Room, Software};
+use plan::{Boundary, Cluster, Imbalance, Loss, Precision, Recipe, Room, Software};
 
 use super::{RESERVED, Reader, TrainingDocument};
 use crate::diagnostic::Diagnostic;
@@ -16,10 +16,6 @@ const EXCHANGES: [(&str, bool); 2] = [("ring", false), ("all-gather", true)];
 /// What CUDA graphs replace, and the share of a layer's launches that is.
 const GRAPHS: [(&str, f64); 3] = [("none", 0.0), ("partial", 0.5), ("full", 1.0)];
 
-/// The most that the fullest device of an expert group may have to do, over what it would have if all experts
-/// were chosen alike.
-const MOST_IMBALANCE: f64 = 1e4;
-
 /// Whether all machines are of the kind whose constants were fitted to software that overlaps what it
 /// exchanges: those with products of 8 bits.
 fn is_of_today(clusters: &[Cluster]) -> bool {
@@ -28,7 +24,7 @@ fn is_of_today(clusters: &[Cluster]) -> bool {
 }
 
 impl Reader<'_> {
-    /// The recipe, checked against the machines of `clusters`.
+    /// The recipe, checked against the machines of `clusters`; what experts have to do is for others to say.
     pub(super) fn recipe(&self, clusters: &[Cluster]) -> Result<Recipe, Diagnostic> {
         let training = &self.document.training;
         let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
@@ -40,11 +36,6 @@ impl Reader<'_> {
             if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
                 return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
             }
-        }
-        let imbalance = training.imbalance.unwrap_or(1.0);
-        if !(1.0..=MOST_IMBALANCE).contains(&imbalance) {
-            let message = format!("imbalance is {imbalance}: from 1, all experts alike, to 10000");
-            return Err(self.wrong("imbalance", message));
         }
         let today = is_of_today(clusters);
         Ok(Recipe {
@@ -64,7 +55,7 @@ impl Reader<'_> {
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
             software: self.software(today)?,
-            imbalance,
+            imbalance: Imbalance::default(),
             attended: 1.0,
         })
     }

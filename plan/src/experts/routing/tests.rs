@@ -136,10 +136,10 @@ fn what_cannot_be_is_refused() {
     assert!(said(Popularity::Counted(vec![])).contains("no token was counted"));
     assert!(said(Popularity::Counted(vec![vec![0.0; 32]])).contains("no token was counted"));
     let short = Popularity::Counted(vec![vec![1.0; 32], vec![1.0; 31]]);
-    assert_eq!(said(short), "line 2 has 31 counts, but a layer has 32 experts");
+    assert_eq!(said(short), "list 2 has 31 counts, but a layer has 32 experts");
     let mut counts = vec![1.0; 32];
     counts[5] = 31.0;
-    assert!(said(Popularity::Counted(vec![counts.clone()])).contains("expert 5 of line 1"));
+    assert!(said(Popularity::Counted(vec![counts.clone()])).contains("expert 5 of list 1"));
     counts[5] = -1.0;
     assert!(said(Popularity::Counted(vec![counts])).contains("a count of -1"));
     for factor in [0.0, -1.0, f64::NAN, f64::INFINITY, 8.1] {

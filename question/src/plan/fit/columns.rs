@@ -32,7 +32,7 @@ use Cells::{Flag, Number, Text, Whole};
 use Part::{Own, Setup, Training};
 
 /// Columns that say something of a run: with another name, if they have one.
-const KNOWN: [(Part, &str, &str, Cells); 44] = [
+const KNOWN: [(Part, &str, &str, Cells); 46] = [
     (Own, "model", "", Text),
     (Own, "mtp", "", Flag),
     (Own, "machine", "", Text),
@@ -74,6 +74,8 @@ const KNOWN: [(Part, &str, &str, Cells); 44] = [
     (Training, "overlap-parameters", "", Flag),
     (Training, "fused-experts", "", Flag),
     (Training, "imbalance", "", Number),
+    (Training, "capacity-factor", "", Number),
+    (Training, "pad-to-capacity", "", Flag),
     (Training, "sequence-parallel", "", Flag),
     (Training, "loss", "", Text),
     (Training, "boundary", "", Text),
