@@ -75,7 +75,7 @@ pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;
 pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
-pub use layer::{LayerTimes, Part, PartTimes, Task, head, layer};
+pub use layer::{LayerTimes, Part, PartTimes, Segments, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
 pub use memory::{

@@ -12,10 +12,10 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     (
         |question, plan| {
-            let apart = !question.recipe.software.overlap_experts;
+            let apart = !question.recipe.software.overlap_experts && !has_streams(question);
             question.model.experts.is_some() && setup(plan).expert > 1 && apart
         },
         "the all-to-all of experts is not overlapped: passes wait for dispatch and combine",
@@ -44,8 +44,15 @@ const RULES: [Rule; 15] = [
         "attention, router, normalisations and head stay in 16 bits unless told",
     ),
     (
-        |_, plan| matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV),
+        |question, plan| {
+            let is_paired = matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV);
+            is_paired && !has_streams(question)
+        },
         "no overlap inside a pair: its forward and its backward take the sum of their times",
+    ),
+    (
+        |question, _| has_streams(question),
+        "tokens are sent as long as they come back, and what stands at the ends of a chunk runs beside nothing",
     ),
     (
         |question, plan| {
@@ -91,6 +98,11 @@ const RULES: [Rule; 15] = [
 /// Whether every device of an expert group has as much to do as any other.
 fn is_balanced(question: &Question) -> bool {
     matches!(question.recipe.imbalance, Imbalance::Factor(factor) if factor <= 1.0)
+}
+
+/// Whether passes of a pair share two streams.
+const fn has_streams(question: &Question) -> bool {
+    question.recipe.software.streams.is_some()
 }
 
 fn routing(question: &Question) -> Option<&Routing> {

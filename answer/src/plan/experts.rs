@@ -1,10 +1,11 @@
 //! What experts that are not chosen alike make of a step.
 
 use pipeline::Nanos;
-use plan::{Boundary, Finalist, Part as LayerPart};
+use plan::{Boundary, Finalist, Part as LayerPart, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
+use sim::streams::StreamTimes;
 
 use super::parts::{self, Part};
 use super::priced::Plan;
@@ -49,6 +50,44 @@ impl OfExperts {
                 .push(format!("{share} of all choices of experts are dropped: the expert is full"));
         }
         lines
+    }
+}
+
+/// What all-to-alls of experts do beside compute, where passes of a pair share two streams.
+#[derive(Clone, Copy, Serialize)]
+pub struct OfStreams {
+    /// The share of the time of all-to-alls, over all stages, in which compute runs beside them.
+    pub hidden: f64,
+    /// How long the mean stage waits for all-to-alls in a step, in nanoseconds.
+    pub exposed_ns: u64,
+    /// How much longer its compute takes because of all-to-alls beside it, in nanoseconds.
+    pub stretched_ns: u64,
+}
+
+impl OfStreams {
+    /// Of the timeline of `finalist`.
+    pub(super) fn of(finalist: &Finalist) -> Option<Self> {
+        let stages = finalist.costed().shape.stages();
+        let all = (0..stages).map(|stage| parts::of_streams(finalist, stage));
+        let sum = all.collect::<Option<Vec<StreamTimes>>>()?.into_iter();
+        let sum = sum.fold(StreamTimes::default(), StreamTimes::and);
+        let hidden = match sum.communicating {
+            Nanos(0) => 0.0,
+            all => number(sum.hidden().0) / number(all.0),
+        };
+        let mean = |time: Nanos| time.0 / (stages as u64).max(1);
+        Some(Self { hidden, exposed_ns: mean(sum.exposed), stretched_ns: mean(sum.stretched) })
+    }
+
+    /// It in words.
+    pub(super) fn line(self) -> String {
+        let Self { hidden, exposed_ns, stretched_ns } = self;
+        let [exposed, stretched] = [exposed_ns, stretched_ns].map(Nanos).map(format::time);
+        format!(
+            "{} of the all-to-alls run beside compute: the mean stage waits {exposed} for the rest, and \
+             computes {stretched} longer for what runs beside it",
+            format::percent(hidden),
+        )
     }
 }
 

@@ -24,7 +24,7 @@ pub use self::against::Against;
 use self::answer::Planner;
 pub use self::answer::{Answer, Searched, ground};
 pub use self::choice::{cheapest, told_apart, winner};
-pub use self::experts::OfExperts;
+pub use self::experts::{OfExperts, OfStreams};
 pub use self::levers::Lever;
 pub use self::parts::Part;
 pub use self::priced::{Plan, seconds};

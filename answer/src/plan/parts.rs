@@ -3,6 +3,7 @@
 use pipeline::{Nanos, Placement};
 use plan::{Boundary, Costed, Finalist, Part as LayerPart, PartTimes};
 use serde::{Serialize, Serializer};
+use sim::streams::{StreamTimes, Streams};
 
 use super::priced::seconds;
 
@@ -61,6 +62,13 @@ pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Pa
         costed.latency,
     ]
     .map(signed);
+    if let Some(streams) = of_streams(finalist, stage) {
+        let travel = LayerPart::AllToAll.name();
+        parts.iter_mut().filter(|(name, _)| *name == travel).for_each(|(_, time)| {
+            *time = signed(streams.exposed);
+        });
+        parts.push(("compute slowed by all-to-alls beside it", signed(streams.stretched)));
+    }
     let known: i64 = parts.iter().map(|(_, time)| time).sum();
     parts.push(("kernel launches and waits for parameters", busy - known));
     parts.push(("transfers between stages", sending));
@@ -88,6 +96,12 @@ pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Pa
         Part { share: part.seconds() / whole, ..part }
     };
     parts.into_iter().map(part).collect()
+}
+
+/// What both streams of `stage` do in a step of `finalist`, where passes share two.
+pub(super) fn of_streams(finalist: &Finalist, stage: usize) -> Option<StreamTimes> {
+    let orders = finalist.schedule().orders();
+    Streams::of(&finalist.costs).zip(orders.get(stage)).map(|(mut all, order)| all.order(order))
 }
 
 /// What the passes of `stage` take in a step: layers, part by part, and the head.

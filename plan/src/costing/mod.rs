@@ -2,6 +2,7 @@
 //! between two steps.
 
 mod exchange;
+mod streams;
 
 use std::rc::Rc;
 
@@ -67,8 +68,12 @@ impl<'a> Costing<'a> {
         let parameters: Vec<Parameters> =
             shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
         let sends = self.sends(&stages);
-        let costs = self.costs(&passes, &parameters, &stages, &sends);
-        let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
+        let runs = self.runs(&stages, &parts, [first, behind]);
+        let of = |sends: &[[Nanos; 2]]| {
+            let costs = self.costs(&passes, &parameters, &stages, sends);
+            self.on_streams(costs, &runs)
+        };
+        let [costs, apart] = [of(&sends)?, of(&vec![[Nanos(0); 2]; sends.len()])?];
         let activations = Activations::of(model, self.setup, recipe);
         let footprints = self.footprints(&activations, &parts);
         let copies = self.copies(&stages, &footprints)?;
@@ -184,6 +189,7 @@ impl<'a> Costing<'a> {
                 times: chunk.times.plus(latency),
                 alone: chunk.alone.plus(latency),
                 parts: chunk.parts,
+                segments: chunk.segments,
             }
         };
         own.iter().zip(stages).zip(ends).map(one).collect()
@@ -348,7 +354,7 @@ impl<'a> Costing<'a> {
             }
         };
         let chunks = passes.iter().zip(stages).zip(sends).map(one).collect();
-        self.with_shards(Costs::new(chunks, hop.unwrap_or_default()))
+        Costs::new(chunks, hop.unwrap_or_default())
     }
 
     /// The costs that an order is made for, from the durations of `passes`.

@@ -17,7 +17,7 @@ use crate::times::Times;
 
 pub use self::ends::head;
 pub(crate) use self::ends::{embedding, last_norm, mtp, shard};
-pub use self::part::{Part, PartTimes};
+pub use self::part::{Part, PartTimes, Segments};
 
 use self::part::Kernels;
 
@@ -109,6 +109,8 @@ pub struct LayerTimes {
     pub alone: Times,
     /// What it is made of, all three passes together.
     pub parts: PartTimes,
+    /// What it does between the moments at which tokens travel.
+    pub segments: Segments,
 }
 
 impl LayerTimes {
@@ -119,6 +121,7 @@ impl LayerTimes {
             times: self.times.times(count),
             alone: self.alone.times(count),
             parts: self.parts.times(count),
+            segments: self.segments.times(count),
         }
     }
 
@@ -129,6 +132,7 @@ impl LayerTimes {
             times: self.times.plus(other.times),
             alone: self.alone.plus(other.alone),
             parts: self.parts.plus(other.parts),
+            segments: self.segments.plus(other.segments),
         }
     }
 }
@@ -158,7 +162,8 @@ pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
     let times = with(kernels.sum()).plus(latency);
     let mut parts = kernels.parts();
     parts.add(Part::Host, times.sum() - parts.sum());
-    LayerTimes { times, alone: with(kernels.without_collectives()).plus(latency), parts }
+    let segments = kernels.segments.within(passes_of(times));
+    LayerTimes { times, alone: with(kernels.without_collectives()).plus(latency), parts, segments }
 }
 
 /// A layer whose times were measured without computing anything again; attention is not told apart.
@@ -167,7 +172,13 @@ fn measured_layer(layer: Times, recompute: Recompute) -> LayerTimes {
     let times = Times { backward_input: layer.backward_input + again, ..layer };
     let mut parts = PartTimes::default();
     parts.add(Part::Products, times.sum());
-    LayerTimes { times, alone: times, parts }
+    let segments = Segments::default().within(passes_of(times));
+    LayerTimes { times, alone: times, parts, segments }
+}
+
+/// F, B and W.
+const fn passes_of(times: Times) -> [f64; 3] {
+    [times.forward, times.backward_input, times.backward_weight]
 }
 
 /// All that a device does for a layer, pass by pass.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::experts::ImbalanceKey;
 use super::sizes::SizesDocument;
 use super::{LengthsDocument, SetupDocument};
+use crate::chain::ContentionKey;
 use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
@@ -265,6 +266,16 @@ pub struct TrainingDocument {
     /// Whether all-to-alls of experts run beside the compute of another microbatch [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_experts: Option<bool>,
+    /// Whether a forward and a backward that a schedule pairs share two streams, segment by segment, so that what
+    /// is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v, 1f1b-overlap
+    /// and 1f1b-i-overlap, in place of overlap-experts [default: false].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub two_streams: Option<bool>,
+    /// What streams take from each other with two-streams: the share of the compute that all-to-alls take while
+    /// they run beside, and how many times as long these then take; or the name of such constants
+    /// [default: 0.152,1, 20 of 132 multiprocessors, with deepep and hybridep; megatron-hopper with alltoall].
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub contention: Option<ContentionKey>,
     /// Whether collectives of tensor groups run beside the products that they belong to [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_tensor: Option<bool>,

@@ -11,6 +11,7 @@ mod noise;
 mod search;
 mod setup;
 mod sizes;
+mod streams;
 mod training;
 
 use std::path::{Path, PathBuf};
@@ -174,11 +175,12 @@ impl Reader<'_> {
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
         let packed = self.packed(model.sequence)?;
-        let recipe = Recipe {
+        let mut recipe = Recipe {
             attended: packed.as_ref().map_or(1.0, Packed::mean),
             imbalance: self.imbalance(&model, framework)?,
             ..self.recipe(&clusters)?
         };
+        recipe.software.streams = self.streams(&model)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
