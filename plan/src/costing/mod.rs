@@ -50,15 +50,9 @@ impl<'a> Costing<'a> {
         let parts = self.chunks(&layers);
         let chunks: Vec<LayerCounts> =
             parts.iter().map(|&[first, behind]| first + behind).collect();
-        let own: Vec<LayerTimes> = match first == behind {
+        let own = match first == behind {
             true => layers_of_chunks(&stages, &chunks, &by_stage),
-            false => {
-                let [firsts, others] =
-                    [0, 1].map(|at| parts.iter().map(|part| part[at]).collect::<Vec<_>>());
-                let firsts = layers_of_chunks(&stages, &firsts, &self.layers_by_stage(first));
-                let others = layers_of_chunks(&stages, &others, &by_stage);
-                firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
-            }
+            false => self.layers_of_parts(&stages, &parts, [first, behind]),
         };
         let whole = self.with_ends(&stages, &own, &ends);
         let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
@@ -104,6 +98,20 @@ impl<'a> Costing<'a> {
             ends: ends.iter().map(|end| end.times).collect(),
             load: recipe.imbalance.load(model, self.setup.cut(recipe)),
         })
+    }
+
+    /// The layers of each chunk: of the first ones and of those behind them, which `recompute` says of each.
+    fn layers_of_parts(
+        &self,
+        stages: &[usize],
+        parts: &[[LayerCounts; 2]],
+        recompute: [Recompute; 2],
+    ) -> Vec<LayerTimes> {
+        let [firsts, others] = [0, 1].map(|at: usize| {
+            let counts: Vec<LayerCounts> = parts.iter().map(|part| part[at]).collect();
+            layers_of_chunks(stages, &counts, &self.layers_by_stage(recompute[at]))
+        });
+        firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
     }
 
     /// A device of `machine` and what it has to do, beside the first layers of a chunk.

@@ -1,6 +1,8 @@
 //! Passes as chains of segments, which share the two streams of a device: DualPipe's pairs (arXiv 2412.19437,
 //! section 3.2.1) and those of Megatron-LM (`--overlap-moe-expert-parallel-comm`).
 
+use std::rc::Rc;
+
 use pipeline::overlap::{
     Chain, Contention, Interleaving, Layer, Overlap, Rule, Segment, SegmentName, WeightSegment,
     Weights,
@@ -8,7 +10,8 @@ use pipeline::overlap::{
 use pipeline::{Costs, Family, Fault, Nanos, PassTimes};
 
 use super::Costing;
-use crate::layer::Segments;
+use crate::layer::{self, LayerTimes, Segments};
+use crate::machine::Machine;
 use crate::model::{LayerCounts, Recompute};
 use crate::setup::Unfit;
 use crate::times::nanos;
@@ -16,7 +19,7 @@ use crate::times::nanos;
 /// Layers of a chunk that are alike, by what they do.
 pub(super) type Runs = Vec<(Segments, u64)>;
 
-impl Costing<'_> {
+impl<'a> Costing<'a> {
     /// The layers of each chunk: the first ones, which are computed again by the first of `recompute`, and
     /// those behind them.
     pub(super) fn runs(
@@ -29,15 +32,23 @@ impl Costing<'_> {
             return Vec::new();
         }
         let layers = recompute.map(|recompute| self.layers_by_stage(recompute));
-        let one = |(&stage, parts): (&usize, &[LayerCounts; 2])| {
-            let of = |(counts, layers): (&LayerCounts, &Vec<_>)| -> Runs {
-                let layers: &std::rc::Rc<[crate::layer::LayerTimes]> = &layers[stage];
-                let own = layers.iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
+        let predicting = self.predicting(stages.len() - 1);
+        let one = |(chunk, (&stage, parts)): (usize, (&usize, &[LayerCounts; 2]))| {
+            let of = |(counts, layers): (&LayerCounts, &Vec<Rc<[LayerTimes]>>)| -> Runs {
+                let own = layers[stage].iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
                 own.map(|(layer, count)| (layer.segments, count)).collect()
             };
-            parts.iter().zip(&layers).flat_map(of).collect()
+            let own = parts.iter().zip(&layers).flat_map(of);
+            own.chain(self.mtp_run(self.machines[stage]).filter(|_| chunk == predicting)).collect()
         };
-        stages.iter().zip(chunks).map(one).collect()
+        stages.iter().zip(chunks).enumerate().map(one).collect()
+    }
+
+    /// The layers of multi-token prediction, if there are any; what stands before them is no layer.
+    fn mtp_run(&self, machine: &'a Machine) -> Option<(Segments, u64)> {
+        let model = self.inputs.model;
+        let layer = || layer::layer(&self.task(machine), model.mtp_kind());
+        (model.mtp > 0).then(|| (layer().segments, model.mtp))
     }
 
     /// `costs` whose passes are the segments of the layers in `runs`, by chunk, and whatever else they take
@@ -71,7 +82,7 @@ fn chain(runs: &Runs, whole: PassTimes, contention: Contention) -> Result<Chain,
     let mut layers = Vec::with_capacity(runs.len());
     for (segments, count) in runs {
         let count = u32::try_from(*count).unwrap_or(u32::MAX);
-        layers.push((layer(segments, contention)?, count));
+        layers.push((segments_of(segments, contention)?, count));
     }
     let own = Chain::new(Layer::default(), layers.clone(), Layer::default())?.times();
     let rest = |whole: Nanos, own: Nanos| Nanos(whole.0.saturating_sub(own.0));
@@ -85,7 +96,7 @@ fn chain(runs: &Runs, whole: PassTimes, contention: Contention) -> Result<Chain,
 }
 
 /// A layer: attention, tokens sent, experts, tokens sent back; backward the other way round.
-fn layer(segments: &Segments, contention: Contention) -> Result<Layer, Fault> {
+fn segments_of(segments: &Segments, contention: Contention) -> Result<Layer, Fault> {
     let compute = |seconds: [f64; 3]| seconds.map(nanos);
     let [forward, backward] = segments.travel.map(|seconds| nanos(seconds / 2.0));
     let travel = [forward, backward, Nanos(0)];
@@ -107,8 +118,8 @@ fn places(all: &[(SegmentName, [Nanos; 3])], contention: Contention) -> Layer {
         "dispatch" | "combine" => Segment::communication(name.clone(), time).under(contention),
         _ => Segment::compute(name.clone(), time),
     };
-    let mut layer = Layer::default();
-    layer.forward = all.iter().map(|(name, times)| segment(name, times[0])).collect();
+    let forward = all.iter().map(|(name, times)| segment(name, times[0])).collect();
+    let mut layer = Layer { forward, ..Layer::default() };
     for (behind, (name, times)) in all.iter().rev().enumerate() {
         layer.backward.push(segment(name, times[1]));
         if times[2] > Nanos(0) {
