@@ -244,6 +244,8 @@ impl Planner<'_> {
         let kind = self.kind(cluster, &finalist);
         let (machine, words) = (cluster.name(), kind.to_string());
         let own = |bar: &&ErrorBar| bar.machine == machine && bar.kind == words;
+        // Shares of all-to-alls that are hidden were fitted to measured steps; what streams hide was not.
+        let is_fitted = self.question.recipe.software.streams.is_none();
         Plan {
             cluster: at,
             percentiles,
@@ -255,7 +257,7 @@ impl Planner<'_> {
             days: wall / DAY,
             gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
-            error: bars.iter().find(own).and_then(|bar| bar.error),
+            error: bars.iter().find(own).and_then(|bar| bar.error).filter(|_| is_fitted),
             kind,
             on_front: false,
             boundary: self.question.recipe.boundary,

@@ -8,6 +8,7 @@ mod memory;
 mod published;
 mod room;
 mod search;
+mod streams;
 
 use pipeline::{Bandwidth, Bytes, Family};
 use sim::cluster::Host;

@@ -299,7 +299,8 @@ pub struct TrainingDocument {
     /// How many times as much the fullest device of an expert group has to do as if all experts were chosen
     /// alike, 1 where routing is forced into balance; or how popular experts are, of which that follows:
     /// `zipf:EXPONENT`, `lognormal:SIGMA`, or a file of measured counts, such as `file:counts.csv`, relative to
-    /// the question [default: 1].
+    /// the question. A step then takes the mean of layers and microbatches; memory, and the P95 of a step, what
+    /// 95 % of them do not exceed [default: 1].
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub imbalance: Option<ImbalanceKey>,
     /// The rows that an expert takes of each device, over those with all experts chosen alike; tokens that come
