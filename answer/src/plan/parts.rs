@@ -120,7 +120,7 @@ fn share_streams(parts: &mut Vec<(&'static str, i64)>, streams: StreamTimes, tra
     for (part, time) in parts.iter_mut() {
         match *part {
             part if part == name => *time = signed(streams.exposed),
-            HEAD => *time -= travel - told,
+            HEAD => *time = (*time - (travel - told)).max(0),
             _ => {}
         }
     }
