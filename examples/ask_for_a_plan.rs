@@ -8,9 +8,9 @@ use std::error::Error;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Inputs, Loss, Machine, Norm, Precision,
-    Price, Recipe, Recompute, Reliability, Room, Sizes, Software, Space, Split, Transformer, Zero,
-    number, search,
+    Attention, Biases, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss, Machine, Norm,
+    Precision, Price, Recipe, Recompute, Reliability, Room, Sizes, Software, Space, Split,
+    Transformer, Zero, number, search,
 };
 
 fn llama_7b() -> Sizes {
@@ -95,7 +95,7 @@ fn recipe() -> Recipe {
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),
-        imbalance: 1.0,
+        imbalance: Imbalance::default(),
         attended: 1.0,
     }
 }

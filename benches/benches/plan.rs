@@ -7,9 +7,9 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Inputs, Loss, Machine, Norm, Orders,
-    Precision, Price, Recipe, Recompute, Reliability, Room, Setup, Sizes, Software, Space, Split,
-    Transformer, Zero, search,
+    Attention, Biases, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss, Machine, Norm,
+    Orders, Precision, Price, Recipe, Recompute, Reliability, Room, Setup, Sizes, Software, Space,
+    Split, Transformer, Zero, search,
 };
 use rustix::time::{ClockId, clock_gettime};
 use sim::Replay;
@@ -150,7 +150,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),
-        imbalance: 1.0,
+        imbalance: Imbalance::default(),
         attended: 1.0,
     };
     let (model, cluster) = (model(), Cluster { parts: vec![(machine(), 512)] });

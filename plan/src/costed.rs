@@ -9,6 +9,7 @@ use sim::occupancy::activation_peaks;
 use sim::timed::{self, Nominal};
 use thiserror::Error;
 
+use crate::experts::Load;
 use crate::layer::PartTimes;
 use crate::memory::{self, StageMemory};
 use crate::model::{Recompute, Transformer};
@@ -86,6 +87,8 @@ pub struct Costed {
     pub sends: Vec<[Nanos; 2]>,
     /// The passes of each chunk without its layers (embedding, head and loss), in seconds.
     pub ends: Vec<Times>,
+    /// What the experts of a device have to do over those with all experts chosen alike.
+    pub load: Load,
 }
 
 /// The longest step, 30 years: sums of times stay far below what a clock can show.

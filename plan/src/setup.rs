@@ -4,6 +4,7 @@ use pipeline::{Bytes, Choice, Family};
 use thiserror::Error;
 
 use crate::cut::{Cut, Loss};
+use crate::experts::Imbalance;
 use crate::machine::Machine;
 use crate::model::{Recompute, Transformer, number};
 use crate::offload::Offload;
@@ -194,7 +195,7 @@ impl Setup {
 }
 
 /// The settings that all set-ups of a question share.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Recipe {
     /// Sequences of a step over all replicas, B.
     pub batch: u64,
@@ -240,9 +241,8 @@ pub struct Recipe {
     pub head: Precision,
     /// What the software does for its speed.
     pub software: Software,
-    /// How many times as much the fullest device of an expert group has to do as with all experts chosen
-    /// alike: 1 where routing is forced into balance.
-    pub imbalance: f64,
+    /// How much more than others the fullest device of an expert group has to do.
+    pub imbalance: Imbalance,
     /// Of the pairs of tokens of a causal sequence, the share that attend to each other: 1 where a
     /// sequence is one document.
     pub attended: f64,

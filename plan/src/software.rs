@@ -1,5 +1,7 @@
 //! What the software of a training run does for its speed.
 
+use pipeline::overlap::Contention;
+
 use crate::machine::Efficiency;
 
 /// How many times as long torchtitan computes as Megatron-LM, for reasons that no part shows. Fitted.
@@ -16,6 +18,9 @@ pub struct Software {
     pub graphs: f64,
     /// Whether the all-to-alls of experts run beside the compute of another microbatch.
     pub overlap_experts: bool,
+    /// Where the passes of a pair share two streams segment by segment, what these take from each other:
+    /// then what all-to-alls hide comes of the order of passes, and of no share that was fitted.
+    pub streams: Option<Contention>,
     /// Whether collectives of tensor groups run beside products.
     pub overlap_tensor: bool,
     /// Whether stages go on while what they made travels to others.
@@ -49,6 +54,7 @@ impl Default for Software {
         Self {
             graphs: 0.0,
             overlap_experts: false,
+            streams: None,
             overlap_tensor: false,
             overlap_transfers: false,
             sends_once: false,

@@ -47,6 +47,7 @@ mod pipeoffload;
 mod plan;
 mod plan_bars;
 mod plan_boundary;
+mod plan_experts;
 mod plan_fit;
 mod plan_machines;
 mod plan_memory;

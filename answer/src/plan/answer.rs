@@ -14,6 +14,7 @@ use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
 
 use super::choice::mark_front;
+use super::experts;
 use super::priced::{Plan, seconds};
 
 /// The most devices of a cluster that is proposed.
@@ -226,6 +227,9 @@ impl Planner<'_> {
     ) -> Plan {
         let cluster = &self.question.clusters[at];
         let step = seconds(finalist.step);
+        // Experts that are chosen unevenly are so in every microbatch of a step.
+        let beyond = experts::beyond_mean(&finalist);
+        let percentiles = percentiles.map(|[median, p95]| [median, p95 + beyond]);
         let tokens = number(self.question.recipe.batch) * number(self.question.model.sequence);
         let peak: f64 =
             cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
@@ -240,6 +244,8 @@ impl Planner<'_> {
         let kind = self.kind(cluster, &finalist);
         let (machine, words) = (cluster.name(), kind.to_string());
         let own = |bar: &&ErrorBar| bar.machine == machine && bar.kind == words;
+        // Shares of all-to-alls that are hidden were fitted to measured steps; what streams hide was not.
+        let is_fitted = self.question.recipe.software.streams.is_none();
         Plan {
             cluster: at,
             percentiles,
@@ -251,7 +257,7 @@ impl Planner<'_> {
             days: wall / DAY,
             gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
-            error: bars.iter().find(own).and_then(|bar| bar.error),
+            error: bars.iter().find(own).and_then(|bar| bar.error).filter(|_| is_fitted),
             kind,
             on_front: false,
             boundary: self.question.recipe.boundary,

@@ -2,7 +2,7 @@
 //! only where it applies to a plan told.
 
 use pipeline::{Choice, Family};
-use plan::{Boundary, Efficiency, Machine, Setup, Zero};
+use plan::{Boundary, Efficiency, Imbalance, Machine, Routing, Setup, Zero};
 
 use super::answer::Answer;
 use super::priced::Plan;
@@ -12,17 +12,25 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 16] = [
     (
         |question, plan| {
-            let apart = !question.recipe.software.overlap_experts;
+            let apart = !question.recipe.software.overlap_experts && !has_streams(question);
             question.model.experts.is_some() && setup(plan).expert > 1 && apart
         },
         "the all-to-all of experts is not overlapped: passes wait for dispatch and combine",
     ),
     (
-        |question, _| question.model.experts.is_some() && question.recipe.imbalance <= 1.0,
+        |question, _| question.model.experts.is_some() && is_balanced(question),
         "experts are perfectly balanced: each gets as many tokens as any other, and none is dropped",
+    ),
+    (
+        |question, _| routing(question).is_some(),
+        "every token chooses its experts by itself: those of one document do not choose alike",
+    ),
+    (
+        |question, _| routing(question).is_some_and(|routing| routing.capacity().is_some()),
+        "tokens that full experts drop count as trained on, and their FLOPs as done",
     ),
     (
         |question, plan| {
@@ -36,8 +44,15 @@ const RULES: [Rule; 13] = [
         "attention, router, normalisations and head stay in 16 bits unless told",
     ),
     (
-        |_, plan| matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV),
+        |question, plan| {
+            let is_paired = matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV);
+            is_paired && !has_streams(question)
+        },
         "no overlap inside a pair: its forward and its backward take the sum of their times",
+    ),
+    (
+        |question, _| has_streams(question),
+        "tokens are sent as long as they come back, and what stands at the ends of a chunk runs beside nothing",
     ),
     (
         |question, plan| {
@@ -79,6 +94,20 @@ const RULES: [Rule; 13] = [
     ),
     (|_, _| true, "data loading, logging and evaluation take no time"),
 ];
+
+/// Whether every device of an expert group has as much to do as any other.
+fn is_balanced(question: &Question) -> bool {
+    matches!(question.recipe.imbalance, Imbalance::Factor(factor) if factor <= 1.0)
+}
+
+/// Whether passes of a pair share two streams.
+const fn has_streams(question: &Question) -> bool {
+    question.recipe.software.streams.is_some()
+}
+
+fn routing(question: &Question) -> Option<&Routing> {
+    question.recipe.imbalance.routing()
+}
 
 fn setup(plan: &Plan) -> &Setup {
     &plan.finalist.costed().setup

@@ -1,10 +1,15 @@
 //! The parts of a step, on the stage that works longest. They add up to it, to the nanosecond.
 
-use pipeline::{Nanos, Placement};
+use pipeline::overlap::Stream;
+use pipeline::{Nanos, Order, Placement};
 use plan::{Boundary, Costed, Finalist, Part as LayerPart, PartTimes};
 use serde::{Serialize, Serializer};
+use sim::streams::{StreamTimes, Streams};
 
 use super::priced::seconds;
+
+/// The output layer, the loss and multi-token prediction.
+const HEAD: &str = "head and loss";
 
 /// A part of a step.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,6 +66,9 @@ pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Pa
         costed.latency,
     ]
     .map(signed);
+    if let Some(streams) = of_streams(finalist, stage) {
+        share_streams(&mut parts, streams, travel(finalist, stage));
+    }
     let known: i64 = parts.iter().map(|(_, time)| time).sum();
     parts.push(("kernel launches and waits for parameters", busy - known));
     parts.push(("transfers between stages", sending));
@@ -90,6 +98,35 @@ pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Pa
     parts.into_iter().map(part).collect()
 }
 
+/// What both streams of `stage` do in a step of `finalist`, where passes share two.
+pub(super) fn of_streams(finalist: &Finalist, stage: usize) -> Option<StreamTimes> {
+    let orders = finalist.schedule().orders();
+    Streams::of(&finalist.costs).zip(orders.get(stage)).map(|(mut all, order)| all.order(order))
+}
+
+/// How long all-to-alls of `stage` take in a step, alone.
+fn travel(finalist: &Finalist, stage: usize) -> i64 {
+    let slots = finalist.schedule().orders().get(stage).into_iter().flat_map(Order::slots);
+    let overlap = finalist.costs.overlap();
+    let of = |slot| overlap.map_or(Nanos(0), |one| one.work(slot, Stream::Communication));
+    signed(slots.map(of).sum())
+}
+
+/// Makes `parts`, which take all passes one after the other, those of passes that share two streams, of whose
+/// all-to-alls, `travel` in all, a part is hidden. Those of multi-token prediction were told with the head.
+fn share_streams(parts: &mut Vec<(&'static str, i64)>, streams: StreamTimes, travel: i64) {
+    let name = LayerPart::AllToAll.name();
+    let told: i64 = parts.iter().filter(|part| part.0 == name).map(|part| part.1).sum();
+    for (part, time) in parts.iter_mut() {
+        match *part {
+            part if part == name => *time = signed(streams.exposed),
+            HEAD => *time = (*time - (travel - told)).max(0),
+            _ => {}
+        }
+    }
+    parts.push(("compute slowed by all-to-alls beside it", signed(streams.stretched)));
+}
+
 /// What the passes of `stage` take in a step: layers, part by part, and the head.
 fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
     let microbatches = f64::from(costed.shape.microbatches());
@@ -106,7 +143,7 @@ fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
     let told = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
     let told = told.map(|part| (part.name(), whole(layers.of(part))));
     // What a model or a set-up has not is not told.
-    told.filter(|(_, time)| *time > 0).chain([("head and loss", whole(head))]).collect()
+    told.filter(|(_, time)| *time > 0).chain([(HEAD, whole(head))]).collect()
 }
 
 /// Whole nanoseconds.

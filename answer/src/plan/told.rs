@@ -7,6 +7,7 @@ use question::plan::Question;
 use serde::Serialize;
 
 use super::Planned;
+use super::experts::{OfExperts, OfStreams};
 use super::parts::{self, Part};
 use super::priced::{Plan, seconds};
 use super::tables::{amount, days, error};
@@ -35,6 +36,12 @@ pub struct Told {
     /// Where documents are packed into sequences, what they make of a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<OfDocuments>,
+    /// Where the question says how experts are chosen, what the fullest device has to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experts: Option<OfExperts>,
+    /// Where passes of a pair share two streams, what all-to-alls do beside compute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<OfStreams>,
     /// The layers of each chunk, as Megatron-LM writes them.
     pub layout: Option<String>,
     /// The stage that works longest, of which the time is told.
@@ -133,6 +140,8 @@ impl Told {
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
             documents: OfDocuments::of(question, plan),
+            experts: OfExperts::of(question, plan),
+            streams: OfStreams::of(&plan.finalist),
             layout: layout(question, plan).map(|layout| layout.to_string()),
             busiest_stage: parts::busiest(&plan.finalist),
             time: plan.all_parts(),
@@ -214,6 +223,8 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
             format::time(Nanos(slowest_step_ns)),
         ));
     }
+    lines.extend(told.experts.into_iter().flat_map(OfExperts::lines));
+    lines.extend(told.streams.map(OfStreams::line));
     if let Some([median, p95]) = plan.percentiles {
         let [median, p95] = [median, p95].map(format::time);
         lines.push(format!("under noise half of all steps take at most {median}, 95 % {p95}"));

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Finalist, Inputs, Kind, Loss, Machine, Norm, Precision,
-    Recipe, Recompute, Room, Setup, Sizes, Software, Split, Transformer, Zero, number,
+    Attention, Biases, Boundary, Cluster, Finalist, Imbalance, Inputs, Kind, Loss, Machine, Norm,
+    Precision, Recipe, Recompute, Room, Setup, Sizes, Software, Split, Transformer, Zero, number,
 };
 use question::Diagnostic;
 use question::plan::RESERVED;
@@ -163,7 +163,7 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),
-        imbalance: 1.0,
+        imbalance: Imbalance::default(),
         attended: 1.0,
     }
 }

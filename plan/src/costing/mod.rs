@@ -2,6 +2,7 @@
 //! between two steps.
 
 mod exchange;
+mod streams;
 
 use std::rc::Rc;
 
@@ -49,15 +50,9 @@ impl<'a> Costing<'a> {
         let parts = self.chunks(&layers);
         let chunks: Vec<LayerCounts> =
             parts.iter().map(|&[first, behind]| first + behind).collect();
-        let own: Vec<LayerTimes> = match first == behind {
+        let own = match first == behind {
             true => layers_of_chunks(&stages, &chunks, &by_stage),
-            false => {
-                let [firsts, others] =
-                    [0, 1].map(|at| parts.iter().map(|part| part[at]).collect::<Vec<_>>());
-                let firsts = layers_of_chunks(&stages, &firsts, &self.layers_by_stage(first));
-                let others = layers_of_chunks(&stages, &others, &by_stage);
-                firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
-            }
+            false => self.layers_of_parts(&stages, &parts, [first, behind]),
         };
         let activations = Activations::of(model, self.setup, recipe);
         let whole = self.with_ends(&stages, &own, &ends);
@@ -70,8 +65,12 @@ impl<'a> Costing<'a> {
         let parameters: Vec<Parameters> =
             shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
         let sends = self.sends(&stages);
-        let costs = self.costs(&passes, &parameters, &stages, &sends);
-        let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
+        let runs = self.runs(&stages, &parts, [first, behind]);
+        let of = |sends: &[[Nanos; 2]]| {
+            let costs = self.costs(&passes, &parameters, &stages, sends);
+            self.on_streams(costs, &runs)
+        };
+        let [costs, apart] = [of(&sends)?, of(&vec![[Nanos(0); 2]; sends.len()])?];
         let footprints = self.footprints(&activations, &parts);
         let copies = self.copies(&stages, &footprints)?;
         // What is copied, and when, depends on the whole time there is for it.
@@ -100,7 +99,22 @@ impl<'a> Costing<'a> {
             layers,
             sends,
             ends: ends.iter().map(|end| end.times).collect(),
+            load: recipe.imbalance.load(model, self.setup.cut(recipe)),
         })
+    }
+
+    /// The layers of each chunk: of the first ones and of those behind them, which `recompute` says of each.
+    fn layers_of_parts(
+        &self,
+        stages: &[usize],
+        parts: &[[LayerCounts; 2]],
+        recompute: [Recompute; 2],
+    ) -> Vec<LayerTimes> {
+        let [firsts, others] = [0, 1].map(|at: usize| {
+            let counts: Vec<LayerCounts> = parts.iter().map(|part| part[at]).collect();
+            layers_of_chunks(stages, &counts, &self.layers_by_stage(recompute[at]))
+        });
+        firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
     }
 
     /// A device of `machine` and what it has to do, beside the first layers of a chunk.
@@ -186,6 +200,7 @@ impl<'a> Costing<'a> {
                 times: chunk.times.plus(latency),
                 alone: chunk.alone.plus(latency),
                 parts: chunk.parts,
+                segments: chunk.segments,
             }
         };
         own.iter().zip(stages).zip(ends).map(one).collect()
@@ -367,7 +382,7 @@ impl<'a> Costing<'a> {
             }
         };
         let chunks = passes.iter().zip(stages).zip(sends).map(one).collect();
-        self.with_shards(Costs::new(chunks, hop.unwrap_or_default()))
+        Costs::new(chunks, hop.unwrap_or_default())
     }
 
     /// The costs that an order is made for, from the durations of `passes`.

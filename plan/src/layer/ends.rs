@@ -28,7 +28,7 @@ const HEAD_BYTES: f64 = 60.0;
 fn whole(part: Part, times: Times) -> LayerTimes {
     let mut parts = PartTimes::default();
     parts.add(part, times.sum());
-    LayerTimes { times, alone: times, parts }
+    LayerTimes { times, alone: times, parts, ..LayerTimes::default() }
 }
 
 /// The duration of the head and the loss: a product with the vocabulary, V/t columns on each device

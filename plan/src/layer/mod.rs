@@ -7,6 +7,7 @@ mod products;
 mod traffic;
 
 use crate::cut::Cut;
+use crate::experts::Load;
 use crate::machine::Machine;
 use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer};
 use crate::precision::Precision;
@@ -16,7 +17,7 @@ use crate::times::Times;
 
 pub use self::ends::head;
 pub(crate) use self::ends::{embedding, last_norm, mtp, shard};
-pub use self::part::{Part, PartTimes};
+pub use self::part::{Part, PartTimes, Segments};
 
 use self::part::Kernels;
 
@@ -46,8 +47,8 @@ pub struct Task<'a> {
     pub recompute: Recompute,
     /// The format of the head's product.
     pub head: Precision,
-    /// How many times as much the experts of a device have to do as with all experts chosen alike.
-    pub imbalance: f64,
+    /// What the experts of a device have to do over those with all experts chosen alike.
+    pub load: Load,
     /// The share of the pairs of tokens of a causal sequence that attend to each other.
     pub attended: f64,
 }
@@ -62,8 +63,9 @@ impl<'a> Task<'a> {
         recipe: &Recipe,
         recompute: Recompute,
     ) -> Self {
-        let Recipe { precision, software, head, imbalance, attended, .. } = *recipe;
-        Self { model, machine, cut, precision, software, recompute, head, imbalance, attended }
+        let Recipe { precision, software, head, attended, .. } = *recipe;
+        let load = recipe.imbalance.load(model, cut);
+        Self { model, machine, cut, precision, software, recompute, head, load, attended }
     }
 
     /// Tokens of a microbatch on one device of a context group.
@@ -107,6 +109,8 @@ pub struct LayerTimes {
     pub alone: Times,
     /// What it is made of, all three passes together.
     pub parts: PartTimes,
+    /// What it does between the moments at which tokens travel.
+    pub segments: Segments,
 }
 
 impl LayerTimes {
@@ -117,6 +121,7 @@ impl LayerTimes {
             times: self.times.times(count),
             alone: self.alone.times(count),
             parts: self.parts.times(count),
+            segments: self.segments.times(count),
         }
     }
 
@@ -127,6 +132,7 @@ impl LayerTimes {
             times: self.times.plus(other.times),
             alone: self.alone.plus(other.alone),
             parts: self.parts.plus(other.parts),
+            segments: self.segments.plus(other.segments),
         }
     }
 }
@@ -156,7 +162,8 @@ pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
     let times = with(kernels.sum()).plus(latency);
     let mut parts = kernels.parts();
     parts.add(Part::Host, times.sum() - parts.sum());
-    LayerTimes { times, alone: with(kernels.without_collectives()).plus(latency), parts }
+    let segments = kernels.segments.within(passes_of(times));
+    LayerTimes { times, alone: with(kernels.without_collectives()).plus(latency), parts, segments }
 }
 
 /// A layer whose times were measured without computing anything again; attention is not told apart.
@@ -165,7 +172,13 @@ fn measured_layer(layer: Times, recompute: Recompute) -> LayerTimes {
     let times = Times { backward_input: layer.backward_input + again, ..layer };
     let mut parts = PartTimes::default();
     parts.add(Part::Products, times.sum());
-    LayerTimes { times, alone: times, parts }
+    let segments = Segments::default().within(passes_of(times));
+    LayerTimes { times, alone: times, parts, segments }
+}
+
+/// F, B and W.
+const fn passes_of(times: Times) -> [f64; 3] {
+    [times.forward, times.backward_input, times.backward_weight]
 }
 
 /// All that a device does for a layer, pass by pass.

@@ -164,12 +164,75 @@ impl Group {
 /// Of what is elementwise around products, the share that is normalisations. Assumed.
 const NORMS_TRAFFIC: f64 = 0.25;
 
+/// What a layer does between the moments at which tokens travel to experts and back, in seconds of F, B and
+/// W, and how long they travel.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Segments {
+    /// What comes before tokens are sent: attention and the choice of experts.
+    pub attention: [f64; 3],
+    /// Experts, or the MLP of a layer without them.
+    pub experts: [f64; 3],
+    /// There and back, in F and in B.
+    pub travel: [f64; 2],
+}
+
+impl Segments {
+    /// `count` times as long.
+    pub(super) fn times(self, count: f64) -> Self {
+        let Self { attention, experts, travel } = self;
+        let [attention, experts] =
+            [attention, experts].map(|own| own.map(|seconds| seconds * count));
+        Self { attention, experts, travel: travel.map(|seconds| seconds * count) }
+    }
+
+    /// One after the other.
+    pub(super) fn plus(self, other: Self) -> Self {
+        let sum = |one: [f64; 3], other: [f64; 3]| std::array::from_fn(|at| one[at] + other[at]);
+        Self {
+            attention: sum(self.attention, other.attention),
+            experts: sum(self.experts, other.experts),
+            travel: std::array::from_fn(|at| self.travel[at] + other.travel[at]),
+        }
+    }
+
+    /// The same where passes take `whole` seconds of F, B and W with all that they wait for: compute is
+    /// stretched, and tokens travel as long as before.
+    pub(super) fn within(self, whole: [f64; 3]) -> Self {
+        let mut all = self;
+        for (pass, whole) in whole.into_iter().enumerate() {
+            let travel = self.travel.get(pass).copied().unwrap_or(0.0);
+            let compute = self.attention[pass] + self.experts[pass];
+            let wanted = (whole - travel).max(0.0);
+            if compute > 0.0 {
+                all.attention[pass] *= wanted / compute;
+                all.experts[pass] *= wanted / compute;
+            } else {
+                all.attention[pass] = wanted;
+            }
+        }
+        all
+    }
+
+    /// Where kernels of `part` and `group` belong, of those that compute.
+    fn of(&mut self, part: Part, group: Group) -> &mut [f64; 3] {
+        match (part, group) {
+            (Part::Products, Group::Routed) => &mut self.attention,
+            (_, Group::Mlp | Group::Shared | Group::Routed | Group::RoutedActivation) => {
+                &mut self.experts
+            }
+            _ => &mut self.attention,
+        }
+    }
+}
+
 /// The kernels of a layer: seconds of F, B and W by part and group.
 #[derive(Clone, Default)]
 pub(super) struct Kernels {
     passes: [[f64; 3]; Part::ALL.len()],
     /// The forward by group, for what is computed again.
     forward: [[f64; Group::ALL.len()]; Part::ALL.len()],
+    /// The same by the segments of the layer.
+    pub(super) segments: Segments,
 }
 
 impl Kernels {
@@ -178,6 +241,12 @@ impl Kernels {
         let own = &mut self.passes[part as usize];
         own.iter_mut().zip(passes).for_each(|(sum, seconds)| *sum += seconds);
         self.forward[part as usize][group as usize] += passes[0];
+        if part == Part::AllToAll {
+            self.segments.travel.iter_mut().zip(passes).for_each(|(sum, seconds)| *sum += seconds);
+        } else {
+            let own = self.segments.of(part, group);
+            own.iter_mut().zip(passes).for_each(|(sum, seconds)| *sum += seconds);
+        }
     }
 
     /// Adds to B what `recompute` computes again, where products are of few bits if `low`.
@@ -188,6 +257,10 @@ impl Kernels {
             let again = Group::ALL.map(|group| group.again(*part, recompute, low));
             passes[1] +=
                 again.iter().zip(forward).map(|(share, seconds)| share * seconds).sum::<f64>();
+            // Beside a replay nothing runs, so that its all-to-alls hold the compute stream.
+            for ((group, share), seconds) in Group::ALL.into_iter().zip(again).zip(forward) {
+                self.segments.of(*part, group)[1] += share * seconds;
+            }
         }
     }
 

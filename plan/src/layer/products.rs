@@ -66,7 +66,7 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
         let weights: u64 = own.map(|product| product.inner * product.outer).sum();
         let local = number(experts.count) / number(task.cut.expert * task.cut.expert_tensor);
         let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);
-        kernels.add(Part::Experts, Group::Routed, [seconds * task.experts() * task.imbalance; 3]);
+        kernels.add(Part::Experts, Group::Routed, [seconds * task.experts() * task.load.mean; 3]);
     }
 }
 
@@ -117,9 +117,9 @@ fn routed(task: &Task<'_>, experts: Experts, product: Product, kernels: &mut Ker
     let slow =
         |passes: [f64; 3], times: f64| passes.map(|seconds| seconds * task.experts() * times);
     let passes = sizes.passes(machine, rate);
-    kernels.add(Part::Experts, Group::Routed, slow(passes, task.imbalance));
+    kernels.add(Part::Experts, Group::Routed, slow(passes, task.load.mean));
     if task.precision.is_low() {
         let passes = Sizes { rows: own, ..sizes }.quantizing(machine);
-        kernels.add(Part::Elementwise, Group::Routed, slow(passes, 1.0));
+        kernels.add(Part::Elementwise, Group::Routed, slow(passes, task.load.sent));
     }
 }

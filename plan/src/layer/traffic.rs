@@ -37,7 +37,7 @@ pub(super) fn elementwise(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
         add(group, tokens * each, task.software.compute * task.fused());
     }
     let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) else { return };
-    let rows = rows(task, experts) / number(task.cut.expert_tensor);
+    let rows = rows(task, experts) * task.load.sent / number(task.cut.expert_tensor);
     let width = number(task.model.ffn) * MLP_TRAFFIC * gate(task);
     let unfused = task.software.activation_slowdown(&task.machine.efficiency);
     add(Group::RoutedActivation, rows * width * unfused, task.experts());
@@ -147,7 +147,8 @@ fn all_to_all(task: &Task<'_>, experts: Experts) -> f64 {
         return 0.0;
     }
     // Once the tokens of all devices of the group.
-    let bytes = task.tokens() / number(cut.tensor) * number(task.model.hidden) * HALF;
+    let tokens = task.tokens() * task.load.sent / number(cut.tensor);
+    let bytes = tokens * number(task.model.hidden) * HALF;
     let [inside, outside] = copies(task, experts);
     let rates = &machine.efficiency;
     let near = bytes * inside / (machine.link * rates.expert_link);

@@ -33,17 +33,19 @@ impl Activations {
     /// Of `setup`.
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup, recipe: &Recipe) -> Self {
+        let cut = setup.cut(recipe);
+        let imbalance = recipe.imbalance.load(model, cut).tail;
         let keeper = |recompute, offload| Keeper {
             model,
-            cut: setup.cut(recipe),
+            cut,
             expert_tensor: setup.expert_tensor,
             precision: recipe.precision,
-            imbalance: recipe.imbalance,
+            imbalance,
             recompute,
             offload,
             fp8_activation_input: recipe.fp8_activation_input,
         };
-        let tokens = setup.cut(recipe).tokens(model);
+        let tokens = cut.tokens(model);
         // Whatever is computed again in B, or is back from the host, stays for W, but for scores of
         // attention and masks.
         let scores =

@@ -8,14 +8,15 @@ mod memory;
 mod published;
 mod room;
 mod search;
+mod streams;
 
 use pipeline::{Bandwidth, Bytes, Family};
 use sim::cluster::Host;
 
 use crate::{
-    Attention, Biases, Boundary, Efficiency, Loss, Machine, Norm, Offload, Precision, Price,
-    Recipe, Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split, Transformer,
-    Zero,
+    Attention, Biases, Boundary, Efficiency, Imbalance, Loss, Machine, Norm, Offload, Precision,
+    Price, Recipe, Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split,
+    Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -123,7 +124,7 @@ fn recipe(batch: u64) -> Recipe {
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),
-        imbalance: 1.0,
+        imbalance: Imbalance::default(),
         attended: 1.0,
     }
 }

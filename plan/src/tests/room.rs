@@ -6,9 +6,9 @@ use sim::Replay;
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Finalist, Inputs, Loss, Machine, Orders, Precision, Recipe,
-    Recompute, Room, Setup, Sizes, Software, Space, Split, Transformer, Watch, Zero, number,
-    run_with,
+    Attention, Boundary, Cluster, Finalist, Imbalance, Inputs, Loss, Machine, Orders, Precision,
+    Recipe, Recompute, Room, Setup, Sizes, Software, Space, Split, Transformer, Watch, Zero,
+    number, run_with,
 };
 
 #[test]
@@ -63,7 +63,7 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),
-        imbalance: 1.0,
+        imbalance: Imbalance::default(),
         attended: 1.0,
         ..recipe(2 * microbatches)
     };

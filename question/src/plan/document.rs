@@ -8,8 +8,10 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::experts::ImbalanceKey;
 use super::sizes::SizesDocument;
 use super::{LengthsDocument, SetupDocument};
+use crate::chain::ContentionKey;
 use crate::key_set::{list, text};
 use crate::noise::syntax::{Slowdown, Stall, Straggler};
 
@@ -283,6 +285,16 @@ pub struct TrainingDocument {
     /// Whether all-to-alls of experts run beside the compute of another microbatch [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_experts: Option<bool>,
+    /// Whether a forward and a backward that a schedule pairs share two streams, segment by segment, so that what
+    /// is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v, 1f1b-overlap
+    /// and 1f1b-i-overlap, in place of overlap-experts [default: false].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub two_streams: Option<bool>,
+    /// What streams take from each other with two-streams: the share of the compute that all-to-alls take while
+    /// they run beside, and how many times as long these then take; or the name of such constants
+    /// [default: 0.152,1, 20 of 132 multiprocessors, with deepep and hybridep; megatron-hopper with alltoall].
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub contention: Option<ContentionKey>,
     /// Whether collectives of tensor groups run beside the products that they belong to [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_tensor: Option<bool>,
@@ -304,9 +316,21 @@ pub struct TrainingDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_exchange: Option<String>,
     /// How many times as much the fullest device of an expert group has to do as if all experts were chosen
-    /// alike; 1 where routing is forced into balance [default: 1].
+    /// alike, 1 where routing is forced into balance; or how popular experts are, of which that follows:
+    /// `zipf:EXPONENT`, `lognormal:SIGMA`, or a file of measured counts, such as `file:counts.csv`, relative to
+    /// the question. A step then takes the mean of layers and microbatches; memory, and the P95 of a step, what
+    /// 95 % of them do not exceed [default: 1].
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub imbalance: Option<ImbalanceKey>,
+    /// The rows that an expert takes of each device, over those with all experts chosen alike; tokens that come
+    /// to a full expert are dropped, as with Megatron-LM's `--moe-expert-capacity-factor`
+    /// [default: none is dropped].
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub imbalance: Option<f64>,
+    pub capacity_factor: Option<f64>,
+    /// Whether every expert gets as many rows as it takes, with padding for those that lack, as with
+    /// Megatron-LM's `--moe-pad-expert-input-to-capacity` [default: false].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pad_to_capacity: Option<bool>,
     /// Whether tensor-parallel groups share the sequence between their layers [default: true].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_parallel: Option<bool>,

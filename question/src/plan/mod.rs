@@ -2,6 +2,7 @@
 
 pub mod config;
 mod document;
+mod experts;
 pub mod fit;
 mod framework;
 mod lengths;
@@ -10,6 +11,7 @@ mod noise;
 mod search;
 mod setup;
 mod sizes;
+mod streams;
 mod training;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +23,7 @@ pub use self::document::{
     ClusterDocument, Document, ModelDocument, NoiseDocument, PartDocument, SearchDocument,
     TrainingDocument,
 };
+pub use self::experts::ImbalanceKey;
 pub use self::framework::Framework;
 pub use self::lengths::{LengthsDocument, Packed};
 use self::search::Search;
@@ -172,10 +175,12 @@ impl Reader<'_> {
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
         let packed = self.packed(model.sequence)?;
-        let recipe = Recipe {
+        let mut recipe = Recipe {
             attended: packed.as_ref().map_or(1.0, Packed::mean),
+            imbalance: self.imbalance(&model, framework)?,
             ..self.recipe(framework, &clusters)?
         };
+        recipe.software.streams = self.streams(&model)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),

@@ -1,7 +1,9 @@
 //! `[training]`: the recipe, and what the software does for its speed.
 
 use pipeline::Bytes;
-use plan::{Boundary, Cluster, Loss, Offload, Offloaded, Precision, Recipe, Room, Software};
+use plan::{
+    Boundary, Cluster, Imbalance, Loss, Offload, Offloaded, Precision, Recipe, Room, Software,
+};
 
 use super::framework::Framework;
 use super::{RESERVED, Reader, TrainingDocument};
@@ -17,10 +19,6 @@ const EXCHANGES: [(&str, bool); 2] = [("ring", false), ("all-gather", true)];
 /// What CUDA graphs replace, and the share of a layer's launches that is.
 const GRAPHS: [(&str, f64); 3] = [("none", 0.0), ("partial", 0.5), ("full", 1.0)];
 
-/// The most that the fullest device of an expert group may have to do, over what it would have if all experts
-/// were chosen alike.
-const MOST_IMBALANCE: f64 = 1e4;
-
 /// Whether all machines are of the kind whose constants were fitted to software that overlaps what it
 /// exchanges: those with products of 8 bits.
 fn is_of_today(clusters: &[Cluster]) -> bool {
@@ -29,7 +27,7 @@ fn is_of_today(clusters: &[Cluster]) -> bool {
 }
 
 impl Reader<'_> {
-    /// The recipe, checked against the machines of `clusters`.
+    /// The recipe, checked against the machines of `clusters`; what experts have to do is for others to say.
     pub(super) fn recipe(
         &self,
         framework: Framework,
@@ -38,11 +36,6 @@ impl Reader<'_> {
         let training = &self.document.training;
         let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
         self.check_bytes()?;
-        let imbalance = training.imbalance.unwrap_or(1.0);
-        if !(1.0..=MOST_IMBALANCE).contains(&imbalance) {
-            let message = format!("imbalance is {imbalance}: from 1, all experts alike, to 10000");
-            return Err(self.wrong("imbalance", message));
-        }
         let today = is_of_today(clusters);
         Ok(Recipe {
             batch: self.document.batch,
@@ -63,7 +56,7 @@ impl Reader<'_> {
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
             software: framework.runs_like(self.software(today)?),
-            imbalance,
+            imbalance: Imbalance::default(),
             attended: 1.0,
         })
     }

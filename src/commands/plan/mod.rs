@@ -56,7 +56,7 @@ tokens_per_s_per_gpu. It fits three scales of the machine's efficiencies, each d
 set-up after the other to see what they are worth, and keeps the machine as it is where they are not.
 
 --export FOLDER writes megatron.sh, torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
-schedule.csv where the order is no class of torch, scenario.toml and cluster.toml of the plan to take,
+schedule.csv where the order is no class of torch, scenario.toml and cluster.toml of the plan to take (not with two-streams),
 and its order where the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives the
 same step.";
 

@@ -23,7 +23,8 @@ const SCHEDULE_CSV: &str = "schedule.csv";
 pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     let order = TorchOrder::of(plan);
     let mut files = settings_with(question, plan, &order);
-    files.extend(order_file(plan).map(|name| (name, plan.finalist.schedule().to_string())));
+    let order_file = order_file(plan).filter(|_| is_scenario(plan));
+    files.extend(order_file.map(|name| (name, plan.finalist.schedule().to_string())));
     if let TorchOrder::File { csv, .. } = order {
         files.push((SCHEDULE_CSV.to_owned(), csv));
     }
@@ -37,14 +38,21 @@ pub fn settings(question: &Question, plan: &Plan) -> Vec<(String, String)> {
 }
 
 fn settings_with(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<(String, String)> {
-    let all = [
+    let mut all = vec![
         ("megatron.sh", megatron::script(question, plan)),
         ("torchtitan.toml", torchtitan::toml(question, plan, order)),
         ("torchtitan.sh", torchtitan::script(question, plan, order)),
-        ("scenario.toml", scenario(question, plan)),
-        ("cluster.toml", cluster(question, plan)),
     ];
+    if is_scenario(plan) {
+        all.push(("scenario.toml", scenario(question, plan)));
+        all.push(("cluster.toml", cluster(question, plan)));
+    }
     all.into_iter().map(|(name, file)| (name.to_owned(), file)).collect()
+}
+
+/// Whether a scenario can say what passes take: it has no words for what chunks with segments do besides.
+fn is_scenario(plan: &Plan) -> bool {
+    plan.finalist.costs.overlap().is_none()
 }
 
 /// The scenario whose simulation is this plan: its step is the plan's, to the nanosecond.

@@ -1,6 +1,6 @@
 //! Arguments of Megatron-LM about number formats, and about what its software does for its speed.
 
-use plan::{Offload, Precision, Recipe, Setup, Software, Zero};
+use plan::{Offload, Precision, Recipe, Routing, Setup, Software, Zero};
 
 use question::plan::Question;
 
@@ -42,10 +42,21 @@ pub(super) fn megatron(question: &Question, own: &Setup) -> Vec<String> {
         if overlap_experts && own.family != pipeline::Family::InterleavedOverlap {
             dispatch.push("--overlap-moe-expert-parallel-comm".to_owned());
         }
+        dispatch.extend(capacity(&question.recipe));
         return lines.into_iter().map(str::to_owned).chain(dispatch).chain(groups(own)).collect();
     }
     let groups = if has_experts { groups(own) } else { None };
-    lines.into_iter().map(str::to_owned).chain(groups).collect()
+    lines.into_iter().map(str::to_owned).chain(capacity(&question.recipe)).chain(groups).collect()
+}
+
+/// How many tokens an expert takes, if it drops any.
+fn capacity(recipe: &Recipe) -> Vec<String> {
+    let Some(capacity) = recipe.imbalance.routing().and_then(Routing::capacity) else {
+        return Vec::new();
+    };
+    let padded = capacity.padded.then(|| "--moe-pad-expert-input-to-capacity".to_owned());
+    let factor = format!("--moe-expert-capacity-factor {}", capacity.factor);
+    std::iter::once(factor).chain(padded).collect()
 }
 
 /// The tensor groups of experts, where they are others than those of the rest.

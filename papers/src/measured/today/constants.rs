@@ -233,7 +233,7 @@ pub(super) fn machine_with(machine: &Machine, values: &[f64]) -> Machine {
 
 /// The recipe with constants of these `values`, of software with `facts`.
 pub(super) fn recipe_with(recipe: &Recipe, experts: bool, facts: Facts, values: &[f64]) -> Recipe {
-    let mut own = *recipe;
+    let mut own = recipe.clone();
     let releases = i32::try_from(facts.releases_before).unwrap_or(0);
     for (constant, &value) in CONSTANTS.iter().zip(values) {
         match constant.meaning {

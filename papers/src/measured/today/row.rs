@@ -1,7 +1,9 @@
 //! A published run as the planner sees it.
 
 use pipeline::{Bytes, Family, LayerLayout};
-use plan::{Boundary, Machine, Recipe, Room, Setup, Software, Split, Transformer, Zero, number};
+use plan::{
+    Boundary, Imbalance, Machine, Recipe, Room, Setup, Software, Split, Transformer, Zero, number,
+};
 use question::Diagnostic;
 use question::plan::machines;
 
@@ -307,7 +309,7 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
         room: Room::default(),
         precision,
         head: run.head(),
-        imbalance: run.imbalance(),
+        imbalance: Imbalance::Factor(run.imbalance()),
         attended: 1.0,
         software: Software {
             graphs: run.graphs(),

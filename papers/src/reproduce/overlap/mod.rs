@@ -10,6 +10,8 @@ mod gains;
 mod layer;
 mod model;
 mod pair;
+#[cfg(test)]
+mod planned;
 mod profile;
 mod run;
 

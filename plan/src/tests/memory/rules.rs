@@ -7,9 +7,9 @@ use pipeline::{Bytes, Family};
 use super::super::{gpt, machine, model, recipe, setup};
 use super::models;
 use crate::{
-    Activations, Cluster, Ffn, Inputs, LayerKind, LayerParameters, Linear, Mixer, Module, Modules,
-    Offload, Offloaded, Orders, Parameters, Precision, Recipe, Recompute, Reshard, Setup, Share,
-    Sizes, Split, StageMemory, Transformer, Zero, footprint, number, resident,
+    Activations, Cluster, Ffn, Imbalance, Inputs, LayerKind, LayerParameters, Linear, Mixer,
+    Module, Modules, Offload, Offloaded, Orders, Parameters, Precision, Recipe, Recompute, Reshard,
+    Setup, Share, Sizes, Split, StageMemory, Transformer, Zero, footprint, number, resident,
 };
 
 /// Modules that Megatron-LM computes again.
@@ -164,8 +164,8 @@ fn groups_of_an_expert_gather_its_rows() {
     let row = 2 * 7168 + 4;
     let all = 4096 * 8 * row;
     assert!((of(4) - of(1)).abs_diff(all - all / 4) <= 16, "{} {}", of(4), of(1));
-    let uneven = |imbalance| {
-        let recipe = Recipe { imbalance, ..recipe(64) };
+    let uneven = |factor| {
+        let recipe = Recipe { imbalance: Imbalance::Factor(factor), ..recipe(64) };
         held(&model, &setup([1, 1, 1]), &recipe) / (model.layers - 3)
     };
     // What an expert makes of a row, too: gate and value, and their product.
@@ -314,7 +314,7 @@ proptest! {
         let parts: Vec<Offloaded> = parts.into_iter().map(|(part, _)| part).collect();
         let setup = setup([2, 1, 1]);
         let plain = recipe(64);
-        let copies = Recipe { offload: Offload::of(&parts), ..plain };
+        let copies = Recipe { offload: Offload::of(&parts), ..plain.clone() };
         let layers = model.counts(0..model.layers);
         let [without, with] = [&plain, &copies].map(|recipe| footprint(&model, &setup, recipe, layers));
         let none = crate::LayerCounts::default();
@@ -334,7 +334,7 @@ proptest! {
     fn inputs_of_activation_functions_can_be_kept_in_8_bits(model in any_model()) {
         let setup = setup([1, 1, 1]);
         let plain = recipe(64);
-        let small = Recipe { fp8_activation_input: true, ..plain };
+        let small = Recipe { fp8_activation_input: true, ..plain.clone() };
         let [full, less] = [&plain, &small].map(|recipe| held(&model, &setup, recipe));
         let gate = if model.gated { 2 } else { 1 };
         let width = |kind: &LayerKind| match kind.ffn {

@@ -32,7 +32,7 @@ use Cells::{Flag, Number, Text, Whole};
 use Part::{Own, Setup, Training};
 
 /// Columns that say something of a run: with another name, if they have one.
-const KNOWN: [(Part, &str, &str, Cells); 48] = [
+const KNOWN: [(Part, &str, &str, Cells); 52] = [
     (Own, "model", "", Text),
     (Own, "mtp", "", Flag),
     (Own, "machine", "", Text),
@@ -72,12 +72,16 @@ const KNOWN: [(Part, &str, &str, Cells); 48] = [
     (Training, "cuda-graphs", "", Text),
     (Training, "dispatcher", "", Text),
     (Training, "overlap-experts", "a2a-overlap", Flag),
+    (Training, "two-streams", "", Flag),
+    (Training, "contention", "", Text),
     (Training, "overlap-tensor", "tp-comm-overlap", Flag),
     (Training, "overlap-transfers", "", Flag),
     (Training, "overlap-gradients", "dp-overlap", Flag),
     (Training, "overlap-parameters", "", Flag),
     (Training, "fused-experts", "", Flag),
     (Training, "imbalance", "", Number),
+    (Training, "capacity-factor", "", Number),
+    (Training, "pad-to-capacity", "", Flag),
     (Training, "sequence-parallel", "", Flag),
     (Training, "loss", "", Text),
     (Training, "boundary", "", Text),

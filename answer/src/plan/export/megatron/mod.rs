@@ -163,6 +163,10 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     }
     if own.family == Family::InterleavedOverlap && runs {
         lines.push("--overlap-moe-expert-parallel-comm".to_owned());
+        // W of a pair is done where it fits.
+        if question.recipe.software.streams.is_some() {
+            lines.push("--delay-wgrad-compute".to_owned());
+        }
     }
     lines
 }

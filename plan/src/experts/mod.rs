@@ -1,0 +1,74 @@
+//! What the experts of a device have to do where tokens do not choose all experts alike.
+//!
+//! The devices of an expert group share the experts of a layer and wait for each other, so that the one
+//! whose experts are chosen most decides. How much it has over the mean of all is a [`Load`]: one number
+//! that is told ([`Imbalance::Factor`]), or what comes of drawing tokens that choose ([`Routing`]).
+
+mod capacity;
+mod popularity;
+mod routing;
+
+use std::sync::Arc;
+
+use crate::cut::Cut;
+use crate::model::Transformer;
+
+pub use self::capacity::Capacity;
+pub use self::popularity::Popularity;
+pub use self::routing::{Routing, RoutingError};
+
+/// How much more than others the fullest device of an expert group has to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Imbalance {
+    /// So many times as much as with all experts chosen alike, in every microbatch: 1 where routing is
+    /// forced into balance.
+    Factor(f64),
+    /// What comes of tokens that choose their experts.
+    Drawn(Arc<Routing>),
+}
+
+impl Default for Imbalance {
+    fn default() -> Self {
+        Self::Factor(1.0)
+    }
+}
+
+impl Imbalance {
+    /// The load of a layer of `model` on a device that sees it by `cut`.
+    #[must_use]
+    pub fn load(&self, model: &Transformer, cut: Cut) -> Load {
+        match self {
+            _ if model.experts.is_none() => Load::EVEN,
+            Self::Factor(factor) => Load { mean: *factor, tail: *factor, ..Load::EVEN },
+            Self::Drawn(routing) => routing.load(cut, model.sequence),
+        }
+    }
+
+    /// The routing, where tokens are drawn.
+    #[must_use]
+    pub fn routing(&self) -> Option<&Routing> {
+        match self {
+            Self::Factor(_) => None,
+            Self::Drawn(routing) => Some(routing),
+        }
+    }
+}
+
+/// Rows that the experts of a device get in a microbatch, over those with all experts chosen alike and no
+/// token dropped.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Load {
+    /// On the fullest device of an expert group, in the mean of layers and microbatches.
+    pub mean: f64,
+    /// On the fullest device, what 95 % of layers and microbatches do not exceed.
+    pub tail: f64,
+    /// On the mean device: fewer where tokens are dropped, and more where experts are padded.
+    pub sent: f64,
+    /// The share of choices whose expert was full.
+    pub dropped: f64,
+}
+
+impl Load {
+    /// All devices alike, and nothing dropped.
+    pub const EVEN: Self = Self { mean: 1.0, tail: 1.0, sent: 1.0, dropped: 0.0 };
+}

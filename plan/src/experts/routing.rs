@@ -1,0 +1,306 @@
+//! Tokens that choose experts, layer by layer and microbatch by microbatch, and the load that comes of it.
+//!
+//! A layer's experts are as popular as a law or a measurement says, and lie on the devices of their group
+//! in order. Every token visits k different experts. How many choose each of many experts is nearly
+//! normal, with the variance T q (1 - q) of T tokens of which a share q chooses an expert, and all
+//! together are k T: the covariances of sampling with a fixed size (Hájek 1964, *Asymptotic theory of
+//! rejective sampling*), which are exact for experts that are all alike.
+
+use std::collections::HashMap;
+use std::f64::consts::TAU;
+use std::sync::{Mutex, PoisonError};
+
+use rand::distr::OpenClosed01;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::SplitMix64;
+use thiserror::Error;
+
+use super::Load;
+use super::capacity::{Capacity, Moments};
+use super::popularity::{Placement, Popularity};
+use crate::cut::Cut;
+use crate::model::{Experts, number};
+
+/// Layers, each with a microbatch, that are drawn of a group.
+const DRAWS: usize = 1024;
+/// Experts of all layers that are drawn, but at least those of [`FEWEST`] layers.
+const MOST_DRAWN: usize = 1 << 20;
+/// As few layers as are drawn of however many experts.
+const FEWEST: usize = 64;
+/// The share of layers and microbatches that do not exceed the tail.
+const TAIL: f64 = 0.95;
+
+/// Why tokens cannot choose experts as is told.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum RoutingError {
+    /// No exponent, or no standard deviation.
+    #[error("the spread of popularity is {0}: from 0, all experts alike, to 10")]
+    Spread(f64),
+    /// No counts at all, or only zeros.
+    #[error("no token was counted")]
+    Nothing,
+    /// Another number of counts than of experts.
+    #[error("list {} has {counts} counts, but a layer has {experts} experts", .at + 1)]
+    Length {
+        /// Which list, from 0.
+        at: usize,
+        /// How many counts it has.
+        counts: usize,
+        /// How many experts there are.
+        experts: u64,
+    },
+    /// No count of tokens.
+    #[error("list {} has a count of {count}: from 0 to 1e15", .at + 1)]
+    Count {
+        /// Which list, from 0.
+        at: usize,
+        /// The count.
+        count: f64,
+    },
+    /// An expert that more tokens chose than there can have been.
+    #[error(
+        "expert {expert} of list {} has more than one in {top_k} of all choices, but a token \
+         visits {top_k} different experts", .at + 1
+    )]
+    Visits {
+        /// Which list, from 0.
+        at: usize,
+        /// Which expert, from 0.
+        expert: usize,
+        /// The experts that a token visits.
+        top_k: u64,
+    },
+    /// No capacity.
+    #[error(
+        "{given}: it must be more than 0, and at most {most}, where an expert has room for every token"
+    )]
+    Capacity {
+        /// What was given.
+        given: f64,
+        /// Experts over those that a token visits.
+        most: f64,
+    },
+}
+
+/// How tokens choose among the experts of a model.
+#[derive(Debug)]
+pub struct Routing {
+    popularity: Popularity,
+    capacity: Option<Capacity>,
+    experts: Experts,
+    seed: u64,
+    /// The lists of shares that layers have, and the layers.
+    shares: Vec<Vec<f64>>,
+    layers: Vec<Placement>,
+    /// Filled as groups are asked for.
+    known: Mutex<HashMap<Group, Load>>,
+}
+
+/// The devices that share the experts of a layer, and what they bring in a microbatch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Group {
+    /// Parts into which experts are dealt.
+    parts: u64,
+    /// Devices that bring tokens.
+    sources: u64,
+    /// Tokens of a microbatch over all devices of a tensor and a context group.
+    tokens: u64,
+    /// Devices that have them.
+    sharing: u64,
+}
+
+impl PartialEq for Routing {
+    /// What is drawn follows from the rest.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.popularity, self.capacity, self.experts, self.seed)
+            == (&other.popularity, other.capacity, other.experts, other.seed)
+    }
+}
+
+impl Routing {
+    /// Of tokens that choose among `experts` by their `popularity`, where chance begins at `seed`. With a
+    /// `capacity` tokens are dropped.
+    ///
+    /// # Errors
+    /// If experts cannot be so popular, or the capacity is none.
+    pub fn new(
+        popularity: Popularity,
+        capacity: Option<Capacity>,
+        experts: Experts,
+        seed: u64,
+    ) -> Result<Self, RoutingError> {
+        popularity.check(experts)?;
+        let most = number(experts.count) / number(experts.top_k.max(1));
+        if let Some(Capacity { factor: given, .. }) = capacity
+            && !(given > 0.0 && given <= most)
+        {
+            return Err(RoutingError::Capacity { given, most });
+        }
+        let count = usize::try_from(experts.count).unwrap_or(usize::MAX).max(1);
+        let draws = DRAWS.min((MOST_DRAWN / count).max(FEWEST));
+        let mut chance = SplitMix64::seed_from_u64(seed);
+        let (shares, layers) = popularity.layers(experts, draws, &mut chance);
+        let known = Mutex::default();
+        Ok(Self { popularity, capacity, experts, seed, shares, layers, known })
+    }
+
+    /// The capacity of an expert, if there is one.
+    #[must_use]
+    pub const fn capacity(&self) -> Option<Capacity> {
+        self.capacity
+    }
+
+    /// The load of a layer on the devices of its group, which see the model by `cut`, with sequences of
+    /// `sequence` tokens. It is drawn once for each group of that size and as many tokens.
+    #[must_use]
+    pub fn load(&self, cut: Cut, sequence: u64) -> Load {
+        let group = Group {
+            parts: cut.expert.clamp(1, self.experts.count.max(1)),
+            sources: cut.expert.max(1).saturating_mul(cut.expert_tensor.max(1)),
+            tokens: cut.microbatch.saturating_mul(sequence),
+            sharing: cut.tensor.saturating_mul(cut.context).max(1),
+        };
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(load) = lock().get(&group) {
+            return *load;
+        }
+        let load = self.drawn(group);
+        lock().insert(group, load);
+        load
+    }
+
+    fn drawn(&self, group: Group) -> Load {
+        let tokens = number(group.tokens) / number(group.sharing);
+        let most = self.capacity.map(|capacity| capacity.rows(self.experts, tokens));
+        let moments: Vec<Vec<Moments>> = self
+            .shares
+            .iter()
+            .map(|list| list.iter().map(|share| Moments::of(*share, tokens, most)).collect())
+            .collect();
+        let even = tokens * number(self.experts.top_k) * number(group.sources);
+        let part = even / number(group.parts);
+        let mut chance = SplitMix64::seed_from_u64(self.seed ^ group.parts);
+        let (mut fullest, mut kept) = (Vec::with_capacity(self.layers.len()), 0.0);
+        for layer in &self.layers {
+            let parts = self.parts(layer, &moments[layer.shares], group);
+            let own: f64 = parts.iter().map(|own| own.kept).sum();
+            kept += own;
+            let room = most.unwrap_or(tokens) * number(group.sources) * self.experts_of(group);
+            // What nobody drops adds up to all choices, but for rounding.
+            let part = if most.is_some() { part } else { own / number(group.parts) };
+            fullest.push(rows_of_fullest(&parts, &mut chance).min(room) / part);
+        }
+        let draws = number(fullest.len().max(1) as u64);
+        let dropped = most.map_or(0.0, |_| (1.0 - kept / draws / even).max(0.0));
+        if let Some((rows, true)) = most.zip(self.capacity.map(|capacity| capacity.padded)) {
+            let padded = rows * number(self.experts.count) / (tokens * number(self.experts.top_k));
+            return Load { mean: padded, tail: padded, sent: padded, dropped };
+        }
+        let mean = fullest.iter().sum::<f64>() / draws;
+        fullest.sort_by(f64::total_cmp);
+        let tail = fullest.get(quantile(fullest.len())).copied().unwrap_or(mean);
+        Load { mean, tail, sent: 1.0 - dropped, dropped }
+    }
+
+    /// Experts of each part of `group`.
+    fn experts_of(&self, group: Group) -> f64 {
+        number(self.experts.count) / number(group.parts)
+    }
+
+    /// What the experts of each part of `layer` get of all devices of `group`.
+    fn parts(&self, layer: &Placement, moments: &[Moments], group: Group) -> Vec<Part> {
+        let count = moments.len();
+        // A sample of a fixed size has as much more spread before its size is fixed.
+        let fixed = number(count as u64) / number((count as u64).saturating_sub(1).max(1));
+        let each = (count / usize::try_from(group.parts).unwrap_or(usize::MAX)).max(1);
+        let sources = number(group.sources);
+        let expert = |at: usize| match &layer.order {
+            Some(order) => moments[usize::from(order[at])],
+            None => moments[at],
+        };
+        let part = |first: usize| {
+            let mut sum = Part::default();
+            (first..(first + each).min(count)).for_each(|at| sum.add(expert(at), fixed));
+            sum.times(sources)
+        };
+        (0..count).step_by(each).map(part).collect()
+    }
+}
+
+/// The place of the tail among so many, ascending.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // From 0 to the number of draws.
+fn quantile(count: usize) -> usize {
+    ((number(count as u64) * TAIL).ceil() as usize).clamp(1, count.max(1)) - 1
+}
+
+/// What the experts of one part of a group get.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    /// Rows, in the mean.
+    kept: f64,
+    /// The variance of how many choose them, before all choices add up.
+    chosen: f64,
+    /// Its covariance with rows that are kept.
+    both: f64,
+    /// The variance of rows that are kept, before all choices add up.
+    spread: f64,
+}
+
+impl Part {
+    /// With another expert, whose choices have `fixed` times as much variance before they add up.
+    fn add(&mut self, expert: Moments, fixed: f64) {
+        self.kept += expert.kept;
+        self.chosen += expert.chosen * fixed;
+        self.both += expert.both * fixed;
+        // Of rows that are kept, only what follows the choices adds up with those of others.
+        let follows = match expert.chosen > 0.0 {
+            true => expert.both / expert.chosen * expert.both,
+            false => 0.0,
+        };
+        self.spread += expert.spread + follows * (fixed - 1.0);
+    }
+
+    fn times(self, count: f64) -> Self {
+        Self {
+            kept: self.kept * count,
+            chosen: self.chosen * count,
+            both: self.both * count,
+            spread: self.spread * count,
+        }
+    }
+}
+
+/// Rows of the fullest of `parts` in a microbatch.
+fn rows_of_fullest(parts: &[Part], chance: &mut SplitMix64) -> f64 {
+    let chosen: Vec<f64> = parts.iter().map(|part| part.chosen.sqrt() * normal(chance)).collect();
+    let all: f64 = parts.iter().map(|part| part.chosen).sum();
+    let over = if all > 0.0 { chosen.iter().sum::<f64>() / all } else { 0.0 };
+    let rows = |(part, chosen): (&Part, &f64)| {
+        if part.chosen <= 0.0 {
+            return part.kept;
+        }
+        let follows = part.both / part.chosen;
+        let alone = (part.spread - part.both * follows).max(0.0);
+        let own = if alone > 0.0 { alone.sqrt() * normal(chance) } else { 0.0 };
+        part.kept + follows * (chosen - part.chosen * over) + own
+    };
+    parts.iter().zip(&chosen).map(rows).fold(0.0, f64::max)
+}
+
+/// A number of the standard normal (Box and Muller 1958).
+pub(super) fn normal(chance: &mut SplitMix64) -> f64 {
+    let [radius, angle]: [f64; 2] = [0; 2].map(|_| chance.sample(OpenClosed01));
+    libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(TAU * angle)
+}
+
+/// The numbers below `count` in any order (Fisher and Yates).
+pub(super) fn shuffled(count: usize, chance: &mut SplitMix64) -> Vec<u16> {
+    let mut all: Vec<u16> = (0..=u16::MAX).take(count).collect();
+    for at in (1..all.len()).rev() {
+        all.swap(at, chance.random_range(0..=at));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;
