@@ -36,18 +36,27 @@ impl<'a> Inputs<'a> {
     /// What does not divide, or that the pipeline is too large.
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
-        let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
+        self.cost_of(setup, setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?)
+    }
+
+    /// The costs of `setup`, which divides, with `microbatches` of a step on each replica.
+    pub(crate) fn cost_of(&self, setup: &Setup, microbatches: u64) -> Result<Costed, Rejected> {
         let effort = if setup.copies() { COPYING } else { 1 };
         let shape = Shape::new(setup.pipeline, setup.chunks, microbatches)
             .and_then(|shape| shape.with_vocabulary(setup.family.vocabulary()))
             .ok()
             .filter(|shape| 3 * shape.cells() as u64 * effort <= MAX_PASSES)
             .ok_or(Unfit::TooLarge)?;
+        let costed = self.costing(setup, shape)?.cost()?;
+        if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
+    }
+
+    /// What the costs of `setup` are computed from.
+    pub(crate) fn costing(&self, setup: &'a Setup, shape: Shape) -> Result<Costing<'a>, Unfit> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
-        let costed = Costing { inputs: *self, setup, shape, machines }.cost()?;
-        if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
+        Ok(Costing { inputs: *self, setup, shape, machines })
     }
 
     /// The least a step of `costed` can take in any order: the work of the busiest stage with what
@@ -143,7 +152,8 @@ impl<'a> Inputs<'a> {
         Ok(all)
     }
 
-    fn evaluate_one(
+    /// Evaluates the order of `costed` under its limit.
+    pub(crate) fn evaluate_one(
         &self,
         costed: Costed,
         replay: &mut Replay,

@@ -109,7 +109,8 @@ impl Inputs<'_> {
         Ok(runs.swap_remove(taken).1)
     }
 
-    fn finalist_in(
+    /// The same with orders that are known already.
+    pub(crate) fn finalist_in(
         &self,
         evaluation: Evaluation,
         orders: &Orders,

@@ -39,33 +39,17 @@ impl<'a> Costing<'a> {
     /// All costs.
     pub(crate) fn cost(&self) -> Result<Costed, Unfit> {
         let Inputs { model, recipe, .. } = self.inputs;
-        let placement = self.setup.family.about().placement;
-        let stages: Vec<usize> =
-            (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect();
+        let stages = self.stages();
         let ends = self.ends(&stages);
-        let ([first, behind], _) = self.setup.recompute.of_chunk(0);
-        let by_stage = self.layers_by_stage(behind);
+        let by_stage = self.layers_by_stage(self.setup.recompute.of_chunk(0).0[1]);
         let layers = self.deal(&stages, &by_stage, &ends);
         let parts = self.chunks(&layers);
-        let chunks: Vec<LayerCounts> =
-            parts.iter().map(|&[first, behind]| first + behind).collect();
-        let own: Vec<LayerTimes> = match first == behind {
-            true => layers_of_chunks(&stages, &chunks, &by_stage),
-            false => {
-                let [firsts, others] =
-                    [0, 1].map(|at| parts.iter().map(|part| part[at]).collect::<Vec<_>>());
-                let firsts = layers_of_chunks(&stages, &firsts, &self.layers_by_stage(first));
-                let others = layers_of_chunks(&stages, &others, &by_stage);
-                firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
-            }
-        };
+        let own = self.own_layers(&stages, &parts, &by_stage);
         let whole = self.with_ends(&stages, &own, &ends);
         let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
         let alone: Vec<Times> = whole.iter().map(|chunk| chunk.alone).collect();
-        let shares = self.shares(&stages, &chunks);
-        let by_kind = LayerParameters::of(model, self.setup);
-        let parameters: Vec<Parameters> =
-            shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
+        let shares = self.shares(&stages, &whole_chunks(&parts));
+        let parameters = self.parameters(&shares);
         let sends = self.sends(&stages);
         let costs = self.costs(&passes, &parameters, &stages, &sends);
         let apart = self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; sends.len()]);
@@ -98,6 +82,50 @@ impl<'a> Costing<'a> {
             sends,
             ends: ends.iter().map(|end| end.times).collect(),
         })
+    }
+
+    /// How long the passes of each chunk take, transfers apart, where the chunks have `layers`.
+    pub(crate) fn passes(&self, layers: &[u64]) -> Costs {
+        let stages = self.stages();
+        let by_stage = self.layers_by_stage(self.setup.recompute.of_chunk(0).0[1]);
+        let parts = self.chunks(layers);
+        let own = self.own_layers(&stages, &parts, &by_stage);
+        let whole = self.with_ends(&stages, &own, &self.ends(&stages));
+        let passes: Vec<Times> = whole.iter().map(|chunk| chunk.times).collect();
+        let parameters = self.parameters(&self.shares(&stages, &whole_chunks(&parts)));
+        self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; stages.len()])
+    }
+
+    /// The stage of each chunk.
+    fn stages(&self) -> Vec<usize> {
+        let placement = self.setup.family.about().placement;
+        (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect()
+    }
+
+    /// The layers of each chunk, whose `parts` are computed again as the set-up says; `by_stage` are layers
+    /// as those behind the first are.
+    fn own_layers(
+        &self,
+        stages: &[usize],
+        parts: &[[LayerCounts; 2]],
+        by_stage: &[Rc<[LayerTimes]>],
+    ) -> Vec<LayerTimes> {
+        let ([first, behind], _) = self.setup.recompute.of_chunk(0);
+        if first == behind {
+            return layers_of_chunks(stages, &whole_chunks(parts), by_stage);
+        }
+        let [firsts, others] =
+            [0, 1].map(|at| parts.iter().map(|part| part[at]).collect::<Vec<_>>());
+        let firsts = layers_of_chunks(stages, &firsts, &self.layers_by_stage(first));
+        let others = layers_of_chunks(stages, &others, by_stage);
+        firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
+    }
+
+    /// The parameters of each stage.
+    fn parameters(&self, shares: &[Share]) -> Vec<Parameters> {
+        let model = self.inputs.model;
+        let by_kind = LayerParameters::of(model, self.setup);
+        shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect()
     }
 
     /// A device of `machine` and what it has to do, beside the first layers of a chunk.
@@ -380,6 +408,11 @@ impl<'a> Costing<'a> {
         let times: Option<Vec<CopyTimes>> = (0..).zip(stages).map(time).collect();
         times.ok_or(Unfit::Host)
     }
+}
+
+/// Both parts of each chunk together.
+fn whole_chunks(parts: &[[LayerCounts; 2]]) -> Vec<LayerCounts> {
+    parts.iter().map(|&[first, behind]| first + behind).collect()
 }
 
 /// The layers of each of `chunks`, one after the other.
