@@ -85,7 +85,7 @@ impl Against {
         let line =
             |name| Line { name, unit: "s", first: of(&first, name), second: of(&second, name) };
         let names = merged(first.iter().map(|part| part.name), second.iter().map(|part| part.name));
-        let [step, other] = self.both().map(|(_, plan)| seconds(plan.finalist.step));
+        let [step, other] = self.both().map(|(_, plan)| seconds(plan.step));
         let all = Line { name: "all", unit: "s", first: step, second: other };
         names.into_iter().map(line).chain([all]).collect()
     }
@@ -133,7 +133,7 @@ impl Against {
     pub fn verdict(&self) -> Vec<String> {
         let [(_, first), (_, second)] = self.both();
         let mut lines = vec![self.faster(), self.roomier(), self.cheaper()];
-        let apart = seconds(second.finalist.step) / seconds(first.finalist.step) - 1.0;
+        let apart = seconds(second.step) / seconds(first.step) - 1.0;
         let least = told_apart(first).max(told_apart(second));
         // The same batch on the same kind of machine is off by the same.
         if first.kind == second.kind && self.tokens() && apart.abs() <= least {
@@ -161,7 +161,7 @@ impl Against {
     /// Which trains more tokens a second.
     fn faster(&self) -> String {
         let rates = self.both().map(|(_, plan)| plan.tokens_per_second);
-        let steps = self.both().map(|(_, plan)| format::time(plan.finalist.step));
+        let steps = self.both().map(|(_, plan)| format::time(plan.step));
         if rates[0] == rates[1] {
             return format!("both are as fast: a step takes {}", steps[0]);
         }
