@@ -48,6 +48,7 @@ mod plan;
 mod plan_bars;
 mod plan_boundary;
 mod plan_fit;
+mod plan_lengths;
 mod plan_memory;
 mod plan_model;
 mod plan_noise;

@@ -13,9 +13,9 @@ use super::told::{Held, held, room};
 use super::{Planned, Told, told_apart};
 
 /// Two answers whose plans are held against each other.
-pub struct Against {
+pub struct Against<'a> {
     /// The two.
-    pub sides: [Planned; 2],
+    pub sides: [&'a Planned; 2],
     /// The plan of each that is compared, by its place among its plans.
     plans: [usize; 2],
 }
@@ -47,13 +47,13 @@ impl Line {
     }
 }
 
-impl Against {
+impl<'a> Against<'a> {
     /// Holds the plan to take of `first` against that of `second`. Where none fits, the set-up that was
     /// asked for is taken all the same.
     ///
     /// # Errors
     /// If one of them has no plan.
-    pub fn of(first: Planned, second: Planned) -> Result<Self, Diagnostic> {
+    pub fn of(first: &'a Planned, second: &'a Planned) -> Result<Self, Diagnostic> {
         let place = |planned: &Planned| {
             let plans = &planned.answer.plans;
             let winner = planned.winner();
@@ -63,14 +63,14 @@ impl Against {
                 Diagnostic::new(message)
             })
         };
-        let plans = [place(&first)?, place(&second)?];
+        let plans = [place(first)?, place(second)?];
         Ok(Self { sides: [first, second], plans })
     }
 
     /// The question and the plan of each side.
-    fn both(&self) -> [(&Question, &Plan); 2] {
+    fn both(&self) -> [(&'a Question, &'a Plan); 2] {
         [0, 1].map(|side| {
-            let Planned { question, answer, .. } = &self.sides[side];
+            let Planned { question, answer, .. } = self.sides[side];
             (question, &answer.plans[self.plans[side]])
         })
     }
@@ -307,7 +307,7 @@ struct Difference {
     relative: Option<f64>,
 }
 
-impl Serialize for Against {
+impl Serialize for Against<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let of = |line: Line| Difference {
             difference: line.difference(),
@@ -316,11 +316,10 @@ impl Serialize for Against {
         };
         let all = |lines: Vec<Line>| lines.into_iter().map(of).collect();
         let [first, second] = self.both().map(|(question, plan)| Told::of(question, plan));
-        let [one, other] = &self.sides;
         Json {
             first,
             second,
-            answers: [one, other],
+            answers: self.sides,
             time: all(self.time()),
             memory: all(self.memory()),
             figures: all(self.figures()),

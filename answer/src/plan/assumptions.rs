@@ -12,7 +12,7 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 16] = [
     (
         |question, plan| {
             let apart = !question.recipe.software.overlap_experts;
@@ -68,6 +68,18 @@ const RULES: [Rule; 13] = [
             whole && question.recipe.overlap_gradients && !question.recipe.overlap_parameters
         },
         "gradients are reduced beside the last backward alone, parameters gathered behind the step",
+    ),
+    (
+        |_, plan| plan.documents.is_some(),
+        "microbatches run in the order in which their documents come, whatever they have to do",
+    ),
+    (
+        |_, plan| plan.documents.as_ref().is_some_and(|own| own.dynamic.is_some()),
+        "dealing context groups anew takes no time, and all begin a microbatch together",
+    ),
+    (
+        |question, _| question.packed.is_some(),
+        "noise was drawn for even microbatches, and search ranks set-ups by these",
     ),
     (
         |question, _| question.recipe.boundary == Boundary::PostValidation,

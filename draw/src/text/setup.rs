@@ -48,7 +48,7 @@ fn setup(question: &Question, plan: &Plan) -> String {
 
 /// Two plans side by side.
 #[must_use]
-pub fn against(both: &Against) -> String {
+pub fn against(both: &Against<'_>) -> String {
     let mut text: String = both.names().iter().map(|line| paragraph(line)).collect();
     for (title, lines) in [
         ("a step", both.time()),

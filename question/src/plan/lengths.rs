@@ -202,13 +202,18 @@ impl Reader<'_> {
             return fail(message.to_owned(), "write framework = \"megatron\", or take it out");
         }
         let tokens = plan::number(self.document.batch) * plan::number(sequence);
-        let documents = packed.documents_of(tokens);
+        // What is longer than a sequence is cut into as many more.
+        let documents = packed.documents_of(tokens) + plan::number(self.document.batch);
         if documents > plan::number(DOCUMENTS) {
             let message = format!(
-                "dynamic-context deals the documents of a step one by one, and {documents:.0} are more \
-                 than {DOCUMENTS}"
+                "dynamic-context deals the documents of a step one by one, and up to {documents:.0} are \
+                 more than {DOCUMENTS}"
             );
             return fail(message, "give a smaller batch, or longer documents");
+        }
+        if self.document.cluster.iter().any(|cluster| cluster.profile.is_some()) {
+            let message = "dynamic-context asks for layers of many lengths, and a profile has one";
+            return fail(message.to_owned(), "take profile out of [[cluster]]");
         }
         Ok(true)
     }
