@@ -36,11 +36,7 @@ impl<'a> Inputs<'a> {
     /// What does not divide, or that the pipeline is too large.
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
-        self.cost_of(setup, setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?)
-    }
-
-    /// The costs of `setup`, which divides, with `microbatches` of a step on each replica.
-    pub(crate) fn cost_of(&self, setup: &Setup, microbatches: u64) -> Result<Costed, Rejected> {
+        let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
         let effort = if setup.copies() { COPYING } else { 1 };
         let shape = Shape::new(setup.pipeline, setup.chunks, microbatches)
             .and_then(|shape| shape.with_vocabulary(setup.family.vocabulary()))
@@ -152,8 +148,7 @@ impl<'a> Inputs<'a> {
         Ok(all)
     }
 
-    /// Evaluates the order of `costed` under its limit.
-    pub(crate) fn evaluate_one(
+    fn evaluate_one(
         &self,
         costed: Costed,
         replay: &mut Replay,

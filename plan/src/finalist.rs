@@ -109,8 +109,7 @@ impl Inputs<'_> {
         Ok(runs.swap_remove(taken).1)
     }
 
-    /// The same with orders that are known already.
-    pub(crate) fn finalist_in(
+    fn finalist_in(
         &self,
         evaluation: Evaluation,
         orders: &Orders,

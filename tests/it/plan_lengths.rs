@@ -83,8 +83,9 @@ fn a_seed_gives_the_same_steps_on_any_number_of_threads() {
     let path = folder.path().join("plan.toml");
     let ask = |threads: &str, seed: u64| {
         fs::write(&path, format!("{QUESTION}{setup}\n{DOCUMENTS}seed = {seed}\n")).unwrap();
-        let out = command().arg("plan").arg(&path).arg("--json").env("RAYON_NUM_THREADS", threads);
-        out.output().unwrap().stdout
+        let mut ask = command();
+        ask.arg("plan").arg(&path).arg("--json").env("RAYON_NUM_THREADS", threads);
+        ask.output().unwrap().stdout
     };
     let one = ask("1", 5);
     assert!(!one.is_empty());
@@ -157,7 +158,8 @@ fn what_cannot_be_dealt_is_refused_with_a_cure() {
     let many = of(&single.replace("batch = 64", "batch = 65536"));
     assert!(many.contains("documents of a step one by one"), "{many}");
     assert!(many.contains("help: give a smaller batch"), "{many}");
-    let torch = of(&format!("framework = \"torchtitan\"\n{QUESTION}{setup}\n{DOCUMENTS}"));
+    let torch =
+        of(&format!("framework = \"torchtitan\"\n{QUESTION}{setup}\nzero = 3\n{DOCUMENTS}"));
     assert!(torch.contains("torchtitan has context groups of one size"), "{torch}");
     for hostile in
         ["\"lognormal:800:nan:99\"", "\"uniform:0-9\"", "\"lognormal:800:1:99999999999\""]

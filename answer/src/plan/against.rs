@@ -225,7 +225,7 @@ impl<'a> Against<'a> {
                 cluster.devices(),
                 cluster.name(),
                 own.family.name(),
-                tables::setup(own)
+                tables::asked(question, own)
             )
         });
         [sides.next().unwrap_or_default(), sides.next().unwrap_or_default()]

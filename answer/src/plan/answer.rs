@@ -124,7 +124,7 @@ impl Planner<'_> {
             return Err(self.no_plan(&searched));
         }
         let bars = self.bars(&finalists)?;
-        let mut plans = self.plans(finalists, &mut searched, &bars, orders)?;
+        let mut plans = self.plans(finalists, &mut searched, &bars)?;
         if plans.is_empty() {
             return Err(self.no_plan(&searched));
         }
@@ -160,7 +160,7 @@ impl Planner<'_> {
         }
         drop(bar);
         let bars = self.bars(&finalists)?;
-        let mut plans = self.plans(finalists, &mut searched, &bars, orders)?;
+        let mut plans = self.plans(finalists, &mut searched, &bars)?;
         if plans.len() < lacks.len() || plans.is_empty() {
             return Err(self.no_plan(&searched));
         }
@@ -177,7 +177,6 @@ impl Planner<'_> {
         finalists: Vec<Vec<Finalist>>,
         searched: &mut [Searched],
         bars: &[ErrorBar],
-        orders: &Orders,
     ) -> Result<Vec<Plan>, Diagnostic> {
         let steps: u64 =
             finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.noise)).sum();
@@ -193,7 +192,7 @@ impl Planner<'_> {
                 );
                 let percentiles =
                     percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
-                let documents = self.documents(at, &finalist, orders)?;
+                let documents = self.documents(at, &finalist)?;
                 let plan = self.plan(at, finalist, documents, percentiles, bars);
                 if plan.goodput < LEAST_GOODPUT {
                     searched[at].leave_out(ALWAYS_FAILING);
@@ -210,15 +209,10 @@ impl Planner<'_> {
     }
 
     /// What documents make of the step of `finalist`, of cluster `at`.
-    fn documents(
-        &self,
-        at: usize,
-        finalist: &Finalist,
-        orders: &Orders,
-    ) -> Result<Option<OfDocuments>, Diagnostic> {
+    fn documents(&self, at: usize, finalist: &Finalist) -> Result<Option<OfDocuments>, Diagnostic> {
         let inputs = ground(self.question, &self.question.clusters[at]);
         let stop = || self.context.stopped();
-        let found = OfDocuments::of(self.question, &inputs, finalist, orders, &stop);
+        let found = OfDocuments::of(self.question, &inputs, finalist, &stop);
         found.map_err(|error| self.question.not_run(&error.to_string()))
     }
 

@@ -70,7 +70,7 @@ const RULES: [Rule; 16] = [
         "gradients are reduced beside the last backward alone, parameters gathered behind the step",
     ),
     (
-        |_, plan| plan.documents.is_some(),
+        |_, plan| plan.documents.as_ref().is_some_and(|own| own.dynamic.is_none()),
         "microbatches run in the order in which their documents come, whatever they have to do",
     ),
     (

@@ -1,7 +1,7 @@
 //! What documents that are packed into sequences make of a step.
 
 use pipeline::Nanos;
-use plan::{DocumentSteps, Dynamic, Finalist, FinalistError, Inputs, Orders};
+use plan::{DocumentSteps, Dynamic, Finalist, FinalistError, Inputs};
 use question::format;
 use question::plan::{Packed, Question};
 use serde::Serialize;
@@ -56,8 +56,9 @@ pub struct OfGroups {
     pub steps: Steps,
     /// The most tokens of a microbatch on a device.
     pub tokens_per_device: u64,
-    /// Microbatches of a step in the mean.
-    pub microbatches: f64,
+    /// The share of the tokens of a step that its microbatches have room for, in the mean; the others are
+    /// those of further steps, and the times are those of all.
+    pub filled: f64,
     /// The sizes of groups, the smallest first, each with its share of all tokens.
     pub groups: Vec<OfGroup>,
 }
@@ -73,10 +74,10 @@ pub struct OfGroup {
 
 impl OfGroups {
     fn of(found: Dynamic) -> Self {
-        let Dynamic { steps, tokens_per_device, microbatches, groups } = found;
+        let Dynamic { steps, tokens_per_device, filled, groups } = found;
         let group = |one: plan::GroupShare| OfGroup { context: one.context, tokens: one.tokens };
         let groups = groups.into_iter().map(group).collect();
-        Self { steps: Steps::of(steps), tokens_per_device, microbatches, groups }
+        Self { steps: Steps::of(steps), tokens_per_device, filled, groups }
     }
 }
 
@@ -90,13 +91,12 @@ impl OfDocuments {
         question: &Question,
         inputs: &Inputs<'_>,
         finalist: &Finalist,
-        orders: &Orders,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Self>, FinalistError> {
         let Some(packed) = &question.packed else { return Ok(None) };
         let steps = plan::document_steps(inputs, finalist, packed.attended(), stop)?;
         let dynamic = match question.dynamic_context {
-            true => plan::dynamic(inputs, finalist, packed.documents(), orders, stop)?,
+            true => plan::dynamic(inputs, finalist, packed.documents(), stop)?,
             false => None,
         };
         let (Some(steps), false) = (steps, question.dynamic_context && dynamic.is_none()) else {
@@ -153,11 +153,11 @@ impl OfDocuments {
             |group: &OfGroup| format!("{} on {}", format::percent(group.tokens), group.context);
         let groups: Vec<String> = dynamic.groups.iter().map(of).collect();
         lines.push(format!(
-            "with context groups by documents {}, of {:.1} microbatches of up to {} tokens on a device; \
-             of all tokens {}",
+            "with context groups by documents {}; its microbatches of up to {} tokens on a device are {} \
+             full; of all tokens {}",
             dynamic.steps.words(),
-            dynamic.microbatches,
             dynamic.tokens_per_device,
+            format::percent(dynamic.filled),
             groups.join(", "),
         ));
         lines

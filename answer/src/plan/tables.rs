@@ -43,6 +43,13 @@ pub fn setup(setup: &Setup) -> String {
     text
 }
 
+/// The set-up of `question` in a few letters, and whether its context groups follow documents.
+#[must_use]
+pub fn asked(question: &Question, own: &Setup) -> String {
+    let dynamic = if question.dynamic_context { " dynamic-context" } else { "" };
+    setup(own) + dynamic
+}
+
 /// Whether all stages share the vocabulary without the name of the schedule saying so.
 fn shares_vocabulary(setup: &Setup) -> bool {
     setup.vocabulary_parallel && setup.family.vocabulary() == Vocabulary::Whole

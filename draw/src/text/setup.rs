@@ -28,8 +28,8 @@ pub(super) fn setups(planned: &Planned, details: bool) -> String {
 /// One set-up on one cluster.
 fn setup(question: &Question, plan: &Plan) -> String {
     let own = &plan.finalist.costed().setup;
-    let which =
-        format!("{}: {} {}", name(question, plan.cluster), own.family.name(), tables::setup(own));
+    let own_name = tables::asked(question, own);
+    let which = format!("{}: {} {own_name}", name(question, plan.cluster), own.family.name());
     let mut text = format!("\n{}\n", cut(&which, COLUMNS));
     text += &paragraph(&format!("  {}", told::room(plan)));
     for line in told::figures(question, plan) {

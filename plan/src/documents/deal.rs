@@ -113,7 +113,7 @@ fn widened(groups: Vec<Group>, sizes: &[u64], time: &impl Fn(&Group) -> u64) -> 
     groups
 }
 
-/// `microbatches` cut into `count` of them, as schedules need it: of the shortest that has several groups,
+/// `microbatches` cut into `count` of them, if they are fewer: of the shortest that has several groups,
 /// half go to one of their own. One that is left without documents takes no time.
 pub(super) fn cut(
     mut microbatches: Vec<Vec<Group>>,

@@ -6,9 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use pipeline::{Bytes, Fault, Kind, Nanos, Pass, Value};
+use pipeline::{Kind, Nanos, Pass, Value};
 use rayon::prelude::*;
-use sim::Replay;
 use sim::engine::{Durations, EngineError};
 
 use super::deal::{self, Group, group_sizes, pairs};
@@ -18,15 +17,16 @@ use crate::finalist::{Finalist, FinalistError};
 use crate::inputs::Inputs;
 use crate::model::number;
 use crate::noise::{affordable, of_slowest};
-use crate::orders::Orders;
-use crate::setup::{Recipe, Setup, Unfit};
+use crate::setup::{Recipe, Setup};
 
 /// The share of a group's room that is filled, at points between which passes lie on a line.
 const FILLED: [f64; 6] = [0.0625, 0.125, 0.25, 0.5, 0.75, 1.0];
 /// The parts of the range of shares of pairs, at whose ends passes are computed.
 const GRID: usize = 8;
-/// The rounds of all stages in which a schedule must take one of the counts of microbatches that are tried.
-const ROUNDS: usize = 2;
+/// How often documents are dealt with some less until the microbatches have room for them.
+const ROUNDS: u32 = 32;
+/// The share of the documents that is dealt again at most.
+const LESS: f64 = 0.998;
 
 /// Steps whose context groups are as large as their documents need.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,8 +35,9 @@ pub struct Dynamic {
     pub steps: DocumentSteps,
     /// The most tokens of a microbatch on a device.
     pub tokens_per_device: u64,
-    /// Microbatches of a step in the mean.
-    pub microbatches: f64,
+    /// The share of the tokens of a step that its microbatches have room for, in the mean; the others are
+    /// those of further steps.
+    pub filled: f64,
     /// The sizes that groups have, the smallest first.
     pub groups: Vec<GroupShare>,
 }
@@ -51,16 +52,16 @@ pub struct GroupShare {
 }
 
 /// The steps of `finalist` if its context groups are dealt anew in every microbatch, for `documents` of so
-/// many tokens, one behind the other; what is longer than a sequence is cut. Nothing if `stop` is so before
-/// the last.
+/// many tokens, one behind the other; what is longer than a sequence is cut. A step has as many documents as
+/// its microbatches have room for; the times are those of all its tokens. Nothing if `stop` is so before the
+/// last.
 ///
 /// # Errors
-/// If there are no documents, or a step cannot be run.
+/// If a step cannot be run.
 pub fn dynamic(
     inputs: &Inputs<'_>,
     finalist: &Finalist,
     documents: &[u32],
-    orders: &Orders,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Dynamic>, FinalistError> {
     let costed = finalist.costed();
@@ -68,89 +69,42 @@ pub fn dynamic(
     let drawn = affordable(finalist).clamp(1, STEPS);
     let steps = table.cut_steps(documents, inputs.recipe.batch, drawn);
     let deal = |documents: &Vec<u64>| (!stop()).then(|| table.deal(documents));
-    let dealt: Option<Vec<Vec<Vec<Group>>>> = steps.par_iter().map(deal).collect();
+    let dealt: Option<Vec<Dealt>> = steps.par_iter().map(deal).collect();
     let Some(dealt) = dealt else { return Ok(None) };
-    let groups = table.shares(&dealt);
-    let pipelines = Pipelines::of(inputs, finalist, orders, dealt.iter().map(Vec::len))?;
-    let step = |own: Vec<Vec<Group>>| {
-        let Some(pipeline) = pipelines.of_microbatches(own.len()) else {
-            return Err(FinalistError::Rejected(Rejected::Unfit(Unfit::TooLarge)));
-        };
-        let count = pipeline.costed().shape.microbatches() as usize;
-        let own = deal::cut(own, count, &table.sizes, &|group| table.time(group));
-        let step = (!stop()).then(|| pipeline.step_under(&table.durations(&own)));
-        let step: Option<Result<Nanos, EngineError>> = step;
-        Ok(step.transpose()?.map(|step| (step, count)))
+    let step = |own: &Dealt| {
+        let run = || finalist.step_under(&table.durations(&own.microbatches));
+        let whole = |step: Nanos| crate::nanos(number(step.0) / own.filled / 1e9);
+        (!stop()).then(run).transpose().map(|step| step.map(whole))
     };
-    let all: Result<Option<Vec<(Nanos, usize)>>, FinalistError> =
-        dealt.into_par_iter().map(step).collect();
+    let all: Result<Option<Vec<Nanos>>, EngineError> = dealt.par_iter().map(step).collect();
     let Some(all) = all? else { return Ok(None) };
     let drawn = all.len() as u64;
-    let count: usize = all.iter().map(|(_, count)| count).sum();
-    let [mean, p95] = of_slowest(all.into_iter().map(|(step, _)| step).collect(), 1);
+    let [mean, p95] = of_slowest(all, 1);
     Ok(Some(Dynamic {
         steps: DocumentSteps { drawn, mean, p95 },
         tokens_per_device: table.room,
-        microbatches: number(count as u64) / number(drawn),
-        groups,
+        filled: dealt.iter().map(|own| own.filled).sum::<f64>() / number(drawn),
+        groups: shares(&dealt),
     }))
 }
 
-/// The set-up with as many microbatches as steps have.
-struct Pipelines(BTreeMap<usize, Finalist>);
-
-impl Pipelines {
-    /// For steps of each of `counts`, the least microbatches from it on that the schedule takes.
-    fn of(
-        inputs: &Inputs<'_>,
-        finalist: &Finalist,
-        orders: &Orders,
-        counts: impl Iterator<Item = usize>,
-    ) -> Result<Self, FinalistError> {
-        let mut known: BTreeMap<usize, Finalist> = BTreeMap::new();
-        let mut counts: Vec<usize> = counts.collect();
-        counts.sort_unstable();
-        counts.dedup();
-        for count in counts {
-            let taken = known.last_key_value().is_some_and(|(most, _)| *most >= count);
-            if !taken {
-                let more = (count..).take(ROUNDS * finalist.costed().shape.stages());
-                let mut tried =
-                    more.map(|count| with_microbatches(inputs, finalist, orders, count));
-                let refused = |tried: &Result<Finalist, FinalistError>| {
-                    matches!(tried, Err(FinalistError::Rejected(Rejected::Schedule(_))))
-                };
-                let run = tried.find(|one| !refused(one));
-                let none = || FinalistError::from(Fault::Overflow { what: "the microbatches" });
-                let run = run.ok_or_else(none)??;
-                known.insert(run.costed().shape.microbatches() as usize, run);
-            }
-        }
-        Ok(Self(known))
-    }
-
-    /// That with the least microbatches that are not fewer than `count`.
-    fn of_microbatches(&self, count: usize) -> Option<&Finalist> {
-        self.0.range(count..).next().map(|(_, one)| one)
-    }
+/// The documents of a step, dealt.
+struct Dealt {
+    /// The groups of each microbatch, the longest first.
+    microbatches: Vec<Vec<Group>>,
+    /// The share of the tokens of a step that they have.
+    filled: f64,
 }
 
-/// `finalist` with other microbatches, whether its devices hold them or not.
-fn with_microbatches(
-    inputs: &Inputs<'_>,
-    finalist: &Finalist,
-    orders: &Orders,
-    microbatches: usize,
-) -> Result<Finalist, FinalistError> {
-    let known = finalist.costed();
-    if known.shape.microbatches() as usize == microbatches {
-        return Ok(finalist.clone());
+/// The tokens of the groups of each size, as a share of all.
+fn shares(steps: &[Dealt]) -> Vec<GroupShare> {
+    let mut tokens: BTreeMap<u64, u64> = BTreeMap::new();
+    for group in steps.iter().flat_map(|own| &own.microbatches).flatten() {
+        *tokens.entry(group.devices).or_default() += group.tokens;
     }
-    let costed = inputs.cost_of(&known.setup, microbatches as u64)?;
-    let capacities = vec![Bytes(u64::MAX); known.capacities.len()];
-    let costed = Costed { limit: known.limit, capacities, ..costed };
-    let evaluation = inputs.evaluate_one(costed, &mut Replay::new(), orders)?;
-    inputs.finalist_in(evaluation, orders)
+    let all = number(tokens.values().sum::<u64>().max(1));
+    let share = |(context, tokens)| GroupShare { context, tokens: number(tokens) / all };
+    tokens.into_iter().map(share).collect()
 }
 
 /// How long the passes of groups take, by their size, how full they are, and the share of their pairs.
@@ -162,6 +116,10 @@ struct Table {
     sequence: u64,
     /// By size, filling and share: F, B and W of every chunk in nanoseconds.
     passes: Vec<Vec<Vec<Vec<[f64; 3]>>>>,
+    /// The same for all passes together.
+    sums: Vec<Vec<Vec<f64>>>,
+    /// The microbatches of a step.
+    microbatches: usize,
 }
 
 impl Table {
@@ -175,12 +133,16 @@ impl Table {
             let tokens = FILLED.map(|filled| crate::nanos(filled * most / 1e9).0.max(1));
             tokens.iter().map(|&tokens| at_tokens(inputs, costed, size, tokens)).collect()
         };
-        let passes = sizes.iter().map(of_size).collect::<Result<_, Rejected>>()?;
-        Ok(Self { sizes, room, sequence, passes })
+        let passes: Vec<Vec<Vec<Vec<[f64; 3]>>>> =
+            sizes.iter().map(of_size).collect::<Result<_, Rejected>>()?;
+        let sum = |chunks: &Vec<[f64; 3]>| chunks.iter().flatten().sum::<f64>();
+        let of_filled = |shares: &Vec<Vec<[f64; 3]>>| shares.iter().map(sum).collect();
+        let sums = passes.iter().map(|filled| filled.iter().map(of_filled).collect()).collect();
+        let microbatches = costed.shape.microbatches() as usize;
+        Ok(Self { sizes, room, sequence, passes, sums, microbatches })
     }
 
-    /// The documents of each of up to `steps` steps of `batch` sequences, the longest first. A list that ends
-    /// begins anew, once at most.
+    /// The documents of each of up to `steps` steps of `batch` sequences. A list that ends begins anew.
     fn cut_steps(&self, documents: &[u32], batch: u64, steps: u64) -> Vec<Vec<u64>> {
         let tokens = batch.saturating_mul(self.sequence);
         let all: u64 = documents.iter().map(|one| u64::from(*one)).sum();
@@ -198,50 +160,69 @@ impl Table {
                 rest -= piece;
                 left -= piece;
             }
-            own.sort_unstable_by_key(|piece| Reverse(*piece));
             own
         };
         (0..steps).map(&mut one).collect()
     }
 
-    /// The groups of each microbatch of a step of `documents`, the longest first.
-    fn deal(&self, documents: &[u64]) -> Vec<Vec<Group>> {
-        let groups = deal::groups(documents, &self.sizes, self.room);
-        deal::microbatches(groups, &self.sizes, &|group| self.time(group))
-    }
-
-    /// The tokens of the groups of each size, as a share of all.
-    fn shares(&self, steps: &[Vec<Vec<Group>>]) -> Vec<GroupShare> {
-        let mut tokens: BTreeMap<u64, u64> = BTreeMap::new();
-        for group in steps.iter().flatten().flatten() {
-            *tokens.entry(group.devices).or_default() += group.tokens;
+    /// Deals as many of `documents` from the first on as the microbatches have room for.
+    fn deal(&self, documents: &[u64]) -> Dealt {
+        let time = |group: &Group| self.time(group);
+        let devices = self.sizes.last().copied().unwrap_or(1);
+        let may = number(devices.saturating_mul(self.microbatches as u64));
+        let all = number(documents.iter().sum::<u64>().max(1));
+        let mut share = 1.0;
+        let mut round = 0;
+        loop {
+            let mut taken = 0;
+            let fits = |document: &&u64| {
+                taken += **document;
+                number(taken) <= share * all
+            };
+            let mut own: Vec<u64> = documents.iter().take_while(fits).copied().collect();
+            own.sort_unstable_by_key(|document| Reverse(*document));
+            let groups = deal::groups(&own, &self.sizes, self.room);
+            let needed = number(groups.iter().map(|group| group.devices).sum::<u64>());
+            let mut microbatches = deal::microbatches(groups, &self.sizes, &time);
+            round += 1;
+            if microbatches.len() > self.microbatches && round < ROUNDS && own.len() > 1 {
+                share *= (may / needed).min(LESS);
+                continue;
+            }
+            microbatches.truncate(self.microbatches);
+            let microbatches = deal::cut(microbatches, self.microbatches, &self.sizes, &time);
+            let tokens = microbatches.iter().flatten().map(|group| group.tokens).sum::<u64>();
+            return Dealt { microbatches, filled: number(tokens.max(1)) / all };
         }
-        let all = number(tokens.values().sum::<u64>().max(1));
-        let share = |(context, tokens)| GroupShare { context, tokens: number(tokens) / all };
-        tokens.into_iter().map(share).collect()
     }
 
-    /// F, B and W of `chunk` for the documents of `group`.
-    fn of_chunk(&self, group: &Group, chunk: usize) -> [f64; 3] {
-        let at = self.sizes.partition_point(|size| *size < group.devices).min(self.sizes.len() - 1);
+    /// The value for `group` of what is known at the points of the table: `of` a size, a filling and a share.
+    fn between(&self, group: &Group, of: impl Fn([usize; 3]) -> f64) -> f64 {
+        let size = self.sizes.partition_point(|size| *size < group.devices);
+        let size = size.min(self.sizes.len() - 1);
         let filled = number(group.tokens) / number(group.devices.saturating_mul(self.room));
         let above = FILLED.partition_point(|one| *one < filled).clamp(1, FILLED.len() - 1);
         let [low, high] = [FILLED[above - 1], FILLED[above]];
         let full = ((filled - low) / (high - low)).clamp(0.0, 1.0);
-        let share = group.pairs / pairs(group.tokens).max(1.0);
-        let (below, part) = times::place(share, GRID);
-        let on = |filled: usize, pass: usize| {
-            let shares = &self.passes[at][filled];
-            let [low, high] = [below, below + 1].map(|share| shares[share][chunk][pass]);
+        let (below, part) = times::place(group.pairs / pairs(group.tokens).max(1.0), GRID);
+        let on = |filled: usize| {
+            let [low, high] = [below, below + 1].map(|share| of([size, filled, share]));
             low + (high - low) * part
         };
-        std::array::from_fn(|pass| on(above - 1, pass) * (1.0 - full) + on(above, pass) * full)
+        on(above - 1) * (1.0 - full) + on(above) * full
+    }
+
+    /// F, B and W of `chunk` for the documents of `group`.
+    fn of_chunk(&self, group: &Group, chunk: usize) -> [f64; 3] {
+        let at = |[size, filled, share]: [usize; 3], pass: usize| {
+            self.passes[size][filled][share][chunk][pass]
+        };
+        std::array::from_fn(|pass| self.between(group, |point| at(point, pass)))
     }
 
     /// How long all passes of `group` take together, in nanoseconds.
     fn time(&self, group: &Group) -> u64 {
-        let chunks = self.passes[0][0][0].len();
-        let all: f64 = (0..chunks).flat_map(|chunk| self.of_chunk(group, chunk)).sum();
+        let all = self.between(group, |[size, filled, share]| self.sums[size][filled][share]);
         u64::try_from(times::whole(all)).unwrap_or(0)
     }
 

@@ -55,7 +55,7 @@ impl Setup {
 /// of tokens attend to each other, one behind the other. Nothing if `stop` is so before the last.
 ///
 /// # Errors
-/// If there are no sequences, or a step does not come to its end.
+/// If a step does not come to its end.
 pub fn document_steps(
     inputs: &Inputs<'_>,
     finalist: &Finalist,

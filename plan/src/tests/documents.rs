@@ -5,7 +5,7 @@ use sim::Replay;
 
 use super::{llama, machine, model, recipe, setup};
 use crate::{
-    Cluster, DocumentSteps, Dynamic, Finalist, Inputs, Orders, Recipe, Setup, Sizes, Transformer,
+    Cluster, DocumentSteps, Dynamic, Finalist, Inputs, Recipe, Setup, Sizes, Transformer,
     document_steps, dynamic, number,
 };
 
@@ -39,8 +39,7 @@ fn steps(setup: &Setup, attended: f64, devices: u64, shares: &[f64]) -> (u64, Do
 
 fn dealt(setup: &Setup, attended: f64, devices: u64, documents: &[u32]) -> (u64, Dynamic) {
     with(setup, attended, devices, |inputs, finalist| {
-        let orders = Orders::default();
-        let found = dynamic(inputs, finalist, documents, &orders, &|| false).unwrap().unwrap();
+        let found = dynamic(inputs, finalist, documents, &|| false).unwrap().unwrap();
         (finalist.step.0, found)
     })
 }
@@ -85,9 +84,8 @@ fn uneven_microbatches_wait_in_the_pipeline_and_for_the_slowest_replica() {
 #[test]
 fn a_stop_leaves_no_steps() {
     let none = with(&setup([8, 1, 1]), 0.5, 8, |inputs, finalist| {
-        let orders = Orders::default();
         let fixed = document_steps(inputs, finalist, &[0.5], &|| true).unwrap();
-        (fixed, dynamic(inputs, finalist, &[5], &orders, &|| true).unwrap())
+        (fixed, dynamic(inputs, finalist, &[5], &|| true).unwrap())
     });
     assert_eq!(none, (None, None));
 }
@@ -101,7 +99,7 @@ fn the_longest_documents_take_what_a_fixed_context_takes() {
         let (step, found) = dealt(&setup, 1.0, devices, &[16_384]);
         assert!(near(found.steps.mean.0, step, 1e-3), "{found:?} {step}");
         assert_eq!((found.groups[0].context, found.groups.len()), (4, 1));
-        assert_eq!((found.microbatches, found.tokens_per_device), (32.0, 4096));
+        assert_eq!((found.filled, found.tokens_per_device), (1.0, 4096));
     }
 }
 
@@ -123,17 +121,33 @@ fn short_documents_are_done_without_context_groups() {
     assert!(near(found.steps.mean.0, plain, 2e-3), "{found:?} {plain}");
 }
 
-/// One document in eight needs all devices, and the others one each.
+/// One document in eight needs a whole context group, one half of it, and the others a device each.
 #[test]
-fn groups_follow_the_lengths_and_counts_follow_the_schedule() {
+fn groups_follow_the_lengths_and_short_documents_fill_them() {
     let piped = Setup { context: 4, chunks: 2, family: Family::Interleaved, ..setup([2, 1, 2]) };
-    let documents: Vec<u32> =
-        (0..4096).map(|at| if at % 8 == 0 { 16_384 } else { 1_000 + at % 5_000 }).collect();
+    let length = |at: u32| match at % 8 {
+        0 => 16_384,
+        1 => 6_000,
+        _ => 50 + at * 37 % 1_500,
+    };
+    let documents: Vec<u32> = (0..4096).map(length).collect();
     let (_, found) = dealt(&piped, 0.5, 16, &documents);
     let sizes: Vec<u64> = found.groups.iter().map(|one| one.context).collect();
     assert!(sizes.starts_with(&[1, 2, 4]), "{found:?}");
     assert!((found.groups.iter().map(|one| one.tokens).sum::<f64>() - 1.0).abs() < 1e-9);
-    // Interleaved schedules take a multiple of the stages; no step has fewer than its tokens need.
-    assert!(found.microbatches >= 32.0, "{found:?}");
+    // Short documents fill what long ones leave.
+    assert!((0.97..=1.0).contains(&found.filled), "{found:?}");
     assert_eq!(found, dealt(&piped, 0.5, 16, &documents).1);
+}
+
+/// Documents of three fifths of a device's tokens leave two fifths of every device: a step of all tokens
+/// takes that much longer.
+#[test]
+fn what_has_no_room_is_left_to_further_steps() {
+    let setup = Setup { context: 4, ..setup([2, 1, 1]) };
+    let (_, found) = dealt(&setup, 0.25, 8, &[2_458]);
+    assert!((found.filled - 0.6).abs() < 0.01, "{found:?}");
+    let (_, full) = dealt(&setup, 0.25, 8, &[2_048]);
+    assert_eq!(full.filled, 1.0);
+    assert!(found.steps.mean > full.steps.mean, "{found:?} {full:?}");
 }
