@@ -12,7 +12,7 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     (
         |question, plan| {
             let apart = !question.recipe.software.overlap_experts;
@@ -80,6 +80,10 @@ const RULES: [Rule; 16] = [
     (
         |question, _| question.packed.is_some(),
         "noise was drawn for even microbatches, and search ranks set-ups by these",
+    ),
+    (
+        |question, _| question.packed.is_some(),
+        "MFU and HFU count all pairs of tokens of a sequence, those of different documents, too",
     ),
     (
         |question, _| question.recipe.boundary == Boundary::PostValidation,
