@@ -69,7 +69,7 @@ mod times;
 pub use asked::Asked;
 pub use costed::{Costed, Overflow, Rejected};
 pub use cut::{Cut, Loss};
-pub use documents::{DocumentSteps, Dynamic, GroupShare, document_steps, dynamic, group_sizes};
+pub use documents::{DocumentSteps, Dynamic, GroupShare, document_steps, dynamic};
 pub use evaluate::Evaluation;
 pub use finalist::{Finalist, FinalistError};
 pub use goodput::Failures;

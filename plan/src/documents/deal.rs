@@ -28,8 +28,7 @@ pub(super) fn pairs(tokens: u64) -> f64 {
 }
 
 /// The sizes that groups of `devices` devices may have: powers of two that divide them, and all.
-#[must_use]
-pub fn group_sizes(devices: u64) -> Vec<u64> {
+pub(super) fn group_sizes(devices: u64) -> Vec<u64> {
     let powers = (0..64).map(|power| 1 << power).take_while(|size| *size < devices);
     powers.filter(|size| devices.is_multiple_of(*size)).chain([devices]).collect()
 }

@@ -21,7 +21,6 @@ use crate::model::number;
 use crate::noise::{affordable, of_slowest};
 use crate::setup::{Recipe, Setup};
 
-pub use self::deal::group_sizes;
 pub use self::dynamic::{Dynamic, GroupShare, dynamic};
 
 /// The most steps that are drawn.
