@@ -43,6 +43,7 @@ from ._sweep import Sweep, sweep
 from ._timeline import Timeline
 
 __all__ = [
+    "Against",
     "BW",
     "Answers",
     "B",
