@@ -43,11 +43,16 @@ impl<'a> Inputs<'a> {
             .ok()
             .filter(|shape| 3 * shape.cells() as u64 * effort <= MAX_PASSES)
             .ok_or(Unfit::TooLarge)?;
+        let costed = self.costing(setup, shape)?.cost()?;
+        if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
+    }
+
+    /// What the costs of `setup` are computed from.
+    pub(crate) fn costing(&self, setup: &'a Setup, shape: Shape) -> Result<Costing<'a>, Unfit> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
             kinds.iter().map(|&kind| &self.cluster.parts[kind].0).collect();
-        let costed = Costing { inputs: *self, setup, shape, machines }.cost()?;
-        if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
+        Ok(Costing { inputs: *self, setup, shape, machines })
     }
 
     /// The least a step of `costed` can take in any order: the work of the busiest stage with what

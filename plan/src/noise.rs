@@ -26,6 +26,8 @@ use crate::setup::Setup;
 const MOST_PASSES: u64 = 400_000;
 /// As few steps as are drawn of however many passes, if as many are asked for.
 const FEWEST: u64 = 12;
+/// The quantiles of a step that its mean is made of.
+const QUANTILES: u32 = 256;
 
 /// How durations differ from the nominal ones.
 #[derive(Clone, PartialEq, Debug)]
@@ -150,8 +152,24 @@ pub fn drawn(finalist: &Finalist, noise: &Noise) -> u64 {
 
 /// How many steps of each kind.
 fn count(finalist: &Finalist, noise: &Noise) -> u32 {
-    let most = (MOST_PASSES / finalist.passes().max(1) as u64).max(FEWEST);
-    u32::try_from(noise.replicas.min(most)).unwrap_or(u32::MAX).max(1)
+    u32::try_from(noise.replicas.min(affordable(finalist))).unwrap_or(u32::MAX).max(1)
+}
+
+/// As many steps of `finalist` as are drawn at most.
+pub(crate) fn affordable(finalist: &Finalist) -> u64 {
+    (MOST_PASSES / finalist.passes().max(1) as u64).max(FEWEST)
+}
+
+/// Of a step that waits for the slowest of `replicas`, each of which takes any of `steps` as likely as the
+/// others: the mean, and what 95 % do not exceed.
+pub(crate) fn of_slowest(mut steps: Vec<Nanos>, replicas: u64) -> [Nanos; 2] {
+    steps.sort_unstable();
+    let one = Drawn { strata: vec![Stratum::new(1.0, steps, true)] };
+    let kinds = [(one, number(replicas))];
+    let middles = (0..QUANTILES).map(|at| (f64::from(at) + 0.5) / f64::from(QUANTILES));
+    let sum: u128 = middles.map(|q| u128::from(quantile(&kinds, q).0)).sum();
+    let mean = sum / u128::from(QUANTILES);
+    [Nanos(u64::try_from(mean).unwrap_or(u64::MAX)), quantile(&kinds, 0.95)]
 }
 
 /// How likely a stage straggles in a step; and the kinds of steps that there are, each with its
@@ -340,6 +358,19 @@ mod tests {
         // The longest of twenty lies at 1.87 in the mean.
         assert!((mean - 2.948).abs() < 0.15, "{mean}");
         assert!((p95(20_000) - 2.948).abs() < 0.15);
+    }
+
+    /// Of 32 sums of twelve uniform numbers the largest has a mean of 2.07 standard deviations above theirs.
+    #[test]
+    fn a_step_of_many_replicas_waits_for_the_slowest() {
+        let mut chance = SplitMix64::seed_from_u64(9);
+        let step = |_| (0..12).map(|_| chance.random_range(0..=1_000_000u64)).sum::<u64>();
+        let steps: Vec<Nanos> = (0..20_000).map(step).map(Nanos).collect();
+        let [mean, p95] = of_slowest(steps.clone(), 32).map(|time| number(time.0) / 1e6 - 6.0);
+        assert!((mean - 2.07).abs() < 0.06 && (p95 - 2.948).abs() < 0.15, "{mean} {p95}");
+        let [mean, _] = of_slowest(steps, 1).map(|time| number(time.0) / 1e6 - 6.0);
+        assert!(mean.abs() < 0.05, "{mean}");
+        assert_eq!(of_slowest(vec![Nanos(7); 20], 64), [Nanos(7); 2]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ from ._documents import (
 )
 from ._errors import InputError, InternalError, Interrupted, LostRank, Note
 from ._frames import Figures, Table
-from ._plan import Planned, plan
+from ._plan import Against, Planned, plan
 from ._profile import Profile
 from ._question import Question, Schedules, Steps, factors, steps
 from ._schedule import BW, B, F, Pair, Pass, R, Schedule, W
@@ -43,6 +43,7 @@ from ._sweep import Sweep, sweep
 from ._timeline import Timeline
 
 __all__ = [
+    "Against",
     "BW",
     "Answers",
     "B",

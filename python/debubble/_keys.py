@@ -884,6 +884,12 @@ class PlanSetupKeys(TypedDict, total=False):
     data: Whole | None
     """The data-parallel degree [default: the devices over tensor, pipeline and context]."""
 
+    dynamic_context: bool | None
+    """Whether every microbatch deals the devices of a data x context group anew, so that each document has
+    the fewest that hold it, at no more tokens of a device than `context` leaves it: dynamic (hybrid) context
+    parallelism, as Megatron-LM has it; needs [lengths] [default: false].
+    """
+
     expert: Whole | None
     """The expert-parallel degree: the devices that share the experts of a layer [default: 1]."""
 

@@ -137,6 +137,28 @@ class Planned(_frames.Tabular):
         """All of it as a page for a browser."""
         return str(self._inner.html())
 
+    def against(self, other: Planned) -> Against:
+        """This answer held against `other`, part by part, as `debubble plan --against` does: the set-ups that
+        both ask for, or the plans to take.
+
+        Raises:
+            ValueError: If one of the two was unpickled: ask its question again.
+            InputError: If one of them has no plan.
+
+        >>> import debubble as db
+        >>> question = {
+        ...     "model": {"layers": 8, "hidden": 1024, "heads": 16, "vocabulary": 32000},
+        ...     "sequence": 1024, "tokens": 1e9, "batch": 64,
+        ...     "cluster": [{"machine": "a100-80g", "devices": [8]}],
+        ... }
+        >>> both = db.plan(question, setup={}).against(db.plan(question, setup={"recompute": "full"}))
+        >>> both.time.column("name")[0], both.time[0].difference > 0
+        ('products', True)
+        """
+        if isinstance(self._inner, Kept) or isinstance(other._inner, Kept):
+            raise ValueError("a plan that was unpickled has its tables alone: ask its question again")
+        return Against(self._inner.against(other._inner))
+
     def details(self) -> str:
         """The tables of `debubble plan --details`."""
         return str(self._inner.table(True))
@@ -173,3 +195,51 @@ class Planned(_frames.Tabular):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Planned, (Kept.of(self._inner, _FIELDS, _CALLS),)
+
+
+class Against(_frames.Tabular):
+    """Two plans side by side: what each part takes in both, and by how much the second takes more.
+
+    `time` has the parts of a step in seconds, `memory` those of the fullest device in GiB, and `figures` what
+    comes of both; `verdict` says it in words.
+    """
+
+    _list = "time"
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property
+    def time(self) -> _frames.Table:
+        """Every part of a step: `name`, `unit`, `first`, `second`, `difference` and `relative`."""
+        return self.rows
+
+    @property
+    def memory(self) -> _frames.Table:
+        """Every part of the memory of the fullest device, with the same columns."""
+        return _frames.Table(self.to_dict()["memory"])
+
+    @property
+    def figures(self) -> _frames.Table:
+        """What comes of both: rates, days, GPU-hours and dollars, with the same columns."""
+        return _frames.Table(self.to_dict()["figures"])
+
+    @property
+    def verdict(self) -> list[str]:
+        """Which is faster, which holds more and which costs less, in words: a line each."""
+        return list(self.to_dict()["verdict"])
+
+    def to_json(self) -> str:
+        """All of it as JSON, as `debubble plan --against --json` prints it."""
+        return str(self._inner.json())
+
+    def __repr__(self) -> str:
+        return str(self._inner.table()).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f'<pre style="font-family:monospace">{html.escape(str(self._inner.table()))}</pre>'
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Against, (Kept.of(self._inner, (), (("json",), ("table",))),)

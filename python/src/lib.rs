@@ -32,7 +32,7 @@ mod _debubble {
         Document, compare, fsdp, replay, reproduce, schedules, schema, toml, verify,
     };
     #[pymodule_export]
-    use crate::plan::{Planned, plan};
+    use crate::plan::{Against, Planned, plan};
     #[pymodule_export]
     use crate::profile::Profile;
     #[pymodule_export]

@@ -74,10 +74,38 @@ impl Planned {
         look(py, &self.planned, pictures::plan::html)
     }
 
+    /// The plan to take, or the set-up that was asked for, held against that of `other`.
+    fn against(&self, py: Python<'_>, other: &Self) -> PyResult<Against> {
+        let both = planning::Against::of(&self.planned, &other.planned);
+        let both = both.map_err(|wrong| raised(py, &wrong))?;
+        let json = serde_json::to_string_pretty(&both).map_err(unwritable)?;
+        Ok(Against { json, table: draw::text::against(&both) })
+    }
+
     /// The files that make the plan to take run in other programs, and their contents.
     fn export(&self) -> Vec<(String, String)> {
         self.planned
             .winner()
             .map_or_else(Vec::new, |winner| export::files(&self.planned.question, winner))
+    }
+}
+
+/// Two plans side by side.
+#[pyclass(frozen, module = "debubble._debubble")]
+pub(crate) struct Against {
+    json: String,
+    table: String,
+}
+
+#[pymethods]
+impl Against {
+    /// Both answers and their differences as JSON, as the command line prints them.
+    fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// The tables that the command line prints.
+    fn table(&self) -> &str {
+        &self.table
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -280,6 +281,30 @@ def test_a_plan(command: doors.Command, tmp_path: Path) -> None:
     for name in names:
         assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "theirs" / name).read_bytes()
     assert planned.details() in command.stdout("plan", file, "--details")
+
+
+def test_a_plan_against_another(command: doors.Command, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("plan.toml", "other.toml")]
+    files[0].write_text(MODEL, encoding="utf-8")
+    files[1].write_text(MODEL.replace("batch = 64", "batch = 128"), encoding="utf-8")
+    assert files[0].read_text() != files[1].read_text()
+    told = command.stdout("plan", files[0], "--against", files[1], "--json")
+    first, second = map(db.plan, files)
+    both = first.against(second)
+    assert printed(both) == told
+    assert repr(both) + "\n" == command.stdout("plan", files[0], "--against", files[1])
+    step = both.time[-1]
+    assert (step.name, step.unit, step.second) == ("all", "s", second.best.step_ns / 1e9)
+    assert step.difference == step.second - step.first
+    assert both.to_pandas()["difference"].iloc[-1] == step.difference
+    assert [row.name for row in both.figures][-1] == "dollars"
+    assert both.memory[-1].first > 0
+    # Lines of the table are no longer than a terminal is wide.
+    assert " ".join(both.verdict) in " ".join(repr(both).split())
+    again = pickle.loads(pickle.dumps(both))
+    assert (repr(again), again.to_json()) == (repr(both), both.to_json())
+    with pytest.raises(ValueError, match="unpickled"):
+        pickle.loads(pickle.dumps(first)).against(second)
 
 
 def test_published_tables(command: doors.Command, tmp_path: Path) -> None:

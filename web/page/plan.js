@@ -11,6 +11,9 @@ const TABLES = ["search", "training", "noise"];
 /** The name of a config.json on the page, and the most of it that a link carries. */
 const CONFIG = "config.json", MOST_IN_LINK = 12_000;
 
+/** The folder of the question whose answer others are held against. */
+const KEPT = "kept/";
+
 /** Makes the tab. */
 export async function begin({ engine }) {
   const [schema, { examples }, built] = await Promise.all([
@@ -38,6 +41,8 @@ class Plan {
     this.text = "";
     this.config = "";
     this.files = new Map();
+    /** The files of the question whose answer others are held against, in a folder of their own. */
+    this.kept = new Map();
     const edited = settled(() => this.edited(), 200);
     const table = (name) => described(schema, schema.properties[name]);
     this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
@@ -176,11 +181,13 @@ class Plan {
 
   /** Asks the library, and shows what it says. */
   async answer(engine, options) {
-    const files = new Map([...this.files, ["plan.toml", bytes(this.text)], [CONFIG, bytes(this.config)]]);
+    const own = new Map([...this.files, ["plan.toml", bytes(this.text)], [CONFIG, bytes(this.config)]]);
+    const files = new Map([...own, ...this.kept]);
+    const against = this.kept.size ? `${KEPT}plan.toml` : undefined;
     try {
-      const answer = await engine.ask({ ask: "plan", file: "plan.toml" }, { ...options, files });
+      const answer = await engine.ask({ ask: "plan", file: "plan.toml", against }, { ...options, files });
       this.shown.classList.remove("stale");
-      this.shown.replaceChildren(...this.said(answer));
+      this.shown.replaceChildren(...this.said(answer), ...this.beside(answer, own));
       return answer.interrupted ? "Stopped: the best of the set-ups by then." : "Done.";
     } catch (error) {
       this.blame(error);
@@ -190,6 +197,22 @@ class Plan {
 
   blame({ failure, text }) {
     if (failure?.key) [...Object.values(this.fields), this.sizes].some((one) => one.complain(failure.key, text));
+  }
+
+  /** The answer beside the one that was kept, and buttons to keep this one, whose files are `own`, or none. */
+  beside(answer, own) {
+    const hold = (files, said) => () => {
+      this.kept = new Map([...files].map(([name, content]) => [KEPT + name, content]));
+      this.note.hidden = false;
+      this.note.textContent = said;
+    };
+    return [
+      make("h3", {}, "Beside another"),
+      answer.against ? make("pre", { tabIndex: 0, "aria-label": "The answer that was kept, and this one" }, answer.against) : null,
+      make("div", { class: "buttons" },
+        button("Keep it to compare", hold(own, "Kept: the next answer stands beside this one.")),
+        answer.against ? button("Compare no more", hold(new Map(), "Nothing is kept.")) : null),
+    ].filter(Boolean);
   }
 
   said(answer) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use answer::plan::{self as planning, Planned, export, tables};
+use answer::plan::{self as planning, Against, Planned, export, tables};
 use draw::pictures;
 use papers::measured::memory_error;
 use question::{Context, Diagnostic};
@@ -15,6 +15,8 @@ use crate::request::text;
 pub(crate) struct Request {
     /// The name of its file among those of the page.
     file: String,
+    /// The name of that of another question, whose answer this one is held against.
+    against: Option<String>,
 }
 
 /// The plans.
@@ -40,13 +42,23 @@ pub(crate) struct Answer {
     svg: String,
     /// The files that make the plan to take run in other programs, and their contents.
     export: Vec<(String, String)>,
+    /// This answer beside that of the other question, as the command line prints both.
+    against: Option<String>,
 }
 
 impl Request {
     /// Answers it.
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
-        let question = question::plan::read(context, Path::new(&self.file), memory_error()?)?;
-        let planned = planning::plan(context, question)?;
+        let ask = |file: &str| {
+            let question = question::plan::read(context, Path::new(file), memory_error()?)?;
+            planning::plan(context, question)
+        };
+        let planned = ask(&self.file)?;
+        let beside = |other: &str| -> Result<String, Diagnostic> {
+            let other = ask(other)?;
+            Ok(draw::text::against(&Against::of(&other, &planned)?))
+        };
+        let against = self.against.as_deref().map(beside).transpose()?;
         let svg = pictures::plan::svg(&planned.question, &planned.answer)?;
         let winner = planned.winner();
         let export = winner.map_or_else(Vec::new, |one| export::files(&planned.question, one));
@@ -67,6 +79,7 @@ impl Request {
             page: pictures::plan::html(&planned)?,
             svg,
             export,
+            against,
             planned,
         })
     }

@@ -269,6 +269,27 @@ fn a_plan_is_that_of_the_command_line() {
 }
 
 #[test]
+fn a_plan_against_another_is_that_of_the_command_line() {
+    let mut files = one("plan.toml", PLAN);
+    files.insert(PathBuf::from("config.json"), CONFIG.into());
+    let twice = PLAN.replace("batch = 64", "batch = 128");
+    files.insert(PathBuf::from("kept/plan.toml"), twice.into());
+    files.insert(PathBuf::from("kept/config.json"), CONFIG.into());
+    let request = json!({ "ask": "plan", "file": "plan.toml", "against": "kept/plan.toml" });
+    let planned = asked(&request, &files);
+    let context = Context::new(&files);
+    let error = papers::measured::memory_error().unwrap();
+    let [other, own] = ["kept/plan.toml", "plan.toml"].map(|file| {
+        let question = question::plan::read(&context, Path::new(file), error).unwrap();
+        ::answer::plan::plan(&context, question).unwrap()
+    });
+    let both = ::answer::plan::Against::of(&other, &own).unwrap();
+    assert_eq!(text(&planned, "against"), draw::text::against(&both));
+    let alone = asked(&json!({ "ask": "plan", "file": "plan.toml" }), &files);
+    assert!(alone["against"].is_null());
+}
+
+#[test]
 fn a_plan_without_its_config_names_the_file() {
     let why = refused(&json!({ "ask": "plan", "file": "plan.toml" }), &one("plan.toml", PLAN));
     assert!(why.contains("config.json"), "{why}");

@@ -26,3 +26,16 @@ onPage("a plan is that of the command line", { link: { view: "plan", plan: QUEST
   assert.ok(expected.plans.length > 0);
   agrees(await opened.answer("plan"), expected, "the plan");
 });
+
+onPage("an answer stands beside the one that was kept", { link: { view: "plan", plan: QUESTION, config: CONFIG } }, async (opened) => {
+  const done = ({ answer, failure, broken, ended }) => Boolean(answer || failure || broken || ended);
+  await opened.named("button", "Plan").click();
+  await opened.until("plan", done);
+  await opened.named("button", "Keep it to compare").click();
+  await opened.named("button", "Plan").click();
+  await opened.until("plan", done);
+  await opened.rest();
+  const { against } = await opened.answer("plan");
+  // The same question twice: neither is faster.
+  assert.match(against, /both are as fast/);
+});

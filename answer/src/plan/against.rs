@@ -13,9 +13,9 @@ use super::told::{Held, held, room};
 use super::{Planned, Told, told_apart};
 
 /// Two answers whose plans are held against each other.
-pub struct Against {
+pub struct Against<'a> {
     /// The two.
-    pub sides: [Planned; 2],
+    pub sides: [&'a Planned; 2],
     /// The plan of each that is compared, by its place among its plans.
     plans: [usize; 2],
 }
@@ -47,13 +47,13 @@ impl Line {
     }
 }
 
-impl Against {
+impl<'a> Against<'a> {
     /// Holds the plan to take of `first` against that of `second`. Where none fits, the set-up that was
     /// asked for is taken all the same.
     ///
     /// # Errors
     /// If one of them has no plan.
-    pub fn of(first: Planned, second: Planned) -> Result<Self, Diagnostic> {
+    pub fn of(first: &'a Planned, second: &'a Planned) -> Result<Self, Diagnostic> {
         let place = |planned: &Planned| {
             let plans = &planned.answer.plans;
             let winner = planned.winner();
@@ -63,14 +63,14 @@ impl Against {
                 Diagnostic::new(message)
             })
         };
-        let plans = [place(&first)?, place(&second)?];
+        let plans = [place(first)?, place(second)?];
         Ok(Self { sides: [first, second], plans })
     }
 
     /// The question and the plan of each side.
-    fn both(&self) -> [(&Question, &Plan); 2] {
+    fn both(&self) -> [(&'a Question, &'a Plan); 2] {
         [0, 1].map(|side| {
-            let Planned { question, answer, .. } = &self.sides[side];
+            let Planned { question, answer, .. } = self.sides[side];
             (question, &answer.plans[self.plans[side]])
         })
     }
@@ -85,7 +85,7 @@ impl Against {
         let line =
             |name| Line { name, unit: "s", first: of(&first, name), second: of(&second, name) };
         let names = merged(first.iter().map(|part| part.name), second.iter().map(|part| part.name));
-        let [step, other] = self.both().map(|(_, plan)| seconds(plan.finalist.step));
+        let [step, other] = self.both().map(|(_, plan)| seconds(plan.step));
         let all = Line { name: "all", unit: "s", first: step, second: other };
         names.into_iter().map(line).chain([all]).collect()
     }
@@ -133,7 +133,7 @@ impl Against {
     pub fn verdict(&self) -> Vec<String> {
         let [(_, first), (_, second)] = self.both();
         let mut lines = vec![self.faster(), self.roomier(), self.cheaper()];
-        let apart = seconds(second.finalist.step) / seconds(first.finalist.step) - 1.0;
+        let apart = seconds(second.step) / seconds(first.step) - 1.0;
         let least = told_apart(first).max(told_apart(second));
         // The same batch on the same kind of machine is off by the same.
         if first.kind == second.kind && self.tokens() && apart.abs() <= least {
@@ -161,7 +161,7 @@ impl Against {
     /// Which trains more tokens a second.
     fn faster(&self) -> String {
         let rates = self.both().map(|(_, plan)| plan.tokens_per_second);
-        let steps = self.both().map(|(_, plan)| format::time(plan.finalist.step));
+        let steps = self.both().map(|(_, plan)| format::time(plan.step));
         if rates[0] == rates[1] {
             return format!("both are as fast: a step takes {}", steps[0]);
         }
@@ -225,7 +225,7 @@ impl Against {
                 cluster.devices(),
                 cluster.name(),
                 own.family.name(),
-                tables::setup(own)
+                tables::asked(question, own)
             )
         });
         [sides.next().unwrap_or_default(), sides.next().unwrap_or_default()]
@@ -307,7 +307,7 @@ struct Difference {
     relative: Option<f64>,
 }
 
-impl Serialize for Against {
+impl Serialize for Against<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let of = |line: Line| Difference {
             difference: line.difference(),
@@ -316,11 +316,10 @@ impl Serialize for Against {
         };
         let all = |lines: Vec<Line>| lines.into_iter().map(of).collect();
         let [first, second] = self.both().map(|(question, plan)| Told::of(question, plan));
-        let [one, other] = &self.sides;
         Json {
             first,
             second,
-            answers: [one, other],
+            answers: self.sides,
             time: all(self.time()),
             memory: all(self.memory()),
             figures: all(self.figures()),

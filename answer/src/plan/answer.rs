@@ -14,6 +14,7 @@ use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
 
 use super::choice::mark_front;
+use super::documents::OfDocuments;
 use super::experts;
 use super::priced::{Plan, seconds};
 
@@ -192,7 +193,8 @@ impl Planner<'_> {
                 );
                 let percentiles =
                     percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
-                let plan = self.plan(at, finalist, percentiles, bars);
+                let documents = self.documents(at, &finalist)?;
+                let plan = self.plan(at, finalist, documents, percentiles, bars);
                 if plan.goodput < LEAST_GOODPUT {
                     searched[at].leave_out(ALWAYS_FAILING);
                 } else {
@@ -200,7 +202,19 @@ impl Planner<'_> {
                 }
             }
         }
+        // What documents make of their steps may have changed which is faster.
+        if self.question.packed.is_some() {
+            plans.sort_by_key(|plan| (plan.cluster, plan.step));
+        }
         Ok(plans)
+    }
+
+    /// What documents make of the step of `finalist`, of cluster `at`.
+    fn documents(&self, at: usize, finalist: &Finalist) -> Result<Option<OfDocuments>, Diagnostic> {
+        let inputs = ground(self.question, &self.question.clusters[at]);
+        let stop = || self.context.stopped();
+        let found = OfDocuments::of(self.question, &inputs, finalist, &stop);
+        found.map_err(|error| self.question.not_run(&error.to_string()))
     }
 
     /// The error bar of each kind among `finalists`, which stand by cluster.
@@ -222,13 +236,18 @@ impl Planner<'_> {
         &self,
         at: usize,
         finalist: Finalist,
+        documents: Option<OfDocuments>,
         percentiles: Option<[Nanos; 2]>,
         bars: &[ErrorBar],
     ) -> Plan {
         let cluster = &self.question.clusters[at];
-        let step = seconds(finalist.step);
+        let told = documents.as_ref().map_or(finalist.step, OfDocuments::step);
+        let step = seconds(told);
+        // Noise is drawn for even microbatches, and comes on top of what documents make of a step.
+        let shifted = |time: Nanos| Nanos((time + told).0.saturating_sub(finalist.step.0));
         // Experts that are chosen unevenly are so in every microbatch of a step.
         let beyond = experts::beyond_mean(&finalist);
+        let percentiles = percentiles.map(|both| both.map(shifted));
         let percentiles = percentiles.map(|[median, p95]| [median, p95 + beyond]);
         let tokens = number(self.question.recipe.batch) * number(self.question.model.sequence);
         let peak: f64 =
@@ -238,7 +257,7 @@ impl Planner<'_> {
         // What the budget takes: the median step, and what failures leave.
         let goodput = failures.goodput();
         let steps = (self.question.tokens / tokens).ceil();
-        let median = percentiles.map_or(finalist.step, |[median, _]| median);
+        let median = percentiles.map_or(told, |[median, _]| median);
         let wall = steps * seconds(median) / goodput;
         let hourly = cluster.hourly(|machine| self.price(machine).0);
         let kind = self.kind(cluster, &finalist);
@@ -248,6 +267,8 @@ impl Planner<'_> {
         let is_fitted = self.question.recipe.software.streams.is_none();
         Plan {
             cluster: at,
+            step: told,
+            documents,
             percentiles,
             tokens_per_second: tokens / step,
             mfu: used(self.question.model.model_flops()),

@@ -12,7 +12,7 @@ use question::plan::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All of them, what makes the largest difference first.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 20] = [
     (
         |question, plan| {
             let apart = !question.recipe.software.overlap_experts && !has_streams(question);
@@ -83,6 +83,22 @@ const RULES: [Rule; 16] = [
             whole && question.recipe.overlap_gradients && !question.recipe.overlap_parameters
         },
         "gradients are reduced beside the last backward alone, parameters gathered behind the step",
+    ),
+    (
+        |_, plan| plan.documents.as_ref().is_some_and(|own| own.dynamic.is_none()),
+        "microbatches run in the order in which their documents come, whatever they have to do",
+    ),
+    (
+        |_, plan| plan.documents.as_ref().is_some_and(|own| own.dynamic.is_some()),
+        "dealing context groups anew takes no time, and all begin a microbatch together",
+    ),
+    (
+        |question, _| question.packed.is_some(),
+        "noise was drawn for even microbatches, and search ranks set-ups by these",
+    ),
+    (
+        |question, _| question.packed.is_some(),
+        "MFU and HFU count all pairs of tokens of a sequence, those of different documents, too",
     ),
     (
         |question, _| question.recipe.boundary == Boundary::PostValidation,

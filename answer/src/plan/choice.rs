@@ -12,12 +12,12 @@ use crate::front::{Candidate, standings};
 pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
     let cheapest = cheapest(question, plans)?;
     let alike = |plan: &&Plan| {
-        let apart = seconds(plan.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+        let apart = seconds(plan.step) / seconds(cheapest.step) - 1.0;
         let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
         is_comparable && apart.abs() <= told_apart(cheapest)
     };
     // Of those that leave as much, the faster.
-    let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.finalist.step));
+    let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.step));
     plans.iter().filter(|plan| is_in_time(question, plan)).filter(alike).max_by_key(room)
 }
 

@@ -7,8 +7,8 @@ use question::plan::Question;
 use serde::Serialize;
 use sim::streams::StreamTimes;
 
-use super::parts::{self, Part};
-use super::priced::Plan;
+use super::parts;
+use super::priced::{Plan, seconds};
 
 /// What the fullest device of an expert group has to do, where it is drawn from how tokens choose.
 #[derive(Clone, Copy, Serialize)]
@@ -32,7 +32,7 @@ impl OfExperts {
             fullest: load.mean,
             fullest_p95: load.tail,
             dropped: load.dropped,
-            p95_step_ns: plan.finalist.step.0.saturating_add(beyond_mean(&plan.finalist).0),
+            p95_step_ns: plan.step.0.saturating_add(beyond_mean(&plan.finalist).0),
         })
     }
 
@@ -98,9 +98,10 @@ pub(super) fn beyond_mean(finalist: &Finalist) -> Nanos {
     if load.tail <= load.mean {
         return Nanos(0);
     }
-    let parts = parts::of(finalist, Boundary::Barrier, false);
-    let experts = parts.iter().filter(|part| part.name == LayerPart::Experts.name());
-    let experts: f64 = experts.map(Part::seconds).sum();
+    let parts = parts::of_run(finalist, Boundary::Barrier, false);
+    let experts = parts.iter().filter(|(name, _)| *name == LayerPart::Experts.name());
+    let experts: i64 = experts.map(|(_, nanos)| nanos).sum();
+    let experts = seconds(Nanos(u64::try_from(experts).unwrap_or(0)));
     let more = parts::whole(experts * (load.tail / load.mean - 1.0));
     Nanos(u64::try_from(more).unwrap_or(0))
 }

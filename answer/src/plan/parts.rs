@@ -6,7 +6,8 @@ use plan::{Boundary, Costed, Finalist, Part as LayerPart, PartTimes};
 use serde::{Serialize, Serializer};
 use sim::streams::{StreamTimes, Streams};
 
-use super::priced::seconds;
+use super::documents::OfDocuments;
+use super::priced::{Plan, seconds};
 
 /// The output layer, the loss and multi-token prediction.
 const HEAD: &str = "head and loss";
@@ -50,9 +51,25 @@ pub(super) fn busiest(finalist: &Finalist) -> usize {
     stages.max_by_key(|(_, times)| times.busy).map_or(0, |(stage, _)| stage)
 }
 
-/// The parts of the step of `finalist`; where the bubble is told apart, with what of it fills and drains
-/// the pipeline.
-pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Part> {
+/// The parts of the step of `plan`; where the bubble is told `apart`, with what of it fills and drains the
+/// pipeline.
+pub(super) fn of(plan: &Plan, apart: bool) -> Vec<Part> {
+    let mut parts = of_run(&plan.finalist, plan.boundary, apart);
+    parts.extend(plan.documents.iter().flat_map(OfDocuments::parts));
+    let whole = seconds(plan.step);
+    let part = |(name, nanos): (&'static str, i64)| {
+        let part = Part { name, nanos, share: 0.0 };
+        Part { share: part.seconds() / whole, ..part }
+    };
+    parts.into_iter().map(part).collect()
+}
+
+/// The parts of the step that `finalist` ran, in nanoseconds.
+pub(super) fn of_run(
+    finalist: &Finalist,
+    boundary: Boundary,
+    apart: bool,
+) -> Vec<(&'static str, i64)> {
     let costed = finalist.costed();
     let stage = busiest(finalist);
     let times = finalist.metrics.stages[stage];
@@ -90,12 +107,7 @@ pub(super) fn of(finalist: &Finalist, boundary: Boundary, apart: bool) -> Vec<Pa
     if latency > 0 {
         parts.push(("once a step, and the slowest of many devices", latency));
     }
-    let whole = seconds(finalist.step);
-    let part = |(name, nanos): (&'static str, i64)| {
-        let part = Part { name, nanos, share: 0.0 };
-        Part { share: part.seconds() / whole, ..part }
-    };
-    parts.into_iter().map(part).collect()
+    parts
 }
 
 /// What both streams of `stage` do in a step of `finalist`, where passes share two.

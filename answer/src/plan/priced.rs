@@ -4,6 +4,7 @@ use pipeline::{Bytes, Nanos};
 use plan::{Boundary, Finalist, Kind, Lacks, number};
 use question::plan::{Framework, Question};
 
+use super::documents::OfDocuments;
 use super::parts::{self, Part};
 
 /// A set-up with all that a planner asks of it.
@@ -12,10 +13,15 @@ pub struct Plan {
     pub cluster: usize,
     /// The run of the event engine.
     pub finalist: Finalist,
-    /// The step that half of all, and 95 %, do not exceed under noise; nothing if a Ctrl-C came
+    /// Its step: that of the run, or where documents are packed into sequences the mean of those drawn.
+    pub step: Nanos,
+    /// What documents make of a step, where their lengths are told; nothing if a Ctrl-C came before enough
+    /// steps were drawn.
+    pub documents: Option<OfDocuments>,
+    /// The step that half of all, and 95 %, do not exceed under noise, whatever their documents; nothing if a Ctrl-C came
     /// before enough were drawn.
     pub percentiles: Option<[Nanos; 2]>,
-    /// Tokens a second, by the nominal step.
+    /// Tokens a second, by its step.
     pub tokens_per_second: f64,
     /// Model FLOPs utilisation.
     pub mfu: f64,
@@ -70,12 +76,12 @@ impl Plan {
     /// The parts of the step, on the stage that works longest; they add up to it.
     #[must_use]
     pub fn parts(&self) -> Vec<Part> {
-        parts::of(&self.finalist, self.boundary, false)
+        parts::of(self, false)
     }
 
     /// The same with the bubble before, between and after the passes of that stage told apart.
     #[must_use]
     pub fn all_parts(&self) -> Vec<Part> {
-        parts::of(&self.finalist, self.boundary, true)
+        parts::of(self, true)
     }
 }

@@ -43,6 +43,13 @@ pub fn setup(setup: &Setup) -> String {
     text
 }
 
+/// The set-up of `question` in a few letters, and whether its context groups follow documents.
+#[must_use]
+pub fn asked(question: &Question, own: &Setup) -> String {
+    let dynamic = if question.dynamic_context { " dynamic-context" } else { "" };
+    setup(own) + dynamic
+}
+
 /// Whether all stages share the vocabulary without the name of the schedule saying so.
 fn shares_vocabulary(setup: &Setup) -> bool {
     setup.vocabulary_parallel && setup.family.vocabulary() == Vocabulary::Whole
@@ -172,7 +179,7 @@ impl Row {
             recompute: own.recompute.name(),
             vocabulary_parallel: own.vocabulary_parallel,
             boundary: question.recipe.boundary.name(),
-            step_ns: plan.finalist.step.0,
+            step_ns: plan.step.0,
             replay_step_ns: plan.finalist.evaluation.step.0,
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
@@ -264,7 +271,7 @@ pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
         format!("{} {}", cluster.devices(), cluster.name()),
         setup(&costed.setup),
         schedule(question, plan),
-        format::time(plan.finalist.step),
+        format::time(plan.step),
         error(plan),
         format::signed_percent(plan.finalist.over_replay()),
         time_or_none(plan.percentiles.map(|[median, _]| median)),
@@ -350,7 +357,7 @@ pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2]
 pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     let cheapest = cheapest(question, plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
     let own = &cheapest.finalist.costed().setup;
-    let slower = seconds(winner.finalist.step) / seconds(cheapest.finalist.step) - 1.0;
+    let slower = seconds(winner.step) / seconds(cheapest.step) - 1.0;
     Some(format!(
         "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
          do not tell steps less than {} apart",

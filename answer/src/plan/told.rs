@@ -1,16 +1,16 @@
 //! A set-up that was asked for: every part of its step and of its memory.
 
-use pipeline::{Bytes, LayerLayout, Nanos};
-use plan::{Lacks, Overflow, Part as LayerPart, Split, StageMemory, number};
+use pipeline::{Bytes, LayerLayout};
+use plan::{Lacks, Overflow, Split, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
 
-use super::Planned;
 use super::experts::{OfExperts, OfStreams};
 use super::parts::{self, Part};
 use super::priced::{Plan, seconds};
 use super::tables::{amount, days, error};
+use super::{OfDocuments, Planned};
 
 /// A set-up with every part of its step and of its memory.
 #[derive(Serialize)]
@@ -50,36 +50,6 @@ pub struct Told {
     pub time: Vec<Part>,
     /// The memory of a device of each stage.
     pub memory: Vec<OfStage>,
-}
-
-/// What documents that are packed into sequences make of a step.
-#[derive(Clone, Copy, Serialize)]
-pub struct OfDocuments {
-    /// Of the pairs of tokens of a sequence, the share that attend to each other, in the mean.
-    pub attended: f64,
-    /// The same of the replica that has most to do in a step.
-    pub slowest_attended: f64,
-    /// A step that waits for that replica, in nanoseconds.
-    pub slowest_step_ns: u64,
-}
-
-impl OfDocuments {
-    /// Of `plan`, where `question` tells the lengths of documents: the attention of the busiest stage takes
-    /// as much longer as the replica has more pairs of tokens.
-    fn of(question: &Question, plan: &Plan) -> Option<Self> {
-        let packed = question.packed.as_ref()?;
-        let data = plan.finalist.costed().setup.data.max(1);
-        let slowest = packed.slowest(data, question.recipe.batch / data);
-        let parts = plan.parts();
-        let attention = parts.iter().filter(|part| part.name == LayerPart::Attention.name());
-        let attention: f64 = attention.map(Part::seconds).sum();
-        let more = parts::whole(attention * (slowest / packed.mean() - 1.0));
-        Some(Self {
-            attended: packed.mean(),
-            slowest_attended: slowest,
-            slowest_step_ns: plan.finalist.step.0.saturating_add_signed(more.max(0)),
-        })
-    }
 }
 
 /// The memory of a device of a stage, by part.
@@ -136,10 +106,10 @@ impl Told {
             may_fit: plan.lacks.is_none_or(|lacks| lacks.may_hold.is_some()),
             fullest_stage: plan.lacks.map_or(fullest_stage, |lacks| lacks.overflow.stage),
             lacks_bytes: plan.lacks.map(|lacks| lacks.overflow.needs.0 - lacks.overflow.has.0),
-            step_ns: plan.finalist.step.0,
+            step_ns: plan.step.0,
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
-            documents: OfDocuments::of(question, plan),
+            documents: plan.documents.clone(),
             experts: OfExperts::of(question, plan),
             streams: OfStreams::of(&plan.finalist),
             layout: layout(question, plan).map(|layout| layout.to_string()),
@@ -210,19 +180,11 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
     let told = Told::of(question, plan);
     let mut lines = vec![format!(
         "a step takes {} (error: {}), of {} tokens",
-        format::time(plan.finalist.step),
+        format::time(plan.step),
         error(plan),
-        format::grouped(plan.tokens_per_second * seconds(plan.finalist.step)),
+        format::grouped(plan.tokens_per_second * seconds(plan.step)),
     )];
-    if let Some(OfDocuments { attended, slowest_attended, slowest_step_ns }) = told.documents {
-        lines.push(format!(
-            "of the pairs of tokens {} attend to each other, of the replica with most to do {}: the step \
-             that waits for it takes {}",
-            format::percent(attended),
-            format::percent(slowest_attended),
-            format::time(Nanos(slowest_step_ns)),
-        ));
-    }
+    lines.extend(plan.documents.iter().flat_map(OfDocuments::lines));
     lines.extend(told.experts.into_iter().flat_map(OfExperts::lines));
     lines.extend(told.streams.map(OfStreams::line));
     if let Some([median, p95]) = plan.percentiles {
@@ -259,7 +221,7 @@ pub fn time(plan: &Plan) -> Vec<Vec<String>> {
     };
     let parts = plan.all_parts();
     let parts = parts.iter().map(|part| line(part.name, part.seconds(), part.share));
-    parts.chain([line("all", seconds(plan.finalist.step), 1.0)]).collect()
+    parts.chain([line("all", seconds(plan.step), 1.0)]).collect()
 }
 
 /// The columns of [`memory`].

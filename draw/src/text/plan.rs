@@ -139,7 +139,7 @@ fn row(question: &Question, number: usize, plan: &Plan, taken: bool) -> Vec<Stri
         format!("{mark}{number}{front}"),
         tables::setup(&plan.finalist.costed().setup),
         tables::schedule(question, plan),
-        time(plan.finalist.step),
+        time(plan.step),
         tables::error(plan),
         tables::days(plan.days),
         tables::amount(plan.gpu_hours),

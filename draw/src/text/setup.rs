@@ -28,8 +28,8 @@ pub(super) fn setups(planned: &Planned, details: bool) -> String {
 /// One set-up on one cluster.
 fn setup(question: &Question, plan: &Plan) -> String {
     let own = &plan.finalist.costed().setup;
-    let which =
-        format!("{}: {} {}", name(question, plan.cluster), own.family.name(), tables::setup(own));
+    let own_name = tables::asked(question, own);
+    let which = format!("{}: {} {own_name}", name(question, plan.cluster), own.family.name());
     let mut text = format!("\n{}\n", cut(&which, COLUMNS));
     text += &paragraph(&format!("  {}", told::room(plan)));
     for line in told::figures(question, plan) {
@@ -48,7 +48,7 @@ fn setup(question: &Question, plan: &Plan) -> String {
 
 /// Two plans side by side.
 #[must_use]
-pub fn against(both: &Against) -> String {
+pub fn against(both: &Against<'_>) -> String {
     let mut text: String = both.names().iter().map(|line| paragraph(line)).collect();
     for (title, lines) in [
         ("a step", both.time()),

@@ -40,20 +40,14 @@ impl<'a> Costing<'a> {
     /// All costs.
     pub(crate) fn cost(&self) -> Result<Costed, Unfit> {
         let Inputs { model, recipe, .. } = self.inputs;
-        let placement = self.setup.family.about().placement;
-        let stages: Vec<usize> =
-            (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect();
+        let stages = self.stages();
         let ends = self.ends(&stages);
         let ([first, behind], _) = self.setup.recompute.of_chunk(0);
         let by_stage = self.layers_by_stage(behind);
         let layers = self.deal(&stages, &by_stage, &ends);
         let parts = self.chunks(&layers);
-        let chunks: Vec<LayerCounts> =
-            parts.iter().map(|&[first, behind]| first + behind).collect();
-        let own = match first == behind {
-            true => layers_of_chunks(&stages, &chunks, &by_stage),
-            false => self.layers_of_parts(&stages, &parts, [first, behind]),
-        };
+        let chunks = whole_chunks(&parts);
+        let own = self.own_layers(&stages, &parts, &by_stage);
         let activations = Activations::of(model, self.setup, recipe);
         let whole = self.with_ends(&stages, &own, &ends);
         let passes = whole.iter().map(|chunk| chunk.times).collect();
@@ -62,8 +56,7 @@ impl<'a> Costing<'a> {
         let of_chunks = self.shares_of_chunks(&chunks);
         let shares = self.shares(&stages, &of_chunks);
         let by_kind = LayerParameters::of(model, self.setup);
-        let parameters: Vec<Parameters> =
-            shares.iter().map(|share| by_kind.stage(model, self.setup, *share)).collect();
+        let parameters = self.parameters(&by_kind, &shares);
         let sends = self.sends(&stages);
         let runs = self.runs(&stages, &parts, [first, behind]);
         let of = |sends: &[[Nanos; 2]]| {
@@ -103,18 +96,52 @@ impl<'a> Costing<'a> {
         })
     }
 
-    /// The layers of each chunk: of the first ones and of those behind them, which `recompute` says of each.
-    fn layers_of_parts(
+    /// How long the passes of each chunk take, transfers apart, where the chunks have `layers`.
+    pub(crate) fn passes(&self, layers: &[u64]) -> Result<Costs, Unfit> {
+        let Inputs { model, recipe, .. } = self.inputs;
+        let stages = self.stages();
+        let by_stage = self.layers_by_stage(self.setup.recompute.of_chunk(0).0[1]);
+        let parts = self.chunks(layers);
+        let own = self.own_layers(&stages, &parts, &by_stage);
+        let whole = self.with_ends(&stages, &own, &self.ends(&stages));
+        let passes = whole.iter().map(|chunk| chunk.times).collect();
+        let activations = Activations::of(model, self.setup, recipe);
+        let passes = self.with_offload(passes, &stages, &parts, &activations)?;
+        let by_kind = LayerParameters::of(model, self.setup);
+        let shares = self.shares(&stages, &self.shares_of_chunks(&whole_chunks(&parts)));
+        let parameters = self.parameters(&by_kind, &shares);
+        Ok(self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; stages.len()]))
+    }
+
+    /// The stage of each chunk.
+    fn stages(&self) -> Vec<usize> {
+        let placement = self.setup.family.about().placement;
+        (0..self.shape.chunks()).map(|chunk| placement.stage(self.shape, chunk, 0)).collect()
+    }
+
+    /// The layers of each chunk, whose `parts` are computed again as the set-up says; `by_stage` are layers
+    /// as those behind the first are.
+    fn own_layers(
         &self,
         stages: &[usize],
         parts: &[[LayerCounts; 2]],
-        recompute: [Recompute; 2],
+        by_stage: &[Rc<[LayerTimes]>],
     ) -> Vec<LayerTimes> {
-        let [firsts, others] = [0, 1].map(|at: usize| {
-            let counts: Vec<LayerCounts> = parts.iter().map(|part| part[at]).collect();
-            layers_of_chunks(stages, &counts, &self.layers_by_stage(recompute[at]))
-        });
+        let ([first, behind], _) = self.setup.recompute.of_chunk(0);
+        if first == behind {
+            return layers_of_chunks(stages, &whole_chunks(parts), by_stage);
+        }
+        let [firsts, others] =
+            [0, 1].map(|at| parts.iter().map(|part| part[at]).collect::<Vec<_>>());
+        let firsts = layers_of_chunks(stages, &firsts, &self.layers_by_stage(first));
+        let others = layers_of_chunks(stages, &others, by_stage);
         firsts.into_iter().zip(others).map(|(first, other)| first.plus(other)).collect()
+    }
+
+    /// The parameters of each stage, which holds its one of `shares`.
+    fn parameters(&self, by_kind: &LayerParameters, shares: &[Share]) -> Vec<Parameters> {
+        let stage = |share: &Share| by_kind.stage(self.inputs.model, self.setup, *share);
+        shares.iter().map(stage).collect()
     }
 
     /// A device of `machine` and what it has to do, beside the first layers of a chunk.
@@ -436,6 +463,11 @@ impl<'a> Costing<'a> {
         let times: Option<Vec<CopyTimes>> = (0..).zip(stages).map(time).collect();
         times.ok_or(Unfit::Host)
     }
+}
+
+/// Both parts of each chunk together.
+fn whole_chunks(parts: &[[LayerCounts; 2]]) -> Vec<LayerCounts> {
+    parts.iter().map(|&[first, behind]| first + behind).collect()
 }
 
 /// The layers of each of `chunks`, one after the other.

@@ -154,6 +154,13 @@ impl std::ops::Deref for Transformer {
 }
 
 impl Transformer {
+    /// The same model, for sequences of `sequence` tokens.
+    #[must_use]
+    pub(crate) fn with_sequence(&self, sequence: u64) -> Self {
+        let sizes = Sizes { sequence, ..self.sizes.clone() };
+        Self { sizes, ..self.clone() }
+    }
+
     /// The kinds of layers that there are, each once, in the order of their first layers.
     #[must_use]
     pub fn layer_kinds(&self) -> &[LayerKind] {

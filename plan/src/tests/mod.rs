@@ -1,6 +1,7 @@
 //! Models, machines and set-ups of the tests.
 
 mod costs;
+mod documents;
 mod finalists;
 mod kinds;
 mod machines;

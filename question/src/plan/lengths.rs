@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fsdp::Lengths;
 use serde::{Deserialize, Serialize};
 
-use super::Reader;
+use super::{Framework, Reader};
 use crate::diagnostic::Diagnostic;
 use crate::fsdp::syntax::LengthsKey;
 use crate::key_set::text;
@@ -39,6 +39,8 @@ pub struct Packed {
     attended: Vec<f64>,
     /// The mean.
     mean: f64,
+    /// The tokens of each document, one behind the other.
+    documents: Vec<u32>,
 }
 
 impl Packed {
@@ -46,15 +48,34 @@ impl Packed {
     #[must_use]
     pub fn of(lengths: &Lengths, sequence: u64, seed: u64) -> Self {
         let mut packer = Packer { sequence: sequence.max(1), ..Packer::default() };
+        let mut documents = Vec::new();
         for block in 0..DOCUMENTS / BLOCK as u64 {
-            for length in lengths.draw(seed, block, BLOCK) {
-                packer.add(u64::from(length));
-            }
+            let drawn = lengths.draw(seed, block, BLOCK);
+            drawn.iter().for_each(|length| packer.add(u64::from(*length)));
+            documents.extend(drawn);
             if packer.done.len() >= SEQUENCES {
                 break;
             }
         }
-        packer.finish()
+        Self { documents, ..packer.finish() }
+    }
+
+    /// Of each sequence, the share of its pairs of tokens that attend to each other.
+    #[must_use]
+    pub fn attended(&self) -> &[f64] {
+        &self.attended
+    }
+
+    /// The tokens of each document, one behind the other.
+    #[must_use]
+    pub fn documents(&self) -> &[u32] {
+        &self.documents
+    }
+
+    /// How many documents `tokens` tokens are, about.
+    fn documents_of(&self, tokens: f64) -> f64 {
+        let all: u64 = self.documents.iter().map(|length| u64::from(*length)).sum();
+        tokens * float(self.documents.len()) / plan::number(all.max(1))
     }
 
     /// The mean share over all sequences.
@@ -126,7 +147,7 @@ impl Packer {
             self.done.push(whole / pairs(self.sequence));
         }
         let mean = self.done.iter().sum::<f64>() / float(self.done.len());
-        Packed { attended: self.done, mean }
+        Packed { attended: self.done, mean, documents: Vec::new() }
     }
 }
 
@@ -153,6 +174,48 @@ impl Reader<'_> {
         let lengths = within(documents, self.folder).read(self.context);
         let lengths = lengths.map_err(|error| self.at("lengths.documents", error))?;
         Ok(Some(Packed::of(&lengths, sequence, seed.unwrap_or(0))))
+    }
+
+    /// Whether the set-up deals its context groups by the lengths of documents, `packed` if they are told.
+    pub(super) fn dynamic_context(
+        &self,
+        packed: Option<&Packed>,
+        framework: Framework,
+        sequence: u64,
+    ) -> Result<bool, Diagnostic> {
+        let told = self.document.setup.as_ref().and_then(|setup| setup.dynamic_context);
+        if told != Some(true) {
+            return Ok(false);
+        }
+        let fail = |message: String, cure: &str| {
+            Err(self.wrong("setup.dynamic-context", message).with_help(cure))
+        };
+        let Some(packed) = packed else {
+            let message = "dynamic-context makes context groups as large as documents need, but no \
+                           lengths of documents are told";
+            let cure = "add a table [lengths], such as documents = \"lognormal:800:1.2:131072\", or \
+                        take dynamic-context out";
+            return fail(message.to_owned(), cure);
+        };
+        if framework == Framework::Torchtitan {
+            let message = "torchtitan has context groups of one size";
+            return fail(message.to_owned(), "write framework = \"megatron\", or take it out");
+        }
+        let tokens = plan::number(self.document.batch) * plan::number(sequence);
+        // What is longer than a sequence is cut into as many more.
+        let documents = packed.documents_of(tokens) + plan::number(self.document.batch);
+        if documents > plan::number(DOCUMENTS) {
+            let message = format!(
+                "dynamic-context deals the documents of a step one by one, and up to {documents:.0} are \
+                 more than {DOCUMENTS}"
+            );
+            return fail(message, "give a smaller batch, or longer documents");
+        }
+        if self.document.cluster.iter().any(|cluster| cluster.profile.is_some()) {
+            let message = "dynamic-context asks for layers of many lengths, and a profile has one";
+            return fail(message.to_owned(), "take profile out of [[cluster]]");
+        }
+        Ok(true)
     }
 }
 
@@ -208,5 +271,7 @@ mod tests {
         assert!(packed.slowest(u64::MAX, u64::MAX) >= packed.mean() * (1.0 - 1e-9));
         let alike = Packed::of(&Lengths::in_order(vec![4]).unwrap(), 8, 0);
         assert!(near(alike.slowest(64, 3), alike.mean()));
+        assert_eq!((alike.documents()[0], alike.attended()[0]), (4, 20.0 / 36.0));
+        assert!(near(alike.documents_of(4_000.0), 1_000.0));
     }
 }

@@ -87,6 +87,9 @@ pub struct Question {
     pub recipe: Recipe,
     /// Sequences that documents were packed into, where the question tells their lengths.
     pub packed: Option<Packed>,
+    /// Whether the context groups of the set-up are dealt anew in every microbatch, each as large as its
+    /// documents need; only where there are such sequences.
+    pub dynamic_context: bool,
     /// How tokens get to their experts, by name.
     pub dispatcher: &'static str,
     /// How durations differ, and slow devices.
@@ -182,6 +185,7 @@ impl Reader<'_> {
         };
         recipe.software.streams = self.streams(&model)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
+        let dynamic_context = self.dynamic_context(packed.as_ref(), framework, model.sequence)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
@@ -193,6 +197,7 @@ impl Reader<'_> {
             framework,
             recipe,
             packed,
+            dynamic_context,
             dispatcher: self.dispatcher()?.0,
             asked,
             file: self.file.map(|(path, text)| (path.to_owned(), text.to_owned())),

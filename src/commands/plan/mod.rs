@@ -141,9 +141,10 @@ impl Plan {
         };
         let planned = ask(path);
         if let (Ok(_), Some(other)) = (&planned, &self.against) {
-            let both = planned.and_then(|planned| Against::of(planned, ask(other)?));
+            let other = ask(other);
             note_all(&context);
-            return self.print_both(&both?, out);
+            let (planned, other) = (planned?, other?);
+            return self.print_both(&Against::of(&planned, &other)?, out);
         }
         note_all(&context);
         let planned = planned?;
@@ -159,7 +160,7 @@ impl Plan {
     }
 
     /// Prints two answers side by side.
-    fn print_both(&self, both: &Against, out: &mut dyn Write) -> Result<Verdict, Error> {
+    fn print_both(&self, both: &Against<'_>, out: &mut dyn Write) -> Result<Verdict, Error> {
         if both.sides.iter().any(|planned| planned.interrupted) {
             note("interrupted: the best of the set-ups that had been looked at");
         }

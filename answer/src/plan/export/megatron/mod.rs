@@ -52,6 +52,11 @@ fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
     if own.context > 1 {
         add(format!("--context-parallel-size {}", own.context));
     }
+    if question.dynamic_context {
+        let tokens = own.microbatch.saturating_mul(question.model.sequence).div_ceil(own.context);
+        add("--hybrid-context-parallel".to_owned());
+        add(format!("--max-seqlen-per-dp-cp-rank {tokens}"));
+    }
     if own.tensor > 1 {
         match question.recipe.sequence_parallel {
             true => add("--sequence-parallel".to_owned()),
