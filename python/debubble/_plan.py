@@ -112,7 +112,8 @@ class Planned(_frames.Tabular):
     @property
     def setups(self) -> _frames.Table:
         """Of a question with `setup`: every part of its step (`time`) and of the memory of its stages
-        (`memory`) for each cluster, and whether it fits (`fits`). Nothing of a search.
+        (`memory`) for each cluster, whether it fits (`fits`), and whether it may, since predictions of memory
+        err by more than it lacks (`may_fit`). Nothing of a search.
         """
         return _frames.Table(self.to_dict().get("setups", []))
 

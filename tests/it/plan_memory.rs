@@ -90,7 +90,7 @@ fn room_wins_where_steps_cannot_be_told_apart() {
 #[test]
 fn room_does_not_win_over_another_kind() {
     let answer = json(
-        "tokens = 1e12\nbatch = 128\nsequence = 4096\nframework = \"torchtitan\"\nplans = 8\n[model]\n\
+        "tokens = 1e12\nbatch = 256\nsequence = 4096\nframework = \"torchtitan\"\nplans = 8\n[model]\n\
          layers = 32\nhidden = 4096\nheads = 32\nkv-heads = 8\nffn = 14336\ngated = true\n\
          vocabulary = 128256\n[[cluster]]\nmachine = \"gb200\"\ndevices = 32\n",
     );

@@ -468,7 +468,8 @@ pub const DEFINITIONS: [&str; 6] = [
      HFU: with what is recomputed",
     "over replay: how much longer the step is than by replay, which searched the set-ups and counts \
      transfers with the passes",
-    "P50, P95: of the step under the question's noise, of the slowest data-parallel replica",
+    "P50, P95: of the step under the question's noise, of the slowest data-parallel replica; where experts \
+     are not chosen alike P95 has the fullest device as full as 95 % of microbatches have it at most",
 ];
 
 /// All plans as CSV.
