@@ -925,9 +925,10 @@ class PlanSetupKeys(TypedDict, total=False):
     them [default: all].
     """
 
-    reshard: Literal["after-forward", "never"] | None
+    reshard: Literal["after-forward", "after-last", "never"] | None
     """When parameters that ZeRO 3 gathered are given up: `after-forward`, to be gathered again for every
-    pass, or `never` in a step [default: never in a pipeline, else after-forward].
+    pass, or `never` in a step, with gradients that are summed whole; of these `after-last` gives up those of
+    a chunk behind its last backward [default: never in a pipeline, else after-forward].
     """
 
     schedule: Name | None
@@ -955,6 +956,23 @@ class PlanTrainingKeys(TypedDict, total=False):
     boundary: Literal["barrier", "post-validation"] | None
     """How stages wait for each other between steps: `barrier` or `post-validation` [default: barrier]."""
 
+    capacity_factor: Number | None
+    """The rows that an expert takes of each device, over those with all experts chosen alike; tokens that
+    come to a full expert are dropped, as with Megatron-LM's `--moe-expert-capacity-factor` [default: none is
+    dropped].
+    """
+
+    compiled: bool | None
+    """Whether a compiler or kernels written by hand fuse what is elementwise; torchtitan without
+    `torch.compile` runs it kernel by kernel [default: true].
+    """
+
+    contention: str | None
+    """What streams take from each other with two-streams: the share of the compute that all-to-alls take
+    while they run beside, and how many times as long these then take; or the name of such constants [default:
+    0.152,1, 20 of 132 multiprocessors, with deepep and hybridep; megatron-hopper with alltoall].
+    """
+
     context_exchange: Literal["ring", "all-gather"] | None
     """How keys and values reach all devices of a context group: `ring`, part by part beside attention, or
     `all-gather`, all before it [default: ring].
@@ -970,6 +988,9 @@ class PlanTrainingKeys(TypedDict, total=False):
     each node [default: alltoall].
     """
 
+    fp8_activation_input: bool | None
+    """Whether the input of the activation function of MLPs and experts is kept in 8 bits [default: false]."""
+
     fused_experts: bool | None
     """Whether the kernels around experts are fused, as in Megatron-LM from its releases of 2026 on [default:
     true on machines with products of 8 bits].
@@ -981,13 +1002,25 @@ class PlanTrainingKeys(TypedDict, total=False):
     head_precision: Literal["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"] | None
     """The format of the product with the vocabulary [default: bf16]."""
 
-    imbalance: Number | None
+    imbalance: Share | None
     """How many times as much the fullest device of an expert group has to do as if all experts were chosen
-    alike; 1 where routing is forced into balance [default: 1].
+    alike, 1 where routing is forced into balance; or how popular experts are, of which that follows:
+    `zipf:EXPONENT`, `lognormal:SIGMA`, or a file of measured counts, such as `file:counts.csv`, relative to
+    the question. A step then takes the mean of layers and microbatches; memory, and the P95 of a step, what
+    95 % of them do not exceed [default: 1].
     """
+
+    logit_bytes: Whole | None
+    """Bytes of a logit while the loss is computed [default: 6; 12 with torchtitan]."""
 
     loss: Literal["separate", "fused"] | None
     """How the loss is computed: `separate` or `fused` [default: separate]."""
+
+    offload: OneOrMany[Name] | None
+    """Inputs of parts of each layer that wait for the backward in the memory of the host: any of attn_norm,
+    qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 and moe_act, as Megatron-LM names them [default:
+    none].
+    """
 
     optimizer_bytes: Whole | None
     """Bytes of optimizer state per parameter [default: 12]."""
@@ -1011,6 +1044,11 @@ class PlanTrainingKeys(TypedDict, total=False):
     products of 8 bits].
     """
 
+    pad_to_capacity: bool | None
+    """Whether every expert gets as many rows as it takes, with padding for those that lack, as with Megatron-
+    LM's `--moe-pad-expert-input-to-capacity` [default: false].
+    """
+
     precision: Literal["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"] | None
     """The format of the large matrix products of layers: `bf16`, `fp8` with a scale for a tensor,
     `fp8-blockwise`, `mxfp8` or `nvfp4`; attention, router and norms stay wider [default: bf16].
@@ -1021,6 +1059,12 @@ class PlanTrainingKeys(TypedDict, total=False):
 
     sequence_parallel: bool | None
     """Whether tensor-parallel groups share the sequence between their layers [default: true]."""
+
+    two_streams: bool | None
+    """Whether a forward and a backward that a schedule pairs share two streams, segment by segment, so that
+    what is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v,
+    1f1b-overlap and 1f1b-i-overlap, in place of overlap-experts [default: false].
+    """
 
     weight_bytes: Whole | None
     """Bytes of a layer's weight as products read it; 1 where 8-bit weights have no transposed copy [default:
