@@ -165,6 +165,24 @@ impl Stragglers {
         }
     }
 
+    /// The same noise with all its chance drawn anew from `seed`.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The seed of all chance.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Whether durations depend on when work begins, as under a [`Profile`].
+    #[must_use]
+    pub fn depends_on_time(&self) -> bool {
+        self.stages.iter().chain(self.links.values()).any(|pace| pace.profile.is_some())
+    }
+
     /// Makes all work of `target` take `factor` times as long; below 1 it is faster. The factors
     /// of a stage and of its device multiply.
     ///
