@@ -24,7 +24,7 @@ use sim::Replay;
 use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 
-pub use self::bound::ExpectedBound;
+pub use self::bound::BoundUnderNoise;
 pub use self::judge::Difference;
 pub use self::statistic::Statistic;
 
@@ -103,7 +103,7 @@ pub struct FoundUnderNoise {
     /// Whether no order was found that beats the nominal one beyond chance.
     pub is_nominal: bool,
     /// A lower bound on the objective, if one is proved.
-    pub bound: Option<ExpectedBound>,
+    pub bound: Option<BoundUnderNoise>,
     /// The number of replicas in which orders were judged.
     pub replicas: u64,
     /// Whether it was stopped from outside before its effort was spent.
@@ -170,7 +170,7 @@ const fn training_seed(seed: u64) -> u64 {
 fn blocks(statistic: Statistic, compiled: &CompiledInstance) -> usize {
     const CELLS: usize = 1 << 19;
     let wanted = match statistic {
-        Statistic::Mean => 2,
+        Statistic::Mean => 4,
         Statistic::P95 => 8,
         Statistic::P99 => 16,
     };
@@ -193,6 +193,8 @@ struct Search<'a> {
 const TEMPERATURES: [(f64, f64); CHAINS] = [(0.03, 0.001), (0.1, 0.002), (0.01, 0.0005), (0.003, 0.0002)];
 /// The rounds of the default effort, after each of which all chains go on from the best order.
 const ROUNDS: u64 = 6;
+/// How often the length of a round doubles, each time after that many rounds.
+const LONGEST: u64 = 8;
 /// The most orders that are chosen from.
 const POOL: usize = 16;
 
@@ -205,7 +207,7 @@ impl<'a> Search<'a> {
     ) -> Self {
         let chance = |number: usize| Chance::new(effort.seed, 1 << 32 | number as u64);
         let chain = |number| Chain::new(compiled, draws, statistic, chance(number));
-        let once = 120_000_000 + 20_000 * compiled.passes() as u64;
+        let once = 160_000_000 + 20_000 * compiled.passes() as u64;
         let total = effort.times.map_or(u64::MAX, |times| once.saturating_mul(times));
         Self {
             chains: (0..CHAINS).map(chain).collect(),
@@ -248,7 +250,8 @@ impl<'a> Search<'a> {
 
     /// Lets all chains anneal: at first from different orders, then from the best.
     fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
-        let steps = self.rounds.min(self.total - self.done).div_ceil(CHAINS as u64).max(1);
+        let steps = self.rounds << (self.round / ROUNDS).min(LONGEST);
+        let steps = steps.min(self.total - self.done).div_ceil(CHAINS as u64).max(1);
         let (pool, pass, round) = (&self.pool, self.pass, self.round);
         let one = |(number, chain): (usize, &mut Chain<'_>)| {
             let (hot, cold) = TEMPERATURES[(number + round as usize) % CHAINS];
@@ -329,7 +332,7 @@ fn judge(
         robust_gain,
         published_gain,
         is_nominal,
-        bound: bound::expected(instance, under.noise, under.statistic),
+        bound: bound::proved(instance, under.noise, under.statistic),
         replicas: under.replicas,
         interrupted,
     })
