@@ -48,6 +48,8 @@ pub struct UnderNoise<'a> {
     pub statistic: Statistic,
     /// In how many replicas orders are judged in the end.
     pub replicas: u64,
+    /// Orders that the search may begin with, too. Those that do not fit the instance are left out.
+    pub known: &'a [&'a Schedule],
 }
 
 /// How far a search under noise has come.
@@ -137,7 +139,12 @@ pub fn search_under_noise(
     let nominal = search(instance, once, |now| progress(ProgressUnderNoise::Nominal(now)), stop)?;
     let trained = under.noise.clone().with_seed(training_seed(under.noise.seed()));
     let mut interrupted = nominal.interrupted;
-    let mut proposed = Vec::new();
+    let alike = |known: &&&Schedule| {
+        (known.shape(), known.placement()) == (instance.shape, instance.placement)
+    };
+    let known = under.known.iter().filter(alike);
+    let mut proposed: Vec<Vec<u16>> =
+        known.filter_map(|known| compiled.sequence(known)).collect();
     let draws = Draws::new(instance, &compiled, &trained, 0..blocks(under.statistic, &compiled));
     let mut tell = |now| progress(ProgressUnderNoise::Nominal(now));
     let expected = propose::all(

@@ -26,11 +26,12 @@ impl Statistic {
         }
     }
 
-    /// The fewest replicas that tell it: a percentile must lie below the largest of them.
+    /// The fewest replicas that tell it: a mean has an interval from 5 on, and a percentile lies below the
+    /// largest of them.
     #[must_use]
     pub const fn fewest(self) -> u64 {
         match self {
-            Self::Mean => 2,
+            Self::Mean => 5,
             Self::P95 => 20,
             Self::P99 => 100,
         }
