@@ -26,6 +26,15 @@ impl Statistic {
         }
     }
 
+    /// How many of a hundred steps exceed it; nothing for the mean.
+    const fn beyond(self) -> Option<usize> {
+        match self {
+            Self::Mean => None,
+            Self::P95 => Some(5),
+            Self::P99 => Some(1),
+        }
+    }
+
     /// The fewest replicas that tell it: a mean has an interval from 5 on, and a percentile lies below the
     /// largest of them.
     #[must_use]
@@ -52,14 +61,13 @@ impl Statistic {
     /// of one replica alone jumps from order to order.
     pub(super) fn energy(self, blocks: &[Lot], sorted: &mut Vec<i64>) -> f64 {
         let count = blocks.len() * blocks[0].len();
-        let Some(share) = self.share() else {
+        let Some(beyond) = self.beyond() else {
             return blocks.iter().flatten().map(|&time| time as f64).sum::<f64>() / count as f64;
         };
         sorted.clear();
         sorted.extend(blocks.iter().flatten());
-        let out = (1.0 - share) * count as f64;
-        let above = (count - (2.0 * out).ceil() as usize).min(count - 1);
-        let below = (count - (0.5 * out).floor() as usize).max(above + 1);
+        let above = count - (2 * beyond * count).div_ceil(100);
+        let below = (count - beyond * count / 200).max(above + 1);
         let (_, _, rest) = sorted.select_nth_unstable(above);
         rest.sort_unstable();
         let window = &sorted[above..below];
@@ -68,7 +76,6 @@ impl Statistic {
 
     /// How many of `replicas`, the longest steps first, the statistic looks at.
     pub(super) fn counted(self, replicas: usize) -> usize {
-        let Some(share) = self.share() else { return replicas };
-        ((4.0 * (1.0 - share) * replicas as f64).ceil() as usize).clamp(1, replicas)
+        self.beyond().map_or(replicas, |beyond| (4 * beyond * replicas).div_ceil(100))
     }
 }
