@@ -59,6 +59,6 @@ pub use run::{
 };
 pub use start::Published;
 pub use under_noise::{
-    Difference, BoundUnderNoise, FoundUnderNoise, Judged, MAX_PASSES_UNDER_NOISE, ProgressUnderNoise,
-    Statistic, UnderNoise, search_under_noise,
+    BoundUnderNoise, Difference, FoundUnderNoise, Judged, MAX_PASSES_UNDER_NOISE,
+    ProgressUnderNoise, Statistic, UnderNoise, search_under_noise,
 };

@@ -1,28 +1,31 @@
 //! Lower bounds on objectives under noise, where one is proved.
 //!
-//! *Mean.* Under a fixed order, the end of every pass is a maximum of sums of durations, so it is convex in
-//! them. The first pass of a stage waits for a single chain of passes, so its start is a sum. Makespan and
-//! span are therefore convex, and by Jensen's inequality their mean is at least what the order costs where
-//! every pass takes its mean time; that is at least the bound of the instance with those times. Durations of
-//! passes of a lane are alike in law and independent, so microbatches may be renamed as in
-//! [`bounds`](crate::bounds), and the bound holds for all orders.
+//! The bounds of an instance hold for every timing of an order in which no pass begins before its stage is free
+//! and its input is there, however late it begins: their proofs use nothing else.
 //!
-//! *Percentiles.* A makespan grows with every duration. Where none falls below a least one, the bound of the
-//! instance with those holds in every replica, and so for every percentile. A span need not grow: a first
-//! pass that comes later shortens the span of its stage. There is no bound for its percentiles, nor for those
-//! of a makespan under laws that come as close to zero as can be.
+//! *Mean.* Begin every pass of a fixed order at the mean of the times at which it begins under the noise. That
+//! is a timing of the instance in which passes and hops take their mean times: each begins no sooner than
+//! another and what is between them take, in every replica, and so in the mean. By Jensen's inequality the mean
+//! of the longest span, or of the last end, is at least that of this timing, and so at least the bound of the
+//! instance with mean times. It does not matter whether durations are independent.
 //!
-//! Means are known within a millionth, and durations are rounded to nanoseconds. A makespan only gains where
-//! times are taken too short; a span loses no more than the chains before first passes do.
+//! *Percentiles.* Where no duration falls below a least one, the beginnings of a replica are a timing of the
+//! instance with those: its bound holds in every replica, and so for every percentile. It is told where there
+//! are such least times, not under laws that come as close to zero as can be.
+//!
+//! Bounds know one hop: the shortest of a pipeline stands for all, which only lets more timings pass. The same
+//! goes for all times taken too short, as they are: means are known within a millionth, and durations are
+//! rounded to nanoseconds. Begin at the nanosecond below a mean, and all passes still come behind what they
+//! need, for times are whole; a span gets longer by less than one.
 // A bound is lowered by more than the rounding of floats.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-use pipeline::{Kind, Nanos};
+use pipeline::Nanos;
 use sim::straggler::Stragglers;
 
 use super::Statistic;
 use crate::bounds::{self, Argument};
-use crate::instance::{Instance, Objective};
+use crate::instance::Instance;
 
 /// A lower bound on the objective of any order, and why it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,9 +50,6 @@ pub(super) fn proved(
     statistic: Statistic,
 ) -> Option<BoundUnderNoise> {
     let is_mean = statistic == Statistic::Mean;
-    if !is_mean && instance.objective == Objective::Span {
-        return None;
-    }
     let Instance { shape, placement, costs, .. } = instance;
     let pass = |stage, nominal: f64| match is_mean {
         true => noise.mean_pass(stage, nominal),
@@ -78,12 +78,8 @@ pub(super) fn proved(
         false => noise.least_hop(from, to, nominal),
     });
     let hops: Vec<f64> = hops.collect::<Option<_>>()?;
-    let hop = hops.iter().copied().fold(f64::INFINITY, f64::min);
-    // Spans need not be shorter where hops are.
-    let alike = hops.iter().all(|&one| one <= hop);
-    if (instance.objective == Objective::Span && !alike) || hop >= LONGEST as f64 {
-        return if hops.is_empty() { with(instance, chunks, again, Nanos(0)) } else { None };
-    }
+    // Where no value goes to another stage, there is no hop.
+    let hop = hops.into_iter().reduce(f64::min).unwrap_or(0.0).min(LONGEST as f64);
     with(instance, chunks, again, lowered(hop))
 }
 
@@ -91,7 +87,7 @@ fn lowered(time: f64) -> Nanos {
     Nanos((time * (1.0 - RELATIVE) - ABSOLUTE).max(0.0) as u64)
 }
 
-/// The bound of `instance` with other times, less what spans may lose by their rounding.
+/// The bound of `instance` with other times.
 fn with(
     instance: &Instance,
     chunks: Vec<pipeline::PassTimes>,
@@ -101,17 +97,8 @@ fn with(
     let costs = instance.costs.clone().with_chunks(chunks).with_hop(hop);
     let costs = if instance.costs.has_recompute() { costs.with_recompute(again) } else { costs };
     costs.check(instance.shape).ok()?;
-    let lost = |chunk| {
-        let first = pipeline::Pass { kind: Kind::F, chunk, microbatch: 0 };
-        let time = (costs.of(first).0 + hop.0) as f64;
-        4.0 * (RELATIVE * time + ABSOLUTE)
-    };
-    let lost: f64 = match instance.objective {
-        Objective::Span => (0..instance.shape.chunks()).map(lost).sum(),
-        Objective::Makespan => 0.0,
-    };
-    let other = Instance { costs: costs.clone(), ..instance.clone() };
-    let bound = bounds::best(&other);
-    let cost = Nanos(bound.cost.0.saturating_sub(lost.ceil() as u64));
+    let bound = bounds::best(&Instance { costs, ..instance.clone() });
+    // A span begins at the nanosecond below its mean.
+    let cost = Nanos(bound.cost.0.saturating_sub(1));
     Some(BoundUnderNoise { cost, argument: bound.argument })
 }

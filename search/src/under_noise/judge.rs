@@ -4,12 +4,15 @@
 
 use pipeline::{Costs, Fault, Schedule};
 use rayon::prelude::*;
+use sim::Replay;
 use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 use sim::timed;
 
-use super::Statistic;
-use crate::instance::Objective;
+use super::{FoundUnderNoise, Judged, Statistic, UnderNoise, bound, propose};
+use crate::compiled_instance::CompiledInstance;
+use crate::instance::{Instance, Objective};
+use crate::run::{Found, SearchError};
 
 /// Fewer groups of replicas give no interval of the difference of percentiles.
 const FEWEST_GROUPS: usize = 5;
@@ -33,6 +36,79 @@ impl Difference {
     pub fn is_beyond_chance(&self) -> bool {
         self.ci95.is_some_and(|[low, _]| low > 0.0)
     }
+}
+
+/// Judges, in the replicas of the noise itself, the order that was `found` without noise, the one for the
+/// `expected` times and the one `chosen`, which is the answer if it beats the first beyond chance.
+pub(super) fn orders(
+    instance: &Instance,
+    compiled: &CompiledInstance,
+    under: &UnderNoise<'_>,
+    (found, expected, chosen): (Found, Option<Vec<u16>>, Option<Vec<u16>>),
+    interrupted: bool,
+) -> Result<FoundUnderNoise, SearchError> {
+    let judged = |schedule: Schedule| judged(instance, under, schedule);
+    let of = |sequence: &Vec<u16>| judged(schedule(instance, compiled, sequence)?);
+    let (nominal, nominal_times) = judged(found.schedule.clone())?;
+    let (answer, times) = match &chosen {
+        Some(sequence) => of(sequence)?,
+        None => (nominal.clone(), nominal_times.clone()),
+    };
+    let robust_gain = difference(under.statistic, &times, &nominal_times);
+    let is_nominal = !robust_gain.is_beyond_chance();
+    let (answer, times) =
+        if is_nominal { (nominal.clone(), nominal_times) } else { (answer, times) };
+    let published = propose::best_published(instance, compiled, under)?;
+    let published = match published {
+        Some((family, sequence)) => Some((family, of(&sequence)?)),
+        None => None,
+    };
+    let published_gain =
+        published.as_ref().map(|(_, (_, other))| difference(under.statistic, &times, other));
+    Ok(FoundUnderNoise {
+        nominal_search: found,
+        answer,
+        nominal,
+        expected: expected.as_ref().map(of).transpose()?.map(|(one, _)| one),
+        published: published.map(|(family, (one, _))| (family, one)),
+        robust_gain,
+        published_gain,
+        is_nominal,
+        bound: bound::proved(instance, under.noise, under.statistic),
+        replicas: under.replicas,
+        interrupted,
+    })
+}
+
+/// The orders of all stages that `sequence` stands for.
+pub(super) fn schedule(
+    instance: &Instance,
+    compiled: &CompiledInstance,
+    sequence: &[u16],
+) -> Result<Schedule, SearchError> {
+    let at = (instance.shape, instance.placement);
+    let orders = compiled.orders(sequence, at, |chunk| instance.costs.recompute(chunk).is_some());
+    Ok(Schedule::new(at.0, at.1, orders)?)
+}
+
+/// `schedule` with the distribution of its times, and those times replica by replica.
+pub(super) fn judged(
+    instance: &Instance,
+    under: &UnderNoise<'_>,
+    schedule: Schedule,
+) -> Result<(Judged, Vec<u64>), SearchError> {
+    let Instance { costs, objective, .. } = instance;
+    let all = times(&schedule, costs, *objective, under.noise, under.replicas)?;
+    let nominal = objective.of(&Replay::new().metrics(&schedule, costs)?);
+    let times = Summary::of(all.clone(), |time| time as f64);
+    let ends = |ends: Option<[u64; 2]>| ends.map(|ends| ends.map(|end| end as f64));
+    let value = sorted(under.statistic, &all);
+    let ci95 = match under.statistic {
+        Statistic::Mean => times.mean_ci95,
+        Statistic::P95 => ends(times.p95.ci95),
+        Statistic::P99 => ends(times.p99.ci95),
+    };
+    Ok((Judged { schedule, nominal, times, value, ci95 }, all))
 }
 
 /// How long the step of `schedule` takes in each of `replicas` of `noise`, from replica 0 on.

@@ -20,7 +20,6 @@ mod tests;
 
 use pipeline::{Family, Nanos, Schedule};
 use rayon::prelude::*;
-use sim::Replay;
 use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 
@@ -29,7 +28,7 @@ pub use self::judge::Difference;
 pub use self::statistic::Statistic;
 
 use self::anneal::{Chain, Cooling, Timed};
-use self::draws::{BLOCK, Draws};
+use self::draws::Draws;
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::instance::Instance;
@@ -37,7 +36,7 @@ use crate::rounds::CHAINS;
 use crate::run::{Effort, Found, Progress, SearchError, search};
 
 /// The largest number of passes of a pipeline that can be searched under noise: its tables take about 1 GB.
-pub const MAX_PASSES_UNDER_NOISE: usize = 400_000;
+pub const MAX_PASSES_UNDER_NOISE: usize = 200_000;
 
 /// What to search for under noise.
 #[derive(Clone, Copy, Debug)]
@@ -127,8 +126,7 @@ pub fn search_under_noise(
     mut progress: impl FnMut(ProgressUnderNoise),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<FoundUnderNoise, SearchError> {
-    let times = Some(effort.times.unwrap_or(1));
-    let once = Effort { times, ..effort };
+    let once = Effort { times: Some(effort.times.unwrap_or(1)), ..effort };
     if instance.costs.overlap().is_some() {
         return Err(SearchError::OverlappedUnderNoise);
     }
@@ -143,8 +141,7 @@ pub fn search_under_noise(
         (known.shape(), known.placement()) == (instance.shape, instance.placement)
     };
     let known = under.known.iter().filter(alike);
-    let mut proposed: Vec<Vec<u16>> =
-        known.filter_map(|known| compiled.sequence(known)).collect();
+    let mut proposed: Vec<Vec<u16>> = known.filter_map(|known| compiled.sequence(known)).collect();
     let draws = Draws::new(instance, &compiled, &trained, 0..blocks(under.statistic, &compiled));
     let mut tell = |now| progress(ProgressUnderNoise::Nominal(now));
     let expected = propose::all(
@@ -164,7 +161,7 @@ pub fn search_under_noise(
     }
     interrupted |= !search.is_over();
     let chosen = choose(instance, &compiled, &trained, under.statistic, search.pool);
-    judge(instance, &compiled, under, (nominal, expected, chosen), interrupted)
+    judge::orders(instance, &compiled, under, (nominal, expected, chosen), interrupted)
 }
 
 /// The seed of the replicas that are searched: another than that of those in which orders are judged.
@@ -175,13 +172,18 @@ const fn training_seed(seed: u64) -> u64 {
 /// How many blocks of replicas are searched: more where a percentile rests on few of them, fewer where the
 /// pipeline is so large that their tables would fill the memory.
 fn blocks(statistic: Statistic, compiled: &CompiledInstance) -> usize {
-    const CELLS: usize = 1 << 19;
     let wanted = match statistic {
         Statistic::Mean => 4,
         Statistic::P95 => 8,
         Statistic::P99 => 16,
     };
-    (CELLS / compiled.passes().max(1)).clamp(1, wanted)
+    wanted.min(most_blocks(compiled))
+}
+
+/// How many blocks of replicas fit into some 250 MB.
+fn most_blocks(compiled: &CompiledInstance) -> usize {
+    const CELLS: usize = 1 << 19;
+    (CELLS / compiled.passes().max(1)).max(1)
 }
 
 /// The state of the local search.
@@ -192,16 +194,17 @@ struct Search<'a> {
     pass: f64,
     done: u64,
     total: u64,
-    round: u64,
+    round: usize,
     rounds: u64,
 }
 
 /// The temperatures of each chain, in mean pass durations: first and last.
-const TEMPERATURES: [(f64, f64); CHAINS] = [(0.03, 0.001), (0.1, 0.002), (0.01, 0.0005), (0.003, 0.0002)];
+const TEMPERATURES: [(f64, f64); CHAINS] =
+    [(0.03, 0.001), (0.1, 0.002), (0.01, 0.0005), (0.003, 0.0002)];
 /// The rounds of the default effort, after each of which all chains go on from the best order.
-const ROUNDS: u64 = 6;
+const ROUNDS: usize = 6;
 /// How often the length of a round doubles, each time after that many rounds.
-const LONGEST: u64 = 8;
+const LONGEST: usize = 8;
 /// The most orders that are chosen from.
 const POOL: usize = 16;
 
@@ -223,7 +226,7 @@ impl<'a> Search<'a> {
             done: 0,
             total,
             round: 0,
-            rounds: total.min(once) / ROUNDS,
+            rounds: total.min(once) / ROUNDS as u64,
         }
     }
 
@@ -261,7 +264,7 @@ impl<'a> Search<'a> {
         let steps = steps.min(self.total - self.done).div_ceil(CHAINS as u64).max(1);
         let (pool, pass, round) = (&self.pool, self.pass, self.round);
         let one = |(number, chain): (usize, &mut Chain<'_>)| {
-            let (hot, cold) = TEMPERATURES[(number + round as usize) % CHAINS];
+            let (hot, cold) = TEMPERATURES[(number + round) % CHAINS];
             let start = match round {
                 0 => &pool[number.min(pool.len() - 1)],
                 _ => &pool[0],
@@ -288,7 +291,8 @@ fn choose(
     mut pool: Vec<Timed>,
 ) -> Option<Vec<u16>> {
     let used = blocks(statistic, compiled);
-    let (mut from, mut count) = (used, used.max(4));
+    let most = most_blocks(compiled).min(32);
+    let (mut from, mut count) = (used, used.max(4).min(most));
     while pool.len() > 1 {
         let draws = Draws::new(instance, compiled, trained, from..from + count);
         let energy = |one: Timed| {
@@ -301,84 +305,7 @@ fn choose(
         pool.sort_by(|a, b| a.energy.total_cmp(&b.energy));
         pool.truncate(pool.len().div_ceil(2));
         from += count;
-        count = (2 * count).min(32).min((1 << 20) / compiled.passes().max(1)).max(1);
+        count = (2 * count).min(most);
     }
     pool.pop().map(|one| one.sequence)
 }
-
-/// Judges the orders in the replicas of the noise itself.
-fn judge(
-    instance: &Instance,
-    compiled: &CompiledInstance,
-    under: &UnderNoise<'_>,
-    (found, expected, chosen): (Found, Option<Vec<u16>>, Option<Vec<u16>>),
-    interrupted: bool,
-) -> Result<FoundUnderNoise, SearchError> {
-    let judged = |schedule: Schedule| judged(instance, under, schedule);
-    let of = |sequence: &Vec<u16>| judged(schedule(instance, compiled, sequence)?);
-    let (nominal, nominal_times) = judged(found.schedule.clone())?;
-    let (answer, times) = match &chosen {
-        Some(sequence) => of(sequence)?,
-        None => (nominal.clone(), nominal_times.clone()),
-    };
-    let robust_gain = judge::difference(under.statistic, &times, &nominal_times);
-    let is_nominal = !robust_gain.is_beyond_chance();
-    let (answer, times) = if is_nominal { (nominal.clone(), nominal_times) } else { (answer, times) };
-    let published = propose::best_published(instance, compiled, under)?;
-    let published = published.map(|(family, sequence)| Ok((family, of(&sequence)?)));
-    let published = published.transpose().map_err(|error: SearchError| error)?;
-    let published_gain = published
-        .as_ref()
-        .map(|(_, (_, other))| judge::difference(under.statistic, &times, other));
-    Ok(FoundUnderNoise {
-        nominal_search: found,
-        answer,
-        nominal,
-        expected: expected.as_ref().map(of).transpose()?.map(|(one, _)| one),
-        published: published.map(|(family, (one, _))| (family, one)),
-        robust_gain,
-        published_gain,
-        is_nominal,
-        bound: bound::proved(instance, under.noise, under.statistic),
-        replicas: under.replicas,
-        interrupted,
-    })
-}
-
-fn schedule(
-    instance: &Instance,
-    compiled: &CompiledInstance,
-    sequence: &[u16],
-) -> Result<Schedule, SearchError> {
-    let at = (instance.shape, instance.placement);
-    let orders = compiled.orders(sequence, at, |chunk| instance.costs.recompute(chunk).is_some());
-    Ok(Schedule::new(at.0, at.1, orders)?)
-}
-
-/// `schedule` with the distribution of its times, and those times replica by replica.
-fn judged(
-    instance: &Instance,
-    under: &UnderNoise<'_>,
-    schedule: Schedule,
-) -> Result<(Judged, Vec<u64>), SearchError> {
-    let Instance { costs, objective, .. } = instance;
-    let all = judge::times(&schedule, costs, *objective, under.noise, under.replicas)?;
-    let nominal = objective.of(&Replay::new().metrics(&schedule, costs)?);
-    #[allow(clippy::cast_precision_loss)]
-    let times = Summary::of(all.clone(), |time| time as f64);
-    #[allow(clippy::cast_precision_loss)]
-    let ends = |ends: Option<[u64; 2]>| ends.map(|ends| ends.map(|end| end as f64));
-    let mut sorted = all.clone();
-    sorted.sort_unstable();
-    let value = under.statistic.of(&sorted);
-    let ci95 = match under.statistic {
-        Statistic::Mean => times.mean_ci95,
-        Statistic::P95 => ends(times.p95.ci95),
-        Statistic::P99 => ends(times.p99.ci95),
-    };
-    Ok((Judged { schedule, nominal, times, value, ci95 }, all))
-}
-
-/// The most blocks of replicas in which published orders are compared.
-const PUBLISHED_BLOCKS: usize = 8;
-const _: () = assert!(PUBLISHED_BLOCKS * BLOCK == 256);

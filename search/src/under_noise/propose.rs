@@ -4,8 +4,9 @@
 
 use pipeline::{Costs, Family, Nanos, PassTimes};
 
+use super::anneal::Chain;
 use super::draws::Draws;
-use super::{PUBLISHED_BLOCKS, UnderNoise, training_seed};
+use super::{UnderNoise, most_blocks, training_seed};
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::instance::Instance;
@@ -15,6 +16,8 @@ use crate::timing::Clock;
 
 /// By how much hops are longer in the searches of orders that leave room between stages, in mean passes.
 const ROOM: [f64; 4] = [0.1, 0.25, 0.5, 1.0];
+/// The most blocks of replicas in which published orders are compared.
+const PUBLISHED_BLOCKS: usize = 8;
 
 /// Adds to `proposed` the order of the nominal search `found`, those of searches for other times, and the
 /// published ones. The order for the mean times of `draws` is returned, too.
@@ -76,9 +79,9 @@ pub(super) fn best_published(
     under: &UnderNoise<'_>,
 ) -> Result<Option<(Family, Vec<u16>)>, SearchError> {
     let trained = under.noise.clone().with_seed(training_seed(under.noise.seed()));
-    let blocks = ((1 << 20) / compiled.passes().max(1)).clamp(1, PUBLISHED_BLOCKS);
+    let blocks = PUBLISHED_BLOCKS.min(most_blocks(compiled));
     let draws = Draws::new(instance, compiled, &trained, 0..blocks);
-    let mut chain = super::Chain::new(compiled, &draws, under.statistic, Chance::new(0, 0));
+    let mut chain = Chain::new(compiled, &draws, under.statistic, Chance::new(0, 0));
     let mut clock = Clock::default();
     let mut best: Option<(f64, Family, Vec<u16>)> = None;
     for (one, _, sequence) in start::published(instance, compiled, &mut clock) {

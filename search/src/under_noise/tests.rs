@@ -1,9 +1,16 @@
-#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, clippy::cast_possible_wrap)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap
+)]
 
 use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, PassTimes, Placement, Shape};
 use sim::straggler::{Jitter, Profile, Target};
 use sim::timed;
 
+use super::draws::BLOCK;
+use super::judge::{judged, schedule};
 use super::walk::Walk;
 use super::*;
 use crate::chance::Chance;
@@ -117,8 +124,7 @@ fn the_answer_is_the_nominal_order_unless_another_is_better_beyond_chance() {
 fn a_search_that_is_stopped_judges_the_best_by_then() {
     let instance = instance([3, 1, 6], Placement::Looped, Objective::Span, false);
     let noise = stormy(3, false);
-    let under =
-        UnderNoise { noise: &noise, statistic: Statistic::Mean, replicas: 50, known: &[] };
+    let under = UnderNoise { noise: &noise, statistic: Statistic::Mean, replicas: 50, known: &[] };
     let effort = Effort { times: None, seed: 0 };
     let stopped = search_under_noise(&instance, &under, effort, |_| {}, &|| true).unwrap();
     assert!(stopped.interrupted);
@@ -141,31 +147,43 @@ fn what_cannot_be_searched_under_noise_is_refused() {
     assert_eq!(refused.unwrap_err(), SearchError::TooLargeUnderNoise(600_000));
 }
 
-/// Every order takes at least the bound in the mean, by the mean of its replicas and five standard errors.
+/// Every order takes at least the bound: in the mean over its replicas, but for five standard errors, and in
+/// each of them where no time falls below a least one.
 #[test]
-fn no_order_undercuts_the_bound_of_the_mean() {
+fn no_order_undercuts_the_bounds() {
     for (size, placement) in SHAPES {
         for objective in [Objective::Span, Objective::Makespan] {
             let instance = instance(size, placement, objective, true);
-            let compiled = CompiledInstance::of(&instance);
             let mut noise = Stragglers::new(3, 8);
             noise.slow(Target::Stage(2), 1.4).unwrap();
-            noise.jitter_passes(Jitter::normal(0.2).unwrap());
+            noise.slow(Target::Link(0, 1), 3.0).unwrap();
+            noise.jitter_passes(Jitter::pareto(4.0).unwrap());
             noise.stall(0.02, Nanos(50_000)).unwrap();
-            let bound = bound::proved(&instance, &noise, Statistic::Mean).unwrap();
-            // It is more than that without noise, for a stage is slow.
-            assert!(bound.cost > bounds::best(&instance).cost);
-            for (one, _, sequence) in start::published(&instance, &compiled, &mut Clock::default())
-            {
-                let schedule = schedule(&instance, &compiled, &sequence).unwrap();
-                let times = judge::times(&schedule, &instance.costs, objective, &noise, 200);
-                let times = Summary::of(times.unwrap(), |time| time as f64);
+            let mean = bound::proved(&instance, &noise, Statistic::Mean).unwrap().cost;
+            let least = bound::proved(&instance, &noise, Statistic::P95).unwrap().cost;
+            // A stage is slow: the mean is bound to be longer than without noise. Times are 3/4 at the least.
+            let nominal = bounds::best(&instance).cost;
+            assert!(least < mean && nominal < mean && 4 * least.0 > 3 * nominal.0);
+            for times in published_times(&instance, objective, &noise) {
+                assert!(times.iter().all(|&time| time >= least.0));
+                let times = Summary::of(times, |time| time as f64);
                 let error = times.stddev / 200f64.sqrt();
-                let least = bound.cost.0 as f64 - 5.0 * error;
-                assert!(times.mean >= least, "{} {} {least}", one.family.name(), times.mean);
+                assert!(times.mean >= mean.0 as f64 - 5.0 * error, "{} {mean}", times.mean);
             }
         }
     }
+}
+
+/// What the published orders take in replicas of `noise`, order by order.
+fn published_times(instance: &Instance, objective: Objective, noise: &Stragglers) -> Vec<Vec<u64>> {
+    let compiled = CompiledInstance::of(instance);
+    let published = start::published(instance, &compiled, &mut Clock::default());
+    assert!(!published.is_empty());
+    let times = |sequence: &[u16]| {
+        let schedule = schedule(instance, &compiled, sequence).unwrap();
+        judge::times(&schedule, &instance.costs, objective, noise, 200).unwrap()
+    };
+    published.iter().map(|(_, _, sequence)| times(sequence)).collect()
 }
 
 #[test]
@@ -179,25 +197,21 @@ fn bounds_are_told_only_where_they_are_proved() {
         change(&mut noise);
         noise
     };
-    let (span, makespan) = (Objective::Span, Objective::Makespan);
     let normal = with(&|noise| noise.jitter_passes(Jitter::normal(0.1).unwrap()));
-    let pareto = with(&|noise| noise.jitter_passes(Jitter::pareto(3.0).unwrap()));
     let heavy = with(&|noise| noise.jitter_passes(Jitter::pareto(1.2).unwrap()));
-    let link = with(&|noise| noise.slow(Target::Link(0, 1), 2.0).unwrap());
-    for objective in [span, makespan] {
+    let slow = with(&|noise| noise.slow(Target::Stage(1), 1.5).unwrap());
+    for objective in [Objective::Span, Objective::Makespan] {
         assert!(of(objective, Statistic::Mean, &normal).is_some());
         assert_eq!(of(objective, Statistic::P95, &normal), None);
+        // The mean of so heavy a tail is not that of the factors drawn; they have a least one all the same.
         assert_eq!(of(objective, Statistic::Mean, &heavy), None);
+        assert!(of(objective, Statistic::P99, &heavy).is_some());
         assert_eq!(of(objective, Statistic::Mean, &stormy(3, true)), None);
+        // Without chance all figures are the same.
+        let all = [Statistic::Mean, Statistic::P95, Statistic::P99];
+        let [mean, p95, p99] = all.map(|statistic| of(objective, statistic, &slow));
+        assert!(mean.is_some() && mean == p95 && p95 == p99);
     }
-    // Links of unequal hops: a makespan is no shorter than with the shortest of them.
-    assert_eq!(of(span, Statistic::Mean, &link), None);
-    assert!(of(makespan, Statistic::Mean, &link).is_some());
-    // No factor below 2/3: a makespan is no shorter than that, a span may be.
-    assert_eq!(of(span, Statistic::P99, &pareto), None);
-    let least = of(makespan, Statistic::P99, &pareto).unwrap();
-    let mean = of(makespan, Statistic::Mean, &pareto).unwrap();
-    assert!(least < mean && 10 * least.0 > 6 * mean.0, "{least} {mean}");
 }
 
 #[test]

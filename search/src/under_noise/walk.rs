@@ -127,10 +127,10 @@ impl<'a> Walk<'a> {
         // A pass that takes no time could lead back to itself.
         for _ in 0..order.len() {
             let cell = order[slot];
-            let before = (!slot.is_multiple_of(each)).then(|| self.ends[order[slot - 1] as usize][at]);
-            let input = remote(compiled, (cell / columns) as usize).map(|lane| {
-                lane as u32 * columns + cell % columns
-            });
+            let before =
+                (!slot.is_multiple_of(each)).then(|| self.ends[order[slot - 1] as usize][at]);
+            let input = remote(compiled, (cell / columns) as usize)
+                .map(|lane| lane as u32 * columns + cell % columns);
             let arrives = input.map_or(i64::MIN, |input| {
                 self.ends[input as usize][at] + compiled.lanes[(cell / columns) as usize].hop
             });
