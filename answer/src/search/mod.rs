@@ -96,7 +96,8 @@ pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
     if let (Some(_), true) = (keys.statistic(), keys.exact || keys.ilp) {
         let flag = if keys.exact { "--exact" } else { "--ilp" };
         let objective = keys.objective.name();
-        let message = format!("{flag} proves times without noise, not the {objective} of a step under it");
+        let message =
+            format!("{flag} proves times without noise, not the {objective} of a step under it");
         let cure = format!(
             "leave out {flag}: the search says what bound on the {objective} is proved, if any; or ask for \
              --objective span or makespan"

@@ -148,11 +148,7 @@ pub(super) fn instance(
     instance.map_err(|fault| super::explain(scenario, setting, rule, &fault))
 }
 
-pub(super) fn explain(
-    scenario: &Scenario,
-    setting: &Setting,
-    error: &SearchError,
-) -> Diagnostic {
+pub(super) fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {
     let key = match error {
         SearchError::Infeasible(_) => Some("memory-limit"),
         SearchError::TooLarge(_) | SearchError::TooLargeUnderNoise(_) => Some("microbatches"),

@@ -100,13 +100,15 @@ pub fn check(
     check_unsharded(scenario, setting)?;
     if keys.has_chain() {
         let key = if keys.chain.is_some() { "chain" } else { "chain-file" };
-        let message = "a search under noise knows passes on one stream, not pairs that overlap on two";
+        let message =
+            "a search under noise knows passes on one stream, not pairs that overlap on two";
         let cure = "give the times of whole passes; or search with --objective span and simulate what is \
                     found under noise: --export best.txt, then `debubble simulate --schedule best.txt`";
         return Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure));
     }
     if let Some(BoundaryKey::PostValidation(_)) = keys.hardware.boundary {
-        let message = "a search under noise knows steps with a barrier and without, no post-validation";
+        let message =
+            "a search under noise knows steps with a barrier and without, no post-validation";
         let cure = "write --boundary barrier, or asynchronous";
         return Err(scenario.error(setting, Some("boundary"), message.to_owned()).with_help(cure));
     }
@@ -147,7 +149,8 @@ fn check_replicas(
     if replicas > MOST_REPLICAS {
         let message =
             format!("{replicas} replicas are too many to judge orders in: at most {MOST_REPLICAS}");
-        return Err(scenario.error(setting, Some("replicas"), message));
+        let cure = format!("leave out --replicas, which gives {REPLICAS}");
+        return Err(scenario.error(setting, Some("replicas"), message).with_help(cure));
     }
     Ok(())
 }

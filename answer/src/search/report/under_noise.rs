@@ -31,9 +31,9 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
         sheet.push_text(&told(row, found));
     }
     sheet.push_text(
-        "under noise: in replicas that no search has seen, those of `debubble simulate` with the same keys; \
-         [95 % confidence]\nnominal: the best order found without noise; mean times: the same where every pass \
-         takes its mean time under it\n",
+        "\nunder noise: in replicas that no search has seen, those of `debubble simulate` with the same keys; \
+         [95 % confidence]\nnominal: the best order found without noise; mean times: the best found where every \
+         pass takes its mean time under noise\n",
     );
 }
 
@@ -86,14 +86,18 @@ fn told(row: &Row, found: &FoundUnderNoise) -> String {
             "no order was found that beats the nominal one: it is the answer".to_owned()
         }
         true => format!(
-            "the nominal order is the answer: the best one tried is {gain} below it, which is not beyond \
+            "the nominal order is the answer: the best other one is {gain} below it, which is not beyond \
              chance"
         ),
         false => format!("{gain} below the nominal order"),
     };
-    let published = found.published.as_ref().zip(*published_gain).map(|((family, one), by)| {
-        format!(", {} below {}", self::gain(&by, one.value), family.name())
-    });
+    let published =
+        found.published.as_ref().zip(*published_gain).map(|((family, one), by)| {
+            match by.by == 0.0 {
+                true => format!("; {} takes as long", family.name()),
+                false => format!(", {} below {}", self::gain(&by, one.value), family.name()),
+            }
+        });
     let bound = match found.bound {
         Some(bound) => {
             let share = 1.0 - nanos(bound.cost) / answer.value.max(1.0);
@@ -106,7 +110,7 @@ fn told(row: &Row, found: &FoundUnderNoise) -> String {
         }
         None => "bound: none for this objective".to_owned(),
     };
-    format!("{value}, {verdict}{}\n{name}: {bound}\n", published.unwrap_or_default())
+    format!("{value}\n  {verdict}{}\n  {bound}\n", published.unwrap_or_default())
 }
 
 /// `difference` as a share of `of`, with its interval.
