@@ -131,7 +131,7 @@ pub enum SearchError {
     Recomputed,
     /// The pipeline has more passes than [`MAX_PASSES_UNDER_NOISE`](crate::MAX_PASSES_UNDER_NOISE).
     #[error(
-        "{0} passes are too many to search under noise: at most {most}",
+        "{0} passes are too many to search under noise: at most {most}; use fewer microbatches or stages",
         most = crate::MAX_PASSES_UNDER_NOISE
     )]
     TooLargeUnderNoise(usize),

@@ -143,7 +143,7 @@ fn check_replicas(
     let (fewest, name) = (statistic.fewest(), name(statistic));
     if replicas < fewest {
         let message = format!("{name} cannot be told from {replicas} replicas: at least {fewest}");
-        let cure = format!("leave out --replicas, which gives {REPLICAS}, or ask for the mean");
+        let cure = format!("leave out --replicas, which gives {REPLICAS}, or ask for more");
         return Err(scenario.error(setting, Some("replicas"), message).with_help(cure));
     }
     if replicas > MOST_REPLICAS {
