@@ -458,12 +458,19 @@ class SearchKeys(TypedDict, total=False):
     """Memory limits to search one after the other: bubble against memory. What fits one fits the larger ones.
     """
 
-    objective: Literal["span", "makespan"] | None
-    """What is to be small.
+    objective: Literal["span", "makespan", "mean", "p95", "p99"] | None
+    """What is to be small; mean, p95 and p99 are of the step under the noise of the question, which ends as
+    `boundary` says: asynchronous, the span of the slowest stage [default], or barrier, the makespan.
 
     `span`: The longest time from the first to the last pass of a stage.
 
     `makespan`: The end of the last pass.
+
+    `mean`: The mean of the step over replicas of the noise.
+
+    `p95`: The step that 95 % of the replicas do not exceed.
+
+    `p99`: The step that 99 % of the replicas do not exceed.
     """
 
     placement: Literal["looped", "v"] | None

@@ -41,7 +41,8 @@ def search(
             list with one per stage.
         progress: See `debubble.Progress`.
         **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
-            `objective` is `"span"` or `"makespan"`; `effort` is a multiple of the default; `ilp` solves the
+            `objective` is `"span"` or `"makespan"`, or under the noise of the question `"mean"`, `"p95"` or
+            `"p99"`; `effort` is a multiple of the default; `ilp` solves the
             integer program of what was found, which may prove it optimal; `time_limit` stops each search.
             `debubble.schema("search")` describes them.
 

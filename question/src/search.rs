@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pipeline::{Limit, Nanos, Placement};
-use search::Objective;
+use search::{Objective, Statistic};
 use serde::{Deserialize, Serialize};
 
 use crate::one_or_many;
@@ -32,7 +32,8 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(conflicts_with = "memory_limit", allow_hyphen_values = true))]
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub memory_limits: Vec<Limit>,
-    /// What is to be small
+    /// What is to be small; mean, p95 and p99 are of the step under the noise of the question, which ends as
+    /// --boundary says: asynchronous, the span of the slowest stage [default], or barrier, the makespan
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
     pub objective: ObjectiveArg,
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
@@ -80,6 +81,26 @@ pub enum ObjectiveArg {
     Span,
     /// The end of the last pass
     Makespan,
+    /// The mean of the step over replicas of the noise
+    Mean,
+    /// The step that 95 % of the replicas do not exceed
+    P95,
+    /// The step that 99 % of the replicas do not exceed
+    P99,
+}
+
+impl ObjectiveArg {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Span => "span",
+            Self::Makespan => "makespan",
+            Self::Mean => "mean",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+        }
+    }
 }
 
 impl Keys {
@@ -92,12 +113,24 @@ impl Keys {
         })
     }
 
-    /// The time to make small.
+    /// The time to make small; nothing where that is one under noise.
     #[must_use]
-    pub const fn objective(&self) -> Objective {
+    pub const fn objective(&self) -> Option<Objective> {
         match self.objective {
-            ObjectiveArg::Span => Objective::Span,
-            ObjectiveArg::Makespan => Objective::Makespan,
+            ObjectiveArg::Span => Some(Objective::Span),
+            ObjectiveArg::Makespan => Some(Objective::Makespan),
+            ObjectiveArg::Mean | ObjectiveArg::P95 | ObjectiveArg::P99 => None,
+        }
+    }
+
+    /// The figure of the step under noise to make small; nothing for a time without noise.
+    #[must_use]
+    pub const fn statistic(&self) -> Option<Statistic> {
+        match self.objective {
+            ObjectiveArg::Span | ObjectiveArg::Makespan => None,
+            ObjectiveArg::Mean => Some(Statistic::Mean),
+            ObjectiveArg::P95 => Some(Statistic::P95),
+            ObjectiveArg::P99 => Some(Statistic::P99),
         }
     }
 

@@ -272,6 +272,19 @@ impl CompiledInstance {
         (sequence.len() == self.passes()).then_some(sequence)
     }
 
+    /// The pass of the first microbatch in each lane, lane by lane, and its stage.
+    pub(crate) fn first_passes(
+        &self,
+        (shape, placement): (Shape, Placement),
+    ) -> impl Iterator<Item = (usize, Pass)> + '_ {
+        let places = Places::of(shape, placement, self.recomputes);
+        (0..self.lanes.len()).map(move |lane| {
+            let (stage, lane) = (lane / self.width, lane % self.width);
+            let chunk = places.chunks[stage][lane % self.chunks];
+            (stage, Pass { kind: KINDS[lane / self.chunks], chunk, microbatch: 0 })
+        })
+    }
+
     /// The orders of all stages that `sequence` stands for; `recomputes` tells which chunks have an R.
     pub(crate) fn orders(
         &self,

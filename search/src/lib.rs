@@ -51,9 +51,14 @@ mod run;
 mod start;
 mod timing;
 mod tune;
+mod under_noise;
 
 pub use instance::{Instance, Objective};
 pub use run::{
     Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,
 };
 pub use start::Published;
+pub use under_noise::{
+    BoundUnderNoise, Difference, FoundUnderNoise, Judged, MAX_PASSES_UNDER_NOISE,
+    ProgressUnderNoise, Statistic, UnderNoise, search_under_noise,
+};

@@ -129,6 +129,15 @@ pub enum SearchError {
     /// Chunks recompute, and their passes overlap.
     #[error("no order is searched for passes that overlap and are recomputed")]
     Recomputed,
+    /// The pipeline has more passes than [`MAX_PASSES_UNDER_NOISE`](crate::MAX_PASSES_UNDER_NOISE).
+    #[error(
+        "{0} passes are too many to search under noise: at most {most}; use fewer microbatches or stages",
+        most = crate::MAX_PASSES_UNDER_NOISE
+    )]
+    TooLargeUnderNoise(usize),
+    /// Passes overlap, and are to be searched under noise.
+    #[error("no order is searched under noise for passes that overlap on two streams")]
+    OverlappedUnderNoise,
     /// All passes and hops together take more than [`MAX_TIME`].
     #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
     TooLong(Nanos),

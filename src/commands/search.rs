@@ -28,6 +28,11 @@ Examples:
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --hidden 2304 --heads 24 --seq 1024 --pareto front.svg --csv front.csv
 
+  The order whose step is short in the mean where passes take random times and a stage is slow:
+    debubble search --stages 8 --microbatches 24 --memory-limit 1p --objective mean \\
+      --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
+      --jitter pass=lognormal:0.1 --slowdown stage:3=1.2 --seed 1 --export robust.txt
+
   A small pipeline, proved:
     debubble search --stages 4 --microbatches 6 --memory-limit 1p --exact --time-limit 30s \\
       --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms
@@ -50,6 +55,12 @@ on; what it proves beyond the bounds has the argument `branching`, and the certi
 its branches. Small pipelines are solved to the end, the same on every run; where --time-limit comes first,
 the bound is what was proved by then. --write-lp and --write-mps write the program, with the cost of the best
 order as what it may cost at most, in CPLEX LP and free MPS; they do not need --ilp.
+
+Under --objective mean, p95 or p99 the best nominal order is where a search begins. Others are proposed, and
+changed, while all are timed in the same replicas of the noise. What comes of that is judged in replicas that
+no search has seen, those of `debubble simulate` with the same keys, --replicas of them [default: 1000]. It is
+the answer if it is better than the nominal order by more than chance explains, at 95 %; else the nominal order
+is. cost, bubble, bound and gap in the first table are those without noise.
 
 --exact is for about a hundred passes, and needs a build with the solver. What it proves has the argument
 `solver`. Nobody can check that without a solver: certificates hold the bound of the search.";

@@ -5,13 +5,14 @@ mod program;
 mod report;
 #[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
 mod solver;
+mod under_noise;
 
 use question::case::{self, SEARCHED, ScheduleSource, Searched};
 use question::host::foretell;
 use question::scenario::{Scenario, Setting};
 use question::search::Keys;
 use question::sheet::Sheet;
-use question::{Context, Diagnostic, Warnings, format};
+use question::{Context, Diagnostic, Warnings, format, noise};
 use search::Effort;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -92,6 +93,17 @@ pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
         let cure = "--ilp alone writes proofs that `debubble verify` checks";
         return Err(Diagnostic::new(message).with_help(cure));
     }
+    if let (Some(_), true) = (keys.statistic(), keys.exact || keys.ilp) {
+        let flag = if keys.exact { "--exact" } else { "--ilp" };
+        let objective = keys.objective.name();
+        let message =
+            format!("{flag} proves times without noise, not the {objective} of a step under it");
+        let cure = format!(
+            "leave out {flag}: the search says what bound on the {objective} is proved, if any; or ask for \
+             --objective span or makespan"
+        );
+        return Err(Diagnostic::new(message).with_help(cure));
+    }
     if keys.exact { solver::check() } else { Ok(()) }
 }
 
@@ -105,7 +117,10 @@ pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
     if keys.exact || keys.ilp {
         check_provable(scenario, if keys.exact { "--exact" } else { "--ilp" })?;
     }
-    scenario.settings.iter().try_for_each(|setting| case::check_known(scenario, setting))
+    scenario.settings.iter().try_for_each(|setting| match keys.statistic() {
+        Some(statistic) => case::check_under_noise(scenario, setting, statistic),
+        None => case::check_known(scenario, setting),
+    })
 }
 
 /// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream.
@@ -145,11 +160,19 @@ pub fn search(
     warn(context, scenario, keys);
     let settings = settings(scenario, keys);
     announce(context, keys, &settings);
-    let mut rows = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for setting in &settings {
-        let mut searched = search_one(context, scenario, keys, setting)?;
-        let proved = prove(context, keys, &mut searched)?;
-        rows.push(Row::of(searched, proved, setting)?);
+        let row = match keys.statistic() {
+            Some(statistic) => {
+                under_noise::row(context, (scenario, setting), (keys, statistic), &rows)?
+            }
+            None => {
+                let mut searched = search_one(context, scenario, keys, setting)?;
+                let proved = prove(context, keys, &mut searched)?;
+                Row::of(searched, proved, keys.objective, setting)?
+            }
+        };
+        rows.push(row);
     }
     report::keep_smaller(&mut rows);
     front::mark(&mut rows);
@@ -162,6 +185,9 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
         case::assumed(context, setting).into_iter().for_each(|text| warnings.add_of_setting(text));
         for text in case::ignored_by_search(setting, keys.placement()) {
             warnings.add(&text, SEARCHED);
+        }
+        if keys.statistic().is_some() {
+            noise::ignored(setting).into_iter().for_each(|text| warnings.add_of_setting(text));
         }
     }
     warnings.lines().into_iter().for_each(|line| context.warn(line));
@@ -186,6 +212,7 @@ fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
             let rule = ScheduleSource::Searched(keys.placement());
             let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
             let all: u128 = settings.iter().map(passes).sum();
+            let all = if keys.statistic().is_some() { all * under_noise::SEARCHES } else { all };
             let what = format!("{searched} searches of {effort} times the default effort");
             foretell(context.host(), all * u128::from(effort), PASSES_PER_SECOND, &what);
         }
@@ -198,16 +225,12 @@ fn search_one(
     keys: &Keys,
     setting: &Setting,
 ) -> Result<Searched, Diagnostic> {
-    let begin = context.host().clock();
-    let late = || {
-        let elapsed = context.host().clock().zip(begin).map(|(now, begin)| now - begin);
-        keys.time_limit().zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
-    };
+    let late = late(context, keys);
     let stop = || context.stopped() || late();
     let times = keys.times();
     let search = case::Search {
         placement: keys.placement(),
-        objective: keys.objective(),
+        objective: keys.objective().unwrap_or_default(),
         effort: Effort { times, seed: setting.keys.seed.unwrap_or(0) },
         stop: &stop,
     };
@@ -220,11 +243,25 @@ fn search_one(
         let [best, bound] = [now.best, now.bound].map(format::time);
         work.set_message(format!("passes, best {best}, bound {bound}"));
     })?;
-    if searched.found.interrupted && times.is_some() && !context.cut_short() {
+    warn_of_clock(context, keys, searched.found.interrupted);
+    Ok(searched)
+}
+
+/// Whether the time that `keys` allow for a search that begins now is over.
+fn late<'a>(context: &'a Context<'_>, keys: &'a Keys) -> impl Fn() -> bool + Sync + use<'a> {
+    let begin = context.host().clock();
+    move || {
+        let elapsed = context.host().clock().zip(begin).map(|(now, begin)| now - begin);
+        keys.time_limit().zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
+    }
+}
+
+/// Warns where the clock has `interrupted` a search of a limited effort.
+fn warn_of_clock(context: &Context<'_>, keys: &Keys, interrupted: bool) {
+    if interrupted && keys.times().is_some() && !context.cut_short() {
         let text = "the clock cut the search short: another run may find another schedule";
         context.warn(text.to_owned());
     }
-    Ok(searched)
 }
 
 /// Asks a solver if that is wanted.

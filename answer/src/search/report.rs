@@ -1,20 +1,25 @@
 //! The results of searches, for tables and files.
 
+mod entry;
+mod under_noise;
+
 use certificate::{Argument, Certificate, Log, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
-use search::{Instance, Objective, Published};
-use serde::Serialize;
+use search::{FoundUnderNoise, Instance, Objective, Published};
 use sim::Replay;
 
 use question::case::Searched;
 use question::scenario::Setting;
+use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
 use super::{Proved, Solved};
 use crate::front::Standing;
+
+pub(super) use self::entry::Entry;
 
 /// One search.
 pub struct Row {
@@ -26,7 +31,11 @@ pub struct Row {
     peak: Bytes,
     /// Its cost: its own, or less where a smaller limit does it.
     cost: Nanos,
+    /// What was to be small.
+    objective: ObjectiveArg,
     proved: Proved,
+    /// The same under noise, if that was asked for.
+    pub under_noise: Option<FoundUnderNoise>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
     /// The same of the best published schedule.
@@ -44,6 +53,7 @@ impl Row {
     pub(super) fn of(
         searched: Searched,
         proved: Proved,
+        objective: ObjectiveArg,
         setting: &Setting,
     ) -> Result<Self, Diagnostic> {
         let case = &searched.case;
@@ -63,7 +73,9 @@ impl Row {
             metrics,
             peak,
             cost,
+            objective,
             proved,
+            under_noise: None,
             found_standing,
             published_standing,
         })
@@ -221,6 +233,10 @@ pub(super) fn keep_smaller(rows: &mut [Row]) {
 
 /// Whether what was found for `small` does for `large`.
 fn fits(small: &Row, large: &Row) -> bool {
+    // Under noise the search of the larger limit begins with what was found for the smaller one.
+    if large.under_noise.is_some() {
+        return false;
+    }
     let [a, b] = [&small.searched.instance, &large.searched.instance];
     let alike = a.shape == b.shape && a.placement == b.placement && a.objective == b.objective;
     if !alike || a.costs != b.costs || a.footprints != b.footprints {
@@ -312,6 +328,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
             "published: the best of the published schedules that fit, each backward split where it stands\n"
         }
     });
+    under_noise::tell(&mut sheet, rows);
     if marked {
         sheet.push_text(
             "front: * where nothing of the setting, found or published, has less bubble or less peak \
@@ -377,70 +394,4 @@ fn line(row: &Row) -> Vec<String> {
         published.map_or("-".to_owned(), |one| format::percent(row.rate(one.cost))),
         format!("{:.2}", row.peak()),
     ]
-}
-
-/// The entry of a search in files.
-#[derive(Serialize)]
-pub(super) struct Entry {
-    setting: Option<String>,
-    stages: usize,
-    microbatches: u32,
-    chunks: u16,
-    placement: &'static str,
-    objective: &'static str,
-    memory_limit: Option<String>,
-    cost_ns: u64,
-    bubble_rate: f64,
-    bound_ns: u64,
-    bound_rate: f64,
-    gap_ns: u64,
-    argument: String,
-    binaries: Option<u64>,
-    nodes: Option<usize>,
-    solved: Option<bool>,
-    published: Option<&'static str>,
-    published_ns: Option<u64>,
-    published_rate: Option<f64>,
-    peak_microbatches: f64,
-    on_front: Option<bool>,
-    published_peak_microbatches: Option<f64>,
-    published_on_front: Option<bool>,
-}
-
-impl From<&Row> for Entry {
-    fn from(row: &Row) -> Self {
-        let instance = &row.searched.instance;
-        let (shape, published) = (instance.shape, row.published());
-        Self {
-            setting: row.setting().map(str::to_owned),
-            stages: shape.stages(),
-            microbatches: shape.microbatches(),
-            chunks: shape.chunks_per_stage(),
-            placement: match instance.placement {
-                Placement::Vee => "v",
-                _ => "looped",
-            },
-            objective: match instance.objective {
-                Objective::Span => "span",
-                Objective::Makespan => "makespan",
-            },
-            memory_limit: row.limit.clone(),
-            cost_ns: row.cost.0,
-            bubble_rate: row.bubble(),
-            bound_ns: row.bound().0,
-            bound_rate: row.rate(row.bound()),
-            gap_ns: row.gap().0,
-            argument: row.argument(),
-            binaries: row.solved().map(|solved| solved.binaries),
-            nodes: row.solved().map(|solved| solved.nodes),
-            solved: row.solved().map(|solved| solved.end == End::Proved),
-            published: published.map(|one| one.family.name()),
-            published_ns: published.map(|one| one.cost.0),
-            published_rate: published.map(|one| row.rate(one.cost)),
-            peak_microbatches: row.peak(),
-            on_front: row.found_standing.map(Standing::is_on_front),
-            published_peak_microbatches: published.map(|one| row.in_microbatches(one.peak)),
-            published_on_front: row.published_standing.map(Standing::is_on_front),
-        }
-    }
 }

@@ -10,6 +10,7 @@ mod notes;
 mod recompute;
 mod room;
 mod searched;
+mod searched_under_noise;
 mod sharding;
 mod sizes;
 mod source;
@@ -30,6 +31,10 @@ pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use recompute::Recomputed;
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use searched_under_noise::{
+    SearchUnderNoise, check as check_under_noise, objective as objective_under_noise,
+    search_under_noise,
+};
 pub use sharding::{ReshardKey, ShardingKey};
 pub use sizes::moves_bytes;
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};

@@ -81,14 +81,7 @@ pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnos
     let changing = keys.given().filter(|key| CHANGING.contains(key));
     let of_shards = keys.vocab_tflops.is_some();
     let hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
-    if let (Some(_), Some(key)) =
-        (super::sharding::asked(keys), keys.given().find(|key| *key == "sharding"))
-    {
-        let message = "a search knows passes alone: sharding cannot be taken into account";
-        let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
-                    `debubble simulate --schedule best.txt --sharding ..`";
-        return Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure));
-    }
+    check_unsharded(scenario, setting)?;
     let Some(key) = changing.chain(hardware).next() else { return Ok(()) };
     let message = format!(
         "a search knows times, hops and memory limits, neither cluster nor noise: {key} cannot be \
@@ -97,7 +90,22 @@ pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnos
     let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
                 `debubble simulate --schedule best.txt`; unequal stages have a time each, as in \
                 --forward 10ms,12ms";
+    let cure = match CHANGING.contains(&key) || key == "boundary" {
+        true => format!("{cure}; or search under noise, by --objective mean, p95 or p99"),
+        false => cure.to_owned(),
+    };
     Err(scenario.error(setting, Some(key), message).with_help(cure))
+}
+
+/// Checks that replicas do not divide parameters or gradients.
+pub(super) fn check_unsharded(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
+    let keys = &setting.keys;
+    let given = keys.given().find(|key| *key == "sharding");
+    let (Some(_), Some(key)) = (super::sharding::asked(keys), given) else { return Ok(()) };
+    let message = "a search knows passes alone: sharding cannot be taken into account";
+    let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
+                `debubble simulate --schedule best.txt --sharding ..`";
+    Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure))
 }
 
 /// The keys of `setting` that have no influence on a search that is asked for by itself, in words.
@@ -125,7 +133,7 @@ pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     notes
 }
 
-fn instance(
+pub(super) fn instance(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
@@ -140,14 +148,14 @@ fn instance(
     instance.map_err(|fault| super::explain(scenario, setting, rule, &fault))
 }
 
-fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {
+pub(super) fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {
     let key = match error {
         SearchError::Infeasible(_) => Some("memory-limit"),
-        SearchError::TooLarge(_) => Some("microbatches"),
+        SearchError::TooLarge(_) | SearchError::TooLargeUnderNoise(_) => Some("microbatches"),
         SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => Some("chunks"),
         SearchError::Recomputed => Some("recompute"),
         SearchError::TooLong(_) => Some("microbatches"),
-        SearchError::Mirrored | SearchError::Fault(_) => None,
+        SearchError::OverlappedUnderNoise | SearchError::Mirrored | SearchError::Fault(_) => None,
     };
     scenario.error(setting, key, format!("{}: {error}", super::SEARCHED))
 }

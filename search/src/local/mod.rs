@@ -116,6 +116,11 @@ impl<'a> Local<'a> {
         }
     }
 
+    /// The passes in their slots, stage by stage. Pass: lane times microbatches plus microbatch.
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
     /// The last pass of `stage`.
     fn last_of(&self, stage: usize) -> u32 {
         self.order[(stage + 1) * self.compiled.passes_per_stage() - 1]
@@ -186,7 +191,7 @@ impl<'a> Local<'a> {
     }
 
     /// The furthest slot to which the pass in `slot` can move, at most `far` slots back or forth.
-    fn reach(&self, slot: usize, far: usize, back: bool) -> usize {
+    pub(crate) fn reach(&self, slot: usize, far: usize, back: bool) -> usize {
         let pass = self.order[slot];
         let mut to = slot;
         for _ in 0..far {
@@ -206,7 +211,7 @@ impl<'a> Local<'a> {
     }
 
     /// Takes back `change` of the order.
-    fn undo(&mut self, change: &Change) {
+    pub(crate) fn undo(&mut self, change: &Change) {
         if let Some((from, to)) = change.relief {
             self.shift(to, from);
         }
@@ -216,7 +221,7 @@ impl<'a> Local<'a> {
 
     /// Moves the pass in slot `from` to slot `to`, and a W in front of it where memory lacks;
     /// `None` if it lacks still.
-    fn apply(&mut self, from: usize, to: usize) -> Option<Change> {
+    pub(crate) fn apply(&mut self, from: usize, to: usize) -> Option<Change> {
         self.shift(from, to);
         let (low, high) = (from.min(to), from.max(to));
         let mut change = Change { from, to, relief: None, low, high };
@@ -249,7 +254,7 @@ impl<'a> Local<'a> {
 }
 
 /// A change of the order, to be undone or kept.
-struct Change {
+pub(crate) struct Change {
     from: usize,
     to: usize,
     /// The slots from and to which a W went beside it.

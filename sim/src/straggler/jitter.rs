@@ -91,6 +91,29 @@ impl Jitter {
         Self::factors(samples.iter().map(|sample| sample.0 as f64 / mean).collect())
     }
 
+    /// The mean of the factors that are drawn, within a millionth; nothing for a Pareto law of so heavy a
+    /// tail that numbers of 53 bits miss more than that of its mean.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn mean(&self) -> Option<f64> {
+        match &self.0 {
+            Law::Normal { .. } | Law::LogNormal { .. } => Some(1.0),
+            // The part of the mean beyond the quantile 1 - u is u^(1 - 1/tail): of 2^-53 at most 2^-26.
+            Law::Pareto { tail, .. } => (*tail >= 2.0).then_some(1.0),
+            Law::Samples(samples) => Some(samples.iter().sum::<f64>() / samples.len() as f64),
+        }
+    }
+
+    /// A factor that none of those drawn is below, 0 if they come as close to it as can be.
+    #[must_use]
+    pub fn least(&self) -> f64 {
+        match &self.0 {
+            Law::Normal { .. } | Law::LogNormal { .. } => 0.0,
+            Law::Pareto { least, .. } => *least,
+            Law::Samples(samples) => samples.iter().copied().fold(f64::INFINITY, f64::min),
+        }
+    }
+
     /// Draws a factor.
     pub(super) fn draw(&self, rng: &mut SplitMix64) -> f64 {
         match self {
@@ -188,6 +211,25 @@ mod tests {
         let all = draws(&Jitter::durations(&[Nanos(10), Nanos(30)]).unwrap());
         assert_eq!((all[0], *all.last().unwrap()), (0.5, 1.5));
         assert_below(&all, 1.0, 0.5);
+    }
+
+    #[test]
+    fn means_and_least_factors_are_those_drawn() {
+        let samples = Jitter::factors(vec![0.5, 1.0, 3.0]).unwrap();
+        let laws = [
+            (Jitter::normal(0.3).unwrap(), 0.0),
+            (Jitter::log_normal(0.3).unwrap(), 0.0),
+            (Jitter::pareto(4.0).unwrap(), 0.75),
+            (samples, 0.5),
+        ];
+        for (jitter, least) in laws {
+            let all = draws(&jitter);
+            // Five standard errors.
+            let margin = 5.0 * spread(&all) / f64::from(DRAWS).sqrt();
+            assert!((mean(&all) - jitter.mean().unwrap()).abs() < margin);
+            assert!(jitter.least() == least && all[0] >= least * (1.0 - 1e-9));
+        }
+        assert_eq!(Jitter::pareto(1.5).unwrap().mean(), None);
     }
 
     #[test]

@@ -165,6 +165,61 @@ impl Stragglers {
         }
     }
 
+    /// The same noise with all its chance drawn anew from `seed`.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The seed of all chance.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Whether durations depend on when work begins, as under a [`Profile`].
+    #[must_use]
+    pub fn depends_on_time(&self) -> bool {
+        self.stages.iter().chain(self.links.values()).any(|pace| pace.profile.is_some())
+    }
+
+    /// The mean time of a pass that takes `nominal` nanoseconds on `stage` without noise, within a millionth
+    /// and a nanosecond; nothing where it is not known, or depends on when the pass begins.
+    #[must_use]
+    pub fn mean_pass(&self, stage: usize, nominal: f64) -> Option<f64> {
+        let pace = self.stages.get(stage)?;
+        let jitter = self.pass_jitter.as_ref().map_or(Some(1.0), Jitter::mean)?;
+        #[allow(clippy::cast_precision_loss)]
+        let stalled = self.stall.map_or(0.0, |stall| stall.probability * stall.length.0 as f64);
+        let stalled = if nominal > 0.0 { stalled } else { 0.0 };
+        pace.profile.is_none().then_some(nominal * pace.factor * jitter + stalled)
+    }
+
+    /// The mean time of a hop, as [`Self::mean_pass`] says of passes.
+    #[must_use]
+    pub fn mean_hop(&self, from: usize, to: usize, nominal: f64) -> Option<f64> {
+        let pace = self.links.get(&(from.min(to), from.max(to))).unwrap_or(&NOMINAL);
+        let jitter = self.hop_jitter.as_ref().map_or(Some(1.0), Jitter::mean)?;
+        pace.profile.is_none().then_some(nominal * pace.factor * jitter)
+    }
+
+    /// A time that no pass of `nominal` nanoseconds on `stage` is below, within a nanosecond; nothing where
+    /// the pace depends on when it begins.
+    #[must_use]
+    pub fn least_pass(&self, stage: usize, nominal: f64) -> Option<f64> {
+        let pace = self.stages.get(stage)?;
+        let jitter = self.pass_jitter.as_ref().map_or(1.0, Jitter::least);
+        pace.profile.is_none().then_some(nominal * pace.factor * jitter)
+    }
+
+    /// The same of a hop.
+    #[must_use]
+    pub fn least_hop(&self, from: usize, to: usize, nominal: f64) -> Option<f64> {
+        let pace = self.links.get(&(from.min(to), from.max(to))).unwrap_or(&NOMINAL);
+        let jitter = self.hop_jitter.as_ref().map_or(1.0, Jitter::least);
+        pace.profile.is_none().then_some(nominal * pace.factor * jitter)
+    }
+
     /// Makes all work of `target` take `factor` times as long; below 1 it is faster. The factors
     /// of a stage and of its device multiply.
     ///

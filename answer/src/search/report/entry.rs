@@ -1,0 +1,158 @@
+//! The entry of a search in files.
+
+use ilp::End;
+use pipeline::Placement;
+use search::FoundUnderNoise;
+use serde::Serialize;
+
+use super::{Row, under_noise};
+use crate::front::Standing;
+
+/// The figures of a search.
+#[derive(Serialize, Default)]
+pub(in crate::search) struct Entry {
+    setting: Option<String>,
+    stages: usize,
+    microbatches: u32,
+    chunks: u16,
+    placement: &'static str,
+    objective: &'static str,
+    memory_limit: Option<String>,
+    cost_ns: u64,
+    bubble_rate: f64,
+    bound_ns: u64,
+    bound_rate: f64,
+    gap_ns: u64,
+    argument: String,
+    binaries: Option<u64>,
+    nodes: Option<usize>,
+    solved: Option<bool>,
+    published: Option<&'static str>,
+    published_ns: Option<u64>,
+    published_rate: Option<f64>,
+    peak_microbatches: f64,
+    on_front: Option<bool>,
+    published_peak_microbatches: Option<f64>,
+    published_on_front: Option<bool>,
+    /// The rest is there under noise alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boundary: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_low_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_high_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p50_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p95_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_bound_ns: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_argument: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_nominal: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nominal_cost_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nominal_value_ns: Option<f64>,
+    /// By how much the best order tried is below the nominal one, and the interval of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_low_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_high_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_times_value_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published_under_noise: Option<Option<&'static str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published_value_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_over_published_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_over_published_low_ns: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_over_published_high_ns: Option<Option<f64>>,
+}
+
+impl From<&Row> for Entry {
+    fn from(row: &Row) -> Self {
+        let instance = &row.searched.instance;
+        let (shape, published) = (instance.shape, row.published());
+        Self {
+            setting: row.setting().map(str::to_owned),
+            stages: shape.stages(),
+            microbatches: shape.microbatches(),
+            chunks: shape.chunks_per_stage(),
+            placement: match instance.placement {
+                Placement::Vee => "v",
+                _ => "looped",
+            },
+            objective: row.objective.name(),
+            memory_limit: row.limit.clone(),
+            cost_ns: row.cost.0,
+            bubble_rate: row.bubble(),
+            bound_ns: row.bound().0,
+            bound_rate: row.rate(row.bound()),
+            gap_ns: row.gap().0,
+            argument: row.argument(),
+            binaries: row.solved().map(|solved| solved.binaries),
+            nodes: row.solved().map(|solved| solved.nodes),
+            solved: row.solved().map(|solved| solved.end == End::Proved),
+            published: published.map(|one| one.family.name()),
+            published_ns: published.map(|one| one.cost.0),
+            published_rate: published.map(|one| row.rate(one.cost)),
+            peak_microbatches: row.peak(),
+            on_front: row.found_standing.map(Standing::is_on_front),
+            published_peak_microbatches: published.map(|one| row.in_microbatches(one.peak)),
+            published_on_front: row.published_standing.map(Standing::is_on_front),
+            ..Self::under_noise(row)
+        }
+    }
+}
+
+impl Entry {
+    /// What a search under noise says of the order, and nothing else.
+    fn under_noise(row: &Row) -> Self {
+        let Some(found) = row.under_noise.as_ref() else { return Self::default() };
+        let low = |ends: Option<[f64; 2]>| Some(ends.map(|[low, _]| low));
+        let high = |ends: Option<[f64; 2]>| Some(ends.map(|[_, high]| high));
+        let FoundUnderNoise { answer, nominal, robust_gain, published_gain, .. } = found;
+        let over_published = published_gain.and_then(|gain| gain.ci95);
+        Self {
+            boundary: Some(under_noise::boundary(row)),
+            replicas: Some(found.replicas),
+            value_ns: Some(answer.value),
+            value_low_ns: low(answer.ci95),
+            value_high_ns: high(answer.ci95),
+            mean_ns: Some(answer.times.mean),
+            p50_ns: Some(answer.times.p50.value),
+            p95_ns: Some(answer.times.p95.value),
+            p99_ns: Some(answer.times.p99.value),
+            value_bound_ns: Some(found.bound.map(|bound| bound.cost.0)),
+            value_argument: Some(found.bound.map(|bound| bound.argument.to_string())),
+            is_nominal: Some(found.is_nominal),
+            nominal_cost_ns: Some(nominal.nominal.0),
+            nominal_value_ns: Some(nominal.value),
+            gain_ns: Some(robust_gain.by),
+            gain_low_ns: low(robust_gain.ci95),
+            gain_high_ns: high(robust_gain.ci95),
+            mean_times_value_ns: Some(found.expected.as_ref().map(|one| one.value)),
+            published_under_noise: Some(found.published.as_ref().map(|(family, _)| family.name())),
+            published_value_ns: Some(found.published.as_ref().map(|(_, one)| one.value)),
+            gain_over_published_ns: Some(published_gain.map(|gain| gain.by)),
+            gain_over_published_low_ns: low(over_published),
+            gain_over_published_high_ns: high(over_published),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Searches under noise, for people.
+
+use pipeline::Nanos;
+use question::format;
+use question::sheet::Sheet;
+use search::{Difference, FoundUnderNoise, Judged, Objective};
+
+use super::Row;
+
+/// How a step of `row` ends, as the key says it.
+pub(super) const fn boundary(row: &Row) -> &'static str {
+    match row.searched.instance.objective {
+        Objective::Span => "asynchronous",
+        Objective::Makespan => "barrier",
+    }
+}
+
+/// Adds to `sheet` what the searches under noise among `rows` say of their orders.
+pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
+    let noisy: Vec<(&Row, &FoundUnderNoise)> =
+        rows.iter().filter_map(|row| Some((row, row.under_noise.as_ref()?))).collect();
+    if noisy.is_empty() {
+        return;
+    }
+    let header = ["step under noise", "noise-free", "mean", "P50", "P95", "P99"];
+    let lines = noisy.iter().flat_map(|(row, found)| lines(row, found));
+    sheet.push_text("\n");
+    sheet.push(Sheet::table(&header, lines));
+    sheet.push_text("\n");
+    for (row, found) in &noisy {
+        sheet.push_text(&told(row, found));
+    }
+    sheet.push_text(
+        "\nunder noise: in replicas that no search has seen, those of `debubble simulate` with the same keys; \
+         [95 % confidence]\nnominal: the best order found without noise; mean times: the best found where every \
+         pass takes its mean time under noise\n",
+    );
+}
+
+/// A line for each order of `row`.
+fn lines(row: &Row, found: &FoundUnderNoise) -> Vec<Vec<String>> {
+    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
+    let name = |order: &str| {
+        parts.clone().map(str::to_owned).chain([order.to_owned()]).collect::<Vec<_>>().join(" ")
+    };
+    let published = found.published.as_ref().map(|(family, one)| (name(family.name()), one));
+    let expected = found.expected.as_ref().map(|one| (name("mean times"), one));
+    let robust = (!found.is_nominal).then(|| (name("found"), &found.answer));
+    let nominal = Some((name("nominal"), &found.nominal));
+    let all = [published, nominal, expected, robust].into_iter().flatten();
+    all.map(|(name, one)| line(name, one)).collect()
+}
+
+fn line(name: String, one: &Judged) -> Vec<String> {
+    let exact = |nanos: u64| format::time(Nanos(nanos));
+    let times = &one.times;
+    vec![
+        name,
+        format::time(one.nominal),
+        time(times.mean),
+        exact(times.p50.value),
+        exact(times.p95.value),
+        exact(times.p99.value),
+    ]
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // No time is below zero.
+fn time(nanos: f64) -> String {
+    format::time(Nanos(nanos.round() as u64))
+}
+
+/// What a search under noise comes to, in words.
+fn told(row: &Row, found: &FoundUnderNoise) -> String {
+    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
+    let head: Vec<&str> = parts.chain([row.objective.name()]).collect();
+    let name = head.join(" ");
+    let FoundUnderNoise { answer, nominal, robust_gain, published_gain, replicas, .. } = found;
+    let step = match row.searched.instance.objective {
+        Objective::Span => "span, no barrier between steps",
+        Objective::Makespan => "makespan, a barrier between steps",
+    };
+    let value = format!("{name}: {} over {replicas} replicas ({step})", time(answer.value));
+    let gain = gain(robust_gain, nominal.value);
+    let verdict = match found.is_nominal {
+        true if robust_gain.by == 0.0 => {
+            "no order was found that beats the nominal one: it is the answer".to_owned()
+        }
+        true => format!(
+            "the nominal order is the answer: the best other one is {gain} below it, which is not beyond \
+             chance"
+        ),
+        false => format!("{gain} below the nominal order"),
+    };
+    let published =
+        found.published.as_ref().zip(*published_gain).map(|((family, one), by)| {
+            match by.by == 0.0 {
+                true => format!("; {} takes as long", family.name()),
+                false => format!(", {} below {}", self::gain(&by, one.value), family.name()),
+            }
+        });
+    let bound = match found.bound {
+        Some(bound) => {
+            let share = 1.0 - nanos(bound.cost) / answer.value.max(1.0);
+            format!(
+                "bound: {}, {} below, which no order undercuts ({})",
+                format::time(bound.cost),
+                format::percent(share),
+                bound.argument
+            )
+        }
+        None => "bound: none for this objective".to_owned(),
+    };
+    format!("{value}\n  {verdict}{}\n  {bound}\n", published.unwrap_or_default())
+}
+
+/// `difference` as a share of `of`, with its interval.
+fn gain(difference: &Difference, of: f64) -> String {
+    let share = |by: f64| format::percent(by / of.max(1.0));
+    match difference.ci95 {
+        Some([low, high]) => {
+            format!("{} [{}, {}]", share(difference.by), share(low), share(high))
+        }
+        None => format!("{} (too few replicas to say how surely)", share(difference.by)),
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // For a share.
+fn nanos(time: Nanos) -> f64 {
+    time.0 as f64
+}

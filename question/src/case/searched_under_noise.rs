@@ -1,0 +1,173 @@
+//! The best order that is found for a question under noise.
+
+use search::{
+    Effort, Found, FoundUnderNoise, Objective, ProgressUnderNoise, Statistic, UnderNoise,
+    search_under_noise as search,
+};
+
+use super::searched::{check_unsharded, explain, instance};
+use super::{ScheduleSource, Searched, case_of, prepared, room, seats};
+use crate::diagnostic::Diagnostic;
+use crate::hardware::keys::BoundaryKey;
+use crate::host::Context;
+use crate::noise::Noise;
+use crate::scenario::{Scenario, Setting};
+
+/// In how many replicas orders are judged where nothing is said of it.
+const REPLICAS: u64 = 1000;
+/// The most replicas in which they are judged: the times of a few orders in all of them are kept.
+const MOST_REPLICAS: u64 = 1_000_000;
+
+/// How a question is searched under noise.
+pub struct SearchUnderNoise<'a> {
+    /// Where chunks lie, if that was told.
+    pub placement: Option<pipeline::Placement>,
+    /// What of the step is to be small.
+    pub statistic: Statistic,
+    /// Orders that it may begin with, too, if they fit.
+    pub known: &'a [&'a pipeline::Schedule],
+    /// For how long.
+    pub effort: Effort,
+    /// Whether to stop before that.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Searches the best order for `setting` under its noise. The order of the [`Searched`] is the answer, and its
+/// cost that without noise.
+///
+/// # Errors
+/// If the question is wrong, has no order under its limit, or asks for what [`check`] refuses.
+pub fn search_under_noise(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    asked: &SearchUnderNoise<'_>,
+    progress: impl FnMut(ProgressUnderNoise),
+) -> Result<(Searched, FoundUnderNoise), Diagnostic> {
+    check(scenario, setting, asked.statistic)?;
+    let objective = objective(setting);
+    // Without it the question is one of links that are never shared.
+    let mut unbounded = setting.clone();
+    unbounded.keys.hardware.boundary = None;
+    let setting = &unbounded;
+    let rule = ScheduleSource::Searched(asked.placement);
+    let prepared = prepared(context, scenario, setting, &rule)?;
+    room::check(context.host(), &rule, &prepared)?;
+    let instance = instance(scenario, setting, &rule, &prepared, objective)?;
+    let devices = seats(None, instance.shape);
+    let noise = Noise::of(context, scenario, setting, instance.shape, devices)?;
+    let noise = noise.ok_or_else(|| nothing_noisy(scenario, setting, asked.statistic))?;
+    let replicas = noise.replicas.unwrap_or(REPLICAS);
+    let under = UnderNoise {
+        noise: noise.stragglers(),
+        statistic: asked.statistic,
+        replicas,
+        known: asked.known,
+    };
+    let found = search(&instance, &under, asked.effort, progress, asked.stop);
+    let found = found.map_err(|error| explain(scenario, setting, &error))?;
+    let answer = &found.answer;
+    let case = case_of(context, scenario, setting, &rule, prepared, answer.schedule.clone())?;
+    let nominal = Found {
+        schedule: answer.schedule.clone(),
+        cost: answer.nominal,
+        interrupted: found.interrupted,
+        ..found.nominal_search.clone()
+    };
+    Ok((Searched { case, instance, found: nominal }, found))
+}
+
+/// The time of a step of `setting`: by default stages do not wait for each other between steps.
+#[must_use]
+pub fn objective(setting: &Setting) -> Objective {
+    match setting.keys.hardware.boundary {
+        Some(BoundaryKey::Barrier) => Objective::Makespan,
+        _ => Objective::Span,
+    }
+}
+
+/// Checks that `setting` has noise, enough replicas for `statistic`, and says nothing that a search under
+/// noise does not know: clusters, copies to the host, pairs on two streams, sharding.
+///
+/// # Errors
+/// At the first key that does, or where one is missing.
+pub fn check(
+    scenario: &Scenario,
+    setting: &Setting,
+    statistic: Statistic,
+) -> Result<(), Diagnostic> {
+    let keys = &setting.keys;
+    check_unsharded(scenario, setting)?;
+    if keys.has_chain() {
+        let key = if keys.chain.is_some() { "chain" } else { "chain-file" };
+        let message =
+            "a search under noise knows passes on one stream, not pairs that overlap on two";
+        let cure = "give the times of whole passes; or search with --objective span and simulate what is \
+                    found under noise: --export best.txt, then `debubble simulate --schedule best.txt`";
+        return Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure));
+    }
+    if let Some(BoundaryKey::PostValidation(_)) = keys.hardware.boundary {
+        let message =
+            "a search under noise knows steps with a barrier and without, no post-validation";
+        let cure = "write --boundary barrier, or asynchronous";
+        return Err(scenario.error(setting, Some("boundary"), message.to_owned()).with_help(cure));
+    }
+    let of_shards = keys.vocab_tflops.is_some();
+    let mut hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
+    if let Some(key) = hardware.find(|key| *key != "boundary") {
+        let message =
+            format!("a search under noise knows no cluster: {key} cannot be taken into account");
+        let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
+                    `debubble simulate --schedule best.txt`";
+        return Err(scenario.error(setting, Some(key), message).with_help(cure));
+    }
+    let noisy = [
+        keys.jitter.is_some(),
+        keys.stall.is_some(),
+        keys.slowdown.is_some(),
+        keys.slowdown_profile.is_some(),
+    ];
+    if !noisy.contains(&true) {
+        return Err(nothing_noisy(scenario, setting, statistic));
+    }
+    check_replicas(scenario, setting, statistic)
+}
+
+/// Checks that a percentile rests on replicas that lie beyond it, and that all fit into memory.
+fn check_replicas(
+    scenario: &Scenario,
+    setting: &Setting,
+    statistic: Statistic,
+) -> Result<(), Diagnostic> {
+    let replicas = setting.keys.replicas.unwrap_or(REPLICAS);
+    let (fewest, name) = (statistic.fewest(), name(statistic));
+    if replicas < fewest {
+        let message = format!("{name} cannot be told from {replicas} replicas: at least {fewest}");
+        let cure = format!("leave out --replicas, which gives {REPLICAS}, or ask for more");
+        return Err(scenario.error(setting, Some("replicas"), message).with_help(cure));
+    }
+    if replicas > MOST_REPLICAS {
+        let message =
+            format!("{replicas} replicas are too many to judge orders in: at most {MOST_REPLICAS}");
+        let cure = format!("leave out --replicas, which gives {REPLICAS}");
+        return Err(scenario.error(setting, Some("replicas"), message).with_help(cure));
+    }
+    Ok(())
+}
+
+fn nothing_noisy(scenario: &Scenario, setting: &Setting, statistic: Statistic) -> Diagnostic {
+    let message =
+        format!("the objective {} is one under noise, but the question has none", name(statistic));
+    let cure = "write jitter, as in --jitter pass=lognormal:0.05, or --stall 0.001:50ms, or \
+                --slowdown stage:3=1.2; without noise ask for --objective span or makespan";
+    scenario.error(setting, None, message).with_help(cure)
+}
+
+/// `statistic` as the key writes it.
+const fn name(statistic: Statistic) -> &'static str {
+    match statistic {
+        Statistic::Mean => "mean",
+        Statistic::P95 => "p95",
+        Statistic::P99 => "p99",
+    }
+}

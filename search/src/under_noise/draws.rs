@@ -1,0 +1,207 @@
+//! How long every pass and hop takes in many replicas of the noise, drawn once for a whole search.
+// Passes and replicas are fewer than `MAX_PASSES_UNDER_NOISE`.
+#![allow(clippy::cast_possible_truncation)]
+
+use std::ops::Range;
+
+use pipeline::{Costs, Pass, Value};
+use rayon::prelude::*;
+use sim::straggler::{NoiseSample, Stragglers};
+
+use crate::compiled_instance::{CompiledInstance, NONE};
+use crate::instance::Instance;
+
+/// The replicas that are timed at once, side by side.
+pub(super) const BLOCK: usize = 32;
+
+/// One number for each replica of a block.
+pub(super) type Lot = [i64; BLOCK];
+
+/// What a lane does, where its work must be asked for by the time at which it begins.
+#[derive(Clone, Copy)]
+struct Work {
+    stage: usize,
+    pass: Pass,
+    /// What it waits for from another stage: the value and the stage that makes it.
+    input: Option<(usize, Value)>,
+}
+
+/// The durations of [`BLOCK`] replicas. Passes are numbered as in an order: lane times microbatches plus
+/// microbatch.
+enum Block {
+    /// Those of every pass and of the hop before it, whenever it begins.
+    Steady { passes: Vec<Lot>, hops: Vec<Lot> },
+    /// They follow a profile over time: every replica is asked as the passes begin.
+    Varying { first: u64 },
+}
+
+/// The noise of several blocks of replicas over one instance.
+pub(super) struct Draws<'a> {
+    noise: &'a Stragglers,
+    costs: &'a Costs,
+    microbatches: u32,
+    work: Vec<Work>,
+    blocks: Vec<Block>,
+    /// No duration is longer, so that sums of all of them fit.
+    most: u64,
+}
+
+impl<'a> Draws<'a> {
+    /// Draws the replicas in `blocks`, counted in blocks, of `noise` over `instance`.
+    pub(super) fn new(
+        instance: &'a Instance,
+        compiled: &CompiledInstance,
+        noise: &'a Stragglers,
+        blocks: Range<usize>,
+    ) -> Self {
+        let at = (instance.shape, instance.placement);
+        let work = compiled.first_passes(at).map(|(stage, pass)| {
+            let value = pass.input(instance.shape);
+            let from = value.and_then(|value| at.1.maker(at.0, value));
+            let input = from.zip(value).filter(|(from, _)| *from != stage);
+            Work { stage, pass, input }
+        });
+        let most = (1 << 60) / (compiled.passes() as u64 + 1);
+        let mut draws = Self {
+            noise,
+            costs: &instance.costs,
+            microbatches: compiled.microbatches,
+            work: work.collect(),
+            blocks: Vec::new(),
+            most,
+        };
+        draws.blocks = blocks.map(|block| draws.block((block * BLOCK) as u64)).collect();
+        draws
+    }
+
+    /// The number of blocks.
+    pub(super) const fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn block(&self, first: u64) -> Block {
+        if self.noise.depends_on_time() {
+            return Block::Varying { first };
+        }
+        let samples: Vec<NoiseSample<'_>> =
+            (first..first + BLOCK as u64).map(|replica| self.noise.sample(replica, 0)).collect();
+        let cells = self.work.len() * self.microbatches as usize;
+        let lot = |one: &(dyn Fn(&NoiseSample<'_>) -> i64 + Sync)| {
+            std::array::from_fn(|at| one(&samples[at]))
+        };
+        let pass = |cell: usize| lot(&|sample| self.pass(sample, cell as u32, 0));
+        let hop = |cell: usize| lot(&|sample| self.hop(sample, cell as u32, 0));
+        let passes = (0..cells).into_par_iter().map(pass).collect();
+        // Where hops take no time there is nothing to keep.
+        let hops = match self.costs.hop().0 {
+            0 => Vec::new(),
+            _ => (0..cells).into_par_iter().map(hop).collect(),
+        };
+        Block::Steady { passes, hops }
+    }
+
+    fn pass(&self, sample: &NoiseSample<'_>, cell: u32, start: i64) -> i64 {
+        let Work { stage, pass, .. } = self.work[(cell / self.microbatches) as usize];
+        let pass = Pass { microbatch: cell % self.microbatches, ..pass };
+        let start = u64::try_from(start).unwrap_or(0);
+        if self.costs.of(pass).0 == 0 || is_idle_recompute(self.costs, pass) {
+            return 0;
+        }
+        self.within(sample.duration_under(self.costs, stage, pass, start))
+    }
+
+    fn hop(&self, sample: &NoiseSample<'_>, cell: u32, start: i64) -> i64 {
+        let Work { stage, input, .. } = self.work[(cell / self.microbatches) as usize];
+        let microbatch = cell % self.microbatches;
+        let Some((from, value)) = input else { return 0 };
+        let value = match value {
+            Value::Output { chunk, .. } => Value::Output { chunk, microbatch },
+            Value::Gradient { chunk, .. } => Value::Gradient { chunk, microbatch },
+            other => other,
+        };
+        let start = u64::try_from(start).unwrap_or(0);
+        self.within(sample.hop_duration(self.costs.hop().0, from, stage, value, start))
+    }
+
+    fn within(&self, time: u64) -> i64 {
+        i64::try_from(time.min(self.most)).unwrap_or(i64::MAX)
+    }
+
+    /// Lets a stage that is `free` wait for what was made at `input`, and comes to the pass `cell`, in all
+    /// replicas of `block`.
+    #[inline]
+    pub(super) fn wait(&self, block: usize, cell: u32, free: &mut Lot, input: &Lot) {
+        match &self.blocks[block] {
+            Block::Steady { hops, .. } => match hops.get(cell as usize) {
+                Some(hops) => {
+                    for at in 0..BLOCK {
+                        free[at] = free[at].max(input[at] + hops[at]);
+                    }
+                }
+                None => {
+                    for at in 0..BLOCK {
+                        free[at] = free[at].max(input[at]);
+                    }
+                }
+            },
+            Block::Varying { first } => {
+                for (at, free) in free.iter_mut().enumerate() {
+                    let sample = self.noise.sample(first + at as u64, 0);
+                    *free = (*free).max(input[at] + self.hop(&sample, cell, input[at]));
+                }
+            }
+        }
+    }
+
+    /// Runs the pass `cell` on a stage that is `free`, in all replicas of `block`.
+    #[inline]
+    pub(super) fn run(&self, block: usize, cell: u32, free: &mut Lot) {
+        match &self.blocks[block] {
+            Block::Steady { passes, .. } => {
+                let passes = &passes[cell as usize];
+                for at in 0..BLOCK {
+                    free[at] += passes[at];
+                }
+            }
+            Block::Varying { first } => {
+                for (at, free) in free.iter_mut().enumerate() {
+                    let sample = self.noise.sample(first + at as u64, 0);
+                    *free += self.pass(&sample, cell, *free);
+                }
+            }
+        }
+    }
+
+    /// The mean of the durations drawn for a lane, at the beginning of a step, in nanoseconds.
+    pub(super) fn mean_pass(&self, lane: usize) -> u64 {
+        let columns = self.microbatches as usize;
+        let sum: i128 = match &self.blocks[..] {
+            [Block::Steady { passes, .. }, ..] => {
+                let cells = &passes[lane * columns..(lane + 1) * columns];
+                cells.iter().flatten().map(|&time| i128::from(time)).sum()
+            }
+            _ => {
+                let cells = lane as u32 * self.microbatches..(lane as u32 + 1) * self.microbatches;
+                let of = |cell| {
+                    (0..BLOCK as u64).map(move |replica| {
+                        i128::from(self.pass(&self.noise.sample(replica, 0), cell, 0))
+                    })
+                };
+                cells.flat_map(of).sum()
+            }
+        };
+        u64::try_from(sum / (columns * BLOCK) as i128).unwrap_or(0)
+    }
+}
+
+/// Whether `pass` is the R of a chunk that recomputes nothing, which is none.
+fn is_idle_recompute(costs: &Costs, pass: Pass) -> bool {
+    pass.kind == pipeline::Kind::R && costs.recompute(pass.chunk).is_none()
+}
+
+/// The lane that a pass of `lane` gets its input from, if it is one.
+#[inline]
+pub(super) fn remote(compiled: &CompiledInstance, lane: usize) -> Option<usize> {
+    let remote = compiled.lanes[lane].remote;
+    (remote != NONE).then_some(remote as usize)
+}
