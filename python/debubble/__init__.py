@@ -43,8 +43,8 @@ from ._sweep import Sweep, sweep
 from ._timeline import Timeline
 
 __all__ = [
-    "Against",
     "BW",
+    "Against",
     "Answers",
     "B",
     "Comparison",

@@ -33,7 +33,8 @@ pub struct Keys {
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub memory_limits: Vec<Limit>,
     /// What is to be small; mean, p95 and p99 are of the step under the noise of the question, which ends as
-    /// --boundary says: asynchronous, the span of the slowest stage [default], or barrier, the makespan
+    /// --boundary says: with asynchronous, unless told, at the span of the slowest stage, with barrier at the
+    /// makespan
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
     pub objective: ObjectiveArg,
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under

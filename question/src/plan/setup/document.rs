@@ -25,7 +25,7 @@ pub struct SetupDocument {
     pub context: Option<u64>,
     /// Whether every microbatch deals the devices of a data x context group anew, so that each document has
     /// the fewest that hold it, at no more tokens of a device than `context` leaves it: dynamic (hybrid)
-    /// context parallelism, as Megatron-LM has it; needs [lengths] [default: false].
+    /// context parallelism, as Megatron-LM has it; needs the table `[lengths]` [default: false].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_context: Option<bool>,
     /// The expert-parallel degree: the devices that share the experts of a layer [default: 1].
