@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use sim::Replay;
 use thiserror::Error;
 
-use crate::bounds::{self, Bound, Infeasible};
+use crate::bounds::{self, Bound, Infeasible, Prover, Raised};
 use crate::chain::{Chain, Halt};
 use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::instance::Instance;
@@ -28,6 +28,12 @@ pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 4;
 /// The largest sum of the durations of all passes and hops, 4.6 years: weighted sums of times still
 /// fit into 64 bits.
 pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
+
+/// The steps of a proof by windows that are allowed for each step of the search.
+const PROOFS: u64 = 10;
+
+/// Those that are allowed at once.
+const FIRST_PROOFS: u64 = 2_000_000;
 
 /// How long to search, counted in passes placed or timed rather than in seconds, so that the result
 /// is the same on every machine.
@@ -75,6 +81,9 @@ pub struct Found {
     pub cost: Nanos,
     /// The highest lower bound on the cost of any schedule, and the argument for it.
     pub bound: Bound,
+    /// The starts that [`Argument::Prefixes`](bounds::Argument::Prefixes) rests on, in the order in which
+    /// they were shown; none for other arguments.
+    pub raised: Vec<Raised>,
     /// The published schedules that fit the limits, in the order of [`pipeline::Family::ALL`].
     pub published: Vec<Published>,
     /// The best cost after the published orders and after each round, each with the steps so far.
@@ -164,10 +173,10 @@ pub fn search(
         let apart = Instance { costs: instance.costs.clone().apart(), ..instance.clone() };
         return search(&apart, effort, progress, stop);
     }
-    let bound = bounds::best(instance);
+    let mut bound = bounds::best(instance);
     let compiled = CompiledInstance::of(instance);
     let mut search = Search::begin(instance, &compiled, effort, bound);
-    let mut tell = |search: &Search<'_>| {
+    let mut tell = |search: &Search<'_>, bound: Bound| {
         progress(Progress {
             best: nanos(search.best.0.cost),
             bound: bound.cost,
@@ -176,14 +185,25 @@ pub fn search(
         });
     };
     search.history.push((0, nanos(search.best.0.cost)));
-    tell(&search);
+    tell(&search, bound);
+    let mut prover = None;
     while !search.is_over() && !stop() {
         search.round(stop);
         search.history.push((search.done, nanos(search.best.0.cost)));
-        tell(&search);
+        if !search.is_over() || search.best.0.cost > search.goal {
+            prover = prover.or_else(|| Prover::of(instance, bound.cost));
+        }
+        if let Some(prover) = &mut prover {
+            let allowed = FIRST_PROOFS.saturating_add(search.done.saturating_mul(PROOFS));
+            prover.prove(nanos(search.best.0.cost), allowed, stop);
+            bound = prover.bound().unwrap_or(bound);
+            search.goal = i64::try_from(bound.cost.0).unwrap_or(search.goal);
+        }
+        tell(&search, bound);
     }
     let interrupted = !search.is_over();
-    search.found(instance, bound, interrupted)
+    let raised = prover.map(Prover::raised).unwrap_or_default();
+    search.found(instance, bound, raised, interrupted)
 }
 
 /// The time that all passes and hops take one after the other.
@@ -337,6 +357,7 @@ impl<'a> Search<'a> {
         self,
         instance: &Instance,
         bound: Bound,
+        raised: Vec<Raised>,
         interrupted: bool,
     ) -> Result<Found, SearchError> {
         let Instance { shape, placement, costs, objective, .. } = instance;
@@ -345,7 +366,7 @@ impl<'a> Search<'a> {
         let schedule = Schedule::new(*shape, *placement, orders)?;
         let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
         let Self { published, history, .. } = self;
-        Ok(Found { schedule, cost, bound, published, history, interrupted })
+        Ok(Found { schedule, cost, bound, raised, published, history, interrupted })
     }
 }
 

@@ -1,0 +1,250 @@
+//! Bounds by windows: if an order cost less, the times at which its passes can start would contradict each
+//! other.
+//!
+//! *Proof.* Take an order that costs C or less, with microbatches in order, and let every pass start as soon as
+//! it can. Each pass has a *head*, a time before which it does not start, and a *last*, a time after which it does
+//! not: the first F of the pipeline starts at 0, the first F of a stage when it arrives, for that is the
+//! first pass of the stage and of all before it; and every pass of a stage ends within C of that (for the
+//! makespan: within C of 0). [`propagate`] narrows these windows step by step, and each step follows from the
+//! model. So where windows contradict each other there is no such order, and C + 1 is a bound. There is no search
+//! in it: whoever checks draws the same conclusions for the one C.
+//!
+//! *Without a cost* the same steps give heads that hold in every order, and tails: how much time there is from the
+//! last start of a pass to the end. Each tail follows from the end alone, so that it does not
+//! depend on C. Then [`overload`] says at once which costs have too little room on some stage.
+//!
+//! *Prefixes.* Leave out of an order all passes of the microbatches behind j: times stay, less is held, stages are
+//! free more often, so it is an order of the first microbatches. If windows of these contradict each
+//! other when B of microbatch j must start by some time, with no cost given, then it starts later in every order of
+//! all: its head is raised. In windows of a cost there is as much slack everywhere as in the whole step, and what
+//! each round trip loses is not added up; here the slack is only what that B may lose, and losses add up.
+//!
+//! All this is counts at the start of an F and order on a stage: it holds for passes that take no time and for
+//! M_W greater than M_B, too. It is not used where passes are recomputed or overlap.
+
+mod overload;
+mod passes;
+mod prefixes;
+mod propagate;
+mod state;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+use pipeline::{Nanos, Pass};
+
+use self::passes::{NEVER, Passes};
+use self::prefixes::Prefixes;
+use self::propagate::{End, Propagation};
+use self::state::Windows;
+use super::{Argument, Bound};
+use crate::Instance;
+
+/// A head that refutations of prefixes have raised: in no order does the pass start sooner.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Raised {
+    /// The pass.
+    pub pass: Pass,
+    /// From the start of the first F of the pipeline.
+    pub start: Nanos,
+}
+
+/// Costs are asked for until what is open between refuted and not is this part of the gap to the best order.
+const RESOLUTION: i64 = 64;
+
+/// One propagation may take so many times the work of looking at every pass once.
+const ROUNDS: u64 = 2_000;
+
+/// What is done next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Task {
+    /// Heads and tails without a cost.
+    Alone,
+    /// The cost of the best order known, then costs between that and the bound.
+    Costs,
+    /// Heads by prefixes.
+    Prefixes,
+    /// Nothing, until a better order is known.
+    Nothing,
+}
+
+/// Raises the bound of an instance step by step, as far as work is allowed.
+pub(crate) struct Prover {
+    passes: Passes,
+    /// Windows without a cost.
+    alone: Windows,
+    raised: Vec<Raised>,
+    prefixes: Prefixes,
+    task: Task,
+    /// No order costs less.
+    bound: i64,
+    /// How many heads were raised when that was proved; `None` where other arguments prove it.
+    proved_with: Option<usize>,
+    /// The least cost that is not refuted with these heads.
+    open: Option<i64>,
+    /// Every cost is a multiple of it.
+    tick: i64,
+    /// Steps made so far, and in the longest propagation.
+    spent: u64,
+    longest: u64,
+}
+
+impl Prover {
+    /// `None` where windows say nothing ([`Passes::of`]). `bound` is what is known already.
+    pub(crate) fn of(instance: &Instance, bound: Nanos) -> Option<Self> {
+        let passes = Passes::of(instance)?;
+        let mut alone = Windows::of(&passes, passes.microbatches);
+        let count = passes.microbatches;
+        for (lane, one) in passes.lanes.iter().enumerate() {
+            let begin = if passes.makespan { 0 } else { passes.begins[lane / passes.width] };
+            let last = NEVER + begin - one.time;
+            alone.lasts[lane * count..(lane + 1) * count].fill(last);
+        }
+        let (tick, prefixes) = (passes.tick(), Prefixes::of(&passes));
+        let longest = (passes.lanes.len() * count * passes.width) as u64;
+        Some(Self {
+            alone,
+            raised: Vec::new(),
+            prefixes,
+            task: Task::Alone,
+            bound: i64::try_from(bound.0).ok()?,
+            proved_with: None,
+            open: None,
+            tick,
+            spent: 0,
+            longest,
+            passes,
+        })
+    }
+
+    /// The bound, where it is more than was known.
+    pub(crate) fn bound(&self) -> Option<Bound> {
+        let argument = match self.proved_with? {
+            0 => Argument::Windows,
+            _ => Argument::Prefixes,
+        };
+        Some(Bound { argument, cost: Nanos(u64::try_from(self.bound).ok()?) })
+    }
+
+    /// The heads that it rests on.
+    pub(crate) fn raised(mut self) -> Vec<Raised> {
+        self.raised.truncate(self.proved_with.unwrap_or(0));
+        self.raised
+    }
+
+    /// Works on while no more than `allowed` steps were made in all and `best` costs more than the bound.
+    pub(crate) fn prove(&mut self, best: Nanos, allowed: u64, stop: &dyn Fn() -> bool) {
+        let Ok(best) = i64::try_from(best.0) else { return };
+        while self.bound < best && !stop() && self.spent.saturating_add(self.longest) <= allowed {
+            match self.task {
+                Task::Alone => self.start(),
+                Task::Costs => self.ask(best),
+                Task::Prefixes => self.raise(),
+                Task::Nothing => match self.open {
+                    // Only of a better order it may be asked whether it is the best.
+                    Some(open) if best < open => self.task = Task::Costs,
+                    _ => return,
+                },
+            }
+        }
+    }
+
+    /// Steps made so far.
+    pub(crate) fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    /// Draws all conclusions from `windows`, where the stages of `open` have changed, or all.
+    fn propagate(&mut self, windows: Windows, open: Option<usize>) -> (Windows, Result<(), End>) {
+        let most = ROUNDS.saturating_mul((windows.heads.len() * self.passes.width) as u64);
+        let mut propagation = Propagation::new(&self.passes, windows, most);
+        if let Some(stage) = open {
+            propagation.look_only_at(stage);
+        }
+        let end = propagation.run();
+        let steps = most - propagation.left;
+        self.spent += steps;
+        self.longest = self.longest.max(steps);
+        (propagation.windows, end)
+    }
+
+    /// Draws what follows without a cost, and what [`overload`] says about that.
+    fn start(&mut self) {
+        self.task = Task::Costs;
+        if !self.refresh(None) {
+            self.task = Task::Nothing;
+        }
+    }
+
+    /// Whether all conclusions could be drawn without a cost.
+    fn refresh(&mut self, open: Option<usize>) -> bool {
+        let windows = self.alone.clone();
+        let (windows, end) = self.propagate(windows, open);
+        if end.is_err() {
+            return false;
+        }
+        let stages = 0..self.passes.stages();
+        let propagation = Propagation::new(&self.passes, windows, 0);
+        let late = stages.map(|stage| propagation.lateness(stage)).max().unwrap_or(0);
+        self.alone = propagation.windows;
+        self.note(NEVER + late);
+        true
+    }
+
+    /// Notes that no order costs less than `cost`.
+    fn note(&mut self, cost: i64) {
+        if cost > self.bound {
+            self.bound = cost;
+            self.proved_with = Some(self.raised.len());
+        }
+    }
+
+    /// Asks whether an order can cost less than `best`, or than some cost between it and the bound.
+    fn ask(&mut self, best: i64) {
+        let open = self.open.unwrap_or(i64::MAX).min(best);
+        let target = if self.open.is_none_or(|open| best < open) {
+            best
+        } else {
+            let middle = self.bound + (open - self.bound) / 2;
+            middle + (self.tick - middle % self.tick) % self.tick
+        };
+        let is_fine = open - self.bound <= (best - self.bound) / RESOLUTION;
+        if is_fine || target <= self.bound || self.open.is_some_and(|open| target >= open) {
+            self.task = if self.prefixes.is_over() { Task::Nothing } else { Task::Prefixes };
+            return;
+        }
+        let windows = self.alone.clone().within(&self.passes, target - 1);
+        match self.propagate(windows, None).1 {
+            Err(End::Empty) => self.note(target),
+            Ok(()) | Err(End::Spent) => self.open = Some(target),
+        }
+    }
+
+    /// Tries to raise the next head.
+    fn raise(&mut self) {
+        let Some(next) = self.prefixes.next(&self.passes, &self.alone) else {
+            // With other heads other costs may be refuted.
+            (self.open, self.task) = (None, Task::Costs);
+            return;
+        };
+        let mut windows = self.alone.prefix(&self.passes, next.microbatch + 1);
+        let at = windows.at(next.lane, next.microbatch);
+        windows.lasts[at] = next.start - 1;
+        let stage = next.lane / self.passes.width;
+        let refuted = self.propagate(windows, Some(stage)).1 == Err(End::Empty);
+        self.prefixes.tell(refuted);
+        if !refuted {
+            return;
+        }
+        let at = self.alone.at(next.lane, next.microbatch);
+        self.alone.heads[at] = next.start;
+        let pass = self.passes.pass(next.lane, next.microbatch);
+        let start = u64::try_from(next.start).ok();
+        if let Some((pass, start)) = pass.zip(start) {
+            self.raised.push(Raised { pass, start: Nanos(start) });
+        }
+        if !self.refresh(Some(stage)) {
+            self.task = Task::Nothing;
+        }
+    }
+}
