@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Nanos};
 
 use crate::trip::Pipe;
-use crate::{Argument, Certificate, Objective, Refusal, branching, recount};
+use crate::{Argument, Certificate, Heads, Objective, Proof, Refusal, branching, recount, windows};
 
 /// The facts that were checked and hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,8 @@ pub struct Verdict {
     pub argument: Argument,
     /// How many pairs of passes its branching log tries both ways, where it rests on one.
     pub branches: Option<usize>,
+    /// How many starts its prefixes raise, where it rests on these.
+    pub heads: Option<usize>,
 }
 
 impl Verdict {
@@ -57,7 +59,11 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
     let pipe = Pipe::new(&certificate);
     let shown = match &certificate.proof {
         _ if bound.0 == 0 => true,
-        Some(log) => branching::shows(&certificate, &pipe, log, bound.0)?,
+        Some(Proof::Branches(log)) => branching::shows(&certificate, &pipe, log, bound.0)?,
+        Some(Proof::Heads(heads)) => windows::shows(&certificate, &pipe, heads, bound.0)?,
+        None if argument.is_windows() => {
+            windows::shows(&certificate, &pipe, &Heads::default(), bound.0)?
+        }
         None => argument.shows(&pipe, bound.0)?,
     };
     if !shown {
@@ -71,6 +77,13 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
         cost: *cost,
         bound: *bound,
         argument: *argument,
-        branches: certificate.proof.as_ref().map(branching::Log::branches),
+        branches: match &certificate.proof {
+            Some(Proof::Branches(log)) => Some(log.branches()),
+            _ => None,
+        },
+        heads: match &certificate.proof {
+            Some(Proof::Heads(heads)) => Some(heads.count()),
+            _ => None,
+        },
     })
 }

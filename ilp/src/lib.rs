@@ -24,7 +24,7 @@
 //! )?;
 //! let found = search(&instance, Effort::default(), |_| (), &|| false)?;
 //! assert!(!found.is_optimal()); // No bound equals its cost,
-//! let answer = ilp::solve(&instance, found.schedule, |_, _, _| (), &|| false)?;
+//! let answer = ilp::solve(&instance, found.schedule, found.bound.cost, |_, _, _| (), &|| false)?;
 //! assert_eq!(answer.end, ilp::End::Proved); // but no order costs less.
 //! assert!(answer.proof.is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -36,6 +36,8 @@
 mod branch;
 mod line;
 mod model;
+#[cfg(test)]
+mod proved;
 mod room;
 mod solve;
 #[cfg(test)]

@@ -78,7 +78,7 @@ fn text_of(instance: &Instance, answer: &Answer) -> String {
         cost: answer.cost,
         bound: answer.bound,
         argument: certificate::Argument::new("branching", &[], stages).unwrap(),
-        proof: Some(certificate::Log::read(&log).unwrap()),
+        proof: Some(certificate::Proof::Branches(certificate::Log::read(&log).unwrap())),
     };
     certificate.to_string()
 }
@@ -106,7 +106,8 @@ impl Tally {
             looked.set(looked.get() + 1);
             looked.get() > looks
         };
-        let answer = solve(instance, found.schedule.clone(), |_, _, _| (), &stop).unwrap();
+        let answer =
+            solve(instance, found.schedule.clone(), found.bound.cost, |_, _, _| (), &stop).unwrap();
         assert!(found.bound.cost <= answer.bound && answer.bound <= answer.cost, "{instance:?}");
         assert!(answer.cost <= found.cost);
         assert_eq!(answer.end == End::Proved, answer.bound == answer.cost, "{instance:?}");
@@ -216,7 +217,7 @@ proptest! {
         let asked =
             Instance::new(shape, Placement::Looped, costs, footprints, limits, objective).unwrap();
         // From a bad order on.
-        let answer = solve(&asked, one_by_one(&asked), |_, _, _| (), &|| false).unwrap();
+        let answer = solve(&asked, one_by_one(&asked), Nanos(0), |_, _, _| (), &|| false).unwrap();
         prop_assert_eq!(answer.end, End::Proved);
         prop_assert_eq!(answer.cost, exhaustive(&asked));
         if answer.proof.is_some() {
@@ -304,7 +305,7 @@ fn an_order_that_fits_keeps_every_row_of_the_program_and_another_does_not() {
 fn a_solver_that_is_stopped_keeps_what_it_was_given() {
     let asked = instance(Placement::Vee, [3, 5], 1, false);
     let serial = one_by_one(&asked);
-    let answer = solve(&asked, serial.clone(), |_, _, _| (), &|| true).unwrap();
+    let answer = solve(&asked, serial.clone(), Nanos(0), |_, _, _| (), &|| true).unwrap();
     assert_eq!((answer.end, &answer.schedule, answer.proof), (End::Stopped, &serial, None));
     assert_eq!(answer.bound, search::bounds::best(&asked).cost);
 }
@@ -316,7 +317,7 @@ fn what_is_not_modelled_is_refused() {
     let mut times = asked.costs.chunks().to_vec();
     times[1].backward_weight = Nanos(0);
     let instant = Instance { costs: asked.costs.clone().with_chunks(times), ..asked };
-    let refused = solve(&instant, known, |_, _, _| (), &|| false).unwrap_err();
+    let refused = solve(&instant, known, Nanos(0), |_, _, _| (), &|| false).unwrap_err();
     assert_eq!(refused, Unsuitable::Instant);
     assert_eq!(Model::of(&instant, Nanos(1)).unwrap_err(), Unsuitable::Instant);
     let mut kept = vec![None; 3];
@@ -337,7 +338,7 @@ fn what_is_not_modelled_is_refused() {
 fn branched() -> String {
     let mut of_seeds = (0..).map(|seed| {
         let asked = instance(Placement::Looped, [4, 6], seed, seed % 2 == 0);
-        let answer = solve(&asked, one_by_one(&asked), |_, _, _| (), &|| false).unwrap();
+        let answer = solve(&asked, one_by_one(&asked), Nanos(0), |_, _, _| (), &|| false).unwrap();
         let branches = answer.proof.as_ref().map_or(0, Proof::branches);
         (branches > 3).then(|| text_of(&asked, &answer))
     });
@@ -396,7 +397,7 @@ fn the_same_question_has_the_same_answer() {
             looked.set(looked.get() + 1);
             looked.get() > looks
         };
-        solve(&asked, one_by_one(&asked), |_, _, _| (), &stop).unwrap()
+        solve(&asked, one_by_one(&asked), Nanos(0), |_, _, _| (), &stop).unwrap()
     };
     assert_eq!(stop_after(5_000), stop_after(5_000));
 }

@@ -1,6 +1,6 @@
 //! The results of searches, for tables and files.
 
-use certificate::{Argument, Certificate, Log, Refusal};
+use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
@@ -245,10 +245,15 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
     let stages = instance.shape.stages();
     let log = row.log().map(|(bound, proof)| Ok((*bound, Log::read(&proof.to_string())?)));
     let log = log.transpose().map_err(|refusal: Refusal| searched.case.error(&refusal))?;
-    let (bound, proof) = log.map_or((found.bound.cost, None), |(bound, log)| (bound, Some(log)));
+    let raised = found.raised.iter().map(|one| (one.pass, one.start.0));
+    let heads = (!found.raised.is_empty()).then(|| Proof::Heads(Heads::new(raised)));
+    let (bound, proof) = match log {
+        Some((bound, log)) => (bound, Some(Proof::Branches(log))),
+        None => (found.bound.cost, heads),
+    };
     let argument = match &proof {
-        Some(_) => Argument::new(BRANCHING, &[], stages),
-        None => {
+        Some(Proof::Branches(_)) => Argument::new(BRANCHING, &[], stages),
+        _ => {
             let argument = found.bound.argument;
             Argument::new(argument.name(), &argument.stages(), stages)
         }

@@ -8,19 +8,16 @@
 //! the first F of its lowest chunk, starts when it arrives, because that chunk is the first of every stage
 //! on its way. If the order costs less than the bound, each pass starts in the window between its
 //! earliest and its last start, where these follow from the cost and from what was decided on the way
-//! to the leaf, step by step ([`windows`]). So a leaf whose windows contradict each other holds no such
+//! to the leaf, step by step ([`crate::windows`]). So a leaf whose windows contradict each other holds no such
 //! order.
 
 mod log;
-mod stages;
-mod windows;
 
 pub use self::log::{Log, MAX_WORDS};
 
 use self::log::Word;
-use self::stages::{Spent, Stages};
-use self::windows::Windows;
 use crate::trip::Pipe;
+use crate::windows::{Spent, Stages, Windows};
 use crate::{Certificate, Refusal};
 
 /// More passes are not looked at.
