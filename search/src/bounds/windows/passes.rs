@@ -2,7 +2,7 @@
 
 use pipeline::{Kind, Pass, Placement};
 
-use super::ways::{Chunk, Way, ways};
+use super::room::Held;
 use crate::{Instance, Objective};
 
 /// The kinds of passes in the order of the lanes of a chunk.
@@ -14,9 +14,6 @@ pub(super) const NEVER: i64 = i64::MAX / 8;
 
 /// The most pairs of passes of a stage, over all stages: more are not looked at.
 const MOST_PAIRS: usize = 1 << 28;
-
-/// The most ways to make room that are kept.
-const MOST_WAYS: usize = 1 << 23;
 
 /// The passes of one kind and chunk, which run in the order of their microbatches.
 #[derive(Clone, Copy)]
@@ -40,10 +37,10 @@ pub(super) struct Passes {
     pub(super) begins: Vec<i64>,
     /// By chunk of the model, its F lane.
     homes: Vec<usize>,
-    /// Which table of ways each stage has, if it has a limit.
-    tables: Vec<Option<usize>>,
-    /// By table, chunk of the stage and microbatch.
-    ways: Vec<Vec<Vec<Way>>>,
+    /// By stage and its chunks, what a microbatch holds.
+    pub(super) held: Vec<Held>,
+    /// By stage.
+    pub(super) limits: Vec<Option<u64>>,
 }
 
 impl Passes {
@@ -68,12 +65,14 @@ impl Passes {
             makespan: *objective == Objective::Makespan,
             begins: Vec::new(),
             homes: vec![0; usize::from(shape.chunks())],
-            tables: Vec::new(),
-            ways: Vec::new(),
+            held: Vec::new(),
+            limits: Vec::new(),
         };
         for stage in 0..shape.stages() {
             for chunk in placement.chunks_of(*shape, stage) {
                 passes.homes[usize::from(chunk)] = passes.lanes.len();
+                let held = footprints.of(chunk);
+                passes.held.push([held.until_backward.0, held.until_weight.0]);
                 let times = costs.chunks()[usize::from(chunk)];
                 for time in [times.forward, times.backward_input, times.backward_weight] {
                     let time = i64::try_from(time.0).ok()?;
@@ -81,8 +80,10 @@ impl Passes {
                 }
             }
         }
+        passes.limits = (0..shape.stages())
+            .map(|stage| instance.limits.as_ref().map(|limits| limits.of(stage).0))
+            .collect();
         passes.connect(instance)?;
-        passes.find_ways(instance)?;
         Some(passes)
     }
 
@@ -114,47 +115,11 @@ impl Passes {
         self.lanes[to].input = Some((from, takes));
     }
 
-    /// Stages that hold alike under the same limit have the same ways.
-    fn find_ways(&mut self, instance: &Instance) -> Option<()> {
-        let Instance { shape, placement, footprints, limits, .. } = instance;
-        let stages = shape.stages();
-        self.tables = vec![None; stages];
-        let Some(limits) = limits else { return Some(()) };
-        let mut known: Vec<(Vec<Chunk>, u64)> = Vec::new();
-        let mut kept = 0;
-        for stage in 0..stages {
-            let held = placement.chunks_of(*shape, stage).map(|chunk| {
-                let held = footprints.of(chunk);
-                Chunk { until_backward: held.until_backward.0, until_weight: held.until_weight.0 }
-            });
-            let one = (held.collect::<Vec<_>>(), limits.of(stage).0);
-            let table = match known.iter().position(|other| *other == one) {
-                Some(table) => table,
-                None => {
-                    let room = MOST_WAYS - kept;
-                    let found = ways(&one.0, one.1, self.microbatches, room)?;
-                    kept += found.iter().map(Vec::len).sum::<usize>();
-                    self.ways.push(found);
-                    known.push(one);
-                    known.len() - 1
-                }
-            };
-            self.tables[stage] = Some(table);
-        }
-        Some(())
-    }
-
     pub(super) fn stages(&self) -> usize {
         self.lanes.len() / self.width
     }
 
-    /// The ways to make room for F of a chunk of a stage; `None` where it has no limit.
-    pub(super) fn ways(&self, stage: usize, chunk: usize, microbatch: usize) -> Option<&[Way]> {
-        let table = self.tables[stage]?;
-        Some(&self.ways[table][chunk * self.microbatches + microbatch])
-    }
-
-    /// The lane of `pass`, and its microbatch.
+    /// The pass of a lane and a microbatch.
     pub(super) fn pass(&self, lane: usize, microbatch: usize) -> Option<Pass> {
         let forward = lane - lane % 3;
         let chunk = self.homes.iter().position(|&home| home == forward)?;

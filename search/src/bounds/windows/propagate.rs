@@ -5,9 +5,7 @@
 //!    a pass is before all that are behind it.
 //! 3. *Sets.* A pass starts when all that run before it have ended: no sooner than that can be done one pass
 //!    after the other, none before its head. Likewise from behind.
-//! 4. *Memory.* Of the [ways](super::ways) to make room for an F those are kept whose last B and W can end in
-//!    time. F starts no sooner than what is before it and what one of the ways asks for can be done; what
-//!    all of them ask for is before it. No way is a contradiction.
+//! 4. *Memory.* F starts when one of the [ways to make room for it](super::room) can be done.
 //! 5. *Overload.* Passes whose windows lie within a time have room there ([`super::overload`]).
 
 use super::overload;
@@ -42,7 +40,7 @@ struct Seen {
 
 /// The state of a propagation; what it keeps only saves allocations.
 pub(super) struct Propagation<'a> {
-    passes: &'a Passes,
+    pub(super) passes: &'a Passes,
     pub(super) windows: Windows,
     /// Steps that may still be made.
     pub(super) left: u64,
@@ -55,9 +53,9 @@ pub(super) struct Propagation<'a> {
     /// By pass of the stage and lane, the first of the lane that is behind the pass.
     behind: Vec<u32>,
     /// The counts of a pass, and those with a way.
-    row: Vec<u32>,
-    joined: Vec<u32>,
-    changed: bool,
+    pub(super) row: Vec<u32>,
+    pub(super) joined: Vec<u32>,
+    pub(super) changed: bool,
 }
 
 impl<'a> Propagation<'a> {
@@ -106,7 +104,7 @@ impl<'a> Propagation<'a> {
         self.spend(each * self.passes.width as u64)
     }
 
-    fn spend(&mut self, steps: u64) -> Result<(), End> {
+    pub(super) fn spend(&mut self, steps: u64) -> Result<(), End> {
         self.left = self.left.checked_sub(steps).ok_or(End::Spent)?;
         Ok(())
     }
@@ -240,7 +238,7 @@ impl<'a> Propagation<'a> {
     }
 
     /// Step 3: when the passes that `row` counts, or `joined`, can be done; `least` if that is later.
-    fn done(&mut self, least: i64, joined: bool) -> Result<i64, End> {
+    pub(super) fn done(&mut self, least: i64, joined: bool) -> Result<i64, End> {
         let counts = if joined { &self.joined } else { &self.row };
         let count = self.windows.microbatches;
         let (mut work, mut top) = (0, None);
@@ -265,61 +263,6 @@ impl<'a> Propagation<'a> {
         }
         self.spend(steps)?;
         Ok(done)
-    }
-
-    /// Step 4 for F of microbatch `k`, whose counts are in `row`: its head, if that was `head`.
-    fn make_room(&mut self, stage: usize, own: usize, k: usize, head: i64) -> Result<i64, End> {
-        let passes = self.passes;
-        let Some(ways) = passes.ways(stage, own / 3, k) else { return Ok(head) };
-        let first = stage * passes.width;
-        let until = self.windows.lasts[self.windows.at(first + own, k)];
-        let mut least = i64::MAX;
-        let mut common = [[u32::MAX; 2]; 2];
-        for way in ways {
-            let lanes =
-                [0, 1].map(|kind| way.chunks.map(|chunk| 3 * usize::from(chunk) + 1 + kind));
-            let asked = [way.backwards, way.weights];
-            let mut end = head;
-            let mut kept = true;
-            for (lane, count) in lanes.into_iter().flatten().zip(asked.into_iter().flatten()) {
-                let Some(last) = (count as usize).checked_sub(1) else { continue };
-                let at = self.windows.at(first + lane, last);
-                let is_behind = self.windows.before[at * passes.width + own] as usize > k;
-                let ended = self.windows.heads[at] + passes.lanes[first + lane].time;
-                kept &= ended <= until && !is_behind;
-                end = end.max(ended);
-            }
-            if !kept {
-                continue;
-            }
-            for (common, asked) in common.iter_mut().flatten().zip(asked.into_iter().flatten()) {
-                *common = (*common).min(asked);
-            }
-            if end < least && least > head {
-                self.join_way(first, lanes, asked);
-                least = least.min(self.done(end, true)?);
-            }
-        }
-        self.spend(ways.len() as u64)?;
-        let Some(one) = ways.first().filter(|_| least < i64::MAX) else { return Err(End::Empty) };
-        let lanes = [0, 1].map(|kind| one.chunks.map(|chunk| 3 * usize::from(chunk) + 1 + kind));
-        for (lane, count) in lanes.into_iter().flatten().zip(common.into_iter().flatten()) {
-            self.row[lane] = self.row[lane].max(count);
-        }
-        Ok(head.max(least))
-    }
-
-    /// Fills `joined` with what is before a pass if a way to make room for it is taken.
-    fn join_way(&mut self, first: usize, lanes: [[usize; 2]; 2], asked: [[u32; 2]; 2]) {
-        let width = self.passes.width;
-        self.joined.copy_from_slice(&self.row);
-        for (lane, count) in lanes.into_iter().flatten().zip(asked.into_iter().flatten()) {
-            let Some(last) = (count as usize).checked_sub(1) else { continue };
-            self.joined[lane] = self.joined[lane].max(count);
-            let at = self.windows.at(first + lane, last) * width;
-            let other = &self.windows.before[at..at + width];
-            self.joined.iter_mut().zip(other).for_each(|(to, from)| *to = (*to).max(*from));
-        }
     }
 
     /// Lowers last starts, from the latest on.

@@ -73,6 +73,18 @@ impl Windows {
         &mut self.before[at..at + passes.width]
     }
 
+    /// Notes that `one` is before `other`, of the same stage, each given as lane and microbatch.
+    pub(super) fn put_before(
+        &mut self,
+        passes: &Passes,
+        one: (usize, usize),
+        other: (usize, usize),
+    ) {
+        let count = u32::try_from(one.1 + 1).unwrap_or(u32::MAX);
+        let known = &mut self.row(passes, other.0, other.1)[one.0 % passes.width];
+        *known = (*known).max(count);
+    }
+
     /// The windows of orders that cost `most` or less, from those that cost [`NEVER`] or less: all that follows
     /// from the cost alone moves with it.
     pub(super) fn within(mut self, passes: &Passes, most: i64) -> Self {
