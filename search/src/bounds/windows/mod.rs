@@ -56,6 +56,9 @@ const RESOLUTION: i64 = 64;
 /// One propagation may take so many times the work of looking at every pass once.
 const ROUNDS: u64 = 2_000;
 
+/// Trying pairs may take so many times the work of trying each once.
+const SWEEPS: u64 = 32;
+
 /// What is done next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Task {
@@ -139,10 +142,13 @@ impl Prover {
     /// Works on while no more than `allowed` steps were made in all and `best` costs more than the bound.
     pub(crate) fn prove(&mut self, best: Nanos, allowed: u64, stop: &dyn Fn() -> bool) {
         let Ok(best) = i64::try_from(best.0) else { return };
-        while self.bound < best && !stop() && self.spent.saturating_add(self.longest) <= allowed {
+        while self.bound < best && !stop() {
+            let Some(left) = allowed.checked_sub(self.spent.saturating_add(self.needed())) else {
+                return;
+            };
             match self.task {
                 Task::Alone => self.start(),
-                Task::Costs => self.ask(best),
+                Task::Costs => self.ask(best, left),
                 Task::Prefixes => self.raise(),
                 Task::Nothing => match self.open {
                     // Only of a better order it may be asked whether it is the best.
@@ -153,9 +159,19 @@ impl Prover {
         }
     }
 
-    /// Steps made so far.
-    pub(crate) fn spent(&self) -> u64 {
-        self.spent
+    /// The steps that must be left for the next task to be begun.
+    fn needed(&self) -> u64 {
+        match (self.task, self.deep) {
+            (Task::Costs, true) => self.longest.saturating_add(self.sweep()),
+            _ => self.longest,
+        }
+    }
+
+    /// The steps of trying every pair once, about.
+    fn sweep(&self) -> u64 {
+        let each = (self.passes.width * self.passes.microbatches) as u64;
+        let pairs = each * self.passes.lanes.len() as u64;
+        pairs.saturating_mul(each * self.passes.width as u64)
     }
 
     /// Draws all conclusions from `windows`, where the stages of `open` have changed, or all.
@@ -204,7 +220,7 @@ impl Prover {
     }
 
     /// Asks whether an order can cost less than `best`, or than some cost between it and the bound.
-    fn ask(&mut self, best: i64) {
+    fn ask(&mut self, best: i64, left: u64) {
         let open = self.open.unwrap_or(i64::MAX).min(best);
         let target = if self.open.is_none_or(|open| best < open) {
             best
@@ -228,7 +244,7 @@ impl Prover {
         let (windows, mut end) = self.propagate(windows, None);
         if self.deep && end.is_ok() {
             let mut tried = Vec::new();
-            let most = 1u64 << 33;
+            let most = left.min(self.sweep().saturating_mul(SWEEPS));
             let mut left = most;
             end = orders::refute(&self.passes, windows, &mut left, &mut tried);
             self.spent += most - left;
