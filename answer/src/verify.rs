@@ -94,7 +94,7 @@ impl From<&Verdict> for Found {
             argument: argument.name(),
             stages: argument.stages(),
             branches: verified.branches,
-            raised_starts: verified.heads,
+            raised_starts: (verified.heads > 0).then_some(verified.heads),
             peak_bytes: peaks.iter().map(|peak| peak.0).collect(),
         }
     }
@@ -136,9 +136,10 @@ fn looked_at(verified: &Verdict) -> String {
              by windows that contradict each other",
             branches + 1
         ),
-        (_, Some(heads), _) => format!(
-            "over all stages: {heads} starts raised by windows of the first microbatches, and then the windows of \
-             all contradict each other"
+        (_, 1.., _) => format!(
+            "over all stages: {} starts raised by windows of the first microbatches, and then the windows of \
+             all contradict each other",
+            verified.heads
         ),
         (.., []) => "over all stages: the windows of their passes contradict each other".to_owned(),
         (.., [one]) => format!("at stage {one}"),

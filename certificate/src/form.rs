@@ -57,8 +57,8 @@ pub struct Certificate {
     pub bound: Nanos,
     /// Why, with the stages at which to look.
     pub argument: Argument,
-    /// What the argument rests on, where that is more than stages.
-    pub proof: Option<Proof>,
+    /// What the argument rests on beside stages; empty for most.
+    pub proof: Proof,
 }
 
 /// The keys of the file.
@@ -265,9 +265,9 @@ impl fmt::Display for Certificate {
         writeln!(f, "argument = \"{}\"", argument.name())?;
         list(f, "stages", argument.stages().into_iter().map(|stage| stage as u64))?;
         write!(f, "schedule = \"\"\"\n{schedule}\"\"\"\n")?;
-        match proof {
-            Some(proof) => write!(f, "proof = \"\"\"\n{proof}\"\"\"\n"),
-            None => Ok(()),
+        match proof.is_empty() {
+            true => Ok(()),
+            false => write!(f, "proof = \"\"\"\n{proof}\"\"\"\n"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Nanos};
 
 use crate::trip::Pipe;
-use crate::{Argument, Certificate, Heads, Objective, Proof, Refusal, branching, recount, windows};
+use crate::{Argument, Certificate, Objective, Refusal, branching, recount, windows};
 
 /// The facts that were checked and hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,8 +24,8 @@ pub struct Verdict {
     pub argument: Argument,
     /// How many pairs of passes its branching log tries both ways, where it rests on one.
     pub branches: Option<usize>,
-    /// How many starts its prefixes raise, where it rests on these.
-    pub heads: Option<usize>,
+    /// How many starts it raises by windows of the first microbatches.
+    pub heads: usize,
 }
 
 impl Verdict {
@@ -57,12 +57,12 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
         return Err(Refusal::Cost { claimed: *cost, found });
     }
     let pipe = Pipe::new(&certificate);
-    let shown = match &certificate.proof {
+    let proof = &certificate.proof;
+    let shown = match &proof.log {
         _ if bound.0 == 0 => true,
-        Some(Proof::Branches(log)) => branching::shows(&certificate, &pipe, log, bound.0)?,
-        Some(Proof::Heads(heads)) => windows::shows(&certificate, &pipe, heads, bound.0)?,
-        None if argument.is_windows() => {
-            windows::shows(&certificate, &pipe, &Heads::default(), bound.0)?
+        Some(log) => branching::shows(&certificate, &pipe, &proof.heads, log, bound.0)?,
+        None if argument.is_windows() || argument.is_prefixes() => {
+            windows::shows(&certificate, &pipe, &proof.heads, bound.0)?
         }
         None => argument.shows(&pipe, bound.0)?,
     };
@@ -77,13 +77,7 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
         cost: *cost,
         bound: *bound,
         argument: *argument,
-        branches: match &certificate.proof {
-            Some(Proof::Branches(log)) => Some(log.branches()),
-            _ => None,
-        },
-        heads: match &certificate.proof {
-            Some(Proof::Heads(heads)) => Some(heads.count()),
-            _ => None,
-        },
+        branches: proof.log.as_ref().map(branching::Log::branches),
+        heads: proof.heads.count(),
     })
 }

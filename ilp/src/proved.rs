@@ -1,5 +1,5 @@
-//! How often the bounds of a search are the optimum, on random small pipelines; every one of them checked from its
-//! certificate.
+//! How often the bounds of a search are the optimum, on random small pipelines: each bound beside the optimum of
+//! the integer program, and checked from its certificate.
 
 use std::cell::Cell;
 
@@ -16,43 +16,32 @@ struct Tally {
     cases: usize,
     /// Cases whose optimum is known.
     solved: usize,
-    /// Cases in which the search found an order that costs no more than the optimum.
+    /// Cases in which the search found an order that costs no more than the optimum, or the best known.
     found: usize,
-    /// Cases in which it proved that.
-    proved: usize,
-    /// Cases in which windows or prefixes say most.
+    /// Cases in which the bound is the optimum, or the cost of the best order known.
+    tight: usize,
+    /// Cases in which windows say more than all other arguments.
     windows: usize,
 }
 
 impl Tally {
+    /// Searches `asked`, and asks for the optimum, looking at most `looks` times whether to end.
     fn add(&mut self, asked: &Instance, looks: u32) {
         let found = search(asked, Effort::default(), |_| (), &|| false).unwrap();
-        if std::env::var("CERT").is_ok() {
-            let verdict = verify(&certificate(asked, &found)).unwrap();
-            assert_eq!((verdict.cost, verdict.bound), (found.cost, found.bound.cost));
-        }
+        let verdict = verify(&certificate(asked, &found));
+        let verdict = verdict.unwrap_or_else(|refusal| panic!("{refusal}: {asked:?}"));
+        assert_eq!((verdict.cost, verdict.bound), (found.cost, found.bound.cost));
         let looked = Cell::new(0);
         let stop = || {
             looked.set(looked.get() + 1);
             looked.get() > looks
         };
         let answer = solve(asked, found.schedule.clone(), Nanos(0), |_, _, _| (), &stop).unwrap();
-        assert!(found.bound.cost <= answer.cost, "{found:?} {} {asked:?}", answer.cost);
-        if found.cost > found.bound.cost && std::env::var("SHOW").is_ok() {
-            println!(
-                "{} {} {:?} {:?} {} {:?}",
-                found.cost,
-                found.bound.cost,
-                found.bound.argument,
-                answer.end,
-                answer.cost,
-                asked.shape
-            );
-        }
+        assert!(found.bound.cost <= answer.cost, "{:?} {} {asked:?}", found.bound, answer.cost);
         self.cases += 1;
         self.solved += usize::from(answer.end == End::Proved);
         self.found += usize::from(found.cost == answer.cost);
-        self.proved += usize::from(found.is_optimal());
+        self.tight += usize::from(found.bound.cost == answer.cost);
         self.windows += usize::from(found.bound.argument.stages().is_empty());
     }
 }
@@ -61,9 +50,13 @@ impl Tally {
 fn certificate(asked: &Instance, found: &Found) -> String {
     let argument = found.bound.argument;
     let stages = asked.shape.stages();
-    let raised = found.raised.iter().map(|one| (one.pass, one.start.0));
-    let heads = certificate::Heads::new(raised);
-    let proof = (!found.raised.is_empty()).then_some(certificate::Proof::Heads(heads));
+    let raised = found.proof.raised.iter().map(|one| (one.pass, one.start.0));
+    let branching = argument == search::bounds::Argument::Branching;
+    let pairs = branching.then(|| found.proof.pairs.iter().copied());
+    let proof = certificate::Proof {
+        heads: certificate::Heads::new(raised),
+        log: pairs.map(certificate::Log::of_pairs),
+    };
     let certificate = certificate::Certificate {
         schedule: found.schedule.clone(),
         costs: asked.costs.clone(),
@@ -81,26 +74,36 @@ fn certificate(asked: &Instance, found: &Found) -> String {
     certificate.to_string()
 }
 
-/// Searches `count` pipelines of one kind.
-fn tally(placement: Placement, alike: bool, count: u64) -> Tally {
+/// Searches pipelines of up to 4 stages, 3 in a V, and 6 microbatches.
+fn tally(placement: Placement, alike: bool, seeds: std::ops::Range<u64>, looks: u32) -> Tally {
     let mut tally = Tally::default();
-    for seed in 0..count {
+    for seed in seeds {
         let most = if placement == Placement::Vee { 3 } else { 4 };
         let size = [2 + seed % (most - 1), 2 + seed / 3 % 5];
-        tally.add(&instance(placement, size, 7_000 + seed, alike), 20_000);
+        tally.add(&instance(placement, size, seed, alike), looks);
     }
     tally
 }
 
 #[test]
-fn most() {
-    let all = [
-        (Placement::Looped, true),
-        (Placement::Looped, false),
-        (Placement::Vee, true),
-        (Placement::Vee, false),
-    ];
-    for (placement, alike) in all {
-        println!("{placement:?} {alike} {:?}", tally(placement, alike, 75));
+fn the_bounds_of_a_search_are_mostly_the_optimum() {
+    let one = tally(Placement::Looped, false, 0..20, 200);
+    assert!(one.tight == 20 && one.found == 20, "{one:?}");
+    let vee = tally(Placement::Vee, true, 0..12, 200);
+    assert!(vee.tight >= 10 && vee.windows >= 6, "{vee:?}");
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn the_bounds_of_300_searches_are_mostly_the_optimum() {
+    for (placement, alike, least) in [
+        (Placement::Looped, true, 74),
+        (Placement::Looped, false, 74),
+        (Placement::Vee, true, 64),
+        (Placement::Vee, false, 64),
+    ] {
+        let tally = tally(placement, alike, 7_000..7_075, 20_000);
+        println!("{placement:?}, {}: {tally:?}", if alike { "alike" } else { "unequal" });
+        assert!(tally.tight >= least, "{tally:?}");
     }
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use sim::Replay;
 use thiserror::Error;
 
-use crate::bounds::{self, Bound, Infeasible, Prover, Raised};
+use crate::bounds::{self, Bound, Infeasible, Proof, Prover};
 use crate::chain::{Chain, Halt};
 use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::instance::Instance;
@@ -81,9 +81,8 @@ pub struct Found {
     pub cost: Nanos,
     /// The highest lower bound on the cost of any schedule, and the argument for it.
     pub bound: Bound,
-    /// The starts that [`Argument::Prefixes`](bounds::Argument::Prefixes) rests on, in the order in which
-    /// they were shown; none for other arguments.
-    pub raised: Vec<Raised>,
+    /// What the argument rests on beside the stages that it names; nothing for most.
+    pub proof: Proof,
     /// The published schedules that fit the limits, in the order of [`pipeline::Family::ALL`].
     pub published: Vec<Published>,
     /// The best cost after the published orders and after each round, each with the steps so far.
@@ -202,8 +201,8 @@ pub fn search(
         tell(&search, bound);
     }
     let interrupted = !search.is_over();
-    let raised = prover.map(Prover::raised).unwrap_or_default();
-    search.found(instance, bound, raised, interrupted)
+    let proof = prover.map(Prover::proof).unwrap_or_default();
+    search.found(instance, bound, proof, interrupted)
 }
 
 /// The time that all passes and hops take one after the other.
@@ -357,7 +356,7 @@ impl<'a> Search<'a> {
         self,
         instance: &Instance,
         bound: Bound,
-        raised: Vec<Raised>,
+        proof: Proof,
         interrupted: bool,
     ) -> Result<Found, SearchError> {
         let Instance { shape, placement, costs, objective, .. } = instance;
@@ -366,7 +365,7 @@ impl<'a> Search<'a> {
         let schedule = Schedule::new(*shape, *placement, orders)?;
         let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
         let Self { published, history, .. } = self;
-        Ok(Found { schedule, cost, bound, raised, published, history, interrupted })
+        Ok(Found { schedule, cost, bound, proof, published, history, interrupted })
     }
 }
 

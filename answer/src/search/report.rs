@@ -4,7 +4,7 @@ use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
-use search::{Instance, Objective, Published};
+use search::{Found, Instance, Objective, Published};
 use serde::Serialize;
 use sim::Replay;
 
@@ -245,18 +245,13 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
     let stages = instance.shape.stages();
     let log = row.log().map(|(bound, proof)| Ok((*bound, Log::read(&proof.to_string())?)));
     let log = log.transpose().map_err(|refusal: Refusal| searched.case.error(&refusal))?;
-    let raised = found.raised.iter().map(|one| (one.pass, one.start.0));
-    let heads = (!found.raised.is_empty()).then(|| Proof::Heads(Heads::new(raised)));
-    let (bound, proof) = match log {
-        Some((bound, log)) => (bound, Some(Proof::Branches(log))),
-        None => (found.bound.cost, heads),
-    };
-    let argument = match &proof {
-        Some(Proof::Branches(_)) => Argument::new(BRANCHING, &[], stages),
-        _ => {
-            let argument = found.bound.argument;
-            Argument::new(argument.name(), &argument.stages(), stages)
+    let (name, at) = (found.bound.argument.name(), found.bound.argument.stages());
+    let (bound, argument, proof) = match log {
+        Some((bound, log)) => {
+            let proof = Proof { log: Some(log), ..Proof::default() };
+            (bound, Argument::new(BRANCHING, &[], stages), proof)
         }
+        None => (found.bound.cost, Argument::new(name, &at, stages), proof_of(found)),
     };
     Ok(Certificate {
         schedule: found.schedule.clone(),
@@ -272,6 +267,14 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
         argument: argument.map_err(|refusal| searched.case.error(&refusal))?,
         proof,
     })
+}
+
+/// What the argument of a search rests on beside stages.
+fn proof_of(found: &Found) -> Proof {
+    let raised = found.proof.raised.iter().map(|one| (one.pass, one.start.0));
+    let branching = found.bound.argument == search::bounds::Argument::Branching;
+    let log = branching.then(|| Log::of_pairs(found.proof.pairs.iter().copied()));
+    Proof { heads: Heads::new(raised), log }
 }
 
 /// The searches for people, a line each.

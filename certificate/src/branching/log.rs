@@ -59,6 +59,14 @@ impl Log {
         if open == 0 { Ok(Self { nodes }) } else { refuse("a branch does not end in a leaf") }
     }
 
+    /// The log in which each first branch ends at once: the first of each pair is shown not to run before the second,
+    /// and then windows contradict each other.
+    #[must_use]
+    pub fn of_pairs(pairs: impl IntoIterator<Item = [Pass; 2]>) -> Self {
+        let nodes = pairs.into_iter().flat_map(|pair| [Some(pair), None]);
+        Self { nodes: nodes.chain([None]).collect() }
+    }
+
     /// The number of pairs of passes that were tried both ways.
     #[must_use]
     pub fn branches(&self) -> usize {

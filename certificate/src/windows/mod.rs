@@ -49,42 +49,49 @@ pub(crate) fn shows(
         return refuse("the schedule has too many passes for windows");
     }
     let stages = Stages::of(certificate, pipe, MOST_WORK);
-    match refutes(&stages, heads, i128::from(bound) - 1) {
-        Ok(Some(shown)) => Ok(shown),
-        Ok(None) => refuse("a start is of a pass that the schedule does not have"),
-        Err(Spent) => refuse("following it takes too long"),
-    }
+    let shown = match root(&stages, heads, i128::from(bound) - 1) {
+        Ok(Root::Open(mut windows)) => windows.conclude(&stages, None).map(|holds| !holds),
+        Ok(Root::Refuted) => Ok(true),
+        Ok(Root::NotShown) => Ok(false),
+        Err(Spent) => Err(Spent),
+    };
+    shown.or_else(|Spent| refuse("following it takes too long"))
 }
 
-/// Whether there is no order that costs `most` or less; `None` if a head is of no pass.
-fn refutes(stages: &Stages, heads: &Heads, most: i128) -> Result<Option<bool>, Spent> {
+/// What raised heads come to.
+pub(crate) enum Root {
+    /// Windows of a cost, in which nothing contradicts itself at first sight.
+    Open(Windows),
+    /// No order costs as little.
+    Refuted,
+    /// A head is of no pass, or is not shown.
+    NotShown,
+}
+
+/// The windows of orders that cost `most` or less, with the raised `heads`.
+pub(crate) fn root(stages: &Stages, heads: &Heads, most: i128) -> Result<Root, Spent> {
     let mut known = Windows::alone(stages);
     if !heads.list().is_empty() && !known.conclude(stages, None)? {
-        return Ok(Some(true));
+        return Ok(Root::Refuted);
     }
     for &(pass, start) in heads.list() {
-        let Some(place) = stages.place(pass) else { return Ok(None) };
-        let microbatches = pass.microbatch as usize + 1;
-        let first = stages.first_only(microbatches);
+        let Some(place) = stages.place(pass) else { return Ok(Root::NotShown) };
+        let first = stages.first_only(pass.microbatch as usize + 1);
         let mut windows = known.first_only(stages, &first);
-        let Some(own) = first.place(pass) else { return Ok(None) };
+        let Some(own) = first.place(pass) else { return Ok(Root::NotShown) };
         let open = windows.starts_before(own, i128::from(start));
         let holds = open && windows.conclude(&first, None)?;
         stages.spend_as(&first);
         if holds {
-            return Ok(Some(false));
+            return Ok(Root::NotShown);
         }
-        if !known.starts_no_sooner(stages, place, i128::from(start))
-            || !known.conclude(stages, None)?
-        {
-            return Ok(Some(true));
+        let open = known.starts_no_sooner(stages, place, i128::from(start));
+        if !open || !known.conclude(stages, None)? {
+            return Ok(Root::Refuted);
         }
     }
-    let Some(mut windows) = Windows::within(stages, most) else { return Ok(Some(true)) };
-    if !windows.raise(&known) {
-        return Ok(Some(true));
-    }
-    Ok(Some(!windows.conclude(stages, None)?))
+    let Some(mut windows) = Windows::within(stages, most) else { return Ok(Root::Refuted) };
+    Ok(if windows.raise(&known) { Root::Open(windows) } else { Root::Refuted })
 }
 
 /// A pass as it is written: kind, chunk, microbatch.

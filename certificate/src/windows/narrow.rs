@@ -13,14 +13,17 @@
 //!    with such counts must fit. Where it fits only with some other pass before it, or only without,
 //!    that one is before it, or behind.
 //! 6. With an F, one of the counts of what has ended on its stage holds for which there is room
-//!    ([`each_room`]). Those are left out whose last passes are behind it or cannot end in time. It starts no sooner than
-//!    what is before it can be done together with what one of the others counts, and behind what all of them
-//!    count.
+//!    ([`Needy::rooms`]), those left out whose last passes are behind it or cannot end in time. It starts no sooner than
+//!    what is before it can be done together with what one of them counts, behind what all of them
+//!    count, and before those F of which none of them has room for one more.
 
 use std::ops::Range;
 
-use super::room::each_room;
+use super::room::Needy;
 use super::stages::{End, Spent, Stages};
+
+/// With more passes than this, step 5 takes too long, and is left out.
+const MOST_FITTED: usize = 3_000;
 
 /// A cost that no order exceeds: all times together are far below it.
 const NEVER: i128 = 1 << 100;
@@ -92,7 +95,7 @@ impl Windows {
         self.earliest[pass] <= self.last[pass]
     }
 
-    /// Notes that no pass starts sooner than in `other`: whether all windows are still open.
+    /// Notes that passes start no sooner than in `other`: whether all windows are still open.
     pub(super) fn raise(&mut self, other: &Self) -> bool {
         self.earliest.iter_mut().zip(&other.earliest).for_each(|(to, from)| *to = (*to).max(*from));
         self.are_open()
@@ -170,6 +173,9 @@ impl Windows {
         self.follow(stages, passes.clone())?;
         self.precede(stages, passes.clone())?;
         self.leave_room(stages, passes.clone())?;
+        if stages.passes() > MOST_FITTED {
+            return Ok(());
+        }
         passes.clone().try_for_each(|pass| self.fit(stages, pass))
     }
 
@@ -334,49 +340,81 @@ impl Windows {
         limit: i128,
     ) -> Result<(), End> {
         let pass = line * stages.microbatches + microbatch;
-        let begin = pass / stages.passes_per_stage() * stages.passes_per_stage();
+        let first = line / 3 / stages.chunks * stages.chunks * 3;
+        let lines = first..first + 3 * stages.chunks;
+        let ranges = lines.map(|line| self.count_in_time(stages, line, pass)).collect();
+        let needy = Needy { stages, chunk: line / 3, microbatch, limit, ranges };
+        let rooms = needy.rooms();
+        stages.spend(rooms.ended.len())?;
+        let place = |chunk: usize, kind: usize, count: usize| {
+            (count > 0).then(|| (3 * chunk + 1 + kind) * stages.microbatches + count - 1)
+        };
         let mut soonest: Option<i128> = None;
-        // By line of the stage, the fewest that any count has.
-        let mut fewest = vec![usize::MAX; 3 * stages.chunks];
-        let mut counted = 0;
-        each_room(stages, line / 3, microbatch, limit, |done| {
-            counted += 1;
-            let in_time = |last: usize| {
-                let end = self.earliest[last] + stages.time(last);
-                end <= self.last[pass] && !self.is_before(stages, pass, last)
-            };
-            if !done.lasts(stages).all(in_time) {
-                return Ok(());
-            }
-            done.least(stages, &mut fewest);
-            let ends = done.lasts(stages).map(|last| self.earliest[last] + stages.time(last));
-            let end = ends.fold(self.earliest[pass], i128::max);
-            if soonest.is_some_and(|soonest| end >= soonest || soonest <= self.earliest[pass]) {
-                return Ok(());
-            }
-            let mut row = self.before[Self::row(stages, pass)].to_vec();
-            for last in done.lasts(stages) {
-                let behind = &self.before[Self::row(stages, last)];
-                row.iter_mut().zip(behind).for_each(|(to, from)| *to |= from);
-                row[(last - begin) / 64] |= 1 << ((last - begin) % 64);
-            }
-            stages.spend(sorted.len())?;
-            let before = sorted.iter().filter(|one| has(&row, one.place));
-            let all = before.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time);
-            let end = end.max(all);
+        for ended in &rooms.ended {
+            let chunks = rooms.chunks.iter().zip(ended);
+            let lasts: Vec<usize> = chunks
+                .flat_map(|(&chunk, &[b, w])| [place(chunk, 0, b), place(chunk, 1, w)])
+                .flatten()
+                .collect();
+            let end = self.done_after(stages, sorted, pass, &lasts, soonest)?;
             soonest = Some(soonest.map_or(end, |soonest| soonest.min(end)));
-            Ok(())
-        })?;
-        stages.spend(counted)?;
+        }
         let Some(soonest) = soonest else { return Err(End::Empty) };
         self.not_sooner(stages, pass, soonest)?;
-        for (kind, count) in fewest.into_iter().enumerate() {
-            if (1..usize::MAX).contains(&count) {
-                let last = begin + kind * stages.microbatches + count - 1;
-                self.order(stages, last, pass)?;
+        for (at, &chunk) in rooms.chunks.iter().enumerate() {
+            for kind in 0..2 {
+                let fewest = rooms.ended.iter().map(|ended| ended[at][kind]).min().unwrap_or(0);
+                if let Some(last) = place(chunk, kind, fewest) {
+                    self.order(stages, last, pass)?;
+                }
             }
         }
-        Ok(())
+        let other = rooms.chunks.iter().find(|&&chunk| chunk != line / 3);
+        match other {
+            Some(other) if rooms.started < stages.microbatches => {
+                self.order(stages, pass, 3 * other * stages.microbatches + rooms.started)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// When all that is before `pass` can be done and `lasts` with all that is before them, or `known` if that is not
+    /// sooner.
+    fn done_after(
+        &self,
+        stages: &Stages,
+        sorted: &[Seen],
+        pass: usize,
+        lasts: &[usize],
+        known: Option<i128>,
+    ) -> Result<i128, End> {
+        let ends = lasts.iter().map(|&last| self.earliest[last] + stages.time(last));
+        let end = ends.fold(self.earliest[pass], i128::max);
+        if let Some(known) = known.filter(|&known| known <= end || known <= self.earliest[pass]) {
+            return Ok(known);
+        }
+        let mut row = self.before[Self::row(stages, pass)].to_vec();
+        for &last in lasts {
+            let behind = &self.before[Self::row(stages, last)];
+            row.iter_mut().zip(behind).for_each(|(to, from)| *to |= from);
+            let place = last % stages.passes_per_stage();
+            row[place / 64] |= 1 << (place % 64);
+        }
+        stages.spend(sorted.len())?;
+        let before = sorted.iter().filter(|one| has(&row, one.place));
+        Ok(end.max(before.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time)))
+    }
+
+    /// How many passes of `line` run before `pass`, at least and at most; at most those that can have ended by its
+    /// last start.
+    fn count_in_time(&self, stages: &Stages, line: usize, pass: usize) -> [usize; 2] {
+        let [surely, perhaps] = self.count(stages, line, pass);
+        let first = line * stages.microbatches;
+        let late = |&count: &usize| {
+            let other = first + count;
+            self.earliest[other] + stages.time(other) > self.last[pass]
+        };
+        [surely, (surely..perhaps).find(late).unwrap_or(perhaps)]
     }
 
     /// Step 5, for the memory held with `pass`.

@@ -25,6 +25,8 @@ pub(crate) struct Stages {
     /// Chunks of a stage.
     pub(super) chunks: usize,
     pub(super) microbatches: usize,
+    /// Those of the pipeline, where only the first are looked at.
+    pub(super) all_microbatches: usize,
     /// By chunk of the model: its stage, and which of its chunks it is.
     homes: Vec<(usize, usize)>,
     /// By chunk of a stage: times of F, B, W.
@@ -59,6 +61,7 @@ impl Stages {
         let mut stages = Self {
             chunks,
             microbatches: shape.microbatches() as usize,
+            all_microbatches: shape.microbatches() as usize,
             homes,
             times: Vec::new(),
             held: Vec::new(),
@@ -104,6 +107,7 @@ impl Stages {
         let inputs = self.inputs.iter().map(|inputs| inputs.map(|input| input.map(moved)));
         Self {
             microbatches,
+            all_microbatches: self.all_microbatches,
             homes: self.homes.clone(),
             times: self.times.clone(),
             held: self.held.clone(),

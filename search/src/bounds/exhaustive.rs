@@ -230,7 +230,7 @@ proptest! {
             prover.prove(best, u64::MAX, &|| false);
             let bound = prover.bound();
             let wrong = bound.filter(|bound| bound.cost > optimum);
-            prop_assert!(wrong.is_none(), "{bound:?} is above {optimum}: {:?}", prover.raised());
+            prop_assert!(wrong.is_none(), "{bound:?} is above {optimum}: {:?}", prover.proof());
         }
     }
 

@@ -33,7 +33,7 @@ use pipeline::Nanos;
 
 pub use limit::{Infeasible, check_limits, smallest_limit};
 pub(crate) use windows::Prover;
-pub use windows::Raised;
+pub use windows::{Proof, Raised};
 
 use self::cycles::Cycles;
 use self::fill::{Counted, least_cost};
@@ -98,6 +98,8 @@ pub enum Argument {
     Windows,
     /// The same, with starts that windows of the first microbatches alone have raised.
     Prefixes,
+    /// The same, after pairs of passes were tried both ways, and one way was refuted by windows.
+    Branching,
 }
 
 impl Argument {
@@ -116,6 +118,7 @@ impl Argument {
             Self::Little { .. } => "little",
             Self::Windows => "windows",
             Self::Prefixes => "prefixes",
+            Self::Branching => "branching",
         }
     }
 
@@ -123,7 +126,7 @@ impl Argument {
     #[must_use]
     pub fn stages(self) -> Vec<usize> {
         match self {
-            Self::Windows | Self::Prefixes => Vec::new(),
+            Self::Windows | Self::Prefixes | Self::Branching => Vec::new(),
             Self::Path { from, via } | Self::Cycles { from, via } => vec![from, via],
             Self::Work { stage }
             | Self::Trip { stage }

@@ -34,6 +34,7 @@ mod tests;
 
 use pipeline::{Nanos, Pass};
 
+use self::orders::Place;
 use self::passes::{NEVER, Passes};
 use self::prefixes::Prefixes;
 use self::propagate::{End, Propagation};
@@ -55,6 +56,16 @@ const RESOLUTION: i64 = 64;
 
 /// One propagation may take so many times the work of looking at every pass once.
 const ROUNDS: u64 = 2_000;
+
+/// What a bound by windows rests on, beside the cost.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Proof {
+    /// Heads raised by prefixes, in the order in which they were shown.
+    pub raised: Vec<Raised>,
+    /// Pairs of passes of a stage, in the order in which they were tried: in no order that costs less than the bound does
+    /// the first run before the second. Only for [`Argument::Branching`].
+    pub pairs: Vec<[Pass; 2]>,
+}
 
 /// Trying pairs may take so many times the work of trying each once.
 const SWEEPS: u64 = 32;
@@ -82,8 +93,10 @@ pub(crate) struct Prover {
     task: Task,
     /// No order costs less.
     bound: i64,
-    /// How many heads were raised when that was proved; `None` where other arguments prove it.
-    proved_with: Option<usize>,
+    /// How that was proved, with how many of the raised heads; `None` where other arguments prove it.
+    proved: Option<(Argument, usize)>,
+    /// The pairs that were tried for it.
+    pairs: Vec<[Pass; 2]>,
     /// Whether both orders of pairs are tried, too.
     deep: bool,
     /// The least cost that is not refuted with these heads.
@@ -114,7 +127,8 @@ impl Prover {
             prefixes,
             task: Task::Alone,
             bound: i64::try_from(bound.0).ok()?,
-            proved_with: None,
+            proved: None,
+            pairs: Vec::new(),
             deep: false,
             open: None,
             tick,
@@ -126,17 +140,15 @@ impl Prover {
 
     /// The bound, where it is more than was known.
     pub(crate) fn bound(&self) -> Option<Bound> {
-        let argument = match self.proved_with? {
-            0 => Argument::Windows,
-            _ => Argument::Prefixes,
-        };
+        let (argument, _) = self.proved?;
         Some(Bound { argument, cost: Nanos(u64::try_from(self.bound).ok()?) })
     }
 
-    /// The heads that it rests on.
-    pub(crate) fn raised(mut self) -> Vec<Raised> {
-        self.raised.truncate(self.proved_with.unwrap_or(0));
-        self.raised
+    /// What it rests on.
+    pub(crate) fn proof(self) -> Proof {
+        let (mut raised, count) = (self.raised, self.proved.map_or(0, |(_, count)| count));
+        raised.truncate(count);
+        Proof { raised, pairs: self.pairs }
     }
 
     /// Works on while no more than `allowed` steps were made in all and `best` costs more than the bound.
@@ -207,16 +219,25 @@ impl Prover {
         let propagation = Propagation::new(&self.passes, windows, 0);
         let late = stages.map(|stage| propagation.lateness(stage)).max().unwrap_or(0);
         self.alone = propagation.windows;
-        self.note(NEVER + late);
+        self.note(NEVER + late, &[]);
         true
     }
 
-    /// Notes that no order costs less than `cost`.
-    fn note(&mut self, cost: i64) {
-        if cost > self.bound {
-            self.bound = cost;
-            self.proved_with = Some(self.raised.len());
+    /// Notes that no order costs less than `cost`, by windows and the `pairs` that were tried.
+    fn note(&mut self, cost: i64, pairs: &[[Place; 2]]) {
+        if cost <= self.bound {
+            return;
         }
+        let argument = match (pairs, &self.raised[..]) {
+            ([], []) => Argument::Windows,
+            ([], _) => Argument::Prefixes,
+            _ => Argument::Branching,
+        };
+        let pass = |(lane, microbatch): Place| self.passes.pass(lane, microbatch);
+        let pair = |pair: &[Place; 2]| Some([pass(pair[0])?, pass(pair[1])?]);
+        let Some(pairs) = pairs.iter().map(pair).collect() else { return };
+        (self.bound, self.pairs) = (cost, pairs);
+        self.proved = Some((argument, self.raised.len()));
     }
 
     /// Asks whether an order can cost less than `best`, or than some cost between it and the bound.
@@ -242,15 +263,15 @@ impl Prover {
         }
         let windows = self.alone.clone().within(&self.passes, target - 1);
         let (windows, mut end) = self.propagate(windows, None);
+        let mut tried = Vec::new();
         if self.deep && end.is_ok() {
-            let mut tried = Vec::new();
             let most = left.min(self.sweep().saturating_mul(SWEEPS));
             let mut left = most;
             end = orders::refute(&self.passes, windows, &mut left, &mut tried);
             self.spent += most - left;
         }
         match end {
-            Err(End::Empty) => self.note(target),
+            Err(End::Empty) => self.note(target, &tried),
             Ok(()) | Err(End::Spent) => self.open = Some(target),
         }
     }
