@@ -30,10 +30,10 @@ pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 4;
 pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
 
 /// The steps of a proof by windows that are allowed for each step of the search.
-const PROOFS: u64 = 10;
+const PROOFS: u64 = 2;
 
 /// Those that are allowed at once.
-const FIRST_PROOFS: u64 = 2_000_000;
+const FIRST_PROOFS: u64 = 4_000_000;
 
 /// How long to search, counted in passes placed or timed rather than in seconds, so that the result
 /// is the same on every machine.

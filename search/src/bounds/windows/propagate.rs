@@ -96,6 +96,7 @@ impl<'a> Propagation<'a> {
 
     fn look_at(&mut self, stage: usize) -> Result<(), End> {
         self.changed = false;
+        self.pull(stage);
         self.forward(stage)?;
         self.backward(stage)?;
         self.overload(stage)?;
@@ -160,6 +161,30 @@ impl<'a> Propagation<'a> {
         self.places[at] = u32::try_from(place).unwrap_or(u32::MAX);
     }
 
+    /// Step 1: what arrives from other stages, and what they wait for.
+    fn pull(&mut self, stage: usize) {
+        let count = self.windows.microbatches;
+        for lane in stage * self.passes.width..(stage + 1) * self.passes.width {
+            let own = self.windows.at(lane, 0);
+            if let Some((from, takes)) = self.passes.lanes[lane].input {
+                let from = self.windows.at(from, 0);
+                for k in 0..count {
+                    let arrival = self.windows.heads[from + k] + takes;
+                    self.changed |= arrival > self.windows.heads[own + k];
+                    self.windows.heads[own + k] = arrival.max(self.windows.heads[own + k]);
+                }
+            }
+            if let Some((to, takes)) = self.passes.lanes[lane].output {
+                let to = self.windows.at(to, 0);
+                for k in 0..count {
+                    let needed = self.windows.lasts[to + k] - takes;
+                    self.changed |= needed < self.windows.lasts[own + k];
+                    self.windows.lasts[own + k] = needed.min(self.windows.lasts[own + k]);
+                }
+            }
+        }
+    }
+
     /// Raises heads in their order.
     fn forward(&mut self, stage: usize) -> Result<(), End> {
         self.sort(stage, |windows, at, _| windows.heads[at]);
@@ -170,11 +195,7 @@ impl<'a> Propagation<'a> {
             let global = stage * self.passes.width + own;
             let at = self.windows.at(global, k);
             self.close(stage, own, k, key + time)?;
-            let mut head = key;
-            if let Some((from, takes)) = self.passes.lanes[global].input {
-                head = head.max(self.windows.heads[self.windows.at(from, k)] + takes);
-            }
-            head = self.done(head, false)?;
+            let mut head = self.done(key, false)?;
             if own % 3 == 0 {
                 head = self.make_room(stage, own, k, head)?;
             }
@@ -199,12 +220,14 @@ impl<'a> Propagation<'a> {
 
     /// Gives the pass at `place` of `sorted` a greater key.
     fn move_up(&mut self, mut place: usize, key: i64) {
-        self.sorted[place].key = key;
-        while place + 1 < self.sorted.len() && self.sorted[place + 1].key < key {
-            self.sorted.swap(place, place + 1);
+        let mut one = self.sorted[place];
+        one.key = key;
+        while let Some(&next) = self.sorted.get(place + 1).filter(|next| next.key < key) {
+            self.sorted[place] = next;
             self.note_place(place);
             place += 1;
         }
+        self.sorted[place] = one;
         self.note_place(place);
     }
 
@@ -274,11 +297,7 @@ impl<'a> Propagation<'a> {
             let Seen { key, time, lane, microbatch } = self.sorted[now];
             let (own, k) = (lane as usize, microbatch as usize);
             let global = stage * self.passes.width + own;
-            let mut until = key;
-            if let Some((to, takes)) = self.passes.lanes[global].output {
-                until = until.min(self.windows.lasts[self.windows.at(to, k)] - takes + time);
-            }
-            until = self.begun(own, k, until)?;
+            let until = self.begun(own, k, key)?;
             let at = self.windows.at(global, k);
             if self.windows.heads[at] + time > until {
                 return Err(End::Empty);
@@ -296,12 +315,14 @@ impl<'a> Propagation<'a> {
 
     /// Gives the pass at `place` of `sorted` a smaller key.
     fn move_down(&mut self, mut place: usize, key: i64) {
-        self.sorted[place].key = key;
+        let mut one = self.sorted[place];
+        one.key = key;
         while place > 0 && self.sorted[place - 1].key > key {
-            self.sorted.swap(place, place - 1);
+            self.sorted[place] = self.sorted[place - 1];
             self.note_place(place);
             place -= 1;
         }
+        self.sorted[place] = one;
         self.note_place(place);
     }
 
