@@ -17,11 +17,8 @@ pub use self::log::{Log, MAX_WORDS};
 
 use self::log::Word;
 use crate::trip::Pipe;
-use crate::windows::{Heads, Root, Spent, Stages, Windows, root};
+use crate::windows::{Heads, MOST_PAIRS, Root, Spent, Stages, Windows, root};
 use crate::{Certificate, Refusal};
-
-/// More passes are not looked at.
-const MOST_PASSES: usize = 30_000;
 
 /// The work for one word of a log is bounded by so many times the pairs of passes of all stages.
 const ROUNDS: u64 = 1 << 12;
@@ -46,10 +43,11 @@ pub(crate) fn shows(
     }
     let shape = certificate.schedule.shape();
     let passes = 3 * shape.cells();
-    if passes > MOST_PASSES {
-        return refuse("the schedule has more than 30000 passes");
+    let pairs = passes.saturating_mul(passes / shape.stages());
+    if pairs > MOST_PAIRS {
+        return refuse("the schedule has too many passes for windows");
     }
-    let pairs = (passes * (passes / shape.stages())) as u64;
+    let pairs = pairs as u64;
     let words = log.branches() as u64 * 2 + 1;
     let words = words + heads.count() as u64;
     let work = words.saturating_mul(ROUNDS).saturating_mul(pairs).min(MOST_WORK);

@@ -27,7 +27,7 @@ use crate::trip::Pipe;
 use crate::{Certificate, Refusal};
 
 /// More pairs of passes of a stage, over all stages, are not looked at.
-const MOST_PAIRS: usize = 1 << 28;
+pub(crate) const MOST_PAIRS: usize = 1 << 28;
 
 /// The work for all windows, in pairs of passes.
 const MOST_WORK: u64 = 1 << 39;
