@@ -67,6 +67,9 @@ pub struct Proof {
     pub pairs: Vec<[Pass; 2]>,
 }
 
+/// The most steps of all propagations, times the microbatches: who checks takes about so many times longer.
+const MOST_STEPS: u64 = 1 << 38;
+
 /// Trying pairs may take so many times the work of trying each once.
 const SWEEPS: u64 = 32;
 
@@ -152,7 +155,10 @@ impl Prover {
     }
 
     /// Works on while no more than `allowed` steps were made in all and `best` costs more than the bound.
+    ///
+    /// However much is allowed, there is an end to it: what is shown must be checked in reasonable time.
     pub(crate) fn prove(&mut self, best: Nanos, allowed: u64, stop: &dyn Fn() -> bool) {
+        let allowed = allowed.min(MOST_STEPS / self.passes.microbatches as u64);
         let Ok(best) = i64::try_from(best.0) else { return };
         while self.bound < best && !stop() {
             let Some(left) = allowed.checked_sub(self.spent.saturating_add(self.needed())) else {
