@@ -27,9 +27,19 @@ fn drawn(seed: u64, place: u64, low: u64, high: u64) -> u64 {
 
 /// Random times and sizes by chunk (the same for all where `alike`), and limits from the least that
 /// runs to 0.6 p microbatches more.
-pub(crate) fn instance(placement: Placement, [p, m]: [u64; 2], seed: u64, alike: bool) -> Instance {
-    let vee = placement == Placement::Vee;
-    let shape = Shape::new(p, if vee { 2 } else { 1 }, m).unwrap();
+fn instance(placement: Placement, [p, m]: [u64; 2], seed: u64, alike: bool) -> Instance {
+    let chunks = if placement == Placement::Vee { 2 } else { 1 };
+    instance_of(placement, [p, chunks, m], seed, alike)
+}
+
+/// The same with so many chunks on a stage.
+pub(crate) fn instance_of(
+    placement: Placement,
+    [p, v, m]: [u64; 3],
+    seed: u64,
+    alike: bool,
+) -> Instance {
+    let shape = Shape::new(p, v, m).unwrap();
     let chunks = u64::from(shape.chunks());
     let of = |chunk: u64, what: u64, low, high| {
         drawn(seed, 16 * if alike { 0 } else { chunk } + what, low, high)
@@ -234,7 +244,7 @@ proptest! {
 }
 
 /// One microbatch after the other.
-fn one_by_one(instance: &Instance) -> Schedule {
+pub(crate) fn one_by_one(instance: &Instance) -> Schedule {
     let Instance { shape, placement, .. } = instance;
     let stage = |stage| {
         let chunks: Vec<u16> = placement.chunks_of(*shape, stage).collect();
