@@ -34,7 +34,7 @@ mod tests;
 
 use pipeline::{Nanos, Pass};
 
-use self::orders::Place;
+use self::orders::{Place, Trials};
 use self::passes::{NEVER, Passes};
 use self::prefixes::Prefixes;
 use self::propagate::{End, Propagation};
@@ -165,9 +165,9 @@ impl Prover {
                 return;
             };
             match self.task {
-                Task::Alone => self.start(),
-                Task::Costs => self.ask(best, left),
-                Task::Prefixes => self.raise(),
+                Task::Alone => self.start(stop),
+                Task::Costs => self.ask(best, left, stop),
+                Task::Prefixes => self.raise(stop),
                 Task::Nothing => match self.open {
                     // Only of a better order it may be asked whether it is the best.
                     Some(open) if best < open => self.task = Task::Costs,
@@ -193,9 +193,14 @@ impl Prover {
     }
 
     /// Draws all conclusions from `windows`, where the stages of `open` have changed, or all.
-    fn propagate(&mut self, windows: Windows, open: Option<usize>) -> (Windows, Result<(), End>) {
+    fn propagate(
+        &mut self,
+        windows: Windows,
+        open: Option<usize>,
+        stop: &dyn Fn() -> bool,
+    ) -> (Windows, Result<(), End>) {
         let most = ROUNDS.saturating_mul((windows.heads.len() * self.passes.width) as u64);
-        let mut propagation = Propagation::new(&self.passes, windows, most);
+        let mut propagation = Propagation::new(&self.passes, windows, most, stop);
         if let Some(stage) = open {
             propagation.look_only_at(stage);
         }
@@ -207,22 +212,22 @@ impl Prover {
     }
 
     /// Draws what follows without a cost, and what [`overload`] says about that.
-    fn start(&mut self) {
+    fn start(&mut self, stop: &dyn Fn() -> bool) {
         self.task = Task::Costs;
-        if !self.refresh(None) {
+        if !self.refresh(None, stop) {
             self.task = Task::Nothing;
         }
     }
 
     /// Whether all conclusions could be drawn without a cost.
-    fn refresh(&mut self, open: Option<usize>) -> bool {
+    fn refresh(&mut self, open: Option<usize>, stop: &dyn Fn() -> bool) -> bool {
         let windows = self.alone.clone();
-        let (windows, end) = self.propagate(windows, open);
+        let (windows, end) = self.propagate(windows, open, stop);
         if end.is_err() {
             return false;
         }
         let stages = 0..self.passes.stages();
-        let propagation = Propagation::new(&self.passes, windows, 0);
+        let propagation = Propagation::new(&self.passes, windows, 0, stop);
         let late = stages.map(|stage| propagation.lateness(stage)).max().unwrap_or(0);
         self.alone = propagation.windows;
         self.note(NEVER + late, &[]);
@@ -247,7 +252,7 @@ impl Prover {
     }
 
     /// Asks whether an order can cost less than `best`, or than some cost between it and the bound.
-    fn ask(&mut self, best: i64, left: u64) {
+    fn ask(&mut self, best: i64, left: u64, stop: &dyn Fn() -> bool) {
         let open = self.open.unwrap_or(i64::MAX).min(best);
         let target = if self.open.is_none_or(|open| best < open) {
             best
@@ -268,22 +273,23 @@ impl Prover {
             return;
         }
         let windows = self.alone.clone().within(&self.passes, target - 1);
-        let (windows, mut end) = self.propagate(windows, None);
-        let mut tried = Vec::new();
+        let (windows, mut end) = self.propagate(windows, None, stop);
+        let mut shown = Vec::new();
         if self.deep && end.is_ok() {
             let most = left.min(self.sweep().saturating_mul(SWEEPS));
-            let mut left = most;
-            end = orders::refute(&self.passes, windows, &mut left, &mut tried);
-            self.spent += most - left;
+            let mut trials = Trials { passes: &self.passes, left: most, shown: Vec::new(), stop };
+            end = trials.refute(windows);
+            self.spent += most - trials.left;
+            shown = trials.shown;
         }
         match end {
-            Err(End::Empty) => self.note(target, &tried),
+            Err(End::Empty) => self.note(target, &shown),
             Ok(()) | Err(End::Spent) => self.open = Some(target),
         }
     }
 
     /// Tries to raise the next head.
-    fn raise(&mut self) {
+    fn raise(&mut self, stop: &dyn Fn() -> bool) {
         let Some(next) = self.prefixes.next(&self.passes, &self.alone) else {
             // With other heads other costs may be refuted.
             (self.open, self.task) = (None, Task::Costs);
@@ -293,7 +299,7 @@ impl Prover {
         let at = windows.at(next.lane, next.microbatch);
         windows.lasts[at] = next.start - 1;
         let stage = next.lane / self.passes.width;
-        let refuted = self.propagate(windows, Some(stage)).1 == Err(End::Empty);
+        let refuted = self.propagate(windows, Some(stage), stop).1 == Err(End::Empty);
         self.prefixes.tell(refuted);
         if !refuted {
             return;
@@ -305,7 +311,7 @@ impl Prover {
         if let Some((pass, start)) = pass.zip(start) {
             self.raised.push(Raised { pass, start: Nanos(start) });
         }
-        if !self.refresh(Some(stage)) {
+        if !self.refresh(Some(stage), stop) {
             self.task = Task::Nothing;
         }
     }

@@ -17,7 +17,7 @@ use super::state::{Empty, Windows};
 pub(super) enum End {
     /// Windows contradict each other.
     Empty,
-    /// All the work that may be done is done.
+    /// All the work that may be done is done, or the caller wants to stop.
     Spent,
 }
 
@@ -44,6 +44,8 @@ pub(super) struct Propagation<'a> {
     pub(super) windows: Windows,
     /// Steps that may still be made.
     pub(super) left: u64,
+    /// Whether the caller wants to stop.
+    stop: &'a dyn Fn() -> bool,
     /// Stages to look at.
     open: Vec<bool>,
     /// The passes of a stage, sorted.
@@ -59,12 +61,18 @@ pub(super) struct Propagation<'a> {
 }
 
 impl<'a> Propagation<'a> {
-    pub(super) fn new(passes: &'a Passes, windows: Windows, left: u64) -> Self {
+    pub(super) fn new(
+        passes: &'a Passes,
+        windows: Windows,
+        left: u64,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Self {
         let each = passes.width * windows.microbatches;
         Self {
             passes,
             windows,
             left,
+            stop,
             open: vec![true; passes.stages()],
             sorted: Vec::with_capacity(each),
             places: vec![0; each],
@@ -86,9 +94,13 @@ impl<'a> Propagation<'a> {
         let stages = self.passes.stages();
         while self.open.contains(&true) {
             for stage in (0..stages).chain((0..stages).rev()) {
-                if std::mem::take(&mut self.open[stage]) {
-                    self.look_at(stage)?;
+                if !std::mem::take(&mut self.open[stage]) {
+                    continue;
                 }
+                if (self.stop)() {
+                    return Err(End::Spent);
+                }
+                self.look_at(stage)?;
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Any order is a witness: windows must never say that it costs more than it does.
 
+use std::cell::Cell;
+
 use pipeline::{
     Bytes, Costs, Footprint, Footprints, Kind, Limits, Memory, Nanos, Order, Pass, PassTimes,
     Placement, Schedule, Shape,
@@ -130,9 +132,18 @@ proptest! {
         let (schedule, instance) = drawn.witness();
         let metrics = Replay::new().metrics(&schedule, &instance.costs).unwrap();
         let cost = instance.objective.of(&metrics);
-        for asked in [cost.0 + 1, cost.0 + cost.0 / 8 + 2] {
+        let (little, more) = (cost.0 + 1, cost.0 + cost.0 / 8 + 2);
+        // To the end, and cut short somewhere.
+        let cut = u32::from(drawn.choices[0]) % 200;
+        for (asked, looks) in [(little, u32::MAX), (more, u32::MAX), (more, cut)] {
             let Some(mut prover) = Prover::of(&instance, Nanos(0)) else { continue };
-            prover.prove(Nanos(asked), 1 << 21, &|| false);
+            let looked = Cell::new(0);
+            let stop = || {
+                looked.set(looked.get() + 1);
+                looked.get() > looks
+            };
+            prover.prove(Nanos(asked), 1 << 21, &stop);
+            prop_assert!(looked.get() <= looks.saturating_add(4), "it went on");
             let bound = prover.bound();
             let wrong = bound.filter(|bound| bound.cost > cost);
             prop_assert!(wrong.is_none(), "{wrong:?} above {cost}: {:?}", prover.proof());
