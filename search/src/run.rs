@@ -29,11 +29,17 @@ pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 4;
 /// fit into 64 bits.
 pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
 
-/// The steps of a proof by windows that are allowed for each step of the search.
-const PROOFS: u64 = 2;
+/// Steps of proofs by windows that are allowed at once.
+const FIRST_PROOFS: u64 = 2_000_000;
 
-/// Those that are allowed at once.
-const FIRST_PROOFS: u64 = 4_000_000;
+/// The same for a small pipeline, of which [`Prover::is_small`]: there they mostly end the search.
+const SMALL_PROOFS: u64 = 16_000_000;
+
+/// Of this many steps of a search one more step of proofs is allowed, up to the default effort.
+const PROOFS_APART: u64 = 4;
+
+/// Behind that, so many steps of proofs are allowed for each step of the search.
+const PROOFS: u64 = 2;
 
 /// How long to search, counted in passes placed or timed rather than in seconds, so that the result
 /// is the same on every machine.
@@ -193,7 +199,9 @@ pub fn search(
             prover = prover.or_else(|| Prover::of(instance, bound.cost));
         }
         if let Some(prover) = &mut prover {
-            let allowed = FIRST_PROOFS.saturating_add(search.done.saturating_mul(PROOFS));
+            let first = if prover.is_small() { SMALL_PROOFS } else { FIRST_PROOFS };
+            let once = Effort::default().steps(compiled.passes());
+            let allowed = first.saturating_add(proof_steps(search.done, once));
             prover.prove(nanos(search.best.0.cost), allowed, stop);
             bound = prover.bound().unwrap_or(bound);
             search.goal = i64::try_from(bound.cost.0).unwrap_or(search.goal);
@@ -203,6 +211,12 @@ pub fn search(
     let interrupted = !search.is_over();
     let proof = prover.map(Prover::proof).unwrap_or_default();
     search.found(instance, bound, proof, interrupted)
+}
+
+/// How many more steps of proofs are allowed after so many of the search, of which the default effort has `once`.
+fn proof_steps(done: u64, once: u64) -> u64 {
+    let more = done.saturating_sub(once).saturating_mul(PROOFS);
+    (done.min(once) / PROOFS_APART).saturating_add(more)
 }
 
 /// The time that all passes and hops take one after the other.

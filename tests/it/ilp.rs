@@ -62,23 +62,26 @@ fn a_log_that_was_written_once_holds_and_needs_its_branches() {
     assert_eq!(verdict.branches, Some(16));
     let (head, log) = text.split_once("proof = \"\"\"\n").unwrap();
     let words: Vec<&str> = log.trim_end_matches("\"\"\"\n").split_whitespace().collect();
-    // Without a branch whose both ends are leaves there is one leaf less, of which more must follow by itself.
-    let ends =
-        words.windows(3).enumerate().filter(|(_, three)| three[0] != "x" && three[1..] == ["x"; 2]);
+    // Where a branch is cut off, all that is behind it must follow by itself.
     let mut needed = 0;
-    for (at, _) in ends {
-        let cut = [&words[..at], &words[at + 2..]].concat().join(" ");
+    for at in (0..words.len()).filter(|&at| words[at] != "x") {
+        let mut open = 1;
+        let length = words[at..].iter().take_while(|word| {
+            let is_behind = open > 0;
+            open = if **word == "x" { open - 1 } else { open + 1 };
+            is_behind
+        });
+        let end = at + length.count();
+        let cut = [&words[..at], &["x"], &words[end..]].concat().join(" ");
         match certificate::verify(&format!("{head}proof = \"{cut}\"\n")) {
-            Ok(verdict) => assert_eq!(verdict.branches, Some(15)),
+            Ok(verdict) => assert!(verdict.branches < Some(16)),
             Err(refused) => {
                 assert!(matches!(refused, certificate::Refusal::Bound { .. }), "{at}: {refused:?}");
                 needed += 1;
             }
         }
     }
-    assert!(needed > 1, "{needed}");
-    let none = certificate::verify(&format!("{head}proof = \"x\"\n"));
-    assert!(matches!(none, Err(certificate::Refusal::Bound { .. })), "{none:?}");
+    assert!(needed > 4, "{needed}");
 }
 
 #[test]

@@ -70,6 +70,9 @@ pub struct Proof {
 /// The most steps of all propagations, times the microbatches: who checks takes about so many times longer.
 const MOST_STEPS: u64 = 1 << 38;
 
+/// A pipeline is small where trying every pair once takes no more steps.
+const SMALL: u64 = 1 << 18;
+
 /// Trying pairs may take so many times the work of trying each once.
 const SWEEPS: u64 = 32;
 
@@ -152,6 +155,11 @@ impl Prover {
         let (mut raised, count) = (self.raised, self.proved.map_or(0, |(_, count)| count));
         raised.truncate(count);
         Proof { raised, pairs: self.pairs }
+    }
+
+    /// Whether all pairs are tried at little cost.
+    pub(crate) fn is_small(&self) -> bool {
+        self.sweep() <= SMALL
     }
 
     /// Works on while no more than `allowed` steps were made in all and `best` costs more than the bound.
