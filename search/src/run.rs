@@ -30,15 +30,12 @@ pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 4;
 pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
 
 /// Steps of proofs by windows that are allowed at once.
-const FIRST_PROOFS: u64 = 2_000_000;
+const FIRST_PROOFS: u64 = 4_000_000;
 
 /// The same for a small pipeline, of which [`Prover::is_small`]: there they mostly end the search.
 const SMALL_PROOFS: u64 = 16_000_000;
 
-/// Of this many steps of a search one more step of proofs is allowed, up to the default effort.
-const PROOFS_APART: u64 = 4;
-
-/// Behind that, so many steps of proofs are allowed for each step of the search.
+/// Beyond the default effort, so many steps of proofs are allowed for each step of the search; up to it, one.
 const PROOFS: u64 = 2;
 
 /// How long to search, counted in passes placed or timed rather than in seconds, so that the result
@@ -195,7 +192,7 @@ pub fn search(
     while !search.is_over() && !stop() {
         search.round(stop);
         search.history.push((search.done, nanos(search.best.0.cost)));
-        if !search.is_over() || search.best.0.cost > search.goal {
+        if !search.is_over() || search.best.0.cost > search.proved {
             prover = prover.or_else(|| Prover::of(instance, bound.cost));
         }
         if let Some(prover) = &mut prover {
@@ -204,7 +201,7 @@ pub fn search(
             let allowed = first.saturating_add(proof_steps(search.done, once));
             prover.prove(nanos(search.best.0.cost), allowed, stop);
             bound = prover.bound().unwrap_or(bound);
-            search.goal = i64::try_from(bound.cost.0).unwrap_or(search.goal);
+            search.proved = i64::try_from(bound.cost.0).unwrap_or(search.proved);
         }
         tell(&search, bound);
     }
@@ -216,7 +213,7 @@ pub fn search(
 /// How many more steps of proofs are allowed after so many of the search, of which the default effort has `once`.
 fn proof_steps(done: u64, once: u64) -> u64 {
     let more = done.saturating_sub(once).saturating_mul(PROOFS);
-    (done.min(once) / PROOFS_APART).saturating_add(more)
+    done.min(once).saturating_add(more)
 }
 
 /// The time that all passes and hops take one after the other.
@@ -271,7 +268,11 @@ struct Search<'a> {
     compiled: &'a CompiledInstance,
     /// The same instance with time reversed.
     reversed: CompiledInstance,
+    /// What formulas prove: moves aim at costs between that and the best. What else is proved does not change
+    /// where they go.
     goal: i64,
+    /// No order costs less.
+    proved: i64,
     best: (Score, Vec<u16>),
     published: Vec<Published>,
     chains: Vec<Chain>,
@@ -308,6 +309,7 @@ impl<'a> Search<'a> {
             compiled,
             reversed: compiled.reversed(),
             goal,
+            proved: goal,
             best,
             published,
             chains: chains.collect(),
@@ -320,7 +322,7 @@ impl<'a> Search<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.best.0.cost <= self.goal || self.done >= self.total
+        self.best.0.cost <= self.proved || self.done >= self.total
     }
 
     /// Lets every chain make the [`Move`] of this round. Rounds become longer up to a point.
@@ -330,7 +332,11 @@ impl<'a> Search<'a> {
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
-        let (compiled, goal, best, round) = (self.compiled, self.goal, &self.best, self.round);
+        let (compiled, best, round) = (self.compiled, &self.best, self.round);
+        let goal = match move_of_all {
+            Move::Anneal(_) => self.proved,
+            Move::Restart | Move::ListSchedules | Move::ForwardBackward(_) => self.goal,
+        };
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
             let from = |origin: Origin| (origin == Origin::Best).then_some(&best.1[..]);

@@ -57,6 +57,9 @@ const RESOLUTION: i64 = 64;
 /// One propagation may take so many times the work of looking at every pass once.
 const ROUNDS: u64 = 2_000;
 
+/// The first takes about so many times that work, and is not begun where that is not allowed.
+const FIRST_ROUNDS: u64 = 128;
+
 /// What a bound by windows rests on, beside the cost.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Proof {
@@ -188,6 +191,7 @@ impl Prover {
     /// The steps that must be left for the next task to be begun.
     fn needed(&self) -> u64 {
         match (self.task, self.deep) {
+            (Task::Alone, _) => self.longest.saturating_mul(FIRST_ROUNDS),
             (Task::Costs, true) => self.longest.saturating_add(self.sweep()),
             _ => self.longest,
         }
