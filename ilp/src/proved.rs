@@ -150,7 +150,7 @@ fn the_bounds_of_300_searches_are_mostly_the_optimum() {
     ] {
         let tally = tally(layout, alike, 7_000..7_050, 10_000);
         println!("{layout:?}, {}: {tally:?}", if alike { "alike" } else { "unequal" });
-        assert!(tally.tight >= least && tally.found >= 47, "{tally:?}");
+        assert!(tally.tight >= least && tally.found >= 45, "{tally:?}");
     }
 }
 

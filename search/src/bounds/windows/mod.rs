@@ -57,8 +57,8 @@ const RESOLUTION: i64 = 64;
 /// One propagation may take so many times the work of looking at every pass once.
 const ROUNDS: u64 = 2_000;
 
-/// The first takes about so many times that work, and is not begun where that is not allowed.
-const FIRST_ROUNDS: u64 = 128;
+/// The first may take so many times that work, and is begun where that is allowed: in long searches of large pipelines.
+const FIRST_ROUNDS: u64 = 512;
 
 /// What a bound by windows rests on, beside the cost.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
