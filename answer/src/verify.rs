@@ -75,6 +75,9 @@ struct Found {
     /// Pairs of passes that a branching log tries both ways.
     #[serde(skip_serializing_if = "Option::is_none")]
     branches: Option<usize>,
+    /// Starts that windows of the first microbatches raise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raised_starts: Option<usize>,
     peak_bytes: Vec<u64>,
 }
 
@@ -91,6 +94,7 @@ impl From<&Verdict> for Found {
             argument: argument.name(),
             stages: argument.stages(),
             branches: verified.branches,
+            raised_starts: (verified.heads > 0).then_some(verified.heads),
             peak_bytes: peaks.iter().map(|peak| peak.0).collect(),
         }
     }
@@ -111,16 +115,7 @@ fn text(verified: &Verdict) -> String {
         Objective::Span => "longest time from the first to the last pass of a stage",
         Objective::Makespan => "end of the last pass",
     };
-    let at: Vec<String> = argument.stages().iter().map(usize::to_string).collect();
-    let at = match (verified.branches, &at[..]) {
-        (Some(branches), _) => format!(
-            "over all stages: {branches} pairs of passes tried both ways, and each of the {} leaves refuted \
-             by windows that contradict each other",
-            branches + 1
-        ),
-        (None, [one]) => format!("at stage {one}"),
-        (None, _) => format!("at stages {}", at.join(" and ")),
-    };
+    let at = looked_at(verified);
     let argument = argument.name();
     let gap = gap(verified.gap(), *cost);
     format!(
@@ -130,6 +125,26 @@ fn text(verified: &Verdict) -> String {
          bound     {bound}: no order costs less, by the argument `{argument}` {at}\n\
          gap       {gap}\n"
     )
+}
+
+/// Where the argument looks, and what its proof holds.
+fn looked_at(verified: &Verdict) -> String {
+    let at: Vec<String> = verified.argument.stages().iter().map(usize::to_string).collect();
+    match (verified.branches, verified.heads, &at[..]) {
+        (Some(branches), ..) => format!(
+            "over all stages: {branches} pairs of passes tried both ways, and each of the {} leaves refuted \
+             by windows that contradict each other",
+            branches + 1
+        ),
+        (_, 1.., _) => format!(
+            "over all stages: {} starts raised by windows of the first microbatches, and then the windows of \
+             all contradict each other",
+            verified.heads
+        ),
+        (.., []) => "over all stages: the windows of their passes contradict each other".to_owned(),
+        (.., [one]) => format!("at stage {one}"),
+        _ => format!("at stages {}", at.join(" and ")),
+    }
 }
 
 fn memory(verified: &Verdict) -> String {

@@ -39,9 +39,20 @@ enum Kind {
     Little,
     /// A tree of orders, all refuted.
     Branching,
+    /// Windows of the passes that contradict each other.
+    Windows,
+    /// The same, with starts that windows of the first microbatches have raised.
+    Prefixes,
 }
 
-const KINDS: [(Kind, &str); 10] = [
+impl Kind {
+    /// Whether it looks at all stages and names none.
+    const fn is_of_all(self) -> bool {
+        matches!(self, Self::Branching | Self::Windows | Self::Prefixes)
+    }
+}
+
+const KINDS: [(Kind, &str); 12] = [
     (Kind::Work, "work"),
     (Kind::Trip, "trip"),
     (Kind::Path, "path"),
@@ -52,6 +63,8 @@ const KINDS: [(Kind, &str); 10] = [
     (Kind::Cycles, "cycles"),
     (Kind::Little, "little"),
     (Kind::Branching, "branching"),
+    (Kind::Windows, "windows"),
+    (Kind::Prefixes, "prefixes"),
 ];
 
 impl Argument {
@@ -71,8 +84,10 @@ impl Argument {
             return refuse("there is none of that name");
         };
         let (from, via) = match (kind, stages) {
-            (Kind::Branching, &[]) => (0, 0),
-            (Kind::Branching, _) => return refuse("it looks at all stages and names none"),
+            (kind, &[]) if kind.is_of_all() => (0, 0),
+            (kind, _) if kind.is_of_all() => {
+                return refuse("it looks at all stages and names none");
+            }
             (Kind::Path | Kind::Cycles, &[from, via]) => (from, via),
             (Kind::Path | Kind::Cycles, _) => return refuse("it needs two stages"),
             (_, &[one]) => (one, one),
@@ -99,18 +114,30 @@ impl Argument {
         self.kind == Kind::Branching
     }
 
+    /// Whether it rests on windows alone.
+    #[must_use]
+    pub fn is_windows(self) -> bool {
+        self.kind == Kind::Windows
+    }
+
+    /// Whether it rests on raised starts.
+    #[must_use]
+    pub fn is_prefixes(self) -> bool {
+        self.kind == Kind::Prefixes
+    }
+
     /// The stages at which it looks, one or two; none where it looks at all of them.
     #[must_use]
     pub fn stages(self) -> Vec<usize> {
         match self.kind {
-            Kind::Branching => Vec::new(),
+            kind if kind.is_of_all() => Vec::new(),
             Kind::Path | Kind::Cycles => vec![self.from, self.via],
             _ => vec![self.from],
         }
     }
 
-    /// Whether it shows that every schedule of `pipe` costs `bound` or more. What rests on a log is shown
-    /// by that, not here.
+    /// Whether it shows that every schedule of `pipe` costs `bound` or more. What rests on a log or on
+    /// windows is shown by these, not here.
     pub(crate) fn shows(self, pipe: &Pipe, bound: u64) -> Result<bool, Refusal> {
         let bound = i128::from(bound);
         if bound == 0 {
@@ -133,7 +160,7 @@ impl Argument {
             Kind::Head => head::impossible(pipe, self.from, bound - 1, false, false),
             Kind::HeadAndTail => head::impossible(pipe, self.from, bound - 1, true, false),
             Kind::Fill => head::impossible(pipe, self.from, bound - 1, true, true),
-            Kind::Branching => false,
+            Kind::Branching | Kind::Windows | Kind::Prefixes => false,
             Kind::Little => {
                 // The span that is too short: its memory cannot hold what must be held.
                 let short = bound - 1 - start_of_time(pipe, from);

@@ -8,8 +8,7 @@ use pipeline::{
 };
 use serde::Deserialize;
 
-use crate::branching::Log;
-use crate::{Argument, Refusal};
+use crate::{Argument, Proof, Refusal};
 
 /// The version of the form.
 pub const VERSION: u32 = 1;
@@ -58,8 +57,8 @@ pub struct Certificate {
     pub bound: Nanos,
     /// Why, with the stages at which to look.
     pub argument: Argument,
-    /// The branching log, where the argument rests on one.
-    pub proof: Option<Log>,
+    /// What the argument rests on beside stages; empty for most.
+    pub proof: Proof,
 }
 
 /// The keys of the file.
@@ -114,12 +113,7 @@ impl Certificate {
         let (costs, footprints) = (form.costs(&schedule)?, form.footprints(&schedule)?);
         let limits = form.limits(shape)?;
         let argument = Argument::new(&form.argument, &form.stages, shape.stages())?;
-        let proof = form.proof.as_deref().map(Log::read).transpose()?;
-        if argument.is_branching() != proof.is_some() {
-            return Err(Refusal::Log {
-                why: "`branching` needs one, and no other argument has one",
-            });
-        }
+        let proof = Proof::read(argument, form.proof.as_deref())?;
         Ok(Self {
             schedule,
             costs,
@@ -271,9 +265,9 @@ impl fmt::Display for Certificate {
         writeln!(f, "argument = \"{}\"", argument.name())?;
         list(f, "stages", argument.stages().into_iter().map(|stage| stage as u64))?;
         write!(f, "schedule = \"\"\"\n{schedule}\"\"\"\n")?;
-        match proof {
-            Some(log) => write!(f, "proof = \"\"\"\n{log}\"\"\"\n"),
-            None => Ok(()),
+        match proof.is_empty() {
+            true => Ok(()),
+            false => write!(f, "proof = \"\"\"\n{proof}\"\"\"\n"),
         }
     }
 }

@@ -41,13 +41,17 @@ mod cycles;
 mod fit;
 mod form;
 mod head;
+mod proof;
 mod recount;
 mod refusal;
 mod trip;
 mod verify;
+mod windows;
 
 pub use argument::Argument;
 pub use branching::{Log, MAX_WORDS};
 pub use form::{Certificate, MAX_BYTES, Objective, VERSION};
+pub use proof::Proof;
 pub use refusal::Refusal;
 pub use verify::{Verdict, verify};
+pub use windows::{Heads, MAX_HEADS};

@@ -47,8 +47,8 @@ pub enum Refusal {
         /// The reason why they are wrong.
         why: &'static str,
     },
-    /// No branching log, or one that cannot be followed.
-    #[error("the branching log cannot be followed: {why}")]
+    /// No proof where the argument rests on one, or one that cannot be followed.
+    #[error("the proof cannot be followed: {why}")]
     Log {
         /// The reason why not.
         why: &'static str,

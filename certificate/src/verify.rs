@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Nanos};
 
 use crate::trip::Pipe;
-use crate::{Argument, Certificate, Objective, Refusal, branching, recount};
+use crate::{Argument, Certificate, Objective, Refusal, branching, recount, windows};
 
 /// The facts that were checked and hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,8 @@ pub struct Verdict {
     pub argument: Argument,
     /// How many pairs of passes its branching log tries both ways, where it rests on one.
     pub branches: Option<usize>,
+    /// How many starts it raises by windows of the first microbatches.
+    pub heads: usize,
 }
 
 impl Verdict {
@@ -55,9 +57,13 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
         return Err(Refusal::Cost { claimed: *cost, found });
     }
     let pipe = Pipe::new(&certificate);
-    let shown = match &certificate.proof {
+    let proof = &certificate.proof;
+    let shown = match &proof.log {
         _ if bound.0 == 0 => true,
-        Some(log) => branching::shows(&certificate, &pipe, log, bound.0)?,
+        Some(log) => branching::shows(&certificate, &pipe, &proof.heads, log, bound.0)?,
+        None if argument.is_windows() || argument.is_prefixes() => {
+            windows::shows(&certificate, &pipe, &proof.heads, bound.0)?
+        }
         None => argument.shows(&pipe, bound.0)?,
     };
     if !shown {
@@ -71,6 +77,7 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
         cost: *cost,
         bound: *bound,
         argument: *argument,
-        branches: certificate.proof.as_ref().map(branching::Log::branches),
+        branches: proof.log.as_ref().map(branching::Log::branches),
+        heads: proof.heads.count(),
     })
 }

@@ -50,7 +50,7 @@ pub struct Answer {
     pub cost: Nanos,
     /// No order costs less.
     pub bound: Nanos,
-    /// Why, if that is more than the bounds of crate `search` say.
+    /// Why, if that is more than the bounds of crate `search` say, and more than was proved.
     pub proof: Option<Proof>,
     /// Nodes of all trees, of those that came to nothing too.
     pub nodes: usize,
@@ -134,7 +134,8 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
     Ok(check_limits(instance)?)
 }
 
-/// The best order of `instance`, from `known` on, with a proof of how good any can be.
+/// The best order of `instance`, from `known` on, with a proof of how good any can be. `proved` is a
+/// bound that is shown elsewhere, or 0.
 ///
 /// The question is "is there an order that costs less than the best known?": a no is the proof that it
 /// is optimal. Where too few nodes are allowed for an answer, the cost asked for is halved towards what
@@ -148,12 +149,13 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
 pub fn solve(
     instance: &Instance,
     known: Schedule,
+    proved: Nanos,
     mut progress: impl FnMut(Nanos, Nanos, usize),
     stop: &dyn Fn() -> bool,
 ) -> Result<Answer, Unsuitable> {
     check(instance)?;
     let cost = cost(instance, &known)?;
-    let bound = best(instance).cost;
+    let bound = best(instance).cost.max(proved);
     let answer = Answer { schedule: known, cost, bound, proof: None, nodes: 0, end: End::Proved };
     let line = Line::of(instance);
     let mut solver = Solver { instance, line, tick: tick(instance), answer, stop };

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use sim::Replay;
 use thiserror::Error;
 
-use crate::bounds::{self, Bound, Infeasible};
+use crate::bounds::{self, Bound, Infeasible, Proof, Prover};
 use crate::chain::{Chain, Halt};
 use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::instance::Instance;
@@ -28,6 +28,15 @@ pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 4;
 /// The largest sum of the durations of all passes and hops, 4.6 years: weighted sums of times still
 /// fit into 64 bits.
 pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
+
+/// Steps of proofs by windows that are allowed at once.
+const FIRST_PROOFS: u64 = 4_000_000;
+
+/// The same for a small pipeline, of which [`Prover::is_small`]: there they mostly end the search.
+const SMALL_PROOFS: u64 = 16_000_000;
+
+/// Beyond the default effort, so many steps of proofs are allowed for each step of the search; up to it, one.
+const PROOFS: u64 = 2;
 
 /// How long to search, counted in passes placed or timed rather than in seconds, so that the result
 /// is the same on every machine.
@@ -75,6 +84,8 @@ pub struct Found {
     pub cost: Nanos,
     /// The highest lower bound on the cost of any schedule, and the argument for it.
     pub bound: Bound,
+    /// What the argument rests on beside the stages that it names; nothing for most.
+    pub proof: Proof,
     /// The published schedules that fit the limits, in the order of [`pipeline::Family::ALL`].
     pub published: Vec<Published>,
     /// The best cost after the published orders and after each round, each with the steps so far.
@@ -173,10 +184,10 @@ pub fn search(
         let apart = Instance { costs: instance.costs.clone().apart(), ..instance.clone() };
         return search(&apart, effort, progress, stop);
     }
-    let bound = bounds::best(instance);
+    let mut bound = bounds::best(instance);
     let compiled = CompiledInstance::of(instance);
     let mut search = Search::begin(instance, &compiled, effort, bound);
-    let mut tell = |search: &Search<'_>| {
+    let mut tell = |search: &Search<'_>, bound: Bound| {
         progress(Progress {
             best: nanos(search.best.0.cost),
             bound: bound.cost,
@@ -185,14 +196,33 @@ pub fn search(
         });
     };
     search.history.push((0, nanos(search.best.0.cost)));
-    tell(&search);
+    tell(&search, bound);
+    let mut prover = None;
     while !search.is_over() && !stop() {
         search.round(stop);
         search.history.push((search.done, nanos(search.best.0.cost)));
-        tell(&search);
+        if !search.is_over() || search.best.0.cost > search.proved {
+            prover = prover.or_else(|| Prover::of(instance, bound.cost));
+        }
+        if let Some(prover) = &mut prover {
+            let first = if prover.is_small() { SMALL_PROOFS } else { FIRST_PROOFS };
+            let once = Effort::default().steps(compiled.passes());
+            let allowed = first.saturating_add(proof_steps(search.done, once));
+            prover.prove(nanos(search.best.0.cost), allowed, stop);
+            bound = prover.bound().unwrap_or(bound);
+            search.proved = i64::try_from(bound.cost.0).unwrap_or(search.proved);
+        }
+        tell(&search, bound);
     }
     let interrupted = !search.is_over();
-    search.found(instance, bound, interrupted)
+    let proof = prover.map(Prover::proof).unwrap_or_default();
+    search.found(instance, bound, proof, interrupted)
+}
+
+/// How many more steps of proofs are allowed after so many of the search, of which the default effort has `once`.
+fn proof_steps(done: u64, once: u64) -> u64 {
+    let more = done.saturating_sub(once).saturating_mul(PROOFS);
+    done.min(once).saturating_add(more)
 }
 
 /// The time that all passes and hops take one after the other.
@@ -247,7 +277,11 @@ struct Search<'a> {
     compiled: &'a CompiledInstance,
     /// The same instance with time reversed.
     reversed: CompiledInstance,
+    /// What formulas prove: moves aim at costs between that and the best. What else is proved does not change
+    /// where they go.
     goal: i64,
+    /// No order costs less.
+    proved: i64,
     best: (Score, Vec<u16>),
     published: Vec<Published>,
     chains: Vec<Chain>,
@@ -284,6 +318,7 @@ impl<'a> Search<'a> {
             compiled,
             reversed: compiled.reversed(),
             goal,
+            proved: goal,
             best,
             published,
             chains: chains.collect(),
@@ -296,7 +331,7 @@ impl<'a> Search<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.best.0.cost <= self.goal || self.done >= self.total
+        self.best.0.cost <= self.proved || self.done >= self.total
     }
 
     /// Lets every chain make the [`Move`] of this round. Rounds become longer up to a point.
@@ -306,7 +341,11 @@ impl<'a> Search<'a> {
         let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
         let solved = AtomicUsize::new(usize::MAX);
         let reversed = &self.reversed;
-        let (compiled, goal, best, round) = (self.compiled, self.goal, &self.best, self.round);
+        let (compiled, best, round) = (self.compiled, &self.best, self.round);
+        let goal = match move_of_all {
+            Move::Anneal(_) => self.proved,
+            Move::Restart | Move::ListSchedules | Move::ForwardBackward(_) => self.goal,
+        };
         let one = |(number, chain): (usize, &mut Chain)| {
             let halt = Halt { stop, solved: &solved, number };
             let from = |origin: Origin| (origin == Origin::Best).then_some(&best.1[..]);
@@ -346,6 +385,7 @@ impl<'a> Search<'a> {
         self,
         instance: &Instance,
         bound: Bound,
+        proof: Proof,
         interrupted: bool,
     ) -> Result<Found, SearchError> {
         let Instance { shape, placement, costs, objective, .. } = instance;
@@ -354,7 +394,7 @@ impl<'a> Search<'a> {
         let schedule = Schedule::new(*shape, *placement, orders)?;
         let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
         let Self { published, history, .. } = self;
-        Ok(Found { schedule, cost, bound, published, history, interrupted })
+        Ok(Found { schedule, cost, bound, proof, published, history, interrupted })
     }
 }
 

@@ -68,7 +68,7 @@ fn question(
     };
     let argument = Argument::new("work", &[0], schedule.shape().stages()).unwrap();
     let bound = Nanos(0);
-    let proof = None;
+    let proof = certificate::Proof::default();
     Certificate { schedule, costs, footprints, limits, objective, cost, bound, argument, proof }
 }
 

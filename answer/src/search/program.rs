@@ -37,9 +37,9 @@ pub(super) fn solve(
         work.set_message(format!("solving: best {cost}, bound {bound}, {nodes} nodes"));
     };
     let instance = &searched.instance;
-    let known = searched.found.schedule.clone();
-    let answer =
-        ilp::solve(instance, known, progress, &stop).map_err(|why| unsuitable("--ilp", &why))?;
+    let (known, proved) = (searched.found.schedule.clone(), searched.found.bound.cost);
+    let answer = ilp::solve(instance, known, proved, progress, &stop)
+        .map_err(|why| unsuitable("--ilp", &why))?;
     let binaries = ilp::binaries(instance);
     let found = &mut searched.found;
     if answer.cost < found.cost {

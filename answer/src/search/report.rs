@@ -3,11 +3,11 @@
 mod entry;
 mod under_noise;
 
-use certificate::{Argument, Certificate, Log, Refusal};
+use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
-use search::{FoundUnderNoise, Instance, Objective, Published};
+use search::{Found, FoundUnderNoise, Instance, Objective, Published};
 use sim::Replay;
 
 use question::case::Searched;
@@ -261,13 +261,13 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
     let stages = instance.shape.stages();
     let log = row.log().map(|(bound, proof)| Ok((*bound, Log::read(&proof.to_string())?)));
     let log = log.transpose().map_err(|refusal: Refusal| searched.case.error(&refusal))?;
-    let (bound, proof) = log.map_or((found.bound.cost, None), |(bound, log)| (bound, Some(log)));
-    let argument = match &proof {
-        Some(_) => Argument::new(BRANCHING, &[], stages),
-        None => {
-            let argument = found.bound.argument;
-            Argument::new(argument.name(), &argument.stages(), stages)
+    let (name, at) = (found.bound.argument.name(), found.bound.argument.stages());
+    let (bound, argument, proof) = match log {
+        Some((bound, log)) => {
+            let proof = Proof { log: Some(log), ..Proof::default() };
+            (bound, Argument::new(BRANCHING, &[], stages), proof)
         }
+        None => (found.bound.cost, Argument::new(name, &at, stages), proof_of(found)),
     };
     Ok(Certificate {
         schedule: found.schedule.clone(),
@@ -283,6 +283,14 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
         argument: argument.map_err(|refusal| searched.case.error(&refusal))?,
         proof,
     })
+}
+
+/// What the argument of a search rests on beside stages.
+fn proof_of(found: &Found) -> Proof {
+    let raised = found.proof.raised.iter().map(|one| (one.pass, one.start.0));
+    let branching = found.bound.argument == search::bounds::Argument::Branching;
+    let log = branching.then(|| Log::of_pairs(found.proof.pairs.iter().copied()));
+    Proof { heads: Heads::new(raised), log }
 }
 
 /// The searches for people, a line each.

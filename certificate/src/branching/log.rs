@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use pipeline::{Kind, Pass};
+use pipeline::Pass;
 
-use super::stages::Stages;
 use crate::Refusal;
+use crate::windows::{Stages, read_pass};
 
 /// A log with more words is refused before it is kept.
 pub const MAX_WORDS: usize = 1 << 21;
@@ -49,7 +49,7 @@ impl Log {
             }
             let passes = word
                 .split_once('<')
-                .and_then(|(first, second)| Some([pass(first)?, pass(second)?]));
+                .and_then(|(first, second)| Some([read_pass(first)?, read_pass(second)?]));
             if passes.is_none() {
                 return refuse("a word is neither `x` nor two passes, as in F0.3<B0.1");
             }
@@ -57,6 +57,14 @@ impl Log {
             open += 1;
         }
         if open == 0 { Ok(Self { nodes }) } else { refuse("a branch does not end in a leaf") }
+    }
+
+    /// The log in which each first branch ends at once: the first of each pair is shown not to run before the second,
+    /// and then windows contradict each other.
+    #[must_use]
+    pub fn of_pairs(pairs: impl IntoIterator<Item = [Pass; 2]>) -> Self {
+        let nodes = pairs.into_iter().flat_map(|pair| [Some(pair), None]);
+        Self { nodes: nodes.chain([None]).collect() }
     }
 
     /// The number of pairs of passes that were tried both ways.
@@ -79,22 +87,6 @@ impl Log {
         };
         self.nodes.iter().map(word).collect()
     }
-}
-
-/// A pass as it is written: kind, chunk, microbatch.
-fn pass(word: &str) -> Option<Pass> {
-    let kind = match word.get(..1)? {
-        "F" => Kind::F,
-        "B" => Kind::B,
-        "W" => Kind::W,
-        _ => return None,
-    };
-    let (chunk, microbatch) = word[1..].split_once('.')?;
-    let plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !plain(chunk) || !plain(microbatch) {
-        return None;
-    }
-    Some(Pass { kind, chunk: chunk.parse().ok()?, microbatch: microbatch.parse().ok()? })
 }
 
 impl fmt::Display for Log {

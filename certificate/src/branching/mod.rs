@@ -8,23 +8,17 @@
 //! the first F of its lowest chunk, starts when it arrives, because that chunk is the first of every stage
 //! on its way. If the order costs less than the bound, each pass starts in the window between its
 //! earliest and its last start, where these follow from the cost and from what was decided on the way
-//! to the leaf, step by step ([`windows`]). So a leaf whose windows contradict each other holds no such
+//! to the leaf, step by step ([`crate::windows`]). So a leaf whose windows contradict each other holds no such
 //! order.
 
 mod log;
-mod stages;
-mod windows;
 
 pub use self::log::{Log, MAX_WORDS};
 
 use self::log::Word;
-use self::stages::{Spent, Stages};
-use self::windows::Windows;
 use crate::trip::Pipe;
+use crate::windows::{Heads, MOST_PAIRS, Root, Spent, Stages, Windows, root};
 use crate::{Certificate, Refusal};
-
-/// More passes are not looked at.
-const MOST_PASSES: usize = 3_000;
 
 /// The work for one word of a log is bounded by so many times the pairs of passes of all stages.
 const ROUNDS: u64 = 1 << 12;
@@ -39,6 +33,7 @@ const MOST_KEPT: usize = 1 << 30;
 pub(crate) fn shows(
     certificate: &Certificate,
     pipe: &Pipe,
+    heads: &Heads,
     log: &Log,
     bound: u64,
 ) -> Result<bool, Refusal> {
@@ -48,33 +43,41 @@ pub(crate) fn shows(
     }
     let shape = certificate.schedule.shape();
     let passes = 3 * shape.cells();
-    if passes > MOST_PASSES {
-        return refuse("the schedule has more than 3000 passes");
+    let pairs = passes.saturating_mul(passes / shape.stages());
+    if pairs > MOST_PAIRS {
+        return refuse("the schedule has too many passes for windows");
     }
-    let pairs = (passes * (passes / shape.stages())) as u64;
+    let pairs = pairs as u64;
     let words = log.branches() as u64 * 2 + 1;
+    let words = words + heads.count() as u64;
     let work = words.saturating_mul(ROUNDS).saturating_mul(pairs).min(MOST_WORK);
     let stages = Stages::of(certificate, pipe, work);
     let words = log.words(&stages)?;
     if deepest(&words).saturating_mul(usize::try_from(pairs).unwrap_or(usize::MAX)) > MOST_KEPT {
         return refuse("it branches too deep");
     }
-    match follow(&stages, &words, i128::from(bound) - 1) {
-        Ok(shown) => Ok(shown),
-        Err(Spent) => refuse("following it takes too long"),
-    }
+    let shown = match root(&stages, heads, i128::from(bound) - 1) {
+        Ok(Root::Open(root)) => follow(&stages, &words, root),
+        Ok(Root::Refuted) => Ok(true),
+        Ok(Root::NotShown) => Ok(false),
+        Err(Spent) => Err(Spent),
+    };
+    shown.or_else(|Spent| refuse("following it takes too long"))
 }
 
 /// Follows the branches from the root: whether every leaf is contradictory.
-fn follow(stages: &Stages, words: &[Word], most: i128) -> Result<bool, Spent> {
-    let Some(root) = Windows::within(stages, most) else { return Ok(true) };
-    // Branches not yet followed, with what is decided first in each.
-    let mut open = vec![(root, None)];
+fn follow(stages: &Stages, words: &[Word], root: Windows) -> Result<bool, Spent> {
+    // Branches not yet followed, with what is decided first in each; nothing where they are refuted already.
+    let mut open = vec![(Some(root), None)];
     for word in words {
         let Some((mut windows, decided)) = open.pop() else { return Ok(false) };
-        let holds = windows.conclude(stages, decided)?;
+        if let Some(known) = &mut windows
+            && !known.conclude(stages, decided)?
+        {
+            windows = None;
+        }
         match *word {
-            Word::Leaf if holds => return Ok(false),
+            Word::Leaf if windows.is_some() => return Ok(false),
             Word::Leaf => {}
             Word::Branch(first, second) => {
                 open.push((windows.clone(), Some((second, first))));

@@ -7,7 +7,7 @@ use pipeline::{
 use proptest::prelude::*;
 use sim::Replay;
 
-use super::{all, check_limits, smallest_limit};
+use super::{Prover, all, check_limits, smallest_limit};
 use crate::{Instance, Objective};
 
 /// As many orders of the whole pipeline are tried, at most.
@@ -223,6 +223,14 @@ proptest! {
         let optimum = optimum.flatten().expect("there is an order under any feasible limit");
         for bound in all(&instance) {
             prop_assert!(bound.cost <= optimum, "{bound:?} is above {optimum}");
+        }
+        // They are asked for more than there is to prove.
+        for best in [Nanos(optimum.0 + 1), Nanos(optimum.0 + optimum.0 / 4 + 2)] {
+            let Some(mut prover) = Prover::of(&instance, Nanos(0)) else { continue };
+            prover.prove(best, u64::MAX, &|| false);
+            let bound = prover.bound();
+            let wrong = bound.filter(|bound| bound.cost > optimum);
+            prop_assert!(wrong.is_none(), "{bound:?} is above {optimum}: {:?}", prover.proof());
         }
     }
 

@@ -25,12 +25,15 @@ mod paper;
 mod path;
 mod room;
 mod tail;
+mod windows;
 
 use std::fmt;
 
 use pipeline::Nanos;
 
 pub use limit::{Infeasible, check_limits, smallest_limit};
+pub(crate) use windows::Prover;
+pub use windows::{Proof, Raised};
 
 use self::cycles::Cycles;
 use self::fill::{Counted, least_cost};
@@ -91,6 +94,12 @@ pub enum Argument {
         /// The stage whose memory it is.
         stage: usize,
     },
+    /// The windows in which the passes of a cheaper order would start contradict each other.
+    Windows,
+    /// The same, with starts that windows of the first microbatches alone have raised.
+    Prefixes,
+    /// The same, after pairs of passes were tried both ways, and one way was refuted by windows.
+    Branching,
 }
 
 impl Argument {
@@ -107,13 +116,17 @@ impl Argument {
             Self::Fill { .. } => "fill",
             Self::Cycles { .. } => "cycles",
             Self::Little { .. } => "little",
+            Self::Windows => "windows",
+            Self::Prefixes => "prefixes",
+            Self::Branching => "branching",
         }
     }
 
-    /// The stages at which the argument looks, one or two.
+    /// The stages at which the argument looks, one or two; none where it looks at all of them.
     #[must_use]
     pub fn stages(self) -> Vec<usize> {
         match self {
+            Self::Windows | Self::Prefixes | Self::Branching => Vec::new(),
             Self::Path { from, via } | Self::Cycles { from, via } => vec![from, via],
             Self::Work { stage }
             | Self::Trip { stage }
@@ -128,8 +141,8 @@ impl Argument {
 
 impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stages: Vec<String> = self.stages().iter().map(usize::to_string).collect();
-        write!(f, "{} {}", self.name(), stages.join(" "))
+        f.write_str(self.name())?;
+        self.stages().iter().try_for_each(|stage| write!(f, " {stage}"))
     }
 }
 

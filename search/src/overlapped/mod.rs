@@ -108,7 +108,15 @@ fn search_within(
         None => (schedule, cost),
     };
     let published = known.into_iter().map(|(one, _)| one).collect();
-    Ok(Found { schedule, cost, bound, published, history, interrupted })
+    Ok(Found {
+        schedule,
+        cost,
+        bound,
+        proof: bounds::Proof::default(),
+        published,
+        history,
+        interrupted,
+    })
 }
 
 /// The published schedules that fit, as they are, each with its cost.

@@ -83,7 +83,7 @@ const CHARTS: [&str; 7] =
 ///
 /// Modules are data of an import map, under the name `page/FILE`: browsers load no module from a file
 /// beside a page that they opened from a disk. The library is packed as LZMA, a third smaller than as
-/// gzip, and unpacked by a small library of its own.
+/// gzip, and unpacked by a small library of its own, which is packed as gzip.
 fn page(arguments: &Arguments, library: &Library, unpack: &Library) -> Result<String> {
     let mut modules = BTreeMap::from([("page/charts.js".to_owned(), charts(&arguments.charts)?)]);
     let (mut page, mut style) = (String::new(), String::new());
@@ -105,7 +105,7 @@ fn page(arguments: &Arguments, library: &Library, unpack: &Library) -> Result<St
     parts.insert("{{style}}", style);
     parts.insert("{{modules}}", import_map(&modules));
     parts.insert("{{wasm}}", STANDARD.encode(packed(&library.wasm)?));
-    parts.insert("{{unpack}}", STANDARD.encode(&unpack.wasm));
+    parts.insert("{{unpack}}", STANDARD.encode(gzipped(&unpack.wasm)?));
     parts.insert("{{unpacker}}", unpack.script.clone());
     filled(&page, &parts)
 }
@@ -131,19 +131,32 @@ fn filled(page: &str, parts: &BTreeMap<&str, String>) -> Result<String> {
     Ok(whole + rest)
 }
 
-/// The import map of `modules`.
+/// The import map of `modules`, as text: servers compress it to half of what it would take as base64.
 fn import_map(modules: &BTreeMap<String, String>) -> String {
     let line = |(name, text): (&String, &String)| {
-        format!("\"{name}\":\"data:text/javascript;base64,{}\"", STANDARD.encode(text))
+        format!("\"{name}\":\"data:text/javascript;charset=utf-8,{}\"", escaped(text))
     };
     let lines: Vec<_> = modules.iter().map(line).collect();
     format!("{{\"imports\":{{\n{}\n}}}}", lines.join(",\n"))
 }
 
+/// `text` as a part of an address in JSON in a script: what would end one of these, or is left out of
+/// addresses, is escaped.
+fn escaped(text: &str) -> String {
+    let one = |letter: char| match letter {
+        '%' | '#' | '<' | '>' | '"' | '\\' | '\0'..='\x1f' | '\x7f' => {
+            format!("%{:02X}", u32::from(letter))
+        }
+        _ => letter.to_string(),
+    };
+    text.chars().map(one).collect()
+}
+
 /// `bytes` as LZMA, with a header.
 fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
     // Bytes of WebAssembly are not aligned to anything. The dictionary is memory that unpacking takes, too.
-    let options = LzmaOptions { lc: 4, pb: 0, dict_size: 8 << 20, ..LzmaOptions::with_preset(9) };
+    let preset = LzmaOptions::with_preset(9);
+    let options = LzmaOptions { lc: 4, pb: 0, dict_size: 8 << 20, nice_len: 273, ..preset };
     let mut writer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))?;
     writer.write_all(bytes)?;
     Ok(writer.finish()?)

@@ -12,25 +12,47 @@
 //!    and at most so many F, B and W before it, never more B than F or W than B, and the least memory
 //!    with such counts must fit. Where it fits only with some other pass before it, or only without,
 //!    that one is before it, or behind.
+//! 6. With an F, one of the counts of what has ended on its stage holds for which there is room
+//!    ([`Needy::rooms`]), those left out whose last passes are behind it or cannot end in time. It starts no sooner than
+//!    what is before it can be done together with what one of them counts, behind what all of them
+//!    count, and before those F of which none of them has room for one more.
 
 use std::ops::Range;
 
+use super::room::Needy;
 use super::stages::{End, Spent, Stages};
+
+/// With more passes than this, step 5 takes too long, and is left out.
+const MOST_FITTED: usize = 3_000;
+
+/// A cost that no order exceeds: all times together are far below it.
+const NEVER: i128 = 1 << 100;
 
 /// What is known of all passes.
 #[derive(Clone)]
-pub(super) struct Windows {
+pub(crate) struct Windows {
     earliest: Vec<i128>,
     last: Vec<i128>,
     /// By pass, a bit for each pass of its stage: those before it, and those behind it.
     before: Vec<u64>,
     behind: Vec<u64>,
-    changed: bool,
+    /// The stages to look at.
+    open: Vec<bool>,
 }
 
 impl Windows {
     /// Those of all orders that cost `most` or less; nothing if some window is empty already.
-    pub(super) fn within(stages: &Stages, most: i128) -> Option<Self> {
+    pub(crate) fn within(stages: &Stages, most: i128) -> Option<Self> {
+        let windows = Self::of(stages, most);
+        windows.are_open().then_some(windows)
+    }
+
+    /// Those of all orders, whatever they cost.
+    pub(super) fn alone(stages: &Stages) -> Self {
+        Self::of(stages, NEVER)
+    }
+
+    fn of(stages: &Stages, most: i128) -> Self {
         let (passes, each) = (stages.passes(), stages.passes_per_stage());
         let bits = passes * each.div_ceil(64);
         let mut windows = Self {
@@ -38,7 +60,7 @@ impl Windows {
             last: Vec::with_capacity(passes),
             before: vec![0; bits],
             behind: vec![0; bits],
-            changed: false,
+            open: vec![true; passes / each],
         };
         for pass in 0..passes {
             let (line, first) = (pass / stages.microbatches, pass / each * stages.chunks);
@@ -49,9 +71,39 @@ impl Windows {
             windows.last.push(if pass % each == 0 { last.min(begin) } else { last });
         }
         (0..passes).step_by(each).for_each(|begin| windows.give(stages, begin));
-        let open =
-            windows.earliest.iter().zip(&windows.last).all(|(earliest, last)| earliest <= last);
-        open.then_some(windows)
+        windows
+    }
+
+    fn are_open(&self) -> bool {
+        self.earliest.iter().zip(&self.last).all(|(earliest, last)| earliest <= last)
+    }
+
+    /// Those of the first microbatches, the passes of `first`, whatever an order costs: with what is known here
+    /// of when they start at the soonest.
+    pub(super) fn first_only(&self, stages: &Stages, first: &Stages) -> Self {
+        let mut windows = Self::alone(first);
+        for (pass, earliest) in windows.earliest.iter_mut().enumerate() {
+            let (line, microbatch) = (pass / first.microbatches, pass % first.microbatches);
+            *earliest = self.earliest[line * stages.microbatches + microbatch];
+        }
+        windows
+    }
+
+    /// Takes it that `pass` starts before `time`: whether its window is still open.
+    pub(super) fn starts_before(&mut self, pass: usize, time: i128) -> bool {
+        self.last[pass] = self.last[pass].min(time - 1);
+        self.earliest[pass] <= self.last[pass]
+    }
+
+    /// Notes that passes start no sooner than in `other`: whether all windows are still open.
+    pub(super) fn raise(&mut self, other: &Self) -> bool {
+        self.earliest.iter_mut().zip(&other.earliest).for_each(|(to, from)| *to = (*to).max(*from));
+        self.are_open()
+    }
+
+    /// Notes that `pass` starts at `time` or later: whether its window is still open.
+    pub(super) fn starts_no_sooner(&mut self, stages: &Stages, pass: usize, time: i128) -> bool {
+        self.not_sooner(stages, pass, time).is_ok()
     }
 
     /// Notes which passes of a stage run before which in every schedule.
@@ -77,7 +129,7 @@ impl Windows {
 
     /// Draws all conclusions, from `decided` too, that its first pass runs before its second: whether
     /// windows are left that do not contradict each other.
-    pub(super) fn conclude(
+    pub(crate) fn conclude(
         &mut self,
         stages: &Stages,
         decided: Option<(usize, usize)>,
@@ -98,11 +150,14 @@ impl Windows {
             self.order(stages, one, other)?;
         }
         let each = stages.passes_per_stage();
-        self.changed = true;
-        while std::mem::take(&mut self.changed) {
-            for begin in (0..stages.passes()).step_by(each) {
-                stages.spend(each * each)?;
-                self.look_at(stages, begin..begin + each)?;
+        let count = self.open.len();
+        while self.open.contains(&true) {
+            // Forwards go down the line, backwards up.
+            for stage in (0..count).chain((0..count).rev()) {
+                if std::mem::take(&mut self.open[stage]) {
+                    stages.spend(each * each)?;
+                    self.look_at(stages, stage * each..(stage + 1) * each)?;
+                }
             }
         }
         Ok(())
@@ -117,6 +172,10 @@ impl Windows {
         self.fill(stages, passes.clone())?;
         self.follow(stages, passes.clone())?;
         self.precede(stages, passes.clone())?;
+        self.leave_room(stages, passes.clone())?;
+        if stages.passes() > MOST_FITTED {
+            return Ok(());
+        }
         passes.clone().try_for_each(|pass| self.fit(stages, pass))
     }
 
@@ -138,8 +197,8 @@ impl Windows {
         if self.is_before(stages, one, other) {
             return Ok(());
         }
-        self.changed = true;
         let each = stages.passes_per_stage();
+        self.open[one / each] = true;
         stages.spend(each)?;
         let begin = one / each * each;
         let bit =
@@ -162,18 +221,21 @@ impl Windows {
         Ok(())
     }
 
-    fn not_sooner(&mut self, pass: usize, time: i128) -> Result<(), End> {
+    fn not_sooner(&mut self, stages: &Stages, pass: usize, time: i128) -> Result<(), End> {
         if time > self.earliest[pass] {
             self.earliest[pass] = time;
-            self.changed = true;
+            self.open[pass / stages.passes_per_stage()] = true;
+            if let Some(taker) = stages.takers[pass / stages.microbatches] {
+                self.open[taker] = true;
+            }
         }
         if self.earliest[pass] > self.last[pass] { Err(End::Empty) } else { Ok(()) }
     }
 
-    fn not_later(&mut self, pass: usize, time: i128) -> Result<(), End> {
+    fn not_later(&mut self, stages: &Stages, pass: usize, time: i128) -> Result<(), End> {
         if time < self.last[pass] {
             self.last[pass] = time;
-            self.changed = true;
+            self.open[pass / stages.passes_per_stage()] = true;
         }
         if self.earliest[pass] > self.last[pass] { Err(End::Empty) } else { Ok(()) }
     }
@@ -186,8 +248,8 @@ impl Windows {
         };
         let from = from + microbatch;
         let takes = stages.time(from) + hop;
-        self.not_sooner(pass, self.earliest[from] + takes)?;
-        self.not_later(from, self.last[pass] - takes)
+        self.not_sooner(stages, pass, self.earliest[from] + takes)?;
+        self.not_later(stages, from, self.last[pass] - takes)
     }
 
     /// Step 2.
@@ -211,7 +273,7 @@ impl Windows {
             let row = &self.before[Self::row(stages, pass)];
             let done = sorted.iter().filter(|one| has(row, one.place));
             let done = done.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time);
-            self.not_sooner(pass, done)?;
+            self.not_sooner(stages, pass, done)?;
         }
         Ok(())
     }
@@ -225,7 +287,7 @@ impl Windows {
             let begin = sorted.iter().filter(|one| has(row, one.place));
             let begin = begin.fold(i128::MAX, |begin, one| begin.min(one.until) - one.time);
             if begin < i128::MAX {
-                self.not_later(pass, begin - stages.time(pass))?;
+                self.not_later(stages, pass, begin - stages.time(pass))?;
             }
         }
         Ok(())
@@ -252,6 +314,107 @@ impl Windows {
             Seen { place, earliest: self.earliest[pass], until: self.last[pass] + time, time }
         };
         passes.enumerate().map(seen).collect()
+    }
+
+    /// Step 6.
+    fn leave_room(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
+        let each = stages.passes_per_stage();
+        let Some(limits) = &stages.limits else { return Ok(()) };
+        let limit = limits[passes.start / each];
+        let mut sorted = self.seen(stages, passes.clone());
+        sorted.sort_by_key(|one| one.earliest);
+        for line in (passes.start / stages.microbatches..).step_by(3).take(stages.chunks) {
+            for microbatch in 0..stages.microbatches {
+                self.leave_room_for(stages, &sorted, [line, microbatch], limit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 6 for F of a line; `sorted` are the passes of its stage by earliest start.
+    fn leave_room_for(
+        &mut self,
+        stages: &Stages,
+        sorted: &[Seen],
+        [line, microbatch]: [usize; 2],
+        limit: i128,
+    ) -> Result<(), End> {
+        let pass = line * stages.microbatches + microbatch;
+        let first = line / 3 / stages.chunks * stages.chunks * 3;
+        let lines = first..first + 3 * stages.chunks;
+        let ranges = lines.map(|line| self.count_in_time(stages, line, pass)).collect();
+        let needy = Needy { stages, chunk: line / 3, microbatch, limit, ranges };
+        let rooms = needy.rooms();
+        stages.spend(rooms.ended.len())?;
+        let place = |chunk: usize, kind: usize, count: usize| {
+            (count > 0).then(|| (3 * chunk + 1 + kind) * stages.microbatches + count - 1)
+        };
+        let mut soonest: Option<i128> = None;
+        for ended in &rooms.ended {
+            let chunks = rooms.chunks.iter().zip(ended);
+            let lasts: Vec<usize> = chunks
+                .flat_map(|(&chunk, &[b, w])| [place(chunk, 0, b), place(chunk, 1, w)])
+                .flatten()
+                .collect();
+            let end = self.done_after(stages, sorted, pass, &lasts, soonest)?;
+            soonest = Some(soonest.map_or(end, |soonest| soonest.min(end)));
+        }
+        let Some(soonest) = soonest else { return Err(End::Empty) };
+        self.not_sooner(stages, pass, soonest)?;
+        for (at, &chunk) in rooms.chunks.iter().enumerate() {
+            for kind in 0..2 {
+                let fewest = rooms.ended.iter().map(|ended| ended[at][kind]).min().unwrap_or(0);
+                if let Some(last) = place(chunk, kind, fewest) {
+                    self.order(stages, last, pass)?;
+                }
+            }
+        }
+        let other = rooms.chunks.iter().find(|&&chunk| chunk != line / 3);
+        match other {
+            Some(other) if rooms.started < stages.microbatches => {
+                self.order(stages, pass, 3 * other * stages.microbatches + rooms.started)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// When all that is before `pass` can be done and `lasts` with all that is before them, or `known` if that is not
+    /// sooner.
+    fn done_after(
+        &self,
+        stages: &Stages,
+        sorted: &[Seen],
+        pass: usize,
+        lasts: &[usize],
+        known: Option<i128>,
+    ) -> Result<i128, End> {
+        let ends = lasts.iter().map(|&last| self.earliest[last] + stages.time(last));
+        let end = ends.fold(self.earliest[pass], i128::max);
+        if let Some(known) = known.filter(|&known| known <= end || known <= self.earliest[pass]) {
+            return Ok(known);
+        }
+        let mut row = self.before[Self::row(stages, pass)].to_vec();
+        for &last in lasts {
+            let behind = &self.before[Self::row(stages, last)];
+            row.iter_mut().zip(behind).for_each(|(to, from)| *to |= from);
+            let place = last % stages.passes_per_stage();
+            row[place / 64] |= 1 << (place % 64);
+        }
+        stages.spend(sorted.len())?;
+        let before = sorted.iter().filter(|one| has(&row, one.place));
+        Ok(end.max(before.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time)))
+    }
+
+    /// How many passes of `line` run before `pass`, at least and at most; at most those that can have ended by its
+    /// last start.
+    fn count_in_time(&self, stages: &Stages, line: usize, pass: usize) -> [usize; 2] {
+        let [surely, perhaps] = self.count(stages, line, pass);
+        let first = line * stages.microbatches;
+        let late = |&count: &usize| {
+            let other = first + count;
+            self.earliest[other] + stages.time(other) > self.last[pass]
+        };
+        [surely, (surely..perhaps).find(late).unwrap_or(perhaps)]
     }
 
     /// Step 5, for the memory held with `pass`.

@@ -17,14 +17,16 @@ pub(super) enum End {
 }
 
 /// All the work that may be done is done.
-pub(super) struct Spent;
+pub(crate) struct Spent;
 
 /// The passes of all stages, and what they wait for. A pass is a place: chunk by chunk of its stage in
 /// model order, kind by kind, microbatch by microbatch.
-pub(super) struct Stages {
+pub(crate) struct Stages {
     /// Chunks of a stage.
     pub(super) chunks: usize,
     pub(super) microbatches: usize,
+    /// Those of the pipeline, where only the first are looked at.
+    pub(super) all_microbatches: usize,
     /// By chunk of the model: its stage, and which of its chunks it is.
     homes: Vec<(usize, usize)>,
     /// By chunk of a stage: times of F, B, W.
@@ -34,6 +36,8 @@ pub(super) struct Stages {
     pub(super) limits: Option<Vec<i128>>,
     /// By chunk of a stage: where F and B of microbatch 0 come from, and the hop.
     pub(super) inputs: Vec<[Option<(usize, i128)>; 2]>,
+    /// By line, chunk by chunk and kind by kind: the stage that waits for its passes, if another does.
+    pub(super) takers: Vec<Option<usize>>,
     /// By chunk of a stage: starts of F, B, W where a microbatch is alone.
     pub(super) alone: Vec<[i128; 3]>,
     pub(super) makespan: bool,
@@ -42,7 +46,7 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    pub(super) fn of(certificate: &Certificate, pipe: &Pipe, work: u64) -> Self {
+    pub(crate) fn of(certificate: &Certificate, pipe: &Pipe, work: u64) -> Self {
         let Certificate { schedule, costs, footprints, limits, objective, .. } = certificate;
         let (shape, placement) = (schedule.shape(), schedule.placement());
         let count = usize::from(shape.chunks());
@@ -57,6 +61,7 @@ impl Stages {
         let mut stages = Self {
             chunks,
             microbatches: shape.microbatches() as usize,
+            all_microbatches: shape.microbatches() as usize,
             homes,
             times: Vec::new(),
             held: Vec::new(),
@@ -64,6 +69,7 @@ impl Stages {
                 .as_ref()
                 .map(|limits| limits.by_stage().iter().map(|one| one.0.into()).collect()),
             inputs: Vec::new(),
+            takers: vec![None; 3 * count],
             alone: Vec::new(),
             makespan: *objective == Objective::Makespan,
             work: Cell::new(work),
@@ -85,11 +91,39 @@ impl Stages {
             };
             let forward = at.checked_sub(1).map(|from| input(from, 0));
             let backward = (at + 1 < count).then(|| input(at + 1, 1));
+            for (from, _) in [forward, backward].into_iter().flatten() {
+                stages.takers[from / stages.microbatches] = Some(stages.homes[at].0);
+            }
             stages.inputs.push([forward, backward]);
             let [down, up] = [at, 2 * count - 1 - at];
             stages.alone.push([pipe.start(down), pipe.start(up), pipe.end(up)]);
         }
         stages
+    }
+
+    /// The same for the first `microbatches` alone.
+    pub(super) fn first_only(&self, microbatches: usize) -> Self {
+        let moved = |(place, hop): (usize, i128)| (place / self.microbatches * microbatches, hop);
+        let inputs = self.inputs.iter().map(|inputs| inputs.map(|input| input.map(moved)));
+        Self {
+            microbatches,
+            all_microbatches: self.all_microbatches,
+            homes: self.homes.clone(),
+            times: self.times.clone(),
+            held: self.held.clone(),
+            limits: self.limits.clone(),
+            inputs: inputs.collect(),
+            takers: self.takers.clone(),
+            alone: self.alone.clone(),
+            chunks: self.chunks,
+            makespan: self.makespan,
+            work: self.work.clone(),
+        }
+    }
+
+    /// Takes over what `other`, made of it, has left of the work.
+    pub(super) fn spend_as(&self, other: &Self) {
+        self.work.set(other.work.get());
     }
 
     /// The place of microbatch 0 of a kind and a chunk of a stage.
@@ -105,12 +139,12 @@ impl Stages {
         3 * self.held.len() * self.microbatches
     }
 
-    pub(super) fn together(&self, one: usize, other: usize) -> bool {
+    pub(crate) fn together(&self, one: usize, other: usize) -> bool {
         one / self.passes_per_stage() == other / self.passes_per_stage()
     }
 
     /// The place of `pass`, if the pipeline has it.
-    pub(super) fn place(&self, pass: Pass) -> Option<usize> {
+    pub(crate) fn place(&self, pass: Pass) -> Option<usize> {
         let &(stage, chunk) = self.homes.get(usize::from(pass.chunk))?;
         let microbatch =
             usize::try_from(pass.microbatch).ok().filter(|&one| one < self.microbatches)?;

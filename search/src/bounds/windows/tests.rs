@@ -1,0 +1,152 @@
+//! Any order is a witness: windows must never say that it costs more than it does.
+
+use std::cell::Cell;
+
+use pipeline::{
+    Bytes, Costs, Footprint, Footprints, Kind, Limits, Memory, Nanos, Order, Pass, PassTimes,
+    Placement, Schedule, Shape,
+};
+use proptest::prelude::*;
+use sim::Replay;
+
+use super::*;
+use crate::Objective;
+
+/// An order in which passes run as `choices` pick them from those that can, at most `ahead` microbatches at once.
+fn order(shape: Shape, placement: Placement, choices: &[u16], ahead: u32) -> Schedule {
+    let chunks = usize::from(shape.chunks());
+    // F, B and W that have run, by chunk.
+    let mut done = vec![[0u32; 3]; chunks];
+    let mut orders = vec![Vec::new(); shape.stages()];
+    let mut choices = choices.iter().cycle();
+    loop {
+        let mut ready = Vec::new();
+        for chunk in 0..chunks {
+            let [f, b, w] = done[chunk];
+            let given = if chunk == 0 { done[0][2] + ahead } else { done[chunk - 1][0] };
+            if f < given.min(shape.microbatches()) {
+                ready.push((chunk, 0));
+            }
+            let given = done.get(chunk + 1).map_or(f, |above| above[1]);
+            if b < given.min(f) {
+                ready.push((chunk, 1));
+            }
+            if w < b {
+                ready.push((chunk, 2));
+            }
+        }
+        let choice = usize::from(*choices.next().unwrap());
+        let Some(&(chunk, kind)) = ready.get(choice % ready.len().max(1)) else { break };
+        let pass = Pass {
+            kind: [Kind::F, Kind::B, Kind::W][kind],
+            chunk: u16::try_from(chunk).unwrap(),
+            microbatch: done[chunk][kind],
+        };
+        done[chunk][kind] += 1;
+        orders[placement.stage_of(shape, pass)].push(pass);
+    }
+    let orders = orders.into_iter().map(|passes| passes.into_iter().collect::<Order>());
+    Schedule::new(shape, placement, orders.collect()).unwrap()
+}
+
+/// What a small pipeline is drawn from.
+#[derive(Clone, Debug)]
+struct Drawn {
+    layout: (Placement, [u64; 2]),
+    microbatches: u64,
+    choices: Vec<u16>,
+    ahead: u32,
+    times: Vec<[u64; 3]>,
+    held: Vec<[u64; 2]>,
+    hop: u64,
+    alike: bool,
+    makespan: bool,
+}
+
+impl Drawn {
+    /// An order, and the question to which it is an answer: it has no memory to spare.
+    fn witness(&self) -> (Schedule, Instance) {
+        let (placement, [p, v]) = self.layout;
+        let shape = Shape::new(p, v, self.microbatches).unwrap();
+        let chunks = usize::from(shape.chunks());
+        let of = |chunk: usize| if self.alike { 0 } else { chunk };
+        let times = (0..chunks).map(|chunk| {
+            let [forward, backward_input, backward_weight] = self.times[of(chunk)].map(Nanos);
+            PassTimes { forward, backward_input, backward_weight }
+        });
+        let held = (0..chunks).map(|chunk| {
+            let [until_backward, until_weight] = self.held[of(chunk)].map(Bytes);
+            Footprint { until_backward, until_weight }
+        });
+        let (costs, footprints) =
+            (Costs::new(times.collect(), Nanos(self.hop)), Footprints::new(held.collect()));
+        let schedule = order(shape, placement, &self.choices, self.ahead);
+        let limits = Memory::of(&schedule, &footprints).unwrap().peak;
+        let limits = Some(Limits::new(shape, &limits).unwrap());
+        let objective = if self.makespan { Objective::Makespan } else { Objective::Span };
+        let instance = Instance::new(shape, placement, costs, footprints, limits, objective);
+        (schedule, instance.unwrap())
+    }
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    use Placement::{Looped, Vee};
+    let layouts = vec![
+        (Looped, [1, 1]),
+        (Looped, [2, 1]),
+        (Looped, [3, 1]),
+        (Looped, [4, 1]),
+        (Looped, [2, 2]),
+        (Looped, [3, 3]),
+        (Looped, [1, 4]),
+        (Vee, [1, 2]),
+        (Vee, [2, 2]),
+        (Vee, [3, 2]),
+        (Vee, [4, 2]),
+        (Vee, [2, 4]),
+    ];
+    let times = prop::collection::vec([0..9u64, 0..9u64, 0..7u64], 9);
+    let held = prop::collection::vec([0..7u64, 0..6u64], 9);
+    let order = (prop::collection::vec(any::<u16>(), 1..60), 1..8u32, 1..15u64);
+    let rest = (0..5u64, any::<bool>(), prop::bool::weighted(0.3));
+    (prop::sample::select(layouts), order, times, held, rest).prop_map(
+        |(layout, (choices, ahead, microbatches), times, held, (hop, alike, makespan))| Drawn {
+            layout,
+            microbatches,
+            choices,
+            ahead,
+            times,
+            held,
+            hop,
+            alike,
+            makespan,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_order_is_cheaper_than_windows_say(drawn in drawn()) {
+        let (schedule, instance) = drawn.witness();
+        let metrics = Replay::new().metrics(&schedule, &instance.costs).unwrap();
+        let cost = instance.objective.of(&metrics);
+        let (little, more) = (cost.0 + 1, cost.0 + cost.0 / 8 + 2);
+        // To the end, and cut short somewhere.
+        let cut = u32::from(drawn.choices[0]) % 200;
+        for (asked, looks) in [(little, u32::MAX), (more, u32::MAX), (more, cut)] {
+            let Some(mut prover) = Prover::of(&instance, Nanos(0)) else { continue };
+            let looked = Cell::new(0);
+            let stop = || {
+                looked.set(looked.get() + 1);
+                looked.get() > looks
+            };
+            prover.prove(Nanos(asked), 1 << 21, &stop);
+            prop_assert!(looked.get() <= looks.saturating_add(4), "it went on");
+            let bound = prover.bound();
+            let wrong = bound.filter(|bound| bound.cost > cost);
+            prop_assert!(wrong.is_none(), "{wrong:?} above {cost}: {:?}", prover.proof());
+        }
+    }
+}
