@@ -49,7 +49,7 @@ pub struct Watch<'a> {
     /// Whether to end with what is found so far.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Orders that were made before.
-    pub orders: &'a Orders,
+    pub orders: &'a Orders<'a>,
 }
 
 /// The `count` fastest of `setups`. `done` hears how many more are decided.

@@ -52,6 +52,9 @@ mod start;
 mod timing;
 mod tune;
 
+/// The name under which an order that is found by search stands among schedules.
+pub const NAME: &str = "zb-auto";
+
 pub use instance::{Instance, Objective};
 pub use run::{
     Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,

@@ -144,6 +144,7 @@ fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
         microbatch: 1,
         chunks: 1,
         family: Family::OneFOneB,
+        searched: false,
         recompute: Recompute::None,
         split: Split::Balanced,
         vocabulary_parallel: false,
