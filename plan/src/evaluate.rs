@@ -102,7 +102,7 @@ impl<'a> Inputs<'a> {
         &self,
         costed: &Costed,
         replay: &mut Replay,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Evaluation, Rejected> {
         if !limits::are_tried(&costed.setup) {
             return self.evaluate_one(costed.clone(), replay, orders);
@@ -118,7 +118,7 @@ impl<'a> Inputs<'a> {
         &self,
         costed: &Costed,
         replay: &mut Replay,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Vec<Evaluation>, Rejected> {
         let mut one = |limit| self.evaluate_one(Costed { limit, ..costed.clone() }, replay, orders);
         if !limits::are_tried(&costed.setup) {
@@ -163,7 +163,7 @@ impl<'a> Inputs<'a> {
         &self,
         costed: Costed,
         replay: &mut Replay,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Evaluation, Rejected> {
         let schedule = orders.of(&costed).map_err(Rejected::Schedule)?;
         let (metrics, memory) = costed.timed(&schedule, replay).map_err(Rejected::Schedule)?;

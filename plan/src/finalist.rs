@@ -88,7 +88,7 @@ impl Inputs<'_> {
     pub(crate) fn settle(
         &self,
         all: Vec<Evaluation>,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Finalist, FinalistError> {
         let mut by_step: Vec<(usize, Evaluation)> = all.into_iter().enumerate().collect();
         by_step.sort_by_key(|(_, evaluation)| evaluation.step);
@@ -112,7 +112,7 @@ impl Inputs<'_> {
     fn finalist_in(
         &self,
         evaluation: Evaluation,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Finalist, FinalistError> {
         let costed = &evaluation.costed;
         let layout = Layout::new(&costed.setup, self.cluster)?;

@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Nanos};
 use plan::{Machine, Orders, Watch};
 
-use super::answer::ground;
+use super::answer::{compete, ground};
 use super::priced::{Plan, seconds};
 use question::Context;
 use question::plan::Question;
@@ -41,7 +41,7 @@ pub(super) fn levers(
     context: &Context<'_>,
     question: &Question,
     plan: &Plan,
-    orders: &Orders,
+    orders: &Orders<'_>,
 ) -> Vec<Lever> {
     let cluster = &question.clusters[plan.cluster];
     let mut levers = Vec::new();
@@ -52,7 +52,11 @@ pub(super) fn levers(
         let Some(setups) = question.setups(&changed) else { continue };
         let stop = || context.stopped();
         let watch = Watch { done: &|_| {}, stop: &stop, orders };
-        let (_, mut best) = plan::run_with(&ground(question, &changed), &setups, 1, watch);
+        let ground = ground(question, &changed);
+        let (_, mut best) = plan::run_with(&ground, &setups, 1, watch);
+        if plan.finalist.costed().setup.searched {
+            best = compete(question, &ground, best, 1, watch).0;
+        }
         if context.stopped() {
             break;
         }
