@@ -26,6 +26,8 @@ pub struct Contest<'a> {
     pub published: bool,
     /// How many set-ups are wanted.
     pub count: usize,
+    /// For how many set-ups orders are searched at most.
+    pub searches: usize,
 }
 
 /// What became of the set-ups whose orders might have been searched.
@@ -55,7 +57,7 @@ pub fn compete(
     let mut found: Vec<Finalist> = Vec::new();
     for (least, costed) in candidates {
         let is_slower = fastest.is_some_and(|known| least >= known);
-        let is_enough = searches.searched >= contest.count as u64;
+        let is_enough = searches.searched >= contest.searches as u64;
         if is_slower || is_enough || (watch.stop)() {
             searches.pruned += 1;
             continue;

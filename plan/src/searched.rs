@@ -22,9 +22,8 @@ fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fau
     let most = one.into_iter().max().unwrap_or_default();
     let limit = limit.map_or(Bytes(u64::MAX), |limit| limit.bytes(costed.shape, most));
     let without = costed.with_activations(vec![Bytes(0); costed.shape.stages()]);
-    let left = |(has, held): (&Bytes, &StageMemory)| {
-        limit.min(Bytes(has.0.saturating_sub(held.sum().0)))
-    };
+    let left =
+        |(has, held): (&Bytes, &StageMemory)| limit.min(Bytes(has.0.saturating_sub(held.sum().0)));
     let limits: Vec<Bytes> = costed.capacities.iter().zip(&without).map(left).collect();
     Instance::new(
         costed.shape,
@@ -56,9 +55,7 @@ pub(crate) fn order(
     let found = search::search(instance, Effort::default(), |_| {}, stop);
     found.map(|found| found.schedule).map_err(|error| match error {
         SearchError::Fault(fault) => fault,
-        other => {
-            Fault::Needs { family: search::NAME, key: "microbatches", what: needs(&other) }
-        }
+        other => Fault::Needs { family: search::NAME, key: "microbatches", what: needs(&other) },
     })
 }
 
@@ -66,7 +63,9 @@ pub(crate) fn order(
 fn needs(error: &SearchError) -> String {
     match error {
         SearchError::Infeasible(lacks) => format!("more memory: {lacks}"),
-        SearchError::TooLarge(_) | SearchError::TooLong(_) => format!("fewer microbatches: {error}"),
+        SearchError::TooLarge(_) | SearchError::TooLong(_) => {
+            format!("fewer microbatches: {error}")
+        }
         SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => {
             format!("fewer chunks: {error}")
         }

@@ -27,6 +27,8 @@ const LEAST_GOODPUT: f64 = 1e-6;
 /// Why a set-up is left out that leaves less.
 const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
 
+/// The most set-ups of a question whose orders are searched, beside one of each cluster: half a second each.
+const SEARCHES: usize = 4;
 /// Why a set-up is left out whose order is not searched.
 const NOT_SEARCHED: &str = "no order to search: more memory than a device has, or too many passes";
 
@@ -442,7 +444,8 @@ pub(super) fn compete(
     watch: Watch<'_>,
 ) -> (Vec<Finalist>, Searches) {
     let may = |setup: &Setup| question.may_search(setup);
-    let contest = Contest { may: &may, published: question.has_published(), count };
+    let searches = (SEARCHES / question.clusters.len().max(1)).clamp(1, count.max(1));
+    let contest = Contest { may: &may, published: question.has_published(), count, searches };
     plan::compete(ground, best, contest, watch)
 }
 

@@ -1,5 +1,6 @@
 //! Models, machines and set-ups of the tests.
 
+mod compete;
 mod costs;
 mod documents;
 mod finalists;

@@ -96,7 +96,8 @@ impl Question {
     /// Whether an order may be searched for `setup`.
     #[must_use]
     pub fn may_search(&self, setup: &Setup) -> bool {
-        let runs = || self.framework.runs(setup, self.recipe.batch) && self.search.has_chunks(setup);
+        let runs =
+            || self.framework.runs(setup, self.recipe.batch) && self.search.has_chunks(setup);
         self.asked.is_none() && self.search.searched && runs()
     }
 
@@ -267,7 +268,8 @@ impl Reader<'_> {
         };
         let (searched, published): (Vec<String>, Vec<String>) =
             given.iter().cloned().partition(|name| name == SEARCHED);
-        if let Some((message, cure)) = self.search_fault(framework).filter(|_| !searched.is_empty()) {
+        if let Some((message, cure)) = self.search_fault(framework).filter(|_| !searched.is_empty())
+        {
             return Err(self.wrong("search.schedule", message).with_help(cure));
         }
         let alone = published.is_empty() && !searched.is_empty();
@@ -284,9 +286,11 @@ impl Reader<'_> {
     /// Why no order is searched for set-ups, and a cure; nothing where one may be.
     fn search_fault(&self, framework: Framework) -> Option<(String, &'static str)> {
         if !framework.takes_orders() {
-            let message =
-                format!("{} takes no order that is found by search", framework.title());
-            return Some((message, "take zb-auto out, or write framework = \"any\" or \"torchtitan\""));
+            let message = format!("{} takes no order that is found by search", framework.title());
+            return Some((
+                message,
+                "take zb-auto out, or write framework = \"any\" or \"torchtitan\"",
+            ));
         }
         if self.document.training.two_streams.unwrap_or(false) {
             let message = "no order is searched for passes that share two streams".to_owned();
