@@ -39,7 +39,11 @@ fn it_is_faster_than_every_named_schedule_and_leaves_the_best_of_them() {
     let (best, best_named) = (&plans(&all)[0], &plans(&named)[0]);
     assert_eq!(best["schedule"], "zb-auto");
     assert!(step(best) < step(best_named), "{} {}", step(best), step(best_named));
-    assert_eq!(plans(&all)[1], *best_named);
+    let told = |plan: &Value| {
+        ["schedule", "data", "tensor", "pipeline", "step_ns", "peak_bytes"]
+            .map(|key| plan[key].clone())
+    };
+    assert_eq!(told(&plans(&all)[1]), told(best_named));
     assert!(plans(&named).iter().all(|plan| plan["schedule"] != "zb-auto"));
     for plan in plans(&all) {
         assert!(plan["peak_bytes"].as_u64() <= plan["device_bytes"].as_u64(), "{plan}");
@@ -130,7 +134,7 @@ fn what_cannot_have_it_is_refused_and_goes_without() {
     let answer = json(&of("torchtitan", &asked));
     assert!(plans(&answer).iter().any(|plan| plan["schedule"] == "zb-auto"));
     let streams = |question: &str| {
-        let experts = "experts = 8\ntop-k = 2\nvocabulary";
+        let experts = "experts = 8\ntop-k = 2\nffn = 4096\nvocabulary";
         question.replace("vocabulary", experts) + "\n[training]\ntwo-streams = true\n"
     };
     let text = refusal(&streams(&asked));
