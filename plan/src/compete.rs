@@ -53,11 +53,14 @@ pub fn compete(
 ) -> (Vec<Finalist>, Searches) {
     let mut searches = Searches::default();
     let candidates = candidates(inputs, &best, contest, &mut searches);
-    let mut fastest = best.iter().map(|one| one.step).min().filter(|_| contest.published);
+    let fastest = best.iter().map(|one| one.step).min().filter(|_| contest.published);
     let mut found: Vec<Finalist> = Vec::new();
     for (least, costed) in candidates {
         let is_slower = fastest.is_some_and(|known| least >= known);
-        let is_enough = searches.searched >= contest.searches as u64;
+        // Once there is one, another must be worth its search.
+        let known = found.iter().map(|one| one.step).min().filter(|_| contest.published);
+        let is_enough = searches.searched >= contest.searches as u64
+            || known.is_some_and(|known| !limits::saves(least, known));
         if is_slower || is_enough || (watch.stop)() {
             searches.pruned += 1;
             continue;
@@ -67,14 +70,14 @@ pub fn compete(
         let run = all.map_err(Into::into).and_then(|all| inputs.settle(all, watch.orders));
         let Ok(run) = run else { continue };
         if fastest.is_none_or(|known| run.step < known) {
-            fastest = fastest.map(|_| run.step);
             found.push(run);
         }
     }
     (merged(best, found, contest), searches)
 }
 
-/// The set-ups to search orders for, with the least that their steps take, ascending.
+/// The set-ups to search orders for, with the least that their steps take: first that of the best, which is
+/// sure to run, then all others, ascending.
 fn candidates(
     inputs: &Inputs<'_>,
     best: &[Finalist],
@@ -91,16 +94,24 @@ fn candidates(
             }
         }
     }
+    let first = setups.first().copied();
     let mut all = Vec::new();
     for setup in &setups {
         match candidate(inputs, setup) {
-            Ok(one) => all.push(one),
+            Ok((least, costed)) => {
+                let is_first = first.is_some_and(|first| setup.divides_as(&first));
+                all.push((!is_first, least, costed));
+            }
             Err(_) => searches.impossible += 1,
         }
     }
     // Of those that take as long, the first: that of the better set-up.
-    all.sort_by_key(|(least, _)| *least);
-    all
+    all.sort_by_key(|(behind, least, _)| (*behind, *least));
+    // One number of chunks of the best; the others wait as all do.
+    if let Some(rest) = all.get_mut(1..) {
+        rest.sort_by_key(|(_, least, _)| *least);
+    }
+    all.into_iter().map(|(_, least, costed)| (least, costed)).collect()
 }
 
 /// The costs of `setup`, and the least that its step takes under the largest limit that it has room for.

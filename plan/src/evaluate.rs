@@ -159,7 +159,11 @@ impl<'a> Inputs<'a> {
         Ok(all)
     }
 
-    fn evaluate_one(
+    /// Evaluates the order of `costed` under its limit.
+    ///
+    /// # Errors
+    /// That the schedule cannot do it, or a device does not hold it.
+    pub(crate) fn evaluate_one(
         &self,
         costed: Costed,
         replay: &mut Replay,

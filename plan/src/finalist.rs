@@ -15,7 +15,7 @@ use sim::engine::{
     self, Communication, Durations, EngineError, Job, Messages, NominalDurations, Protocol, Run,
 };
 use sim::occupancy::{Occupancy, activation_peaks};
-use sim::{Hardware, Sharing};
+use sim::{Hardware, Replay, Sharing};
 use thiserror::Error;
 
 use crate::costed::{Costed, Rejected, fits};
@@ -77,6 +77,17 @@ impl Inputs<'_> {
     /// Where the engine's run needs more memory than there is, or cannot be.
     pub fn finalist(&self, evaluation: Evaluation) -> Result<Finalist, FinalistError> {
         self.finalist_in(evaluation, &Orders::default())
+    }
+
+    /// The set-up of `known` with its order, which was made for other machines.
+    ///
+    /// # Errors
+    /// If these machines do not hold it.
+    pub fn again(&self, known: &Finalist) -> Result<Finalist, FinalistError> {
+        let orders = Orders::told(Arc::clone(&known.schedule));
+        let costed = Costed { limit: known.costed().limit, ..self.cost(&known.costed().setup)? };
+        let evaluation = self.evaluate_one(costed, &mut Replay::new(), &orders)?;
+        self.finalist_in(evaluation, &orders)
     }
 
     /// Of what `all` came to, which are the orders of a set-up under its limits, the smallest first,

@@ -1,8 +1,10 @@
 //! Orders that are searched for one set-up: for the times of its own passes and hops, and the memory that its
 //! stages have left for activations.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pipeline::{Bytes, Fault, Limit, Limits, Nanos, Schedule};
-use search::{Effort, Instance, SearchError, bounds};
+use search::{Effort, Instance, Progress, SearchError, bounds};
 
 use crate::costed::Costed;
 use crate::memory::StageMemory;
@@ -44,7 +46,13 @@ pub(crate) fn least(costed: &Costed, limit: Option<Limit>) -> Result<Nanos, Faul
     Ok(costed.step_of(bounds::best(&instance).cost))
 }
 
-/// The best order that a search of default effort finds for `instance`, or has found when `stop` ends it.
+/// A search ends with a round behind which the order takes at most one part in so many more than the bound.
+const CLOSE: u64 = 1000;
+/// And with that behind which one part in so many of the default effort is spent: what the rest of it gains
+/// is little beside what formulas are off by.
+const SPENT: u64 = 2;
+
+/// The best order that a search finds for `instance`, or has found when `stop` ends it.
 ///
 /// # Errors
 /// If there is none in the memory, or the pipeline is too large to be searched.
@@ -52,7 +60,15 @@ pub(crate) fn order(
     instance: &Instance,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Schedule, Fault> {
-    let found = search::search(instance, Effort::default(), |_| {}, stop);
+    // Told between rounds alone, so that the end is the same on any number of threads.
+    let enough = AtomicBool::new(false);
+    let progress = |Progress { best, bound, steps, of }: Progress| {
+        let is_close = best.0.saturating_sub(bound.0) <= bound.0 / CLOSE;
+        let is_spent = of.is_some_and(|of| steps >= of / SPENT);
+        enough.store(is_close || is_spent, Ordering::Relaxed);
+    };
+    let stop = || enough.load(Ordering::Relaxed) || stop();
+    let found = search::search(instance, Effort::default(), progress, &stop);
     found.map(|found| found.schedule).map_err(|error| match error {
         SearchError::Fault(fault) => fault,
         other => Fault::Needs { family: search::NAME, key: "microbatches", what: needs(&other) },

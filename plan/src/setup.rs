@@ -196,6 +196,13 @@ impl Setup {
         Self { family, chunks, searched: true, vocabulary_parallel: shared, ..self }
     }
 
+    /// Whether this and `other` share devices, microbatches and state alike, whatever their schedules.
+    #[must_use]
+    pub fn divides_as(&self, other: &Self) -> bool {
+        let Self { family, searched, chunks, .. } = *other;
+        Self { family, searched, chunks, ..*self } == *other
+    }
+
     /// How one device of a stage sees the model.
     #[must_use]
     pub fn cut(&self, recipe: &Recipe) -> Cut {

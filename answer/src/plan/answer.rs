@@ -437,7 +437,7 @@ impl Planner<'_> {
 }
 
 /// The best of `best`, and of set-ups whose orders are searched where `question` may have them.
-pub(super) fn compete(
+fn compete(
     question: &Question,
     ground: &Inputs<'_>,
     best: Vec<Finalist>,

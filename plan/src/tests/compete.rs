@@ -163,3 +163,20 @@ fn too_little_memory_is_said() {
     let evaluated = inputs.evaluate(&costed, &mut Replay::new());
     assert!(matches!(evaluated, Err(Rejected::Memory(_))), "{evaluated:?}");
 }
+
+#[test]
+fn on_faster_links_an_order_that_was_searched_is_no_slower() {
+    let question = Question::new(80, Boundary::Barrier);
+    let (best, _) = question.best(Contest { count: 1, ..ALL }, false);
+    let known = best.iter().find(|one| one.costed().setup.searched).unwrap();
+    assert_eq!(question.inputs().again(known).unwrap().step, known.step);
+    let machine = Machine { network: 50e9, link: 600e9, ..machine() };
+    let faster = Cluster { parts: vec![(machine, 16)] };
+    let inputs = Inputs::new(&question.model, &question.recipe, &faster);
+    let again = inputs.again(known).unwrap();
+    assert!(again.step < known.step && again.schedule() == known.schedule());
+    // Too small a device does not hold it.
+    let small =
+        Cluster { parts: vec![(Machine { memory: Bytes(4 << 30), ..super::machine() }, 16)] };
+    assert!(Inputs::new(&question.model, &question.recipe, &small).again(known).is_err());
+}
