@@ -51,13 +51,15 @@ pub(super) fn levers(
     for (name, change) in LEVERS {
         let mut changed = cluster.clone();
         changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
-        let Some(setups) = question.setups(&changed) else { continue };
+        let Some(mut setups) = question.setups(&changed) else { continue };
         let stop = || context.stopped();
         let watch = Watch { done: &|_| {}, stop: &stop, orders };
         let ground = ground(question, &changed);
+        // An order that was searched stays as it is, for another search takes longer than all else.
+        let is_searched = plan.finalist.costed().setup.searched;
+        setups.retain(|setup| !setup.searched);
         let (_, mut best) = plan::run_with(&ground, &setups, 1, watch);
-        // An order that was searched stays as it is: what another search would find is not known.
-        if plan.finalist.costed().setup.searched {
+        if is_searched {
             best.extend(ground.again(&plan.finalist));
             best.sort_by_key(|one| Reverse(one.step));
         }
