@@ -83,6 +83,10 @@ reproduce: build
 beyond: build
 	cargo run --quiet --release --locked -- reproduce table5 table8 --beyond
 
+# What orders that are searched gain in plans: a minute or two.
+searched: build
+	python3 tests/plan_auto.py "$(TARGET)/release/debubble" results/plan-auto.csv
+
 measure: build
 	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s \
 	  --csv results/measured-timed.csv --fail-above 1

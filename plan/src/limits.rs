@@ -1,7 +1,8 @@
 //! The limits under which orders are made that take one, and which of them is worth its memory.
 //!
 //! They are shares of p M_B, the same whatever a device has: more memory adds orders and takes none
-//! away, so no question has a slower answer with it. Orders that are searched have the same limits.
+//! away, so no question has a slower answer with it. Orders that are searched have
+//! the same limits, but which set-ups have one follows from the best, so they are outside of this.
 
 use pipeline::{Limit, LimitUse, Nanos};
 
