@@ -2,9 +2,10 @@
 
 python tests/plan_auto.py DEBUBBLE OUT.csv [PLAN.toml ..]
 
-A question with [search] is asked as it stands. One with [setup] is asked under each of SCHEDULES in turn, with
-its layers dealt evenly by time, since a layout is made for one number of chunks. The gain is that over the fastest
-named schedule which surely fits; one that is faster but for the error of predicted memory has a row of its own.
+A question with [search] is asked as it stands. One with [setup] is asked under each of SCHEDULES in turn,
+with its layers dealt evenly by time, since a layout is made for one number of chunks. The gain is that over
+the fastest named schedule which surely fits; one that is faster but for the error of predicted memory has a
+row of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ SCHEDULES: list[tuple[str, int | None]] = [
     (SEARCHED, 4),
     (SEARCHED, 8),
 ]
-COLUMNS = ["question", "machine", "devices", "plan", "schedule", "chunks", "limit", "step, s", "peak, GiB", "fits", "gain"]
+COLUMNS = [
+    *("question", "machine", "devices", "plan", "schedule", "chunks", "limit"),
+    *("step, s", "peak, GiB", "fits", "gain"),
+]
 # What a set-up says of its schedule.
 OF_SCHEDULE = re.compile(r"^(schedule|layout|chunks|split) *=.*\n", re.MULTILINE)
 
