@@ -2,6 +2,8 @@
 # make beyond  search the best schedule for every cell of tables 5 and 8, beside what was published and
 #             what no schedule undercuts: half a minute of processor time. `--effort 20` searches
 #             longer; `reproduce fig9 --beyond` has 306 cells more
+# make searched  what orders that are searched gain over named schedules in the plans of scenarios/plan:
+#             two minutes of processor time, needs Python
 # make measure  run the paper's schedules on the timed device: simulated and measured bubble rates;
 #             takes minutes, and a machine with nothing else to do
 # make agree    calibrate this machine, predict steps from that profile, run them with a stage per core:
@@ -48,7 +50,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
+.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
 
 all: reproduce
 
@@ -82,6 +84,10 @@ reproduce: build
 
 beyond: build
 	cargo run --quiet --release --locked -- reproduce table5 table8 --beyond
+
+# What orders that are searched gain in plans: a minute or two.
+searched: build
+	python3 tests/plan_auto.py "$(TARGET)/release/debubble" results/plan-auto.csv
 
 measure: build
 	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s \

@@ -35,7 +35,7 @@ impl Inputs<'_> {
     ///
     /// # Errors
     /// What does not divide, or that its schedule cannot do it.
-    pub fn asked(&self, setup: &Setup, orders: &Orders) -> Result<Asked, FinalistError> {
+    pub fn asked(&self, setup: &Setup, orders: &Orders<'_>) -> Result<Asked, FinalistError> {
         let costed = self.cost(setup)?;
         let lacks = match self.run(&costed, orders) {
             Ok(finalist) => return Ok(Asked { finalist, lacks: None }),
@@ -70,7 +70,7 @@ impl Inputs<'_> {
         fits(needs, &all).is_ok().then_some(all)
     }
 
-    fn run(&self, costed: &Costed, orders: &Orders) -> Result<Finalist, FinalistError> {
+    fn run(&self, costed: &Costed, orders: &Orders<'_>) -> Result<Finalist, FinalistError> {
         self.check_least(costed)?;
         let all = self.evaluate_all(costed, &mut Replay::new(), orders)?;
         self.settle(all, orders)

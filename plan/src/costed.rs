@@ -13,6 +13,7 @@ use crate::experts::Load;
 use crate::layer::PartTimes;
 use crate::memory::{self, StageMemory};
 use crate::model::{Recompute, Transformer};
+use crate::searched;
 use crate::setup::{Boundary, Setup, Unfit};
 use crate::times::Times;
 
@@ -78,6 +79,8 @@ pub struct Costed {
     pub exchange: Nanos,
     /// The optimizer.
     pub optimizer: Nanos,
+    /// How stages meet between steps.
+    pub boundary: Boundary,
     /// What a step takes besides: the slowest of many devices, and what is done once a step.
     pub latency: Nanos,
     /// What the layers of each chunk take for a microbatch, part by part, in seconds.
@@ -221,18 +224,30 @@ impl Costed {
     /// The order.
     ///
     /// # Errors
-    /// If the family cannot do the shape or finds no order in the memory.
+    /// If the family cannot do the shape, or there is no order in the memory.
     pub fn schedule(&self) -> Result<Schedule, Fault> {
-        self.setup.family.schedule(&self.problem()?)
+        self.schedule_until(&|| false)
+    }
+
+    /// The same; a search for it ends with the best order so far where `stop` says so.
+    pub(crate) fn schedule_until(
+        &self,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Schedule, Fault> {
+        match self.setup.searched {
+            true => searched::order(&searched::instance(self)?, stop),
+            false => self.setup.family.schedule(&self.problem()?),
+        }
     }
 
     /// A step whose passes went as `metrics` say.
     #[must_use]
-    pub fn step(&self, metrics: &Metrics, boundary: Boundary) -> Nanos {
-        let passes = match boundary {
-            Boundary::Barrier => metrics.makespan(),
-            Boundary::PostValidation => metrics.span(),
-        };
+    pub fn step(&self, metrics: &Metrics) -> Nanos {
+        self.step_of(self.boundary.objective().of(metrics))
+    }
+
+    /// A step whose passes take `passes`.
+    pub(crate) fn step_of(&self, passes: Nanos) -> Nanos {
         passes + self.exchange + self.optimizer + self.latency
     }
 }

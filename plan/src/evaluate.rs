@@ -11,6 +11,7 @@ use crate::limits;
 use crate::machine::Machine;
 use crate::memory::StageMemory;
 use crate::orders::Orders;
+use crate::searched;
 use crate::setup::{self, MAX_PASSES, Setup, Unfit};
 
 /// As many passes as take as long to follow as one with copies to the host.
@@ -101,9 +102,9 @@ impl<'a> Inputs<'a> {
         &self,
         costed: &Costed,
         replay: &mut Replay,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Evaluation, Rejected> {
-        if !limits::are_tried(costed.setup.family) {
+        if !limits::are_tried(&costed.setup) {
             return self.evaluate_one(costed.clone(), replay, orders);
         }
         let mut all = self.evaluate_all(costed, replay, orders)?;
@@ -117,15 +118,25 @@ impl<'a> Inputs<'a> {
         &self,
         costed: &Costed,
         replay: &mut Replay,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Vec<Evaluation>, Rejected> {
         let mut one = |limit| self.evaluate_one(Costed { limit, ..costed.clone() }, replay, orders);
-        if !limits::are_tried(costed.setup.family) {
+        if !limits::are_tried(&costed.setup) {
             return Ok(vec![one(None)?]);
         }
         let mut all = Vec::new();
+        let mut known: Option<Nanos> = None;
         for limit in limits::ample(costed) {
+            // A search takes long: none is made whose order cannot be worth its memory.
+            let in_vain = |known| match searched::least(costed, Some(limit)) {
+                Ok(least) => costed.setup.searched && !limits::saves(least, known),
+                Err(_) => false,
+            };
+            if known.is_some_and(in_vain) {
+                continue;
+            }
             let Ok(evaluation) = one(Some(limit)) else { break };
+            known = Some(known.map_or(evaluation.step, |known| known.min(evaluation.step)));
             let binds = evaluation.is_bound();
             all.push(evaluation);
             // An order that leaves room under its limit is the same under a larger one.
@@ -148,16 +159,20 @@ impl<'a> Inputs<'a> {
         Ok(all)
     }
 
-    fn evaluate_one(
+    /// Evaluates the order of `costed` under its limit.
+    ///
+    /// # Errors
+    /// That the schedule cannot do it, or a device does not hold it.
+    pub(crate) fn evaluate_one(
         &self,
         costed: Costed,
         replay: &mut Replay,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Evaluation, Rejected> {
         let schedule = orders.of(&costed).map_err(Rejected::Schedule)?;
         let (metrics, memory) = costed.timed(&schedule, replay).map_err(Rejected::Schedule)?;
         fits(memory.iter().map(StageMemory::sum), &costed.capacities)?;
-        let step = costed.step(&metrics, self.recipe.boundary);
+        let step = costed.step(&metrics);
         Ok(Evaluation { costed, metrics, step, memory })
     }
 }

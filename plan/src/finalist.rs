@@ -15,7 +15,7 @@ use sim::engine::{
     self, Communication, Durations, EngineError, Job, Messages, NominalDurations, Protocol, Run,
 };
 use sim::occupancy::{Occupancy, activation_peaks};
-use sim::{Hardware, Sharing};
+use sim::{Hardware, Replay, Sharing};
 use thiserror::Error;
 
 use crate::costed::{Costed, Rejected, fits};
@@ -79,6 +79,17 @@ impl Inputs<'_> {
         self.finalist_in(evaluation, &Orders::default())
     }
 
+    /// The set-up of `known` with its order, which was made for other machines.
+    ///
+    /// # Errors
+    /// If these machines do not hold it.
+    pub fn again(&self, known: &Finalist) -> Result<Finalist, FinalistError> {
+        let orders = Orders::told(Arc::clone(&known.schedule));
+        let costed = Costed { limit: known.costed().limit, ..self.cost(&known.costed().setup)? };
+        let evaluation = self.evaluate_one(costed, &mut Replay::new(), &orders)?;
+        self.finalist_in(evaluation, &orders)
+    }
+
     /// Of what `all` came to, which are the orders of a set-up under its limits, the smallest first,
     /// the run that is worth its memory. Only those run that can be it, for a run is never shorter
     /// than replay says (copies to the host apart, whose runs may be by a trifle).
@@ -88,7 +99,7 @@ impl Inputs<'_> {
     pub(crate) fn settle(
         &self,
         all: Vec<Evaluation>,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Finalist, FinalistError> {
         let mut by_step: Vec<(usize, Evaluation)> = all.into_iter().enumerate().collect();
         by_step.sort_by_key(|(_, evaluation)| evaluation.step);
@@ -112,7 +123,7 @@ impl Inputs<'_> {
     fn finalist_in(
         &self,
         evaluation: Evaluation,
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Finalist, FinalistError> {
         let costed = &evaluation.costed;
         let layout = Layout::new(&costed.setup, self.cluster)?;

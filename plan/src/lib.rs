@@ -38,6 +38,7 @@
 
 mod asked;
 mod bound;
+mod compete;
 mod costed;
 mod costing;
 mod cut;
@@ -61,6 +62,7 @@ mod orders;
 mod precision;
 mod room;
 mod search;
+mod searched;
 mod setup;
 mod shards;
 pub mod software;
@@ -69,6 +71,7 @@ mod split;
 mod times;
 
 pub use asked::{Asked, Lacks};
+pub use compete::{Contest, Searches, compete};
 pub use costed::{Costed, Overflow, Rejected};
 pub use cut::{Cut, Loss};
 pub use documents::{DocumentSteps, Dynamic, GroupShare, document_steps, dynamic};

@@ -1,11 +1,13 @@
 //! The limits under which orders are made that take one, and which of them is worth its memory.
 //!
 //! They are shares of p M_B, the same whatever a device has: more memory adds orders and takes none
-//! away, so no question has a slower answer with it.
+//! away, so no question has a slower answer with it. Orders that are searched have
+//! the same limits, but which set-ups have one follows from the best, so they are outside of this.
 
-use pipeline::{Family, Limit, LimitUse, Nanos};
+use pipeline::{Limit, LimitUse, Nanos};
 
 use crate::costed::Costed;
+use crate::setup::Setup;
 
 /// Limits from 1p on, in millionths of p: each is tried that has room. Beyond 2p nothing is gained.
 const AMPLE: [u64; 4] = [1_000_000, 1_250_000, 1_500_000, 2_000_000];
@@ -18,9 +20,9 @@ pub(crate) const LEAST: Limit = Limit::TimesP { millionths: SCARCE[SCARCE.len() 
 /// less for no reason.
 const WORTH: u128 = 200;
 
-/// Whether orders of `family` are made for a limit that it is given.
-pub(crate) fn are_tried(family: Family) -> bool {
-    matches!(family.about().limit, LimitUse::Shapes { .. })
+/// Whether the order of `setup` is made for a limit that it is given.
+pub(crate) fn are_tried(setup: &Setup) -> bool {
+    setup.searched || matches!(setup.family.about().limit, LimitUse::Shapes { .. })
 }
 
 /// The limits from 1p on that `costed` has room for, the smallest first, up to one that all
@@ -52,7 +54,7 @@ pub(crate) fn worth(steps: impl IntoIterator<Item = Nanos>) -> Option<usize> {
 }
 
 /// Whether `step` is shorter than `known` by what a larger limit must save.
-fn saves(step: Nanos, known: Nanos) -> bool {
+pub(crate) fn saves(step: Nanos, known: Nanos) -> bool {
     u128::from(step.0) * WORTH < u128::from(known.0) * (WORTH - 1)
 }
 

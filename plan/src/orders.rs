@@ -2,64 +2,115 @@
 //! the same times, as questions about other links or more memory ask for them again.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pipeline::{Costs, Family, Fault, Footprints, Limit, Schedule, Shape};
+use search::Instance;
 
 use crate::costed::Costed;
+use crate::searched;
 
 /// The most passes of all orders that are kept: some hundred megabytes.
 const MOST_PASSES: usize = 20_000_000;
 
+/// Says whether somebody asked to end.
+type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// Orders made so far, for any number of threads.
-#[derive(Default, Debug)]
-pub struct Orders(Mutex<Known>);
+#[derive(Default)]
+pub struct Orders<'a> {
+    known: Mutex<Known>,
+    stop: Option<Stop<'a>>,
+    /// The order of every set-up, if it is told.
+    told: Option<Arc<Schedule>>,
+}
+
+impl fmt::Debug for Orders<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orders").field("known", &self.known).finish_non_exhaustive()
+    }
+}
 
 #[derive(Default, Debug)]
 struct Known {
-    by_shape: HashMap<(Family, Shape, Option<Limit>), Vec<Order>>,
+    by_shape: HashMap<Key, Vec<Order>>,
     passes: usize,
 }
 
-/// An order, and what it was made for if it depends on that.
+/// The family, whether the order is searched, the shape and the limit.
+type Key = (Family, bool, Shape, Option<Limit>);
+
+/// An order, and what it was made for.
 #[derive(Debug)]
 struct Order {
-    made_for: Option<(Costs, Footprints)>,
+    made_for: MadeFor,
     schedule: Arc<Schedule>,
 }
 
-impl Order {
-    fn is_of(&self, costed: &Costed) -> bool {
-        self.made_for.as_ref().is_none_or(|(costs, footprints)| {
-            *costs == costed.ordering && *footprints == costed.footprints
+/// What an order depends on.
+#[derive(PartialEq, Debug)]
+enum MadeFor {
+    /// The shape alone.
+    Shape,
+    /// What its family was given.
+    Problem(Box<(Costs, Footprints)>),
+    /// What was searched.
+    Instance(Box<Instance>),
+}
+
+impl MadeFor {
+    /// That of the order of `costed`.
+    fn of(costed: &Costed) -> Result<Self, Fault> {
+        Ok(match costed.setup {
+            setup if setup.searched => Self::Instance(Box::new(searched::instance(costed)?)),
+            setup if setup.family.depends_on_times() => {
+                let problem = (costed.ordering.clone(), costed.footprints.clone());
+                Self::Problem(Box::new(problem))
+            }
+            _ => Self::Shape,
         })
     }
 }
 
-impl Orders {
+impl<'a> Orders<'a> {
+    /// None yet; where `stop` says so, searches end with the best order so far.
+    #[must_use]
+    pub fn until(stop: Stop<'a>) -> Self {
+        Self { stop: Some(stop), ..Self::default() }
+    }
+
+    /// `schedule` for every set-up.
+    pub(crate) fn told(schedule: Arc<Schedule>) -> Self {
+        Self { told: Some(schedule), ..Self::default() }
+    }
+
     /// The order of `costed`.
     ///
     /// # Errors
-    /// If the family cannot do the shape or finds no order in the memory.
+    /// If the family cannot do the shape, or there is no order in the memory.
     pub fn of(&self, costed: &Costed) -> Result<Arc<Schedule>, Fault> {
-        let family = costed.setup.family;
-        let key = (family, costed.shape, costed.limit);
+        if let Some(schedule) = &self.told {
+            return Ok(Arc::clone(schedule));
+        }
+        let setup = &costed.setup;
+        let key = (setup.family, setup.searched, costed.shape, costed.limit);
+        let made_for = MadeFor::of(costed)?;
         // Orders are put in whole: what a thread that broke down left is right.
-        let locked = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let locked = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = |known: &Known| {
             let orders = known.by_shape.get(&key)?;
-            orders.iter().find(|one| one.is_of(costed)).map(|one| Arc::clone(&one.schedule))
+            let own = orders.iter().find(|one| one.made_for == made_for)?;
+            Some(Arc::clone(&own.schedule))
         };
         if let Some(schedule) = known(&locked()) {
             return Ok(schedule);
         }
-        let schedule = Arc::new(costed.schedule()?);
+        let never = || false;
+        let schedule = Arc::new(costed.schedule_until(self.stop.unwrap_or(&never))?);
         let mut locked = locked();
         if locked.passes + schedule.passes() <= MOST_PASSES {
             locked.passes += schedule.passes();
-            let made_for = family
-                .depends_on_times()
-                .then(|| (costed.ordering.clone(), costed.footprints.clone()));
             let order = Order { made_for, schedule: Arc::clone(&schedule) };
             locked.by_shape.entry(key).or_default().push(order);
         }

@@ -49,7 +49,7 @@ pub struct Watch<'a> {
     /// Whether to end with what is found so far.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Orders that were made before.
-    pub orders: &'a Orders,
+    pub orders: &'a Orders<'a>,
 }
 
 /// The `count` fastest of `setups`. `done` hears how many more are decided.
@@ -121,7 +121,7 @@ impl Kept {
     }
 
     /// Lets the engine run it.
-    fn settle(&mut self, inputs: &Inputs<'_>, orders: &Orders) {
+    fn settle(&mut self, inputs: &Inputs<'_>, orders: &Orders<'_>) {
         let Candidate::Replayed(all) = &mut self.candidate else { return };
         match inputs.settle(std::mem::take(all), orders) {
             Ok(run) => {
@@ -294,7 +294,7 @@ impl Found {
         let reason = match rejected {
             Rejected::Unfit(unfit) => unfit.to_string(),
             Rejected::Schedule(_) => {
-                format!("{} cannot do the shape or the memory", setup.family.name())
+                format!("{} cannot do the shape or the memory", setup.schedule_name())
             }
             Rejected::Memory(_) => NO_MEMORY.to_owned(),
         };

@@ -1,6 +1,7 @@
 //! A set-up: how a model, a batch and a cluster are cut against each other.
 
-use pipeline::{Bytes, Choice, Family};
+use pipeline::{Bytes, Choice, Family, Vocabulary};
+use search::Objective;
 use thiserror::Error;
 
 use crate::cut::{Cut, Loss};
@@ -126,6 +127,9 @@ pub struct Setup {
     pub chunks: u64,
     /// The schedule.
     pub family: Family,
+    /// Whether the order of passes is searched for this set-up, in place of that of the family: then the
+    /// family is one of split backwards that says where chunks lie ([`Setup::with_order_searched`]).
+    pub searched: bool,
     /// Which activations are recomputed.
     pub recompute: Recompute,
     /// How layers are dealt.
@@ -163,6 +167,40 @@ impl Setup {
     #[must_use]
     pub fn copies(&self) -> bool {
         self.family.about().choice == Choice::Offload
+    }
+
+    /// The name of the schedule: that of the family, or of all orders that are searched.
+    #[must_use]
+    pub fn schedule_name(&self) -> &'static str {
+        if self.searched { search::NAME } else { self.family.name() }
+    }
+
+    /// A family of split backwards whose `chunks` chunks per stage lie where those of a searched order do: two
+    /// in a V, any others looped.
+    #[must_use]
+    pub const fn placed_by_chunks(chunks: u64) -> Family {
+        match chunks {
+            1 => Family::ZbH1,
+            2 => Family::ZbV,
+            _ => Family::Gis,
+        }
+    }
+
+    /// The same with an order that is searched for `chunks` chunks per stage, which lie as
+    /// [`Setup::placed_by_chunks`] says.
+    #[must_use]
+    pub fn with_order_searched(self, chunks: u64) -> Self {
+        let family = Self::placed_by_chunks(chunks);
+        // Where the name of a schedule puts the vocabulary on all stages, it does so in shards of its own.
+        let shared = self.vocabulary_parallel && self.family.vocabulary() == Vocabulary::Whole;
+        Self { family, chunks, searched: true, vocabulary_parallel: shared, ..self }
+    }
+
+    /// Whether this and `other` share devices, microbatches and state alike, whatever their schedules.
+    #[must_use]
+    pub fn divides_as(&self, other: &Self) -> bool {
+        let Self { family, searched, chunks, .. } = *other;
+        Self { family, searched, chunks, ..*self } == *other
     }
 
     /// How one device of a stage sees the model.
@@ -265,6 +303,15 @@ impl Boundary {
         match self {
             Self::Barrier => "barrier",
             Self::PostValidation => "post-validation",
+        }
+    }
+
+    /// What an order makes small for a step to be short.
+    #[must_use]
+    pub const fn objective(self) -> Objective {
+        match self {
+            Self::Barrier => Objective::Makespan,
+            Self::PostValidation => Objective::Span,
         }
     }
 

@@ -92,6 +92,7 @@ impl Space {
                     microbatch,
                     chunks: 1,
                     family: Family::OneFOneB,
+                    searched: false,
                     recompute: Recompute::None,
                     split: Split::Even,
                     vocabulary_parallel: false,

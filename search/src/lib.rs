@@ -53,6 +53,9 @@ mod timing;
 mod tune;
 mod under_noise;
 
+/// The name under which an order that is found by search stands among schedules.
+pub const NAME: &str = "zb-auto";
+
 pub use instance::{Instance, Objective};
 pub use run::{
     Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,

@@ -45,6 +45,7 @@ mod paper;
 mod pictures;
 mod pipeoffload;
 mod plan;
+mod plan_auto;
 mod plan_bars;
 mod plan_boundary;
 mod plan_experts;

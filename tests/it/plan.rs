@@ -146,7 +146,7 @@ fn simulate_gives_the_step_of_the_plan() {
     let in_shards = |family: &Family| family.vocabulary() != Vocabulary::Whole;
     let vocabulary = Family::ALL.into_iter().filter(in_shards).map(Family::name);
     let copies = ["po-h", "po-f"];
-    let schedules = ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "zb-2p", "dualpipe-v"];
+    let schedules = ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "zb-2p", "dualpipe-v", "zb-auto"];
     for schedule in schedules.into_iter().chain(vocabulary).chain(copies) {
         // Wide layers, whose activations have the time to go to the host.
         let small = match copies.contains(&schedule) {

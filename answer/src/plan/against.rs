@@ -224,7 +224,7 @@ impl<'a> Against<'a> {
                 question.title,
                 cluster.devices(),
                 cluster.name(),
-                own.family.name(),
+                own.schedule_name(),
                 tables::asked(question, own)
             )
         });

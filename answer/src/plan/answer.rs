@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pipeline::Nanos;
 use plan::{
-    Asked, Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow, Setup,
-    Watch, number, percentiles_with,
+    Asked, Cluster, Contest, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Overflow,
+    Searches, Setup, Watch, number, percentiles_with,
 };
 
 use papers::measured::ErrorBar;
@@ -27,6 +27,12 @@ const LEAST_GOODPUT: f64 = 1e-6;
 /// Why a set-up is left out that leaves less.
 const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
 
+/// For how many set-ups of a cluster orders are searched beside published ones: each takes half a second of a
+/// core. As many where there are more clusters, so that another cluster beside makes no plan worse.
+const SEARCHES: usize = 1;
+/// Why a set-up is left out whose order is not searched.
+const NOT_SEARCHED: &str = "no order to search: more memory than a device has, or too many passes";
+
 /// The result for one cluster.
 pub struct Searched {
     /// How many set-ups there were.
@@ -38,8 +44,23 @@ pub struct Searched {
 impl Searched {
     /// Leaves out, for `reason`, a set-up that was simulated.
     fn leave_out(&mut self, reason: &str) {
-        *self.found.left_out.entry(reason.to_owned()).or_default() += 1;
+        self.add(reason, 1);
         self.found.simulated -= 1;
+    }
+
+    /// Counts the set-ups whose orders might have been searched.
+    fn count(&mut self, searches: Searches) {
+        let Searches { searched, pruned, impossible } = searches;
+        self.setups += usize::try_from(searched + pruned + impossible).unwrap_or(0);
+        self.found.simulated += searched;
+        self.add(plan::PRUNED, pruned);
+        self.add(NOT_SEARCHED, impossible);
+    }
+
+    fn add(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.found.left_out.entry(reason.to_owned()).or_default() += count;
+        }
     }
 }
 
@@ -96,7 +117,7 @@ impl Planner<'_> {
     ///
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
-    pub(super) fn answer(&self, orders: &Orders) -> Result<Answer, Diagnostic> {
+    pub(super) fn answer(&self, orders: &Orders<'_>) -> Result<Answer, Diagnostic> {
         if self.question.is_of_one() {
             return self.asked(orders);
         }
@@ -116,8 +137,12 @@ impl Planner<'_> {
             let done = |count| bar.inc(count);
             let stop = || self.context.stopped();
             let watch = Watch { done: &done, stop: &stop, orders };
-            let (found, best) = plan::run_with(&ground, setups, self.question.plans, watch);
-            searched.push(Searched { setups: setups.len(), found });
+            let count = self.question.plans;
+            let (found, best) = plan::run_with(&ground, setups, count, watch);
+            let mut of_cluster = Searched { setups: setups.len(), found };
+            let (best, searches) = compete(self.question, &ground, best, count, watch);
+            of_cluster.count(searches);
+            searched.push(of_cluster);
             finalists.push(best);
         }
         drop(bar);
@@ -140,7 +165,7 @@ impl Planner<'_> {
     ///
     /// # Errors
     /// If its schedule cannot do it.
-    fn asked(&self, orders: &Orders) -> Result<Answer, Diagnostic> {
+    fn asked(&self, orders: &Orders<'_>) -> Result<Answer, Diagnostic> {
         let clusters = &self.question.clusters;
         let bar = self.context.host().begin(clusters.len() as u64, "set-ups");
         let (mut searched, mut finalists, mut lacks) = (Vec::new(), Vec::new(), Vec::new());
@@ -345,7 +370,7 @@ impl Planner<'_> {
         let message = format!(
             "the model fits on none of these clusters: the nearest set-up ({}, {}) needs {} on stage \
              {}, of {}",
-            setup.family.name(),
+            setup.schedule_name(),
             super::tables::setup(setup),
             question::format::size(lacks.needs),
             lacks.stage,
@@ -385,7 +410,7 @@ impl Planner<'_> {
     }
 
     /// Whether some set-up runs on `cluster`.
-    fn holds(&self, cluster: &Cluster, orders: &Orders) -> bool {
+    fn holds(&self, cluster: &Cluster, orders: &Orders<'_>) -> bool {
         let Some(setups) = self.question.setups(cluster) else { return false };
         let stop = || self.context.stopped();
         let watch = Watch { done: &|_| {}, stop: &stop, orders };
@@ -409,6 +434,25 @@ impl Planner<'_> {
         );
         Err(Diagnostic::new(message).with_help("give more devices, or a later deadline-days"))
     }
+}
+
+/// The best of `best`, and of set-ups whose orders are searched where `question` may have them.
+fn compete(
+    question: &Question,
+    ground: &Inputs<'_>,
+    best: Vec<Finalist>,
+    count: usize,
+    watch: Watch<'_>,
+) -> (Vec<Finalist>, Searches) {
+    let may = |setup: &Setup| question.may_search(setup);
+    let contest = Contest {
+        may: &may,
+        published: question.has_published(),
+        count,
+        // Whoever asks for searched orders alone gets as many as plans.
+        searches: if question.has_published() { SEARCHES.min(count) } else { count },
+    };
+    plan::compete(ground, best, contest, watch)
 }
 
 /// The model, recipe and machines that the set-ups of `question` on `cluster` share.

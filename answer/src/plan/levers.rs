@@ -1,5 +1,7 @@
 //! The changes of the machines, and the step time that each would save for the recommended plan.
 
+use std::cmp::Reverse;
+
 use pipeline::{Bytes, Nanos};
 use plan::{Machine, Orders, Watch};
 
@@ -41,7 +43,7 @@ pub(super) fn levers(
     context: &Context<'_>,
     question: &Question,
     plan: &Plan,
-    orders: &Orders,
+    orders: &Orders<'_>,
 ) -> Vec<Lever> {
     let cluster = &question.clusters[plan.cluster];
     let mut levers = Vec::new();
@@ -49,10 +51,18 @@ pub(super) fn levers(
     for (name, change) in LEVERS {
         let mut changed = cluster.clone();
         changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
-        let Some(setups) = question.setups(&changed) else { continue };
+        let Some(mut setups) = question.setups(&changed) else { continue };
         let stop = || context.stopped();
         let watch = Watch { done: &|_| {}, stop: &stop, orders };
-        let (_, mut best) = plan::run_with(&ground(question, &changed), &setups, 1, watch);
+        let ground = ground(question, &changed);
+        // An order that was searched stays as it is, for another search takes longer than all else.
+        let is_searched = plan.finalist.costed().setup.searched;
+        setups.retain(|setup| !setup.searched);
+        let (_, mut best) = plan::run_with(&ground, &setups, 1, watch);
+        if is_searched {
+            best.extend(ground.again(&plan.finalist));
+            best.sort_by_key(|one| Reverse(one.step));
+        }
         if context.stopped() {
             break;
         }

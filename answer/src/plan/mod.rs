@@ -58,7 +58,8 @@ impl Planned {
 /// # Errors
 /// If there are too many set-ups, none of them fits, or none meets the deadline.
 pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagnostic> {
-    let orders = Orders::default();
+    let stop = || context.stopped();
+    let orders = Orders::until(&stop);
     let answer = Planner { context, question: &question }.answer(&orders)?;
     let levers = winner(&question, &answer.plans)
         .map_or_else(Vec::new, |winner| levers::levers(context, &question, winner, &orders));

@@ -166,7 +166,7 @@ impl Row {
         Self {
             machine: cluster.name(),
             devices: cluster.devices(),
-            schedule: own.family.name(),
+            schedule: own.schedule_name(),
             data: own.data,
             tensor: own.tensor,
             pipeline: own.pipeline,
@@ -289,7 +289,7 @@ pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
 
 /// The schedule of `plan`, in brackets if no framework runs it.
 pub fn schedule(question: &Question, plan: &Plan) -> String {
-    let name = plan.finalist.costed().setup.family.name();
+    let name = plan.finalist.costed().setup.schedule_name();
     let runs = Framework::REAL.iter().any(|framework| plan.runs_in(*framework, question));
     if runs { name.to_owned() } else { format!("[{name}]") }
 }
@@ -338,7 +338,7 @@ pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2]
             number.map_or(0, |number| number + 1),
             cluster.devices(),
             cluster.name(),
-            own.family.name(),
+            own.schedule_name(),
             setup(own),
         ),
         format!(
@@ -362,7 +362,7 @@ pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<Str
         "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
          do not tell steps less than {} apart",
         format::size(winner.room()),
-        own.family.name(),
+        own.schedule_name(),
         setup(own),
         format::size(cheapest.room()),
         format::percent(slower),

@@ -24,7 +24,7 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Diagnostic> {
         let cluster = &question.clusters[plan.cluster];
         let setup = &plan.finalist.costed().setup;
         let machines = format!("{} {}", cluster.devices(), cluster.name());
-        let schedule = setup.family.name().to_owned();
+        let schedule = setup.schedule_name().to_owned();
         let (name, label) = match is_one {
             true => (schedule, format!("{number}: {}", tables::setup(setup))),
             false => (machines, format!("{number}: {schedule}")),

@@ -137,6 +137,7 @@ pub(super) fn set_up(
         microbatch,
         chunks,
         family: if chunks > 1 { Family::Interleaved } else { Family::OneFOneB },
+        searched: false,
         recompute,
         split: Split::Even,
         vocabulary_parallel: false,

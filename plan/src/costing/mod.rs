@@ -87,6 +87,7 @@ impl<'a> Costing<'a> {
             capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
             exchange: nanos(self.exchange(&parameters, &stages, &passes)),
             optimizer: nanos(self.optimizer(&parameters)),
+            boundary: recipe.boundary,
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
             parts: own.iter().map(|chunk| chunk.parts).collect(),
             layers,

@@ -1,5 +1,6 @@
 //! Models, machines and set-ups of the tests.
 
+mod compete;
 mod costs;
 mod documents;
 mod finalists;
@@ -144,6 +145,7 @@ fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
         microbatch: 1,
         chunks: 1,
         family: Family::OneFOneB,
+        searched: false,
         recompute: Recompute::None,
         split: Split::Balanced,
         vocabulary_parallel: false,

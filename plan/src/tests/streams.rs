@@ -78,7 +78,7 @@ fn streams_hide_no_more_than_there_is() {
             let inputs = Inputs::new(&model, &recipe, &cluster);
             let costed = inputs.cost(&setup).unwrap();
             let (metrics, _) = costed.timed(&costed.schedule().unwrap(), &mut replay).unwrap();
-            let step = costed.step(&metrics, recipe.boundary);
+            let step = costed.step(&metrics);
             assert!(inputs.least(&costed) <= step, "{setup:?}");
             step
         };

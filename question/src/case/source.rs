@@ -30,7 +30,7 @@ pub enum ScheduleSource {
 }
 
 /// The name of the best order that is found.
-pub const SEARCHED: &str = "zb-auto";
+pub const SEARCHED: &str = search::NAME;
 
 impl ScheduleSource {
     /// The family of that name, or the schedule in that file.

@@ -194,8 +194,9 @@ pub struct SearchDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub chunks: Option<Vec<u64>>,
-    /// Schedules, by name [default: of 1f1b, 1f1b-i, zb-h1, zb-v, v-half, po-h, vocab-1 and v-half-vocab-1 those
-    /// that the framework runs].
+    /// Schedules, by name; `zb-auto` searches orders for the best set-ups, as they share devices under the other
+    /// schedules: one chunk per stage, two in a V, or as many as the best has [default: of 1f1b, 1f1b-i, zb-h1,
+    /// zb-v, v-half, po-h, vocab-1, v-half-vocab-1 and zb-auto those that the framework runs].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"

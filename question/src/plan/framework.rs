@@ -59,6 +59,11 @@ impl Framework {
         }
     }
 
+    /// Whether it takes an order that no schedule of its own makes.
+    pub const fn takes_orders(self) -> bool {
+        matches!(self, Self::Any | Self::Torchtitan)
+    }
+
     /// Whether it has the schedule `family`.
     pub fn has_schedule(self, family: Family) -> bool {
         match self {
@@ -90,7 +95,8 @@ impl Framework {
     /// Whether it runs `setup` on batches of `batch` sequences.
     pub fn runs(self, setup: &Setup, batch: u64) -> bool {
         let stages = setup.pipeline;
-        let can = (stages == 1 || self.has_schedule(setup.family))
+        let has_order = self.has_schedule(setup.family) && (self.takes_orders() || !setup.searched);
+        let can = (stages == 1 || has_order)
             && self.has_recompute(setup.recompute)
             && (self.has_vocabulary_parallel() || !setup.vocabulary_parallel);
         can && match self {
@@ -132,6 +138,7 @@ mod tests {
         microbatch: 1,
         chunks: 1,
         family: Family::OneFOneB,
+        searched: false,
         recompute: Recompute::None,
         split: Split::Even,
         vocabulary_parallel: false,

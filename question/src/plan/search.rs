@@ -5,12 +5,15 @@ use plan::{Attention, Cluster, Machine, Recompute, Setup, Space, Split, Transfor
 
 use super::framework::Framework;
 use super::{MAX_DEVICES, Question, Reader};
+use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
 
-/// Schedules that are tried unless told: those that trainers run, and one for each trade of memory,
-/// of the link to the host and of the head against bubble.
+/// Schedules that are tried unless told, beside orders that are searched: those that trainers run, and one for
+/// each trade of memory, of the link to the host and of the head against bubble.
 const SCHEDULES: [&str; 8] =
     ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
+/// Schedules whose set-ups say how devices are shared best where all orders are to be searched.
+const SCOUTS: [Family; 3] = [Family::OneFOneB, Family::ZbH1, Family::ZbV];
 /// The largest tensor groups that are tried unless told where fast links reach beyond a node: heads of
 /// keys and values are seldom more than 8.
 const TENSOR_IN_DOMAIN: u64 = 8;
@@ -23,8 +26,18 @@ pub(super) struct Search {
     pipeline: Option<Vec<u64>>,
     /// The layers of each chunk, if they are told.
     layout: Option<LayerLayout>,
+    /// Whether orders are searched for the best set-ups, and whether there are others.
+    searched: bool,
+    published: bool,
     /// All else, which no cluster changes.
     rest: Space,
+}
+
+/// The schedules of a search.
+struct Schedules {
+    families: Vec<Family>,
+    searched: bool,
+    published: bool,
 }
 
 impl Search {
@@ -80,6 +93,20 @@ impl Question {
         }
     }
 
+    /// Whether an order may be searched for `setup`.
+    #[must_use]
+    pub fn may_search(&self, setup: &Setup) -> bool {
+        let runs =
+            || self.framework.runs(setup, self.recipe.batch) && self.search.has_chunks(setup);
+        self.asked.is_none() && self.search.searched && runs()
+    }
+
+    /// Whether set-ups with published schedules are plans: always, unless orders are to be searched alone.
+    #[must_use]
+    pub const fn has_published(&self) -> bool {
+        self.search.published
+    }
+
     /// Whether one set-up is asked for, to be answered whether it fits or not.
     #[must_use]
     pub const fn is_of_one(&self) -> bool {
@@ -106,6 +133,7 @@ impl Reader<'_> {
         let sizes = |key, given, default: fn() -> Vec<u64>| {
             Ok::<_, Diagnostic>(self.sizes_of(key, given)?.unwrap_or_else(default))
         };
+        let Schedules { families, searched, published } = self.schedules(framework)?;
         let experts = match model.experts {
             Some(experts) => powers(experts.count.min(64)),
             None => vec![1],
@@ -114,6 +142,8 @@ impl Reader<'_> {
             tensor: self.sizes_of("search.tensor", &search.tensor)?,
             pipeline: self.sizes_of("search.pipeline", &search.pipeline)?,
             layout: self.layout(model)?,
+            searched,
+            published,
             rest: Space {
                 tensor: Vec::new(),
                 pipeline: Vec::new(),
@@ -122,7 +152,7 @@ impl Reader<'_> {
                 zero: self.zeros()?,
                 microbatch: sizes("search.microbatch", &search.microbatch, || powers(8))?,
                 chunks: sizes("search.chunks", &search.chunks, || vec![2, 3, 4, 6, 8])?,
-                families: self.families(framework)?,
+                families,
                 recompute: self.recomputes(model.attention, framework)?,
                 split: self.named(
                     "split",
@@ -226,10 +256,56 @@ impl Reader<'_> {
         Ok(zeros)
     }
 
-    fn families(&self, framework: Framework) -> Result<Vec<Family>, Diagnostic> {
+    /// The schedules that are tried: all that are named, or those that are tried unless told.
+    fn schedules(&self, framework: Framework) -> Result<Schedules, Diagnostic> {
+        let Some(given) = &self.document.search.schedule else {
+            let searched = self.search_fault(framework).is_none();
+            return Ok(Schedules {
+                families: self.families(framework, &None)?,
+                searched,
+                published: true,
+            });
+        };
+        let (searched, published): (Vec<String>, Vec<String>) =
+            given.iter().cloned().partition(|name| name == SEARCHED);
+        if let Some((message, cure)) = self.search_fault(framework).filter(|_| !searched.is_empty())
+        {
+            return Err(self.wrong("search.schedule", message).with_help(cure));
+        }
+        let alone = published.is_empty() && !searched.is_empty();
+        Ok(Schedules {
+            families: match alone {
+                true => SCOUTS.to_vec(),
+                false => self.families(framework, &Some(published))?,
+            },
+            searched: !searched.is_empty(),
+            published: !alone,
+        })
+    }
+
+    /// Why no order is searched for set-ups, and a cure; nothing where one may be.
+    fn search_fault(&self, framework: Framework) -> Option<(String, &'static str)> {
+        if !framework.takes_orders() {
+            let message = format!("{} takes no order that is found by search", framework.title());
+            return Some((
+                message,
+                "take zb-auto out, or write framework = \"any\" or \"torchtitan\"",
+            ));
+        }
+        if self.document.training.two_streams.unwrap_or(false) {
+            let message = "no order is searched for passes that share two streams".to_owned();
+            return Some((message, "take zb-auto out, or two-streams"));
+        }
+        None
+    }
+
+    fn families(
+        &self,
+        framework: Framework,
+        given: &Option<Vec<String>>,
+    ) -> Result<Vec<Family>, Diagnostic> {
         let known = SCHEDULES.iter().filter_map(|name| Family::named(name));
         let default: Vec<Family> = known.filter(|&family| framework.has_schedule(family)).collect();
-        let given = &self.document.search.schedule;
         let mut all = self.named("schedule", given, &default, |name| {
             let unknown = || "write a schedule of `debubble schedules`".to_owned();
             let family = Family::named(name).ok_or_else(unknown)?;

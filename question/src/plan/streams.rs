@@ -5,6 +5,7 @@ use pipeline::overlap::Contention;
 use plan::Transformer;
 
 use super::{Reader, SetupDocument};
+use crate::case::SEARCHED;
 use crate::chain::ContentionKey;
 use crate::diagnostic::Diagnostic;
 
@@ -60,7 +61,11 @@ impl Reader<'_> {
     fn check_paired(&self, setup: Option<&SetupDocument>) -> Result<(), Diagnostic> {
         let Some(setup) = setup else { return Ok(()) };
         let named = setup.schedule.as_deref();
-        if named.is_some_and(|name| Family::named(name).is_none_or(|own| PAIRED.contains(&own))) {
+        let has_pairs = |name: &str| match Family::named(name) {
+            Some(family) => PAIRED.contains(&family),
+            None => name != SEARCHED,
+        };
+        if named.is_some_and(has_pairs) {
             return Ok(());
         }
         let name = named.unwrap_or("the schedule that is taken unless told");

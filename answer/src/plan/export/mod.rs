@@ -78,7 +78,7 @@ fn scenario(question: &Question, plan: &Plan) -> String {
     };
     add(
         "schedule",
-        format!("[\"{}\"]", order_file(plan).unwrap_or(costed.setup.family.name().to_owned())),
+        format!("[\"{}\"]", order_file(plan).unwrap_or(costed.setup.schedule_name().to_owned())),
     );
     add("stages", shape.stages().to_string());
     add("microbatches", shape.microbatches().to_string());
@@ -107,10 +107,11 @@ fn scenario(question: &Question, plan: &Plan) -> String {
 }
 
 /// The file with the order of `plan`, beside the scenario, where it depends on times: it was made for
-/// others than the scenario's, the same on all links.
+/// others than the scenario's, the same on all links, or by a search.
 fn order_file(plan: &Plan) -> Option<String> {
-    let family = plan.finalist.costed().setup.family;
-    family.depends_on_times().then(|| format!("{}.txt", family.name()))
+    let setup = &plan.finalist.costed().setup;
+    let is_made = setup.searched || setup.family.depends_on_times();
+    is_made.then(|| format!("{}.txt", setup.schedule_name()))
 }
 
 /// The keys about the vocabulary on all stages, if it is there.

@@ -121,7 +121,7 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
 /// What torchtitan cannot do of a plan, or does otherwise; a sentence each.
 fn lacks(question: &Question, costed: &Costed, order: &TorchOrder) -> Vec<String> {
     let own = &costed.setup;
-    let name = own.family.name();
+    let name = own.schedule_name();
     let all = [
         match order {
             TorchOrder::No(lacks) => {

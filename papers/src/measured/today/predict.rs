@@ -28,7 +28,11 @@ pub(super) struct Prediction {
 }
 
 /// The step of `run` with constants of `values`, replayed along its schedule.
-pub(super) fn predicted(run: &Run, values: &[f64], orders: &Orders) -> Result<Prediction, String> {
+pub(super) fn predicted(
+    run: &Run,
+    values: &[f64],
+    orders: &Orders<'_>,
+) -> Result<Prediction, String> {
     with_inputs(run, values, |inputs| {
         let costed = inputs.cost(&run.setup).map_err(|error| error.to_string())?;
         let evaluation = inputs.evaluate_in(&costed, &mut Replay::new(), orders);
@@ -83,7 +87,7 @@ impl<'a> Near<'a> {
     pub(super) fn new(
         runs: &'a [&'a Run],
         values: &[f64],
-        orders: &Orders,
+        orders: &Orders<'_>,
     ) -> Result<Self, String> {
         let one = |run: &&Run| {
             let exact = predicted(run, values, orders)?.seconds;

@@ -283,6 +283,7 @@ fn setup(run: &Line<'_>, sizes: &Sizes) -> Result<Setup, String> {
         microbatch: sizes.microbatch,
         chunks: sizes.chunks,
         family: if sizes.chunks > 1 { Family::Interleaved } else { Family::OneFOneB },
+        searched: false,
         recompute: run.recompute()?,
         split: Split::Layout,
         vocabulary_parallel: false,

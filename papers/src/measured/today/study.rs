@@ -135,7 +135,7 @@ struct LeftOut<'a> {
     fit: &'a Fit<'a>,
     start: &'a Start,
     runs: &'a [&'a Run],
-    orders: &'a Orders,
+    orders: &'a Orders<'a>,
 }
 
 impl LeftOut<'_> {

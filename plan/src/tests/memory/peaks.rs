@@ -52,6 +52,7 @@ impl<'a> Row<'a> {
             microbatch: self.count("micro-batch"),
             chunks,
             family: if chunks > 1 { Family::Interleaved } else { Family::OneFOneB },
+            searched: false,
             recompute: Recompute::named(&self.text("recompute").replace('+', ",")).unwrap(),
             split: if self.text("layout").is_empty() { Split::Even } else { Split::Layout },
             ..setup([1, 1, 1])

@@ -52,7 +52,8 @@ pub struct SetupDocument {
     /// The samples of a microbatch [default: 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microbatch: Option<u64>,
-    /// The schedule, by name [default: 1f1b; 1f1b-i with several chunks].
+    /// The schedule, by name; `zb-auto` is an order that is searched for this set-up, of one chunk per stage unless
+    /// `chunks` says more: two lie in a V, any others looped [default: 1f1b; 1f1b-i with several chunks].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
     /// Recomputation of activations: `none`, `selective`, `full`, `full-N` for the first N layers of each

@@ -10,6 +10,7 @@ use plan::{Cluster, Inputs, Recipe, Recompute, Reshard, Setup, Split, Transforme
 pub use self::document::SetupDocument;
 use super::framework::Framework;
 use super::{MAX_DEVICES, Reader};
+use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
 
 /// The set-up of a question, for any of its clusters.
@@ -67,6 +68,7 @@ impl Reader<'_> {
         self.check_sizes(given)?;
         let pipeline = given.pipeline.unwrap_or(1);
         let (family, chunks) = self.family_of(given)?;
+        let searched = given.schedule.as_deref() == Some(SEARCHED);
         let layout = self.layout_of(given, model, family, chunks)?;
         let split = match (&layout, given.split.as_deref()) {
             (Some(_), _) => Split::Layout,
@@ -96,6 +98,7 @@ impl Reader<'_> {
             microbatch: given.microbatch.unwrap_or(1),
             chunks,
             family,
+            searched,
             recompute: self.recompute_of(given)?,
             split,
             vocabulary_parallel: shared || given.vocabulary_parallel.unwrap_or(false),
@@ -147,6 +150,7 @@ impl Reader<'_> {
         }
         let chunks = of_layout.or(given.chunks);
         let family = match given.schedule.as_deref() {
+            Some(SEARCHED) => Setup::placed_by_chunks(chunks.unwrap_or(1)),
             Some(name) => self.schedule(name)?,
             None if chunks.unwrap_or(1) > 1 => Family::Interleaved,
             None => Family::OneFOneB,
@@ -178,7 +182,7 @@ impl Reader<'_> {
     fn schedule(&self, name: &str) -> Result<Family, Diagnostic> {
         let at = key("schedule");
         let Some(family) = Family::named(name) else {
-            let names = Family::ALL.into_iter().map(Family::name);
+            let names = Family::ALL.into_iter().map(Family::name).chain([SEARCHED]);
             let near = crate::nearest::question(name, names);
             let message = format!("there is no schedule `{}`{near}", brief(name));
             return Err(self.wrong(&at, message).with_help("`debubble schedules` lists them"));
@@ -236,6 +240,9 @@ impl Reader<'_> {
             return Ok(());
         }
         let (at, what) = match () {
+            () if setup.pipeline > 1 && setup.searched && !framework.takes_orders() => {
+                ("schedule", format!("{SEARCHED}: it takes no order that is found by search"))
+            }
             () if setup.pipeline > 1 && !framework.has_schedule(setup.family) => {
                 ("schedule", format!("the schedule {}", setup.family.name()))
             }

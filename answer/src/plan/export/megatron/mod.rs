@@ -178,8 +178,9 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
 
 /// A comment on a schedule that Megatron-LM cannot run, and who can.
 fn not_there(own: &Setup) -> String {
-    let name = own.family.name();
+    let name = own.schedule_name();
     let others = match own.family {
+        _ if own.searched => "it takes no order that is found by search".to_owned(),
         family if family.in_megatron() => "not so".to_owned(),
         family if family.vocabulary() != Vocabulary::Whole => {
             "the authors' fork is sail-sg/VocabularyParallelism".to_owned()

@@ -1,0 +1,98 @@
+//! Orders that are searched for one set-up: for the times of its own passes and hops, and the memory that its
+//! stages have left for activations.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pipeline::{Bytes, Fault, Limit, Limits, Nanos, Schedule};
+use search::{Effort, Instance, Progress, SearchError, bounds};
+
+use crate::costed::Costed;
+use crate::memory::StageMemory;
+
+/// What is searched: the passes of `costed` as replay times them, and for each stage the smaller of
+/// [`Costed::limit`] and the memory that all else leaves on its device.
+///
+/// # Errors
+/// If times or sizes overflow.
+pub(crate) fn instance(costed: &Costed) -> Result<Instance, Fault> {
+    instance_under(costed, costed.limit)
+}
+
+fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fault> {
+    let placement = costed.setup.family.about().placement;
+    let one = costed.footprints.by_stage(costed.shape, placement);
+    let most = one.into_iter().max().unwrap_or_default();
+    let limit = limit.map_or(Bytes(u64::MAX), |limit| limit.bytes(costed.shape, most));
+    let without = costed.with_activations(vec![Bytes(0); costed.shape.stages()]);
+    let left =
+        |(has, held): (&Bytes, &StageMemory)| limit.min(Bytes(has.0.saturating_sub(held.sum().0)));
+    let limits: Vec<Bytes> = costed.capacities.iter().zip(&without).map(left).collect();
+    Instance::new(
+        costed.shape,
+        placement,
+        costed.costs.clone(),
+        costed.footprints.clone(),
+        Some(Limits::new(costed.shape, &limits)?),
+        costed.boundary.objective(),
+    )
+}
+
+/// The least that a step of `costed` takes in any order under `limit`.
+///
+/// # Errors
+/// If times or sizes overflow.
+pub(crate) fn least(costed: &Costed, limit: Option<Limit>) -> Result<Nanos, Fault> {
+    let instance = instance_under(costed, limit)?;
+    Ok(costed.step_of(bounds::best(&instance).cost))
+}
+
+/// A search ends with a round behind which the order takes at most one part in so many more than the bound.
+const CLOSE: u64 = 1000;
+/// And with that behind which one part in so many of the default effort is spent: what the rest of it gains
+/// is little beside what formulas are off by.
+const SPENT: u64 = 2;
+
+/// The best order that a search finds for `instance`, or has found when `stop` ends it.
+///
+/// # Errors
+/// If there is none in the memory, or the pipeline is too large to be searched.
+pub(crate) fn order(
+    instance: &Instance,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Schedule, Fault> {
+    // Told between rounds alone, so that the end is the same on any number of threads.
+    let enough = AtomicBool::new(false);
+    let progress = |Progress { best, bound, steps, of }: Progress| {
+        let is_close = best.0.saturating_sub(bound.0) <= bound.0 / CLOSE;
+        let is_spent = of.is_some_and(|of| steps >= of / SPENT);
+        enough.store(is_close || is_spent, Ordering::Relaxed);
+    };
+    let stop = || enough.load(Ordering::Relaxed) || stop();
+    let found = search::search(instance, Effort::default(), progress, &stop);
+    found.map(|found| found.schedule).map_err(|error| match error {
+        SearchError::Fault(fault) => fault,
+        other => Fault::Needs { family: search::NAME, key: "microbatches", what: needs(&other) },
+    })
+}
+
+/// What a search needs that `error` says is not there.
+fn needs(error: &SearchError) -> String {
+    match error {
+        SearchError::Infeasible(lacks) => format!("more memory: {lacks}"),
+        SearchError::TooLarge(_) | SearchError::TooLong(_) => {
+            format!("fewer microbatches: {error}")
+        }
+        SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => {
+            format!("fewer chunks: {error}")
+        }
+        SearchError::Recomputed | SearchError::Mirrored | SearchError::Fault(_) => {
+            format!("another pipeline: {error}")
+        }
+    }
+}
+
+/// Whether a search knows all that the passes of `costed` do: neither segments on two streams, nor shards of
+/// the vocabulary, nor copies to the host.
+pub(crate) fn is_known(costed: &Costed) -> bool {
+    costed.costs.overlap().is_none() && !costed.shape.has_shards() && !costed.setup.copies()
+}

@@ -1,0 +1,148 @@
+//! `zb-auto` in plans: an order that is searched for the best set-ups, beside published schedules.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::plan::{SMALL, ask, command, json, refusal};
+
+/// [`SMALL`] on 16 devices, as pipelines alone, with `more` in its search.
+fn pipelines(more: &str) -> String {
+    let small = SMALL.replace("devices = [8, 16]", "devices = 16");
+    format!("{small}\n[search]\npipeline = [4, 8]\nzero = 1\n{more}\n")
+}
+
+/// [`SMALL`] on 16 devices in one set-up under `schedule`.
+fn set_up(schedule: &str, chunks: u64) -> String {
+    let small = SMALL.replace("devices = [8, 16]", "devices = 16");
+    let chunks = if chunks > 1 { format!("chunks = {chunks}\n") } else { String::new() };
+    format!("{small}\n[setup]\npipeline = 4\nmicrobatch = 2\nschedule = \"{schedule}\"\n{chunks}")
+}
+
+fn plans(answer: &Value) -> &[Value] {
+    answer["plans"].as_array().unwrap()
+}
+
+fn step(plan: &Value) -> u64 {
+    plan["step_ns"].as_u64().unwrap()
+}
+
+#[test]
+fn it_is_faster_than_every_named_schedule_and_leaves_the_best_of_them() {
+    let (all, named) = (
+        json(&pipelines("")),
+        json(&pipelines(
+            "schedule = [\"1f1b\", \"1f1b-i\", \
+        \"zb-h1\", \"zb-v\", \"v-half\", \"po-h\", \"vocab-1\", \"v-half-vocab-1\"]",
+        )),
+    );
+    let (best, best_named) = (&plans(&all)[0], &plans(&named)[0]);
+    assert_eq!(best["schedule"], "zb-auto");
+    assert!(step(best) < step(best_named), "{} {}", step(best), step(best_named));
+    let told = |plan: &Value| {
+        ["schedule", "data", "tensor", "pipeline", "step_ns", "peak_bytes"]
+            .map(|key| plan[key].clone())
+    };
+    assert_eq!(told(&plans(&all)[1]), told(best_named));
+    assert!(plans(&named).iter().all(|plan| plan["schedule"] != "zb-auto"));
+    for plan in plans(&all) {
+        assert!(plan["peak_bytes"].as_u64() <= plan["device_bytes"].as_u64(), "{plan}");
+    }
+    let counted = &all["searched"][0];
+    let left_out = counted["left_out"].as_object().unwrap().values();
+    let left_out: u64 = left_out.map(|count| count.as_u64().unwrap()).sum();
+    let setups = counted["setups"].as_u64().unwrap();
+    assert_eq!(counted["simulated"].as_u64().unwrap() + left_out, setups);
+}
+
+#[test]
+fn alone_it_makes_all_plans() {
+    let answer = json(&pipelines("schedule = [\"zb-auto\"]"));
+    assert!(!plans(&answer).is_empty());
+    assert!(plans(&answer).iter().all(|plan| plan["schedule"] == "zb-auto"));
+}
+
+#[test]
+fn any_number_of_threads_makes_the_same_bytes() {
+    let on = |threads: &str| {
+        let (folder, _) = ask(&pipelines(""), &["--help"]);
+        let mut ask = command();
+        ask.arg("plan").arg(folder.path().join("plan.toml")).arg("--json");
+        let out = ask.env("RAYON_NUM_THREADS", threads).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    };
+    assert!(on("1") == on("3"));
+}
+
+/// One set-up that is asked for: its chunks lie in a V where there are two, else looped.
+#[test]
+fn a_set_up_may_ask_for_it() {
+    for (chunks, named) in [(1, "zb-h1"), (2, "zb-v"), (3, "gis")] {
+        let own = json(&set_up("zb-auto", chunks));
+        let other = json(&set_up(named, chunks));
+        let (own, other) = (&plans(&own)[0], &plans(&other)[0]);
+        assert_eq!((&own["schedule"], &own["chunks"]), (&"zb-auto".into(), &chunks.into()));
+        assert!(step(own) <= step(other), "{named}: {} {}", step(own), step(other));
+    }
+}
+
+#[test]
+fn the_order_is_exported() {
+    for (chunks, class) in [(1, "1F1B"), (2, "ZBVZeroBubble"), (3, "Interleaved1F1B")] {
+        let (folder, _) = ask(&set_up("zb-auto", chunks), &["--help"]);
+        let winner = folder.path().join("winner");
+        let mut ask = command();
+        ask.arg("plan").arg(folder.path().join("plan.toml")).arg("--json").arg("--export");
+        let out = ask.arg(&winner).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let answer: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let titan = fs::read_to_string(winner.join("torchtitan.toml")).unwrap();
+        assert!(titan.contains(&format!("pipeline_parallel_schedule = \"{class}\"")), "{titan}");
+        assert!(titan.contains("pipeline_parallel_schedule_csv"), "{titan}");
+        let megatron = fs::read_to_string(winner.join("megatron.sh")).unwrap();
+        assert!(megatron.contains("zb-auto: not in Megatron-LM; it takes no order"), "{megatron}");
+        // Simulated from the file of the order, and from that which torch reads, a step is the plan's.
+        let scenario = winner.join("scenario.toml");
+        let text = fs::read_to_string(&scenario).unwrap();
+        assert!(text.contains("schedule = [\"zb-auto.txt\"]"), "{text}");
+        let csv = winner.join("torch.toml");
+        fs::write(&csv, text.replace("zb-auto.txt", "schedule.csv")).unwrap();
+        for file in [&scenario, &csv] {
+            let out = command().args(["simulate", "--json"]).arg(file).output().unwrap();
+            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+            let simulated: Value = serde_json::from_slice(&out.stdout).unwrap();
+            let hardware = &simulated["results"][0]["hardware"];
+            assert_eq!(hardware["step_ns"], plans(&answer)[0]["step_ns"], "{chunks} {file:?}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_have_it_is_refused_and_goes_without() {
+    let of = |framework: &str, question: &str| {
+        question.replace("plans = 2", &format!("plans = 2\nframework = \"{framework}\""))
+    };
+    let asked = pipelines("schedule = [\"zb-auto\", \"1f1b\"]");
+    let text = refusal(&of("megatron", &asked));
+    assert!(text.contains("Megatron-LM takes no order that is found by search"), "{text}");
+    assert!(text.contains("take zb-auto out"), "{text}");
+    let text = refusal(&of("megatron", &set_up("zb-auto", 1)));
+    assert!(text.contains("Megatron-LM does not run zb-auto"), "{text}");
+    let answer = json(&of("megatron", &pipelines("")));
+    assert!(plans(&answer).iter().all(|plan| plan["schedule"] != "zb-auto"));
+    let answer = json(&of("torchtitan", &asked));
+    assert!(plans(&answer).iter().any(|plan| plan["schedule"] == "zb-auto"));
+    let streams = |question: &str| {
+        let experts = "experts = 8\ntop-k = 2\nffn = 4096\nvocabulary";
+        question.replace("vocabulary", experts) + "\n[training]\ntwo-streams = true\n"
+    };
+    let text = refusal(&streams(&asked));
+    assert!(text.contains("no order is searched for passes that share two streams"), "{text}");
+    let text = refusal(&streams(&set_up("zb-auto", 2)));
+    assert!(text.contains("zb-auto runs no forward beside a backward"), "{text}");
+    let text = refusal(&set_up("zb-auto", 1).replace("pipeline = 4", "pipeline = 1"));
+    assert!(text.contains("one stage has no schedule to choose"), "{text}");
+    let text = refusal(&set_up("zb-auta", 1));
+    assert!(text.contains("zb-auto"), "{text}");
+}
