@@ -79,13 +79,16 @@ pub(crate) fn order(
 fn needs(error: &SearchError) -> String {
     match error {
         SearchError::Infeasible(lacks) => format!("more memory: {lacks}"),
-        SearchError::TooLarge(_) | SearchError::TooLong(_) => {
+        SearchError::TooLarge(_) | SearchError::TooLargeUnderNoise(_) | SearchError::TooLong(_) => {
             format!("fewer microbatches: {error}")
         }
         SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => {
             format!("fewer chunks: {error}")
         }
-        SearchError::Recomputed | SearchError::Mirrored | SearchError::Fault(_) => {
+        SearchError::Recomputed
+        | SearchError::Mirrored
+        | SearchError::OverlappedUnderNoise
+        | SearchError::Fault(_) => {
             format!("another pipeline: {error}")
         }
     }

@@ -196,7 +196,8 @@ impl Routing {
             let padded = rows * number(self.experts.count) / (tokens * number(self.experts.top_k));
             return Load { mean: padded, tail: padded, sent: padded, dropped };
         }
-        let mean = fullest.iter().sum::<f64>() / draws;
+        // No device has more than the fullest, though so few draws may come out just below.
+        let mean = (fullest.iter().sum::<f64>() / draws).max(1.0 - dropped);
         fullest.sort_by(f64::total_cmp);
         let tail = fullest.get(quantile(fullest.len())).copied().unwrap_or(mean);
         Load { mean, tail, sent: 1.0 - dropped, dropped }
