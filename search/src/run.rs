@@ -138,6 +138,9 @@ pub enum SearchError {
     /// Passes overlap, and are to be searched under noise.
     #[error("no order is searched under noise for passes that overlap on two streams")]
     OverlappedUnderNoise,
+    /// A joint search has no choice that its question knows.
+    #[error("no choice of layers, chunks and recomputation has a pipeline to search")]
+    NoChoice,
     /// All passes and hops together take more than [`MAX_TIME`].
     #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
     TooLong(Nanos),
@@ -161,7 +164,7 @@ pub enum SearchError {
 pub fn search(
     instance: &Instance,
     effort: Effort,
-    mut progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
     check(instance)?;
@@ -173,15 +176,27 @@ pub fn search(
         let apart = Instance { costs: instance.costs.clone().apart(), ..instance.clone() };
         return search(&apart, effort, progress, stop);
     }
-    let bound = bounds::best(instance);
+    let steps = effort.steps(passes(instance));
+    search_within(instance, bounds::best(instance), (effort.seed, steps), progress, stop)
+}
+
+/// Searches an instance that can be searched, whose passes do not overlap, from a seed until so many passes
+/// are placed or timed. `bound` is one of its lower bounds.
+pub(crate) fn search_within(
+    instance: &Instance,
+    bound: Bound,
+    (seed, total): (u64, u64),
+    mut progress: impl FnMut(Progress),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Found, SearchError> {
     let compiled = CompiledInstance::of(instance);
-    let mut search = Search::begin(instance, &compiled, effort, bound);
+    let mut search = Search::begin(instance, &compiled, (seed, total), bound);
     let mut tell = |search: &Search<'_>| {
         progress(Progress {
             best: nanos(search.best.0.cost),
             bound: bound.cost,
             steps: search.done,
-            of: effort.times.map(|_| search.total),
+            of: (total < u64::MAX).then_some(total),
         });
     };
     search.history.push((0, nanos(search.best.0.cost)));
@@ -209,12 +224,17 @@ fn serial_time(instance: &Instance) -> Nanos {
     Nanos(microbatch.saturating_mul(u64::from(shape.microbatches())))
 }
 
+/// The number of passes of an order of `instance`.
+pub(crate) fn passes(instance: &Instance) -> usize {
+    kinds(instance.costs.has_recompute()) * instance.shape.cells()
+}
+
 /// Whether `instance` is one that can be searched.
-fn check(instance: &Instance) -> Result<(), SearchError> {
+pub(crate) fn check(instance: &Instance) -> Result<(), SearchError> {
     if instance.placement == pipeline::Placement::Mirrored {
         return Err(SearchError::Mirrored);
     }
-    let passes = kinds(instance.costs.has_recompute()) * instance.shape.cells();
+    let passes = passes(instance);
     if passes > MAX_PASSES {
         return Err(SearchError::TooLarge(passes));
     }
@@ -263,7 +283,7 @@ impl<'a> Search<'a> {
     fn begin(
         instance: &Instance,
         compiled: &'a CompiledInstance,
-        effort: Effort,
+        (seed, total): (u64, u64),
         bound: Bound,
     ) -> Self {
         let mut clock = Clock::default();
@@ -278,8 +298,7 @@ impl<'a> Search<'a> {
             }
         }
         let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
-        let chains = (0..CHAINS).map(|number| Chain::new(compiled, effort.seed, number));
-        let total = effort.steps(compiled.passes());
+        let chains = (0..CHAINS).map(|number| Chain::new(compiled, seed, number));
         Self {
             compiled,
             reversed: compiled.reversed(),
