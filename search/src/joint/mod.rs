@@ -13,8 +13,9 @@ mod tests;
 
 use std::collections::HashSet;
 
-use pipeline::Nanos;
+use pipeline::{Memory, Nanos, Schedule};
 use rayon::prelude::*;
+use sim::Replay;
 
 pub use self::published::BestPublished;
 pub use self::space::{Choice, Space};
@@ -75,15 +76,16 @@ pub struct Jointly<'a> {
     pub space: &'a Space,
     /// The instance of a choice; `None` where the question has none for it.
     pub instance: &'a (dyn Fn(&Choice) -> Option<Instance> + Sync),
-    /// Choices that are worth trying, such as those of smaller limits.
-    pub known: &'a [Choice],
+    /// Choices that are worth trying, with an order each, such as those of smaller limits.
+    pub known: &'a [(Choice, Schedule)],
     /// For how long: `times` multiplies the choices tried and the effort of each search in full; `None` is
     /// once.
     pub effort: Effort,
 }
 
 /// Searches for the best choice and its best order. The result is never worse than what [`search`] of the same
-/// effort finds for the choice that the question makes, nor than a published schedule with any choice tried.
+/// effort finds for the choice that the question makes, nor than a published schedule with any choice tried, nor than
+/// the order of a known choice that fits.
 ///
 /// `progress` and `stop` are those of [`search`]. As long as `stop` returns false, the same question and effort
 /// give the same result on any number of threads.
@@ -145,7 +147,7 @@ impl<'a> Outer<'a> {
     fn begin(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
         let space = self.jointly.space;
         let mut all = vec![space.asked.clone()];
-        all.extend_from_slice(self.jointly.known);
+        all.extend(self.jointly.known.iter().map(|(choice, _)| choice.clone()));
         for choice in space.uniform() {
             if space.moves_layers {
                 all.push(self.balanced(&choice));
@@ -270,7 +272,7 @@ impl<'a> Outer<'a> {
         let space = self.jointly.space;
         let fit = self.best.iter().filter(|one| one.cost().is_some());
         let mut all: Vec<Choice> = fit.take(IN_FULL).map(|one| one.choice.clone()).collect();
-        all.extend(self.jointly.known.iter().cloned());
+        all.extend(self.jointly.known.iter().map(|(choice, _)| choice.clone()));
         let mut interrupted = (self.stop)();
         let effort = Effort { times: Some(self.times), ..self.jointly.effort };
         let mut asked = None;
@@ -281,8 +283,9 @@ impl<'a> Outer<'a> {
                 continue;
             }
             match search(&instance, effort, |_| {}, self.stop) {
-                Ok(found) => {
+                Ok(mut found) => {
                     interrupted |= found.interrupted;
+                    self.use_known(choice, &instance, &mut found);
                     asked = asked.or((at == 0).then_some(found.cost));
                     let worth = Worth::Found(Box::new((instance, found)));
                     self.keep(Tried { choice: choice.clone(), worth });
@@ -303,6 +306,24 @@ impl<'a> Outer<'a> {
         published.sort_by_key(|one| (one.cost, one.peak));
         let tried = self.tried;
         Ok(FoundJointly { choice, instance, found, asked, published, bound, tried, interrupted })
+    }
+
+    /// Puts the order that is known for `choice` into `found` where it fits and is cheaper.
+    fn use_known(&self, choice: &Choice, instance: &Instance, found: &mut Found) {
+        let known = self.jointly.known.iter().filter(|(known, _)| known == choice);
+        for (_, schedule) in known {
+            let memory = Memory::of(schedule, &instance.footprints).ok();
+            let limits = instance.limits.as_ref();
+            let fits = |memory: &Memory| limits.is_none_or(|limits| memory.over(limits).is_none());
+            let metrics = Replay::new().metrics(schedule, &instance.costs).ok();
+            let (Some(metrics), true) = (metrics, memory.as_ref().is_some_and(fits)) else {
+                continue;
+            };
+            let cost = instance.objective.of(&metrics);
+            if cost < found.cost {
+                (found.cost, found.schedule) = (cost, schedule.clone());
+            }
+        }
     }
 
     /// Whether no order of `choice` is cheaper than one that was found for another.

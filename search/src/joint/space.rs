@@ -42,13 +42,20 @@ pub struct Space {
 }
 
 impl Space {
+    /// `all` layers cut into chunks as evenly as can be, the first ones larger.
+    #[must_use]
+    pub fn even(all: u64, chunks: usize) -> Vec<u64> {
+        let count = chunks as u64;
+        (0..count).map(|chunk| all / count + u64::from(chunk < all % count)).collect()
+    }
+
     /// As many layers in each chunk as can be, and the same part recomputed in all, for each of the forms.
     pub(super) fn uniform(&self) -> Vec<Choice> {
-        let part = |form| (0..self.recomputed).map(move |part| self.even(form, part));
+        let part = |form| (0..self.recomputed).map(move |part| self.uniform_of(form, part));
         self.forms.iter().flat_map(|&form| part(form)).collect()
     }
 
-    fn even(&self, (chunks_per_stage, placement): (u16, Placement), part: usize) -> Choice {
+    fn uniform_of(&self, (chunks_per_stage, placement): (u16, Placement), part: usize) -> Choice {
         let chunks = usize::from(chunks_per_stage) * self.stages;
         let recompute = match self.recomputed {
             0 | 1 if chunks == self.asked.recompute.len() => self.asked.recompute.clone(),
@@ -57,7 +64,7 @@ impl Space {
         let same = chunks == self.asked.layers.len();
         let layers = match self.asked.layers.is_empty() || (same && !self.moves_layers) {
             true => self.asked.layers.clone(),
-            false => even(self.asked.layers.iter().sum(), chunks),
+            false => Self::even(self.asked.layers.iter().sum(), chunks),
         };
         let mtp = self.asked.mtp.map(|asked| if same { asked } else { chunks - 1 });
         Choice { chunks_per_stage, placement, layers, mtp, recompute }
@@ -104,7 +111,7 @@ impl Space {
         let chunks = choice.recompute.len();
         let stage_of = |chunk: usize| match choice.placement {
             Placement::Looped => chunk % self.stages,
-            _ if chunk / self.stages % 2 == 0 => chunk % self.stages,
+            _ if (chunk / self.stages).is_multiple_of(2) => chunk % self.stages,
             _ => self.stages - 1 - chunk % self.stages,
         };
         for part in 0..self.recomputed {
@@ -134,10 +141,4 @@ impl Space {
                 && choice.layers[at + 1..].iter().all(|layers| *layers == 0)
         })
     }
-}
-
-/// `all` layers cut into chunks as evenly as can be, the first ones larger.
-fn even(all: u64, chunks: usize) -> Vec<u64> {
-    let count = chunks as u64;
-    (0..count).map(|chunk| all / count + u64::from(chunk < all % count)).collect()
 }

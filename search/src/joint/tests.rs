@@ -1,8 +1,6 @@
 //! Joint searches of small models, beside every choice with every order of its search.
 
-use pipeline::{
-    Bytes, Costs, Footprint, Footprints, Limits, Memory, Nanos, PassTimes, Placement, Shape,
-};
+use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, PassTimes, Placement, Shape};
 use proptest::prelude::*;
 
 use super::*;
@@ -67,7 +65,11 @@ impl Model {
         Space { stages, asked, forms, moves_layers: true, recomputed }
     }
 
-    fn found(&self, space: &Space, known: &[Choice]) -> Result<FoundJointly, SearchError> {
+    fn found(
+        &self,
+        space: &Space,
+        known: &[(Choice, Schedule)],
+    ) -> Result<FoundJointly, SearchError> {
         let instance = |choice: &Choice| self.instance(choice);
         let effort = Effort { times: Some(0), seed: 7 };
         let jointly = Jointly { space, instance: &instance, known, effort };
@@ -222,8 +224,9 @@ fn what_is_known_is_kept() {
     let layers = vec![5, 3];
     let known = Choice { layers, ..space.asked.clone() };
     let alone = search(&model.instance(&known).unwrap(), Effort::default(), |_| {}, &|| false);
-    let found = model.found(&space, std::slice::from_ref(&known)).unwrap();
-    assert!(found.found.cost <= alone.unwrap().cost);
+    let alone = alone.unwrap();
+    let found = model.found(&space, &[(known, alone.schedule)]).unwrap();
+    assert!(found.found.cost <= alone.cost);
 }
 
 /// Where it is stopped at once there is an answer, and it says so.
