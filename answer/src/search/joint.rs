@@ -77,6 +77,15 @@ impl Told {
         &self.recompute
     }
 
+    /// The same in a sentence.
+    pub(super) fn chunks_in_words(&self) -> String {
+        match (self.chunks, self.placement) {
+            (1, _) => "1 chunk a stage".to_owned(),
+            (own, "v") => format!("{own} chunks a stage in a V"),
+            (own, _) => format!("{own} chunks a stage, looped"),
+        }
+    }
+
     /// Chunks per stage, and where they lie.
     pub(super) fn chunks(&self) -> String {
         match self.chunks {

@@ -213,17 +213,21 @@ pub fn search(
 fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
     let mut warnings = Warnings::default();
     for setting in &scenario.settings {
-        case::assumed(context, setting).into_iter().for_each(|text| warnings.add_of_setting(text));
-        let mut asked = setting.clone();
-        if keys.varies(Varied::Recompute) {
-            // They are of what the search may choose.
-            (asked.keys.recompute_time, asked.keys.activation_kept) = (None, None);
+        let mut setting = setting.clone();
+        if !keys.vary.is_empty() {
+            // No segment of a joint search communicates.
+            setting.keys.chain = None;
         }
-        for text in case::ignored_by_search(&asked, keys.placement()) {
+        if keys.varies(Varied::Recompute) {
+            // They are of what may be chosen.
+            (setting.keys.recompute_time, setting.keys.activation_kept) = (None, None);
+        }
+        case::assumed(context, &setting).into_iter().for_each(|text| warnings.add_of_setting(text));
+        for text in case::ignored_by_search(&setting, keys.placement()) {
             warnings.add(&text, SEARCHED);
         }
         if keys.statistic().is_some() {
-            noise::ignored(setting).into_iter().for_each(|text| warnings.add_of_setting(text));
+            noise::ignored(&setting).into_iter().for_each(|text| warnings.add_of_setting(text));
         }
     }
     warnings.lines().into_iter().for_each(|line| context.warn(line));

@@ -1,5 +1,6 @@
 //! What a joint search may choose of a question, and the question that a choice comes to.
 
+use pipeline::overlap::Overlap;
 use pipeline::{Bytes, LayerLayout, Limit, Placement, Schedule, Share};
 use search::{Choice, FoundJointly, Instance, Jointly, ProgressJointly, Space};
 use search::{Effort, SearchError, search_jointly};
@@ -167,41 +168,44 @@ impl<'a> Joint<'a> {
     ) -> Result<Self, Diagnostic> {
         check(scenario, setting, keys)?;
         let rule = ScheduleSource::Searched(keys.placement());
-        let before = prepared(context, scenario, setting, &rule)?;
+        let all = total(&setting.keys);
+        let mut setting = setting.clone();
+        if !setting.keys.has_chain() {
+            // They are dealt by layouts, each with as many.
+            setting.keys.layers = None;
+        }
+        let before = prepared(context, scenario, &setting, &rule)?;
         let overlap = before.problem.costs().overlap();
-        if overlap.is_some_and(pipeline::overlap::Overlap::communicates) {
-            let message =
-                "--vary knows passes on one stream, and this chain communicates on a second";
-            let cure = "leave --vary out: pairs on two streams are searched with layers as they are told; or give \
-                        the communication as a part of the compute segments";
-            return Err(scenario.error(setting, Some("chain"), message.to_owned()).with_help(cure));
+        if overlap.is_some_and(Overlap::communicates) {
+            return Err(communicates(scenario, &setting));
         }
         let limits = before.limits.as_ref().map(|limits| limits.by_stage().to_vec());
-        let mut setting = setting.clone();
         // B and W apart say what both together said.
         setting.keys.backward = None;
         let (shape, placement) = super::shape(scenario, &setting, &rule)?;
         let parts = parts(&setting.keys, keys);
-        let space = space(
-            &setting.keys,
-            keys,
-            (shape.stages(), shape.chunks_per_stage(), placement),
-            parts.len(),
-        );
+        let at = (shape.stages(), shape.chunks_per_stage(), placement);
+        let space = space((&setting.keys, all), keys, at, parts.len());
         let joint = Self { context, scenario, setting, keys, parts, limits, space };
         joint.check_size()?;
-        // What is wrong with the first choice is wrong with the question.
-        joint.instance(&joint.space.asked)?;
-        for (part, told) in joint.parts.iter().enumerate().skip(1) {
-            let recompute = vec![part; joint.space.asked.recompute.len()];
-            let choice = Choice { recompute, ..joint.space.asked.clone() };
-            joint.instance(&choice).map_err(|wrong| {
+        joint.check_parts()?;
+        Ok(joint)
+    }
+
+    /// Checks that the question knows what it asks itself, and everything that chunks may recompute.
+    fn check_parts(&self) -> Result<(), Diagnostic> {
+        let asked = &self.space.asked;
+        self.instance(asked)?;
+        for (part, told) in self.parts.iter().enumerate().skip(1) {
+            let choice = Choice { recompute: vec![part; asked.recompute.len()], ..asked.clone() };
+            self.instance(&choice).map_err(|wrong| {
                 wrong.with_help(format!(
-                    "recompute {told} is among what --vary tries: give what it needs, or leave recompute out of --vary"
+                    "recompute {told} is among what --vary tries: give what it needs, or leave recompute out of \
+                     --vary"
                 ))
             })?;
         }
-        Ok(joint)
+        Ok(())
     }
 
     /// Refuses what has too many layers or chunks to try.
@@ -382,6 +386,14 @@ impl<'a> Joint<'a> {
     }
 }
 
+/// The refusal of chains on two streams.
+fn communicates(scenario: &Scenario, setting: &Setting) -> Diagnostic {
+    let message = "--vary knows passes on one stream, and this chain communicates on a second";
+    let cure = "leave --vary out: pairs on two streams are searched with layers as they are told; or give the \
+                communication as a part of the compute segments";
+    scenario.error(setting, Some("chain"), message.to_owned()).with_help(cure)
+}
+
 /// What chunks may recompute, nothing first.
 fn parts(keys: &Keys, asked: &asked::Keys) -> Vec<Recomputed> {
     if !asked.varies(Varied::Recompute) {
@@ -396,7 +408,7 @@ fn parts(keys: &Keys, asked: &asked::Keys) -> Vec<Recomputed> {
 
 /// The choices that `asked` allows of `keys`, whose pipeline has so many stages, and chunks on each that lie so.
 fn space(
-    keys: &Keys,
+    (keys, all): (&Keys, Option<u64>),
     asked: &asked::Keys,
     (stages, own, placement): (usize, u16, Placement),
     recomputed: usize,
@@ -405,7 +417,7 @@ fn space(
     let moves_layers = asked.varies(Varied::Layers);
     let told = keys.layout.as_ref().map(|layout| layout.layers().to_vec());
     let counts = moves_layers || keys.has_chain() || asked.resident_layer.is_some();
-    let counted = total(keys).filter(|_| counts && keys.layout.is_none());
+    let counted = all.filter(|_| counts && keys.layout.is_none());
     let even = counted.map(|all| Space::even(all, chunks));
     let layers = told.or(even).unwrap_or_default();
     let mtp = keys.layout.as_ref().and_then(LayerLayout::mtp_chunk);

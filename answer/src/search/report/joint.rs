@@ -38,12 +38,9 @@ fn told(row: &Row, chosen: &Chosen) -> String {
     let told = &chosen.told;
     let layers = told.layout().map_or(String::new(), |layout| format!(", layers {layout}"));
     let head = format!(
-        "{}: {} a stage{layers}, recompute {} ({} choices tried)\n",
+        "{}: {}{layers}, recompute {} ({} choices tried)\n",
         name.join(" "),
-        match told.chunks().as_str() {
-            "1" => "1 chunk".to_owned(),
-            several => format!("chunks {several}"),
-        },
+        told.chunks_in_words(),
         told.recompute(),
         chosen.tried
     );
