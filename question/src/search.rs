@@ -70,6 +70,12 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(1..=64)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chunks: Option<u64>,
+    /// Layers of multi-token prediction (MTP) that --vary places, besides --layers; what they do is said by
+    /// --chain-mtp [default: 0]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = VARIED, allow_negative_numbers = true))]
+    #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(1..=64)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtp_layers: Option<u64>,
     /// Bytes that a layer holds all the time, an MTP layer too (weights, gradients, optimizer state): with --vary,
     /// the memory limit is then for them, too [default: 0B]
     #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
@@ -168,6 +174,7 @@ impl Keys {
     pub fn of_joint(&self) -> impl Iterator<Item = &'static str> + use<> {
         let all = [
             ("max-chunks", self.max_chunks.is_some()),
+            ("mtp-layers", self.mtp_layers.is_some()),
             ("resident-layer", self.resident_layer.is_some()),
             ("resident-head", self.resident_head.is_some()),
             ("resident-tail", self.resident_tail.is_some()),

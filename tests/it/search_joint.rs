@@ -17,6 +17,10 @@ fn number(row: &Value, key: &str) -> u64 {
     row[key].as_u64().unwrap_or_else(|| panic!("{key} of {row}"))
 }
 
+fn size(text: &Value) -> u64 {
+    text.as_str().unwrap().parse::<pipeline::Bytes>().unwrap().0
+}
+
 /// Layers of each chunk in a layout of t alone.
 fn layers(layout: &str) -> u64 {
     let layout: pipeline::LayerLayout = layout.parse().unwrap();
@@ -76,7 +80,6 @@ fn what_layers_hold_all_the_time_counts_under_the_limit() {
     let row = &results(&format!("{question} {resident} --json"))[0];
     let scenario = &row["joint"]["scenario"];
     let layout: pipeline::LayerLayout = scenario["layout"].as_str().unwrap().parse().unwrap();
-    let size = |text: &Value| text.as_str().unwrap().parse::<pipeline::Bytes>().unwrap().0;
     let limits = scenario["memory-limit"].as_array().unwrap();
     for (stage, (limit, layers)) in limits.iter().zip(layout.layers()).enumerate() {
         let ends = [500_000_000, 0, 0, 2_000_000_000][stage];
@@ -88,14 +91,18 @@ fn what_layers_hold_all_the_time_counts_under_the_limit() {
 
 #[test]
 fn layers_of_multi_token_prediction_lie_where_they_may() {
-    let model = "--stages 2 --microbatches 6 --layout Et*5|t*5mL --hop 1ms --chain layer=3ms/3ms/3ms \
-                 --chain-tail head=3ms/3ms/3ms --chain-mtp mtp=5ms/5ms/5ms --activation 6GB";
+    let model = "--stages 2 --microbatches 6 --layers 10 --mtp-layers 1 --hop 1ms --chain layer=3ms/3ms/3ms \
+                 --chain-tail head=3ms/3ms/3ms --chain-mtp mtp=5ms/5ms/5ms --activation 6GB --memory-limit 20GB";
     let row = &results(&format!("search {model} --vary layers --effort 0 --json"))[0];
     let layout = row["layout"].as_str().unwrap();
     let read: pipeline::LayerLayout = layout.parse().unwrap();
     assert_eq!((read.total(), read.mtp()), (10, 1), "{layout}");
     // (10 x 9 + 9 + 15) / 2 = 57: as near as whole layers come to that is 54 and 60.
     assert_eq!(read.layers(), [6, 4], "{layout}");
+    // They hold as much as a layer: 12 GB are of 11.
+    let held = row["joint"]["scenario"]["activation"].as_array().unwrap();
+    let held: Vec<u64> = held.iter().map(size).collect();
+    assert_eq!(held, [6_545_454_545, 5_454_545_455]);
 }
 
 #[test]
@@ -134,6 +141,10 @@ fn what_cannot_be_varied_is_refused_with_a_cure() {
     for (question, parts) in [
         (format!("{plain} --vary layers"), &["nothing says how many there are", "give --layers"][..]),
         (format!("{plain} --vary wheels"), &["wheels", "layers", "chunks", "placement", "recompute"]),
+        (
+            format!("{plain} --layers 8 --vary layers --mtp-layers 1"),
+            &["mtp-layers", "--chain-mtp"],
+        ),
         (format!("{plain} --max-chunks 2"), &["max-chunks", "--vary"]),
         (format!("{plain} --export-scenario x.toml"), &["--vary"]),
         (

@@ -1,12 +1,12 @@
 //! What a joint search may choose of a question, and the question that a choice comes to.
 
 use pipeline::overlap::Overlap;
-use pipeline::{Bytes, LayerLayout, Limit, Placement, Schedule, Share};
+use pipeline::{Bytes, LayerLayout, Limit, Limits, Placement, Schedule, Share};
 use search::{Choice, FoundJointly, Instance, Jointly, ProgressJointly, Space};
 use search::{Effort, SearchError, search_jointly};
 
 use super::searched::{explain, instance};
-use super::{Recomputed, ScheduleSource, Searched, case_of, checks, prepared, room};
+use super::{Prepared, Recomputed, ScheduleSource, Searched, case_of, checks, prepared, room};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
@@ -31,6 +31,8 @@ pub struct Joint<'a> {
     parts: Vec<Recomputed>,
     /// The memory of every stage, if it is limited.
     limits: Option<Vec<Bytes>>,
+    /// Layers of multi-token prediction.
+    mtp: u64,
     space: Space,
 }
 
@@ -93,6 +95,15 @@ pub fn check(
         let cure = "give --activation, or --hidden, --heads and --seq with --layers-per-stage and \
                     --microbatch-size";
         return wrong("memory-limit", message.to_owned(), cure);
+    }
+    let has_mtp = keys.layout.as_ref().is_some_and(|layout| layout.mtp() > 0);
+    if asked.mtp_layers.is_some() && (has_mtp || !keys.has_chain()) {
+        let message = match has_mtp {
+            true => "mtp-layers and the m of the layout say the same",
+            false => "mtp-layers do more than others, and nothing says what a layer does",
+        };
+        let cure = "give mtp-layers with --layers, --chain and --chain-mtp";
+        return Err(Diagnostic::new(message).with_help(cure));
     }
     let extra = asked.activation_head.or(asked.activation_tail);
     if extra.is_some() && keys.activation.is_none() {
@@ -174,19 +185,25 @@ impl<'a> Joint<'a> {
             // They are dealt by layouts, each with as many.
             setting.keys.layers = None;
         }
+        let told = setting.keys.memory_limit.take();
         let before = prepared(context, scenario, &setting, &rule)?;
         let overlap = before.problem.costs().overlap();
         if overlap.is_some_and(Overlap::communicates) {
             return Err(communicates(scenario, &setting));
         }
-        let limits = before.limits.as_ref().map(|limits| limits.by_stage().to_vec());
+        let limits = told.map(|told| limits(scenario, &setting, &before, &told)).transpose()?;
         // B and W apart say what both together said.
         setting.keys.backward = None;
         let (shape, placement) = super::shape(scenario, &setting, &rule)?;
         let parts = parts(&setting.keys, keys);
         let at = (shape.stages(), shape.chunks_per_stage(), placement);
-        let space = space((&setting.keys, all), keys, at, parts.len());
-        let joint = Self { context, scenario, setting, keys, parts, limits, space };
+        let of_layout = setting.keys.layout.as_ref().map_or(0, LayerLayout::mtp);
+        let mtp = keys.mtp_layers.unwrap_or(of_layout);
+        let mut space = space((&setting.keys, all), keys, at, parts.len());
+        if mtp > 0 && space.asked.mtp.is_none() {
+            space.asked.mtp = Some(space.asked.recompute.len() - 1);
+        }
+        let joint = Self { context, scenario, setting, mtp, keys, parts, limits, space };
         joint.check_size()?;
         joint.check_parts()?;
         Ok(joint)
@@ -236,13 +253,12 @@ impl<'a> Joint<'a> {
         keys.schedule = None;
         if !choice.layers.is_empty() {
             let layout = LayerLayout::of(choice.layers.clone()).ok()?;
-            let mtp = self.setting.keys.layout.as_ref().map_or(0, LayerLayout::mtp);
             keys.layout = Some(match choice.mtp {
-                Some(chunk) => layout.with_mtp(chunk, mtp)?,
+                Some(chunk) => layout.with_mtp(chunk, self.mtp)?,
                 None => layout,
             });
             keys.layers = None;
-            self.deal(keys, choice, mtp);
+            self.deal(keys, choice);
         }
         if self.space.recomputed > 1 {
             let all = choice.recompute.iter().map(|&part| self.parts.get(part).copied());
@@ -262,7 +278,8 @@ impl<'a> Joint<'a> {
 
     /// Gives each chunk its own bytes where the ends of the model, or layers of multi-token prediction, hold
     /// more than the layers.
-    fn deal(&self, keys: &mut Keys, choice: &Choice, mtp: u64) {
+    fn deal(&self, keys: &mut Keys, choice: &Choice) {
+        let mtp = self.mtp;
         let (head, tail) = (self.keys.activation_head, self.keys.activation_tail);
         if mtp == 0 && head.is_none() && tail.is_none() {
             return;
@@ -297,13 +314,12 @@ impl<'a> Joint<'a> {
     pub fn resident(&self, choice: &Choice) -> Vec<Bytes> {
         let chunks = choice.recompute.len();
         let layer = self.keys.resident_layer.unwrap_or_default();
-        let mtp = self.setting.keys.layout.as_ref().map_or(0, LayerLayout::mtp);
         let mut held = vec![Bytes(0); self.space.stages];
         let shape =
             pipeline::Shape::new(self.space.stages as u64, u64::from(choice.chunks_per_stage), 1);
         let Ok(shape) = shape else { return held };
         for (chunk, at) in (0..shape.chunks()).zip(0..chunks) {
-            let mtp = if choice.mtp == Some(at) { mtp } else { 0 };
+            let mtp = if choice.mtp == Some(at) { self.mtp } else { 0 };
             let layers = choice.layers.get(at).copied().unwrap_or(0).saturating_add(mtp);
             let ends =
                 [(at == 0, self.keys.resident_head), (at + 1 == chunks, self.keys.resident_tail)];
@@ -322,12 +338,21 @@ impl<'a> Joint<'a> {
     /// If the question knows no such choice.
     pub fn instance(&self, choice: &Choice) -> Result<Instance, Diagnostic> {
         let wrong = || Diagnostic::new("there is no such choice of layers");
-        let setting = self.setting(choice).ok_or_else(wrong)?;
+        let mut setting = self.setting(choice).ok_or_else(wrong)?;
+        // What lacks memory is told apart from what is wrong by the search.
+        let limits = setting.keys.memory_limit.take();
         let rule = ScheduleSource::Searched(Some(choice.placement));
         let prepared = prepared(self.context, self.scenario, &setting, &rule)?;
         room::check(self.context.host(), &rule, &prepared)?;
         let objective = self.keys.objective().unwrap_or_default();
-        let instance = instance(self.scenario, &setting, &rule, &prepared, objective)?;
+        let mut instance = instance(self.scenario, &setting, &rule, &prepared, objective)?;
+        let shape = instance.shape;
+        let bytes = limits.iter().flatten().map(|limit| limit.bytes(shape, Bytes(0)));
+        let bytes: Vec<Bytes> = bytes.collect();
+        if !bytes.is_empty() {
+            let limits = Limits::new(shape, &bytes);
+            instance.limits = Some(limits.map_err(|fault| Diagnostic::new(fault.to_string()))?);
+        }
         // Without communication a pair takes the sum of its passes.
         Ok(match instance.costs.overlap() {
             Some(_) => Instance { costs: instance.costs.clone().apart(), ..instance },
@@ -384,6 +409,23 @@ impl<'a> Joint<'a> {
             _ => wrong,
         }
     }
+}
+
+/// The memory of each stage where `told` limits it: multiples are of the activations of the question as it is
+/// asked.
+fn limits(
+    scenario: &Scenario,
+    setting: &Setting,
+    asked: &Prepared,
+    told: &[Limit],
+) -> Result<Vec<Bytes>, Diagnostic> {
+    let (shape, rule) = (asked.shape, ScheduleSource::Searched(None));
+    let held = asked.problem.footprints().by_stage(shape, Placement::Looped);
+    let most = held.into_iter().max().unwrap_or_default();
+    let bytes: Vec<Bytes> = told.iter().map(|limit| limit.bytes(shape, most)).collect();
+    let limits = Limits::new(shape, &bytes);
+    let limits = limits.map_err(|fault| checks::explain(scenario, setting, &rule, &fault))?;
+    Ok(limits.by_stage().to_vec())
 }
 
 /// The refusal of chains on two streams.
