@@ -1,17 +1,26 @@
 //! What a joint search may choose of a question, and the question that a choice comes to.
 
+mod checks;
+mod chosen;
+
 use pipeline::overlap::Overlap;
-use pipeline::{Bytes, LayerLayout, Limit, Limits, Placement, Schedule, Share};
+use pipeline::{Bytes, LayerLayout, Limit, Limits, Placement, Schedule};
 use search::{Choice, FoundJointly, Instance, Jointly, ProgressJointly, Space};
 use search::{Effort, SearchError, search_jointly};
 
+use super::checks::explain as explain_fault;
 use super::searched::{explain, instance};
-use super::{Prepared, Recomputed, ScheduleSource, Searched, case_of, checks, prepared, room};
+use super::{Prepared, Recomputed, ScheduleSource, Searched, case_of, prepared, room};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 use crate::search::{self as asked, Varied};
+
+use self::checks::total;
+use self::chosen::written;
+
+pub use self::checks::check;
 
 /// The most chunks per stage that are tried where nothing is said of it.
 const MOST_CHUNKS: u64 = 3;
@@ -38,132 +47,12 @@ pub struct Joint<'a> {
 
 /// A joint search that is done.
 pub struct SearchedJointly {
-    /// The question with the best choice made, as a scenario has it.
+    /// The question with the best choice made, as a scenario has it, with times of each chunk.
     pub setting: Setting,
     /// The order of that, with its case.
     pub searched: Searched,
     /// All that was found.
     pub found: FoundJointly,
-}
-
-/// Checks that the keys of a joint search go together, with each other and with those of `setting`.
-///
-/// # Errors
-/// At the first key that does not.
-pub fn check(
-    scenario: &Scenario,
-    setting: &Setting,
-    asked: &asked::Keys,
-) -> Result<(), Diagnostic> {
-    if asked.vary.is_empty() {
-        let Some(key) = asked.of_joint().next() else { return Ok(()) };
-        let message = format!("{key} says something of what --vary chooses, which is not given");
-        return Err(Diagnostic::new(message).with_help("give --vary all, or leave it out"));
-    }
-    let keys = &setting.keys;
-    let wrong = |key, message: String, cure: &str| {
-        Err(scenario.error(setting, Some(key), message).with_help(cure))
-    };
-    for (key, given) in
-        [("profile", keys.profile.is_some()), ("chain-file", keys.chain_file.is_some())]
-    {
-        if given {
-            let message = format!("{key} has times of its own, which --vary cannot deal to chunks");
-            return wrong(
-                key,
-                message,
-                "give the times of a layer by --chain, or of a stage by --forward and its like",
-            );
-        }
-    }
-    if asked.varies(Varied::Recompute) && keys.recompute.is_some() {
-        let message = "recompute is what --vary chooses, so it cannot be told".to_owned();
-        return wrong(
-            "recompute",
-            message,
-            "leave it out, or name in --vary what else is to be chosen",
-        );
-    }
-    if asked.varies(Varied::Placement) && asked.placement.is_some() {
-        let message = "placement is what --vary chooses, so it cannot be told";
-        let cure = "leave it out, or name in --vary what else is to be chosen";
-        return Err(Diagnostic::new(message).with_help(cure));
-    }
-    if keys.memory_limit.is_some() && !checks::has_footprints(keys) {
-        let message =
-            "a joint search measures memory in bytes, and no sizes of activations are given";
-        let cure = "give --activation, or --hidden, --heads and --seq with --layers-per-stage and \
-                    --microbatch-size";
-        return wrong("memory-limit", message.to_owned(), cure);
-    }
-    let has_mtp = keys.layout.as_ref().is_some_and(|layout| layout.mtp() > 0);
-    if asked.mtp_layers.is_some() && (has_mtp || !keys.has_chain()) {
-        let message = match has_mtp {
-            true => "mtp-layers and the m of the layout say the same",
-            false => "mtp-layers do more than others, and nothing says what a layer does",
-        };
-        let cure = "give mtp-layers with --layers, --chain and --chain-mtp";
-        return Err(Diagnostic::new(message).with_help(cure));
-    }
-    let extra = asked.activation_head.or(asked.activation_tail);
-    if extra.is_some() && keys.activation.is_none() {
-        let message =
-            "activation-head and activation-tail come on top of --activation, which is not given";
-        return Err(Diagnostic::new(message).with_help("give --activation, that of the mean stage"));
-    }
-    check_dealt(scenario, setting, asked)
-}
-
-/// Checks that what is dealt to chunks by layers is given once for all stages.
-fn check_dealt(
-    scenario: &Scenario,
-    setting: &Setting,
-    asked: &asked::Keys,
-) -> Result<(), Diagnostic> {
-    fn count<T>(list: &Option<Vec<T>>) -> usize {
-        list.as_ref().map_or(0, Vec::len)
-    }
-    let keys = &setting.keys;
-    let moves = asked.varies(Varied::Layers) || asked.varies(Varied::Chunks);
-    let all = [
-        ("forward", count(&keys.forward)),
-        ("backward-input", count(&keys.backward_input)),
-        ("backward-weight", count(&keys.backward_weight)),
-        ("activation", count(&keys.activation)),
-        ("activation-until-weight", count(&keys.activation_until_weight)),
-        ("recompute", count(&keys.recompute)),
-        ("recompute-time", count(&keys.recompute_time)),
-        ("activation-kept", count(&keys.activation_kept)),
-    ];
-    let several = all.into_iter().find(|(_, count)| *count > 1).filter(|_| moves);
-    if let Some((key, _)) = several {
-        let message =
-            format!("{key} has a value for each stage or chunk, but layers move between them");
-        let cure = "give one value, that of the mean stage, which is dealt by layers; what the ends of the model \
-                    do besides is said by --chain, --chain-head and --chain-tail, or leave layers and chunks \
-                    out of --vary";
-        return Err(scenario.error(setting, Some(key), message).with_help(cure));
-    }
-    if total(keys).is_none() && asked.varies(Varied::Layers) {
-        let message = "layers are to be searched, and nothing says how many there are";
-        let cure = "give --layers, those of the whole model, or --layers-per-stage or --layout";
-        return Err(scenario.error(setting, Some("layers"), message.to_owned()).with_help(cure));
-    }
-    let is_even = asked.resident_layer.is_some() && total(keys).is_none();
-    if is_even {
-        let message = "resident-layer is of each layer, and nothing says how many there are";
-        return Err(
-            Diagnostic::new(message).with_help("give --layers, --layers-per-stage or --layout")
-        );
-    }
-    Ok(())
-}
-
-/// The transformer layers of the whole model, if the question says.
-fn total(keys: &Keys) -> Option<u64> {
-    let of_stages = || keys.layers_per_stage?.checked_mul(keys.stages?);
-    let of_layout = keys.layout.as_ref().map(LayerLayout::total);
-    of_layout.or(keys.layers).or_else(of_stages)
 }
 
 impl<'a> Joint<'a> {
@@ -245,93 +134,6 @@ impl<'a> Joint<'a> {
         Err(self.scenario.error(&self.setting, Some(key), message).with_help(cure))
     }
 
-    /// The question with `choice` made.
-    pub fn setting(&self, choice: &Choice) -> Option<Setting> {
-        let mut setting = self.setting.clone();
-        let keys = &mut setting.keys;
-        keys.chunks = Some(u64::from(choice.chunks_per_stage));
-        keys.schedule = None;
-        if !choice.layers.is_empty() {
-            let layout = LayerLayout::of(choice.layers.clone()).ok()?;
-            keys.layout = Some(match choice.mtp {
-                Some(chunk) => layout.with_mtp(chunk, self.mtp)?,
-                None => layout,
-            });
-            keys.layers = None;
-            self.deal(keys, choice);
-        }
-        if self.space.recomputed > 1 {
-            let all = choice.recompute.iter().map(|&part| self.parts.get(part).copied());
-            let all = all.collect::<Option<Vec<Recomputed>>>()?;
-            keys.recompute = all.iter().any(|one| *one != Recomputed::Nothing).then_some(all);
-        }
-        if let Some(limits) = &self.limits {
-            let resident = self.resident(choice);
-            let left = limits.iter().zip(resident).map(|(limit, resident)| {
-                // A stage that is full without activations lacks memory like any other.
-                Limit::Bytes(Bytes(limit.0.saturating_sub(resident.0).max(1)))
-            });
-            keys.memory_limit = Some(left.collect());
-        }
-        Some(setting)
-    }
-
-    /// Gives each chunk its own bytes where the ends of the model, or layers of multi-token prediction, hold
-    /// more than the layers.
-    fn deal(&self, keys: &mut Keys, choice: &Choice) {
-        let mtp = self.mtp;
-        let (head, tail) = (self.keys.activation_head, self.keys.activation_tail);
-        if mtp == 0 && head.is_none() && tail.is_none() {
-            return;
-        }
-        let stages = self.space.stages as u64;
-        let all = choice.layers.iter().sum::<u64>() + mtp;
-        let own =
-            |chunk: usize| choice.layers[chunk] + if choice.mtp == Some(chunk) { mtp } else { 0 };
-        let chunks = choice.layers.len();
-        let dealt = |mean: Bytes| -> Vec<Bytes> {
-            (0..chunks).map(|chunk| mean.part(own(chunk).saturating_mul(stages), all)).collect()
-        };
-        for list in [&mut keys.activation, &mut keys.activation_until_weight] {
-            let Some([mean]) = list.as_deref() else { continue };
-            let mut each = dealt(*mean);
-            each[0] += head.unwrap_or_default();
-            each[chunks - 1] += tail.unwrap_or_default();
-            *list = Some(each);
-        }
-        if let Some([mean]) = keys.activation_kept.as_deref() {
-            keys.activation_kept = Some(dealt(*mean));
-        }
-        if let Some([mean]) = keys.recompute_time.as_deref() {
-            let mean = *mean;
-            let part = |chunk| mean.part(own(chunk).saturating_mul(stages), all);
-            keys.recompute_time = Some((0..chunks).map(part).collect());
-        }
-    }
-
-    /// The bytes that each stage holds all the time with `choice`.
-    #[must_use]
-    pub fn resident(&self, choice: &Choice) -> Vec<Bytes> {
-        let chunks = choice.recompute.len();
-        let layer = self.keys.resident_layer.unwrap_or_default();
-        let mut held = vec![Bytes(0); self.space.stages];
-        let shape =
-            pipeline::Shape::new(self.space.stages as u64, u64::from(choice.chunks_per_stage), 1);
-        let Ok(shape) = shape else { return held };
-        for (chunk, at) in (0..shape.chunks()).zip(0..chunks) {
-            let mtp = if choice.mtp == Some(at) { self.mtp } else { 0 };
-            let layers = choice.layers.get(at).copied().unwrap_or(0).saturating_add(mtp);
-            let ends =
-                [(at == 0, self.keys.resident_head), (at + 1 == chunks, self.keys.resident_tail)];
-            let ends = ends.into_iter().filter(|(there, _)| *there).filter_map(|(_, bytes)| bytes);
-            let own =
-                ends.fold(layer.0.saturating_mul(layers), |all, end| all.saturating_add(end.0));
-            let stage = &mut held[choice.placement.stage(shape, chunk, 0)];
-            *stage = Bytes(stage.0.saturating_add(own));
-        }
-        held
-    }
-
     /// What passes cost and hold with `choice`.
     ///
     /// # Errors
@@ -394,6 +196,7 @@ impl<'a> Joint<'a> {
         let prepared = prepared(self.context, self.scenario, &setting, &rule)?;
         let schedule = found.found.schedule.clone();
         let case = case_of(self.context, self.scenario, &setting, &rule, prepared, schedule)?;
+        let setting = written(setting, &found.instance.costs);
         let searched =
             Searched { case, instance: found.instance.clone(), found: found.found.clone() };
         Ok(SearchedJointly { setting, searched, found })
@@ -424,7 +227,7 @@ fn limits(
     let most = held.into_iter().max().unwrap_or_default();
     let bytes: Vec<Bytes> = told.iter().map(|limit| limit.bytes(shape, most)).collect();
     let limits = Limits::new(shape, &bytes);
-    let limits = limits.map_err(|fault| checks::explain(scenario, setting, &rule, &fault))?;
+    let limits = limits.map_err(|fault| explain_fault(scenario, setting, &rule, &fault))?;
     Ok(limits.by_stage().to_vec())
 }
 
@@ -458,7 +261,8 @@ fn space(
     let chunks = usize::from(own) * stages;
     let moves_layers = asked.varies(Varied::Layers);
     let told = keys.layout.as_ref().map(|layout| layout.layers().to_vec());
-    let counts = moves_layers || keys.has_chain() || asked.resident_layer.is_some();
+    let of_layers = [asked.resident_layer, asked.activation_head, asked.activation_tail];
+    let counts = moves_layers || keys.has_chain() || of_layers.iter().any(Option::is_some);
     let counted = all.filter(|_| counts && keys.layout.is_none());
     let even = counted.map(|all| Space::even(all, chunks));
     let layers = told.or(even).unwrap_or_default();
