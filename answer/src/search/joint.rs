@@ -196,7 +196,9 @@ pub(super) fn row(
         work.set_message(format!("choices, best {best}"));
     };
     let done = joint.search(&known, effort, &mut progress, &stop)?;
-    warn_of_clock(context, keys, done.found.interrupted);
+    // The clock may end it, but never is all that does.
+    let limited = Keys { effort: times, ..keys.clone() };
+    warn_of_clock(context, &limited, done.found.interrupted);
     let chosen = Chosen::of(&joint, &done);
     let mut row = Row::of(done.searched, Proved::Nothing, keys.objective, setting)?;
     row.chosen = Some(chosen);

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::HashSet;
 
-use pipeline::{Memory, Nanos, Schedule};
+use pipeline::{Memory, Nanos, PassTimes, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -62,7 +62,8 @@ pub struct FoundJointly {
     pub asked: Option<Nanos>,
     /// Each published schedule that fits any choice tried, with the best of them, the cheapest first.
     pub published: Vec<BestPublished>,
-    /// No order of any choice costs less: the mean stage must do its share of the least work.
+    /// No order of any choice costs less: the mean stage must do its share of the least work, and some stage the
+    /// work of its p-th part of the layers, rounded up.
     pub bound: Nanos,
     /// How many choices were tried.
     pub tried: u64,
@@ -372,16 +373,14 @@ impl<'a> Outer<'a> {
     fn count_work(&mut self, choice: &Choice) {
         let Some(instance) = (self.jointly.instance)(choice) else { return };
         let passes = instance.costs.chunks().iter();
-        let work = passes.fold(0_u64, |all, times| {
-            let own = [times.forward.0, times.backward_input.0, times.backward_weight.0];
-            own.into_iter().fold(all, u64::saturating_add)
-        });
+        let work = passes.fold(0_u64, |all, times| all.saturating_add(own_work(times)));
         let rounded = 3 * instance.costs.chunks().len() as u64;
         self.least_work = self.least_work.min(work.saturating_sub(rounded));
     }
 
     /// *Proof.* All chunks together do the work of all layers for every microbatch, wherever the layers are; so
-    /// some stage does the mean or more, and its span and the makespan are no shorter.
+    /// some stage does the mean or more. And some stage has the p-th part of the layers, rounded up, or more, and does
+    /// at least their work. Its span and the makespan are no shorter.
     fn bound(&self) -> Nanos {
         let stages = self.jointly.space.stages.max(1) as u64;
         let instance = (self.jointly.instance)(&self.jointly.space.asked);
@@ -389,7 +388,33 @@ impl<'a> Outer<'a> {
         if self.least_work == u64::MAX {
             return Nanos(0);
         }
-        Nanos(self.least_work.saturating_mul(microbatches).div_ceil(stages))
+        let mean = self.least_work.saturating_mul(microbatches).div_ceil(stages);
+        let whole = self.whole_layers().unwrap_or(0).saturating_mul(microbatches);
+        Nanos(mean.max(whole))
+    }
+
+    /// The least work for a microbatch of the stage that has most layers, where all layers are alike: of all
+    /// layers in one chunk, less that of the same chunk without any, less what rounding to whole nanoseconds
+    /// may take from three passes of each chunk.
+    fn whole_layers(&self) -> Option<u64> {
+        let space = self.jointly.space;
+        let asked = &space.asked;
+        let layers: u64 = asked.layers.iter().sum();
+        if !space.are_alike || asked.layers.len() < 2 || layers == 0 {
+            return None;
+        }
+        let first_of = |at: usize| {
+            let mut all = vec![0; asked.layers.len()];
+            all[at] = layers;
+            let instance = (self.jointly.instance)(&Choice { layers: all, ..asked.clone() })?;
+            Some(own_work(instance.costs.chunks().first()?))
+        };
+        let work = first_of(0)?.checked_sub(first_of(1)?)?.saturating_sub(3);
+        let own = space.forms.iter().map(|(own, _)| u64::from(*own)).max();
+        let own = own.unwrap_or(1).max(u64::from(asked.chunks_per_stage));
+        let most = u128::from(layers.div_ceil(space.stages.max(1) as u64));
+        let of_most = most * u128::from(work) / u128::from(layers);
+        Some(u64::try_from(of_most).unwrap_or(u64::MAX).saturating_sub(3 * own))
     }
 
     fn tell(&self, progress: &mut dyn FnMut(ProgressJointly)) {
@@ -399,4 +424,10 @@ impl<'a> Outer<'a> {
             of: self.of,
         });
     }
+}
+
+/// F, B and W of a chunk and microbatch.
+fn own_work(times: &PassTimes) -> u64 {
+    let own = [times.forward.0, times.backward_input.0, times.backward_weight.0];
+    own.into_iter().fold(0, u64::saturating_add)
 }

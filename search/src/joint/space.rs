@@ -36,6 +36,8 @@ pub struct Space {
     pub forms: Vec<(u16, Placement)>,
     /// Whether layers may move from chunk to chunk.
     pub moves_layers: bool,
+    /// Whether all layers do the same work.
+    pub are_alike: bool,
     /// How many parts of its activations a chunk may recompute, nothing among them; 1 where that is not
     /// chosen.
     pub recomputed: usize,

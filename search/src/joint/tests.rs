@@ -62,7 +62,7 @@ impl Model {
         let asked = Choice { chunks_per_stage, placement, layers, mtp: None, recompute };
         let stages = usize::try_from(self.stages).unwrap();
         let recomputed = if self.recomputes { 2 } else { 1 };
-        Space { stages, asked, forms, moves_layers: true, recomputed }
+        Space { stages, asked, forms, moves_layers: true, are_alike: true, recomputed }
     }
 
     fn found(
@@ -248,4 +248,23 @@ fn the_first_choice_that_fits_is_an_answer() {
     let found = search_jointly(&jointly, &mut |_| {}, &|| true).unwrap();
     assert!(found.interrupted);
     assert!(found.published.iter().all(|one| found.found.cost <= one.cost));
+}
+
+/// Layers are not cut: some stage has three of five.
+#[test]
+fn the_bound_of_all_choices_counts_whole_layers() {
+    let model = Model {
+        stages: 2,
+        microbatches: 10,
+        layers: 5,
+        times: [[400, 500, 300], [0; 3], [0; 3]],
+        held: [10, 4],
+        limit: None,
+        recomputes: false,
+    };
+    let found = model.found(&model.space(vec![(1, Placement::Looped)]), &[]).unwrap();
+    // 10 microbatches of 3 layers of 1200, less 3 of rounding in the layers' work, and 3 in the chunk's.
+    let exact = 10 * 3 * 1200;
+    assert!((exact - 60..=exact).contains(&found.bound.0), "{}", found.bound);
+    assert!(found.bound <= found.found.cost);
 }

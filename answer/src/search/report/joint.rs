@@ -55,7 +55,7 @@ fn told(row: &Row, chosen: &Chosen) -> String {
     let bound = match chosen.bound {
         Nanos(0) => String::new(),
         bound => format!(
-            "  bound of all choices: {}, {} below (the mean stage must do its share of all layers)\n",
+            "  bound of all choices: {}, {} below (the mean stage must do its share, some stage that of whole layers)\n",
             format::time(bound),
             format::percent(gain(bound, row.cost))
         ),

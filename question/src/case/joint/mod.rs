@@ -282,5 +282,6 @@ fn space(
         (false, _) => vec![asked.placement().unwrap_or(Placement::Looped)],
     };
     let forms = all.into_iter().flat_map(|own| lie(own).into_iter().map(move |at| (own, at)));
-    Space { stages, asked: choice, forms: forms.collect(), moves_layers, recomputed }
+    let are_alike = keys.chain_dense.is_none();
+    Space { stages, asked: choice, forms: forms.collect(), moves_layers, are_alike, recomputed }
 }
