@@ -181,6 +181,12 @@ fn what_cannot_be_varied_is_refused_with_a_cure() {
             &["100000 layers are too many"],
         ),
         (
+            "--stages 8 --microbatches 5000 --layers 64 --vary all --activation 6GB --activation-kept 1GB \
+             --chain layer=3ms/3ms/3ms"
+                .to_owned(),
+            &["120000 forwards are too many", "fewer microbatches"],
+        ),
+        (
             format!("{plain} --layers 8 --vary layers --activation 6GB --memory-limit 1GB"),
             &["no order of passes fits", "raise the limit"],
         ),

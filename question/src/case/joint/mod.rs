@@ -29,6 +29,9 @@ const MOST_LAYERS: u64 = 4096;
 /// The most chunks of a pipeline that is searched together with its layers and recomputation.
 const MOST_ALL_CHUNKS: u64 = 1024;
 
+/// The most forwards of an order: those of many choices are kept side by side.
+const MOST_FORWARDS: u64 = 100_000;
+
 /// What is kept of a question while its choices are tried.
 pub struct Joint<'a> {
     context: &'a Context<'a>,
@@ -120,17 +123,25 @@ impl<'a> Joint<'a> {
             self.space.asked.layers.iter().fold(0, |all, own| all.saturating_add(*own));
         let own = self.space.forms.iter().map(|(own, _)| u64::from(*own)).max().unwrap_or(1);
         let chunks = own.saturating_mul(self.space.stages as u64);
-        let (key, message) = match (layers > MOST_LAYERS, chunks > MOST_ALL_CHUNKS) {
-            (true, _) => {
-                ("layers", format!("{layers} layers are too many to deal: at most {MOST_LAYERS}"))
-            }
-            (_, true) => (
+        let cells = chunks.saturating_mul(self.setting.keys.microbatches.unwrap_or(0));
+        let (key, message) = if layers > MOST_LAYERS {
+            ("layers", format!("{layers} layers are too many to deal: at most {MOST_LAYERS}"))
+        } else if chunks > MOST_ALL_CHUNKS {
+            (
                 "stages",
                 format!("{chunks} chunks are too many to choose for: at most {MOST_ALL_CHUNKS}"),
-            ),
-            _ => return Ok(()),
+            )
+        } else if cells > MOST_FORWARDS {
+            (
+                "microbatches",
+                format!(
+                    "{cells} forwards are too many to search for so many choices: at most {MOST_FORWARDS}"
+                ),
+            )
+        } else {
+            return Ok(());
         };
-        let cure = "leave --vary out, or chunks out of it";
+        let cure = "leave --vary out, or chunks out of it, or ask for fewer microbatches";
         Err(self.scenario.error(&self.setting, Some(key), message).with_help(cure))
     }
 
