@@ -164,7 +164,7 @@ pub enum SearchError {
 pub fn search(
     instance: &Instance,
     effort: Effort,
-    progress: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
     check(instance)?;
@@ -176,27 +176,15 @@ pub fn search(
         let apart = Instance { costs: instance.costs.clone().apart(), ..instance.clone() };
         return search(&apart, effort, progress, stop);
     }
-    let steps = effort.steps(passes(instance));
-    search_within(instance, bounds::best(instance), (effort.seed, steps), progress, stop)
-}
-
-/// Searches an instance that can be searched, whose passes do not overlap, from a seed until so many passes
-/// are placed or timed. `bound` is one of its lower bounds.
-pub(crate) fn search_within(
-    instance: &Instance,
-    bound: Bound,
-    (seed, total): (u64, u64),
-    mut progress: impl FnMut(Progress),
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Found, SearchError> {
+    let bound = bounds::best(instance);
     let compiled = CompiledInstance::of(instance);
-    let mut search = Search::begin(instance, &compiled, (seed, total), bound);
+    let mut search = Search::begin(instance, &compiled, effort, bound);
     let mut tell = |search: &Search<'_>| {
         progress(Progress {
             best: nanos(search.best.0.cost),
             bound: bound.cost,
             steps: search.done,
-            of: (total < u64::MAX).then_some(total),
+            of: effort.times.map(|_| search.total),
         });
     };
     search.history.push((0, nanos(search.best.0.cost)));
@@ -227,6 +215,27 @@ fn serial_time(instance: &Instance) -> Nanos {
 /// The number of passes of an order of `instance`.
 pub(crate) fn passes(instance: &Instance) -> usize {
     kinds(instance.costs.has_recompute()) * instance.shape.cells()
+}
+
+/// Searches an instance that can be searched, and whose passes do not overlap, until so many passes are placed
+/// or timed. `bound` is one of its lower bounds; nothing more is proved.
+pub(crate) fn search_within(
+    instance: &Instance,
+    bound: Bound,
+    (seed, total): (u64, u64),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Found, SearchError> {
+    let compiled = CompiledInstance::of(instance);
+    let effort = Effort { times: None, seed };
+    let rounds = Rounds::of(&compiled, total);
+    let begun = Search::begin(instance, &compiled, effort, bound);
+    let mut search = Search { total, rounds, ..begun };
+    while !search.is_over() && !stop() {
+        search.round(stop);
+    }
+    search.history.push((search.done, nanos(search.best.0.cost)));
+    let interrupted = !search.is_over();
+    search.found(instance, bound, interrupted)
 }
 
 /// Whether `instance` is one that can be searched.
@@ -283,7 +292,7 @@ impl<'a> Search<'a> {
     fn begin(
         instance: &Instance,
         compiled: &'a CompiledInstance,
-        (seed, total): (u64, u64),
+        effort: Effort,
         bound: Bound,
     ) -> Self {
         let mut clock = Clock::default();
@@ -298,7 +307,8 @@ impl<'a> Search<'a> {
             }
         }
         let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
-        let chains = (0..CHAINS).map(|number| Chain::new(compiled, seed, number));
+        let chains = (0..CHAINS).map(|number| Chain::new(compiled, effort.seed, number));
+        let total = effort.steps(compiled.passes());
         Self {
             compiled,
             reversed: compiled.reversed(),

@@ -85,7 +85,7 @@ pub(super) fn look_at(
         Look::Close => LOOKED_AT,
     };
     let steps = times * run::passes(&instance) as u64;
-    let found = search_within(&instance, bound, (seed, steps), |_| {}, stop)?;
+    let found = search_within(&instance, bound, (seed, steps), stop)?;
     Ok(Tried { choice, worth: Worth::Found(Box::new((instance, found))) })
 }
 
