@@ -138,9 +138,6 @@ pub enum SearchError {
     /// Passes overlap, and are to be searched under noise.
     #[error("no order is searched under noise for passes that overlap on two streams")]
     OverlappedUnderNoise,
-    /// A joint search has no choice that its question knows.
-    #[error("no choice of layers, chunks and recomputation has a pipeline to search")]
-    NoChoice,
     /// All passes and hops together take more than [`MAX_TIME`].
     #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
     TooLong(Nanos),

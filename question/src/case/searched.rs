@@ -155,10 +155,7 @@ pub(super) fn explain(scenario: &Scenario, setting: &Setting, error: &SearchErro
         SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => Some("chunks"),
         SearchError::Recomputed => Some("recompute"),
         SearchError::TooLong(_) => Some("microbatches"),
-        SearchError::OverlappedUnderNoise
-        | SearchError::Mirrored
-        | SearchError::NoChoice
-        | SearchError::Fault(_) => None,
+        SearchError::OverlappedUnderNoise | SearchError::Mirrored | SearchError::Fault(_) => None,
     };
     scenario.error(setting, key, format!("{}: {error}", super::SEARCHED))
 }

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::HashSet;
 
-use pipeline::{Memory, Nanos, PassTimes, Schedule};
+use pipeline::{Fault, Memory, Nanos, PassTimes, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -301,7 +301,8 @@ impl<'a> Outer<'a> {
             Worth::Lacks(_) | Worth::Bounded => None,
         });
         let Some((choice, (instance, found))) = best else {
-            return Err(refused.unwrap_or(SearchError::NoChoice));
+            let none = SearchError::Fault(Fault::Zero { what: "choices" });
+            return Err(refused.unwrap_or(none));
         };
         let mut published = self.published;
         published.sort_by_key(|one| (one.cost, one.peak));
