@@ -43,7 +43,9 @@ def search(
         **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
             `objective` is `"span"` or `"makespan"`, or under the noise of the question `"mean"`, `"p95"` or
             `"p99"`; `effort` is a multiple of the default; `ilp` solves the
-            integer program of what was found, which may prove it optimal; `time_limit` stops each search.
+            integer program of what was found, which may prove it optimal; `time_limit` stops each search;
+            `vary` names what is searched together with the order: `"layers"`, `"chunks"`, `"placement"`,
+            `"recompute"`, or `"all"`.
             `debubble.schema("search")` describes them.
 
     Raises:
@@ -291,14 +293,23 @@ class FoundOrder:
         return limit
 
     @functools.cached_property
-    def _answers(self) -> Answers:
+    def question(self) -> Question:
+        """The question that the order answers; where `vary` was given, with what was chosen."""
+        joint = self._figures.get("joint")
+        if joint is not None:
+            chosen = {key.replace("-", "_"): value for key, value in joint["scenario"].items()}
+            return Question._of(Question(**chosen)._inner, self._question._files)
         keys = self._question.keys
         name = self._figures["setting"]
         keys["setting"] = [one for one in keys.get("setting", []) if one.get("name") == name][:1] or None
         asked = Question._of(Question(**keys)._inner, self._question._files)
         if self.memory_limit is not None:
             asked = asked.replace(memory_limit=self.memory_limit.split(","))
-        return simulate(asked, self.schedule)
+        return asked
+
+    @functools.cached_property
+    def _answers(self) -> Answers:
+        return simulate(self.question, self.schedule)
 
     @property
     def predicted(self) -> Outcome:

@@ -306,6 +306,21 @@ def test_a_found_order_is_what_it_says() -> None:
     )
 
 
+def test_layers_that_are_searched_with_the_order_are_simulated_as_chosen() -> None:
+    model = db.Question(
+        stages=2,
+        microbatches=4,
+        layers=6,
+        chain=["layer=3ms/3ms/3ms"],
+        chain_tail=["head=4ms/4ms/4ms"],
+        activation="6GB",
+    )
+    one = db.search(model, memory_limit="20GB", vary=["layers", "chunks"], max_chunks=2, effort=0)[0]
+    assert one.predicted.span_ns == one.cost_ns
+    assert one.question.keys["layout"] == one.to_dict()["layout"]
+    assert all(one.cost_ns <= other["cost_ns"] for other in one.to_dict()["joint"]["published"])
+
+
 def test_the_integer_program_of_a_found_order_is_solved_and_written(tmp_path: Path) -> None:
     small = db.Question(
         stages=3, microbatches=6, forward="4ms", backward_input="4ms", backward_weight="4ms", hop="1ms"

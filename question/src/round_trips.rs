@@ -331,10 +331,18 @@ proptest! {
     }
 
     #[test]
-    fn searches_return(limits in list(limit()), time in time(), effort: u64, exact: bool, ilp: bool) {
+    fn searches_return(
+        limits in list(limit()),
+        time in time(),
+        held in size(),
+        effort: u64,
+        exact: bool,
+        ilp: bool,
+    ) {
         let written = json!({
             "memory-limits": limits, "time-limit": time, "effort": effort, "exact": exact, "ilp": ilp,
-            "placement": "v", "objective": "makespan",
+            "placement": "v", "objective": "makespan", "vary": ["layers", "recompute"], "max-chunks": 4, "mtp-layers": 1,
+            "resident-layer": held, "resident-head": held, "activation-tail": held,
         });
         returns(&read::<search::Keys>(&written)?)?;
     }

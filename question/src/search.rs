@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipeline::{Limit, Nanos, Placement};
+use pipeline::{Bytes, Limit, Nanos, Placement};
 use search::{Objective, Statistic};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,10 @@ use crate::one_or_many;
 /// Heading in the help of what concerns the search.
 #[cfg(feature = "clap")]
 const SEARCH: &str = "The search";
+
+/// Heading in the help of what a joint search may change.
+#[cfg(feature = "clap")]
+const VARIED: &str = "What is searched besides the order";
 
 /// How long a solver takes where nothing is said of it.
 const SOLVER_TIME: Duration = Duration::from_secs(30);
@@ -57,6 +61,62 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", help_heading = SEARCH, allow_hyphen_values = true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Nanos>,
+    /// Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks (per
+    /// stage, v), placement, recompute (what each chunk recomputes), or all of them
+    #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "WHAT,..", value_delimiter = ',', help_heading = VARIED))]
+    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<Varied>,
+    /// The most chunks per stage that --vary chunks tries [default: 3]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "V", help_heading = VARIED, allow_negative_numbers = true))]
+    #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(1..=64)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_chunks: Option<u64>,
+    /// Layers of multi-token prediction (MTP) that --vary places, besides --layers; what they do is said by
+    /// --chain-mtp [default: 0]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = VARIED, allow_negative_numbers = true))]
+    #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(1..=64)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtp_layers: Option<u64>,
+    /// Bytes that a layer holds all the time, an MTP layer too (weights, gradients, optimizer state): with --vary,
+    /// the memory limit is then for them, too [default: 0B]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_layer: Option<Bytes>,
+    /// The same of what the first chunk has besides its layers, the embedding [default: 0B]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_head: Option<Bytes>,
+    /// The same of what the last chunk has besides its layers, the output layer [default: 0B]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_tail: Option<Bytes>,
+    /// Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with
+    /// --activation [default: 0B]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation_head: Option<Bytes>,
+    /// The same of the last chunk [default: 0B]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation_tail: Option<Bytes>,
+}
+
+/// What a joint search may change beside the order.
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Varied {
+    /// How many layers each chunk has
+    Layers,
+    /// Chunks per stage, v
+    Chunks,
+    /// Where the chunks lie
+    Placement,
+    /// What each chunk recomputes
+    Recompute,
+    /// All of these
+    All,
 }
 
 /// Where the chunks of a searched order lie.
@@ -105,6 +165,26 @@ impl ObjectiveArg {
 }
 
 impl Keys {
+    /// Whether `what` is searched together with the order.
+    #[must_use]
+    pub fn varies(&self, what: Varied) -> bool {
+        self.vary.iter().any(|one| *one == what || *one == Varied::All)
+    }
+
+    /// The names of the keys that are given and say something of a joint search alone.
+    pub fn of_joint(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let all = [
+            ("max-chunks", self.max_chunks.is_some()),
+            ("mtp-layers", self.mtp_layers.is_some()),
+            ("resident-layer", self.resident_layer.is_some()),
+            ("resident-head", self.resident_head.is_some()),
+            ("resident-tail", self.resident_tail.is_some()),
+            ("activation-head", self.activation_head.is_some()),
+            ("activation-tail", self.activation_tail.is_some()),
+        ];
+        all.into_iter().filter(|(_, given)| *given).map(|(key, _)| key)
+    }
+
     /// Where the chunks lie, if the question says.
     #[must_use]
     pub fn placement(&self) -> Option<Placement> {

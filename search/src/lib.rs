@@ -43,6 +43,7 @@ mod compiled_instance;
 mod forward_backward;
 mod head;
 mod instance;
+mod joint;
 mod list;
 mod local;
 mod overlapped;
@@ -57,6 +58,9 @@ mod under_noise;
 pub const NAME: &str = "zb-auto";
 
 pub use instance::{Instance, Objective};
+pub use joint::{
+    BestPublished, Choice, FoundJointly, Jointly, ProgressJointly, Space, search_jointly,
+};
 pub use run::{
     Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,
 };

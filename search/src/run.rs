@@ -239,12 +239,38 @@ fn serial_time(instance: &Instance) -> Nanos {
     Nanos(microbatch.saturating_mul(u64::from(shape.microbatches())))
 }
 
+/// The number of passes of an order of `instance`.
+pub(crate) fn passes(instance: &Instance) -> usize {
+    kinds(instance.costs.has_recompute()) * instance.shape.cells()
+}
+
+/// Searches an instance that can be searched, and whose passes do not overlap, until so many passes are placed
+/// or timed. `bound` is one of its lower bounds; nothing more is proved.
+pub(crate) fn search_within(
+    instance: &Instance,
+    bound: Bound,
+    (seed, total): (u64, u64),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Found, SearchError> {
+    let compiled = CompiledInstance::of(instance);
+    let effort = Effort { times: None, seed };
+    let rounds = Rounds::of(&compiled, total);
+    let begun = Search::begin(instance, &compiled, effort, bound);
+    let mut search = Search { total, rounds, ..begun };
+    while !search.is_over() && !stop() {
+        search.round(stop);
+    }
+    search.history.push((search.done, nanos(search.best.0.cost)));
+    let interrupted = !search.is_over();
+    search.found(instance, bound, interrupted)
+}
+
 /// Whether `instance` is one that can be searched.
-fn check(instance: &Instance) -> Result<(), SearchError> {
+pub(crate) fn check(instance: &Instance) -> Result<(), SearchError> {
     if instance.placement == pipeline::Placement::Mirrored {
         return Err(SearchError::Mirrored);
     }
-    let passes = kinds(instance.costs.has_recompute()) * instance.shape.cells();
+    let passes = passes(instance);
     if passes > MAX_PASSES {
         return Err(SearchError::TooLarge(passes));
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use answer::search::{Row, certificate, program, search, settings};
+use answer::search::{Row, certificate, program, scenario, search, settings};
 use clap::Args;
 use draw::pictures::search as pictures;
 use draw::text;
@@ -32,6 +32,11 @@ Examples:
     debubble search --stages 8 --microbatches 24 --memory-limit 1p --objective mean \\
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --jitter pass=lognormal:0.1 --slowdown stage:3=1.2 --seed 1 --export robust.txt
+
+  Layers, chunks, placement and recomputation together with the order, in 20 GB and in 40 GB:
+    debubble search --stages 4 --microbatches 16 --layers 30 --vary all --memory-limits 20GB,40GB \
+      --chain layer=3ms/3.2ms/2.8ms --chain-tail head=4ms/4ms/3ms --hop 300us \
+      --activation 6GB --activation-until-weight 3GB --activation-kept 400MB
 
   A small pipeline, proved:
     debubble search --stages 4 --microbatches 6 --memory-limit 1p --exact --time-limit 30s \\
@@ -62,6 +67,13 @@ no search has seen, those of `debubble simulate` with the same keys, --replicas 
 the answer if it is better than the nominal order by more than chance explains, at 95 %; else the nominal order
 is. cost, bubble, bound and gap in the first table are those without noise.
 
+--vary names what is searched together with the order: how many layers each chunk has, chunks per stage, where
+they lie, what each chunk recomputes. Values for all stages are dealt to chunks by layers; what the ends of the
+model do besides is told by --chain-head, --chain-tail and --chain-mtp. A memory limit is then for activations and
+for what --resident-layer, --resident-head and --resident-tail say. Choices are tried by orders that are quickly
+found; orders are searched in full for the best of them, and for the question as it is asked, so the answer is never
+worse than that. Every published schedule that fits is told with the best settings tried for it.
+
 --exact is for about a hundred passes, and needs a build with the solver. What it proves has the argument
 `solver`. Nobody can check that without a solver: certificates hold the bound of the search.";
 
@@ -81,6 +93,11 @@ pub struct Search {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt")]
     #[arg(value_parser = files::output)]
     export: Option<PathBuf>,
+    /// Write the question with what --vary has chosen, for `debubble simulate` beside the schedule; one search
+    /// only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml", requires = "vary")]
+    #[arg(value_parser = files::output)]
+    export_scenario: Option<PathBuf>,
     /// Write the order as an integer program in CPLEX LP format; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.lp")]
     #[arg(value_parser = files::output)]
@@ -118,11 +135,13 @@ impl Search {
         let single = [
             ("--certificate", &self.certificate),
             ("--export", &self.export),
+            ("--export-scenario", &self.export_scenario),
             ("--write-lp", &self.write_lp),
             ("--write-mps", &self.write_mps),
         ];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
-        let proofs = single.into_iter().find(|(flag, path)| *flag != "--export" && path.is_some());
+        let proves = |flag: &str| !flag.starts_with("--export");
+        let proofs = single.into_iter().find(|(flag, path)| proves(flag) && path.is_some());
         if let Some((flag, _)) = proofs {
             answer::search::check_provable(&scenario, flag)?;
         }
@@ -174,6 +193,9 @@ impl Search {
     fn write_files(&self, rows: &[Row]) -> Result<(), Error> {
         if let (Some(path), [row]) = (&self.export, rows) {
             files::write(path, row.searched.found.schedule.to_string())?;
+        }
+        if let (Some(path), [row]) = (&self.export_scenario, rows) {
+            files::write(path, scenario(row)?)?;
         }
         if let (Some(path), [row]) = (&self.certificate, rows) {
             files::write(path, certificate(row)?)?;

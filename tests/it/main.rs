@@ -65,6 +65,7 @@ mod removal;
 mod room;
 mod schema;
 mod search;
+mod search_joint;
 mod search_noise;
 mod sharding;
 mod shown;

@@ -310,7 +310,17 @@ fn the_keys_of_other_questions_are_flags_too() {
     let answer = ["json", "csv", "svg", "timeline"];
     let run = ["execute", "hidden", "heads", "vocabulary", "patience"];
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &[&answer[..], &run[..]].concat()));
-    let answer = ["certificate", "export", "write-lp", "write-mps", "svg", "pareto", "csv", "json"];
+    let answer = [
+        "certificate",
+        "export",
+        "export-scenario",
+        "write-lp",
+        "write-mps",
+        "svg",
+        "pareto",
+        "csv",
+        "json",
+    ];
     let search = flags("search", &answer);
     assert_eq!(
         &keys("scenario", &["title", "source", "convention", "setting", "sweep"])

@@ -1,22 +1,25 @@
 //! The best order of passes that is found, and how far any order can be from it.
 
 mod front;
+mod joint;
 mod program;
 mod report;
 #[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
 mod solver;
 mod under_noise;
 
+use pipeline::Limit;
 use question::case::{self, SEARCHED, ScheduleSource, Searched};
 use question::host::foretell;
 use question::scenario::{Scenario, Setting};
-use question::search::Keys;
+use question::search::{Keys, Varied};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, Warnings, format, noise};
 use search::Effort;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
+pub use self::joint::{Chosen, Told, WithSettings, scenario};
 pub use self::program::{Solved, program};
 pub use self::report::Row;
 
@@ -46,7 +49,7 @@ impl Answer {
 
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entries: Vec<report::Entry> = self.rows.iter().map(report::Entry::from).collect();
+        let entries: Vec<report::Full> = self.rows.iter().map(report::Full::from).collect();
         let mut object =
             serializer.serialize_struct("Answer", 1 + usize::from(self.interrupted))?;
         object.serialize_field("results", &entries)?;
@@ -78,7 +81,15 @@ pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
             setting.overrule(question::keys::Keys { memory_limit, ..Default::default() });
             setting
         };
-        keys.memory_limits.iter().copied().map(one).collect::<Vec<_>>()
+        let mut limits = keys.memory_limits.clone();
+        if !keys.vary.is_empty() {
+            // What is chosen under a limit is tried under the larger ones, which come later.
+            limits.sort_by_key(|limit| match *limit {
+                Limit::TimesP { millionths } => (0, millionths),
+                Limit::Bytes(bytes) => (1, bytes.0),
+            });
+        }
+        limits.into_iter().map(one).collect::<Vec<_>>()
     };
     scenario.settings.iter().flat_map(under).collect()
 }
@@ -88,6 +99,7 @@ pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
 /// # Errors
 /// If they ask for another.
 pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
+    check_nothing_varied(keys)?;
     if keys.exact && keys.ilp {
         let message = "--exact and --ilp exclude each other: both prove the optimum";
         let cure = "--ilp alone writes proofs that `debubble verify` checks";
@@ -107,6 +119,21 @@ pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
     if keys.exact { solver::check() } else { Ok(()) }
 }
 
+/// Checks that a joint search is asked for neither proofs of orders nor times under noise.
+fn check_nothing_varied(keys: &Keys) -> Result<(), Diagnostic> {
+    let asked = match (keys.exact, keys.ilp, keys.statistic()) {
+        _ if keys.vary.is_empty() => return Ok(()),
+        (true, ..) => "--exact".to_owned(),
+        (_, true, _) => "--ilp".to_owned(),
+        (.., Some(_)) => format!("--objective {}", keys.objective.name()),
+        _ => return Ok(()),
+    };
+    let message = format!("{asked} is about the order of one choice, and --vary tries many");
+    let cure =
+        "search the choice first, write it with --export-scenario best.toml, and search that";
+    Err(Diagnostic::new(message).with_help(cure))
+}
+
 /// Checks that `keys` ask for no solver where there is none, and `scenario` for nothing that a search
 /// does not know.
 ///
@@ -119,7 +146,10 @@ pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
     }
     scenario.settings.iter().try_for_each(|setting| match keys.statistic() {
         Some(statistic) => case::check_under_noise(scenario, setting, statistic),
-        None => case::check_known(scenario, setting),
+        None => {
+            case::check_known(scenario, setting)?;
+            case::check_joint(scenario, setting, keys)
+        }
     })
 }
 
@@ -166,6 +196,7 @@ pub fn search(
             Some(statistic) => {
                 under_noise::row(context, (scenario, setting), (keys, statistic), &rows)?
             }
+            None if !keys.vary.is_empty() => joint::row(context, (scenario, setting), keys, &rows)?,
             None => {
                 let mut searched = search_one(context, scenario, keys, setting)?;
                 let proved = prove(context, keys, &mut searched)?;
@@ -182,12 +213,21 @@ pub fn search(
 fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
     let mut warnings = Warnings::default();
     for setting in &scenario.settings {
-        case::assumed(context, setting).into_iter().for_each(|text| warnings.add_of_setting(text));
-        for text in case::ignored_by_search(setting, keys.placement()) {
+        let mut setting = setting.clone();
+        if !keys.vary.is_empty() {
+            // No segment of a joint search communicates.
+            setting.keys.chain = None;
+        }
+        if keys.varies(Varied::Recompute) {
+            // They are of what may be chosen.
+            (setting.keys.recompute_time, setting.keys.activation_kept) = (None, None);
+        }
+        case::assumed(context, &setting).into_iter().for_each(|text| warnings.add_of_setting(text));
+        for text in case::ignored_by_search(&setting, keys.placement()) {
             warnings.add(&text, SEARCHED);
         }
         if keys.statistic().is_some() {
-            noise::ignored(setting).into_iter().for_each(|text| warnings.add_of_setting(text));
+            noise::ignored(&setting).into_iter().for_each(|text| warnings.add_of_setting(text));
         }
     }
     warnings.lines().into_iter().for_each(|line| context.warn(line));
@@ -213,6 +253,7 @@ fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
             let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
             let all: u128 = settings.iter().map(passes).sum();
             let all = if keys.statistic().is_some() { all * under_noise::SEARCHES } else { all };
+            let all = if keys.vary.is_empty() { all } else { all * joint::SEARCHES };
             let what = format!("{searched} searches of {effort} times the default effort");
             foretell(context.host(), all * u128::from(effort), PASSES_PER_SECOND, &what);
         }

@@ -1,6 +1,7 @@
 //! The results of searches, for tables and files.
 
 mod entry;
+mod joint;
 mod under_noise;
 
 use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
@@ -16,10 +17,10 @@ use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-use super::{Proved, Solved};
+use super::{Chosen, Proved, Solved};
 use crate::front::Standing;
 
-pub(super) use self::entry::Entry;
+pub(super) use self::entry::{Entry, Full};
 
 /// One search.
 pub struct Row {
@@ -36,6 +37,8 @@ pub struct Row {
     proved: Proved,
     /// The same under noise, if that was asked for.
     pub under_noise: Option<FoundUnderNoise>,
+    /// What a joint search has chosen beside the order, if it was one.
+    pub chosen: Option<Chosen>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
     /// The same of the best published schedule.
@@ -76,6 +79,7 @@ impl Row {
             objective,
             proved,
             under_noise: None,
+            chosen: None,
             found_standing,
             published_standing,
         })
@@ -234,7 +238,8 @@ pub(super) fn keep_smaller(rows: &mut [Row]) {
 /// Whether what was found for `small` does for `large`.
 fn fits(small: &Row, large: &Row) -> bool {
     // Under noise the search of the larger limit begins with what was found for the smaller one.
-    if large.under_noise.is_some() {
+    // So does one of layers and recomputation.
+    if large.under_noise.is_some() || large.chosen.is_some() {
         return false;
     }
     let [a, b] = [&small.searched.instance, &large.searched.instance];
@@ -337,6 +342,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         }
     });
     under_noise::tell(&mut sheet, rows);
+    joint::tell(&mut sheet, rows);
     if marked {
         sheet.push_text(
             "front: * where nothing of the setting, found or published, has less bubble or less peak \

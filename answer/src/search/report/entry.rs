@@ -7,6 +7,36 @@ use serde::Serialize;
 
 use super::{Row, under_noise};
 use crate::front::Standing;
+use crate::search::{Told, WithSettings};
+
+/// The figures of a search, with the lists that a line of a table has no place for.
+#[derive(Serialize)]
+pub(in crate::search) struct Full<'a> {
+    #[serde(flatten)]
+    entry: Entry,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    joint: Option<Joint<'a>>,
+}
+
+/// What a joint search has chosen, and what it beats.
+#[derive(Serialize)]
+struct Joint<'a> {
+    chosen: &'a Told,
+    published: &'a [WithSettings],
+    /// The question with the choice made, as a scenario has it.
+    scenario: &'a question::keys::Keys,
+}
+
+impl<'a> From<&'a Row> for Full<'a> {
+    fn from(row: &'a Row) -> Self {
+        let joint = row.chosen.as_ref().map(|chosen| Joint {
+            chosen: &chosen.told,
+            published: &chosen.published,
+            scenario: &chosen.setting.keys,
+        });
+        Self { entry: Entry::from(row), joint }
+    }
+}
 
 /// The figures of a search.
 #[derive(Serialize, Default)]
@@ -82,6 +112,21 @@ pub(in crate::search) struct Entry {
     gain_over_published_low_ns: Option<Option<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gain_over_published_high_ns: Option<Option<f64>>,
+    /// The rest is there in a joint search alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recompute: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choices: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked_ns: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choices_bound_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best_published: Option<Option<&'static str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best_published_ns: Option<Option<u64>>,
 }
 
 impl From<&Row> for Entry {
@@ -115,12 +160,28 @@ impl From<&Row> for Entry {
             on_front: row.found_standing.map(Standing::is_on_front),
             published_peak_microbatches: published.map(|one| row.in_microbatches(one.peak)),
             published_on_front: row.published_standing.map(Standing::is_on_front),
-            ..Self::under_noise(row)
+            ..Self::jointly(row)
         }
     }
 }
 
 impl Entry {
+    /// What a joint search says of its choice beside what one under noise does, and nothing else.
+    fn jointly(row: &Row) -> Self {
+        let Some(chosen) = &row.chosen else { return Self::under_noise(row) };
+        let best = chosen.published.first().map(WithSettings::named);
+        Self {
+            layout: Some(chosen.told.layout().map(str::to_owned)),
+            recompute: Some(chosen.told.recompute().to_owned()),
+            choices: Some(chosen.tried),
+            asked_ns: Some(chosen.asked.map(|asked| asked.0)),
+            choices_bound_ns: Some(chosen.bound.0),
+            best_published: Some(best.map(|(name, _)| name)),
+            best_published_ns: Some(best.map(|(_, cost)| cost)),
+            ..Self::under_noise(row)
+        }
+    }
+
     /// What a search under noise says of the order, and nothing else.
     fn under_noise(row: &Row) -> Self {
         let Some(found) = row.under_noise.as_ref() else { return Self::default() };

@@ -1,0 +1,206 @@
+//! One search of order, layers, chunks and recomputation together.
+
+use pipeline::{LayerLayout, Nanos, Placement, Schedule};
+use question::case::{Joint, Recomputed, SearchedJointly};
+use question::scenario::{Scenario, Setting};
+use question::search::Keys;
+use question::{Context, Diagnostic, format, keywords};
+use search::{BestPublished, Choice, Effort};
+use serde::Serialize;
+
+use super::{Proved, Row, late, warn_of_clock};
+
+/// How many searches of an order a joint one takes about as long as.
+pub(super) const SEARCHES: u128 = 10;
+
+/// What a joint search has chosen for a row, and what it beats.
+pub struct Chosen {
+    /// The question with the choice made: what `debubble simulate` takes beside the order.
+    pub setting: Setting,
+    /// The choice itself.
+    pub(super) choice: Choice,
+    /// The same in words of the question.
+    pub told: Told,
+    /// What the search finds with what was asked, if that fits.
+    pub asked: Option<Nanos>,
+    /// Each published schedule that fits, with its best settings, the cheapest first.
+    pub published: Vec<WithSettings>,
+    /// No order of any choice costs less.
+    pub bound: Nanos,
+    /// The choices tried.
+    pub tried: u64,
+}
+
+/// A choice in words of the question.
+#[derive(Clone, Serialize)]
+pub struct Told {
+    chunks: u16,
+    placement: &'static str,
+    layout: Option<String>,
+    recompute: String,
+}
+
+/// A published schedule with its best settings.
+#[derive(Serialize)]
+pub struct WithSettings {
+    schedule: &'static str,
+    #[serde(flatten)]
+    told: Told,
+    cost_ns: u64,
+    /// By how much the answer is below it, as a share of it.
+    gain: f64,
+    peak_bytes: u64,
+}
+
+impl Told {
+    fn of(joint: &Joint<'_>, choice: &Choice) -> Self {
+        let setting = joint.setting(choice);
+        let layout = setting.and_then(|setting| setting.keys.layout);
+        Self {
+            chunks: choice.chunks_per_stage,
+            placement: match choice.placement {
+                Placement::Vee => "v",
+                Placement::Looped | Placement::Mirrored => "looped",
+            },
+            layout: layout.as_ref().map(LayerLayout::to_string),
+            recompute: recomputed(&joint.recomputed(choice)),
+        }
+    }
+
+    /// Layers of each chunk, if the question has any.
+    pub(super) fn layout(&self) -> Option<&str> {
+        self.layout.as_deref()
+    }
+
+    /// What each chunk recomputes; one word where all do the same.
+    pub(super) fn recompute(&self) -> &str {
+        &self.recompute
+    }
+
+    /// The same in a sentence.
+    pub(super) fn chunks_in_words(&self) -> String {
+        match (self.chunks, self.placement) {
+            (1, _) => "1 chunk a stage".to_owned(),
+            (own, "v") => format!("{own} chunks a stage in a V"),
+            (own, _) => format!("{own} chunks a stage, looped"),
+        }
+    }
+
+    /// Chunks per stage, and where they lie.
+    pub(super) fn chunks(&self) -> String {
+        match self.chunks {
+            1 => "1".to_owned(),
+            own if self.placement == "v" => format!("{own} in a V"),
+            own => format!("{own} looped"),
+        }
+    }
+}
+
+impl WithSettings {
+    /// As a line for people: name, settings, cost, and what the answer saves.
+    pub(super) fn line(&self) -> Vec<String> {
+        vec![
+            self.schedule.to_owned(),
+            self.told.chunks(),
+            self.told.layout().unwrap_or("-").to_owned(),
+            self.told.recompute().to_owned(),
+            format::time(Nanos(self.cost_ns)),
+            format::percent(self.gain),
+        ]
+    }
+
+    /// The name of the schedule, and what it costs.
+    pub(super) const fn named(&self) -> (&'static str, u64) {
+        (self.schedule, self.cost_ns)
+    }
+}
+
+impl Chosen {
+    fn of(joint: &Joint<'_>, done: &SearchedJointly) -> Self {
+        let found = &done.found;
+        let cost = found.found.cost;
+        let published = |one: &BestPublished| WithSettings {
+            schedule: one.family.name(),
+            told: Told::of(joint, &one.choice),
+            cost_ns: one.cost.0,
+            gain: gain(cost, one.cost),
+            peak_bytes: one.peak.0,
+        };
+        Self {
+            setting: done.setting.clone(),
+            choice: found.choice.clone(),
+            told: Told::of(joint, &found.choice),
+            asked: found.asked,
+            published: found.published.iter().map(published).collect(),
+            bound: found.bound,
+            tried: found.tried,
+        }
+    }
+}
+
+/// What each chunk recomputes, separated by commas; once where all do the same.
+fn recomputed(parts: &[Recomputed]) -> String {
+    match parts {
+        [first, rest @ ..] if rest.iter().all(|one| one == first) => first.to_string(),
+        all => all.iter().map(Recomputed::to_string).collect::<Vec<_>>().join(","),
+    }
+}
+
+/// By how much `cost` is below `other`, as a share of that.
+#[allow(clippy::cast_precision_loss)] // For a share.
+pub(super) fn gain(cost: Nanos, other: Nanos) -> f64 {
+    1.0 - cost.0 as f64 / other.0.max(1) as f64
+}
+
+/// The question that a joint search has chosen for `row`, as a scenario file for `debubble simulate`: with the
+/// order beside it, it costs what the row says.
+///
+/// # Errors
+/// If the row is not of a joint search.
+pub fn scenario(row: &Row) -> Result<String, Diagnostic> {
+    let Some(chosen) = &row.chosen else {
+        let message = "a scenario is written of what --vary has chosen, and nothing was varied";
+        return Err(Diagnostic::new(message).with_help("give --vary all, or leave it out"));
+    };
+    let setting = Setting::new(chosen.setting.name.clone(), chosen.setting.keys.clone());
+    keywords::written(&Scenario::from(vec![setting]))
+}
+
+/// Searches order and choice for `setting`, from those of the `earlier` rows of smaller limits on, too.
+///
+/// # Errors
+/// Those of [`Joint::of`] and [`Joint::search`].
+pub(super) fn row(
+    context: &Context<'_>,
+    (scenario, setting): (&Scenario, &Setting),
+    keys: &Keys,
+    earlier: &[Row],
+) -> Result<Row, Diagnostic> {
+    let late = late(context, keys);
+    let stop = || context.stopped() || late();
+    let joint = Joint::of(context, scenario, setting, keys)?;
+    let same = earlier.iter().filter(|row| row.setting() == setting.name.as_deref());
+    let known: Vec<(Choice, Schedule)> = same
+        .filter_map(|row| {
+            let chosen = row.chosen.as_ref()?;
+            Some((chosen.choice.clone(), row.searched.found.schedule.clone()))
+        })
+        .collect();
+    let times = Some(keys.effort.unwrap_or(1));
+    let effort = Effort { times, seed: setting.keys.seed.unwrap_or(0) };
+    let work = context.host().begin(1, "");
+    let mut progress = |now: search::ProgressJointly| {
+        work.set_length(now.of);
+        work.set_position(now.tried);
+        let best = now.best.map_or_else(|| "none fits yet".to_owned(), format::time);
+        work.set_message(format!("choices, best {best}"));
+    };
+    let done = joint.search(&known, effort, &mut progress, &stop)?;
+    // The clock may end it, but never is all that does.
+    let limited = Keys { effort: times, ..keys.clone() };
+    warn_of_clock(context, &limited, done.found.interrupted);
+    let chosen = Chosen::of(&joint, &done);
+    let mut row = Row::of(done.searched, Proved::Nothing, keys.objective, setting)?;
+    row.chosen = Some(chosen);
+    Ok(row)
+}

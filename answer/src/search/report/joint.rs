@@ -1,0 +1,64 @@
+//! Joint searches, for people.
+
+use pipeline::Nanos;
+use question::format;
+use question::sheet::Sheet;
+
+use super::Row;
+use crate::search::joint::{Chosen, gain};
+
+/// The columns of the published schedules.
+const HEADER: [&str; 6] = ["published", "v", "layers", "recompute", "cost", "saved"];
+
+/// Adds to `sheet` what the joint searches among `rows` have chosen, and what that beats.
+pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
+    let chosen: Vec<(&Row, &Chosen)> =
+        rows.iter().filter_map(|row| Some((row, row.chosen.as_ref()?))).collect();
+    for (row, chosen) in &chosen {
+        sheet.push_text("\n");
+        sheet.push_text(&told(row, chosen));
+        if !chosen.published.is_empty() {
+            let lines = chosen.published.iter().map(crate::search::joint::WithSettings::line);
+            sheet.push(Sheet::table(&HEADER, lines));
+        }
+    }
+    if !chosen.is_empty() {
+        sheet.push_text(
+            "\nchosen: layers as in --layout, chunks in model order; saved: by how much the order found costs less \
+             than the published one with the best of the settings tried for it, where all chunks recompute the \
+             same; bound, gap and argument above are of orders with what was chosen\n",
+        );
+    }
+}
+
+/// What was chosen for `row`, in words.
+fn told(row: &Row, chosen: &Chosen) -> String {
+    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
+    let name: Vec<&str> = std::iter::once("chosen").chain(parts).collect();
+    let told = &chosen.told;
+    let layers = told.layout().map_or(String::new(), |layout| format!(", layers {layout}"));
+    let head = format!(
+        "{}: {}{layers}, recompute {} ({} choices tried)\n",
+        name.join(" "),
+        told.chunks_in_words(),
+        told.recompute(),
+        chosen.tried
+    );
+    let asked = match chosen.asked {
+        Some(asked) => format!(
+            "  as asked: {}, of which the choice saves {}\n",
+            format::time(asked),
+            format::percent(gain(row.cost, asked))
+        ),
+        None => "  as asked: nothing fits\n".to_owned(),
+    };
+    let bound = match chosen.bound {
+        Nanos(0) => String::new(),
+        bound => format!(
+            "  bound of all choices: {}, {} below (the mean stage must do its share, some stage that of whole layers)\n",
+            format::time(bound),
+            format::percent(gain(bound, row.cost))
+        ),
+    };
+    format!("{head}{asked}{bound}")
+}

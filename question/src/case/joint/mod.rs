@@ -1,0 +1,298 @@
+//! What a joint search may choose of a question, and the question that a choice comes to.
+
+mod checks;
+mod chosen;
+
+use pipeline::overlap::Overlap;
+use pipeline::{Bytes, LayerLayout, Limit, Limits, Placement, Schedule};
+use search::{Choice, FoundJointly, Instance, Jointly, ProgressJointly, Space};
+use search::{Effort, SearchError, search_jointly};
+
+use super::checks::explain as explain_fault;
+use super::searched::{explain, instance};
+use super::{Prepared, Recomputed, ScheduleSource, Searched, case_of, prepared, room};
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::keys::Keys;
+use crate::scenario::{Scenario, Setting};
+use crate::search::{self as asked, Varied};
+
+use self::checks::total;
+use self::chosen::written;
+
+pub use self::checks::check;
+
+/// The most chunks per stage that are tried where nothing is said of it.
+const MOST_CHUNKS: u64 = 3;
+/// The most layers of a model whose layers are moved one by one.
+const MOST_LAYERS: u64 = 4096;
+/// The most chunks of a pipeline that is searched together with its layers and recomputation.
+const MOST_ALL_CHUNKS: u64 = 1024;
+
+/// The most forwards of an order: those of many choices are kept side by side.
+const MOST_FORWARDS: u64 = 100_000;
+
+/// What is kept of a question while its choices are tried.
+pub struct Joint<'a> {
+    context: &'a Context<'a>,
+    scenario: &'a Scenario,
+    /// The question with nothing chosen.
+    setting: Setting,
+    keys: &'a asked::Keys,
+    /// The parts that chunks may recompute; only nothing where that is not chosen.
+    parts: Vec<Recomputed>,
+    /// The memory of every stage, if it is limited.
+    limits: Option<Vec<Bytes>>,
+    /// Layers of multi-token prediction.
+    mtp: u64,
+    space: Space,
+}
+
+/// A joint search that is done.
+pub struct SearchedJointly {
+    /// The question with the best choice made, as a scenario has it, with times of each chunk.
+    pub setting: Setting,
+    /// The order of that, with its case.
+    pub searched: Searched,
+    /// All that was found.
+    pub found: FoundJointly,
+}
+
+impl<'a> Joint<'a> {
+    /// What may be chosen of `setting`.
+    ///
+    /// # Errors
+    /// If keys do not go together, the question is wrong, or there is too much to choose.
+    pub fn of(
+        context: &'a Context<'a>,
+        scenario: &'a Scenario,
+        setting: &Setting,
+        keys: &'a asked::Keys,
+    ) -> Result<Self, Diagnostic> {
+        check(scenario, setting, keys)?;
+        let rule = ScheduleSource::Searched(keys.placement());
+        let all = total(&setting.keys);
+        let mut setting = setting.clone();
+        if !setting.keys.has_chain() {
+            // They are dealt by layouts, each with as many.
+            setting.keys.layers = None;
+        }
+        let told = setting.keys.memory_limit.take();
+        let before = prepared(context, scenario, &setting, &rule)?;
+        let overlap = before.problem.costs().overlap();
+        if overlap.is_some_and(Overlap::communicates) {
+            return Err(communicates(scenario, &setting));
+        }
+        let limits = told.map(|told| limits(scenario, &setting, &before, &told)).transpose()?;
+        // B and W apart say what both together said.
+        setting.keys.backward = None;
+        let (shape, placement) = super::shape(scenario, &setting, &rule)?;
+        let parts = parts(&setting.keys, keys);
+        let at = (shape.stages(), shape.chunks_per_stage(), placement);
+        let of_layout = setting.keys.layout.as_ref().map_or(0, LayerLayout::mtp);
+        let mtp = keys.mtp_layers.unwrap_or(of_layout);
+        let mut space = space((&setting.keys, all), keys, at, parts.len());
+        if mtp > 0 && space.asked.mtp.is_none() {
+            space.asked.mtp = Some(space.asked.recompute.len() - 1);
+        }
+        let joint = Self { context, scenario, setting, mtp, keys, parts, limits, space };
+        joint.check_size()?;
+        joint.check_parts()?;
+        Ok(joint)
+    }
+
+    /// Checks that the question knows what it asks itself, and everything that chunks may recompute.
+    fn check_parts(&self) -> Result<(), Diagnostic> {
+        let asked = &self.space.asked;
+        self.instance(asked)?;
+        for (part, told) in self.parts.iter().enumerate().skip(1) {
+            let choice = Choice { recompute: vec![part; asked.recompute.len()], ..asked.clone() };
+            self.instance(&choice).map_err(|wrong| {
+                wrong.with_help(format!(
+                    "recompute {told} is among what --vary tries: give what it needs, or leave recompute out of \
+                     --vary"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what has too many layers or chunks to try.
+    fn check_size(&self) -> Result<(), Diagnostic> {
+        let layers: u64 =
+            self.space.asked.layers.iter().fold(0, |all, own| all.saturating_add(*own));
+        let own = self.space.forms.iter().map(|(own, _)| u64::from(*own)).max().unwrap_or(1);
+        let chunks = own.saturating_mul(self.space.stages as u64);
+        let cells = chunks.saturating_mul(self.setting.keys.microbatches.unwrap_or(0));
+        let (key, message) = if layers > MOST_LAYERS {
+            ("layers", format!("{layers} layers are too many to deal: at most {MOST_LAYERS}"))
+        } else if chunks > MOST_ALL_CHUNKS {
+            (
+                "stages",
+                format!("{chunks} chunks are too many to choose for: at most {MOST_ALL_CHUNKS}"),
+            )
+        } else if cells > MOST_FORWARDS {
+            (
+                "microbatches",
+                format!(
+                    "{cells} forwards are too many to search for so many choices: at most {MOST_FORWARDS}"
+                ),
+            )
+        } else {
+            return Ok(());
+        };
+        let cure = "leave --vary out, or chunks out of it, or ask for fewer microbatches";
+        Err(self.scenario.error(&self.setting, Some(key), message).with_help(cure))
+    }
+
+    /// What passes cost and hold with `choice`.
+    ///
+    /// # Errors
+    /// If the question knows no such choice.
+    pub fn instance(&self, choice: &Choice) -> Result<Instance, Diagnostic> {
+        let wrong = || Diagnostic::new("there is no such choice of layers");
+        let mut setting = self.setting(choice).ok_or_else(wrong)?;
+        // What lacks memory is told apart from what is wrong by the search.
+        let limits = setting.keys.memory_limit.take();
+        let rule = ScheduleSource::Searched(Some(choice.placement));
+        let prepared = prepared(self.context, self.scenario, &setting, &rule)?;
+        room::check(self.context.host(), &rule, &prepared)?;
+        let objective = self.keys.objective().unwrap_or_default();
+        let mut instance = instance(self.scenario, &setting, &rule, &prepared, objective)?;
+        let shape = instance.shape;
+        let bytes = limits.iter().flatten().map(|limit| limit.bytes(shape, Bytes(0)));
+        let bytes: Vec<Bytes> = bytes.collect();
+        if !bytes.is_empty() {
+            let limits = Limits::new(shape, &bytes);
+            instance.limits = Some(limits.map_err(|fault| Diagnostic::new(fault.to_string()))?);
+        }
+        // Without communication a pair takes the sum of its passes.
+        Ok(match instance.costs.overlap() {
+            Some(_) => Instance { costs: instance.costs.clone().apart(), ..instance },
+            None => instance,
+        })
+    }
+
+    /// What chunk number `chunk` recomputes with `choice`.
+    #[must_use]
+    pub fn recomputed(&self, choice: &Choice) -> Vec<Recomputed> {
+        let told = |part: &usize| self.parts.get(*part).copied().unwrap_or_default();
+        choice.recompute.iter().map(told).collect()
+    }
+
+    /// The choices of the question.
+    #[must_use]
+    pub const fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Searches the best choice with its best order; `known` are worth trying.
+    ///
+    /// # Errors
+    /// If no choice has an order under its limit.
+    pub fn search(
+        &self,
+        known: &[(Choice, Schedule)],
+        effort: Effort,
+        progress: &mut dyn FnMut(ProgressJointly),
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<SearchedJointly, Diagnostic> {
+        let instance = |choice: &Choice| self.instance(choice).ok();
+        let jointly = Jointly { space: &self.space, instance: &instance, known, effort };
+        let found =
+            search_jointly(&jointly, progress, stop).map_err(|error| self.explain(&error))?;
+        let wrong = || Diagnostic::new("there is no such choice of layers");
+        let setting = self.setting(&found.choice).ok_or_else(wrong)?;
+        let rule = ScheduleSource::Searched(Some(found.choice.placement));
+        let prepared = prepared(self.context, self.scenario, &setting, &rule)?;
+        let schedule = found.found.schedule.clone();
+        let case = case_of(self.context, self.scenario, &setting, &rule, prepared, schedule)?;
+        let setting = written(setting, &found.instance.costs);
+        let searched =
+            Searched { case, instance: found.instance.clone(), found: found.found.clone() };
+        Ok(SearchedJointly { setting, searched, found })
+    }
+
+    fn explain(&self, error: &SearchError) -> Diagnostic {
+        let wrong = explain(self.scenario, &self.setting, error);
+        match error {
+            SearchError::Infeasible(_) => wrong.with_help(
+                "so it is with the layers as they are asked, and nothing that --vary tried needs as little: raise the \
+                 limit, which is for activations and resident bytes, or let --vary change more",
+            ),
+            _ => wrong,
+        }
+    }
+}
+
+/// The memory of each stage where `told` limits it: multiples are of the activations of the question as it is
+/// asked.
+fn limits(
+    scenario: &Scenario,
+    setting: &Setting,
+    asked: &Prepared,
+    told: &[Limit],
+) -> Result<Vec<Bytes>, Diagnostic> {
+    let (shape, rule) = (asked.shape, ScheduleSource::Searched(None));
+    let held = asked.problem.footprints().by_stage(shape, Placement::Looped);
+    let most = held.into_iter().max().unwrap_or_default();
+    let bytes: Vec<Bytes> = told.iter().map(|limit| limit.bytes(shape, most)).collect();
+    let limits = Limits::new(shape, &bytes);
+    let limits = limits.map_err(|fault| explain_fault(scenario, setting, &rule, &fault))?;
+    Ok(limits.by_stage().to_vec())
+}
+
+/// The refusal of chains on two streams.
+fn communicates(scenario: &Scenario, setting: &Setting) -> Diagnostic {
+    let message = "--vary knows passes on one stream, and this chain communicates on a second";
+    let cure = "leave --vary out: pairs on two streams are searched with layers as they are told; or give the \
+                communication as a part of the compute segments";
+    scenario.error(setting, Some("chain"), message.to_owned()).with_help(cure)
+}
+
+/// What chunks may recompute, nothing first.
+fn parts(keys: &Keys, asked: &asked::Keys) -> Vec<Recomputed> {
+    if !asked.varies(Varied::Recompute) {
+        return vec![Recomputed::Nothing];
+    }
+    let sizes = keys.hidden.is_some() && keys.heads.is_some() && keys.seq.is_some();
+    let told = keys.recompute_time.is_some() || keys.activation_kept.is_some();
+    let selective = (sizes && !told).then_some(Recomputed::Selective);
+    let some = std::iter::once(Recomputed::Nothing).chain(selective);
+    some.chain([Recomputed::Everything]).collect()
+}
+
+/// The choices that `asked` allows of `keys`, whose pipeline has so many stages, and chunks on each that lie so.
+fn space(
+    (keys, all): (&Keys, Option<u64>),
+    asked: &asked::Keys,
+    (stages, own, placement): (usize, u16, Placement),
+    recomputed: usize,
+) -> Space {
+    let chunks = usize::from(own) * stages;
+    let moves_layers = asked.varies(Varied::Layers);
+    let told = keys.layout.as_ref().map(|layout| layout.layers().to_vec());
+    let of_layers = [asked.resident_layer, asked.activation_head, asked.activation_tail];
+    let counts = moves_layers || keys.has_chain() || of_layers.iter().any(Option::is_some);
+    let counted = all.filter(|_| counts && keys.layout.is_none());
+    let even = counted.map(|all| Space::even(all, chunks));
+    let layers = told.or(even).unwrap_or_default();
+    let mtp = keys.layout.as_ref().and_then(LayerLayout::mtp_chunk);
+    let recompute = vec![0; chunks];
+    let choice = Choice { chunks_per_stage: own, placement, layers, mtp, recompute };
+    let most = asked.max_chunks.unwrap_or(MOST_CHUNKS.max(u64::from(own)));
+    let most = u16::try_from(most).unwrap_or(u16::MAX);
+    let all: Vec<u16> = match asked.varies(Varied::Chunks) {
+        true => (1..=most).collect(),
+        false => vec![own],
+    };
+    let lie = |own: u16| match (asked.varies(Varied::Placement), own) {
+        (_, 1) => vec![Placement::Looped],
+        (true, _) => vec![Placement::Looped, Placement::Vee],
+        (false, 2) => vec![asked.placement().unwrap_or(Placement::Vee)],
+        (false, _) => vec![asked.placement().unwrap_or(Placement::Looped)],
+    };
+    let forms = all.into_iter().flat_map(|own| lie(own).into_iter().map(move |at| (own, at)));
+    let are_alike = keys.chain_dense.is_none();
+    Space { stages, asked: choice, forms: forms.collect(), moves_layers, are_alike, recomputed }
+}

@@ -1,0 +1,434 @@
+//! The search of all that may be chosen together: layers of each chunk, chunks per stage, where they lie,
+//! what each chunk recomputes, and the order of passes.
+//!
+//! A choice of all but the order gives an [`Instance`]. The outer search keeps a few choices, tries those next
+//! to them by orders that are quickly found, and leaves out what a lower bound excludes; then orders are
+//! searched in full for the best choices, and for the one that the question makes itself.
+
+mod probe;
+mod published;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use pipeline::{Fault, Memory, Nanos, PassTimes, Schedule};
+use rayon::prelude::*;
+use sim::Replay;
+
+pub use self::published::BestPublished;
+pub use self::space::{Choice, Space};
+
+use self::probe::{Look, Tried, Worth, look_at, work};
+use crate::chance::Chance;
+use crate::instance::Instance;
+use crate::run::{Effort, Found, SearchError, search};
+
+/// The choices that are tried by a search of default effort, besides those that it begins with.
+const CHOICES: u64 = 400;
+/// The choices tried side by side: more than the threads of most machines, so that they do not decide.
+const SIDE_BY_SIDE: usize = 32;
+/// The choices next to the best that are looked through for those to try.
+const NEAR: usize = 256;
+/// The choices from which the outer search goes on.
+const WIDTH: usize = 4;
+/// The choices that are looked at more closely in the end.
+const CLOSELY: usize = 8;
+/// The choices for which an order is searched in full, besides those known before.
+const IN_FULL: usize = 2;
+
+/// How far a joint search has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProgressJointly {
+    /// The cost of the best order so far, if any choice fits.
+    pub best: Option<Nanos>,
+    /// The choices tried so far.
+    pub tried: u64,
+    /// How many are tried at most.
+    pub of: u64,
+}
+
+/// The result of a joint search.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundJointly {
+    /// The best choice.
+    pub choice: Choice,
+    /// What its passes cost and hold.
+    pub instance: Instance,
+    /// The order found for it, and the bound of orders with that choice.
+    pub found: Found,
+    /// What the search finds with the choice that the question makes, if that fits.
+    pub asked: Option<Nanos>,
+    /// Each published schedule that fits any choice tried, with the best of them, the cheapest first.
+    pub published: Vec<BestPublished>,
+    /// No order of any choice costs less: the mean stage must do its share of the least work, and some stage the
+    /// work of its p-th part of the layers, rounded up.
+    pub bound: Nanos,
+    /// How many choices were tried.
+    pub tried: u64,
+    /// Whether it was stopped from outside before its effort was spent.
+    pub interrupted: bool,
+}
+
+/// The parts of a question that a joint search asks for again and again.
+pub struct Jointly<'a> {
+    /// What may be chosen.
+    pub space: &'a Space,
+    /// The instance of a choice; `None` where the question has none for it.
+    pub instance: &'a (dyn Fn(&Choice) -> Option<Instance> + Sync),
+    /// Choices that are worth trying, with an order each, such as those of smaller limits.
+    pub known: &'a [(Choice, Schedule)],
+    /// For how long: `times` multiplies the choices tried and the effort of each search in full; `None` is
+    /// once.
+    pub effort: Effort,
+}
+
+/// Searches for the best choice and its best order. The result is never worse than what [`search`] of the same
+/// effort finds for the choice that the question makes, nor than a published schedule with any choice tried, nor than
+/// the order of a known choice that fits.
+///
+/// `progress` and `stop` are those of [`search`]. As long as `stop` returns false, the same question and effort
+/// give the same result on any number of threads.
+///
+/// # Errors
+/// Those of [`search`] for the choice that the question makes, where no choice fits; and where an instance is
+/// too large.
+pub fn search_jointly(
+    jointly: &Jointly<'_>,
+    progress: &mut dyn FnMut(ProgressJointly),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<FoundJointly, SearchError> {
+    let mut outer = Outer::of(jointly, stop);
+    outer.begin(progress)?;
+    outer.go_on(progress)?;
+    outer.look_closely(progress)?;
+    outer.finish()
+}
+
+/// The state of a running joint search.
+struct Outer<'a> {
+    jointly: &'a Jointly<'a>,
+    stop: &'a (dyn Fn() -> bool + Sync),
+    seen: HashSet<Choice>,
+    /// The best choices of all, the best first.
+    best: Vec<Tried>,
+    published: Vec<BestPublished>,
+    chance: Chance,
+    /// The least work of all stages for a microbatch that any choice has.
+    least_work: u64,
+    tried: u64,
+    of: u64,
+    times: u64,
+}
+
+impl<'a> Outer<'a> {
+    fn of(jointly: &'a Jointly<'a>, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        let times = jointly.effort.times.unwrap_or(1);
+        let starts = 1 + 2 * jointly.space.forms.len() * jointly.space.recomputed.max(1);
+        Self {
+            jointly,
+            stop,
+            seen: HashSet::new(),
+            best: Vec::new(),
+            published: Vec::new(),
+            chance: Chance::new(jointly.effort.seed, u64::MAX),
+            least_work: u64::MAX,
+            tried: 0,
+            of: (starts as u64).saturating_add(CHOICES.saturating_mul(times)),
+            times,
+        }
+    }
+
+    fn cost(&self) -> Option<Nanos> {
+        self.best.iter().filter_map(Tried::cost).min()
+    }
+
+    /// Tries what is uniform, with layers cut evenly and with stages balanced, and what is known.
+    fn begin(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
+        let space = self.jointly.space;
+        let mut all = vec![space.asked.clone()];
+        all.extend(self.jointly.known.iter().map(|(choice, _)| choice.clone()));
+        for choice in space.uniform() {
+            if space.moves_layers {
+                all.push(self.balanced(&choice));
+            }
+            all.push(choice);
+        }
+        for choice in &all {
+            self.count_work(choice);
+        }
+        all.retain(|choice| self.seen.insert(choice.clone()));
+        // The first is tried whatever `stop` says, so that there is an answer.
+        for some in all.chunks(SIDE_BY_SIDE) {
+            self.look(some, (Look::Quick, None))?;
+            self.tell(progress);
+            if (self.stop)() && self.cost().is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on from the best choices to those next to them.
+    fn go_on(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
+        let mut left = CHOICES.saturating_mul(self.times);
+        while left > 0 && !(self.stop)() {
+            let mut next = self.next();
+            next.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(SIDE_BY_SIDE));
+            if next.is_empty() {
+                return Ok(());
+            }
+            left -= next.len() as u64;
+            self.seen.extend(next.iter().cloned());
+            self.look(&next, (Look::Quick, self.cost()))?;
+            self.tell(progress);
+        }
+        Ok(())
+    }
+
+    /// Looks at the best choices with more improvement of their orders, which tells them apart.
+    fn look_closely(
+        &mut self,
+        progress: &mut dyn FnMut(ProgressJointly),
+    ) -> Result<(), SearchError> {
+        let fit = self.best.iter().filter(|one| one.cost().is_some());
+        let best: Vec<Choice> = fit.take(CLOSELY).map(|one| one.choice.clone()).collect();
+        for some in best.chunks(SIDE_BY_SIDE) {
+            if (self.stop)() {
+                break;
+            }
+            self.look(some, (Look::Close, None))?;
+        }
+        self.tell(progress);
+        Ok(())
+    }
+
+    /// The choices next to the best that were not seen: in turn one whose busiest stage has least work, and any.
+    fn next(&mut self) -> Vec<Choice> {
+        let space = self.jointly.space;
+        let from: Vec<Choice> =
+            self.best.iter().take(WIDTH).map(|one| one.choice.clone()).collect();
+        let mut taken = HashSet::new();
+        let mut all: Vec<Choice> = from.iter().flat_map(|choice| space.near(choice)).collect();
+        all.retain(|choice| !self.seen.contains(choice) && taken.insert(choice.clone()));
+        for at in (1..all.len()).rev() {
+            all.swap(at, self.chance.below(at + 1));
+        }
+        all.truncate(NEAR);
+        let half = all.len().div_ceil(2);
+        let any = all.split_off(half);
+        all.sort_by_cached_key(|choice| self.busiest(choice));
+        let mut next = Vec::with_capacity(half + any.len());
+        let mut any = any.into_iter();
+        for choice in all {
+            next.push(choice);
+            next.extend(any.next());
+        }
+        next
+    }
+
+    /// Tries `choices` side by side and keeps what is best.
+    fn look(
+        &mut self,
+        choices: &[Choice],
+        (look, known): (Look, Option<Nanos>),
+    ) -> Result<(), SearchError> {
+        let seed = self.jointly.effort.seed;
+        let one = |choice: &Choice| {
+            let instance = (self.jointly.instance)(choice)?;
+            Some(look_at(choice.clone(), instance, known, (look, seed), self.stop))
+        };
+        let tried: Vec<_> = choices.par_iter().map(one).collect();
+        self.tried += choices.len() as u64;
+        for tried in tried.into_iter().flatten() {
+            let tried = tried?;
+            if let Worth::Found(found) = &tried.worth
+                && tried.choice.is_uniform()
+            {
+                published::keep(&mut self.published, &found.1.published, &tried.choice);
+            }
+            self.keep(tried);
+        }
+        Ok(())
+    }
+
+    /// Keeps `tried` if it is among the best, and the better of two orders of a choice.
+    fn keep(&mut self, tried: Tried) {
+        let Some(rank) = tried.rank() else { return };
+        if let Some(at) = self.best.iter().position(|known| known.choice == tried.choice) {
+            if self.best[at].rank().is_some_and(|known| known <= rank) {
+                return;
+            }
+            self.best.remove(at);
+        }
+        // What came first stays before what is as good.
+        let at = self.best.partition_point(|known| known.rank().is_some_and(|one| one <= rank));
+        self.best.insert(at, tried);
+        self.best.truncate(CLOSELY);
+    }
+
+    /// Searches in full for the best choices, those known before and that of the question.
+    fn finish(mut self) -> Result<FoundJointly, SearchError> {
+        let space = self.jointly.space;
+        let fit = self.best.iter().filter(|one| one.cost().is_some());
+        let mut all: Vec<Choice> = fit.take(IN_FULL).map(|one| one.choice.clone()).collect();
+        all.extend(self.jointly.known.iter().map(|(choice, _)| choice.clone()));
+        let mut interrupted = (self.stop)();
+        let effort = Effort { times: Some(self.times), ..self.jointly.effort };
+        let mut asked = None;
+        let mut refused = None;
+        for (at, choice) in std::iter::once(&space.asked).chain(&all).enumerate() {
+            let Some(instance) = (self.jointly.instance)(choice) else { continue };
+            if at > 0 && (*choice == space.asked || self.is_beaten(choice, &instance)) {
+                continue;
+            }
+            match search(&instance, effort, |_| {}, self.stop) {
+                Ok(mut found) => {
+                    interrupted |= found.interrupted;
+                    self.use_known(choice, &instance, &mut found);
+                    asked = asked.or((at == 0).then_some(found.cost));
+                    let worth = Worth::Found(Box::new((instance, found)));
+                    self.keep(Tried { choice: choice.clone(), worth });
+                }
+                Err(error) if at == 0 => refused = Some(error),
+                Err(_) => {}
+            }
+        }
+        let bound = self.bound();
+        let best = self.best.into_iter().find_map(|one| match one.worth {
+            Worth::Found(found) => Some((one.choice, *found)),
+            Worth::Lacks(_) | Worth::Bounded => None,
+        });
+        let Some((choice, (instance, found))) = best else {
+            let none = SearchError::Fault(Fault::Zero { what: "choices" });
+            return Err(refused.unwrap_or(none));
+        };
+        let mut published = self.published;
+        published.sort_by_key(|one| (one.cost, one.peak));
+        let tried = self.tried;
+        Ok(FoundJointly { choice, instance, found, asked, published, bound, tried, interrupted })
+    }
+
+    /// Puts the order that is known for `choice` into `found` where it fits and is cheaper.
+    fn use_known(&self, choice: &Choice, instance: &Instance, found: &mut Found) {
+        let known = self.jointly.known.iter().filter(|(known, _)| known == choice);
+        for (_, schedule) in known {
+            let memory = Memory::of(schedule, &instance.footprints).ok();
+            let limits = instance.limits.as_ref();
+            let fits = |memory: &Memory| limits.is_none_or(|limits| memory.over(limits).is_none());
+            let metrics = Replay::new().metrics(schedule, &instance.costs).ok();
+            let (Some(metrics), true) = (metrics, memory.as_ref().is_some_and(fits)) else {
+                continue;
+            };
+            let cost = instance.objective.of(&metrics);
+            if cost < found.cost {
+                (found.cost, found.schedule) = (cost, schedule.clone());
+            }
+        }
+    }
+
+    /// Whether no order of `choice` is cheaper than one that was found for another.
+    fn is_beaten(&self, choice: &Choice, instance: &Instance) -> bool {
+        let others = self.best.iter().filter(|one| one.choice != *choice);
+        let known = others.filter_map(Tried::cost).min();
+        known.is_some_and(|known| crate::bounds::best(instance).cost >= known)
+    }
+
+    /// `choice` with its layers where the busiest stage has least work: one after the other goes from that stage
+    /// to where it leaves least.
+    fn balanced(&self, choice: &Choice) -> Choice {
+        let mut best = choice.clone();
+        let mut least = self.busiest(&best);
+        let layers: u64 = choice.layers.iter().sum();
+        for _ in 0..layers {
+            let Some(instance) = (self.jointly.instance)(&best) else { break };
+            let work = work(&instance);
+            let most = work.iter().max().copied().unwrap_or(0);
+            let at = |chunk| instance.placement.stage(instance.shape, chunk, 0);
+            let busy: Vec<usize> = (0..instance.shape.chunks())
+                .filter(|&chunk| work[at(chunk)] == most)
+                .map(usize::from)
+                .collect();
+            let near = self.jointly.space.shifts_from(&best, &busy);
+            let Some(next) = near.into_iter().min_by_key(|one| self.busiest(one)) else { break };
+            let work = self.busiest(&next);
+            if work >= least {
+                break;
+            }
+            (best, least) = (next, work);
+        }
+        best
+    }
+
+    /// The work of the busiest stages of `choice`, the busiest first.
+    fn busiest(&self, choice: &Choice) -> Vec<u64> {
+        let Some(instance) = (self.jointly.instance)(choice) else { return vec![u64::MAX] };
+        let mut work = work(&instance);
+        work.sort_unstable_by(|one, other| other.cmp(one));
+        work
+    }
+
+    /// Takes note of the least work of any choice with as many chunks as `choice`: that of `choice` without R,
+    /// less what rounding to whole nanoseconds may take from three passes of each chunk.
+    fn count_work(&mut self, choice: &Choice) {
+        let Some(instance) = (self.jointly.instance)(choice) else { return };
+        let passes = instance.costs.chunks().iter();
+        let work = passes.fold(0_u64, |all, times| all.saturating_add(own_work(times)));
+        let rounded = 3 * instance.costs.chunks().len() as u64;
+        self.least_work = self.least_work.min(work.saturating_sub(rounded));
+    }
+
+    /// *Proof.* All chunks together do the work of all layers for every microbatch, wherever the layers are; so
+    /// some stage does the mean or more. And some stage has the p-th part of the layers, rounded up, or more, and does
+    /// at least their work. Its span and the makespan are no shorter.
+    fn bound(&self) -> Nanos {
+        let stages = self.jointly.space.stages.max(1) as u64;
+        let instance = (self.jointly.instance)(&self.jointly.space.asked);
+        let microbatches = instance.map_or(0, |one| u64::from(one.shape.microbatches()));
+        if self.least_work == u64::MAX {
+            return Nanos(0);
+        }
+        let mean = self.least_work.saturating_mul(microbatches).div_ceil(stages);
+        let whole = self.whole_layers().unwrap_or(0).saturating_mul(microbatches);
+        Nanos(mean.max(whole))
+    }
+
+    /// The least work for a microbatch of the stage that has most layers, where all layers are alike: of all
+    /// layers in one chunk, less that of the same chunk without any, less what rounding to whole nanoseconds
+    /// may take from three passes of each chunk.
+    fn whole_layers(&self) -> Option<u64> {
+        let space = self.jointly.space;
+        let asked = &space.asked;
+        let layers: u64 = asked.layers.iter().sum();
+        if !space.are_alike || asked.layers.len() < 2 || layers == 0 {
+            return None;
+        }
+        let first_of = |at: usize| {
+            let mut all = vec![0; asked.layers.len()];
+            all[at] = layers;
+            let instance = (self.jointly.instance)(&Choice { layers: all, ..asked.clone() })?;
+            Some(own_work(instance.costs.chunks().first()?))
+        };
+        let work = first_of(0)?.checked_sub(first_of(1)?)?.saturating_sub(3);
+        let own = space.forms.iter().map(|(own, _)| u64::from(*own)).max();
+        let own = own.unwrap_or(1).max(u64::from(asked.chunks_per_stage));
+        let most = u128::from(layers.div_ceil(space.stages.max(1) as u64));
+        let of_most = most * u128::from(work) / u128::from(layers);
+        Some(u64::try_from(of_most).unwrap_or(u64::MAX).saturating_sub(3 * own))
+    }
+
+    fn tell(&self, progress: &mut dyn FnMut(ProgressJointly)) {
+        progress(ProgressJointly {
+            best: self.cost(),
+            tried: self.tried.min(self.of),
+            of: self.of,
+        });
+    }
+}
+
+/// F, B and W of a chunk and microbatch.
+fn own_work(times: &PassTimes) -> u64 {
+    let own = [times.forward.0, times.backward_input.0, times.backward_weight.0];
+    own.into_iter().fold(0, u64::saturating_add)
+}

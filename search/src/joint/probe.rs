@@ -1,0 +1,111 @@
+//! What a choice is worth: how much memory it lacks, or what an order costs that is quickly found for it.
+
+use pipeline::Nanos;
+
+use super::Choice;
+use crate::bounds;
+use crate::instance::Instance;
+use crate::run::{self, Found, SearchError, search_within};
+
+/// How many times each pass is placed or timed where a choice is tried.
+const TRIED: u64 = 120;
+/// The same where a choice is among the best.
+const LOOKED_AT: u64 = 2_000;
+
+/// A choice that was tried.
+#[derive(Clone)]
+pub(super) struct Tried {
+    pub(super) choice: Choice,
+    pub(super) worth: Worth,
+}
+
+/// What became of a choice.
+#[derive(Clone)]
+pub(super) enum Worth {
+    /// It lacks so many bytes, over all stages.
+    Lacks(u64),
+    /// None of its orders is cheaper than what was known.
+    Bounded,
+    /// An order was found for it.
+    Found(Box<(Instance, Found)>),
+}
+
+impl Tried {
+    /// What the order found for it costs.
+    pub(super) fn cost(&self) -> Option<Nanos> {
+        match &self.worth {
+            Worth::Found(found) => Some(found.1.cost),
+            Worth::Lacks(_) | Worth::Bounded => None,
+        }
+    }
+
+    /// The smaller the better; nothing where it is not worth going on from it.
+    pub(super) fn rank(&self) -> Option<(u64, Nanos)> {
+        match &self.worth {
+            Worth::Lacks(bytes) => Some((*bytes, Nanos(0))),
+            Worth::Bounded => None,
+            Worth::Found(found) => Some((0, found.1.cost)),
+        }
+    }
+}
+
+/// How closely a choice is looked at.
+#[derive(Clone, Copy)]
+pub(super) enum Look {
+    /// With a few list schedules.
+    Quick,
+    /// With some improvement.
+    Close,
+}
+
+/// Tries `choice`, whose instance is `instance`, where an order that costs `known` is there already.
+///
+/// # Errors
+/// If the instance cannot be searched, for another reason than its limits.
+pub(super) fn look_at(
+    choice: Choice,
+    instance: Instance,
+    known: Option<Nanos>,
+    (look, seed): (Look, u64),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Tried, SearchError> {
+    match run::check(&instance) {
+        Ok(()) => {}
+        Err(SearchError::Infeasible(_)) => {
+            return Ok(Tried { worth: Worth::Lacks(lacking(&instance)), choice });
+        }
+        Err(error) => return Err(error),
+    }
+    let bound = bounds::best(&instance);
+    if known.is_some_and(|known| bound.cost >= known) {
+        return Ok(Tried { choice, worth: Worth::Bounded });
+    }
+    let times = match look {
+        Look::Quick => TRIED,
+        Look::Close => LOOKED_AT,
+    };
+    let steps = times * run::passes(&instance) as u64;
+    let found = search_within(&instance, bound, (seed, steps), stop)?;
+    Ok(Tried { choice, worth: Worth::Found(Box::new((instance, found))) })
+}
+
+/// By how many bytes the least that the stages hold exceeds their limits, at least one.
+fn lacking(instance: &Instance) -> u64 {
+    let Some(limits) = &instance.limits else { return 1 };
+    let least = bounds::smallest_limit(instance).into_iter().zip(limits.by_stage());
+    let lacks = least.map(|(least, limit)| least.0.saturating_sub(limit.0));
+    lacks.fold(0, u64::saturating_add).max(1)
+}
+
+/// The work of each stage for one microbatch: all passes of its chunks, R among them.
+pub(super) fn work(instance: &Instance) -> Vec<u64> {
+    let Instance { shape, placement, costs, .. } = instance;
+    let mut work = vec![0_u64; shape.stages()];
+    for (chunk, times) in (0..).zip(costs.chunks()) {
+        let again = costs.recompute(chunk).unwrap_or_default().0;
+        let own = [times.forward.0, times.backward_input.0, times.backward_weight.0, again];
+        let stage = &mut work[placement.stage(*shape, chunk, 0)];
+        *stage = own.into_iter().fold(*stage, u64::saturating_add);
+    }
+    work
+}

@@ -1,0 +1,31 @@
+//! What published schedules reach with the best of the same choices.
+
+use pipeline::{Bytes, Family, Nanos};
+
+use super::Choice;
+use crate::start::Published;
+
+/// A published schedule with the best of the choices with which it was timed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BestPublished {
+    /// The family.
+    pub family: Family,
+    /// Its layers and chunks; all its chunks recompute the same part.
+    pub choice: Choice,
+    /// What it costs with them.
+    pub cost: Nanos,
+    /// The most that any stage holds of activations.
+    pub peak: Bytes,
+}
+
+/// Adds to `best`, which has each family once, what is better among `published`, timed with `choice`.
+pub(super) fn keep(best: &mut Vec<BestPublished>, published: &[Published], choice: &Choice) {
+    for &Published { family, cost, peak } in published {
+        let one = || BestPublished { family, choice: choice.clone(), cost, peak };
+        match best.iter_mut().find(|known| known.family == family) {
+            Some(known) if (cost, peak) < (known.cost, known.peak) => *known = one(),
+            Some(_) => {}
+            None => best.push(one()),
+        }
+    }
+}
