@@ -262,7 +262,7 @@ pub(crate) fn search_within(
     }
     search.history.push((search.done, nanos(search.best.0.cost)));
     let interrupted = !search.is_over();
-    search.found(instance, bound, interrupted)
+    search.found(instance, bound, Proof::default(), interrupted)
 }
 
 /// Whether `instance` is one that can be searched.
