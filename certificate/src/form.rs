@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, Pass, PassTimes, Placement,
+    Bytes, Costs, Fault, Footprint, Footprints, Hops, Limits, Nanos, Pass, PassTimes, Placement,
     Schedule, Shape,
 };
 use serde::Deserialize;
@@ -61,6 +61,14 @@ pub struct Certificate {
     pub proof: Proof,
 }
 
+/// A latency of all links, or one of each.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ByLink {
+    Alike(u64),
+    Each(Vec<u64>),
+}
+
 /// The keys of the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -68,7 +76,7 @@ struct Form {
     version: u32,
     placement: String,
     objective: Objective,
-    hop_ns: u64,
+    hop_ns: ByLink,
     forward_ns: Vec<u64>,
     backward_input_ns: Vec<u64>,
     backward_weight_ns: Vec<u64>,
@@ -177,7 +185,14 @@ impl Form {
             backward_weight: Nanos(backward_weight_ns[chunk]),
         };
         let recompute = Self::of_recomputed(schedule, "recompute-ns", &self.recompute_ns, Nanos)?;
-        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(*hop_ns));
+        let hops = match hop_ns {
+            ByLink::Alike(hop) => Hops::alike(Nanos(*hop)),
+            ByLink::Each(links) => {
+                let links: Vec<Nanos> = links.iter().copied().map(Nanos).collect();
+                Hops::placed(shape, schedule.placement(), &links)?
+            }
+        };
+        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(0)).with_hops(hops);
         let costs = costs.with_recompute(recompute);
         costs.check(shape)?;
         Ok(costs)
@@ -239,7 +254,10 @@ impl fmt::Display for Certificate {
         writeln!(f, "version = {VERSION}")?;
         writeln!(f, "placement = \"{placement}\"")?;
         writeln!(f, "objective = \"{}\"", objective.name())?;
-        writeln!(f, "hop-ns = {}", costs.hop().0)?;
+        match costs.hops().by_link() {
+            [all] => writeln!(f, "hop-ns = {}", all.0)?,
+            each => list(f, "hop-ns", each.iter().map(|one| one.0))?,
+        }
         list(f, "forward-ns", chunks.iter().map(|one| one.forward.0))?;
         list(f, "backward-input-ns", chunks.iter().map(|one| one.backward_input.0))?;
         list(f, "backward-weight-ns", chunks.iter().map(|one| one.backward_weight.0))?;

@@ -21,7 +21,7 @@ impl Bench {
     /// `schedule` on an ideal cluster, a device for each stage, with nothing to hold.
     pub(crate) fn ideal(schedule: Schedule, costs: Costs) -> Self {
         let shape = schedule.shape();
-        let cluster = Cluster::ideal(shape.stages(), costs.hop());
+        let cluster = Cluster::linked(shape.stages(), costs.hops().clone());
         let seats = Seats::new(&cluster, shape.stages(), &Seating::Contiguous).unwrap();
         Self {
             costs,

@@ -24,7 +24,8 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use pipeline::{
-    Collectives, Costs, MAX_CHUNKS, Measurement, Nanos, PassTimes, ShardTimes, Step, Value,
+    Collectives, Costs, Fault, Hops, MAX_CHUNKS, Measurement, Nanos, PassTimes, Schedule,
+    ShardTimes, Step, Value,
 };
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,33 @@ pub(super) struct RawSchedule {
     pub(super) order: Vec<String>,
 }
 
+/// One hop of all links, or one of each.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum RawHops {
+    Alike(u64),
+    #[serde(deserialize_with = "bounded")]
+    Each(Vec<u64>),
+}
+
+impl RawHops {
+    fn of(hops: &Hops) -> Self {
+        match hops.by_link() {
+            [all] => Self::Alike(all.0),
+            each => Self::Each(each.iter().map(|hop| hop.0).collect()),
+        }
+    }
+
+    /// The hops between stages of `schedule`.
+    pub(super) fn whole(self, schedule: &Schedule) -> Result<Hops, Fault> {
+        let links = match self {
+            Self::Alike(hop) => return Ok(Hops::alike(Nanos(hop))),
+            Self::Each(links) => links.into_iter().map(Nanos).collect::<Vec<_>>(),
+        };
+        Hops::placed(schedule.shape(), schedule.placement(), &links)
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCosts {
@@ -83,7 +111,7 @@ pub(super) struct RawCosts {
     pub(super) backward_input_ns: Vec<u64>,
     #[serde(deserialize_with = "bounded")]
     pub(super) backward_weight_ns: Vec<u64>,
-    pub(super) hop_ns: u64,
+    pub(super) hop_ns: RawHops,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
     pub(super) recompute_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,7 +236,7 @@ impl Raw {
                 forward_ns: by_chunk(|times| times.forward),
                 backward_input_ns: by_chunk(|times| times.backward_input),
                 backward_weight_ns: by_chunk(|times| times.backward_weight),
-                hop_ns: costs.hop().0,
+                hop_ns: RawHops::of(costs.hops()),
                 recompute_ns: recompute(costs),
                 shards: RawShards::of(costs),
             }
