@@ -3,11 +3,12 @@
 use std::fmt;
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprint, Footprints, Hops, Limits, Nanos, Pass, PassTimes, Placement,
+    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, Pass, PassTimes, Placement,
     Schedule, Shape,
 };
 use serde::Deserialize;
 
+use crate::by_link::ByLink;
 use crate::{Argument, Proof, Refusal};
 
 /// The version of the form.
@@ -59,14 +60,6 @@ pub struct Certificate {
     pub argument: Argument,
     /// What the argument rests on beside stages; empty for most.
     pub proof: Proof,
-}
-
-/// A latency of all links, or one of each.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ByLink {
-    Alike(u64),
-    Each(Vec<u64>),
 }
 
 /// The keys of the file.
@@ -185,13 +178,7 @@ impl Form {
             backward_weight: Nanos(backward_weight_ns[chunk]),
         };
         let recompute = Self::of_recomputed(schedule, "recompute-ns", &self.recompute_ns, Nanos)?;
-        let hops = match hop_ns {
-            ByLink::Alike(hop) => Hops::alike(Nanos(*hop)),
-            ByLink::Each(links) => {
-                let links: Vec<Nanos> = links.iter().copied().map(Nanos).collect();
-                Hops::placed(shape, schedule.placement(), &links)?
-            }
-        };
+        let hops = hop_ns.hops(schedule)?;
         let costs = Costs::new((0..chunks).map(times).collect(), Nanos(0)).with_hops(hops);
         let costs = costs.with_recompute(recompute);
         costs.check(shape)?;

@@ -16,7 +16,7 @@
 //! `{"before_ns": [...], "after_ns": [...], "broadcast_ns": 0, "statistics_ns": 0,
 //! "hidden_gradient_ns": 0}`. `began_ns` counts from the beginning of the first step, all other
 //! times of a step from its own. Where chunks recompute, `costs` has `recompute_ns`, by chunk the time of R
-//! or null. `costs` are by chunk, and may be missing, as may `loss`. A recording of
+//! or null. `hop_ns` is a list, one for each link, where links differ. `costs` are by chunk, and may be missing, as may `loss`. A recording of
 //! a trainer also has `recording`, see [`recording`](super::recording).
 
 use std::fmt;
@@ -24,12 +24,12 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use pipeline::{
-    Collectives, Costs, Fault, Hops, MAX_CHUNKS, Measurement, Nanos, PassTimes, Schedule,
-    ShardTimes, Step, Value,
+    Collectives, Costs, MAX_CHUNKS, Measurement, Nanos, PassTimes, ShardTimes, Step, Value,
 };
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::hops::RawHops;
 use super::recording::RawRecording;
 use super::{Recorded, Source, check};
 use question::kinds;
@@ -73,33 +73,6 @@ pub(super) struct RawSchedule {
     pub(super) name: String,
     #[serde(deserialize_with = "bounded")]
     pub(super) order: Vec<String>,
-}
-
-/// One hop of all links, or one of each.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum RawHops {
-    Alike(u64),
-    #[serde(deserialize_with = "bounded")]
-    Each(Vec<u64>),
-}
-
-impl RawHops {
-    fn of(hops: &Hops) -> Self {
-        match hops.by_link() {
-            [all] => Self::Alike(all.0),
-            each => Self::Each(each.iter().map(|hop| hop.0).collect()),
-        }
-    }
-
-    /// The hops between stages of `schedule`.
-    pub(super) fn whole(self, schedule: &Schedule) -> Result<Hops, Fault> {
-        let links = match self {
-            Self::Alike(hop) => return Ok(Hops::alike(Nanos(hop))),
-            Self::Each(links) => links.into_iter().map(Nanos).collect::<Vec<_>>(),
-        };
-        Hops::placed(schedule.shape(), schedule.placement(), &links)
-    }
 }
 
 #[derive(Serialize, Deserialize)]
