@@ -34,11 +34,8 @@ impl Hops {
     /// # Errors
     /// [`Fault::HopCount`] for any other number of them.
     pub fn new(shape: Shape, links: &[Nanos]) -> Result<Self, Fault> {
-        match links {
-            [all] => Ok(Self::alike(*all)),
-            _ if fits(links.len(), shape) => Ok(Self::of(links)),
-            _ => Err(count(links.len(), shape, false)),
-        }
+        check_count(links.len(), shape, false)?;
+        Ok(Self::of(links))
     }
 
     /// The same for chunks that lie as `placement` says: where they go round in loops, the link from the last
@@ -47,10 +44,8 @@ impl Hops {
     /// # Errors
     /// [`Fault::HopCount`].
     pub fn placed(shape: Shape, placement: Placement, links: &[Nanos]) -> Result<Self, Fault> {
-        if links.len() > 1 && links.len() < shape.stages() && wraps(shape, placement) {
-            return Err(count(links.len(), shape, true));
-        }
-        Self::new(shape, links)
+        check_count(links.len(), shape, wraps(shape, placement))?;
+        Ok(Self::of(links))
     }
 
     fn of(links: &[Nanos]) -> Self {
@@ -116,12 +111,7 @@ impl Hops {
     /// # Errors
     /// [`Fault::HopCount`].
     pub fn check(&self, shape: Shape) -> Result<(), Fault> {
-        match &self.0 {
-            Links::Each(links) if !fits(links.len(), shape) => {
-                Err(count(links.len(), shape, false))
-            }
-            _ => Ok(()),
-        }
+        check_count(self.by_link().len(), shape, false)
     }
 
     /// Checks that there is a latency for every link that chunks cross which lie as `placement` says.
@@ -129,23 +119,25 @@ impl Hops {
     /// # Errors
     /// [`Fault::HopCount`].
     pub fn check_placed(&self, shape: Shape, placement: Placement) -> Result<(), Fault> {
-        Self::placed(shape, placement, self.by_link()).map(drop)
+        check_count(self.by_link().len(), shape, wraps(shape, placement))
     }
 }
 
-/// Whether a list of `given` values has one for each link between neighbours, or one more.
-fn fits(given: usize, shape: Shape) -> bool {
+/// Checks that `given` values are one for all links, one for each between neighbours, unless what goes round
+/// in loops `wraps`, or one more.
+fn check_count(given: usize, shape: Shape, wraps: bool) -> Result<(), Fault> {
     let stages = shape.stages();
-    given > 1 && (given + 1 == stages || (given == stages && stages > 2))
+    match given {
+        1 => Ok(()),
+        _ if given == stages && stages > 2 => Ok(()),
+        _ if given > 1 && given + 1 == stages && !wraps => Ok(()),
+        _ => Err(Fault::HopCount { given, stages, wraps: wraps && given + 1 == stages }),
+    }
 }
 
 /// Whether chunks go from the last stage back to the first, which are no neighbours otherwise.
 fn wraps(shape: Shape, placement: Placement) -> bool {
     placement == Placement::Looped && shape.chunks_per_stage() > 1 && shape.stages() > 2
-}
-
-const fn count(given: usize, shape: Shape, wraps: bool) -> Fault {
-    Fault::HopCount { given, stages: shape.stages(), wraps }
 }
 
 #[cfg(test)]
