@@ -8,6 +8,7 @@ use pipeline::{
 };
 use serde::Deserialize;
 
+use crate::by_link::ByLink;
 use crate::{Argument, Proof, Refusal};
 
 /// The version of the form.
@@ -68,7 +69,7 @@ struct Form {
     version: u32,
     placement: String,
     objective: Objective,
-    hop_ns: u64,
+    hop_ns: ByLink,
     forward_ns: Vec<u64>,
     backward_input_ns: Vec<u64>,
     backward_weight_ns: Vec<u64>,
@@ -177,7 +178,8 @@ impl Form {
             backward_weight: Nanos(backward_weight_ns[chunk]),
         };
         let recompute = Self::of_recomputed(schedule, "recompute-ns", &self.recompute_ns, Nanos)?;
-        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(*hop_ns));
+        let hops = hop_ns.hops(schedule)?;
+        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(0)).with_hops(hops);
         let costs = costs.with_recompute(recompute);
         costs.check(shape)?;
         Ok(costs)
@@ -239,7 +241,10 @@ impl fmt::Display for Certificate {
         writeln!(f, "version = {VERSION}")?;
         writeln!(f, "placement = \"{placement}\"")?;
         writeln!(f, "objective = \"{}\"", objective.name())?;
-        writeln!(f, "hop-ns = {}", costs.hop().0)?;
+        match costs.hops().by_link() {
+            [all] => writeln!(f, "hop-ns = {}", all.0)?,
+            each => list(f, "hop-ns", each.iter().map(|one| one.0))?,
+        }
         list(f, "forward-ns", chunks.iter().map(|one| one.forward.0))?;
         list(f, "backward-input-ns", chunks.iter().map(|one| one.backward_input.0))?;
         list(f, "backward-weight-ns", chunks.iter().map(|one| one.backward_weight.0))?;

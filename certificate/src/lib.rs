@@ -37,6 +37,7 @@
 
 mod argument;
 mod branching;
+mod by_link;
 mod cycles;
 mod fit;
 mod form;

@@ -51,8 +51,8 @@ impl<'a> Clock<'a> {
     fn arrival(&self, pass: Pass, kind: Kind, chunk: u16) -> Option<u64> {
         let cell = self.certificate.schedule.shape().cell(chunk, pass.microbatch);
         let end = self.ends[usize::from(kind == Kind::B)][cell]?;
-        let crosses = self.home(pass, chunk) != self.home(pass, pass.chunk);
-        Some(if crosses { end + self.certificate.costs.hop().0 } else { end })
+        let [from, to] = [chunk, pass.chunk].map(|chunk| self.home(pass, chunk));
+        Some(end + self.certificate.costs.hops().between(from, to).0)
     }
 
     /// Runs the next pass of `stage`, if there is one and it can run, and says whom it may wake.

@@ -52,8 +52,8 @@ impl Pipe {
         for (chunk, forward) in down.chain((0..=last).rev().map(|chunk| (chunk, false))) {
             let times = costs.chunks()[usize::from(chunk)];
             if home(chunk) != at {
+                clock += i128::from(costs.hops().between(at, home(chunk)).0);
                 at = home(chunk);
-                clock += i128::from(costs.hop().0);
             }
             let time = if forward { times.forward } else { times.backward_input };
             let again = costs.recompute(chunk).map_or(0, |time| i128::from(time.0));

@@ -116,7 +116,7 @@ impl<'a> Model<'a> {
     }
 
     fn hop(&self, from: u16, to: u16) -> i32 {
-        if self.home(from) == self.home(to) { 0 } else { self.scaled.hop }
+        self.scaled.hops[usize::from(from.min(to))]
     }
 
     fn start(&self, pass: Pass) -> DomainId {

@@ -14,7 +14,8 @@ const MOST: u64 = 1 << 28;
 pub(crate) struct Scaled {
     /// F, B and W of each chunk.
     pub(crate) times: Vec<[i32; 3]>,
-    pub(crate) hop: i32,
+    /// From each chunk to the next.
+    pub(crate) hops: Vec<i32>,
     /// M_B and M_W of each chunk.
     pub(crate) held: Vec<[i32; 2]>,
     /// By stage.
@@ -35,10 +36,13 @@ impl Scaled {
             .iter()
             .map(|one| [one.forward.0, one.backward_input.0, one.backward_weight.0])
             .collect();
-        let hop = instance.costs.hop().0;
-        let all: u64 = times.iter().flatten().sum::<u64>() + 2 * hop * times.len() as u64;
+        let at = (instance.shape, instance.placement);
+        let hop = |chunk| instance.costs.hop_after(at, chunk).0;
+        let hops: Vec<u64> = (0..instance.shape.chunks() - 1).map(hop).collect();
+        let all: u64 = times.iter().flatten().sum::<u64>() + 2 * hops.iter().sum::<u64>();
         let longest = all.checked_mul(u64::from(instance.shape.microbatches()))?;
-        let common = times.iter().flatten().fold(hop, |one, &other| divisor(one, other)).max(1);
+        let common = times.iter().flatten().chain(&hops);
+        let common = common.fold(0, |one, &other| divisor(one, other)).max(1);
         // A multiple of what divides all times, so large that all of them can be counted.
         let tick = common * (longest / common).div_ceil(MOST).max(1);
         let ticks = |time: u64| i32::try_from(time / tick).ok();
@@ -65,7 +69,7 @@ impl Scaled {
             .map(|limits| limits.by_stage().iter().map(|one| units(one.0)).collect::<Option<_>>());
         Some(Self {
             times: times.collect::<Option<_>>()?,
-            hop: ticks(hop)?,
+            hops: hops.into_iter().map(ticks).collect::<Option<_>>()?,
             held: held.collect::<Option<_>>()?,
             limits: match limits {
                 Some(limits) => Some(limits?),

@@ -55,8 +55,7 @@ impl Line {
             stage * width + KINDS.len() * place + kind
         };
         let last = shape.chunks() - 1;
-        let hop =
-            |from: u16, to: u16| if home(from) == home(to) { 0 } else { signed(costs.hop().0) };
+        let hop = |from: u16, to: u16| signed(costs.hops().between(home(from), home(to)).0);
         let link = |neighbour: Option<u16>, chunk: u16, kind: usize| {
             neighbour.map(|other| (number(other, kind), hop(other, chunk)))
         };

@@ -256,7 +256,8 @@ fn fits(instance: &Instance, order: &Schedule) -> bool {
 pub(crate) fn tick(instance: &Instance) -> u64 {
     let times = instance.costs.chunks().iter();
     let times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
-    times.fold(instance.costs.hop().0, |tick, time| divisor(tick, time.0)).max(1)
+    let hops = instance.costs.hops().by_link().iter().copied();
+    times.chain(hops).fold(0, |tick, time| divisor(tick, time.0)).max(1)
 }
 
 /// The greatest common divisor.

@@ -181,6 +181,16 @@ pub enum Fault {
         /// Number of chunks.
         chunks: u16,
     },
+    /// Neither one hop for all links, nor one for each.
+    #[error("hop has {given} values{}", links(*.stages, *.wraps))]
+    HopCount {
+        /// How many values were given.
+        given: usize,
+        /// Number of stages.
+        stages: usize,
+        /// Whether the link from the last stage back to the first is the one that lacks a value.
+        wraps: bool,
+    },
     /// A step so long, or activations so large, that the numbers overflow.
     #[error("{what} of the whole step add up to more than a 64-bit number can hold")]
     Overflow {
@@ -259,6 +269,25 @@ fn more(others: usize) -> String {
     match others {
         0 => String::new(),
         n => format!(" (and work for {n} more chunks and microbatches)"),
+    }
+}
+
+/// The numbers of hops that there may be over so many stages, in words.
+fn links(stages: usize, wraps: bool) -> String {
+    let all = ": give 1 (all links alike)";
+    match (stages, wraps) {
+        (..=1, _) => ": give 1".to_owned(),
+        (2, _) => format!("{all}; two stages share one link"),
+        (_, true) => format!(
+            ", but chunks go round in loops, from stage {0} back to stage 0: give 1 (all links alike), or \
+             {stages}, the last of them for that link",
+            stages - 1
+        ),
+        (_, false) => format!(
+            "{all}, {0} (one per link between neighbouring stages), or {stages} (then the link from stage \
+             {0} back to stage 0)",
+            stages - 1
+        ),
     }
 }
 

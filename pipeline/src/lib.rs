@@ -57,7 +57,7 @@ pub mod torch_csv;
 pub use bandwidth::{Bandwidth, BandwidthError};
 pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
-    Change, Collectives, Costs, Footprint, Footprints, PassTimes, ShardTimes, check_sum,
+    Change, Collectives, Costs, Footprint, Footprints, Hops, PassTimes, ShardTimes, check_sum,
 };
 pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
 pub use fault::{Cycle, Fault, Wait};

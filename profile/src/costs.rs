@@ -175,7 +175,10 @@ mod tests {
             (0..4).map(|chunk| predicted.footprints.of(chunk).until_backward.0).collect();
         assert_eq!(bytes, [714_000, 680_000, 680_000, 510_000]);
         // 2 x 32 tokens of 64 f32: measured at that very size.
-        assert_eq!((predicted.message, predicted.costs.hop()), (Bytes(16_384), Nanos(4_000)));
+        assert_eq!(
+            (predicted.message, predicted.costs.hops().longest()),
+            (Bytes(16_384), Nanos(4_000))
+        );
         assert_eq!(predicted.link, Some(LinkKind::Queue));
     }
 

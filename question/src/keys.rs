@@ -92,10 +92,15 @@ pub struct Keys {
     )]
     #[serde(deserialize_with = "list")]
     pub backward_weight: Option<Vec<Nanos>>,
-    /// Latency of one transfer between two stages [default: 0ns]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "text")]
-    pub hop: Option<Nanos>,
+    /// Latency of one transfer between two stages; or one per link between neighbouring stages (0-1, 1-2, ...),
+    /// and then, where chunks go round in loops, that of the link from the last stage back to the first
+    /// [default: 0ns]
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "TIME,..", value_delimiter = ',', allow_hyphen_values = true)
+    )]
+    #[serde(deserialize_with = "list")]
+    pub hop: Option<Vec<Nanos>>,
     /// Time that the runtime of a trainer takes before every pass: it counts as work of the stage
     /// [default: 0ns]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true))]

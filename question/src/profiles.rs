@@ -116,7 +116,7 @@ fn take_times(keys: &mut Keys, costs: &Costs) {
     keys.backward_weight
         .get_or_insert_with(|| chunks.clone().map(|one| one.backward_weight).collect());
     if keys.hardware.cluster.is_none() {
-        keys.hop.get_or_insert(costs.hop());
+        keys.hop.get_or_insert_with(|| costs.hops().by_link().to_vec());
     }
 }
 

@@ -101,8 +101,9 @@ fn of_key(name: &str) -> Option<Values> {
         | "vocab-input-forward"
         | "vocab-input-backward"
         | "gather"
-        | "reduce" => list(time()),
-        "hop" | "overhead" | "vocab-broadcast" | "exchange" | "optimizer" | "rollback" => time(),
+        | "reduce"
+        | "hop" => list(time()),
+        "overhead" | "vocab-broadcast" | "exchange" | "optimizer" | "rollback" => time(),
         "memory-limit" => list(limit()),
         "activation"
         | "activation-until-weight"

@@ -362,7 +362,8 @@ fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chu
     let row = usize::from(kind == Kind::B);
     let remote = neighbour.map_or(NONE, |other| places.lane(row, other));
     let here = places.at[usize::from(chunk)].0;
-    let crosses = neighbour.is_some_and(|other| places.at[usize::from(other)].0 != here);
+    let hop = neighbour
+        .map_or(0, |other| signed(costs.hops().between(places.at[usize::from(other)].0, here).0));
     let local = match kind {
         Kind::F => NONE,
         Kind::B if places.recomputes => places.lane(3, chunk),
@@ -375,7 +376,7 @@ fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chu
     Lane {
         duration,
         remote,
-        hop: if crosses { signed(costs.hop().0) } else { 0 },
+        hop,
         local,
         wakes: NONE,
         feeds: NONE,

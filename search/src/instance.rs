@@ -57,6 +57,7 @@ impl Instance {
         objective: Objective,
     ) -> Result<Self, Fault> {
         costs.check(shape)?;
+        costs.hops().check_placed(shape, placement)?;
         footprints.check(shape)?;
         let lost =
             |&chunk: &u16| footprints.kept(chunk).is_some() && costs.recompute(chunk).is_none();

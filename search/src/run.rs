@@ -228,7 +228,7 @@ fn proof_steps(done: u64, once: u64) -> u64 {
 /// The time that all passes and hops take one after the other.
 fn serial_time(instance: &Instance) -> Nanos {
     let Instance { shape, costs, .. } = instance;
-    let hops = costs.hop().0.saturating_mul(2);
+    let hops = costs.hops().longest().0.saturating_mul(2);
     let chunk = |(chunk, times): (u16, &PassTimes)| {
         let PassTimes { forward, backward_input, backward_weight } = *times;
         let again = costs.recompute(chunk).unwrap_or_default();

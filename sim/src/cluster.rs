@@ -1,6 +1,6 @@
 //! A cluster: devices in nodes, the links between them, and the devices on which stages sit.
 
-use pipeline::{Bandwidth, BandwidthError, Bytes, Nanos, Placement, Shape};
+use pipeline::{Bandwidth, BandwidthError, Bytes, Hops, Nanos, Placement, Shape};
 use thiserror::Error;
 
 /// Why a cluster is impossible.
@@ -127,7 +127,7 @@ pub struct Cluster {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
     /// Every device reaches every other after a fixed time, whatever the size and the traffic.
-    Ideal { hop: Nanos },
+    Ideal { hops: Hops },
     /// Ports, NICs and uplinks.
     Nodes(ClusterSpec),
 }
@@ -136,7 +136,13 @@ impl Cluster {
     /// `devices` that reach each other after `hop`, however much they send: the paper's model.
     #[must_use]
     pub const fn ideal(devices: usize, hop: Nanos) -> Self {
-        Self { devices, wires: Vec::new(), kind: Kind::Ideal { hop }, memory: None }
+        Self::linked(devices, Hops::alike(hop))
+    }
+
+    /// The same where `hops` are those of links between neighbouring devices, in the order of devices.
+    #[must_use]
+    pub const fn linked(devices: usize, hops: Hops) -> Self {
+        Self { devices, wires: Vec::new(), kind: Kind::Ideal { hops }, memory: None }
     }
 
     /// The cluster that `spec` describes.
@@ -214,9 +220,9 @@ impl Cluster {
     }
 
     /// The latencies within a node and between nodes.
-    pub(crate) const fn latencies(&self) -> [Nanos; 2] {
+    pub(crate) fn latencies(&self) -> [Nanos; 2] {
         match &self.kind {
-            Kind::Ideal { hop } => [*hop, *hop],
+            Kind::Ideal { hops } => [hops.longest(); 2],
             Kind::Nodes(spec) => [spec.intra.latency, spec.inter.latency],
         }
     }
@@ -283,7 +289,7 @@ impl Cluster {
             return Route::default();
         }
         match &self.kind {
-            Kind::Ideal { hop } => Route { wires: Vec::new(), latency: *hop },
+            Kind::Ideal { hops } => Route { wires: Vec::new(), latency: hops.between(from, to) },
             Kind::Nodes(spec) if self.node_of(from) == self.node_of(to) => {
                 Route { wires: vec![2 * from, 2 * to + 1], latency: spec.intra.latency }
             }

@@ -5,7 +5,8 @@
 //! wait for, when the collective behind the last pass that takes part has; neither occupies a
 //! stage. The schedule carries a walk in which every value is made before it is used, so timing
 //! is one pass over it: no queue, and no allocation but for what is returned. What copies to the
-//! host, or has collectives behind its passes, is timed by [`timed`], which follows those streams too.
+//! host, or has collectives behind its passes, is timed by [`timed`], which follows those streams too; so
+//! is what goes both ways over links that differ.
 
 use pipeline::{
     Costs, Fault, Kind, Metrics, Nanos, Order, Pass, Placement, Schedule, Shape, Slot, Span,
@@ -69,7 +70,7 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn metrics(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Metrics, Fault> {
-        if schedule.has_streams() {
+        if is_special(schedule, costs) {
             costs.check(schedule.shape())?;
             return Ok(timed::metrics(schedule, &Nominal(costs)));
         }
@@ -82,7 +83,7 @@ impl Replay {
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
     pub fn timeline(&mut self, schedule: &Schedule, costs: &Costs) -> Result<Timeline, Fault> {
-        if schedule.has_streams() {
+        if is_special(schedule, costs) {
             costs.check(schedule.shape())?;
             return Ok(timed::timeline(schedule, &Nominal(costs)));
         }
@@ -102,6 +103,7 @@ impl Replay {
         mut record: impl FnMut(usize, Slot, u64, u64),
     ) -> Result<(), Fault> {
         costs.check(schedule.shape())?;
+        costs.hops().check_placed(schedule.shape(), schedule.placement())?;
         self.prepare(schedule, costs);
         let (steps, made) = (&self.steps[..], &mut self.made[..]);
         // Where one pass makes each value, and stands alone, the loop need not ask.
@@ -178,7 +180,7 @@ impl Replay {
             let makes = pass.makes();
             self.steps[step_of(pass)] = Step {
                 duration: costs.of_slot(Slot::One(pass)).0,
-                hop: needs.map_or(0, |value| costs.arrival(value, shape).0),
+                hop: needs.map_or(0, |value| costs.arrival(value, (shape, placement), here).0),
                 needs: needs.map_or(NOTHING_NEEDED * microbatches, |v| place(v.row(shape))),
                 makes: makes.map_or(NOTHING_MADE * microbatches, |v| place(v.row(shape))),
                 is_shared: makes.is_some_and(|value| value.chunk().is_none()),
@@ -213,6 +215,13 @@ impl Replay {
             self.parts[step_of(pass)] = pair_of(schedule, pass);
         }
     }
+}
+
+/// Whether the table of steps cannot time `schedule`: it knows neither streams beside slots, nor links that
+/// differ by the way that a microbatch takes.
+fn is_special(schedule: &Schedule, costs: &Costs) -> bool {
+    let takes_ways = schedule.placement() == Placement::Mirrored;
+    schedule.has_streams() || (takes_ways && !costs.hops().are_alike())
 }
 
 /// Steps per chunk: the kinds, up to a power of two, so that a step is found by a shift.

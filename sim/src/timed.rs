@@ -63,8 +63,8 @@ impl Timing for Nominal<'_> {
         self.0.of_slot(slot).0
     }
 
-    fn hop(&self, _: Value, _: usize, _: usize, _: u64) -> u64 {
-        self.0.hop().0
+    fn hop(&self, _: Value, from: usize, to: usize, _: u64) -> u64 {
+        self.0.hops().between(from, to).0
     }
 
     fn collective(&self, value: Value, _: u64) -> u64 {

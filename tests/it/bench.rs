@@ -21,7 +21,7 @@ impl Bench {
     /// `schedule` on an ideal cluster, a device for each stage, with nothing to hold.
     pub(crate) fn ideal(schedule: Schedule, costs: Costs) -> Self {
         let shape = schedule.shape();
-        let cluster = Cluster::ideal(shape.stages(), costs.hop());
+        let cluster = Cluster::linked(shape.stages(), costs.hops().clone());
         let seats = Seats::new(&cluster, shape.stages(), &Seating::Contiguous).unwrap();
         Self {
             costs,
@@ -128,7 +128,8 @@ pub(crate) fn question(
 pub(crate) fn with_shards(costs: Costs, shape: Shape, times: &[[u64; 3]]) -> Costs {
     let shard = |&[f, b, _]: &[u64; 3]| ShardTimes { before: Nanos(f), after: Nanos(b) };
     let shards = times.iter().map(shard).cycle().take(shape.stages()).collect();
-    let [broadcast, statistics, hidden_gradient] = [0, 3, 5].map(|more| costs.hop() + Nanos(more));
+    let [broadcast, statistics, hidden_gradient] =
+        [0, 3, 5].map(|more| costs.hops().longest() + Nanos(more));
     costs.with_shards(shards, Collectives { broadcast, statistics, hidden_gradient })
 }
 

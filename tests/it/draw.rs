@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use pipeline::{
-    Bytes, Choice, Collectives, CopyTimes, Costs, Family, Footprint, Footprints, Kind, Limit,
+    Bytes, Choice, Collectives, CopyTimes, Costs, Family, Footprint, Footprints, Hops, Kind, Limit,
     Nanos, Order, Pass, PassTimes, Placement, Problem, Schedule, Shape, ShardTimes, Slot,
     Vocabulary,
 };
@@ -72,9 +72,19 @@ fn per_chunk<T: Copy + Debug>(
         .prop_map(move |(all, equal)| if equal { vec![all[0]; chunks] } else { all })
 }
 
-pub(crate) fn costs(chunks: u16) -> impl Strategy<Value = Costs> {
-    let hop = prop_oneof![Just(0), 0..40u64].prop_map(Nanos);
-    (per_chunk(times(), chunks), hop).prop_map(|(chunks, hop)| Costs::new(chunks, hop))
+/// Hops of links, in most cases all alike.
+pub(crate) fn hops(shape: Shape) -> impl Strategy<Value = Hops> {
+    // Two stages share a link.
+    let links = if shape.stages() > 2 { shape.stages() } else { 1 };
+    let alike = |hop: u64| Hops::alike(Nanos(hop));
+    let each = proptest::collection::vec((0..40u64).prop_map(Nanos), links);
+    let each = each.prop_map(move |links| Hops::new(shape, &links).unwrap());
+    prop_oneof![Just(alike(0)), (0..40u64).prop_map(alike), each]
+}
+
+pub(crate) fn costs(shape: Shape) -> impl Strategy<Value = Costs> {
+    (per_chunk(times(), shape.chunks()), hops(shape))
+        .prop_map(|(chunks, hops)| Costs::new(chunks, Nanos(0)).with_hops(hops))
 }
 
 /// `costs` where every activation takes so long to the host and back.
@@ -113,7 +123,7 @@ fn costs_with_shards(shape: Shape) -> impl Strategy<Value = Costs> {
             statistics,
             hidden_gradient,
         });
-    (costs(shape.chunks()), shards, collectives)
+    (costs(shape), shards, collectives)
         .prop_map(|(costs, shards, collectives)| costs.with_shards(shards, collectives))
 }
 

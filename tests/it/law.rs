@@ -78,7 +78,7 @@ fn needs(schedule: &Schedule, costs: &Costs, ends: &[Ends; 6], pass: Pass) -> (u
     let (c, i) = (usize::from(pass.chunk), pass.microbatch as usize);
     let here = home(schedule, c, i);
     let from = |ends: &Ends, chunk: usize| {
-        let hop = if home(schedule, chunk, i) == here { 0 } else { costs.hop().0 };
+        let hop = costs.hops().between(home(schedule, chunk, i), here).0;
         ends[&(chunk, i)] + hop
     };
     let times = costs.chunks()[c];
@@ -390,7 +390,7 @@ proptest! {
         for family in [Family::ZbV, Family::ZbHeuristic] {
             let chunks = if family == Family::ZbV { 2 } else { 1 };
             let shape = Shape::new(p, chunks, m).unwrap();
-            let costs = Costs::uniform(shape, problem.costs().chunks()[0], problem.costs().hop());
+            let costs = Costs::uniform(shape, problem.costs().chunks()[0], problem.costs().hops().longest());
             let held = problem.footprints().of(0);
             let all = 2 * m * held.until_backward.0.max(held.until_weight.0);
             let problem = Problem::new(shape, costs).unwrap();

@@ -30,6 +30,7 @@ mod fsdp;
 mod golden;
 mod gpus;
 mod hardware;
+mod hops;
 mod ilp;
 mod law;
 mod layout;

@@ -25,10 +25,10 @@ fn instance() -> impl Strategy<Value = Instance> {
         let each = (
             proptest::collection::vec(times, chunks),
             proptest::collection::vec(sizes, chunks),
-            0..10u64,
+            draw::hops(Shape::new(p, v, m).unwrap()),
             proptest::option::of(0..200u64),
         );
-        each.prop_map(move |(times, sizes, hop, more)| {
+        each.prop_map(move |(times, sizes, hops, more)| {
             let shape = Shape::new(p, v, m).unwrap();
             let placement = if vee { Placement::Vee } else { Placement::Looped };
             let times = times.into_iter().map(|(f, b, w)| PassTimes {
@@ -40,7 +40,7 @@ fn instance() -> impl Strategy<Value = Instance> {
                 until_backward: Bytes(until_backward),
                 until_weight: Bytes(until_weight),
             });
-            let costs = Costs::new(times.collect(), Nanos(hop));
+            let costs = Costs::new(times.collect(), Nanos(0)).with_hops(hops);
             let footprints = Footprints::new(sizes.collect());
             let objective = if makespan { Objective::Makespan } else { Objective::Span };
             let free = Instance::new(shape, placement, costs, footprints, None, objective).unwrap();

@@ -122,7 +122,7 @@ proptest! {
         let took = Replay::new().metrics(&sharded, &costs).unwrap();
         let (all, count) = all_collectives(&sharded, &costs);
         let slots: u64 = took.stages.iter().zip(sharded.orders()).map(|(_, order)| {
-            order.slots().map(|slot| costs.of_slot(slot).0 + 2 * costs.hop().0).sum::<u64>()
+            order.slots().map(|slot| costs.of_slot(slot).0 + 2 * costs.hops().longest().0).sum::<u64>()
         }).sum();
         let barriers = costs.collectives();
         let barriers = barriers.broadcast.0 + barriers.statistics.0 + barriers.hidden_gradient.0;

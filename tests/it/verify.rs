@@ -96,7 +96,8 @@ fn drawn() -> impl Strategy<Value = Certificate> {
                 all.clone().map(|chunk| own(chunk).map(|both| both[part])).collect::<Vec<_>>()
             });
             let times = times.into_iter().map(|time| time.map(Nanos)).collect();
-            let costs = Costs::new(costs.chunks().to_vec(), costs.hop());
+            let costs =
+                Costs::new(costs.chunks().to_vec(), Nanos(0)).with_hops(costs.hops().clone());
             let costs = if schedule.has_recompute() { costs.with_recompute(times) } else { costs };
             let chunks = usize::from(schedule.shape().chunks());
             let held: Vec<Footprint> =

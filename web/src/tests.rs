@@ -223,7 +223,7 @@ fn of_a_broken_file_is_said_what_its_name_promises() {
 #[test]
 fn a_timeline_is_drawn_compared_and_replayed() {
     let before = timeline(&Keys::default());
-    let flags = Keys { hop: Some("5ms".parse().unwrap()), ..Keys::default() };
+    let flags = Keys { hop: Some(vec!["5ms".parse().unwrap()]), ..Keys::default() };
     let mut files = one("a.json", before);
     files.insert(PathBuf::from("b.json"), timeline(&flags));
     let drawn = asked(&json!({ "ask": "timeline", "file": "a.json" }), &files);

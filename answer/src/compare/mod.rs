@@ -7,7 +7,7 @@ mod split;
 pub(crate) mod tests;
 mod waits;
 
-use pipeline::{Metrics, Nanos, Step, Timeline};
+use pipeline::{Hops, Metrics, Nanos, Step, Timeline};
 
 use crate::timelines::Recorded;
 use papers::accuracy;
@@ -51,9 +51,10 @@ impl<'a> Comparison<'a> {
         let both = [predicted, measured];
         let chosen = both.map(Recorded::chosen);
         let steps = [&predicted.steps[chosen[0]], &measured.steps[chosen[1]]];
-        let hop = predicted.costs.as_ref().or(measured.costs.as_ref());
-        let hop = hop.map_or(Nanos(0), pipeline::Costs::hop);
-        let side = |at: usize| Side { schedule: &both[at].schedule, step: steps[at], hop };
+        let none = Hops::alike(Nanos(0));
+        let costs = predicted.costs.as_ref().or(measured.costs.as_ref());
+        let hops = costs.map_or(&none, pipeline::Costs::hops);
+        let side = |at: usize| Side { schedule: &both[at].schedule, step: steps[at], hops };
         let timelines = split::between(side(0), side(1)).map_err(|torn| {
             let which = if torn.measured { "measured" } else { "predicted" };
             let (stage, slot) = (torn.stage, torn.slot);

@@ -6,7 +6,7 @@
 //! one timeline to the other in steps that add up exactly.
 
 use pipeline::{
-    Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Step, Timeline, Value,
+    Hops, Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Step, Timeline, Value,
 };
 use sim::timed::{self, Timing};
 
@@ -68,12 +68,12 @@ fn first(slot: Slot) -> Pass {
 
 impl Makeup {
     /// The parts of `step`, with slots in the order of `schedule`. A value that is not the last one
-    /// that a slot waits for has no arrival of its own: it is taken to need `hop`, or less, so that
+    /// that a slot waits for has no arrival of its own: it is taken to need its one of `hops`, or less, so that
     /// it is there before the last one.
     ///
     /// # Errors
     /// The stage and slot that ended before what it needs was made.
-    fn of(schedule: &Schedule, step: &Step, hop: Nanos) -> Result<Self, (usize, Slot)> {
+    fn of(schedule: &Schedule, step: &Step, hops: &Hops) -> Result<Self, (usize, Slot)> {
         let shape = schedule.shape();
         let values = shape.value_cells();
         let mut made = vec![0u64; values];
@@ -93,7 +93,11 @@ impl Makeup {
                     let cell = value_cell(shape, value);
                     let (last, at) = one.arrived.unwrap_or((value, one.start));
                     let longest = at.0.saturating_sub(made[cell]);
-                    let hop = if value == last { longest } else { longest.min(hop.0) };
+                    let told = match schedule.placement().maker(shape, value) {
+                        Some(from) if !value.is_collective(shape) => hops.between(from, stage),
+                        _ => hops.longest(),
+                    };
+                    let hop = if value == last { longest } else { longest.min(told.0) };
                     makeup.hops[cell] = hop;
                     ready = ready.max(made[cell] + hop);
                 }
@@ -139,15 +143,15 @@ impl Timing for Makeup {
     }
 }
 
-/// A schedule, a step of it, and the hop that may be assumed where a value has no arrival.
+/// A schedule, a step of it, and the hops that may be assumed where a value has no arrival.
 #[derive(Clone, Copy)]
 pub(super) struct Side<'a> {
     /// The order.
     pub schedule: &'a Schedule,
     /// When its slots ran.
     pub step: &'a Step,
-    /// The hop that the prediction assumed.
-    pub hop: Nanos,
+    /// The hops that the prediction assumed.
+    pub hops: &'a Hops,
 }
 
 /// Which of two timelines cannot be taken apart, and why.
@@ -168,7 +172,7 @@ pub(super) struct Torn {
 /// A slot that ended before what it needs was made.
 pub(super) fn between(predicted: Side<'_>, measured: Side<'_>) -> Result<[Timeline; 5], Torn> {
     let torn = |measured: bool| move |(stage, slot)| Torn { measured, stage, slot };
-    let makeup = |side: Side<'_>| Makeup::of(side.schedule, side.step, side.hop);
+    let makeup = |side: Side<'_>| Makeup::of(side.schedule, side.step, side.hops);
     let from = makeup(predicted).map_err(torn(false))?;
     let to = makeup(measured).map_err(torn(true))?;
     let order = measured.schedule;

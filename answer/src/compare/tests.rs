@@ -1,8 +1,8 @@
 //! Synthetic measurements whose cause is known.
 
 use pipeline::{
-    Collectives, CopyTimes, Costs, Family, Measurement, Nanos, Pass, PassTimes, Problem, Schedule,
-    Shape, ShardTimes, Slot, Step, Timeline, Value,
+    Collectives, CopyTimes, Costs, Family, Hops, Measurement, Nanos, Pass, PassTimes, Problem,
+    Schedule, Shape, ShardTimes, Slot, Step, Timeline, Value,
 };
 use proptest::prelude::*;
 use sim::timed::{self, Timing};
@@ -54,7 +54,7 @@ impl Timing for Device<'_> {
 
     fn hop(&self, value: Value, _: usize, _: usize, _: u64) -> u64 {
         let jitter = self.jitter(u64::from(value.microbatch()) << 20 | 5);
-        self.costs.hop().0 * (1 + self.faults.hops_more) + jitter
+        self.costs.hops().longest().0 * (1 + self.faults.hops_more) + jitter
     }
 
     fn collective(&self, value: Value, start: u64) -> u64 {
@@ -239,8 +239,11 @@ fn pairs_are_replayed_exactly() {
         step(&schedule, &costs, faults)
     });
     for (one, other) in steps.iter().zip(&steps[1..]) {
-        let [from, to] =
-            [one, other].map(|step| super::split::Side { schedule: &schedule, step, hop: HOP });
+        let [from, to] = [one, other].map(|step| super::split::Side {
+            schedule: &schedule,
+            step,
+            hops: costs.hops(),
+        });
         let timelines = super::split::between(from, to).unwrap();
         assert!(same(&timelines[0], one) && same(&timelines[4], other));
     }
@@ -270,8 +273,9 @@ proptest! {
         let Some(predicted) = try_recorded(family, shape, noisy) else { return Ok(()) };
         let measured = recorded(family, shape, faults);
         let (from, to) = (&predicted, &measured);
+        let hops = Hops::alike(HOP);
         let [one, other] = [from, to].map(|one| super::split::Side {
-            schedule: &one.schedule, step: &one.steps[0], hop: HOP,
+            schedule: &one.schedule, step: &one.steps[0], hops: &hops,
         });
         let timelines = super::split::between(one, other).unwrap();
         prop_assert!(same(&timelines[0], &from.steps[0]));

@@ -155,7 +155,7 @@ impl<'a> Asked<'a> {
         keys.forward = by_stage(|times| times.forward);
         keys.backward_input = by_stage(|times| times.backward_input);
         keys.backward_weight = by_stage(|times| times.backward_weight);
-        keys.hop = Some(costs.hop());
+        keys.hop = Some(costs.hops().by_link().to_vec());
         keys.chunks = self.keys.chunks;
         keys.memory_limit.clone_from(&self.keys.memory_limit);
         (scenario, setting)

@@ -55,7 +55,9 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
         backward_weight: Nanos(w),
     });
     let recompute = recompute_ns.into_iter().map(|time| time.map(Nanos)).collect();
-    let mut costs = Costs::new(times.collect(), Nanos(hop_ns)).with_recompute(recompute);
+    let hops = hop_ns.whole(schedule).map_err(|fault| format!("its costs: {fault}"))?;
+    let costs = Costs::new(times.collect(), Nanos(0)).with_hops(hops);
+    let mut costs = costs.with_recompute(recompute);
     if let Some(RawShards {
         before_ns,
         after_ns,

@@ -16,7 +16,7 @@
 //! `{"before_ns": [...], "after_ns": [...], "broadcast_ns": 0, "statistics_ns": 0,
 //! "hidden_gradient_ns": 0}`. `began_ns` counts from the beginning of the first step, all other
 //! times of a step from its own. Where chunks recompute, `costs` has `recompute_ns`, by chunk the time of R
-//! or null. `costs` are by chunk, and may be missing, as may `loss`. A recording of
+//! or null. `hop_ns` is a list, one for each link, where links differ. `costs` are by chunk, and may be missing, as may `loss`. A recording of
 //! a trainer also has `recording`, see [`recording`](super::recording).
 
 use std::fmt;
@@ -29,6 +29,7 @@ use pipeline::{
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::hops::RawHops;
 use super::recording::RawRecording;
 use super::{Recorded, Source, check};
 use question::kinds;
@@ -83,7 +84,7 @@ pub(super) struct RawCosts {
     pub(super) backward_input_ns: Vec<u64>,
     #[serde(deserialize_with = "bounded")]
     pub(super) backward_weight_ns: Vec<u64>,
-    pub(super) hop_ns: u64,
+    pub(super) hop_ns: RawHops,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
     pub(super) recompute_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,7 +209,7 @@ impl Raw {
                 forward_ns: by_chunk(|times| times.forward),
                 backward_input_ns: by_chunk(|times| times.backward_input),
                 backward_weight_ns: by_chunk(|times| times.backward_weight),
-                hop_ns: costs.hop().0,
+                hop_ns: RawHops::of(costs.hops()),
                 recompute_ns: recompute(costs),
                 shards: RawShards::of(costs),
             }

@@ -3,6 +3,7 @@
 
 mod check;
 mod file;
+mod hops;
 mod recording;
 
 use pipeline::{Costs, Measurement, Metrics, Nanos, Schedule, Shape, Step};

@@ -81,9 +81,8 @@ impl Stages {
             let size = footprints.of(chunk);
             stages.held.push([size.until_backward.0.into(), size.until_weight.0.into()]);
             let at = usize::from(chunk);
-            let hop = |from: usize| match stages.homes[from].0 == stages.homes[at].0 {
-                true => 0,
-                false => costs.hop().0.into(),
+            let hop = |from: usize| {
+                i128::from(costs.hops().between(stages.homes[from].0, stages.homes[at].0).0)
             };
             let input = |from: usize, kind: usize| {
                 let (stage, place) = stages.homes[from];

@@ -145,7 +145,7 @@ mod tests {
             }
         }
         // Plain costs change nothing.
-        let plain = Costs::new(costs.chunks().to_vec(), costs.hop());
+        let plain = Costs::new(costs.chunks().to_vec(), costs.hops().longest());
         assert_eq!(draw(Some(&plain)).unwrap(), without);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pipeline::{Collectives, Nanos, Placement, Schedule, Slot, Timeline, Value};
+use pipeline::{Collectives, Fault, Hops, Nanos, Placement, Schedule, Slot, Timeline, Value};
 use thiserror::Error;
 
 use super::boundary::Boundary;
@@ -74,6 +74,9 @@ pub enum PlanError {
          agreed on: run it over TCP"
     )]
     Anew,
+    /// Hops of other links than those of the pipeline.
+    #[error(transparent)]
+    Links(#[from] Fault),
     /// A hop longer than patience.
     #[error("a hop of {hop} is longer than the patience of {patience:?}")]
     Hop {
@@ -94,7 +97,7 @@ pub struct Plan {
     warm_up: u32,
     boundary: Boundary,
     patience: Duration,
-    hop: Nanos,
+    hops: Hops,
     collectives: Collectives,
     /// By stage.
     copies: Vec<CopyTurns>,
@@ -125,7 +128,7 @@ impl Plan {
             warm_up: 0,
             boundary,
             patience,
-            hop: Nanos(0),
+            hops: Hops::alike(Nanos(0)),
             collectives: Collectives::default(),
             copies,
         })
@@ -199,8 +202,8 @@ impl Plan {
         if patience.is_zero() || patience > MAX_PATIENCE {
             return Err(PlanError::Patience(patience));
         }
-        let hop = self.hop;
-        Self { patience, ..self }.with_hop(hop)
+        let hops = self.hops.clone();
+        Self { patience, ..self }.with_hops(hops)
     }
 
     /// The same over links that take `hop` longer than they do: what a stage hands on can be used
@@ -209,10 +212,20 @@ impl Plan {
     /// # Errors
     /// More than the patience.
     pub fn with_hop(self, hop: Nanos) -> Result<Self, PlanError> {
+        self.with_hops(Hops::alike(hop))
+    }
+
+    /// The same where every link takes longer by its own one of `hops`.
+    ///
+    /// # Errors
+    /// One that is longer than the patience, or none for a link that values cross.
+    pub fn with_hops(self, hops: Hops) -> Result<Self, PlanError> {
+        hops.check_placed(self.schedule.shape(), self.schedule.placement())?;
+        let hop = hops.longest();
         if Duration::from_nanos(hop.0) > self.patience {
             return Err(PlanError::Hop { hop, patience: self.patience });
         }
-        Ok(Self { hop, ..self })
+        Ok(Self { hops, ..self })
     }
 
     /// The same where what all stages make together, and the last chunk's output where the output layer
@@ -297,10 +310,10 @@ impl Plan {
         self.patience
     }
 
-    /// The time added to the latency of every transfer.
+    /// The time added to the latency of every transfer, by link.
     #[must_use]
-    pub const fn hop(&self) -> Nanos {
-        self.hop
+    pub const fn hops(&self) -> &Hops {
+        &self.hops
     }
 
     /// The time added to the latency of a transfer of `value`.
@@ -310,13 +323,27 @@ impl Plan {
             _ if value.is_collective(shape) => self.collectives.of(value),
             // With one barrier it comes with the statistics.
             Value::HiddenGradient { .. } => self.collectives.statistics,
-            _ => self.hop,
+            Value::Output { chunk, microbatch } => self.way(chunk, microbatch),
+            Value::Gradient { chunk, microbatch } => {
+                chunk.checked_sub(1).map_or(Nanos(0), |below| self.way(below, microbatch))
+            }
+            Value::Statistics { .. } => self.hops.longest(),
         }
+    }
+
+    /// The time added between the stages of `chunk` and the next.
+    fn way(&self, chunk: u16, microbatch: u32) -> Nanos {
+        let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
+        let stage = |chunk| placement.stage(shape, chunk, microbatch);
+        if chunk + 1 == shape.chunks() {
+            return Nanos(0);
+        }
+        self.hops.between(stage(chunk), stage(chunk + 1))
     }
 
     /// Whether any transfer is made longer than it is.
     pub(crate) fn has_delays(&self) -> bool {
-        self.hop > Nanos(0) || self.collectives != Collectives::default()
+        self.hops.longest() > Nanos(0) || self.collectives != Collectives::default()
     }
 
     /// The copies of `stage`.

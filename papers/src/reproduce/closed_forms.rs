@@ -83,7 +83,7 @@ impl Formula {
             *time = *time * chunks;
         }
         let (stages, microbatches) = (shape.stages() as u64, u64::from(shape.microbatches()));
-        let uniform = Uniform { stages, microbatches, times, hop: costs.hop() };
+        let uniform = Uniform { stages, microbatches, times, hop: costs.hops().longest() };
         let unit = case.microbatch_bytes();
         let (convention, cost, peak) = match case.name.as_str() {
             "1f1b" => (Convention::Makespan, Some(uniform.one_f_one_b()), Some(unit * stages)),

@@ -84,7 +84,7 @@ fn exact_case(
 pub(super) fn tick(setting: &mut Setting, chunks: u64) {
     let keys = &mut setting.keys;
     let times = [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight];
-    let times = times.into_iter().flatten().flatten().chain(&mut keys.hop);
+    let times = times.into_iter().flatten().flatten().chain(keys.hop.iter_mut().flatten());
     for time in times {
         *time = Nanos(time.0.saturating_mul(chunks));
     }
@@ -99,7 +99,8 @@ fn rates(case: &Case, convention: Convention) -> Result<(f64, Option<f64>), Diag
         Convention::Span => (metrics.bubble_rate(), None),
         Convention::Makespan => (metrics.bubble_rate_makespan(), None),
         Convention::MakespanFirstWrap => {
-            let omitted = costs.hop().0.saturating_mul(case.schedule.shape().stages() as u64);
+            let omitted =
+                costs.hops().longest().0.saturating_mul(case.schedule.shape().stages() as u64);
             let published = Nanos(metrics.makespan().0.saturating_sub(omitted));
             (metrics.bubble_rate_of(published), Some(metrics.bubble_rate_makespan()))
         }

@@ -3,15 +3,17 @@
 //! A chunk lives on one stage, so a table by chunk says both "per stage" and "per chunk".
 
 mod footprints;
+mod hops;
 
 use std::sync::Arc;
 
 pub use self::footprints::{Change, Footprint, Footprints};
+pub use self::hops::Hops;
 use crate::copy_op::{CopyDirection, CopyTimes};
 use crate::fault::Fault;
 use crate::overlap::Overlap;
 use crate::pass::{Kind, Pass, Slot, Value};
-use crate::shape::Shape;
+use crate::shape::{Placement, Shape};
 use crate::sharding::ParameterTimes;
 use crate::units::Nanos;
 
@@ -65,7 +67,7 @@ impl Collectives {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Costs {
     chunks: Vec<PassTimes>,
-    hop: Nanos,
+    hops: Hops,
     /// By chunk; empty if copies take no time.
     copies: Vec<CopyTimes>,
     /// The times of R by chunk; empty if none recomputes.
@@ -80,14 +82,15 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Times by chunk in model order; `hop` is the latency of one transfer between stages.
+    /// Times by chunk in model order; `hop` is the latency of one transfer between any two
+    /// stages.
     #[must_use]
     pub const fn new(chunks: Vec<PassTimes>, hop: Nanos) -> Self {
         let zero = Nanos(0);
         let collectives = Collectives { broadcast: zero, statistics: zero, hidden_gradient: zero };
         Self {
             chunks,
-            hop,
+            hops: Hops::alike(hop),
             copies: Vec::new(),
             recompute: Vec::new(),
             shards: Vec::new(),
@@ -161,10 +164,16 @@ impl Costs {
         Self { chunks, overlap, ..self }
     }
 
-    /// The same with another latency of a hop.
+    /// The same with another latency of a hop, over all links.
     #[must_use]
     pub fn with_hop(self, hop: Nanos) -> Self {
-        Self { hop, ..self }
+        self.with_hops(Hops::alike(hop))
+    }
+
+    /// The same with other latencies of hops.
+    #[must_use]
+    pub fn with_hops(self, hops: Hops) -> Self {
+        Self { hops, ..self }
     }
 
     /// The same where activations take `copies`, by chunk in model order, to the host and back. Where
@@ -229,11 +238,20 @@ impl Costs {
         Self::new(vec![chunk; usize::from(shape.chunks())], hop)
     }
 
-    /// The latency of one transfer between stages.
+    /// The latency of one transfer over each link between stages.
     #[must_use]
     #[inline]
-    pub const fn hop(&self) -> Nanos {
-        self.hop
+    pub const fn hops(&self) -> &Hops {
+        &self.hops
+    }
+
+    /// How long what `chunk` hands to `chunk + 1`, or gets back from it, travels where all microbatches take
+    /// the same way, or else the first; no time within a stage.
+    #[must_use]
+    #[inline]
+    pub fn hop_after(&self, (shape, placement): (Shape, Placement), chunk: u16) -> Nanos {
+        let stage = |chunk| placement.stage(shape, chunk, 0);
+        self.hops.between(stage(chunk), stage(chunk + 1))
     }
 
     /// The times of each chunk, in model order.
@@ -277,12 +295,16 @@ impl Costs {
         }
     }
 
-    /// How long `value` takes from the end of the last pass that makes it to the stages that wait
-    /// for it: a hop, or the collective that hands it on.
+    /// How long `value` takes from the end of the last pass that makes it to stage `to`, which waits for it:
+    /// a hop from another stage, or the collective that hands it on.
     #[inline]
     #[must_use]
-    pub const fn arrival(&self, value: Value, shape: Shape) -> Nanos {
-        if value.is_collective(shape) { self.collectives.of(value) } else { self.hop }
+    pub fn arrival(&self, value: Value, at: (Shape, Placement), to: usize) -> Nanos {
+        match at.1.maker(at.0, value) {
+            _ if value.is_collective(at.0) => self.collectives.of(value),
+            Some(from) => self.hops.between(from, to),
+            None => self.hops.longest(),
+        }
     }
 
     /// How long `slot` takes: the times of its passes add up, unless their segments share the streams of
@@ -315,7 +337,7 @@ impl Costs {
     /// be longer than a clock can show.
     ///
     /// # Errors
-    /// [`Fault::ChunkCount`] or [`Fault::Overflow`].
+    /// [`Fault::ChunkCount`], [`Fault::HopCount`] or [`Fault::Overflow`].
     pub fn check(&self, shape: Shape) -> Result<(), Fault> {
         check_count("costs", self.chunks.len(), shape)?;
         if !self.copies.is_empty() {
@@ -324,10 +346,11 @@ impl Costs {
         if !self.recompute.is_empty() {
             check_count("recompute times", self.recompute.len(), shape)?;
         }
+        self.hops.check(shape)?;
+        let hop = u128::from(self.hops.longest().0);
         let sum = |times: &PassTimes| {
             let parts = [times.forward, times.backward_input, times.backward_weight];
-            parts.into_iter().map(|part| u128::from(part.0)).sum::<u128>()
-                + 2 * u128::from(self.hop.0)
+            parts.into_iter().map(|part| u128::from(part.0)).sum::<u128>() + 2 * hop
         };
         let copy = |times: &CopyTimes| u128::from(times.out.0) + u128::from(times.back.0);
         let recompute = self.recompute.iter().flatten().map(|time| u128::from(time.0));

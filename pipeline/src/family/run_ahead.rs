@@ -156,7 +156,8 @@ impl<'a> Run<'a> {
             return NEVER;
         }
         let is_own = self.placement.maker(self.shape, value) == Some(stage);
-        let way = if is_own { 0 } else { self.costs.arrival(value, self.shape).0 };
+        let at = (self.shape, self.placement);
+        let way = if is_own { 0 } else { self.costs.arrival(value, at, stage).0 };
         self.made[cell].saturating_add(way)
     }
 

@@ -19,7 +19,8 @@ pub(super) fn spans(schedule: &Schedule, costs: &Costs) -> Vec<Vec<[u64; 2]>> {
             let mut start = spans[stage].last().map_or(0, |&[_, end]| end);
             for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
                 let is_own = placement.maker(shape, value) == Some(stage);
-                let way = if is_own { 0 } else { costs.arrival(value, shape).0 };
+                let way =
+                    if is_own { 0 } else { costs.arrival(value, (shape, placement), stage).0 };
                 start = start.max(made[shape.value_cell(value)] + way);
             }
             let end = start + costs.of_slot(slot).0;

@@ -122,7 +122,8 @@ struct Stage {
 struct Build {
     stages: Vec<Stage>,
     shape: Shape,
-    hop: u64,
+    /// By link: to stage 1, stage 2 and so on.
+    hops: Vec<u64>,
     flags: Flags,
     /// The most any stage has waited so far.
     max_idle: u64,
@@ -147,10 +148,11 @@ impl Build {
             idle: 0,
             order: Vec::with_capacity(3 * shape.microbatches() as usize),
         };
+        let hops = problem.costs().hops();
         Self {
             stages: (0..).zip(problem.costs().chunks()).map(stage).collect(),
             shape,
-            hop: problem.costs().hop().0,
+            hops: (1..shape.stages()).map(|to| hops.between(to - 1, to).0).collect(),
             flags,
             max_idle: 0,
             forward_end: vec![0; shape.cells()],
@@ -216,8 +218,9 @@ impl Build {
     fn forwards_before_first_backward(&self) -> Vec<u32> {
         let mut more = vec![0u32; self.stages.len()];
         let last = &self.stages[self.last()];
-        let mut arrival = last.end + last.times.backward_input.0 + self.hop;
+        let mut arrival = last.end + last.times.backward_input.0;
         for j in (0..self.last()).rev() {
+            arrival += self.hops[j];
             let stage = &self.stages[j];
             let forward = stage.times.forward.0;
             let Footprint { until_backward, until_weight } = stage.footprint;
@@ -235,7 +238,7 @@ impl Build {
                 end += forward;
                 more[j] += 1;
             }
-            arrival = end.max(arrival) + stage.times.backward_input.0 + self.hop;
+            arrival = end.max(arrival) + stage.times.backward_input.0;
         }
         more
     }
@@ -260,7 +263,8 @@ impl Build {
         if stage.forwards < next.forwards + 2 {
             return true;
         }
-        let next_done = next.end + next.times.forward.0 + next.times.backward_input.0 + self.hop;
+        let next_done =
+            next.end + next.times.forward.0 + next.times.backward_input.0 + self.hops[j];
         if stage.end >= next_done {
             return false;
         }
@@ -318,9 +322,11 @@ impl Build {
     fn arrival(&self, j: usize, kind: Kind) -> Option<u64> {
         let stage = &self.stages[j];
         match kind {
-            Kind::F if j > 0 => Some(self.forward_end[self.cell(j - 1, stage.forwards)] + self.hop),
+            Kind::F if j > 0 => {
+                Some(self.forward_end[self.cell(j - 1, stage.forwards)] + self.hops[j - 1])
+            }
             Kind::B if j < self.last() => {
-                Some(self.backward_end[self.cell(j + 1, stage.backwards)] + self.hop)
+                Some(self.backward_end[self.cell(j + 1, stage.backwards)] + self.hops[j])
             }
             _ => None,
         }

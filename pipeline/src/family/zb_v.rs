@@ -30,7 +30,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::{About, Chunks, LimitUse};
-use crate::costs::{Footprint, PassTimes};
+use crate::costs::{Footprint, Hops, PassTimes};
 use crate::fault::Fault;
 use crate::order::Order;
 use crate::pass::Kind;
@@ -268,7 +268,7 @@ impl Stage {
 struct Build<'a> {
     stages: Vec<Stage>,
     shape: Shape,
-    hop: u64,
+    hops: &'a Hops,
     fill: Fill,
     /// How much longer than other stages each may wait.
     allowance: &'a [u64],
@@ -299,7 +299,7 @@ impl<'a> Build<'a> {
         Self {
             stages: (0..shape.stages()).map(|stage| Stage::new(problem, limits, stage)).collect(),
             shape,
-            hop: problem.costs().hop().0,
+            hops: problem.costs().hops(),
             fill,
             allowance,
             work,

@@ -66,7 +66,7 @@ impl<'a> Costing<'a> {
         let rule = self.rule();
         let overlap = chains.and_then(|chains| Overlap::new(chains, rule));
         let overlap = overlap.map_err(|_| Unfit::TooLarge)?;
-        Ok(self.with_shards(Costs::overlapped(overlap, costs.hop())))
+        Ok(self.with_shards(Costs::overlapped(overlap, Nanos(0)).with_hops(costs.hops().clone())))
     }
 
     /// How passes share the streams: in the published order, W where it fits. A backward without a forward

@@ -167,7 +167,7 @@ proptest! {
                 // still sends, which replay counts with the pass: each may be a transfer earlier.
                 if let Ok(run) = inputs.finalist(evaluation.clone()) {
                     let passes = 3 * run.costed().shape.cells() as u64;
-                    let earlier = if setup.copies() { run.costs.hop().0 * passes } else { 0 };
+                    let earlier = if setup.copies() { run.costs.hops().longest().0 * passes } else { 0 };
                     let least = evaluation.step.0.saturating_sub(earlier);
                     prop_assert!(run.step.0 >= least, "{:?}", run.over_replay());
                 }

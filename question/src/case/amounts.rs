@@ -1,11 +1,12 @@
 //! The numbers of a problem: its shape, times and footprints.
 
 use pipeline::{
-    Bytes, Choice, Costs, Fault, Footprint, Footprints, MAX_CHUNKS, Nanos, PassTimes, Placement,
-    Semantics, Shape, ShardTimes, SteadyState, spread_by_layers,
+    Bytes, Choice, Costs, Fault, Footprint, Footprints, Hops, MAX_CHUNKS, Nanos, PassTimes,
+    Placement, Semantics, Shape, ShardTimes, SteadyState, spread_by_layers,
 };
 
 use super::{ScheduleSource, layout, vocabulary};
+use crate::hardware::Hardware;
 use crate::keys::Keys;
 
 /// How many segments each microbatch is cut into: 1 where the schedule does not cut.
@@ -64,10 +65,23 @@ pub(super) fn shape(
     }
 }
 
+/// How long a transfer takes over each link: as told, or as long as the slowest link of `hardware` takes.
+pub(super) fn hops(
+    keys: &Keys,
+    (shape, placement): (Shape, Placement),
+    hardware: Option<&Hardware>,
+) -> Result<Hops, Fault> {
+    match (&keys.hop, hardware) {
+        (Some(links), _) => Hops::placed(shape, placement, links),
+        (None, Some(hardware)) => Ok(Hops::alike(hardware.longest_hop(shape, placement))),
+        (None, None) => Ok(Hops::alike(Nanos(0))),
+    }
+}
+
 /// Times by chunk and segment, from F, B and W; a segment takes its share to the nearest nanosecond.
 pub(super) fn costs(
     keys: &Keys,
-    hop: Option<Nanos>,
+    hops: Hops,
     shape: Shape,
     placement: Placement,
     segments: u32,
@@ -95,7 +109,7 @@ pub(super) fn costs(
         backward_input: backward_input + overhead,
         backward_weight: backward_weight + before_weight,
     });
-    with_shards(keys, Costs::new(times.collect(), hop.unwrap_or_default()), shape)
+    with_shards(keys, Costs::new(times.collect(), Nanos(0)).with_hops(hops), shape)
 }
 
 /// `costs` with the times of shards of the vocabulary, where there are any.

@@ -165,6 +165,7 @@ pub(super) fn explain(
         Fault::Needs { key, .. } => Some(*key),
         Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some("memory-limit"),
         Fault::ShardCount { .. } => Some("vocab-s"),
+        Fault::HopCount { .. } => Some("hop"),
         _ => None,
     };
     let amount = |bytes: &Bytes| match has_footprints(&setting.keys) {

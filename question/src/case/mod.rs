@@ -172,19 +172,19 @@ fn prepared(
     }
     let wrong = |(key, message)| scenario.error(setting, Some(key), message);
     sharding::fits(keys, rule, hardware.as_ref()).map_err(wrong)?;
-    let hop = keys.hop.or_else(|| hardware.as_ref().map(|one| one.longest_hop(shape, placement)));
+    let at = (shape, placement);
+    let hops = amounts::hops(keys, at, hardware.as_ref()).map_err(fault)?;
     vocabulary::check(keys, rule, shape).map_err(fault)?;
     let costs = match keys.has_chain() {
         true => {
             let at = (shape, segments, hardware.as_ref());
             let overlap = overlap(context, keys, rule, at, &wrong)?;
-            amounts::with_shards(keys, Costs::overlapped(overlap, hop.unwrap_or_default()), shape)
+            amounts::with_shards(keys, Costs::overlapped(overlap, Nanos(0)).with_hops(hops), shape)
         }
-        false => amounts::costs(keys, hop, shape, placement, segments, rule.has_whole_backwards()),
+        false => amounts::costs(keys, hops, shape, placement, segments, rule.has_whole_backwards()),
     };
     let costs = costs.map_err(fault)?;
     let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;
-    let at = (shape, placement);
     let times = copies::times(keys, &costs, footprints.as_ref(), hardware.as_ref(), at);
     let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
     let costs = sharding::costs(keys, costs, at).map_err(wrong)?;

@@ -5,7 +5,7 @@ mod experts;
 pub mod keys;
 
 pub use experts::spread as spread_of_experts;
-use pipeline::{Bytes, Placement, Shape, spread};
+use pipeline::{Bytes, Hops, Nanos, Placement, Shape, spread};
 pub use sim::Hardware;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Cluster, Seating, Seats};
@@ -42,7 +42,10 @@ pub fn of(
                 experts::replicas(all, stages).map_err(|wrong| fail("expert-parallel", wrong))?;
             clusters::named(context, name, stages.saturating_mul(replicas))?
         }
-        None => Cluster::ideal(devices(keys, stages), all.hop.unwrap_or_default()),
+        None => {
+            let hops = ideal_hops(all, shape, placement);
+            Cluster::linked(devices(keys, stages), hops.map_err(|wrong| fail(wrong.0, wrong.1))?)
+        }
     };
     let seating = keys.seating.as_ref().map_or(&Seating::Contiguous, |seating| &seating.0);
     let seats = Seats::new(&cluster, stages, seating);
@@ -86,6 +89,22 @@ pub fn of(
         capacities,
         waits,
     }))
+}
+
+/// The hops of links between devices that are those between stages.
+fn ideal_hops(
+    keys: &Keys,
+    shape: Shape,
+    placement: Placement,
+) -> Result<Hops, (&'static str, String)> {
+    let links = keys.hop.as_deref().unwrap_or(&[Nanos(0)]);
+    let hops = Hops::placed(shape, placement, links).map_err(|fault| ("hop", fault.to_string()))?;
+    if keys.hardware.seating.is_some() && !hops.are_alike() {
+        let message = "the hops of links that differ are those between stages, wherever these sit: leave out \
+                       seating, or give --cluster in place of --hop";
+        return Err(("seating", message.to_owned()));
+    }
+    Ok(hops)
 }
 
 /// Checks that the cluster `keys` name exists and can be read.

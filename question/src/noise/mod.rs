@@ -147,7 +147,8 @@ pub fn ignored(setting: &Setting) -> Vec<String> {
     let of_hops = keys.jitter.iter().flatten().any(|jitter| jitter.what == Jittered::Hop);
     let links = keys.slowdown.iter().flatten();
     let slow_link = links.into_iter().any(|slow| matches!(slow.target, Target::Link(..)));
-    let no_hop = keys.hop.unwrap_or_default() == Nanos(0) && keys.profile.is_none();
+    let takes_none = keys.hop.iter().flatten().all(|&hop| hop == Nanos(0));
+    let no_hop = takes_none && keys.profile.is_none();
     if no_hop && (of_hops || slow_link) {
         notes.push("hops take no time (--hop): noise on links is ignored".to_owned());
     }

@@ -1,7 +1,7 @@
 //! The bounds beside the best of all orders, where a pipeline is so small that all can be tried.
 
 use pipeline::{
-    Bytes, Costs, Footprint, Footprints, Kind, Ledger, Limits, Nanos, Order, Pass, PassTimes,
+    Bytes, Costs, Footprint, Footprints, Hops, Kind, Ledger, Limits, Nanos, Order, Pass, PassTimes,
     Placement, Schedule, Shape,
 };
 use proptest::prelude::*;
@@ -125,7 +125,8 @@ struct Drawn {
     layout: (Placement, [u64; 3]),
     times: Vec<[u64; 3]>,
     held: Vec<[u64; 2]>,
-    hop: u64,
+    /// All alike, or by link.
+    hops: Vec<u64>,
     /// By chunk that recomputes, the time of R and what F keeps.
     again: Vec<Option<[u64; 2]>>,
     /// Room beyond the smallest limit, by stage.
@@ -162,7 +163,14 @@ impl Drawn {
         });
         let objective = if self.makespan { Objective::Makespan } else { Objective::Span };
         let recompute = recompute.map(|time| time.map(Nanos)).collect();
-        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(self.hop));
+        let links = match (&self.hops[..], shape.stages()) {
+            ([all], _) => vec![*all],
+            (each, ..=2) => each[..1].to_vec(),
+            (each, stages) => each.iter().copied().cycle().take(stages).collect(),
+        };
+        let links: Vec<Nanos> = links.into_iter().map(Nanos).collect();
+        let hops = Hops::placed(shape, placement, &links).unwrap();
+        let costs = Costs::new((0..chunks).map(times).collect(), Nanos(0)).with_hops(hops);
         let costs = costs.with_recompute(recompute);
         Instance::new(shape, placement, costs, footprints, limits, objective).unwrap()
     }
@@ -185,22 +193,24 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         (Vee, [3, 2, 1]),
         (Looped, [2, 2, 1]),
         (Looped, [2, 2, 2]),
+        (Looped, [3, 2, 1]),
         (Looped, [1, 3, 2]),
         (Vee, [1, 4, 1]),
     ]);
     let times = prop::collection::vec([0..9u64, 0..9u64, 0..7u64], 6);
     let held = prop::collection::vec([0..7u64, 0..5u64], 6);
     let room = prop::option::weighted(0.9, prop::collection::vec(0..16u64, 3));
-    let rest = (0..5u64, any::<bool>(), prop::bool::weighted(0.3));
+    let hops = prop_oneof![prop::collection::vec(0..5u64, 1), prop::collection::vec(0..9u64, 3),];
+    let rest = (hops, any::<bool>(), prop::bool::weighted(0.3));
     let one = prop::option::of([0..9u64, 0..4u64]);
     let again = prop_oneof![Just(vec![None; 6]), prop::collection::vec(one, 6)];
     (layout, times, held, again, room, rest).prop_map(
-        |(layout, times, held, again, room, (hop, alike, makespan))| Drawn {
+        |(layout, times, held, again, room, (hops, alike, makespan))| Drawn {
             again,
             layout,
             times,
             held,
-            hop,
+            hops,
             room,
             alike,
             makespan,

@@ -62,7 +62,7 @@ impl Line {
         }
         let Instance { shape, placement, costs, limits, .. } = instance;
         let times = costs.chunks();
-        let hop = |from: u16| if placement.crosses(*shape, from) { costs.hop().0 } else { 0 };
+        let hop = |from: u16| costs.hop_after((*shape, *placement), from).0;
         let last = shape.chunks() - 1;
         // From a chunk to the next one, hop included.
         let legs = (0..last).map(|chunk| (times[usize::from(chunk)], hop(chunk)));
@@ -78,7 +78,8 @@ impl Line {
         });
         let microbatches = u64::from(shape.microbatches());
         let again = (0..=last).filter_map(|chunk| costs.recompute(chunk)).sum::<Nanos>().0;
-        let one = times.iter().map(|one| all(one) + 2 * costs.hop().0).sum::<u64>() + again;
+        let one =
+            times.iter().map(|one| all(one) + 2 * costs.hops().longest().0).sum::<u64>() + again;
         Some(Self {
             stations: stations.collect(),
             microbatches,

@@ -279,7 +279,7 @@ impl Line<'_> {
     /// `time` and the hop between `chunk` and the next.
     fn leg(&self, chunk: u16, time: Nanos) -> u64 {
         let Instance { shape, placement, costs, .. } = self.instance;
-        time.0 + if placement.crosses(*shape, chunk) { costs.hop().0 } else { 0 }
+        time.0 + costs.hop_after((*shape, *placement), chunk).0
     }
 
     /// The least time from the first F of the model to the first F of `stage`.

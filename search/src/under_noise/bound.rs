@@ -13,14 +13,13 @@
 //! instance with those: its bound holds in every replica, and so for every percentile. It is told where there
 //! are such least times, not under laws that come as close to zero as can be.
 //!
-//! Bounds know one hop: the shortest of a pipeline stands for all, which only lets more timings pass. The same
-//! goes for all times taken too short, as they are: means are known within a millionth, and durations are
+//! Times taken too short only let more timings pass, and all are: means are known within a millionth, and durations are
 //! rounded to nanoseconds. Begin at the nanosecond below a mean, and all passes still come behind what they
 //! need, for times are whole; a span gets longer by less than one.
 // A bound is lowered by more than the rounding of floats.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-use pipeline::Nanos;
+use pipeline::{Hops, Nanos};
 use sim::straggler::Stragglers;
 
 use super::Statistic;
@@ -71,16 +70,25 @@ pub(super) fn proved(
         None => Some(None),
     });
     let again: Vec<Option<Nanos>> = again.collect::<Option<_>>()?;
-    let nominal = Some(costs.hop().0).filter(|&hop| hop < LONGEST)? as f64;
+    let link = |from: usize, to: usize| {
+        let nominal = Some(costs.hops().between(from, to).0).filter(|&hop| hop < LONGEST)? as f64;
+        let hop = match is_mean {
+            true => noise.mean_hop(from, to, nominal)?,
+            false => noise.least_hop(from, to, nominal)?,
+        };
+        Some(lowered(hop.min(LONGEST as f64)))
+    };
+    // One for each link; two stages share one.
+    let mut links = vec![None; if shape.stages() == 2 { 1 } else { shape.stages() }];
     let ends = (1..shape.chunks()).map(|chunk| (stage(chunk - 1), stage(chunk)));
-    let hops = ends.filter(|(from, to)| from != to).map(|(from, to)| match is_mean {
-        true => noise.mean_hop(from, to, nominal),
-        false => noise.least_hop(from, to, nominal),
-    });
-    let hops: Vec<f64> = hops.collect::<Option<_>>()?;
-    // Where no value goes to another stage, there is no hop.
-    let hop = hops.into_iter().reduce(f64::min).unwrap_or(0.0).min(LONGEST as f64);
-    with(instance, chunks, again, lowered(hop))
+    for (from, to) in ends.filter(|(from, to)| from != to) {
+        let (known, hop) = (&mut links[Hops::link(from, to)], link(from, to)?);
+        *known = Some(known.map_or(hop, |known: Nanos| known.min(hop)));
+    }
+    // Where no value crosses a link, any hop will do.
+    let idle = links.iter().flatten().copied().min().unwrap_or_default();
+    let links: Vec<Nanos> = links.into_iter().map(|hop| hop.unwrap_or(idle)).collect();
+    with(instance, chunks, again, Hops::new(*shape, &links).ok()?)
 }
 
 fn lowered(time: f64) -> Nanos {
@@ -92,9 +100,9 @@ fn with(
     instance: &Instance,
     chunks: Vec<pipeline::PassTimes>,
     again: Vec<Option<Nanos>>,
-    hop: Nanos,
+    hops: Hops,
 ) -> Option<BoundUnderNoise> {
-    let costs = instance.costs.clone().with_chunks(chunks).with_hop(hop);
+    let costs = instance.costs.clone().with_chunks(chunks).with_hops(hops);
     let costs = if instance.costs.has_recompute() { costs.with_recompute(again) } else { costs };
     costs.check(instance.shape).ok()?;
     let bound = bounds::best(&Instance { costs, ..instance.clone() });

@@ -93,7 +93,7 @@ impl<'a> Draws<'a> {
         let hop = |cell: usize| lot(&|sample| self.hop(sample, cell as u32, 0));
         let passes = (0..cells).into_par_iter().map(pass).collect();
         // Where hops take no time there is nothing to keep.
-        let hops = match self.costs.hop().0 {
+        let hops = match self.costs.hops().longest().0 {
             0 => Vec::new(),
             _ => (0..cells).into_par_iter().map(hop).collect(),
         };
@@ -120,7 +120,8 @@ impl<'a> Draws<'a> {
             other => other,
         };
         let start = u64::try_from(start).unwrap_or(0);
-        self.within(sample.hop_duration(self.costs.hop().0, from, stage, value, start))
+        let nominal = self.costs.hops().between(from, stage).0;
+        self.within(sample.hop_duration(nominal, from, stage, value, start))
     }
 
     fn within(&self, time: u64) -> i64 {

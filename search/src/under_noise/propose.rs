@@ -46,7 +46,7 @@ pub(super) fn all(
     proposed.extend(expected.clone());
     for room in ROOM {
         let more = Nanos((room * compiled.mean_pass()) as u64);
-        proposed.extend(ask(mean.clone().with_hop(mean.hop() + more))?);
+        proposed.extend(ask(mean.clone().with_hops(mean.hops().map(|hop| hop + more)))?);
     }
     Ok(expected)
 }

@@ -5,7 +5,7 @@
     clippy::cast_possible_wrap
 )]
 
-use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, PassTimes, Placement, Shape};
+use pipeline::{Bytes, Costs, Footprint, Footprints, Hops, Limits, PassTimes, Placement, Shape};
 use sim::straggler::{Jitter, Profile, Target};
 use sim::timed;
 
@@ -34,7 +34,13 @@ fn instance(
     });
     let again = |chunk| (recomputes && chunk % 2 == 0).then_some(Nanos(40_000));
     let kept = |chunk| (recomputes && chunk % 2 == 0).then_some(Bytes(4));
-    let costs = Costs::new(times.collect(), Nanos(9_000));
+    // Links differ where chunks recompute.
+    let links = match (shape.stages(), recomputes) {
+        (3, true) => vec![Nanos(9_000), Nanos(20_000), Nanos(4_000)],
+        _ => vec![Nanos(9_000)],
+    };
+    let hops = Hops::placed(shape, placement, &links).unwrap();
+    let costs = Costs::new(times.collect(), Nanos(0)).with_hops(hops);
     let costs = costs.with_recompute((0..shape.chunks()).map(again).collect());
     let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };
     let footprints = Footprints::uniform(shape, held);

@@ -47,7 +47,7 @@ impl<C: Durations> EventLoop<'_, C> {
         if !self.makers.is_last(cell, value.chunk().is_none()) {
             return;
         }
-        let end = self.now.saturating_add(self.job.costs.arrival(value, shape).0);
+        let end = self.now.saturating_add(self.job.costs.collectives().of(value).0);
         let (made, end) = (Nanos(self.now), Nanos(end));
         self.queue.push(end.0, Event::Meet { collective: small(self.collectives.len()) });
         self.collectives.push(Collective { value, step, last: stage, made, end });

@@ -72,7 +72,7 @@ pub fn with_collectives(mut run: Run, schedule: &Schedule, costs: &Costs) -> Run
         for span in spans {
             let values = span.slot.passes().filter_map(Pass::makes);
             for value in values.filter(|value| value.is_collective(shape)) {
-                let end = Nanos(span.end.0.saturating_add(costs.arrival(value, shape).0));
+                let end = Nanos(span.end.0.saturating_add(costs.collectives().of(value).0));
                 let one = Collective { value, step: 0, last: stage, made: span.end, end };
                 let last = all.entry(shape.value_cell(value)).or_insert(one);
                 if last.made < one.made {

@@ -9,7 +9,7 @@ use crate::simulation::FasterLinks;
 /// stages.
 pub(super) fn faster(baseline: &Baseline<'_>, place: Place) -> Variants {
     let costs = baseline.simulation.costs();
-    if costs.hop() == Nanos(0) && baseline.simulation.hardware().is_none() {
+    if costs.hops().longest() == Nanos(0) && baseline.simulation.hardware().is_none() {
         return Ok(Vec::new());
     }
     let (name, links, schedule) = match place {
@@ -17,7 +17,8 @@ pub(super) fn faster(baseline: &Baseline<'_>, place: Place) -> Variants {
             (format!("link {a}-{b} twice as fast"), FasterLinks::Between(a, b), None)
         }
         Place::Whole | Place::Stage(_) => {
-            let ordered = costs.clone().with_hop(Nanos(costs.hop().0.div_ceil(2)));
+            let half = costs.hops().map(|hop| Nanos(hop.0.div_ceil(2)));
+            let ordered = costs.clone().with_hops(half);
             let name = "all links twice as fast".to_owned();
             (name, FasterLinks::All, baseline.rebuilt(&ordered))
         }

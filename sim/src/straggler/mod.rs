@@ -435,7 +435,8 @@ impl Timing for NoisyTiming<'_> {
     }
 
     fn hop(&self, value: Value, from: usize, to: usize, start: u64) -> u64 {
-        self.sample.hop_duration(self.costs.hop().0, from, to, value, start)
+        let nominal = self.costs.hops().between(from, to).0;
+        self.sample.hop_duration(nominal, from, to, value, start)
     }
 
     fn copy(&self, chunk: u16, way: pipeline::CopyDirection) -> u64 {

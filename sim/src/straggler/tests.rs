@@ -278,7 +278,7 @@ fn the_engine_sees_the_same_noise() {
     for family in [Family::OneFOneB, Family::ZbH1, Family::ZbV] {
         let (schedule, _) = question(family, 8, 24);
         let costs = Costs::uniform(schedule.shape(), TIMES, Nanos(MS));
-        let cluster = Cluster::ideal(8, costs.hop());
+        let cluster = Cluster::linked(8, costs.hops().clone());
         let job = Job {
             schedule: &schedule,
             costs: &costs,

@@ -109,7 +109,7 @@ proptest! {
         let Question { schedule, costs } = &question;
         let nothing = nothing(schedule);
         let replayed = explained(&Simulation::new(schedule, costs, &nothing));
-        let cluster = Cluster::ideal(4, costs.hop());
+        let cluster = Cluster::linked(4, costs.hops().clone());
         let seats = Seats::new(&cluster, 4, &Seating::Contiguous).unwrap();
         let hardware = Hardware::new(cluster, seats);
         let engine = explained(&Simulation::new(schedule, costs, &nothing).on(&hardware));
@@ -128,7 +128,7 @@ proptest! {
         let without = Replay::new().metrics(schedule, &quiet).unwrap();
         prop_assert_eq!(causes.without[Cause::CommunicationNotHidden as usize], without.span());
         // Once it is gone, the quiet pipeline is explained as if its passes had no segments.
-        let plain = Costs::new(quiet.chunks().to_vec(), quiet.hop());
+        let plain = Costs::new(quiet.chunks().to_vec(), quiet.hops().longest());
         let simulation = Simulation::new(schedule, &plain, &nothing);
         let plain = simulation.causes(&simulation.record(None).unwrap(), None).unwrap();
         let of = |causes: &Causes, cause: Cause| {

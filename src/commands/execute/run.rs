@@ -8,7 +8,7 @@ use executor::{
     Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan, Task,
     Transport, Updates, Versions,
 };
-use pipeline::{Collectives, Family, Nanos};
+use pipeline::{Collectives, Family, Hops, Nanos};
 
 use super::copies;
 use super::flags::Execute;
@@ -102,9 +102,9 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         BoundaryKey::PostValidation(_) => Boundary::PostValidation { max_norm },
     };
     let costs = job.case.problem.costs();
-    let (hop, collectives) = match execute.backend().trains() {
-        false => (costs.hop(), costs.collectives()),
-        true => (Nanos(0), Collectives::default()),
+    let (hops, collectives) = match execute.backend().trains() {
+        false => (costs.hops().clone(), costs.collectives()),
+        true => (Hops::alike(Nanos(0)), Collectives::default()),
     };
     let patience = patience(execute, &job.case)?;
     copies::check(&job.case, execute.backend())?;
@@ -113,7 +113,7 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
         .and_then(|plan| plan.with_patience(patience))
-        .and_then(|plan| plan.with_hop(hop))
+        .and_then(|plan| plan.with_hops(hops))
         .and_then(|plan| plan.with_collectives(collectives))
         .and_then(|plan| match updates(job) {
             Some(updates) => plan.with_updates(updates),

@@ -285,7 +285,9 @@ fn digest_of_rest(plan: &Plan, about: &str) -> Sum {
     sum.update(format!("{:?}", plan.updates()));
     sum.update(plan.steps().to_le_bytes());
     sum.update(plan.warm_up().to_le_bytes());
-    sum.update(plan.hop().0.to_le_bytes());
+    for hop in plan.hops().by_link() {
+        sum.update(hop.0.to_le_bytes());
+    }
     sum.update(about);
     sum.finalize().into()
 }

@@ -60,7 +60,7 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
         for microbatches in [form.stages.div_ceil(4), form.stages.div_ceil(2), form.stages] {
             let mut few = setting.clone();
             few.keys.microbatches = Some(microbatches);
-            few.keys.hop = Some(Nanos(0));
+            few.keys.hop = Some(vec![Nanos(0)]);
             for schedule in SCHEDULES {
                 let ours = metrics(sources, &scenario, &few, schedule)?.makespan();
                 let published = form.step(schedule == "1f1b", microbatches);

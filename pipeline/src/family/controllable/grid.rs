@@ -224,7 +224,7 @@ impl Grid {
                 }
                 let (start, end) = &mut clock[stage];
                 if let Some(source) = work.source(stage, last) {
-                    let hop = if source.0 == stage { 0 } else { costs.hop().0 };
+                    let hop = costs.hops().between(source.0, stage).0;
                     let made = Some(ends.at(source, microbatch)).filter(|&end| end != NEVER)?;
                     *end = (*end).max(made + hop);
                 }

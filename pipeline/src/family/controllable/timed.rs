@@ -15,7 +15,7 @@ use super::super::About;
 use super::greedy::{self, Block};
 use super::grid::{Grid, NEVER, Row, Table, peak};
 use super::work::Work;
-use crate::costs::Costs;
+use crate::costs::{Costs, Hops};
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
@@ -120,7 +120,7 @@ impl Stage {
 struct Run {
     stages: Vec<Stage>,
     ends: Table<u64>,
-    hop: u64,
+    hops: Hops,
     /// When which stage may find something to do.
     calls: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -134,7 +134,7 @@ impl Run {
         Self {
             stages: stages.collect(),
             ends: Table::new(shape.stages(), published.microbatches, NEVER),
-            hop: costs.hop().0,
+            hops: costs.hops().clone(),
             calls: BinaryHeap::from([Reverse((0, 0))]),
         }
     }
@@ -162,7 +162,10 @@ impl Run {
             match work.source(stage, self.stages.len() - 1) {
                 None => true,
                 Some((at, source)) if at == stage => here.counts[source as usize] > number,
-                Some(source) => self.ends.at(source, number).saturating_add(self.hop) <= now,
+                Some((at, source)) => {
+                    let hop = self.hops.between(at, stage).0;
+                    self.ends.at((at, source), number).saturating_add(hop) <= now
+                }
             }
         };
         let place = |work: &Work| here.places[*work as usize][here.counts[*work as usize]];
@@ -182,7 +185,8 @@ impl Run {
         self.calls.push(Reverse((end, stage)));
         let next = if work.descends() { Some(stage + 1) } else { stage.checked_sub(1) };
         if let Some(next) = next.filter(|&next| next <= last && !work.is_weight()) {
-            self.calls.push(Reverse((end + self.hop, next)));
+            let hop = self.hops.between(stage, next).0;
+            self.calls.push(Reverse((end + hop, next)));
         }
     }
 }

@@ -52,7 +52,7 @@ fn without_instants(costs: &Costs) -> Costs {
         backward_input: some(times.backward_input),
         backward_weight: times.backward_weight,
     });
-    Costs::new(chunks.collect(), costs.hop())
+    Costs::new(chunks.collect(), Nanos(0)).with_hops(costs.hops().clone())
 }
 
 /// The orders of all stages, whose slots begin when they say, with S and T: `ends` are when the forward of

@@ -43,7 +43,7 @@ impl Build<'_> {
     pub(super) fn arrival(&self, stage: usize, kind: Kind, way: Way) -> Option<u64> {
         let from = self.source(stage, kind, way)?;
         let microbatch = self.stages[stage].done(kind, way);
-        Some(self.made[self.cell(from, kind, way, microbatch)] + self.hop)
+        Some(self.made[self.cell(from, kind, way, microbatch)] + self.hops.between(from, stage).0)
     }
 
     fn cell(&self, stage: usize, kind: Kind, way: Way, microbatch: u32) -> usize {

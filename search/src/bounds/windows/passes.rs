@@ -90,7 +90,6 @@ impl Passes {
     /// Sets what every lane waits for, and when stages begin.
     fn connect(&mut self, instance: &Instance) -> Option<()> {
         let Instance { shape, placement, costs, .. } = instance;
-        let hop = i64::try_from(costs.hop().0).ok()?;
         let mut start = 0;
         self.begins = vec![i64::MAX; shape.stages()];
         for chunk in 0..shape.chunks() {
@@ -101,7 +100,7 @@ impl Passes {
                 self.link(own, own + 1, 0);
                 break;
             };
-            let hop = if placement.crosses(*shape, chunk) { hop } else { 0 };
+            let hop = i64::try_from(costs.hop_after((*shape, *placement), chunk).0).ok()?;
             self.link(own, next, hop);
             self.link(next + 1, own + 1, hop);
             start += self.lanes[own].time + hop;

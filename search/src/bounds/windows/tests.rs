@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use pipeline::{
-    Bytes, Costs, Footprint, Footprints, Kind, Limits, Memory, Nanos, Order, Pass, PassTimes,
+    Bytes, Costs, Footprint, Footprints, Hops, Kind, Limits, Memory, Nanos, Order, Pass, PassTimes,
     Placement, Schedule, Shape,
 };
 use proptest::prelude::*;
@@ -58,7 +58,8 @@ struct Drawn {
     ahead: u32,
     times: Vec<[u64; 3]>,
     held: Vec<[u64; 2]>,
-    hop: u64,
+    /// All alike, or by link.
+    hops: Vec<u64>,
     alike: bool,
     makespan: bool,
 }
@@ -78,8 +79,15 @@ impl Drawn {
             let [until_backward, until_weight] = self.held[of(chunk)].map(Bytes);
             Footprint { until_backward, until_weight }
         });
-        let (costs, footprints) =
-            (Costs::new(times.collect(), Nanos(self.hop)), Footprints::new(held.collect()));
+        let links = match (&self.hops[..], shape.stages()) {
+            ([all], _) => vec![*all],
+            (each, ..=2) => each[..1].to_vec(),
+            (each, stages) => each.iter().copied().cycle().take(stages).collect(),
+        };
+        let links: Vec<Nanos> = links.into_iter().map(Nanos).collect();
+        let hops = Hops::placed(shape, placement, &links).unwrap();
+        let costs = Costs::new(times.collect(), Nanos(0)).with_hops(hops);
+        let footprints = Footprints::new(held.collect());
         let schedule = order(shape, placement, &self.choices, self.ahead);
         let limits = Memory::of(&schedule, &footprints).unwrap().peak;
         let limits = Some(Limits::new(shape, &limits).unwrap());
@@ -108,16 +116,17 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let times = prop::collection::vec([0..9u64, 0..9u64, 0..7u64], 9);
     let held = prop::collection::vec([0..7u64, 0..6u64], 9);
     let order = (prop::collection::vec(any::<u16>(), 1..60), 1..8u32, 1..15u64);
-    let rest = (0..5u64, any::<bool>(), prop::bool::weighted(0.3));
+    let hops = prop_oneof![prop::collection::vec(0..5u64, 1), prop::collection::vec(0..9u64, 3)];
+    let rest = (hops, any::<bool>(), prop::bool::weighted(0.3));
     (prop::sample::select(layouts), order, times, held, rest).prop_map(
-        |(layout, (choices, ahead, microbatches), times, held, (hop, alike, makespan))| Drawn {
+        |(layout, (choices, ahead, microbatches), times, held, (hops, alike, makespan))| Drawn {
             layout,
             microbatches,
             choices,
             ahead,
             times,
             held,
-            hop,
+            hops,
             alike,
             makespan,
         },
