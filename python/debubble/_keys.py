@@ -174,8 +174,11 @@ class _SharedKeys(TypedDict, total=False):
     layer and token.
     """
 
-    hop: Time | None
-    """Latency of one transfer between two stages [default: 0ns]."""
+    hop: OneOrMany[Time] | None
+    """Latency of one transfer between two stages; or one per link between neighbouring stages (0-1, 1-2,
+    ...), and then, where chunks go round in loops, that of the link from the last stage back to the first
+    [default: 0ns].
+    """
 
     host_bandwidth: str | None
     """The same as what a device has of its link to the host, with the bytes of activations."""
@@ -439,6 +442,14 @@ class QuestionKeys(_SharedKeys, total=False):
 class SearchKeys(TypedDict, total=False):
     """How to search, for `debubble.search`."""
 
+    activation_head: Size | None
+    """Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with
+    `activation` [default: 0B].
+    """
+
+    activation_tail: Size | None
+    """The same of the last chunk [default: 0B]."""
+
     effort: Whole | None
     """How long to search, in multiples of the default, which takes seconds [default: 1; under `time_limit`
     without `exact` or `ilp` as long as that lasts].
@@ -454,13 +465,22 @@ class SearchKeys(TypedDict, total=False):
     order found on: a better one, and a proof of the optimum that `verify` can check.
     """
 
+    max_chunks: Whole | None
+    """The most chunks per stage that `vary` chunks tries [default: 3]."""
+
     memory_limits: OneOrMany[MemoryLimit] | None
     """Memory limits to search one after the other: bubble against memory. What fits one fits the larger ones.
     """
 
+    mtp_layers: Whole | None
+    """Layers of multi-token prediction (MTP) that `vary` places, besides `layers`; what they do is said by
+    `chain_mtp` [default: 0].
+    """
+
     objective: Literal["span", "makespan", "mean", "p95", "p99"] | None
     """What is to be small; mean, p95 and p99 are of the step under the noise of the question, which ends as
-    `boundary` says: asynchronous, the span of the slowest stage [default], or barrier, the makespan.
+    `boundary` says: with asynchronous, unless told, at the span of the slowest stage, with barrier at the
+    makespan.
 
     `span`: The longest time from the first to the last pass of a stage.
 
@@ -481,8 +501,34 @@ class SearchKeys(TypedDict, total=False):
     `v`: Down the stages and up again.
     """
 
+    resident_head: Size | None
+    """The same of what the first chunk has besides its layers, the embedding [default: 0B]."""
+
+    resident_layer: Size | None
+    """Bytes that a layer holds all the time, an MTP layer too (weights, gradients, optimizer state): with
+    `vary`, the memory limit is then for them, too [default: 0B].
+    """
+
+    resident_tail: Size | None
+    """The same of what the last chunk has besides its layers, the output layer [default: 0B]."""
+
     time_limit: Time | None
     """Stop each search after that time, with the best so far."""
+
+    vary: OneOrMany[Literal["layers", "chunks", "placement", "recompute", "all"]] | None
+    """Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks
+    (per stage, v), placement, recompute (what each chunk recomputes), or all of them.
+
+    `layers`: How many layers each chunk has.
+
+    `chunks`: Chunks per stage, v.
+
+    `placement`: Where the chunks lie.
+
+    `recompute`: What each chunk recomputes.
+
+    `all`: All of these.
+    """
 
 
 class ReplayKeys(TypedDict, total=False):
@@ -860,8 +906,9 @@ class PlanSearchKeys(TypedDict, total=False):
     """
 
     schedule: OneOrMany[Name] | None
-    """Schedules, by name [default: of 1f1b, 1f1b-i, zb-h1, zb-v, v-half, po-h, vocab-1 and v-half-vocab-1
-    those that the framework runs].
+    """Schedules, by name; `zb-auto` searches orders for the best set-ups, as they share devices under the
+    other schedules: one chunk per stage, two in a V, or as many as the best has [default: of 1f1b, 1f1b-i,
+    zb-h1, zb-v, v-half, po-h, vocab-1, v-half-vocab-1 and zb-auto those that the framework runs].
     """
 
     split: OneOrMany[Name] | None
@@ -894,7 +941,7 @@ class PlanSetupKeys(TypedDict, total=False):
     dynamic_context: bool | None
     """Whether every microbatch deals the devices of a data x context group anew, so that each document has
     the fewest that hold it, at no more tokens of a device than `context` leaves it: dynamic (hybrid) context
-    parallelism, as Megatron-LM has it; needs [lengths] [default: false].
+    parallelism, as Megatron-LM has it; needs the table `[lengths]` [default: false].
     """
 
     expert: Whole | None
@@ -939,7 +986,9 @@ class PlanSetupKeys(TypedDict, total=False):
     """
 
     schedule: Name | None
-    """The schedule, by name [default: 1f1b; 1f1b-i with several chunks]."""
+    """The schedule, by name; `zb-auto` is an order that is searched for this set-up, of one chunk per stage
+    unless `chunks` says more: two lie in a V, any others looped [default: 1f1b; 1f1b-i with several chunks].
+    """
 
     shard_groups: Whole | None
     """Groups of replicas of which each has all shards (HSDP) [default: 1]."""

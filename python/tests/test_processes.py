@@ -51,7 +51,7 @@ def output(text: str, **environment: str) -> str:
 LONG = {
     "simulate": "db.simulate(noisy, ['1f1b', 'zb-h1'], progress=watch)",
     "sweep": "db.sweep(few, {'microbatches': list(range(8, 2000))}, 'zb-h1', progress=watch)",
-    "search": "db.search(plain, memory_limit='0.8p', effort=100_000, progress=watch)",
+    "search": "db.search(plain.replace(chunks=2), memory_limit='0.8p', effort=100_000, progress=watch)",
     "plan": "db.plan(**model, progress=watch)",
     "fsdp": "db.fsdp(devices=64, minibatch_size=64, minibatches=1_000_000, progress=watch)",
     "reproduce": "db.reproduce('table5', 'table8', beyond=True, effort=1_000_000, progress=watch)",

@@ -9,7 +9,7 @@ function bytes(id) {
 /** The compiled library, unpacked from the page. `unpacker` is a library of its own, which the page loads. */
 async function compiled() {
   const plain = new Blob([bytes("unpack")]).stream().pipeThrough(new DecompressionStream("gzip"));
-  await unpacker({ module_or_path: await new Response(plain).arrayBuffer() });
+  await unpacker({ module_or_path: new Uint8Array(await new Response(plain).arrayBuffer()) });
   return WebAssembly.compile(unpacker.unpack(bytes("wasm")));
 }
 

@@ -28,6 +28,7 @@ onPage("a plan is that of the command line", { link: { view: "plan", plan: QUEST
 });
 
 onPage("an answer stands beside the one that was kept", { link: { view: "plan", plan: QUESTION, config: CONFIG } }, async (opened) => {
+  /** @param {import("./watch.js").Asked} asked */
   const done = ({ answer, failure, broken, ended }) => Boolean(answer || failure || broken || ended);
   await opened.named("button", "Plan").click();
   await opened.until("plan", done);
