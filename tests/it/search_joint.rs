@@ -53,8 +53,7 @@ fn what_is_chosen_beats_what_was_asked_and_what_is_published_and_is_simulated_al
     assert_eq!(number(simulated, "span_ns"), cost, "{simulated}");
     // What was chosen, searched as it is, has the same bound: the scenario is the same question.
     let placement = joint["chosen"]["placement"].as_str().unwrap();
-    let again =
-        &results(&format!("search {scenario} --placement {placement} --effort 0 --json"))[0];
+    let again = &results(&format!("search {scenario} --placement {placement} --json"))[0];
     assert_eq!(number(again, "bound_ns"), number(row, "bound_ns"));
     assert!(fs::read_to_string(&scenario).unwrap().contains("layout = "));
     // It is one of passes on one stream, which can be proved.
