@@ -15,6 +15,7 @@ _Report = Callable[[str, int, int | None], object]
 _Path = str | os.PathLike[str]
 
 __all__ = [
+    "Against",
     "Answers",
     "Document",
     "Grid",
