@@ -296,7 +296,6 @@ def test_a_plan_against_another(command: doors.Command, tmp_path: Path) -> None:
     step = both.time[-1]
     assert (step.name, step.unit, step.second) == ("all", "s", second.best.step_ns / 1e9)
     assert step.difference == step.second - step.first
-    assert both.to_pandas()["difference"].iloc[-1] == step.difference
     assert [row.name for row in both.figures][-1] == "dollars"
     assert both.memory[-1].first > 0
     # Lines of the table are no longer than a terminal is wide.
@@ -305,6 +304,14 @@ def test_a_plan_against_another(command: doors.Command, tmp_path: Path) -> None:
     assert (repr(again), again.to_json()) == (repr(both), both.to_json())
     with pytest.raises(ValueError, match="unpickled"):
         pickle.loads(pickle.dumps(first)).against(second)
+
+
+def test_plans_side_by_side_as_a_frame(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    file = tmp_path / "plan.toml"
+    file.write_text(MODEL, encoding="utf-8")
+    planned = db.plan(file)
+    assert planned.against(planned).to_pandas()["difference"].iloc[-1] == 0
 
 
 def test_published_tables(command: doors.Command, tmp_path: Path) -> None:
