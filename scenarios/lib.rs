@@ -117,6 +117,7 @@ pub const PAPER: Folder = folder!(
         "today-torchtitan.csv",
         "today-ccl-bench.csv",
         "today-errors.csv",
+        "sets-errors.csv",
     ]
 );
 

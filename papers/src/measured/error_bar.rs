@@ -1,16 +1,16 @@
 //! The error of a predicted step: the errors of the model on measured iterations of the same kind.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use plan::{Cluster, Kind, Machine};
 use question::Diagnostic;
 use question::format;
-use scenarios::PAPER;
+use question::plan::machines;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
 use super::quantities::{SPEED, is_step};
+use super::records;
 use super::rows;
 use super::sets::{self, SETS, Set};
 use crate::accuracy;
@@ -44,9 +44,18 @@ pub struct SetErrors {
 
 /// The errors on the iterations of `rows`, which are of `set`, by kind.
 pub(super) fn by_kind(set: &str, rows: &[Row]) -> Vec<SetErrors> {
+    let steps = rows.iter().filter(|row| is_step(row.quantity));
+    grouped(set, steps.map(|row| (row.kind.as_str(), row)))
+}
+
+/// The errors on rows of `set`, each with its kind.
+pub(super) fn grouped<'a>(
+    set: &str,
+    rows: impl Iterator<Item = (&'a str, &'a Row)>,
+) -> Vec<SetErrors> {
     let mut kinds: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| is_step(row.quantity)) {
-        kinds.entry(&row.kind).or_default().push(row);
+    for (kind, row) in rows {
+        kinds.entry(kind).or_default().push(row);
     }
     let errors_of = |(kind, rows): (&str, Vec<&Row>)| {
         let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
@@ -74,24 +83,6 @@ fn times_as_long(row: &Row) -> f64 {
         SPEED => row.predicted / row.measured,
         _ => row.measured / row.predicted,
     }
-}
-
-/// The errors that were recorded: on measurements that are not part of the project, and on runs of today's
-/// models, each with constants that were fitted without it, which takes too long to be done for every plan.
-///
-/// # Errors
-/// If a record cannot be read.
-pub(super) fn recorded() -> Result<Vec<SetErrors>, Diagnostic> {
-    const RECORDED: [(&str, &str); 2] = [
-        ("scenarios/paper/vtrain-errors.csv", PAPER.text("vtrain-errors.csv")),
-        ("scenarios/paper/today-errors.csv", PAPER.text("today-errors.csv")),
-    ];
-    let mut all = Vec::new();
-    for (path, text) in RECORDED {
-        let unreadable = |cause: String| Diagnostic::unreadable(Path::new(path), &cause);
-        all.extend(rows::table::<SetErrors>(text).map_err(unreadable)?);
-    }
-    Ok(all)
 }
 
 /// The error bar of predicted steps of one kind on one machine.
@@ -195,7 +186,11 @@ impl ErrorBar {
 
 /// The errors of `machine` on all measured iterations of its type of device, and those recorded.
 fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Diagnostic> {
-    let mut all = recorded()?;
+    let mut all = records::kept()?;
+    if predicts_as_built_in(machine)? {
+        all.extend(records::of_sets()?);
+        return Ok(all);
+    }
     for (path, text) in SETS.iter().filter_map(Set::source) {
         if machine.device.as_deref() != Some(rows::device(text)) {
             continue;
@@ -204,4 +199,45 @@ fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Diagnostic> {
         all.extend(by_kind(set.name, &rows));
     }
     Ok(all)
+}
+
+/// Whether `machine` predicts what the built-in one of its type of device does. Its memory and its profile
+/// are not asked where measured runs are predicted, and nothing there costs or fails.
+fn predicts_as_built_in(machine: &Machine) -> Result<bool, Diagnostic> {
+    let Some(device) = &machine.device else { return Ok(true) };
+    let has_sets = |set: &Set| set.source().is_some_and(|(_, text)| rows::device(text) == device);
+    if !SETS.iter().any(has_sets) {
+        return Ok(true);
+    }
+    let built_in = machines::of_device(device)?;
+    let asked = Machine {
+        name: built_in.name.clone(),
+        memory: built_in.memory,
+        reserve: built_in.reserve,
+        measured: built_in.measured,
+        price: built_in.price,
+        reliability: built_in.reliability,
+        ..machine.clone()
+    };
+    Ok(asked == built_in)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_with_constants_of_its_own_has_errors_of_its_own() {
+        let built_in = machines::of_device("A100 80GB").unwrap();
+        let mut cheap = built_in.clone();
+        cheap.price.on_demand /= 2.0;
+        cheap.memory.0 /= 2;
+        assert_eq!(errors_of(&cheap).unwrap(), errors_of(&built_in).unwrap());
+        let mut slow = built_in.clone();
+        slow.efficiency.matmul *= 0.9;
+        let (slow, as_it_is) = (errors_of(&slow).unwrap(), errors_of(&built_in).unwrap());
+        let of_set =
+            |all: &[SetErrors]| all.iter().find(|one| one.set == SETS[0].name).unwrap().mean;
+        assert!(of_set(&slow) > of_set(&as_it_is), "{slow:?}");
+    }
 }

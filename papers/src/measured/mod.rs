@@ -8,6 +8,7 @@ mod error_bar;
 mod memory_error;
 pub(crate) mod papers;
 mod quantities;
+mod records;
 mod rows;
 mod sets;
 mod sheet;
@@ -177,7 +178,7 @@ pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated,
         sets.extend(own);
         today
     });
-    let mut recorded = if question.built_in { error_bar::recorded()? } else { Vec::new() };
+    let mut recorded = if question.built_in { records::kept()? } else { Vec::new() };
     let is_predicted =
         |one: &SetErrors| sets.iter().flat_map(|set| &set.kinds).any(|kind| kind.set == one.set);
     recorded.retain(|one| !is_predicted(one));
