@@ -87,10 +87,8 @@ fn a_sweep_in_memory_has_the_rows_of_the_file() {
 
 #[test]
 fn a_plan_is_answered_without_a_disk() {
-    let question = fs::read_to_string("scenarios/plan/gpt3.toml").unwrap();
-    let question = question.replace("devices = [256, 512, 1024]", "devices = [64]");
-    let question = question.replace("deadline-days = 60", "deadline-days = 6000");
-    let files = Files::from([(PathBuf::from("plan.toml"), question.clone().into_bytes())]);
+    let question = crate::plan::SMALL;
+    let files = Files::from([(PathBuf::from("plan.toml"), question.into())]);
     let context = Context::new(&files);
     let read = plan::read(&context, Path::new("plan.toml"), memory_error().unwrap()).unwrap();
     let planned = answer::plan::plan(&context, read).unwrap();
