@@ -1,0 +1,197 @@
+//! Searches the order whose step is short on hardware: where transfers share wires, and steps follow each other.
+//!
+//! The event engine is the judge: whatever is proposed runs there, and the order that does best is the answer. It
+//! is far too slow to search with, so searches work on a proxy, a pipeline in which no link is shared. At first
+//! a transfer takes as long over each link as while nothing else moves; then as long as it took in the mean in
+//! the best run so far, waiting for its wires included. The published schedules are judged too, both as
+//! `simulate` orders them and with their backwards split, and so the answer is never worse than they are, nor
+//! than the order that is best where no link is shared.
+
+mod bound;
+mod judge;
+mod proxy;
+mod wires;
+
+use pipeline::{Family, Nanos, Problem, Schedule};
+use sim::Hardware;
+use sim::boundary::Synchronisation;
+
+pub use self::bound::{ArgumentOnHardware, BoundOnHardware};
+pub use self::judge::Judged as JudgedOnHardware;
+
+use self::judge::Judge;
+use self::proxy::Proxy;
+use crate::instance::{Instance, Objective};
+use crate::run::{Effort, Found, Progress, SearchError, search};
+
+/// How often the proxy is fitted anew, where the effort is limited.
+const ROUNDS: u64 = 3;
+
+/// What of a run on hardware is to be small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// The longest time from the first to the last pass of a stage, in the last step.
+    Span,
+    /// The time from the first pass of the last step to the end of its last one.
+    Makespan,
+    /// The time per step, with everything between two steps ([`sim::engine::Run::step_time`]).
+    Step,
+}
+
+impl Figure {
+    /// The cost that stands for it where links are not shared: a step ends with the last pass of all where stages
+    /// meet before the next, or where there is no next one, and else each stage goes on by itself.
+    #[must_use]
+    pub fn objective(self, hardware: &Hardware) -> Objective {
+        let meets = hardware.boundary.synchronisation == Synchronisation::Barrier;
+        match self {
+            Self::Span => Objective::Span,
+            Self::Makespan => Objective::Makespan,
+            Self::Step if meets || hardware.steps == 1 => Objective::Makespan,
+            Self::Step => Objective::Span,
+        }
+    }
+}
+
+/// What to search for on hardware.
+#[derive(Clone, Copy, Debug)]
+pub struct OnHardware<'a> {
+    /// What the pipeline runs on.
+    pub hardware: &'a Hardware,
+    /// What of a run is to be small.
+    pub figure: Figure,
+    /// The problem for which published schedules make their orders when they are simulated.
+    pub asked: &'a Problem,
+    /// Whether a backward that does B and W at once takes as long as the two of them.
+    pub whole_backwards: bool,
+    /// Orders that are judged, too. Those that do not fit the instance are left out.
+    pub known: &'a [&'a Schedule],
+}
+
+/// How far a search on hardware has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProgressOnHardware {
+    /// Searches that have ended.
+    pub searches: u64,
+    /// The number after which it ends, if its effort is limited.
+    pub of: Option<u64>,
+    /// How far the search under way has come.
+    pub now: Progress,
+    /// The figure of the best order that was judged.
+    pub best: Option<Nanos>,
+}
+
+/// The result of a search on hardware.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundOnHardware {
+    /// The search where no link is shared.
+    pub nominal_search: Found,
+    /// The order that does best on the hardware.
+    pub schedule: Schedule,
+    /// Its figures.
+    pub answer: JudgedOnHardware,
+    /// Those of the best order of the nominal search, unless it gets stuck on the hardware.
+    pub nominal: Option<JudgedOnHardware>,
+    /// The published schedules that fit and do not get stuck, each as it does best, the best first.
+    pub published: Vec<(Family, JudgedOnHardware)>,
+    /// Whether the nominal order is the answer.
+    pub is_nominal: bool,
+    /// The lower bound on the figure of any order.
+    pub bound: BoundOnHardware,
+    /// What the proxy that was fitted last says of the figure of the answer.
+    pub proxy: Nanos,
+    /// How long a transfer takes over each link while nothing else moves.
+    pub alone: Vec<Nanos>,
+    /// How long it takes over each link of that proxy.
+    pub fitted: Vec<Nanos>,
+    /// How often the proxy was fitted.
+    pub rounds: u64,
+    /// How many orders the engine has judged.
+    pub judged: u64,
+    /// How many of them got stuck: sender and receiver waited for each other.
+    pub stuck: u64,
+    /// Whether it was stopped from outside before its effort was spent.
+    pub interrupted: bool,
+}
+
+/// `instance` where a transfer takes as long over each link of `hardware` as while nothing else moves, and with the
+/// cost that stands for `figure`: the instance whose bounds hold on the hardware. Where a transfer holds up its
+/// sender, the pass that makes the value takes longer by it.
+#[must_use]
+pub fn where_no_link_is_shared(
+    instance: &Instance,
+    hardware: &Hardware,
+    figure: Figure,
+) -> Instance {
+    let asked = Instance { objective: figure.objective(hardware), ..instance.clone() };
+    let alone = proxy::alone(&asked, hardware);
+    Proxy::new(&asked, hardware, alone).instance
+}
+
+/// Searches for the order of `instance`, one [`where_no_link_is_shared`], that does best `on` hardware.
+///
+/// `progress` and `stop` are those of [`search`]; once `stop` returns true, the best order by then is the answer.
+/// As long as it returns false, the result is the same on any number of threads.
+///
+/// # Errors
+/// Those of [`search`], if passes overlap, or if the event engine has no result for any order.
+pub fn search_on_hardware(
+    instance: &Instance,
+    on: &OnHardware<'_>,
+    effort: Effort,
+    mut progress: impl FnMut(ProgressOnHardware),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<FoundOnHardware, SearchError> {
+    if instance.costs.overlap().is_some() {
+        return Err(SearchError::OverlappedOnHardware);
+    }
+    let once = Effort { times: Some(effort.times.unwrap_or(1)), ..effort };
+    let of = effort.times.map(|_| 1 + ROUNDS);
+    let mut tell = |searches, best, now| progress(ProgressOnHardware { searches, of, now, best });
+    let nominal_search = search(instance, once, |now| tell(0, None, now), stop)?;
+    let mut judge = Judge::new(instance, on);
+    let nominal = judge.order(&nominal_search.schedule)?;
+    judge.published()?;
+    for known in on.known {
+        judge.known(known)?;
+    }
+    let alone = proxy::alone(instance, on.hardware);
+    let plain = Instance { costs: on.asked.costs().clone(), ..instance.clone() };
+    let mut proxy = Proxy::new(&plain, on.hardware, alone.clone());
+    let (mut rounds, mut interrupted) = (0, nominal_search.interrupted);
+    while effort.times.is_none() || rounds < ROUNDS {
+        let Some(best) = judge.best().filter(|_| !stop()) else { break };
+        proxy = proxy.fitted(&best.links);
+        let other = Effort { seed: effort.seed.wrapping_add(rounds), ..once };
+        let value = Some(best.figures.value);
+        // Longer hops may be too long for a search, and what is found by then is an answer.
+        let Ok(found) = search(&proxy.instance, other, |now| tell(1 + rounds, value, now), stop)
+        else {
+            break;
+        };
+        interrupted |= found.interrupted;
+        judge.order(&found.schedule)?;
+        rounds += 1;
+    }
+    interrupted |= stop();
+    let is_nominal = nominal.is_some() && judge.best_is_first();
+    let bound = bound::of(instance, &nominal_search, on);
+    let (judged, stuck) = (judge.judged, judge.stuck);
+    let (best, published) = judge.end()?;
+    Ok(FoundOnHardware {
+        nominal_search,
+        proxy: proxy.figure(&best.schedule, on)?,
+        schedule: best.schedule,
+        answer: best.figures,
+        nominal,
+        published,
+        is_nominal,
+        bound,
+        alone,
+        fitted: proxy.links,
+        rounds,
+        judged,
+        stuck,
+        interrupted,
+    })
+}
