@@ -76,9 +76,7 @@ impl<'a> Judge<'a> {
     /// Lets the engine run `schedule`; none if it gets stuck.
     pub(super) fn order(&mut self, schedule: &Schedule) -> Result<Option<Judged>, SearchError> {
         self.judged += 1;
-        let (costs, footprints) = (self.on.asked.costs(), &self.instance.footprints);
-        let simulation = Simulation::new(schedule, costs, footprints).on(self.on.hardware);
-        let run = match simulation.record(None) {
+        let run = match self.run(schedule) {
             Ok(run) => run,
             Err(error @ SimulationError::Engine(EngineError::Stuck(_))) => {
                 self.stuck += 1;
@@ -87,7 +85,7 @@ impl<'a> Judge<'a> {
             }
             Err(error) => return Err(SearchError::OnHardware(error)),
         };
-        let figures = self.figures(&simulation, &run)?;
+        let figures = self.figures(schedule, &run)?;
         if self.best.as_ref().is_none_or(|best| figures.rank() < best.figures.rank()) {
             let links = proxy::measured(self.instance, &run);
             let (schedule, number) = (schedule.clone(), self.judged);
@@ -96,33 +94,49 @@ impl<'a> Judge<'a> {
         Ok(Some(figures))
     }
 
-    fn figures(&self, simulation: &Simulation<'_>, run: &Run) -> Result<Judged, SearchError> {
+    fn simulation<'b>(&'b self, schedule: &'b Schedule) -> Simulation<'b> {
+        let (costs, footprints) = (self.on.asked.costs(), &self.instance.footprints);
+        Simulation::new(schedule, costs, footprints).on(self.on.hardware)
+    }
+
+    /// The run of `schedule` by the engine.
+    pub(super) fn run(&self, schedule: &Schedule) -> Result<Run, SimulationError> {
+        self.simulation(schedule).record(None)
+    }
+
+    /// The figure of `run` that is asked for.
+    pub(super) fn value(&self, run: &Run) -> Nanos {
+        let last = self.on.hardware.steps - 1;
+        match self.on.figure {
+            Figure::Span => run.metrics(last).span(),
+            Figure::Makespan => run.metrics(last).makespan(),
+            Figure::Step => run.step_time(),
+        }
+    }
+
+    /// Whether a device holds more than it has in `run`, that of `schedule`.
+    fn is_out_of_memory(&self, schedule: &Schedule, run: &Run) -> Result<bool, SimulationError> {
+        if self.on.hardware.capacities.is_none() {
+            return Ok(false);
+        }
+        let occupancy = self.simulation(schedule).occupancy(run)?;
+        let peaks = occupancy.map(|all| all.peaks).unwrap_or_default();
+        Ok(peaks.iter().any(|peak| peak.overflow.is_some()))
+    }
+
+    fn figures(&self, schedule: &Schedule, run: &Run) -> Result<Judged, SearchError> {
         let Instance { costs, footprints, objective, .. } = self.instance;
-        let OnHardware { hardware, figure, .. } = self.on;
-        let (metrics, step) = (run.metrics(hardware.steps - 1), run.step_time());
-        let (span, makespan) = (metrics.span(), metrics.makespan());
-        let is_out_of_memory = match hardware.capacities {
-            None => false,
-            Some(_) => {
-                let occupancy = simulation.occupancy(run).map_err(SearchError::OnHardware)?;
-                let peaks = occupancy.map(|all| all.peaks).unwrap_or_default();
-                peaks.iter().any(|peak| peak.overflow.is_some())
-            }
-        };
-        let schedule = simulation.schedule();
+        let metrics = run.metrics(self.on.hardware.steps - 1);
         let peak = Memory::of(schedule, footprints)?.peak.into_iter().max();
+        let is_out_of_memory = self.is_out_of_memory(schedule, run);
         Ok(Judged {
             nominal: objective.of(&Replay::new().metrics(schedule, costs)?),
-            span,
-            makespan,
-            step,
-            value: match figure {
-                Figure::Span => span,
-                Figure::Makespan => makespan,
-                Figure::Step => step,
-            },
+            span: metrics.span(),
+            makespan: metrics.makespan(),
+            step: run.step_time(),
+            value: self.value(run),
             peak: peak.unwrap_or_default(),
-            is_out_of_memory,
+            is_out_of_memory: is_out_of_memory.map_err(SearchError::OnHardware)?,
         })
     }
 
@@ -165,12 +179,37 @@ impl<'a> Judge<'a> {
 
     /// `schedule` with each backward split where it stands; none if that does not fit.
     fn split(&self, schedule: &Schedule) -> Option<Schedule> {
-        let Instance { shape, placement, costs, .. } = self.instance;
         let sequence = self.compiled.sequence(schedule)?;
         Clock::default().time(&self.compiled, &sequence)?;
+        self.schedule(&sequence)
+    }
+
+    /// The order of `sequence`, if it is one.
+    pub(super) fn schedule(&self, sequence: &[u16]) -> Option<Schedule> {
+        let Instance { shape, placement, costs, .. } = self.instance;
         let recomputes = |chunk| costs.recompute(chunk).is_some();
-        let orders = self.compiled.orders(&sequence, (*shape, *placement), recomputes);
+        let orders = self.compiled.orders(sequence, (*shape, *placement), recomputes);
         Schedule::new(*shape, *placement, orders).ok()
+    }
+
+    /// Whether the order of `sequence` fits its devices, if the best order by now does.
+    pub(super) fn fits(&self, sequence: &[u16]) -> bool {
+        if self.best.as_ref().is_some_and(|best| best.figures.is_out_of_memory) {
+            return true;
+        }
+        let Some(schedule) = self.schedule(sequence) else { return false };
+        let run = self.run(&schedule);
+        run.is_ok_and(|run| self.is_out_of_memory(&schedule, &run).is_ok_and(|full| !full))
+    }
+
+    /// The instance with its passes in lanes.
+    pub(super) const fn compiled(&self) -> &CompiledInstance {
+        &self.compiled
+    }
+
+    /// Steps of a run.
+    pub(super) const fn steps(&self) -> u32 {
+        self.on.hardware.steps
     }
 
     /// `schedule` as it is, with R where chunks recompute; none if that does not fit.

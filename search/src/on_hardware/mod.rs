@@ -1,13 +1,15 @@
 //! Searches the order whose step is short on hardware: where transfers share wires, and steps follow each other.
 //!
 //! The event engine is the judge: whatever is proposed runs there, and the order that does best is the answer. It
-//! is far too slow to search with, so searches work on a proxy, a pipeline in which no link is shared. At first
-//! a transfer takes as long over each link as while nothing else moves; then as long as it took in the mean in
-//! the best run so far, waiting for its wires included. The published schedules are judged too, both as
-//! `simulate` orders them and with their backwards split, and so the answer is never worse than they are, nor
-//! than the order that is best where no link is shared.
+//! is some hundred times too slow for a search from scratch, so searches work on a proxy, a pipeline in which no
+//! link is shared. At first a transfer takes as long over each link as while nothing else moves; then as long as
+//! it took in the mean in the best run so far, waiting for its wires included. The published schedules are judged
+//! too, both as `simulate` orders them and with their backwards split, and so the answer is never worse than
+//! they are, nor than the order that is best where no link is shared. From the best of all these on, a local
+//! search shifts passes and asks the engine itself.
 
 mod bound;
+mod climb;
 mod judge;
 mod proxy;
 mod wires;
@@ -19,12 +21,13 @@ use sim::boundary::Synchronisation;
 pub use self::bound::{ArgumentOnHardware, BoundOnHardware};
 pub use self::judge::Judged as JudgedOnHardware;
 
-use self::judge::Judge;
+use self::climb::Budget;
+use self::judge::{Best, Judge};
 use self::proxy::Proxy;
 use crate::instance::{Instance, Objective};
 use crate::run::{Effort, Found, Progress, SearchError, search};
 
-/// How often the proxy is fitted anew, where the effort is limited.
+/// How often the proxy is fitted anew.
 const ROUNDS: u64 = 3;
 
 /// What of a run on hardware is to be small.
@@ -73,7 +76,7 @@ pub struct OnHardware<'a> {
 pub struct ProgressOnHardware {
     /// Searches that have ended.
     pub searches: u64,
-    /// The number after which it ends, if its effort is limited.
+    /// How many there are, if the effort is limited; then the engine searches from the best order on.
     pub of: Option<u64>,
     /// How far the search under way has come.
     pub now: Progress,
@@ -106,9 +109,9 @@ pub struct FoundOnHardware {
     pub fitted: Vec<Nanos>,
     /// How often the proxy was fitted.
     pub rounds: u64,
-    /// How many orders the engine has judged.
+    /// How many orders the engine has run.
     pub judged: u64,
-    /// How many of them got stuck: sender and receiver waited for each other.
+    /// How many of those that were proposed got stuck: sender and receiver waited for each other.
     pub stuck: u64,
     /// Whether it was stopped from outside before its effort was spent.
     pub interrupted: bool,
@@ -158,24 +161,24 @@ pub fn search_on_hardware(
     let alone = proxy::alone(instance, on.hardware);
     let plain = Instance { costs: on.asked.costs().clone(), ..instance.clone() };
     let mut proxy = Proxy::new(&plain, on.hardware, alone.clone());
+    let bound = bound::of(instance, &nominal_search, on);
     let (mut rounds, mut interrupted) = (0, nominal_search.interrupted);
-    while effort.times.is_none() || rounds < ROUNDS {
-        let Some(best) = judge.best().filter(|_| !stop()) else { break };
+    while rounds < ROUNDS {
+        let unproved = |best: &&Best| best.figures.value > bound.cost && !stop();
+        let Some(best) = judge.best().filter(unproved) else { break };
         proxy = proxy.fitted(&best.links);
         let other = Effort { seed: effort.seed.wrapping_add(rounds), ..once };
         let value = Some(best.figures.value);
         // Longer hops may be too long for a search, and what is found by then is an answer.
-        let Ok(found) = search(&proxy.instance, other, |now| tell(1 + rounds, value, now), stop)
-        else {
-            break;
-        };
+        let searched = search(&proxy.instance, other, |now| tell(1 + rounds, value, now), stop);
+        let Ok(found) = searched else { break };
         interrupted |= found.interrupted;
         judge.order(&found.schedule)?;
         rounds += 1;
     }
+    climb(&mut judge, effort, bound.cost, stop)?;
     interrupted |= stop();
     let is_nominal = nominal.is_some() && judge.best_is_first();
-    let bound = bound::of(instance, &nominal_search, on);
     let (judged, stuck) = (judge.judged, judge.stuck);
     let (best, published) = judge.end()?;
     Ok(FoundOnHardware {
@@ -194,4 +197,27 @@ pub fn search_on_hardware(
         stuck,
         interrupted,
     })
+}
+
+/// Lets the engine search from the best order on, at the effort asked for, or again and again until it is stopped.
+fn climb(
+    judge: &mut Judge<'_>,
+    effort: Effort,
+    goal: Nanos,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(), SearchError> {
+    let (mut seed, mut times) = (effort.seed, effort.times.unwrap_or(1));
+    while let Some(best) = judge.best().filter(|best| best.figures.value > goal && !stop()) {
+        let budget = Budget { seed, times, goal };
+        let (better, runs) = climb::from(judge, &best.schedule, budget, stop);
+        judge.judged += runs;
+        if let Some(better) = better {
+            judge.order(&better)?;
+        }
+        if effort.times.is_some() {
+            break;
+        }
+        (seed, times) = (seed.wrapping_add(1), times.saturating_mul(2));
+    }
+    Ok(())
 }

@@ -17,10 +17,18 @@ fn ends(instance: &Instance) -> Vec<(usize, usize)> {
     neighbours.chain(wraps.then_some((stages - 1, 0))).collect()
 }
 
-/// How long a transfer takes over each link while nothing else moves, at the least.
+/// How long a transfer takes over each link while nothing else moves: until the slowest wire on its way has carried
+/// the last byte, in whole nanoseconds as the engine counts them, and the latency.
 pub(super) fn alone(instance: &Instance, hardware: &Hardware) -> Vec<Nanos> {
     let Hardware { cluster, seats, messages, .. } = hardware;
-    let time = |from, to| cluster.time_alone(seats.device(from), seats.device(to), messages.bytes);
+    let bytes = u128::from(messages.bytes.0) * 1_000_000_000;
+    let time = |from, to| {
+        let route = cluster.route(seats.device(from), seats.device(to));
+        let rates =
+            route.wires.iter().map(|&wire| cluster.wires()[wire].bandwidth.bytes_per_second());
+        let carried = rates.min().map_or(0, |rate| bytes.div_ceil(u128::from(rate.max(1))));
+        Nanos(route.latency.0.saturating_add(u64::try_from(carried).unwrap_or(u64::MAX)))
+    };
     let ends = ends(instance).into_iter();
     ends.map(|(from, to)| time(from, to).min(time(to, from))).collect()
 }

@@ -75,7 +75,8 @@ fn told(row: &Row, found: &FoundOnHardware) -> String {
     };
     let stuck = match found.stuck {
         0 => String::new(),
-        count => format!(", {count} of which got stuck"),
+        1 => ", 1 that was proposed got stuck".to_owned(),
+        count => format!(", {count} that were proposed got stuck"),
     };
     format!(
         "{}: {}{steps}\n  {}{}\n{}{memory}  {}\n  judged: {} orders{stuck}\n",
