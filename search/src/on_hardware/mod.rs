@@ -14,6 +14,9 @@ mod judge;
 mod proxy;
 mod wires;
 
+#[cfg(test)]
+mod tests;
+
 use pipeline::{Family, Nanos, Problem, Schedule};
 use sim::Hardware;
 use sim::boundary::Synchronisation;

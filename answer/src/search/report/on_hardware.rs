@@ -35,10 +35,9 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
         sheet.push_text(&told(row, found));
     }
     sheet.push_text(
-        "\non hardware: the figures of the event engine, those of `debubble simulate` with the same keys; no link \
-         shared: the cost where\na transfer takes as long as while nothing else moves, as in the first table\nnominal: \
-         the best order found there; proxy: what the search works with, links that are not shared with hops fitted to \
-         runs\n",
+        "\non hardware: figures of the event engine, those of `debubble simulate` with the same keys\nno link shared: \
+         the cost where a transfer takes as long as while nothing else moves, as in the first table\nnominal: the best \
+         order found there; proxy: links that are not shared, with hops fitted to runs, where orders are searched\n",
     );
 }
 
@@ -70,7 +69,9 @@ fn told(row: &Row, found: &FoundOnHardware) -> String {
     });
     let value = found.answer.value;
     let memory = match found.answer.is_out_of_memory {
-        true => "  a device runs out of memory, and so it does in every order that was judged\n",
+        true => {
+            "  a device runs out of memory, as in every order that was proposed: give a --memory-limit\n"
+        }
         false => "",
     };
     let stuck = match found.stuck {
