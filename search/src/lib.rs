@@ -64,7 +64,7 @@ pub use joint::{
 };
 pub use on_hardware::{
     ArgumentOnHardware, BoundOnHardware, Figure, FoundOnHardware, JudgedOnHardware, OnHardware,
-    ProgressOnHardware, search_on_hardware, where_no_link_is_shared,
+    ProgressOnHardware, SIDE_BY_SIDE, search_on_hardware, where_no_link_is_shared,
 };
 pub use run::{
     Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,

@@ -154,7 +154,7 @@ pub enum SearchError {
         "no order is searched on a cluster, or over several steps, for passes that overlap on two streams"
     )]
     OverlappedOnHardware,
-    /// The event engine has no result for the first order of all, or for none.
+    /// The event engine has no result: every order gets stuck, or they are too large for it.
     #[error("on the hardware {0}")]
     OnHardware(SimulationError),
     /// All passes and hops together take more than [`MAX_TIME`].

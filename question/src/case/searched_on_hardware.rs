@@ -2,9 +2,11 @@
 
 use pipeline::{Placement, Schedule};
 use search::{
-    Effort, Figure, Found, FoundOnHardware, OnHardware, ProgressOnHardware, search_on_hardware,
-    where_no_link_is_shared,
+    Effort, Figure, Found, FoundOnHardware, OnHardware, ProgressOnHardware, SearchError,
+    search_on_hardware, where_no_link_is_shared,
 };
+use sim::SimulationError;
+use sim::engine::EngineError;
 
 use super::searched::{check_unsharded, explain, instance, refuse_noise};
 use super::{ScheduleSource, Searched, case_of, prepared, room};
@@ -42,8 +44,8 @@ pub fn search(
     check(scenario, setting)?;
     let rule = ScheduleSource::Searched(asked.placement);
     let prepared = prepared(context, scenario, setting, &rule)?;
-    room::check(context.host(), &rule, &prepared)?;
     let Some(hardware) = &prepared.hardware else { return Err(needs_hardware()) };
+    room::check_on_hardware(context.host(), &rule, &prepared, hardware.steps)?;
     let as_asked = instance(scenario, setting, &rule, &prepared, asked.figure.objective(hardware))?;
     let instance = where_no_link_is_shared(&as_asked, hardware, asked.figure);
     let on = OnHardware {
@@ -55,7 +57,12 @@ pub fn search(
         known: asked.known,
     };
     let found = search_on_hardware(&instance, &on, asked.effort, progress, asked.stop);
-    let found = found.map_err(|error| explain(scenario, setting, &error))?;
+    let found = found.map_err(|error| match explain(scenario, setting, &error) {
+        wrong if is_stuck(&error) => {
+            wrong.with_help("write --protocol eager, or let receivers ask sooner: rendezvous:2")
+        }
+        wrong => wrong,
+    })?;
     let case = case_of(context, scenario, setting, &rule, prepared, found.schedule.clone())?;
     let nominal = Found {
         schedule: found.schedule.clone(),
@@ -64,6 +71,11 @@ pub fn search(
         ..found.nominal_search.clone()
     };
     Ok((Searched { case, instance, found: nominal }, found))
+}
+
+/// Whether `error` is that every order gets stuck.
+const fn is_stuck(error: &SearchError) -> bool {
+    matches!(error, SearchError::OnHardware(SimulationError::Engine(EngineError::Stuck(_))))
 }
 
 /// Whether `setting` says what its pipeline runs on, or that steps follow each other.

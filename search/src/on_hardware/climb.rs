@@ -9,6 +9,9 @@ use super::judge::Judge;
 use crate::chance::Chance;
 use crate::timing::Clock;
 
+/// How many orders the engine runs side by side at most.
+pub const SIDE_BY_SIDE: u64 = TEMPERATURES.len() as u64;
+
 /// Rounds, after each of which all chains go on from the best order.
 const ROUNDS: u64 = 4;
 /// The temperatures of the chains, in mean pass durations: they fall to zero in each round.

@@ -20,8 +20,10 @@ mod tests;
 use pipeline::{Family, Nanos, Problem, Schedule};
 use sim::Hardware;
 use sim::boundary::Synchronisation;
+use sim::engine::{EngineError, MAX_RUN};
 
 pub use self::bound::{ArgumentOnHardware, BoundOnHardware};
+pub use self::climb::SIDE_BY_SIDE;
 pub use self::judge::Judged as JudgedOnHardware;
 
 use self::climb::Budget;
@@ -140,7 +142,8 @@ pub fn where_no_link_is_shared(
 /// As long as it returns false, the result is the same on any number of threads.
 ///
 /// # Errors
-/// Those of [`search`], if passes overlap, or if the event engine has no result for any order.
+/// Those of [`search`], if passes overlap, if there are too many of them for the event engine in all steps, or if it
+/// has no result for any order.
 pub fn search_on_hardware(
     instance: &Instance,
     on: &OnHardware<'_>,
@@ -150,6 +153,12 @@ pub fn search_on_hardware(
 ) -> Result<FoundOnHardware, SearchError> {
     if instance.costs.overlap().is_some() {
         return Err(SearchError::OverlappedOnHardware);
+    }
+    let steps = on.hardware.steps;
+    let passes = (crate::run::passes(instance) as u64).saturating_mul(u64::from(steps));
+    if passes > MAX_RUN {
+        let error = EngineError::TooManyPasses { steps, passes };
+        return Err(SearchError::OnHardware(error.into()));
     }
     let once = Effort { times: Some(effort.times.unwrap_or(1)), ..effort };
     let of = effort.times.map(|_| 1 + ROUNDS);
