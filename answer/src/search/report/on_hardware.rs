@@ -70,7 +70,7 @@ fn told(row: &Row, found: &FoundOnHardware) -> String {
     let value = found.answer.value;
     let memory = match found.answer.is_out_of_memory {
         true => {
-            "  a device runs out of memory, as in every order that was proposed: give a --memory-limit\n"
+            "  a device runs out of memory, as in every order that was proposed: give a lower --memory-limit\n"
         }
         false => "",
     };
