@@ -88,6 +88,8 @@ fn needs(error: &SearchError) -> String {
         SearchError::Recomputed
         | SearchError::Mirrored
         | SearchError::OverlappedUnderNoise
+        | SearchError::OverlappedOnHardware
+        | SearchError::OnHardware(_)
         | SearchError::Fault(_) => {
             format!("another pipeline: {error}")
         }

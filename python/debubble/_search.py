@@ -41,11 +41,11 @@ def search(
             list with one per stage.
         progress: See `debubble.Progress`.
         **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
-            `objective` is `"span"` or `"makespan"`, or under the noise of the question `"mean"`, `"p95"` or
-            `"p99"`; `effort` is a multiple of the default; `ilp` solves the
-            integer program of what was found, which may prove it optimal; `time_limit` stops each search;
-            `vary` names what is searched together with the order: `"layers"`, `"chunks"`, `"placement"`,
-            `"recompute"`, or `"all"`.
+            `objective` is `"span"` or `"makespan"`, on a cluster or over several steps also `"step"`, under
+            the noise of the question `"mean"`, `"p95"` or `"p99"`; `effort` is a multiple of the default;
+            `ilp` solves the integer program of what was found, which may prove it optimal; `time_limit`
+            stops each search; `vary` names what is searched together with the order: `"layers"`, `"chunks"`,
+            `"placement"`, `"recompute"`, or `"all"`.
             `debubble.schema("search")` describes them.
 
     Raises:

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pipeline::{Bytes, Limit, Nanos, Placement};
-use search::{Objective, Statistic};
+use search::{Figure, Objective, Statistic};
 use serde::{Deserialize, Serialize};
 
 use crate::one_or_many;
@@ -36,9 +36,10 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(conflicts_with = "memory_limit", allow_hyphen_values = true))]
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub memory_limits: Vec<Limit>,
-    /// What is to be small; mean, p95 and p99 are of the step under the noise of the question, which ends as
-    /// --boundary says: with asynchronous, unless told, at the span of the slowest stage, with barrier at the
-    /// makespan
+    /// What is to be small. On a cluster, or over several steps, span and makespan are those of the last step, and
+    /// the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the noise of the
+    /// question, which ends as --boundary says: with asynchronous, unless told, at the span of the slowest stage,
+    /// with barrier at the makespan
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
     pub objective: ObjectiveArg,
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
@@ -142,6 +143,8 @@ pub enum ObjectiveArg {
     Span,
     /// The end of the last pass
     Makespan,
+    /// The time per step on a cluster, or over several steps, with everything between two of them
+    Step,
     /// The mean of the step over replicas of the noise
     Mean,
     /// The step that 95 % of the replicas do not exceed
@@ -157,6 +160,7 @@ impl ObjectiveArg {
         match self {
             Self::Span => "span",
             Self::Makespan => "makespan",
+            Self::Step => "step",
             Self::Mean => "mean",
             Self::P95 => "p95",
             Self::P99 => "p99",
@@ -194,12 +198,24 @@ impl Keys {
         })
     }
 
-    /// The time to make small; nothing where that is one under noise.
+    /// The time to make small where no link is shared; nothing where that is one under noise, or of a run on
+    /// hardware.
     #[must_use]
     pub const fn objective(&self) -> Option<Objective> {
         match self.objective {
             ObjectiveArg::Span => Some(Objective::Span),
             ObjectiveArg::Makespan => Some(Objective::Makespan),
+            ObjectiveArg::Step | ObjectiveArg::Mean | ObjectiveArg::P95 | ObjectiveArg::P99 => None,
+        }
+    }
+
+    /// What of a run on hardware is to be small; nothing for a time under noise.
+    #[must_use]
+    pub const fn figure(&self) -> Option<Figure> {
+        match self.objective {
+            ObjectiveArg::Span => Some(Figure::Span),
+            ObjectiveArg::Makespan => Some(Figure::Makespan),
+            ObjectiveArg::Step => Some(Figure::Step),
             ObjectiveArg::Mean | ObjectiveArg::P95 | ObjectiveArg::P99 => None,
         }
     }
@@ -208,7 +224,7 @@ impl Keys {
     #[must_use]
     pub const fn statistic(&self) -> Option<Statistic> {
         match self.objective {
-            ObjectiveArg::Span | ObjectiveArg::Makespan => None,
+            ObjectiveArg::Span | ObjectiveArg::Makespan | ObjectiveArg::Step => None,
             ObjectiveArg::Mean => Some(Statistic::Mean),
             ObjectiveArg::P95 => Some(Statistic::P95),
             ObjectiveArg::P99 => Some(Statistic::P99),

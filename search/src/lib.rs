@@ -46,6 +46,7 @@ mod instance;
 mod joint;
 mod list;
 mod local;
+mod on_hardware;
 mod overlapped;
 mod rounds;
 mod run;
@@ -60,6 +61,10 @@ pub const NAME: &str = "zb-auto";
 pub use instance::{Instance, Objective};
 pub use joint::{
     BestPublished, Choice, FoundJointly, Jointly, ProgressJointly, Space, search_jointly,
+};
+pub use on_hardware::{
+    ArgumentOnHardware, BoundOnHardware, Figure, FoundOnHardware, JudgedOnHardware, OnHardware,
+    ProgressOnHardware, SIDE_BY_SIDE, search_on_hardware, where_no_link_is_shared,
 };
 pub use run::{
     Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use pipeline::overlap::Overlap;
 use pipeline::{Fault, Nanos, PassTimes, Schedule};
 use rayon::prelude::*;
-use sim::Replay;
+use sim::{Replay, SimulationError};
 use thiserror::Error;
 
 use crate::bounds::{self, Bound, Infeasible, Proof, Prover};
@@ -149,6 +149,14 @@ pub enum SearchError {
     /// Passes overlap, and are to be searched under noise.
     #[error("no order is searched under noise for passes that overlap on two streams")]
     OverlappedUnderNoise,
+    /// Passes overlap, and are to be searched on hardware.
+    #[error(
+        "no order is searched on a cluster, or over several steps, for passes that overlap on two streams"
+    )]
+    OverlappedOnHardware,
+    /// The event engine has no result: every order gets stuck, or they are too large for it.
+    #[error("on the hardware {0}")]
+    OnHardware(SimulationError),
     /// All passes and hops together take more than [`MAX_TIME`].
     #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
     TooLong(Nanos),

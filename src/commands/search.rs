@@ -33,6 +33,12 @@ Examples:
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --jitter pass=lognormal:0.1 --slowdown stage:3=1.2 --seed 1 --export robust.txt
 
+  The order whose steps are short on a cluster where stages share wires, one step after the other:
+    debubble search --stages 16 --microbatches 32 --memory-limit 1p --objective step \\
+      --forward 10.408ms --backward-input 10.204ms --backward-weight 7.703ms \\
+      --hidden 6144 --heads 48 --seq 1024 --layers-per-stage 2 --microbatch-size 1 \\
+      --cluster a100-pcie --seating across-nodes --steps 3 --boundary asynchronous --export best.txt
+
   Layers, chunks, placement and recomputation together with the order, in 20 GB and in 40 GB:
     debubble search --stages 4 --microbatches 16 --layers 30 --vary all --memory-limits 20GB,40GB \
       --chain layer=3ms/3.2ms/2.8ms --chain-tail head=4ms/4ms/3ms --hop 300us \
@@ -66,6 +72,11 @@ changed, while all are timed in the same replicas of the noise. What comes of th
 no search has seen, those of `debubble simulate` with the same keys, --replicas of them [default: 1000]. It is
 the answer if it is better than the nominal order by more than chance explains, at 95 %; else the nominal order
 is. cost, bubble, bound and gap in the first table are those without noise.
+
+With --cluster, --steps, --boundary and their like the event engine judges, as in `debubble simulate`. Orders are
+searched where no link is shared, with hops as they are while nothing else moves, and then as they were in the best
+run; from the best of these and of the published schedules on, the engine itself searches. The answer is never worse
+on the hardware than any of them. --objective step is the time per step with everything between two steps.
 
 --vary names what is searched together with the order: how many layers each chunk has, chunks per stage, where
 they lie, what each chunk recomputes. Values for all stages are dealt to chunks by layers; what the ends of the

@@ -66,6 +66,7 @@ mod removal;
 mod room;
 mod schema;
 mod search;
+mod search_cluster;
 mod search_joint;
 mod search_noise;
 mod sharding;

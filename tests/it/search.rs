@@ -327,10 +327,7 @@ fn what_a_search_does_not_know_is_refused_or_said() {
         "--jitter pass=lognormal:0.05",
         "--slowdown stage:3=1.2",
         "--replicas 10",
-        "--cluster dgx-a100",
-        "--steps 3",
         "--offload 0.5 --offload-ratio 1",
-        "--vocabulary 50000",
     ] {
         let key = rest.split_whitespace().next().unwrap().trim_start_matches("--");
         refused(&run(&format!("search {QUESTION} {rest}")), &[key, "cannot be taken into account"]);

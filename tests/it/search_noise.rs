@@ -140,10 +140,6 @@ fn what_makes_no_sense_is_refused_with_its_cure() {
         ),
         (chained.to_owned(), ["one stream", "whole passes"]),
         (noisy.clone(), ["jitter cannot be taken into account", "--objective mean"]),
-        (
-            format!("{bare} --boundary barrier"),
-            ["boundary cannot be taken into account", "--objective mean"],
-        ),
     ] {
         refused(&run(&line), &says);
     }

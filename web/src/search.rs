@@ -10,7 +10,6 @@ use question::search::Keys;
 use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sim::Replay;
 
 use crate::limits;
 use crate::request::{scenario, text};
@@ -108,8 +107,8 @@ impl Asked<'_> {
 }
 
 fn timeline(case: &Case) -> Result<Timeline, Diagnostic> {
-    let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
-    timeline.map_err(|fault| case.error(&fault))
+    let timeline = case.simulation().timeline(None);
+    timeline.map_err(|error| case.error(&error))
 }
 
 const fn chart<'a>(title: &'a str, timeline: &'a Timeline) -> Chart<'a> {

@@ -2,6 +2,7 @@
 
 mod front;
 mod joint;
+mod on_hardware;
 mod program;
 mod report;
 #[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
@@ -14,8 +15,8 @@ use question::host::foretell;
 use question::scenario::{Scenario, Setting};
 use question::search::{Keys, Varied};
 use question::sheet::Sheet;
-use question::{Context, Diagnostic, Warnings, format, noise};
-use search::Effort;
+use question::{Context, Diagnostic, Warnings, format, hardware, noise};
+use search::{Effort, Figure};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -142,15 +143,41 @@ fn check_nothing_varied(keys: &Keys) -> Result<(), Diagnostic> {
 pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
     check_solver(keys)?;
     if keys.exact || keys.ilp {
-        check_provable(scenario, if keys.exact { "--exact" } else { "--ilp" })?;
+        let flag = if keys.exact { "--exact" } else { "--ilp" };
+        check_provable(scenario, flag)?;
+        check_no_hardware(scenario, flag)?;
     }
     scenario.settings.iter().try_for_each(|setting| match keys.statistic() {
         Some(statistic) => case::check_under_noise(scenario, setting, statistic),
+        None if figure(keys, setting).is_some() => {
+            case::check_on_hardware(scenario, setting)?;
+            case::check_joint(scenario, setting, keys)
+        }
         None => {
             case::check_known(scenario, setting)?;
+            case::check_figure(setting, keys.figure())?;
             case::check_joint(scenario, setting, keys)
         }
     })
+}
+
+/// What of a run on the hardware of `setting` is to be small, if it has hardware.
+fn figure(keys: &Keys, setting: &Setting) -> Option<Figure> {
+    keys.figure().filter(|_| keys.vary.is_empty() && case::is_on_hardware(setting))
+}
+
+/// Checks that `flag`, which asks for a proof, is asked for one step where no link is shared.
+fn check_no_hardware(scenario: &Scenario, flag: &str) -> Result<(), Diagnostic> {
+    let mut settings = scenario.settings.iter();
+    let Some(setting) = settings.find(|setting| case::is_on_hardware(setting)) else {
+        return Ok(());
+    };
+    let key = setting.keys.hardware.given().next();
+    let message = format!("{flag} proves times of one step where no link is shared");
+    let cure = format!(
+        "leave out {flag}: the search says what bound is proved on the hardware; or leave out the hardware"
+    );
+    Err(scenario.error(setting, key, message).with_help(cure))
 }
 
 /// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream.
@@ -192,12 +219,17 @@ pub fn search(
     announce(context, keys, &settings);
     let mut rows: Vec<Row> = Vec::new();
     for setting in &settings {
-        let row = match keys.statistic() {
-            Some(statistic) => {
+        let row = match (keys.statistic(), figure(keys, setting)) {
+            (Some(statistic), _) => {
                 under_noise::row(context, (scenario, setting), (keys, statistic), &rows)?
             }
-            None if !keys.vary.is_empty() => joint::row(context, (scenario, setting), keys, &rows)?,
-            None => {
+            (None, Some(figure)) => {
+                on_hardware::row(context, (scenario, setting), (keys, figure), &rows)?
+            }
+            (None, None) if !keys.vary.is_empty() => {
+                joint::row(context, (scenario, setting), keys, &rows)?
+            }
+            (None, None) => {
                 let mut searched = search_one(context, scenario, keys, setting)?;
                 let proved = prove(context, keys, &mut searched)?;
                 Row::of(searched, proved, keys.objective, setting)?
@@ -226,6 +258,9 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
         for text in case::ignored_by_search(&setting, keys.placement()) {
             warnings.add(&text, SEARCHED);
         }
+        if figure(keys, &setting).is_some() {
+            hardware::ignored(&setting).into_iter().for_each(|text| warnings.add_of_setting(text));
+        }
         if keys.statistic().is_some() {
             noise::ignored(&setting).into_iter().for_each(|text| warnings.add_of_setting(text));
         }
@@ -253,6 +288,8 @@ fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
             let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
             let all: u128 = settings.iter().map(passes).sum();
             let all = if keys.statistic().is_some() { all * under_noise::SEARCHES } else { all };
+            let on_hardware = settings.iter().any(|setting| figure(keys, setting).is_some());
+            let all = if on_hardware { all * on_hardware::SEARCHES } else { all };
             let all = if keys.vary.is_empty() { all } else { all * joint::SEARCHES };
             let what = format!("{searched} searches of {effort} times the default effort");
             foretell(context.host(), all * u128::from(effort), PASSES_PER_SECOND, &what);

@@ -2,13 +2,14 @@
 
 mod entry;
 mod joint;
+mod on_hardware;
 mod under_noise;
 
 use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
-use search::{Found, FoundUnderNoise, Instance, Objective, Published};
+use search::{Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, Published};
 use sim::Replay;
 
 use question::case::Searched;
@@ -37,6 +38,8 @@ pub struct Row {
     proved: Proved,
     /// The same under noise, if that was asked for.
     pub under_noise: Option<FoundUnderNoise>,
+    /// The same on hardware, if the question has some.
+    pub on_hardware: Option<FoundOnHardware>,
     /// What a joint search has chosen beside the order, if it was one.
     pub chosen: Option<Chosen>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
@@ -79,6 +82,7 @@ impl Row {
             objective,
             proved,
             under_noise: None,
+            on_hardware: None,
             chosen: None,
             found_standing,
             published_standing,
@@ -238,8 +242,8 @@ pub(super) fn keep_smaller(rows: &mut [Row]) {
 /// Whether what was found for `small` does for `large`.
 fn fits(small: &Row, large: &Row) -> bool {
     // Under noise the search of the larger limit begins with what was found for the smaller one.
-    // So does one of layers and recomputation.
-    if large.under_noise.is_some() || large.chosen.is_some() {
+    // So do one on hardware, and one of layers and recomputation.
+    if large.under_noise.is_some() || large.on_hardware.is_some() || large.chosen.is_some() {
         return false;
     }
     let [a, b] = [&small.searched.instance, &large.searched.instance];
@@ -342,6 +346,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         }
     });
     under_noise::tell(&mut sheet, rows);
+    on_hardware::tell(&mut sheet, rows);
     joint::tell(&mut sheet, rows);
     if marked {
         sheet.push_text(

@@ -8,7 +8,6 @@ use answer::front::Standing;
 use answer::search::Row;
 use question::Diagnostic;
 use question::case::SEARCHED;
-use sim::Replay;
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
@@ -63,8 +62,8 @@ pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
 pub fn timelines<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, Diagnostic> {
     let timed = |row: &Row| {
         let case = &row.searched.case;
-        let timeline = Replay::new().timeline(&case.schedule, case.problem.costs());
-        Ok((row.title(), timeline.map_err(|fault| case.error(&fault))?))
+        let timeline = case.simulation().timeline(None);
+        Ok((row.title(), timeline.map_err(|error| case.error(&error))?))
     };
     let titled = rows.into_iter().map(timed).collect::<Result<Vec<_>, Diagnostic>>()?;
     super::stages(&titled)

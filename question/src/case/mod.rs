@@ -11,6 +11,7 @@ mod notes;
 mod recompute;
 mod room;
 mod searched;
+mod searched_on_hardware;
 mod searched_under_noise;
 mod sharding;
 mod sizes;
@@ -33,6 +34,10 @@ pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use recompute::Recomputed;
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use searched_on_hardware::{
+    SearchOnHardware, check as check_on_hardware, check_figure, is_asked as is_on_hardware,
+    search as search_on_hardware,
+};
 pub use searched_under_noise::{
     SearchUnderNoise, check as check_under_noise, objective as objective_under_noise,
     search_under_noise,

@@ -34,4 +34,21 @@ pub(super) fn check(
     memory::demand(host, &what, passes.saturating_mul(each), CURE)
 }
 
+/// Refuses a search on hardware for which there is no memory: the engine runs several orders side by side, each over
+/// all steps.
+pub(super) fn check_on_hardware(
+    host: &dyn Host,
+    rule: &ScheduleSource,
+    prepared: &Prepared,
+    steps: u32,
+) -> Result<(), Diagnostic> {
+    check(host, rule, prepared)?;
+    let of_cell = if prepared.problem.costs().has_recompute() { 4 } else { 3 };
+    let passes = of_cell * prepared.shape.cells() as u64 * u64::from(steps);
+    let what =
+        format!("{}: {} runs of {passes} passes side by side", rule.name(), search::SIDE_BY_SIDE);
+    let each = SEARCHED + ENGINE * search::SIDE_BY_SIDE;
+    memory::demand(host, &what, passes.saturating_mul(each), CURE)
+}
+
 const CURE: &str = "ask for fewer --microbatches or --stages, or give the process more memory";

@@ -71,29 +71,43 @@ const CHANGING: [&str; 5] = ["slowdown", "slowdown-profile", "jitter", "stall", 
 const COPYING: [&str; 5] =
     ["offload-time", "offload-ratio", "host-bandwidth", "devices-per-host-link", "offload-chunks"];
 
+/// What is done with a key that a search does not know.
+const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
+     `debubble simulate --schedule best.txt`";
+
 /// Checks that `setting` says nothing that would change what orders cost or hold, but that a search
-/// does not know: clusters, step boundaries, offloading and noise.
+/// of one step where no link is shared does not know: clusters, step boundaries, offloading and noise.
 ///
 /// # Errors
 /// At the first key that does.
 pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
-    let changing = keys.given().filter(|key| CHANGING.contains(key));
-    let of_shards = keys.vocab_tflops.is_some();
-    let hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
     check_unsharded(scenario, setting)?;
-    let Some(key) = changing.chain(hardware).next() else { return Ok(()) };
-    let message = format!(
-        "a search knows times, hops and memory limits, neither cluster nor noise: {key} cannot be \
-         taken into account"
-    );
-    let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
-                `debubble simulate --schedule best.txt`; unequal stages have a time each, as in \
-                --forward 10ms,12ms";
-    let cure = match CHANGING.contains(&key) || key == "boundary" {
-        true => format!("{cure}; or search under noise, by --objective mean, p95 or p99"),
-        false => cure.to_owned(),
+    refuse_noise(scenario, setting)?;
+    let of_shards = keys.vocab_tflops.is_some();
+    let mut hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
+    let Some(key) = hardware.next() else { return Ok(()) };
+    let copies = ["offload", "reload-ahead"].contains(&key);
+    let (knows, cure) = match copies {
+        true => ("a search copies nothing to the host", LEAVE_OUT),
+        false => (
+            "--vary knows one step where no link is shared",
+            "leave it out, write the choice with --export-scenario best.toml, and search that with it",
+        ),
     };
+    let message = format!("{knows}: {key} cannot be taken into account");
+    Err(scenario.error(setting, Some(key), message).with_help(cure))
+}
+
+/// Checks that `setting` has no noise.
+pub(super) fn refuse_noise(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
+    let Some(key) = setting.keys.given().find(|key| CHANGING.contains(key)) else { return Ok(()) };
+    let message =
+        format!("a search for a time without noise knows none: {key} cannot be taken into account");
+    let cure = format!(
+        "{LEAVE_OUT}; unequal stages have a time each, as in --forward 10ms,12ms; or search under noise, by \
+         --objective mean, p95 or p99"
+    );
     Err(scenario.error(setting, Some(key), message).with_help(cure))
 }
 
@@ -155,7 +169,11 @@ pub(super) fn explain(scenario: &Scenario, setting: &Setting, error: &SearchErro
         SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => Some("chunks"),
         SearchError::Recomputed => Some("recompute"),
         SearchError::TooLong(_) => Some("microbatches"),
-        SearchError::OverlappedUnderNoise | SearchError::Mirrored | SearchError::Fault(_) => None,
+        SearchError::OverlappedUnderNoise
+        | SearchError::OverlappedOnHardware
+        | SearchError::OnHardware(_)
+        | SearchError::Mirrored
+        | SearchError::Fault(_) => None,
     };
     scenario.error(setting, key, format!("{}: {error}", super::SEARCHED))
 }

@@ -1,11 +1,11 @@
 //! The entry of a search in files.
 
 use ilp::End;
-use pipeline::Placement;
-use search::FoundUnderNoise;
+use pipeline::{Nanos, Placement};
+use search::{FoundOnHardware, FoundUnderNoise, JudgedOnHardware};
 use serde::Serialize;
 
-use super::{Row, under_noise};
+use super::{Row, on_hardware, under_noise};
 use crate::front::Standing;
 use crate::search::{Told, WithSettings};
 
@@ -16,6 +16,46 @@ pub(in crate::search) struct Full<'a> {
     entry: Entry,
     #[serde(skip_serializing_if = "Option::is_none")]
     joint: Option<Joint<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hardware: Option<OnHardware>,
+}
+
+/// What a search on hardware has judged, and the links of its proxy.
+#[derive(Serialize)]
+struct OnHardware {
+    published: Vec<PublishedOnHardware>,
+    /// How long a transfer takes over each link while nothing else moves.
+    links_alone_ns: Vec<u64>,
+    /// How long it takes over each link of the proxy that was fitted last.
+    links_fitted_ns: Vec<u64>,
+}
+
+/// A published schedule on hardware, by the event engine.
+#[derive(Serialize)]
+struct PublishedOnHardware {
+    schedule: &'static str,
+    span_ns: u64,
+    makespan_ns: u64,
+    step_ns: u64,
+    out_of_memory: bool,
+}
+
+impl From<&FoundOnHardware> for OnHardware {
+    fn from(found: &FoundOnHardware) -> Self {
+        let published = found.published.iter().map(|(family, one)| PublishedOnHardware {
+            schedule: family.name(),
+            span_ns: one.span.0,
+            makespan_ns: one.makespan.0,
+            step_ns: one.step.0,
+            out_of_memory: one.is_out_of_memory,
+        });
+        let whole = |links: &[Nanos]| links.iter().map(|link| link.0).collect();
+        Self {
+            published: published.collect(),
+            links_alone_ns: whole(&found.alone),
+            links_fitted_ns: whole(&found.fitted),
+        }
+    }
 }
 
 /// What a joint search has chosen, and what it beats.
@@ -34,7 +74,8 @@ impl<'a> From<&'a Row> for Full<'a> {
             published: &chosen.published,
             scenario: &chosen.setting.keys,
         });
-        Self { entry: Entry::from(row), joint }
+        let hardware = row.on_hardware.as_ref().map(OnHardware::from);
+        Self { entry: Entry::from(row), joint, hardware }
     }
 }
 
@@ -64,7 +105,7 @@ pub(in crate::search) struct Entry {
     on_front: Option<bool>,
     published_peak_microbatches: Option<f64>,
     published_on_front: Option<bool>,
-    /// The rest is there under noise alone.
+    /// The rest is there under noise, or on hardware, alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     boundary: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +133,7 @@ pub(in crate::search) struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     nominal_cost_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    nominal_value_ns: Option<f64>,
+    nominal_value_ns: Option<Option<f64>>,
     /// By how much the best order tried is below the nominal one, and the interval of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     gain_ns: Option<f64>,
@@ -112,6 +153,28 @@ pub(in crate::search) struct Entry {
     gain_over_published_low_ns: Option<Option<f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gain_over_published_high_ns: Option<Option<f64>>,
+    /// The next are there on hardware alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    makespan_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out_of_memory: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published_on_hardware: Option<Option<&'static str>>,
+    /// What the proxy that was fitted last says of the value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxy_value_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judged: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stuck: Option<u64>,
     /// The rest is there in a joint search alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     layout: Option<Option<String>>,
@@ -184,7 +247,7 @@ impl Entry {
 
     /// What a search under noise says of the order, and nothing else.
     fn under_noise(row: &Row) -> Self {
-        let Some(found) = row.under_noise.as_ref() else { return Self::default() };
+        let Some(found) = row.under_noise.as_ref() else { return Self::on_hardware(row) };
         let low = |ends: Option<[f64; 2]>| Some(ends.map(|[low, _]| low));
         let high = |ends: Option<[f64; 2]>| Some(ends.map(|[_, high]| high));
         let FoundUnderNoise { answer, nominal, robust_gain, published_gain, .. } = found;
@@ -203,7 +266,7 @@ impl Entry {
             value_argument: Some(found.bound.map(|bound| bound.argument.to_string())),
             is_nominal: Some(found.is_nominal),
             nominal_cost_ns: Some(nominal.nominal.0),
-            nominal_value_ns: Some(nominal.value),
+            nominal_value_ns: Some(Some(nominal.value)),
             gain_ns: Some(robust_gain.by),
             gain_low_ns: low(robust_gain.ci95),
             gain_high_ns: high(robust_gain.ci95),
@@ -213,6 +276,39 @@ impl Entry {
             gain_over_published_ns: Some(published_gain.map(|gain| gain.by)),
             gain_over_published_low_ns: low(over_published),
             gain_over_published_high_ns: high(over_published),
+            ..Self::default()
+        }
+    }
+
+    /// What a search on hardware says of the order, and nothing else.
+    #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
+    fn on_hardware(row: &Row) -> Self {
+        let Some(found) = row.on_hardware.as_ref() else { return Self::default() };
+        let hardware = row.searched.case.hardware.as_ref();
+        let FoundOnHardware { answer, nominal, published, bound, .. } = found;
+        let value = |one: &JudgedOnHardware| one.value.0 as f64;
+        let over = |one: &JudgedOnHardware| value(one) - value(answer);
+        let published = published.first();
+        Self {
+            boundary: hardware.map(on_hardware::boundary),
+            steps: hardware.map(|hardware| hardware.steps),
+            value_ns: Some(value(answer)),
+            value_bound_ns: Some(Some(bound.cost.0)),
+            value_argument: Some(Some(on_hardware::argument(row, found))),
+            span_ns: Some(answer.span.0),
+            makespan_ns: Some(answer.makespan.0),
+            step_ns: Some(answer.step.0),
+            out_of_memory: Some(answer.is_out_of_memory),
+            is_nominal: Some(found.is_nominal),
+            nominal_value_ns: Some(nominal.as_ref().map(value)),
+            gain_ns: nominal.as_ref().map(over),
+            published_on_hardware: Some(published.map(|(family, _)| family.name())),
+            published_value_ns: Some(published.map(|(_, one)| value(one))),
+            gain_over_published_ns: Some(published.map(|(_, one)| over(one))),
+            proxy_value_ns: Some(found.proxy.0),
+            rounds: Some(found.rounds),
+            judged: Some(found.judged),
+            stuck: Some(found.stuck),
             ..Self::default()
         }
     }

@@ -1,0 +1,141 @@
+//! The best order that is found for a question on a cluster, or over several steps.
+
+use pipeline::{Placement, Schedule};
+use search::{
+    Effort, Figure, Found, FoundOnHardware, OnHardware, ProgressOnHardware, SearchError,
+    search_on_hardware, where_no_link_is_shared,
+};
+use sim::SimulationError;
+use sim::engine::EngineError;
+
+use super::searched::{check_unsharded, explain, instance, refuse_noise};
+use super::{ScheduleSource, Searched, case_of, prepared, room};
+use crate::diagnostic::Diagnostic;
+use crate::hardware::keys::FullKey;
+use crate::host::Context;
+use crate::scenario::{Scenario, Setting};
+
+/// How a question is searched on hardware.
+pub struct SearchOnHardware<'a> {
+    /// Where chunks lie, if that was told.
+    pub placement: Option<Placement>,
+    /// What of a run is to be small.
+    pub figure: Figure,
+    /// Orders that are judged, too, if they fit.
+    pub known: &'a [&'a Schedule],
+    /// For how long.
+    pub effort: Effort,
+    /// Whether to stop before that.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Searches the best order for `setting` on its hardware. The order of the [`Searched`] is the answer, its instance
+/// that where no link is shared, and its cost the one there.
+///
+/// # Errors
+/// If the question is wrong, has no order under its limit, or asks for what [`check`] refuses.
+pub fn search(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    asked: &SearchOnHardware<'_>,
+    progress: impl FnMut(ProgressOnHardware),
+) -> Result<(Searched, FoundOnHardware), Diagnostic> {
+    check(scenario, setting)?;
+    let rule = ScheduleSource::Searched(asked.placement);
+    let prepared = prepared(context, scenario, setting, &rule)?;
+    let Some(hardware) = &prepared.hardware else { return Err(needs_hardware()) };
+    room::check_on_hardware(context.host(), &rule, &prepared, hardware.steps)?;
+    let as_asked = instance(scenario, setting, &rule, &prepared, asked.figure.objective(hardware))?;
+    let instance = where_no_link_is_shared(&as_asked, hardware, asked.figure);
+    let on = OnHardware {
+        hardware,
+        figure: asked.figure,
+        asked: &prepared.problem,
+        // A runtime that takes its time before every pass takes it once before a whole backward.
+        whole_backwards: setting.keys.overhead.unwrap_or_default().0 == 0,
+        known: asked.known,
+    };
+    let found = search_on_hardware(&instance, &on, asked.effort, progress, asked.stop);
+    let found = found.map_err(|error| match explain(scenario, setting, &error) {
+        wrong if is_stuck(&error) => {
+            wrong.with_help("write --protocol eager, or let receivers ask sooner: rendezvous:2")
+        }
+        wrong => wrong,
+    })?;
+    let case = case_of(context, scenario, setting, &rule, prepared, found.schedule.clone())?;
+    let nominal = Found {
+        schedule: found.schedule.clone(),
+        cost: found.answer.nominal,
+        interrupted: found.interrupted,
+        ..found.nominal_search.clone()
+    };
+    Ok((Searched { case, instance, found: nominal }, found))
+}
+
+/// Whether `error` is that every order gets stuck.
+const fn is_stuck(error: &SearchError) -> bool {
+    matches!(error, SearchError::OnHardware(SimulationError::Engine(EngineError::Stuck(_))))
+}
+
+/// Whether `setting` says what its pipeline runs on, or that steps follow each other.
+#[must_use]
+pub fn is_asked(setting: &Setting) -> bool {
+    let keys = &setting.keys;
+    let of_shards = keys.vocab_tflops.is_some();
+    let says_nothing = |key: &str| {
+        ["offload", "reload-ahead"].contains(&key) || (of_shards && key == "vocabulary")
+    };
+    keys.hardware.given().any(|key| !says_nothing(key))
+}
+
+/// The error of a figure that only a run on hardware has.
+fn needs_hardware() -> Diagnostic {
+    let message =
+        "the objective step is the time per step of a run on hardware, and the question has none";
+    let cure =
+        "give --cluster, or --steps and --boundary; or ask for --objective span, or makespan";
+    Diagnostic::new(message).with_help(cure)
+}
+
+/// Checks that `setting` has hardware if `figure` is one of a run on it alone.
+///
+/// # Errors
+/// If it has none.
+pub fn check_figure(setting: &Setting, figure: Option<Figure>) -> Result<(), Diagnostic> {
+    match figure {
+        Some(Figure::Step) if !is_asked(setting) => Err(needs_hardware()),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that `setting`, which has hardware, says nothing that a search on it does not know: noise, sharding,
+/// copies to the host, passes that wait for memory, pairs on two streams.
+///
+/// # Errors
+/// At the first key that does.
+pub fn check(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
+    let keys = &setting.keys;
+    check_unsharded(scenario, setting)?;
+    refuse_noise(scenario, setting)?;
+    let copied = keys.hardware.given().find(|key| ["offload", "reload-ahead"].contains(key));
+    let waits = (keys.hardware.when_full == Some(FullKey::Wait)).then_some("when-full");
+    if let Some(key) = copied.or(waits) {
+        let message = format!(
+            "a search on a cluster keeps to memory limits along the order, without copies to the host or passes \
+             that wait for memory: {key} cannot be taken into account"
+        );
+        let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
+                    `debubble simulate --schedule best.txt`";
+        return Err(scenario.error(setting, Some(key), message).with_help(cure));
+    }
+    if keys.has_chain() {
+        let key = if keys.chain.is_some() { "chain" } else { "chain-file" };
+        let message = "a search on a cluster, or over several steps, knows passes on one stream, not pairs that \
+                       overlap on two";
+        let cure = "give the times of whole passes; or leave the cluster out, and simulate what is found on it: \
+                    --export best.txt, then `debubble simulate --schedule best.txt`";
+        return Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure));
+    }
+    Ok(())
+}

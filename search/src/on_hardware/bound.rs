@@ -1,0 +1,116 @@
+//! Lower bounds on the figures of a run on hardware.
+//!
+//! The instance has a hop for each link that is no longer than any transfer over it takes: wires carry no more than
+//! their rate, and a value is there after its last byte has left and after the latency of its route, whoever else
+//! sends, whoever asks first and whoever holds a device meanwhile. Within a step all values are made in that step.
+//! So the passes of a step, on a clock that begins with the first of them, are a timing of the instance in
+//! which none begins before its stage is free and its input is there, however late it begins. A backward
+//! that does B and W at once is a B that is told of late, and its W.
+//!
+//! *Makespan.* No timing of an order ends sooner than the one in which every pass begins as soon as it can. That
+//! costs no less than the bound of the instance, whatever its argument.
+//!
+//! *Span.* The proofs of [`bounds::all`] ask when a pass may begin, not how late it does: they hold for every timing.
+//!
+//! *Step.* Let e be what lies between the last pass of a stage and the next step at the least ([`between`]). With a
+//! barrier all stages begin a step at one time, and the next e after the last pass of all: each step takes
+//! the makespan and e. The first step begins on all stages with the clock, so the time until its last release is no
+//! less either, whatever the boundary. Else each stage goes on by itself, and every step lasts its own span
+//! and e at the least; the time per step is the mean over all steps but the first, at the stage where that is
+//! longest. A bound on the span of one stage holds in each of those steps, and so for their mean. Such are
+//! the arguments that name the stage whose span they bound; those that look at several stages at once say only that
+//! some stage has such a span, which need not be the same in every step, and they are left out.
+//!
+//! *Wires.* What a wire must carry bounds the span of one stage, and so every figure ([`wires`]).
+//!
+//! *Blocking.* Where a stage does nothing else until what it has made has arrived, the pass that makes it takes so
+//! much longer in the instance. That ends no span later than the run does: the last pass of a stage is a W, which
+//! sends nothing.
+
+use pipeline::Nanos;
+use sim::Hardware;
+use sim::boundary::Synchronisation;
+
+use super::{Figure, OnHardware, wires};
+use crate::bounds::{self, Argument, Bound};
+use crate::instance::{Instance, Objective};
+use crate::run::Found;
+
+/// A lower bound on the figure of any order on the hardware, and why it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BoundOnHardware {
+    /// The bound.
+    pub cost: Nanos,
+    /// The argument for it.
+    pub argument: ArgumentOnHardware,
+    /// How much of it lies between the last pass of a stage and the next step.
+    pub between: Nanos,
+}
+
+/// Why no order does better on hardware.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgumentOnHardware {
+    /// None does where no link is shared, by this argument.
+    NotShared(Argument),
+    /// A wire, by its position in [`sim::cluster::Cluster::wires`], must carry all that goes over it.
+    Wire(usize),
+}
+
+/// The bound on the figure that is asked for `on` hardware, where `found` is what a search of `instance` has found.
+pub(super) fn of(instance: &Instance, found: &Found, on: &OnHardware<'_>) -> BoundOnHardware {
+    let bound = match (on.figure, instance.objective) {
+        (_, Objective::Makespan) => found.bound,
+        (Figure::Step, Objective::Span) => of_one_stage(instance),
+        (_, Objective::Span) => bounds::best(instance),
+    };
+    let between = match on.figure {
+        Figure::Step => between(on.hardware, instance),
+        Figure::Span | Figure::Makespan => Nanos(0),
+    };
+    let (cost, argument) = match wires::bound(instance, on) {
+        Some((cost, wire)) if cost > bound.cost => (cost, ArgumentOnHardware::Wire(wire)),
+        _ => (bound.cost, ArgumentOnHardware::NotShared(bound.argument)),
+    };
+    BoundOnHardware { cost: Nanos(cost.0.saturating_add(between.0)), argument, between }
+}
+
+/// The highest bound on the span of one and the same stage.
+fn of_one_stage(instance: &Instance) -> Bound {
+    let names_its_stage = |bound: &Bound| match bound.argument {
+        Argument::Work { .. }
+        | Argument::Trip { .. }
+        | Argument::Tail { .. }
+        | Argument::Little { .. }
+        | Argument::Path { .. }
+        | Argument::Cycles { .. } => true,
+        Argument::Head { .. }
+        | Argument::HeadAndTail { .. }
+        | Argument::Fill { .. }
+        | Argument::Windows
+        | Argument::Prefixes
+        | Argument::Branching => false,
+    };
+    let nothing = Bound { argument: Argument::Work { stage: 0 }, cost: Nanos(0) };
+    let all = bounds::all(instance).into_iter().filter(names_its_stage);
+    all.fold(nothing, |best, one| if one.cost > best.cost { one } else { best })
+}
+
+/// The least time from the end of the last pass of a stage until it may begin the next step: its gradients are
+/// reduced, at the barrier exchanged, and the optimizer runs.
+///
+/// Exposed, the gradients of all chunks of a stage are reduced after its last pass. Overlapped, those of the last
+/// chunk at the least: every F of a stage is followed by its B and that by its W, so its last pass is a W, and the
+/// last one of its chunk.
+pub(super) fn between(hardware: &Hardware, instance: &Instance) -> Nanos {
+    let boundary = &hardware.boundary;
+    let chunks = match boundary.reduction.overlapped {
+        true => 1,
+        false => u64::from(instance.shape.chunks_per_stage()),
+    };
+    let exchange = match boundary.synchronisation {
+        Synchronisation::Barrier => boundary.exchange.0,
+        Synchronisation::Asynchronous | Synchronisation::PostValidation { .. } => 0,
+    };
+    let reduction = boundary.reduction.time.0.saturating_mul(chunks);
+    Nanos(reduction.saturating_add(exchange).saturating_add(boundary.optimizer.0))
+}

@@ -1,0 +1,156 @@
+//! Local search by the event engine itself: passes are shifted within their stages, mostly where a stage waits.
+// Floats decide which orders are tried, and times lose nothing that matters there.
+#![allow(clippy::cast_precision_loss)]
+
+use pipeline::{Nanos, Schedule};
+use rayon::prelude::*;
+
+use super::judge::Judge;
+use crate::chance::Chance;
+use crate::timing::Clock;
+
+/// How many orders the engine runs side by side at most.
+pub const SIDE_BY_SIDE: u64 = TEMPERATURES.len() as u64;
+
+/// Rounds, after each of which all chains go on from the best order.
+const ROUNDS: u64 = 4;
+/// The temperatures of the chains, in mean pass durations: they fall to zero in each round.
+const TEMPERATURES: [f64; 4] = [0.3, 0.03, 0.003, 0.1];
+/// How far a pass is shifted at most, drawn evenly from these.
+const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
+/// How often in a row an order is looked for that fits, before a chain gives up.
+const TRIES: usize = 1000;
+
+/// An order, stage by stage, when its stages wait, and the figure that is asked for.
+#[derive(Clone)]
+struct At {
+    sequence: Vec<u16>,
+    value: Nanos,
+    /// Places in the sequence before which the stage waits.
+    waits: Vec<u32>,
+}
+
+/// How long to search.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    /// The seed of all random numbers.
+    pub(super) seed: u64,
+    /// A multiple of the default effort.
+    pub(super) times: u64,
+    /// No order has a smaller figure: where one has that, the search is over.
+    pub(super) goal: Nanos,
+}
+
+impl Budget {
+    /// How many passes the engine runs in all, where a run has so many.
+    const fn passes(self, once: u64) -> u64 {
+        self.times.saturating_mul(8_000_000u64.saturating_add(once.saturating_mul(40)))
+    }
+}
+
+/// Searches from `start` on: the best order met, unless that is no better, and how many orders were run.
+pub(super) fn from(
+    judge: &Judge<'_>,
+    start: &Schedule,
+    budget: Budget,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> (Option<Schedule>, u64) {
+    let compiled = judge.compiled();
+    let Some(first) = compiled.sequence(start).and_then(|sequence| look(judge, sequence)) else {
+        return (None, 1);
+    };
+    let (mut best, mut runs) = (first.clone(), 1);
+    let once = (compiled.passes() as u64).saturating_mul(judge.steps().into()).max(1);
+    let each = budget.passes(once) / ROUNDS / TEMPERATURES.len() as u64 / once;
+    for round in 0..ROUNDS {
+        if stop() || best.value <= budget.goal {
+            break;
+        }
+        let chain = |(number, heat): (usize, &f64)| {
+            let chance = Chance::new(budget.seed, (2 << 32) | (round << 8) | number as u64);
+            anneal(judge, best.clone(), (chance, heat * compiled.mean_pass(), each), stop)
+        };
+        let met: Vec<(At, u64)> = TEMPERATURES.par_iter().enumerate().map(chain).collect();
+        for (one, of_chain) in met {
+            runs += of_chain;
+            if one.value < best.value {
+                best = one;
+            }
+        }
+    }
+    let better = best.value < first.value;
+    (better.then(|| judge.schedule(&best.sequence)).flatten(), runs)
+}
+
+/// Runs `sequence` by the engine; none if it gets stuck.
+fn look(judge: &Judge<'_>, sequence: Vec<u16>) -> Option<At> {
+    let run = judge.run(&judge.schedule(&sequence)?).ok()?;
+    let each = judge.compiled().passes_per_stage();
+    let mut waits = Vec::new();
+    for (stage, spans) in run.timeline.stages.iter().enumerate() {
+        let last = &spans[spans.len().saturating_sub(each)..];
+        for (place, pair) in last.windows(2).enumerate() {
+            if pair[1].start > pair[0].end {
+                waits.extend(u32::try_from(stage * each + place + 1));
+            }
+        }
+    }
+    Some(At { sequence, value: judge.value(&run), waits })
+}
+
+/// Simulated annealing from `now` on, until so many orders were run: the best of them, and how many there were.
+fn anneal(
+    judge: &Judge<'_>,
+    mut now: At,
+    (mut chance, heat, most): (Chance, f64, u64),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> (At, u64) {
+    let compiled = judge.compiled();
+    let (mut best, mut runs, mut clock) = (now.clone(), 0, Clock::default());
+    while runs < most && !stop() {
+        let fitting = (0..TRIES).find_map(|_| {
+            let sequence = shifted(&now, compiled.passes_per_stage(), &mut chance)?;
+            clock.time(compiled, &sequence)?;
+            Some(sequence)
+        });
+        let Some(sequence) = fitting else { break };
+        runs += 1;
+        let Some(new) = look(judge, sequence) else { continue };
+        let left = 1.0 - runs as f64 / most as f64;
+        let more = new.value.0 as f64 - now.value.0 as f64;
+        if chance.takes(more, heat * left) {
+            now = new;
+            if now.value < best.value && judge.fits(&now.sequence) {
+                best.clone_from(&now);
+            }
+        }
+    }
+    (best, runs)
+}
+
+/// `now` with one pass shifted within its stage; none if that changes nothing.
+fn shifted(now: &At, each: usize, chance: &mut Chance) -> Option<Vec<u16>> {
+    let place = match chance.below(4) {
+        0 => chance.below(now.sequence.len()),
+        _ if now.waits.is_empty() => chance.below(now.sequence.len()),
+        _ => now.waits[chance.below(now.waits.len())] as usize,
+    };
+    let stage = place / each * each;
+    let most = FAR[chance.below(FAR.len())];
+    let far = 1 + chance.below(most);
+    let other = match chance.below(2) {
+        0 => (place + far).min(stage + each - 1),
+        _ => place.saturating_sub(far).max(stage),
+    };
+    let (from, to) = if chance.below(2) == 0 { (place, other) } else { (other, place) };
+    let (low, high) = (from.min(to), from.max(to));
+    if now.sequence[low..=high].iter().all(|&lane| lane == now.sequence[from]) {
+        return None;
+    }
+    let mut sequence = now.sequence.clone();
+    match from < to {
+        true => sequence[from..=to].rotate_left(1),
+        false => sequence[to..=from].rotate_right(1),
+    }
+    Some(sequence)
+}

@@ -1,0 +1,247 @@
+//! The event engine judges orders.
+
+use pipeline::{Bytes, Family, Memory, Nanos, Schedule};
+use sim::engine::{EngineError, Run};
+use sim::{Replay, Simulation, SimulationError};
+
+use super::{Figure, OnHardware, proxy};
+use crate::compiled_instance::CompiledInstance;
+use crate::instance::Instance;
+use crate::run::SearchError;
+use crate::start;
+use crate::timing::Clock;
+
+/// What the event engine says of an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Judged {
+    /// Its cost where no link is shared.
+    pub nominal: Nanos,
+    /// The longest time from the first to the last pass of a stage, in the last step.
+    pub span: Nanos,
+    /// The time from the first pass of the last step to the end of its last one.
+    pub makespan: Nanos,
+    /// The time per step, with everything between two steps.
+    pub step: Nanos,
+    /// The figure that was asked for.
+    pub value: Nanos,
+    /// The most that any stage holds of activations.
+    pub peak: Bytes,
+    /// Whether a device holds more than it has.
+    pub is_out_of_memory: bool,
+}
+
+impl Judged {
+    /// What decides between orders: those that fit their devices come first.
+    const fn rank(&self) -> (bool, Nanos) {
+        (self.is_out_of_memory, self.value)
+    }
+}
+
+/// The best order of those that were judged.
+pub(super) struct Best {
+    pub(super) schedule: Schedule,
+    pub(super) figures: Judged,
+    /// How long transfers took over each link in the mean.
+    pub(super) links: Vec<Option<Nanos>>,
+    /// Its number among all that were judged.
+    number: u64,
+}
+
+/// Judges orders, and keeps the best.
+pub(super) struct Judge<'a> {
+    instance: &'a Instance,
+    on: &'a OnHardware<'a>,
+    compiled: CompiledInstance,
+    best: Option<Best>,
+    published: Vec<(Family, Judged)>,
+    failed: Option<SimulationError>,
+    pub(super) judged: u64,
+    pub(super) stuck: u64,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(instance: &'a Instance, on: &'a OnHardware<'a>) -> Self {
+        Self {
+            instance,
+            on,
+            compiled: CompiledInstance::of(instance),
+            best: None,
+            published: Vec::new(),
+            failed: None,
+            judged: 0,
+            stuck: 0,
+        }
+    }
+
+    /// Lets the engine run `schedule`; none if it gets stuck.
+    pub(super) fn order(&mut self, schedule: &Schedule) -> Result<Option<Judged>, SearchError> {
+        self.judged += 1;
+        let run = match self.run(schedule) {
+            Ok(run) => run,
+            Err(error @ SimulationError::Engine(EngineError::Stuck(_))) => {
+                self.stuck += 1;
+                self.failed.get_or_insert(error);
+                return Ok(None);
+            }
+            Err(error) => return Err(SearchError::OnHardware(error)),
+        };
+        let figures = self.figures(schedule, &run)?;
+        if self.best.as_ref().is_none_or(|best| figures.rank() < best.figures.rank()) {
+            let links = proxy::measured(self.instance, &run);
+            let (schedule, number) = (schedule.clone(), self.judged);
+            self.best = Some(Best { schedule, figures, links, number });
+        }
+        Ok(Some(figures))
+    }
+
+    fn simulation<'b>(&'b self, schedule: &'b Schedule) -> Simulation<'b> {
+        let (costs, footprints) = (self.on.asked.costs(), &self.instance.footprints);
+        Simulation::new(schedule, costs, footprints).on(self.on.hardware)
+    }
+
+    /// The run of `schedule` by the engine.
+    pub(super) fn run(&self, schedule: &Schedule) -> Result<Run, SimulationError> {
+        self.simulation(schedule).record(None)
+    }
+
+    /// The figure of `run` that is asked for.
+    pub(super) fn value(&self, run: &Run) -> Nanos {
+        let last = self.on.hardware.steps - 1;
+        match self.on.figure {
+            Figure::Span => run.metrics(last).span(),
+            Figure::Makespan => run.metrics(last).makespan(),
+            Figure::Step => run.step_time(),
+        }
+    }
+
+    /// Whether a device holds more than it has in `run`, that of `schedule`.
+    fn is_out_of_memory(&self, schedule: &Schedule, run: &Run) -> Result<bool, SimulationError> {
+        if self.on.hardware.capacities.is_none() {
+            return Ok(false);
+        }
+        let occupancy = self.simulation(schedule).occupancy(run)?;
+        let peaks = occupancy.map(|all| all.peaks).unwrap_or_default();
+        Ok(peaks.iter().any(|peak| peak.overflow.is_some()))
+    }
+
+    fn figures(&self, schedule: &Schedule, run: &Run) -> Result<Judged, SearchError> {
+        let Instance { costs, footprints, objective, .. } = self.instance;
+        let metrics = run.metrics(self.on.hardware.steps - 1);
+        let peak = Memory::of(schedule, footprints)?.peak.into_iter().max();
+        let is_out_of_memory = self.is_out_of_memory(schedule, run);
+        Ok(Judged {
+            nominal: objective.of(&Replay::new().metrics(schedule, costs)?),
+            span: metrics.span(),
+            makespan: metrics.makespan(),
+            step: run.step_time(),
+            value: self.value(run),
+            peak: peak.unwrap_or_default(),
+            is_out_of_memory: is_out_of_memory.map_err(SearchError::OnHardware)?,
+        })
+    }
+
+    /// Judges every published schedule that fits: in the order that it makes when it is simulated, and in that for
+    /// links that nobody shares, with whole backwards and with each split in place.
+    pub(super) fn published(&mut self) -> Result<(), SearchError> {
+        let alone = start::problem(self.instance);
+        for family in start::families(self.instance) {
+            let asked = family.schedule(self.on.asked).ok();
+            let made = alone.as_ref().and_then(|problem| family.schedule(problem).ok());
+            let mut orders: Vec<Schedule> = Vec::new();
+            for schedule in [asked, made].into_iter().flatten() {
+                let both = [self.split(&schedule), self.whole(schedule)];
+                for order in both.into_iter().flatten() {
+                    if !orders.contains(&order) {
+                        orders.push(order);
+                    }
+                }
+            }
+            let mut best: Option<Judged> = None;
+            for order in &orders {
+                let judged = self.order(order)?;
+                best = best.into_iter().chain(judged).min_by_key(Judged::rank);
+            }
+            self.published.extend(best.map(|best| (family, best)));
+        }
+        Ok(())
+    }
+
+    /// Judges an order that was found for another question, if it fits.
+    pub(super) fn known(&mut self, known: &Schedule) -> Result<(), SearchError> {
+        let Instance { shape, placement, .. } = self.instance;
+        if (known.shape(), known.placement()) == (*shape, *placement) {
+            for order in [self.split(known), self.whole(known.clone())].into_iter().flatten() {
+                self.order(&order)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `schedule` with each backward split where it stands; none if that does not fit.
+    fn split(&self, schedule: &Schedule) -> Option<Schedule> {
+        let sequence = self.compiled.sequence(schedule)?;
+        Clock::default().time(&self.compiled, &sequence)?;
+        self.schedule(&sequence)
+    }
+
+    /// The order of `sequence`, if it is one.
+    pub(super) fn schedule(&self, sequence: &[u16]) -> Option<Schedule> {
+        let Instance { shape, placement, costs, .. } = self.instance;
+        let recomputes = |chunk| costs.recompute(chunk).is_some();
+        let orders = self.compiled.orders(sequence, (*shape, *placement), recomputes);
+        Schedule::new(*shape, *placement, orders).ok()
+    }
+
+    /// Whether the order of `sequence` fits its devices, if the best order by now does.
+    pub(super) fn fits(&self, sequence: &[u16]) -> bool {
+        if self.best.as_ref().is_some_and(|best| best.figures.is_out_of_memory) {
+            return true;
+        }
+        let Some(schedule) = self.schedule(sequence) else { return false };
+        let run = self.run(&schedule);
+        run.is_ok_and(|run| self.is_out_of_memory(&schedule, &run).is_ok_and(|full| !full))
+    }
+
+    /// The instance with its passes in lanes.
+    pub(super) const fn compiled(&self) -> &CompiledInstance {
+        &self.compiled
+    }
+
+    /// Steps of a run.
+    pub(super) const fn steps(&self) -> u32 {
+        self.on.hardware.steps
+    }
+
+    /// `schedule` as it is, with R where chunks recompute; none if that does not fit.
+    fn whole(&self, schedule: Schedule) -> Option<Schedule> {
+        let Instance { costs, footprints, limits, .. } = self.instance;
+        let schedule = schedule.recomputing(|chunk| costs.recompute(chunk).is_some()).ok()?;
+        let memory = Memory::of(&schedule, footprints).ok()?;
+        let fits = limits.as_ref().is_none_or(|limits| memory.over(limits).is_none());
+        (self.on.whole_backwards && fits).then_some(schedule)
+    }
+
+    /// The best order by now.
+    pub(super) const fn best(&self) -> Option<&Best> {
+        self.best.as_ref()
+    }
+
+    /// Whether no order is better than the first that was judged.
+    pub(super) fn best_is_first(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.number == 1)
+    }
+
+    /// The best order, and the published schedules, the best first.
+    ///
+    /// # Errors
+    /// If every order got stuck: why the first one did.
+    pub(super) fn end(self) -> Result<(Best, Vec<(Family, Judged)>), SearchError> {
+        let Self { best, mut published, failed, .. } = self;
+        published.sort_by_key(|(_, one)| one.rank());
+        match (best, failed) {
+            (Some(best), _) => Ok((best, published)),
+            (None, Some(error)) => Err(SearchError::OnHardware(error)),
+            (None, None) => Err(SearchError::OnHardware(EngineError::Stuck(Vec::new()).into())),
+        }
+    }
+}
