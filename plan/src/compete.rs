@@ -14,9 +14,6 @@ use crate::search::Watch;
 use crate::searched;
 use crate::setup::Setup;
 
-/// The most passes of a pipeline whose order is searched beside others: a few seconds of work.
-const MAX_PASSES: usize = 200_000;
-
 /// Which set-ups compete.
 #[derive(Clone, Copy)]
 pub struct Contest<'a> {
@@ -118,7 +115,7 @@ fn candidates(
 fn candidate(inputs: &Inputs<'_>, setup: &Setup) -> Result<(Nanos, Costed), Rejected> {
     let costed = inputs.cost(setup)?;
     inputs.check_least(&costed)?;
-    if 3 * costed.shape.cells() > MAX_PASSES || !searched::is_known(&costed) {
+    if !searched::is_small(&costed) || !searched::is_known(&costed) {
         return Err(crate::setup::Unfit::TooLarge.into());
     }
     let limit = limits::ample(&costed).last().or_else(|| limits::scarce(&costed).next());

@@ -7,6 +7,7 @@ use pipeline::{Bytes, Fault, Limit, Limits, Nanos, Schedule};
 use search::{Effort, Instance, Progress, SearchError, bounds};
 
 use crate::costed::Costed;
+use crate::finalist::Finalist;
 use crate::memory::StageMemory;
 
 /// What is searched: the passes of `costed` as replay times them, and for each stage the smaller of
@@ -44,6 +45,29 @@ fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fau
 pub(crate) fn least(costed: &Costed, limit: Option<Limit>) -> Result<Nanos, Fault> {
     let instance = instance_under(costed, limit)?;
     Ok(costed.step_of(bounds::best(&instance).cost))
+}
+
+impl Finalist {
+    /// What a step takes at least in any order of the same passes on the same stages that the memory of its
+    /// devices allows: [`bounds::best`] with all that lies between two steps. Nothing where passes do what no
+    /// bound knows (two streams, shards of the vocabulary, copies to the host), or are too many to
+    /// bound beside an answer.
+    #[must_use]
+    pub fn least_step(&self) -> Option<Nanos> {
+        let costed = self.costed();
+        if !is_known(costed) || !is_small(costed) {
+            return None;
+        }
+        least(costed, None).ok().map(|least| least.min(self.step))
+    }
+}
+
+/// The most passes of a pipeline whose order is searched beside others, or bounded: a few seconds of work.
+const MAX_PASSES: usize = 200_000;
+
+/// Whether `costed` has few enough passes to be searched beside others.
+pub(crate) fn is_small(costed: &Costed) -> bool {
+    3 * costed.shape.cells() <= MAX_PASSES
 }
 
 /// A search ends with a round behind which the order takes at most one part in so many more than the bound.

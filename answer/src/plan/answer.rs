@@ -293,6 +293,7 @@ impl Planner<'_> {
         Plan {
             cluster: at,
             step: told,
+            least_step: if documents.is_none() { finalist.least_step() } else { None },
             documents,
             percentiles,
             tokens_per_second: tokens / step,

@@ -15,6 +15,9 @@ pub struct Plan {
     pub finalist: Finalist,
     /// Its step: that of the run, or where documents are packed into sequences the mean of those drawn.
     pub step: Nanos,
+    /// What a step takes at least in any order of its passes, where a bound knows them and documents leave all
+    /// microbatches alike.
+    pub least_step: Option<Nanos>,
     /// What documents make of a step, where their lengths are told; nothing if a Ctrl-C came before enough
     /// steps were drawn.
     pub documents: Option<OfDocuments>,

@@ -115,6 +115,8 @@ pub struct Row {
     step_ns: u64,
     /// The step by replay, by which set-ups are searched.
     replay_step_ns: u64,
+    /// What no order of its passes undercuts in the memory of its devices; nothing where no bound is known.
+    least_step_ns: Option<u64>,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
     /// How far the step may be off, as a share; nothing if nothing of its kind was measured.
@@ -181,6 +183,7 @@ impl Row {
             boundary: question.recipe.boundary.name(),
             step_ns: plan.step.0,
             replay_step_ns: plan.finalist.evaluation.step.0,
+            least_step_ns: plan.least_step.map(|least| least.0),
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
             error: plan.error,
@@ -238,6 +241,18 @@ pub fn model(question: &Question) -> Vec<String> {
     let count = format!("parameters: {total} total, {active} active for a token{experts}");
     let layers = super::model::layers(model);
     std::iter::once(count).chain(layers).chain(question.model_assumed.iter().cloned()).collect()
+}
+
+/// How far the order of `plan` may be from the best, in words, where a bound is known.
+#[must_use]
+pub fn least(plan: &Plan) -> Option<String> {
+    let least = plan.least_step?;
+    let any = "no order of its passes in the memory of its devices takes less";
+    if least >= plan.step {
+        return Some(any.to_owned());
+    }
+    let gap = 1.0 - plan::number(least.0) / plan::number(plan.step.0);
+    Some(format!("{any} than {}, {} less", format::time(least), format::percent(gap)))
 }
 
 /// The columns of the whole table of plans.

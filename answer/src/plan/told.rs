@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::experts::{OfExperts, OfStreams};
 use super::parts::{self, Part};
 use super::priced::{Plan, seconds};
-use super::tables::{amount, days, error};
+use super::tables::{amount, days, error, least};
 use super::{OfDocuments, Planned};
 
 /// A set-up with every part of its step and of its memory.
@@ -29,6 +29,9 @@ pub struct Told {
     pub lacks_bytes: Option<u64>,
     /// A step, in nanoseconds.
     pub step_ns: u64,
+    /// What no order of its passes undercuts in the memory of its devices, in nanoseconds; nothing where no bound is
+    /// known.
+    pub least_step_ns: Option<u64>,
     /// Tokens a second of each device.
     pub tokens_per_second_per_device: f64,
     /// Model FLOPs a second of each device, in units of 10^12.
@@ -107,6 +110,7 @@ impl Told {
             fullest_stage: plan.lacks.map_or(fullest_stage, |lacks| lacks.overflow.stage),
             lacks_bytes: plan.lacks.map(|lacks| lacks.overflow.needs.0 - lacks.overflow.has.0),
             step_ns: plan.step.0,
+            least_step_ns: plan.least_step.map(|least| least.0),
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
             documents: plan.documents.clone(),
@@ -184,6 +188,7 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         error(plan),
         format::grouped(plan.tokens_per_second * seconds(plan.step)),
     )];
+    lines.extend(least(plan));
     lines.extend(plan.documents.iter().flat_map(OfDocuments::lines));
     lines.extend(told.experts.into_iter().flat_map(OfExperts::lines));
     lines.extend(told.streams.map(OfStreams::line));

@@ -40,6 +40,7 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
     let [which, what] = tables::taken(question, answer, winner);
     let mut text = paragraph(&format!("the plan to take: {which}"));
     text += &paragraph(&format!("  {what}"));
+    text.extend(tables::least(winner).map(|least| paragraph(&format!("  {least}"))));
     if let Some(why) = tables::roomier(question, &answer.plans, winner) {
         text += &paragraph(&format!("  {why}"));
     }
