@@ -75,6 +75,37 @@ fn any_number_of_threads_makes_the_same_bytes() {
     assert!(on("1") == on("3"));
 }
 
+/// What no order of a plan's passes undercuts, in nanoseconds, where a bound is known.
+fn least(plan: &Value) -> Option<u64> {
+    plan["least_step_ns"].as_u64()
+}
+
+#[test]
+fn no_plan_is_faster_than_the_bound_of_its_passes() {
+    for schedules in ["\"zb-auto\"", "\"1f1b\", \"1f1b-i\", \"zb-h1\", \"zb-2p\"", "\"zb-v\", \"v-half\", \"gpipe\""] {
+        let answer = json(&pipelines(&format!("schedule = [{schedules}]")));
+        assert!(!plans(&answer).is_empty());
+        for plan in plans(&answer) {
+            let least = least(plan).unwrap();
+            assert!(0 < least && least <= step(plan), "{plan}");
+        }
+    }
+}
+
+#[test]
+fn a_bound_is_told_where_one_is_known() {
+    let (folder, out) = ask(&pipelines("schedule = [\"zb-auto\"]"), &[]);
+    drop(folder);
+    let text = String::from_utf8(out.stdout).unwrap();
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("no order of its passes in the memory of its devices takes less"), "{text}");
+    for schedule in ["po-h", "vocab-1"] {
+        let answer = json(&pipelines(&format!("schedule = [\"{schedule}\"]")));
+        assert!(!plans(&answer).is_empty(), "{schedule}");
+        assert!(plans(&answer).iter().all(|plan| least(plan).is_none()), "{schedule}");
+    }
+}
+
 /// One set-up that is asked for: its chunks lie in a V where there are two, else looped.
 #[test]
 fn a_set_up_may_ask_for_it() {
