@@ -59,7 +59,10 @@ pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, Hops, PassTimes, ShardTimes, check_sum,
 };
-pub use family::{About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Semantics};
+pub use family::{
+    About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, ROUND_TRIPS, Semantics,
+    copied_in_turn,
+};
 pub use fault::{Cycle, Fault, Wait};
 pub use layer_layout::{LayerLayout, LayoutError, LayoutMisfit};
 pub use memory::{Ledger, Memory, peak_in_flight};

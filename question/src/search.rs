@@ -63,7 +63,9 @@ pub struct Keys {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Nanos>,
     /// Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks (per
-    /// stage, v), placement, recompute (what each chunk recomputes), or all of them
+    /// stage, v), placement, recompute (what each chunk recomputes), offload (which chunks go to the host, with
+    /// the time of a copy), pairs (whether F and B overlap on two streams, with a --chain that communicates; pairs
+    /// recompute nothing), or all of those for which the question has the keys
     #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "WHAT,..", value_delimiter = ',', help_heading = VARIED))]
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Varied>,
@@ -116,7 +118,11 @@ pub enum Varied {
     Placement,
     /// What each chunk recomputes
     Recompute,
-    /// All of these
+    /// Which chunks copy their activations to the host
+    Offload,
+    /// Whether F and B overlap as pairs on two streams
+    Pairs,
+    /// All of these for which the question has the keys
     All,
 }
 
@@ -169,10 +175,16 @@ impl ObjectiveArg {
 }
 
 impl Keys {
-    /// Whether `what` is searched together with the order.
+    /// Whether `what` is searched together with the order, where the question has the keys for it.
     #[must_use]
     pub fn varies(&self, what: Varied) -> bool {
-        self.vary.iter().any(|one| *one == what || *one == Varied::All)
+        self.names(what) || self.names(Varied::All)
+    }
+
+    /// Whether `what` itself is named among what is searched.
+    #[must_use]
+    pub fn names(&self, what: Varied) -> bool {
+        self.vary.contains(&what)
     }
 
     /// The names of the keys that are given and say something of a joint search alone.

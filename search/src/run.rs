@@ -252,14 +252,18 @@ pub(crate) fn passes(instance: &Instance) -> usize {
     kinds(instance.costs.has_recompute()) * instance.shape.cells()
 }
 
-/// Searches an instance that can be searched, and whose passes do not overlap, until so many passes are placed
-/// or timed. `bound` is one of its lower bounds; nothing more is proved.
+/// Searches an instance that can be searched until so many passes are placed or timed. `bound` is one of its lower
+/// bounds; nothing more is proved.
 pub(crate) fn search_within(
     instance: &Instance,
     bound: Bound,
     (seed, total): (u64, u64),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
+    if instance.costs.overlap().is_some_and(Overlap::communicates) {
+        let slots = total.saturating_mul(overlapped::QUICK);
+        return overlapped::search_within(instance, (seed, slots), |_| {}, stop);
+    }
     let compiled = CompiledInstance::of(instance);
     let effort = Effort { times: None, seed };
     let rounds = Rounds::of(&compiled, total);

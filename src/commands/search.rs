@@ -154,7 +154,7 @@ impl Search {
         let proves = |flag: &str| !flag.starts_with("--export");
         let proofs = single.into_iter().find(|(flag, path)| proves(flag) && path.is_some());
         if let Some((flag, _)) = proofs {
-            answer::search::check_provable(&scenario, flag)?;
+            answer::search::check_provable(&scenario, &self.keys, flag)?;
         }
         if let Some((flag, _)) = asked.filter(|_| count != 1) {
             let message = format!("{flag} takes one search, but there are {count}");

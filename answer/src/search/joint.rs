@@ -1,4 +1,6 @@
-//! One search of order, layers, chunks and recomputation together.
+//! One search of order, layers, chunks, recomputation, copies to the host and pairs together.
+
+use std::collections::BTreeSet;
 
 use pipeline::{LayerLayout, Nanos, Placement, Schedule};
 use question::case::{Joint, Recomputed, SearchedJointly};
@@ -38,6 +40,12 @@ pub struct Told {
     placement: &'static str,
     layout: Option<String>,
     recompute: String,
+    /// The chunks that go to the host, if that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offload: Option<Vec<u16>>,
+    /// Whether F and B run in pairs, if that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<bool>,
 }
 
 /// A published schedule with its best settings.
@@ -55,6 +63,11 @@ pub struct WithSettings {
 impl Told {
     fn of(joint: &Joint<'_>, choice: &Choice) -> Self {
         let setting = joint.setting(choice);
+        let (space, chunks) = (joint.space(), 0..);
+        let hosted = |host: usize| {
+            let all = chunks.zip(&choice.activations).filter(|(_, one)| **one == host);
+            all.map(|(chunk, _)| chunk).collect()
+        };
         let layout = setting.and_then(|setting| setting.keys.layout);
         Self {
             chunks: choice.chunks_per_stage,
@@ -64,7 +77,42 @@ impl Told {
             },
             layout: layout.as_ref().map(LayerLayout::to_string),
             recompute: recomputed(&joint.recomputed(choice)),
+            offload: space.host.map(hosted),
+            pairs: space.chooses_pairs.then_some(choice.pairs),
         }
+    }
+
+    /// The same where the chunks that go to the host are those that `schedule` copies.
+    fn copying(self, schedule: &Schedule) -> Self {
+        let streams = schedule.copies().into_iter().flat_map(|copies| copies.stages());
+        let chunks = streams.flatten().flatten().map(|copy| copy.chunk);
+        let chunks: BTreeSet<u16> = chunks.collect();
+        let offload = self.offload.map(|_| chunks.into_iter().collect());
+        Self { offload, ..self }
+    }
+
+    /// The chunks that go to the host, if that was chosen; a dash where none does.
+    pub(super) fn offload(&self) -> Option<String> {
+        self.offload.as_deref().map(runs)
+    }
+
+    /// Whether F and B run in pairs, if that was chosen.
+    pub(super) const fn pairs(&self) -> Option<bool> {
+        self.pairs
+    }
+
+    /// What else was chosen, in words.
+    pub(super) fn besides(&self) -> String {
+        let host = self.offload.as_deref().map(|chunks| match chunks {
+            [] => ", nothing to the host".to_owned(),
+            [chunk] => format!(", chunk {chunk} to the host"),
+            chunks => format!(", chunks {} to the host", runs(chunks)),
+        });
+        let pairs = self.pairs.map(|pairs| match pairs {
+            true => ", F and B in pairs on two streams".to_owned(),
+            false => ", passes one after the other".to_owned(),
+        });
+        host.into_iter().chain(pairs).collect()
     }
 
     /// Layers of each chunk, if the question has any.
@@ -97,16 +145,28 @@ impl Told {
 }
 
 impl WithSettings {
-    /// As a line for people: name, settings, cost, and what the answer saves.
+    /// As a line for people: name, settings, cost, and what the answer saves; in the columns of [`Self::header`].
     pub(super) fn line(&self) -> Vec<String> {
-        vec![
+        let told = &self.told;
+        let mut line = vec![
             self.schedule.to_owned(),
-            self.told.chunks(),
-            self.told.layout().unwrap_or("-").to_owned(),
-            self.told.recompute().to_owned(),
-            format::time(Nanos(self.cost_ns)),
-            format::percent(self.gain),
-        ]
+            told.chunks(),
+            told.layout().unwrap_or("-").to_owned(),
+            told.recompute().to_owned(),
+        ];
+        line.extend(told.offload());
+        line.extend(told.pairs().map(|pairs| if pairs { "yes" } else { "no" }.to_owned()));
+        line.extend([format::time(Nanos(self.cost_ns)), format::percent(self.gain)]);
+        line
+    }
+
+    /// The names of the columns of lines.
+    pub(super) fn header(&self) -> Vec<&'static str> {
+        let mut header = vec!["published", "v", "layers", "recompute"];
+        header.extend(self.told.offload.as_ref().map(|_| "to the host"));
+        header.extend(self.told.pairs.map(|_| "in pairs"));
+        header.extend(["cost", "saved"]);
+        header
     }
 
     /// The name of the schedule, and what it costs.
@@ -129,13 +189,30 @@ impl Chosen {
         Self {
             setting: done.setting.clone(),
             choice: found.choice.clone(),
-            told: Told::of(joint, &found.choice),
+            told: Told::of(joint, &found.choice).copying(&found.found.schedule),
             asked: found.asked,
             published: found.published.iter().map(published).collect(),
             bound: found.bound,
             tried: found.tried,
         }
     }
+}
+
+/// `chunks`, which ascend, those that follow one another as a range; a dash where there are none.
+fn runs(chunks: &[u16]) -> String {
+    let mut runs: Vec<[u16; 2]> = Vec::new();
+    for &chunk in chunks {
+        match runs.last_mut() {
+            Some([_, last]) if *last + 1 == chunk => *last = chunk,
+            _ => runs.push([chunk; 2]),
+        }
+    }
+    let told = runs.into_iter().map(|[first, last]| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { "-".to_owned() } else { told.join(",") }
 }
 
 /// What each chunk recomputes, separated by commas; once where all do the same.

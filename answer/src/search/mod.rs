@@ -11,6 +11,7 @@ mod under_noise;
 
 use pipeline::Limit;
 use question::case::{self, SEARCHED, ScheduleSource, Searched};
+use question::chain::LoneBackward;
 use question::host::foretell;
 use question::scenario::{Scenario, Setting};
 use question::search::{Keys, Varied};
@@ -144,7 +145,7 @@ pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
     check_solver(keys)?;
     if keys.exact || keys.ilp {
         let flag = if keys.exact { "--exact" } else { "--ilp" };
-        check_provable(scenario, flag)?;
+        check_provable(scenario, keys, flag)?;
         check_no_hardware(scenario, flag)?;
     }
     scenario.settings.iter().try_for_each(|setting| match keys.statistic() {
@@ -180,11 +181,19 @@ fn check_no_hardware(scenario: &Scenario, flag: &str) -> Result<(), Diagnostic> 
     Err(scenario.error(setting, key, message).with_help(cure))
 }
 
-/// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream.
+/// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream, of which nothing goes to
+/// the host.
 ///
 /// # Errors
-/// If a setting gives passes as chains of segments.
-pub fn check_provable(scenario: &Scenario, flag: &str) -> Result<(), Diagnostic> {
+/// If a setting gives passes as chains of segments, or copies may be chosen.
+pub fn check_provable(scenario: &Scenario, keys: &Keys, flag: &str) -> Result<(), Diagnostic> {
+    let copied = scenario.settings.iter().any(|setting| case::may_copy(setting, keys));
+    if copied {
+        let message =
+            format!("{flag} knows orders that copy nothing to the host, which --vary may choose");
+        let cure = "name in --vary what else is to be chosen, without offload";
+        return Err(Diagnostic::new(message).with_help(cure));
+    }
     let chained = scenario.settings.iter().find(|setting| setting.keys.has_chain());
     let Some(setting) = chained else { return Ok(()) };
     let key = if setting.keys.chain.is_some() { "chain" } else { "chain-file" };
@@ -247,8 +256,15 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
     for setting in &scenario.settings {
         let mut setting = setting.clone();
         if !keys.vary.is_empty() {
-            // No segment of a joint search communicates.
-            setting.keys.chain = None;
+            // What backwards do that stand alone is written down with what is chosen.
+            let told = setting.keys.lone_backward;
+            setting.keys.lone_backward = told.or(Some(LoneBackward::Overlapped));
+            if !case::communicates(&setting.keys) {
+                setting.keys.chain = None;
+            }
+        }
+        if keys.varies(Varied::Offload) {
+            case::forget_copies(&mut setting.keys);
         }
         if keys.varies(Varied::Recompute) {
             // They are of what may be chosen.

@@ -8,9 +8,9 @@ mod under_noise;
 use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
-use pipeline::{Bytes, Limit, Memory, Metrics, Nanos, Placement};
+use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
 use search::{Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, Published};
-use sim::Replay;
+use sim::{Details, Replay, Simulation, Study};
 
 use question::case::Searched;
 use question::scenario::Setting;
@@ -63,10 +63,10 @@ impl Row {
         setting: &Setting,
     ) -> Result<Self, Diagnostic> {
         let case = &searched.case;
-        let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
-        let metrics = metrics.map_err(|fault| case.error(&fault))?;
-        let memory = Memory::of(&case.schedule, case.problem.footprints());
-        let memory = memory.map_err(|fault| case.error(&fault))?;
+        let (costs, footprints) = (case.problem.costs(), case.problem.footprints());
+        let simulation = Simulation::new(&case.schedule, costs, footprints);
+        let study = simulation.study(Details::default(), &mut Replay::new());
+        let Study { metrics, memory, .. } = study.map_err(|error| case.error(&error))?;
         let peak = memory.peak.into_iter().max().unwrap_or_default();
         let limits = setting.keys.memory_limit.as_ref();
         let limit =
@@ -266,6 +266,11 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
         let message =
             "a certificate proves orders of passes on one stream, not of pairs that overlap";
         return Err(searched.case.error(&message).with_help("leave it out"));
+    }
+    if found.schedule.copies().is_some() {
+        let message = "a certificate proves orders that copy nothing to the host";
+        let cure = "leave it out, or offload out of --vary";
+        return Err(searched.case.error(&message).with_help(cure));
     }
     let stages = instance.shape.stages();
     let log = row.log().map(|(bound, proof)| Ok((*bound, Log::read(&proof.to_string())?)));

@@ -53,6 +53,12 @@ impl Footprints {
         Self { buffers, ..self }
     }
 
+    /// The same with other sizes of chunks, in model order.
+    #[must_use]
+    pub fn with_chunks(self, chunks: Vec<Footprint>) -> Self {
+        Self { chunks, ..self }
+    }
+
     /// Whether any pass holds more while it runs.
     #[must_use]
     pub const fn has_buffers(&self) -> bool {

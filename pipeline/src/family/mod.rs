@@ -28,6 +28,7 @@ mod zb_v;
 
 pub use frameworks::InTorch;
 pub use left_out::LeftOut;
+pub use pipeoffload::{ROUND_TRIPS, in_turn as copied_in_turn};
 
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};

@@ -60,6 +60,12 @@ pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
     }
 }
 
+/// Whether any segment that the keys tell is on the communication stream.
+pub fn communicates(keys: &Keys) -> bool {
+    let all = [&keys.chain, &keys.chain_dense, &keys.chain_head, &keys.chain_tail, &keys.chain_mtp];
+    all.into_iter().flatten().flatten().any(|one| one.stream == Stream::Communication)
+}
+
 /// How the passes of a slot share the streams, as the keys say, for the orders of `rule`.
 pub(super) fn rule(keys: &Keys, rule: &ScheduleSource) -> Rule {
     let published = || Interleaving::Published;

@@ -60,6 +60,17 @@ text_form! {
 /// (PipeOffload, arXiv 2503.01328, section 3).
 const ALONE_PER_MILLE: u32 = 700;
 
+/// Whether the keys themselves say how long copies take.
+pub(super) const fn are_timed(keys: &Keys) -> bool {
+    keys.offload_time.is_some() || keys.offload_ratio.is_some() || keys.host_bandwidth.is_some()
+}
+
+/// Takes out of `keys` what they say of copies, such as where a search says what becomes of it.
+pub fn forget(keys: &mut Keys) {
+    (keys.offload_time, keys.offload_ratio, keys.host_bandwidth) = (None, None, None);
+    keys.devices_per_host_link = None;
+}
+
 /// How long an activation of each chunk takes to the host and back, if the question says.
 pub(super) fn times(
     keys: &Keys,

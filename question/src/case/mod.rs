@@ -27,9 +27,10 @@ use profile::AnyProfile;
 use sim::Simulation;
 
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
+pub use chain::communicates;
 pub(crate) use checks::check_limit;
-pub use copies::Ratio;
-pub use joint::{Joint, SearchedJointly, check as check_joint};
+pub use copies::{Ratio, forget as forget_copies};
+pub use joint::{Joint, SearchedJointly, check as check_joint, may_copy};
 pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use recompute::Recomputed;

@@ -1,10 +1,12 @@
 //! The search of all that may be chosen together: layers of each chunk, chunks per stage, where they lie,
-//! what each chunk recomputes, and the order of passes.
+//! what becomes of the activations of each chunk, whether passes run in pairs, and the order of passes.
 //!
 //! A choice of all but the order gives an [`Instance`]. The outer search keeps a few choices, tries those next
 //! to them by orders that are quickly found, and leaves out what a lower bound excludes; then orders are
-//! searched in full for the best choices, and for the one that the question makes itself.
+//! searched in full for the best choices, and for the one that the question makes itself. What goes to the host,
+//! and whether passes run in pairs, is chosen from there on, so that choosing it makes nothing worse.
 
+mod copied;
 mod probe;
 mod published;
 mod space;
@@ -13,13 +15,14 @@ mod tests;
 
 use std::collections::HashSet;
 
-use pipeline::{Fault, Memory, Nanos, PassTimes, Schedule};
+use pipeline::overlap::{Overlap, Part, Stream};
+use pipeline::{Fault, Nanos, Schedule};
 use rayon::prelude::*;
-use sim::Replay;
 
 pub use self::published::BestPublished;
 pub use self::space::{Choice, Space};
 
+use self::copied::{Copied, Judged, Outcome, relaxed};
 use self::probe::{Look, Tried, Worth, look_at, work};
 use crate::chance::Chance;
 use crate::instance::Instance;
@@ -100,17 +103,29 @@ pub fn search_jointly(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<FoundJointly, SearchError> {
     let mut outer = Outer::of(jointly, stop);
-    outer.begin(progress)?;
-    outer.go_on(progress)?;
-    outer.look_closely(progress)?;
-    outer.finish()
+    outer.try_all(progress)?;
+    let more = *jointly.space != outer.space;
+    if more && !outer.is_over() {
+        outer.space = jointly.space.clone();
+        outer.try_all(progress)?;
+    }
+    outer.conclude()
 }
 
 /// The state of a running joint search.
 struct Outer<'a> {
     jointly: &'a Jointly<'a>,
+    /// The choices that are searched now.
+    space: Space,
     stop: &'a (dyn Fn() -> bool + Sync),
     seen: HashSet<Choice>,
+    /// The choices looked at closely, and those for which an order was searched in full.
+    close: HashSet<Choice>,
+    in_full: HashSet<Choice>,
+    /// What is found with the choice that the question makes, and why nothing is.
+    asked: Option<Nanos>,
+    refused: Option<SearchError>,
+    interrupted: bool,
     /// The best choices of all, the best first.
     best: Vec<Tried>,
     published: Vec<BestPublished>,
@@ -125,17 +140,26 @@ struct Outer<'a> {
 impl<'a> Outer<'a> {
     fn of(jointly: &'a Jointly<'a>, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
         let times = jointly.effort.times.unwrap_or(1);
-        let starts = 1 + 2 * jointly.space.forms.len() * jointly.space.recomputed.max(1);
+        let space = jointly.space.plain();
+        let phases = 1 + u64::from(space != *jointly.space);
+        let starts = 1 + 2 * jointly.space.uniform().len();
         Self {
             jointly,
+            space,
             stop,
             seen: HashSet::new(),
+            close: HashSet::new(),
+            in_full: HashSet::new(),
+            asked: None,
+            refused: None,
+            interrupted: false,
             best: Vec::new(),
             published: Vec::new(),
             chance: Chance::new(jointly.effort.seed, u64::MAX),
             least_work: u64::MAX,
             tried: 0,
-            of: (starts as u64).saturating_add(CHOICES.saturating_mul(times)),
+            of: (starts as u64)
+                .saturating_add(CHOICES.saturating_mul(times).saturating_mul(phases)),
             times,
         }
     }
@@ -144,13 +168,30 @@ impl<'a> Outer<'a> {
         self.best.iter().filter_map(Tried::cost).min()
     }
 
+    /// Searches all choices of the space.
+    fn try_all(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
+        self.begin(progress)?;
+        self.go_on(progress)?;
+        self.look_closely(progress)?;
+        self.search_in_full();
+        Ok(())
+    }
+
+    /// Whether there is no better choice, or no time to look for one beside those that are known.
+    fn is_over(&self) -> bool {
+        let mut known = self.jointly.known.iter();
+        let is_known = known.any(|(choice, _)| !self.space.allows(choice));
+        let stopped = (self.stop)() && !is_known;
+        self.cost().is_some_and(|cost| stopped || cost <= self.bound())
+    }
+
     /// Tries what is uniform, with layers cut evenly and with stages balanced, and what is known.
     fn begin(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
-        let space = self.jointly.space;
-        let mut all = vec![space.asked.clone()];
-        all.extend(self.jointly.known.iter().map(|(choice, _)| choice.clone()));
-        for choice in space.uniform() {
-            if space.moves_layers {
+        let mut all = vec![self.space.asked.clone()];
+        let known = self.jointly.known.iter().map(|(choice, _)| choice);
+        all.extend(known.filter(|choice| self.space.allows(choice)).cloned());
+        for choice in self.space.uniform() {
+            if self.space.moves_layers {
                 all.push(self.balanced(&choice));
             }
             all.push(choice);
@@ -193,7 +234,9 @@ impl<'a> Outer<'a> {
         progress: &mut dyn FnMut(ProgressJointly),
     ) -> Result<(), SearchError> {
         let fit = self.best.iter().filter(|one| one.cost().is_some());
-        let best: Vec<Choice> = fit.take(CLOSELY).map(|one| one.choice.clone()).collect();
+        let best = fit.take(CLOSELY).map(|one| one.choice.clone());
+        let best: Vec<Choice> = best.filter(|one| !self.close.contains(one)).collect();
+        self.close.extend(best.iter().cloned());
         for some in best.chunks(SIDE_BY_SIDE) {
             if (self.stop)() {
                 break;
@@ -206,7 +249,7 @@ impl<'a> Outer<'a> {
 
     /// The choices next to the best that were not seen: in turn one whose busiest stage has least work, and any.
     fn next(&mut self) -> Vec<Choice> {
-        let space = self.jointly.space;
+        let space = &self.space;
         let from: Vec<Choice> =
             self.best.iter().take(WIDTH).map(|one| one.choice.clone()).collect();
         let mut taken = HashSet::new();
@@ -237,14 +280,16 @@ impl<'a> Outer<'a> {
         let seed = self.jointly.effort.seed;
         let one = |choice: &Choice| {
             let instance = (self.jointly.instance)(choice)?;
-            Some(look_at(choice.clone(), instance, known, (look, seed), self.stop))
+            let hosted = self.space.hosted(choice);
+            Some(look_at(choice.clone(), (instance, &hosted), known, (look, seed), self.stop))
         };
         let tried: Vec<_> = choices.par_iter().map(one).collect();
         self.tried += choices.len() as u64;
         for tried in tried.into_iter().flatten() {
             let tried = tried?;
+            // What copies has those among its orders that are published with copies.
             if let Worth::Found(found) = &tried.worth
-                && tried.choice.is_uniform()
+                && (tried.choice.is_uniform() || self.space.hosted(&tried.choice).contains(&true))
             {
                 published::keep(&mut self.published, &found.1.published, &tried.choice);
             }
@@ -269,32 +314,58 @@ impl<'a> Outer<'a> {
     }
 
     /// Searches in full for the best choices, those known before and that of the question.
-    fn finish(mut self) -> Result<FoundJointly, SearchError> {
-        let space = self.jointly.space;
+    fn search_in_full(&mut self) {
         let fit = self.best.iter().filter(|one| one.cost().is_some());
-        let mut all: Vec<Choice> = fit.take(IN_FULL).map(|one| one.choice.clone()).collect();
+        let best = fit.take(IN_FULL).map(|one| one.choice.clone());
+        let mut all: Vec<Choice> = std::iter::once(self.space.asked.clone()).chain(best).collect();
         all.extend(self.jointly.known.iter().map(|(choice, _)| choice.clone()));
-        let mut interrupted = (self.stop)();
-        let effort = Effort { times: Some(self.times), ..self.jointly.effort };
-        let mut asked = None;
-        let mut refused = None;
-        for (at, choice) in std::iter::once(&space.asked).chain(&all).enumerate() {
-            let Some(instance) = (self.jointly.instance)(choice) else { continue };
-            if at > 0 && (*choice == space.asked || self.is_beaten(choice, &instance)) {
+        self.interrupted |= (self.stop)();
+        for choice in all {
+            if !self.space.allows(&choice) || !self.in_full.insert(choice.clone()) {
                 continue;
             }
-            match search(&instance, effort, |_| {}, self.stop) {
-                Ok(mut found) => {
-                    interrupted |= found.interrupted;
-                    self.use_known(choice, &instance, &mut found);
-                    asked = asked.or((at == 0).then_some(found.cost));
+            let Some(instance) = (self.jointly.instance)(&choice) else { continue };
+            let is_asked = choice == self.space.asked;
+            if !is_asked && self.is_beaten(&choice, &instance) {
+                continue;
+            }
+            match self.order(&choice, &instance) {
+                Ok(Some(found)) => {
+                    self.interrupted |= found.interrupted;
+                    if is_asked {
+                        self.asked = Some(found.cost);
+                    }
                     let worth = Worth::Found(Box::new((instance, found)));
-                    self.keep(Tried { choice: choice.clone(), worth });
+                    self.keep(Tried { choice, worth });
                 }
-                Err(error) if at == 0 => refused = Some(error),
-                Err(_) => {}
+                Err(error) if is_asked => self.refused = Some(error),
+                Ok(None) | Err(_) => {}
             }
         }
+    }
+
+    /// The best order of `choice` by a search in full, or one that is known for it; nothing where none that was tried
+    /// fits.
+    fn order(&self, choice: &Choice, instance: &Instance) -> Result<Option<Found>, SearchError> {
+        let effort = Effort { times: Some(self.times), ..self.jointly.effort };
+        let hosted = self.space.hosted(choice);
+        if !hosted.contains(&true) {
+            let mut found = search(instance, effort, |_| {}, self.stop)?;
+            self.use_known(choice, instance, &mut found);
+            return Ok(Some(found));
+        }
+        let bound = crate::bounds::best(&relaxed(instance, &hosted));
+        let steps = effort.steps(crate::run::passes(instance));
+        let copied = Copied::of(instance, &hosted, bound);
+        let Outcome::Found(mut found) = copied.search((effort.seed, steps), self.stop)? else {
+            return Ok(None);
+        };
+        self.use_known(choice, instance, &mut found);
+        Ok(Some(found))
+    }
+
+    /// The answer.
+    fn conclude(self) -> Result<FoundJointly, SearchError> {
         let bound = self.bound();
         let best = self.best.into_iter().find_map(|one| match one.worth {
             Worth::Found(found) => Some((one.choice, *found)),
@@ -302,11 +373,11 @@ impl<'a> Outer<'a> {
         });
         let Some((choice, (instance, found))) = best else {
             let none = SearchError::Fault(Fault::Zero { what: "choices" });
-            return Err(refused.unwrap_or(none));
+            return Err(self.refused.unwrap_or(none));
         };
         let mut published = self.published;
         published.sort_by_key(|one| (one.cost, one.peak));
-        let tried = self.tried;
+        let Self { asked, tried, interrupted, .. } = self;
         Ok(FoundJointly { choice, instance, found, asked, published, bound, tried, interrupted })
     }
 
@@ -314,16 +385,9 @@ impl<'a> Outer<'a> {
     fn use_known(&self, choice: &Choice, instance: &Instance, found: &mut Found) {
         let known = self.jointly.known.iter().filter(|(known, _)| known == choice);
         for (_, schedule) in known {
-            let memory = Memory::of(schedule, &instance.footprints).ok();
-            let limits = instance.limits.as_ref();
-            let fits = |memory: &Memory| limits.is_none_or(|limits| memory.over(limits).is_none());
-            let metrics = Replay::new().metrics(schedule, &instance.costs).ok();
-            let (Some(metrics), true) = (metrics, memory.as_ref().is_some_and(fits)) else {
-                continue;
-            };
-            let cost = instance.objective.of(&metrics);
-            if cost < found.cost {
-                (found.cost, found.schedule) = (cost, schedule.clone());
+            let Some(judged) = Judged::of(schedule, instance) else { continue };
+            if judged.lacks(instance) == 0 && judged.cost < found.cost {
+                (found.cost, found.schedule) = (judged.cost, schedule.clone());
             }
         }
     }
@@ -332,7 +396,8 @@ impl<'a> Outer<'a> {
     fn is_beaten(&self, choice: &Choice, instance: &Instance) -> bool {
         let others = self.best.iter().filter(|one| one.choice != *choice);
         let known = others.filter_map(Tried::cost).min();
-        known.is_some_and(|known| crate::bounds::best(instance).cost >= known)
+        let least = || relaxed(instance, &self.space.hosted(choice));
+        known.is_some_and(|known| crate::bounds::best(&least()).cost >= known)
     }
 
     /// `choice` with its layers where the busiest stage has least work: one after the other goes from that stage
@@ -350,7 +415,7 @@ impl<'a> Outer<'a> {
                 .filter(|&chunk| work[at(chunk)] == most)
                 .map(usize::from)
                 .collect();
-            let near = self.jointly.space.shifts_from(&best, &busy);
+            let near = self.space.shifts_from(&best, &busy);
             let Some(next) = near.into_iter().min_by_key(|one| self.busiest(one)) else { break };
             let work = self.busiest(&next);
             if work >= least {
@@ -373,8 +438,7 @@ impl<'a> Outer<'a> {
     /// less what rounding to whole nanoseconds may take from three passes of each chunk.
     fn count_work(&mut self, choice: &Choice) {
         let Some(instance) = (self.jointly.instance)(choice) else { return };
-        let passes = instance.costs.chunks().iter();
-        let work = passes.fold(0_u64, |all, times| all.saturating_add(own_work(times)));
+        let work = own_work(&instance, 0..instance.shape.chunks());
         let rounded = 3 * instance.costs.chunks().len() as u64;
         self.least_work = self.least_work.min(work.saturating_sub(rounded));
     }
@@ -383,8 +447,8 @@ impl<'a> Outer<'a> {
     /// some stage does the mean or more. And some stage has the p-th part of the layers, rounded up, or more, and does
     /// at least their work. Its span and the makespan are no shorter.
     fn bound(&self) -> Nanos {
-        let stages = self.jointly.space.stages.max(1) as u64;
-        let instance = (self.jointly.instance)(&self.jointly.space.asked);
+        let stages = self.space.stages.max(1) as u64;
+        let instance = (self.jointly.instance)(&self.space.asked);
         let microbatches = instance.map_or(0, |one| u64::from(one.shape.microbatches()));
         if self.least_work == u64::MAX {
             return Nanos(0);
@@ -398,7 +462,7 @@ impl<'a> Outer<'a> {
     /// layers in one chunk, less that of the same chunk without any, less what rounding to whole nanoseconds
     /// may take from three passes of each chunk.
     fn whole_layers(&self) -> Option<u64> {
-        let space = self.jointly.space;
+        let space = &self.space;
         let asked = &space.asked;
         let layers: u64 = asked.layers.iter().sum();
         if !space.are_alike || asked.layers.len() < 2 || layers == 0 {
@@ -408,7 +472,7 @@ impl<'a> Outer<'a> {
             let mut all = vec![0; asked.layers.len()];
             all[at] = layers;
             let instance = (self.jointly.instance)(&Choice { layers: all, ..asked.clone() })?;
-            Some(own_work(instance.costs.chunks().first()?))
+            Some(own_work(&instance, 0..1))
         };
         let work = first_of(0)?.checked_sub(first_of(1)?)?.saturating_sub(3);
         let own = space.forms.iter().map(|(own, _)| u64::from(*own)).max();
@@ -427,8 +491,21 @@ impl<'a> Outer<'a> {
     }
 }
 
-/// F, B and W of a chunk and microbatch.
-fn own_work(times: &PassTimes) -> u64 {
-    let own = [times.forward.0, times.backward_input.0, times.backward_weight.0];
-    own.into_iter().fold(0, u64::saturating_add)
+/// F, B and W of the chunks of `instance` for a microbatch; where passes share two streams, what the busier of them has
+/// of that.
+fn own_work(instance: &Instance, chunks: std::ops::Range<u16>) -> u64 {
+    let sum = |times: &mut dyn Iterator<Item = Nanos>| {
+        times.fold(0_u64, |all, time| all.saturating_add(time.0))
+    };
+    let Some(overlap) = instance.costs.overlap().filter(|overlap| overlap.communicates()) else {
+        let times = chunks.map(|chunk| instance.costs.chunks()[usize::from(chunk)]);
+        return sum(
+            &mut times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight])
+        );
+    };
+    let on = |stream: Stream| {
+        let of = |chunk| Part::ALL.map(|part| Overlap::chain(overlap, chunk).work(part, stream));
+        sum(&mut chunks.clone().flat_map(of))
+    };
+    on(Stream::Compute).max(on(Stream::Communication))
 }

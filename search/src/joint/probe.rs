@@ -3,6 +3,7 @@
 use pipeline::Nanos;
 
 use super::Choice;
+use super::copied::{Copied, Outcome, relaxed};
 use crate::bounds;
 use crate::instance::Instance;
 use crate::run::{self, Found, SearchError, search_within};
@@ -58,25 +59,28 @@ pub(super) enum Look {
     Close,
 }
 
-/// Tries `choice`, whose instance is `instance`, where an order that costs `known` is there already.
+/// Tries `choice`, whose instance is `instance` and whose chunks go to the host where `hosted` says so, where an order
+/// that costs `known` is there already.
 ///
 /// # Errors
 /// If the instance cannot be searched, for another reason than its limits.
 pub(super) fn look_at(
     choice: Choice,
-    instance: Instance,
+    (instance, hosted): (Instance, &[bool]),
     known: Option<Nanos>,
     (look, seed): (Look, u64),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Tried, SearchError> {
-    match run::check(&instance) {
+    let copies = hosted.iter().any(|hosted| *hosted);
+    let least = if copies { relaxed(&instance, hosted) } else { instance.clone() };
+    match run::check(&least) {
         Ok(()) => {}
         Err(SearchError::Infeasible(_)) => {
-            return Ok(Tried { worth: Worth::Lacks(lacking(&instance)), choice });
+            return Ok(Tried { worth: Worth::Lacks(lacking(&least)), choice });
         }
         Err(error) => return Err(error),
     }
-    let bound = bounds::best(&instance);
+    let bound = bounds::best(&least);
     if known.is_some_and(|known| bound.cost >= known) {
         return Ok(Tried { choice, worth: Worth::Bounded });
     }
@@ -85,7 +89,13 @@ pub(super) fn look_at(
         Look::Close => LOOKED_AT,
     };
     let steps = times * run::passes(&instance) as u64;
-    let found = search_within(&instance, bound, (seed, steps), stop)?;
+    let found = match copies {
+        false => search_within(&instance, bound, (seed, steps), stop)?,
+        true => match Copied::of(&instance, hosted, bound).search((seed, steps), stop)? {
+            Outcome::Found(found) => found,
+            Outcome::Lacks(bytes) => return Ok(Tried { choice, worth: Worth::Lacks(bytes) }),
+        },
+    };
     Ok(Tried { choice, worth: Worth::Found(Box::new((instance, found))) })
 }
 

@@ -24,7 +24,7 @@ use crate::timing::Score;
 pub(crate) use self::slots::MAX_CHUNKS;
 
 /// How many slots are timed in the time in which another search places or times one pass.
-const QUICK: u64 = 30;
+pub(crate) const QUICK: u64 = 30;
 /// How many slots may be timed in the time that a list schedule takes for one.
 const LIST: u64 = 8;
 /// The rounds of a search of default effort.
@@ -73,7 +73,7 @@ pub(crate) fn search(
 }
 
 /// Searches from a seed until so many slots are timed.
-fn search_within(
+pub(crate) fn search_within(
     instance: &Instance,
     (seed, total): (u64, u64),
     mut progress: impl FnMut(Progress),

@@ -181,6 +181,10 @@ pub(in crate::search) struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     recompute: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    offload: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     choices: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     asked_ns: Option<Option<u64>>,
@@ -236,6 +240,8 @@ impl Entry {
         Self {
             layout: Some(chosen.told.layout().map(str::to_owned)),
             recompute: Some(chosen.told.recompute().to_owned()),
+            offload: chosen.told.offload(),
+            pairs: chosen.told.pairs(),
             choices: Some(chosen.tried),
             asked_ns: Some(chosen.asked.map(|asked| asked.0)),
             choices_bound_ns: Some(chosen.bound.0),

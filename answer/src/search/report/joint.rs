@@ -5,10 +5,7 @@ use question::format;
 use question::sheet::Sheet;
 
 use super::Row;
-use crate::search::joint::{Chosen, gain};
-
-/// The columns of the published schedules.
-const HEADER: [&str; 6] = ["published", "v", "layers", "recompute", "cost", "saved"];
+use crate::search::joint::{Chosen, WithSettings, gain};
 
 /// Adds to `sheet` what the joint searches among `rows` have chosen, and what that beats.
 pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
@@ -17,16 +14,16 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
     for (row, chosen) in &chosen {
         sheet.push_text("\n");
         sheet.push_text(&told(row, chosen));
-        if !chosen.published.is_empty() {
-            let lines = chosen.published.iter().map(crate::search::joint::WithSettings::line);
-            sheet.push(Sheet::table(&HEADER, lines));
+        if let Some(first) = chosen.published.first() {
+            let lines = chosen.published.iter().map(WithSettings::line);
+            sheet.push(Sheet::table(&first.header(), lines));
         }
     }
     if !chosen.is_empty() {
         sheet.push_text(
             "\nchosen: layers as in --layout, chunks in model order; saved: by how much the order found costs less \
              than the published one with the best of the settings tried for it, where all chunks recompute the \
-             same; bound, gap and argument above are of orders with what was chosen\n",
+             same, and none copies to the host but where it is published so; bound, gap and argument above are of orders with what was chosen\n",
         );
     }
 }
@@ -38,10 +35,11 @@ fn told(row: &Row, chosen: &Chosen) -> String {
     let told = &chosen.told;
     let layers = told.layout().map_or(String::new(), |layout| format!(", layers {layout}"));
     let head = format!(
-        "{}: {}{layers}, recompute {} ({} choices tried)\n",
+        "{}: {}{layers}, recompute {}{} ({} choices tried)\n",
         name.join(" "),
         told.chunks_in_words(),
         told.recompute(),
+        told.besides(),
         chosen.tried
     );
     let asked = match chosen.asked {

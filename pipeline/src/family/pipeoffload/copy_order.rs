@@ -17,8 +17,8 @@ use crate::costs::Costs;
 use crate::offload::{CopyStreams, Lives};
 use crate::schedule::Schedule;
 
-/// How many round trips must fit between forward and backward.
-const ROUND_TRIPS: u64 = 3;
+/// How many round trips to the host must fit between forward and backward in the rule of PO-H and PO-F.
+pub const ROUND_TRIPS: u64 = 3;
 
 /// An activation that may leave.
 #[derive(Clone, Copy)]
@@ -36,11 +36,12 @@ struct Candidate {
     back: u64,
 }
 
-/// One stream for each stage of `schedule`, whose slots run at `spans`; `leaves` says which chunks.
+/// One stream for each stage of `schedule`, whose slots run at `spans`; `leaves` says which chunks, and so many
+/// round trips must fit between forward and backward.
 pub(super) fn streams(
     schedule: &Schedule,
     costs: &Costs,
-    part: CopyPart,
+    (part, round_trips): (CopyPart, u64),
     spans: &[Vec<[u64; 2]>],
     leaves: impl Fn(u16) -> bool,
 ) -> Vec<CopyStreams> {
@@ -65,8 +66,8 @@ pub(super) fn streams(
                 let slots = lives.of_cell(chunk, microbatch);
                 let [forward, backward] = slots.map(|slot| spans[slot as usize]);
                 let due = backward[0].saturating_sub(backward[1] - backward[0]);
-                let stays =
-                    due.saturating_sub(forward[1]) <= ROUND_TRIPS * (clock.out + clock.back);
+                let stays = due.saturating_sub(forward[1])
+                    <= round_trips.saturating_mul(clock.out + clock.back);
                 let ready = forward[1];
                 let one = Candidate { chunk, microbatch, slots, ready, due, out: 0, back: 0 };
                 (!stays).then_some(one)

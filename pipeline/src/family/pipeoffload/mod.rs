@@ -9,7 +9,11 @@
 
 mod copy_order;
 
+pub use copy_order::ROUND_TRIPS;
+
 use super::{About, Choice, Chunks, gis};
+use crate::copy_op::CopyPart;
+use crate::costs::Costs;
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
@@ -60,9 +64,25 @@ fn offloaded(family: &'static str, problem: &Problem, chunks: u64) -> Result<Sch
         return Err(Fault::Needs { family, key: "offload-chunks", what });
     }
     let schedule = gis::in_groups_of(family, shape, problem.group().unwrap_or(1))?;
-    let spans = super::times::spans(&schedule, problem.costs());
     let leaves = |chunk: u16| u64::from(chunk) / (shape.stages() as u64) < chunks;
-    let (part, costs) = (problem.offload_part(), problem.costs());
-    let streams = copy_order::streams(&schedule, costs, part, &spans, leaves);
+    let rule = (problem.offload_part(), ROUND_TRIPS);
+    in_turn(schedule, problem.costs(), rule, leaves)
+}
+
+/// `schedule` with `part` of the activations of the chunks that `leaves` names copied by the rule of PO-H and PO-F:
+/// out and back in turn on one stream of each stage, and so that no backward waits as long as passes and copies take
+/// the times of `costs`. Those stay for which fewer than `round_trips` copies out and back fit between forward and
+/// backward; the published rule has 3.
+///
+/// # Errors
+/// If one is named that is discarded and recomputed.
+pub fn in_turn(
+    schedule: Schedule,
+    costs: &Costs,
+    (part, round_trips): (CopyPart, u64),
+    leaves: impl Fn(u16) -> bool,
+) -> Result<Schedule, Fault> {
+    let spans = super::times::spans(&schedule, costs);
+    let streams = copy_order::streams(&schedule, costs, (part, round_trips), &spans, leaves);
     schedule.with_copies(part, streams)
 }

@@ -2,7 +2,7 @@
 
 use pipeline::LayerLayout;
 
-use crate::case::checks;
+use crate::case::{checks, copies};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
@@ -49,6 +49,7 @@ pub fn check(
             "leave it out, or name in --vary what else is to be chosen",
         );
     }
+    check_copies(scenario, setting, asked)?;
     if asked.varies(Varied::Placement) && asked.placement.is_some() {
         let message = "placement is what --vary chooses, so it cannot be told";
         let cure = "leave it out, or name in --vary what else is to be chosen";
@@ -67,6 +68,41 @@ pub fn check(
     }
     check_ends(scenario, setting, asked)?;
     check_dealt(scenario, setting, asked)
+}
+
+/// Whether what `asked` searches of `setting` may copy activations to the host.
+#[must_use]
+pub fn may_copy(setting: &Setting, asked: &asked::Keys) -> bool {
+    asked.varies(Varied::Offload) && copies::are_timed(&setting.keys)
+}
+
+/// Checks that the keys say how long copies to the host take, if those are to be chosen, and nothing of which.
+fn check_copies(
+    scenario: &Scenario,
+    setting: &Setting,
+    asked: &asked::Keys,
+) -> Result<(), Diagnostic> {
+    let keys = &setting.keys;
+    if asked.names(Varied::Offload) && !may_copy(setting, asked) {
+        let message = "offload is to be chosen, and nothing says how long a copy to the host takes";
+        let cure = "give --host-bandwidth with the bytes of activations, --offload-time or --offload-ratio, or \
+                    leave offload out of --vary";
+        return Err(Diagnostic::new(message).with_help(cure));
+    }
+    if !may_copy(setting, asked) {
+        return Ok(());
+    }
+    if keys.offload_chunks.is_some() {
+        let message = "offload-chunks are what --vary chooses, so they cannot be told".to_owned();
+        let cure = "leave them out, or name in --vary what else is to be chosen";
+        return Err(scenario.error(setting, Some("offload-chunks"), message).with_help(cure));
+    }
+    if keys.recompute.is_some() {
+        let message = "recompute and offload both say what becomes of activations between F and B";
+        let cure = "leave recompute out, and name it in --vary beside offload";
+        return Err(scenario.error(setting, Some("recompute"), message.to_owned()).with_help(cure));
+    }
+    Ok(())
 }
 
 /// Checks what is told of the ends of the model and of layers of multi-token prediction.
@@ -121,6 +157,7 @@ fn check_dealt(
         ("recompute", count(&keys.recompute)),
         ("recompute-time", count(&keys.recompute_time)),
         ("activation-kept", count(&keys.activation_kept)),
+        ("offload-time", count(&keys.offload_time)),
     ];
     let several = all.into_iter().find(|(_, count)| *count > 1).filter(|_| moves);
     if let Some((key, _)) = several {
@@ -131,7 +168,7 @@ fn check_dealt(
                     out of --vary";
         return Err(scenario.error(setting, Some(key), message).with_help(cure));
     }
-    if total(keys).is_none() && asked.varies(Varied::Layers) {
+    if total(keys).is_none() && asked.names(Varied::Layers) {
         let message = "layers are to be searched, and nothing says how many there are";
         let cure = "give --layers, those of the whole model, or --layers-per-stage or --layout";
         return Err(scenario.error(setting, Some("layers"), message.to_owned()).with_help(cure));

@@ -5,6 +5,7 @@ use search::Choice;
 
 use super::Joint;
 use crate::case::Recomputed;
+use crate::chain::LoneBackward;
 use crate::keys::Keys;
 use crate::scenario::Setting;
 
@@ -24,9 +25,8 @@ impl Joint<'_> {
             keys.layers = None;
             self.deal(keys, choice);
         }
-        if self.space.recomputed > 1 {
-            let all = choice.recompute.iter().map(|&part| self.parts.get(part).copied());
-            let all = all.collect::<Option<Vec<Recomputed>>>()?;
+        if self.space.treatments > 1 {
+            let all = self.recomputed(choice);
             keys.recompute = all.iter().any(|one| *one != Recomputed::Nothing).then_some(all);
         }
         if let Some(limits) = &self.limits {
@@ -66,17 +66,18 @@ impl Joint<'_> {
         if let Some([mean]) = keys.activation_kept.as_deref() {
             keys.activation_kept = Some(dealt(*mean));
         }
-        if let Some([mean]) = keys.recompute_time.as_deref() {
+        for list in [&mut keys.recompute_time, &mut keys.offload_time] {
+            let Some([mean]) = list.as_deref() else { continue };
             let mean = *mean;
             let part = |chunk| mean.part(own(chunk).saturating_mul(stages), all);
-            keys.recompute_time = Some((0..chunks).map(part).collect());
+            *list = Some((0..chunks).map(part).collect());
         }
     }
 
     /// The bytes that each stage holds all the time with `choice`.
     #[must_use]
     pub fn resident(&self, choice: &Choice) -> Vec<Bytes> {
-        let chunks = choice.recompute.len();
+        let chunks = choice.activations.len();
         let layer = self.keys.resident_layer.unwrap_or_default();
         let mut held = vec![Bytes(0); self.space.stages];
         let shape =
@@ -98,9 +99,14 @@ impl Joint<'_> {
 }
 
 /// `setting` with the times of each chunk, which are those of `costs`, in place of what its layers do; as it is
-/// where it has no layers of segments.
+/// where it has no layers of segments. Where passes run in pairs on two streams, their segments stay, with what the
+/// search takes a backward that stands alone to do.
 pub(super) fn written(mut setting: Setting, costs: &Costs) -> Setting {
     let keys = &mut setting.keys;
+    if costs.overlap().is_some() {
+        keys.lone_backward = keys.lone_backward.or(Some(LoneBackward::Overlapped));
+        return setting;
+    }
     if !keys.has_chain() || keys.communication_buffers.is_some() {
         return setting;
     }

@@ -20,7 +20,7 @@ use crate::search::{self as asked, Varied};
 use self::checks::total;
 use self::chosen::written;
 
-pub use self::checks::check;
+pub use self::checks::{check, may_copy};
 
 /// The most chunks per stage that are tried where nothing is said of it.
 const MOST_CHUNKS: u64 = 3;
@@ -80,9 +80,8 @@ impl<'a> Joint<'a> {
         let told = setting.keys.memory_limit.take();
         let before = prepared(context, scenario, &setting, &rule)?;
         let overlap = before.problem.costs().overlap();
-        if overlap.is_some_and(Overlap::communicates) {
-            return Err(communicates(scenario, &setting));
-        }
+        let pairs = overlap.is_some_and(Overlap::communicates);
+        check_pairs(scenario, &setting, keys, pairs)?;
         let limits = told.map(|told| limits(scenario, &setting, &before, &told)).transpose()?;
         // B and W apart say what both together said.
         setting.keys.backward = None;
@@ -91,29 +90,41 @@ impl<'a> Joint<'a> {
         let at = (shape.stages(), shape.chunks_per_stage(), placement);
         let of_layout = setting.keys.layout.as_ref().map_or(0, LayerLayout::mtp);
         let mtp = keys.mtp_layers.unwrap_or(of_layout);
-        let mut space = space((&setting.keys, all), keys, at, parts.len());
+        let mut space = space((&setting.keys, all), keys, at, pairs);
         if mtp > 0 && space.asked.mtp.is_none() {
-            space.asked.mtp = Some(space.asked.recompute.len() - 1);
+            space.asked.mtp = Some(space.asked.activations.len() - 1);
         }
-        let joint = Self { context, scenario, setting, mtp, keys, parts, limits, space };
+        let mut joint = Self { context, scenario, setting, mtp, keys, parts, limits, space };
         joint.check_size()?;
-        joint.check_parts()?;
+        joint.settle_treatments()?;
         Ok(joint)
     }
 
-    /// Checks that the question knows what it asks itself, and everything that chunks may recompute.
-    fn check_parts(&self) -> Result<(), Diagnostic> {
-        let asked = &self.space.asked;
-        self.instance(asked)?;
+    /// Checks that the question knows what it asks itself, and settles what may become of activations: everything that
+    /// chunks may recompute, which the question must know where recompute is named, and the way to the host.
+    fn settle_treatments(&mut self) -> Result<(), Diagnostic> {
+        let asked = self.space.asked.clone();
+        self.instance(&asked)?;
+        self.space.treatments = self.parts.len();
+        let mut known = vec![Recomputed::Nothing];
         for (part, told) in self.parts.iter().enumerate().skip(1) {
-            let choice = Choice { recompute: vec![part; asked.recompute.len()], ..asked.clone() };
-            self.instance(&choice).map_err(|wrong| {
-                wrong.with_help(format!(
-                    "recompute {told} is among what --vary tries: give what it needs, or leave recompute out of \
-                     --vary"
-                ))
-            })?;
+            let activations = vec![part; asked.activations.len()];
+            let choice = Choice { activations, pairs: false, ..asked.clone() };
+            match self.instance(&choice) {
+                Ok(_) => known.push(*told),
+                Err(wrong) if self.keys.names(Varied::Recompute) => {
+                    return Err(wrong.with_help(format!(
+                        "recompute {told} is among what --vary tries: give what it needs, or leave recompute out \
+                         of --vary"
+                    )));
+                }
+                Err(_) => {}
+            }
         }
+        let copies = may_copy(&self.setting, self.keys);
+        self.space.host = copies.then_some(known.len());
+        self.space.treatments = known.len() + usize::from(copies);
+        self.parts = known;
         Ok(())
     }
 
@@ -168,6 +179,7 @@ impl<'a> Joint<'a> {
         }
         // Without communication a pair takes the sum of its passes.
         Ok(match instance.costs.overlap() {
+            Some(overlap) if choice.pairs && overlap.communicates() => instance,
             Some(_) => Instance { costs: instance.costs.clone().apart(), ..instance },
             None => instance,
         })
@@ -177,7 +189,7 @@ impl<'a> Joint<'a> {
     #[must_use]
     pub fn recomputed(&self, choice: &Choice) -> Vec<Recomputed> {
         let told = |part: &usize| self.parts.get(*part).copied().unwrap_or_default();
-        choice.recompute.iter().map(told).collect()
+        choice.activations.iter().map(told).collect()
     }
 
     /// The choices of the question.
@@ -242,12 +254,25 @@ fn limits(
     Ok(limits.by_stage().to_vec())
 }
 
-/// The refusal of chains on two streams.
-fn communicates(scenario: &Scenario, setting: &Setting) -> Diagnostic {
-    let message = "--vary knows passes on one stream, and this chain communicates on a second";
-    let cure = "leave --vary out: pairs on two streams are searched with layers as they are told; or give the \
-                communication as a part of the compute segments";
-    scenario.error(setting, Some("chain"), message.to_owned()).with_help(cure)
+/// Checks that what is asked of pairs on two streams can be chosen, where passes `communicate` or do not.
+fn check_pairs(
+    scenario: &Scenario,
+    setting: &Setting,
+    asked: &asked::Keys,
+    communicate: bool,
+) -> Result<(), Diagnostic> {
+    if asked.names(Varied::Pairs) && !communicate {
+        let message = "pairs are to be chosen, and no pass communicates on a second stream";
+        let cure = "give --chain with segments that communicate, such as dispatch=6.7ms/7.5ms, or leave pairs out of \
+                    --vary";
+        return Err(Diagnostic::new(message).with_help(cure));
+    }
+    if asked.names(Varied::Recompute) && communicate && !asked.varies(Varied::Pairs) {
+        let message = "recompute is to be chosen, and pairs on two streams recompute nothing";
+        let cure = "name pairs in --vary, too, so that passes may run one after the other, or leave recompute out of it";
+        return Err(scenario.error(setting, Some("chain"), message.to_owned()).with_help(cure));
+    }
+    Ok(())
 }
 
 /// What chunks may recompute, nothing first.
@@ -262,15 +287,16 @@ fn parts(keys: &Keys, asked: &asked::Keys) -> Vec<Recomputed> {
     some.chain([Recomputed::Everything]).collect()
 }
 
-/// The choices that `asked` allows of `keys`, whose pipeline has so many stages, and chunks on each that lie so.
+/// The choices that `asked` allows of `keys`, whose pipeline has so many stages, and chunks on each that lie so; `pairs`
+/// says whether its passes communicate on a second stream. What may become of activations is not among them yet.
 fn space(
     (keys, all): (&Keys, Option<u64>),
     asked: &asked::Keys,
     (stages, own, placement): (usize, u16, Placement),
-    recomputed: usize,
+    pairs: bool,
 ) -> Space {
     let chunks = usize::from(own) * stages;
-    let moves_layers = asked.varies(Varied::Layers);
+    let moves_layers = asked.varies(Varied::Layers) && all.is_some();
     let told = keys.layout.as_ref().map(|layout| layout.layers().to_vec());
     let of_layers = [asked.resident_layer, asked.activation_head, asked.activation_tail];
     let counts = moves_layers || keys.has_chain() || of_layers.iter().any(Option::is_some);
@@ -278,8 +304,8 @@ fn space(
     let even = counted.map(|all| Space::even(all, chunks));
     let layers = told.or(even).unwrap_or_default();
     let mtp = keys.layout.as_ref().and_then(LayerLayout::mtp_chunk);
-    let recompute = vec![0; chunks];
-    let choice = Choice { chunks_per_stage: own, placement, layers, mtp, recompute };
+    let activations = vec![0; chunks];
+    let choice = Choice { chunks_per_stage: own, placement, layers, mtp, activations, pairs };
     let most = asked.max_chunks.unwrap_or(MOST_CHUNKS.max(u64::from(own)));
     let most = u16::try_from(most).unwrap_or(u16::MAX);
     let all: Vec<u16> = match asked.varies(Varied::Chunks) {
@@ -294,5 +320,7 @@ fn space(
     };
     let forms = all.into_iter().flat_map(|own| lie(own).into_iter().map(move |at| (own, at)));
     let are_alike = keys.chain_dense.is_none();
-    Space { stages, asked: choice, forms: forms.collect(), moves_layers, are_alike, recomputed }
+    let chooses_pairs = pairs && asked.varies(Varied::Pairs);
+    let (forms, treatments, host) = (forms.collect(), 1, None);
+    Space { stages, asked: choice, forms, moves_layers, are_alike, treatments, host, chooses_pairs }
 }
