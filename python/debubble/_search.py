@@ -45,7 +45,8 @@ def search(
             the noise of the question `"mean"`, `"p95"` or `"p99"`; `effort` is a multiple of the default;
             `ilp` solves the integer program of what was found, which may prove it optimal; `time_limit`
             stops each search; `vary` names what is searched together with the order: `"layers"`, `"chunks"`,
-            `"placement"`, `"recompute"`, or `"all"`.
+            `"placement"`, `"recompute"`, `"offload"`, `"pairs"`, or `"all"`, those for which the question has
+            the keys.
             `debubble.schema("search")` describes them.
 
     Raises:

@@ -342,7 +342,7 @@ proptest! {
     ) {
         let written = json!({
             "memory-limits": limits, "time-limit": time, "effort": effort, "exact": exact, "ilp": ilp,
-            "placement": "v", "objective": "makespan", "vary": ["layers", "recompute"], "max-chunks": 4, "mtp-layers": 1,
+            "placement": "v", "objective": "makespan", "vary": ["layers", "recompute", "offload", "pairs"], "max-chunks": 4, "mtp-layers": 1,
             "resident-layer": held, "resident-head": held, "activation-tail": held,
         });
         returns(&read::<search::Keys>(&written)?)?;

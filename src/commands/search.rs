@@ -39,10 +39,10 @@ Examples:
       --hidden 6144 --heads 48 --seq 1024 --layers-per-stage 2 --microbatch-size 1 \\
       --cluster a100-pcie --seating across-nodes --steps 3 --boundary asynchronous --export best.txt
 
-  Layers, chunks, placement and recomputation together with the order, in 20 GB and in 40 GB:
+  Layers, chunks, placement, recomputation and copies to the host with the order, in 20 GB and in 40 GB:
     debubble search --stages 4 --microbatches 16 --layers 30 --vary all --memory-limits 20GB,40GB \
       --chain layer=3ms/3.2ms/2.8ms --chain-tail head=4ms/4ms/3ms --hop 300us \
-      --activation 6GB --activation-until-weight 3GB --activation-kept 400MB
+      --activation 6GB --activation-until-weight 3GB --activation-kept 400MB --host-bandwidth 50GB/s
 
   A small pipeline, proved:
     debubble search --stages 4 --microbatches 6 --memory-limit 1p --exact --time-limit 30s \\
@@ -79,8 +79,11 @@ run; from the best of these and of the published schedules on, the engine itself
 on the hardware than any of them. --objective step is the time per step with everything between two steps.
 
 --vary names what is searched together with the order: how many layers each chunk has, chunks per stage, where
-they lie, what each chunk recomputes. Values for all stages are dealt to chunks by layers; what the ends of the
-model do besides is told by --chain-head, --chain-tail and --chain-mtp. A memory limit is then for activations and
+they lie, what each chunk recomputes, which chunks go to the host between F and B, and whether F and B overlap as
+pairs on two streams; `all` is all of these for which the question has the keys. Values for all stages are dealt to
+chunks by layers; what the ends of the model do besides is told by --chain-head, --chain-tail and --chain-mtp. Copies
+need --host-bandwidth, --offload-time or --offload-ratio, and the simulator judges them: an order counts with the time
+and the memory that `debubble simulate` says. Pairs need a --chain that communicates; no order of pairs recomputes. A memory limit is then for activations and
 for what --resident-layer, --resident-head and --resident-tail say. Choices are tried by orders that are quickly
 found; orders are searched in full for the best of them, and for the question as it is asked, so the answer is never
 worse than that. Every published schedule that fits is told with the best settings tried for it.

@@ -1,4 +1,4 @@
-//! Joint searches: layers, chunks, placement and recomputation with the order, under one limit in bytes. No plan
+//! Joint searches: layers, chunks, placement, recomputation, copies to the host and pairs with the order, under one limit in bytes. No plan
 //! breaks the limit, none is worse than what was asked or than a published schedule with its best settings, and
 //! what is written down is simulated alike.
 
@@ -62,6 +62,77 @@ fn what_is_chosen_beats_what_was_asked_and_what_is_published_and_is_simulated_al
         "search {scenario} --placement {placement} --effort 0 --certificate {proof}"
     )));
     certificate::verify(&fs::read_to_string(proof).unwrap()).unwrap();
+}
+
+/// Copies to the host are chosen where they pay, and what is written down is simulated alike, with its copies.
+#[test]
+fn what_goes_to_the_host_is_chosen_and_simulated_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (order, scenario) = (at("best.txt"), at("best.toml"));
+    let question = format!("search {MODEL} --vary chunks,placement --memory-limit 14GB --effort 0");
+    let without = number(&results(&format!("{question} --json"))[0], "cost_ns");
+    let question = question.replace("placement", "placement,offload");
+    let files = format!("--export {order} --export-scenario {scenario}");
+    let row = &results(&format!("{question} --host-bandwidth 400GB/s {files} --json"))[0];
+    let cost = number(row, "cost_ns");
+    assert!(cost < without, "{cost} {without}");
+    assert!(number(row, "choices_bound_ns") <= number(row, "bound_ns"), "{row}");
+    assert!(number(row, "bound_ns") <= cost, "{row}");
+    let chosen = row["joint"]["chosen"]["offload"].as_array().unwrap();
+    assert!(!chosen.is_empty(), "{row}");
+    let published = row["joint"]["published"].as_array().unwrap();
+    assert!(published.iter().any(|one| one["schedule"] == "po-f"), "{row}");
+    for one in published {
+        assert!(cost <= number(one, "cost_ns"), "{one}");
+    }
+    let simulated = &results(&format!("simulate {scenario} --schedule {order} --json"))[0];
+    assert_eq!(number(simulated, "span_ns"), cost, "{simulated}");
+    let peaks = simulated["peak_activation_bytes"].as_array().unwrap();
+    let most = peaks.iter().map(|peak| peak.as_u64().unwrap()).max().unwrap();
+    assert!(most <= 14_000_000_000, "{simulated}");
+    assert!(fs::read_to_string(&order).unwrap().contains('|'), "copies stand behind it");
+    // A link that is too slow is not used, and asking for it costs nothing.
+    let row = &results(&format!("{question} --host-bandwidth 1MB/s --json"))[0];
+    assert_eq!(number(row, "cost_ns"), without);
+    assert_eq!(row["offload"], "-");
+    let output = stdout(&run(&format!("{question} --offload-ratio 0.2")));
+    assert!(output.contains(" to the host"), "{output}");
+}
+
+/// A model whose layers send tokens to experts and back.
+const EXPERTS: &str = "--stages 4 --microbatches 8 --layers 14 --hop 300us --chain-measured beside \
+     --chain attention=4.37ms/9.341ms/2.389ms,dispatch=6.69ms/7.487ms,experts=4.604ms/5.306ms/6.378ms,combine=8.684ms/5.769ms \
+     --chain-tail head=9ms/9ms/8ms --activation 6GB --activation-until-weight 3GB --activation-kept 400MB";
+
+/// Pairs on two streams are searched with their layers, and are simulated as they are found.
+#[test]
+fn pairs_are_searched_with_their_layers_and_simulated_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (order, scenario) = (at("best.txt"), at("best.toml"));
+    let files = format!("--export {order} --export-scenario {scenario}");
+    let question = format!("search {EXPERTS} --memory-limit 40GB --effort 0 --json");
+    let row = &results(&format!("{question} --vary layers,placement --chunks 2 {files}"))[0];
+    let cost = number(row, "cost_ns");
+    assert!(cost <= number(row, "asked_ns"), "{row}");
+    assert!(number(row, "choices_bound_ns") <= number(row, "bound_ns"), "{row}");
+    assert_eq!(layers(row["layout"].as_str().unwrap()), 14);
+    let simulated = &results(&format!("simulate {scenario} --schedule {order} --json"))[0];
+    assert_eq!(number(simulated, "span_ns"), cost, "{simulated}");
+    assert!(fs::read_to_string(&order).unwrap().contains('&'), "in pairs");
+    assert!(row.get("pairs").is_none());
+    let chosen = &results(&format!("{question} --vary layers,placement,pairs --chunks 2"))[0];
+    assert_eq!(chosen["pairs"], true, "{chosen}");
+    assert!(number(chosen, "cost_ns") <= cost);
+    // Where memory is short, passes that recompute run one after the other.
+    let short = question.replace("40GB", "5GB");
+    let files = format!("--export {order} --export-scenario {scenario}");
+    let row = &results(&format!("{short} --vary all --max-chunks 1 {files}"))[0];
+    assert_eq!(row["pairs"], false, "{row}");
+    assert!(row["recompute"].as_str().unwrap().contains("full"), "{row}");
+    let simulated = &results(&format!("simulate {scenario} --schedule {order} --json"))[0];
+    assert_eq!(number(simulated, "span_ns"), number(row, "cost_ns"), "{simulated}");
 }
 
 #[test]
@@ -170,10 +241,39 @@ fn what_cannot_be_varied_is_refused_with_a_cure() {
             &["activation-kept is missing", "recompute full"],
         ),
         (
-            "--stages 2 --microbatches 4 --layers 8 --vary layers \
-             --chain layer=3ms/3ms/3ms,dispatch=3ms/3ms --activation 6GB"
+            "--stages 2 --microbatches 4 --layers 8 --vary recompute \
+             --chain layer=3ms/3ms/3ms,dispatch=3ms/3ms --activation 6GB --activation-kept 1GB"
                 .to_owned(),
-            &["communicates", "leave --vary out"],
+            &["pairs on two streams recompute nothing", "name pairs in --vary"],
+        ),
+        (format!("{plain} --vary pairs"), &["no pass communicates", "--chain"]),
+        (
+            format!("{plain} --vary offload --activation 6GB --memory-limit 9GB"),
+            &["nothing says how long a copy", "--host-bandwidth", "leave offload out"],
+        ),
+        (
+            format!("{plain} --vary all --host-bandwidth 20GB/s"),
+            &["host-bandwidth needs the bytes of activations"],
+        ),
+        (
+            format!("{plain} --vary offload --offload-time 3ms --offload-chunks 1"),
+            &["offload-chunks are what --vary chooses", "leave them out"],
+        ),
+        (
+            format!("{plain} --vary offload --offload-time 3ms --recompute full"),
+            &["recompute and offload both", "leave recompute out"],
+        ),
+        (
+            format!("{plain} --vary offload --offload-time 3ms --offload 0.5"),
+            &["offload", "leave it out"],
+        ),
+        (
+            format!("{plain} --vary chunks,offload --layers 8 --offload-time 3ms,4ms"),
+            &["offload-time has a value for each", "give one value"],
+        ),
+        (
+            format!("{plain} --vary offload --offload-time 3ms --certificate x.toml"),
+            &["--certificate", "copy nothing to the host", "without offload"],
         ),
         (
             format!("{plain} --layers 100000 --vary layers --activation 6GB"),

@@ -19,8 +19,9 @@ use crate::start::{self, Published};
 
 /// For how many round trips an activation must be able to stay away, in the plans that are tried.
 const TRIPS: [u64; 2] = [ROUND_TRIPS, 1];
-/// How often an order is searched with another reserve, for each part that waits.
-const TURNS: u64 = 3;
+/// How often an order is searched with another reserve, for each part that waits, where a choice is tried; and where
+/// its order is searched in full.
+pub(super) const TURNS: [u64; 2] = [3, 6];
 /// How many parts that wait are tried: that of a steady state, and that of a warm-up.
 const WAITING: usize = 2;
 
@@ -72,6 +73,7 @@ pub(super) struct Copied<'a> {
     instance: &'a Instance,
     hosted: &'a [bool],
     bound: Bound,
+    turns: u64,
     published: Vec<Published>,
     /// The best that fits.
     best: Option<(Nanos, Schedule)>,
@@ -85,14 +87,19 @@ pub(super) enum Outcome {
     /// Nothing that was tried fits: so many bytes are lacking, over all stages.
     Lacks(u64),
     /// The best that was found.
-    Found(Found),
+    Found(Box<Found>),
 }
 
 impl<'a> Copied<'a> {
-    /// The search for `instance` whose chunks go to the host where `hosted` says so; `bound` is one of its relaxation.
-    pub(super) fn of(instance: &'a Instance, hosted: &'a [bool], bound: Bound) -> Self {
-        let (published, best) = (Vec::new(), None);
-        Self { instance, hosted, bound, published, best, lacks: u64::MAX, interrupted: false }
+    /// The search for `instance` whose chunks go to the host where `hosted` says so, with another reserve so many times;
+    /// `bound` is one of its relaxation.
+    pub(super) fn of(
+        (instance, hosted): (&'a Instance, &'a [bool]),
+        bound: Bound,
+        turns: u64,
+    ) -> Self {
+        let (published, best, lacks) = (Vec::new(), None, u64::MAX);
+        Self { instance, hosted, bound, turns, published, best, lacks, interrupted: false }
     }
 
     /// Searches by so many passes placed or timed.
@@ -107,7 +114,7 @@ impl<'a> Copied<'a> {
         self.try_published();
         let mut waiting = self.waiting();
         waiting.dedup();
-        let turns = TURNS * waiting.len() as u64;
+        let turns = self.turns.max(1) * waiting.len() as u64;
         if self.instance.limits.is_some() {
             for waiting in &waiting {
                 self.try_proxies(waiting, (seed, steps / turns), stop)?;
@@ -116,7 +123,8 @@ impl<'a> Copied<'a> {
         let Self { best, bound, published, lacks, interrupted, .. } = self;
         let Some((cost, schedule)) = best else { return Ok(Outcome::Lacks(lacks.max(1))) };
         let (proof, history) = (Proof::default(), vec![(steps, cost)]);
-        Ok(Outcome::Found(Found { schedule, cost, bound, proof, published, history, interrupted }))
+        let found = Found { schedule, cost, bound, proof, published, history, interrupted };
+        Ok(Outcome::Found(Box::new(found)))
     }
 
     /// Tries PO-H and PO-F where the chunks that go to the host are the first of each stage, as they are and with
@@ -233,7 +241,7 @@ impl<'a> Copied<'a> {
             return Ok(());
         }
         let mut reserves = self.first_reserves();
-        for turn in 0..TURNS {
+        for turn in 0..self.turns {
             if self.is_done() || (turn > 0 && stop()) {
                 break;
             }

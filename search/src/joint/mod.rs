@@ -22,7 +22,7 @@ use rayon::prelude::*;
 pub use self::published::BestPublished;
 pub use self::space::{Choice, Space};
 
-use self::copied::{Copied, Judged, Outcome, relaxed};
+use self::copied::{Copied, Judged, Outcome, TURNS, relaxed};
 use self::probe::{Look, Tried, Worth, look_at, work};
 use crate::chance::Chance;
 use crate::instance::Instance;
@@ -356,12 +356,12 @@ impl<'a> Outer<'a> {
         }
         let bound = crate::bounds::best(&relaxed(instance, &hosted));
         let steps = effort.steps(crate::run::passes(instance));
-        let copied = Copied::of(instance, &hosted, bound);
+        let copied = Copied::of((instance, &hosted), bound, TURNS[1]);
         let Outcome::Found(mut found) = copied.search((effort.seed, steps), self.stop)? else {
             return Ok(None);
         };
         self.use_known(choice, instance, &mut found);
-        Ok(Some(found))
+        Ok(Some(*found))
     }
 
     /// The answer.

@@ -3,7 +3,7 @@
 use pipeline::Nanos;
 
 use super::Choice;
-use super::copied::{Copied, Outcome, relaxed};
+use super::copied::{Copied, Outcome, TURNS, relaxed};
 use crate::bounds;
 use crate::instance::Instance;
 use crate::run::{self, Found, SearchError, search_within};
@@ -91,10 +91,12 @@ pub(super) fn look_at(
     let steps = times * run::passes(&instance) as u64;
     let found = match copies {
         false => search_within(&instance, bound, (seed, steps), stop)?,
-        true => match Copied::of(&instance, hosted, bound).search((seed, steps), stop)? {
-            Outcome::Found(found) => found,
-            Outcome::Lacks(bytes) => return Ok(Tried { choice, worth: Worth::Lacks(bytes) }),
-        },
+        true => {
+            match Copied::of((&instance, hosted), bound, TURNS[0]).search((seed, steps), stop)? {
+                Outcome::Found(found) => *found,
+                Outcome::Lacks(bytes) => return Ok(Tried { choice, worth: Worth::Lacks(bytes) }),
+            }
+        }
     };
     Ok(Tried { choice, worth: Worth::Found(Box::new((instance, found))) })
 }
