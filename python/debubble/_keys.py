@@ -477,14 +477,17 @@ class SearchKeys(TypedDict, total=False):
     `chain_mtp` [default: 0].
     """
 
-    objective: Literal["span", "makespan", "mean", "p95", "p99"] | None
-    """What is to be small; mean, p95 and p99 are of the step under the noise of the question, which ends as
-    `boundary` says: with asynchronous, unless told, at the span of the slowest stage, with barrier at the
-    makespan.
+    objective: Literal["span", "makespan", "step", "mean", "p95", "p99"] | None
+    """What is to be small. On a cluster, or over several steps, span and makespan are those of the last step,
+    and the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the noise of
+    the question, which ends as `boundary` says: with asynchronous, unless told, at the span of the slowest
+    stage, with barrier at the makespan.
 
     `span`: The longest time from the first to the last pass of a stage.
 
     `makespan`: The end of the last pass.
+
+    `step`: The time per step on a cluster, or over several steps, with everything between two of them.
 
     `mean`: The mean of the step over replicas of the noise.
 
@@ -515,9 +518,11 @@ class SearchKeys(TypedDict, total=False):
     time_limit: Time | None
     """Stop each search after that time, with the best so far."""
 
-    vary: OneOrMany[Literal["layers", "chunks", "placement", "recompute", "all"]] | None
+    vary: OneOrMany[Literal["layers", "chunks", "placement", "recompute", "offload", "pairs", "all"]] | None
     """Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks
-    (per stage, v), placement, recompute (what each chunk recomputes), or all of them.
+    (per stage, v), placement, recompute (what each chunk recomputes), offload (which chunks go to the host,
+    with the time of a copy), pairs (whether F and B overlap on two streams, with a `chain` that communicates;
+    pairs recompute nothing), or all of those for which the question has the keys.
 
     `layers`: How many layers each chunk has.
 
@@ -527,7 +532,11 @@ class SearchKeys(TypedDict, total=False):
 
     `recompute`: What each chunk recomputes.
 
-    `all`: All of these.
+    `offload`: Which chunks copy their activations to the host.
+
+    `pairs`: Whether F and B overlap as pairs on two streams.
+
+    `all`: All of these for which the question has the keys.
     """
 
 

@@ -104,10 +104,14 @@ pub fn search_jointly(
 ) -> Result<FoundJointly, SearchError> {
     let mut outer = Outer::of(jointly, stop);
     outer.try_all(progress)?;
-    let more = *jointly.space != outer.space;
-    if more && !outer.is_over() {
-        outer.space = jointly.space.clone();
-        outer.try_all(progress)?;
+    if *jointly.space != outer.space {
+        match outer.is_over() {
+            true => outer.interrupted |= stop(),
+            false => {
+                outer.space = jointly.space.clone();
+                outer.try_all(progress)?;
+            }
+        }
     }
     outer.conclude()
 }
