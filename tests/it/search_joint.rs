@@ -1,7 +1,6 @@
 //! Joint searches: layers, chunks, placement, recomputation, copies to the host and pairs with the order, under one limit
-//! in bytes. No plan
-//! breaks the limit, none is worse than what was asked or than a published schedule with its best settings, and
-//! what is written down is simulated alike.
+//! in bytes. No plan breaks the limit, none is worse than what was asked or than a published schedule with its best
+//! settings, and what is written down is simulated alike.
 
 use std::fs;
 
