@@ -89,7 +89,7 @@ pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnos
     let Some(key) = hardware.next() else { return Ok(()) };
     let copies = ["offload", "reload-ahead"].contains(&key);
     let (knows, cure) = match copies {
-        true => ("a search copies nothing to the host", LEAVE_OUT),
+        true => ("a search copies whole activations, those that --vary offload chooses", LEAVE_OUT),
         false => (
             "--vary knows one step where no link is shared",
             "leave it out, write the choice with --export-scenario best.toml, and search that with it",
