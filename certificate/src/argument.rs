@@ -157,9 +157,9 @@ impl Argument {
             }
             Kind::Path => bound <= over(pipe, from, via, via.until_last_backward(pipe)),
             Kind::Tail => bound <= cost(pipe, from, from.work + from.idle_in_tail(pipe)),
-            Kind::Head => head::impossible(pipe, self.from, bound - 1, false, false),
-            Kind::HeadAndTail => head::impossible(pipe, self.from, bound - 1, true, false),
-            Kind::Fill => head::impossible(pipe, self.from, bound - 1, true, true),
+            Kind::Head => head::impossible(pipe, bound - 1, false, false) == Some(self.from),
+            Kind::HeadAndTail => head::impossible(pipe, bound - 1, true, false) == Some(self.from),
+            Kind::Fill => head::impossible(pipe, bound - 1, true, true) == Some(self.from),
             Kind::Branching | Kind::Windows | Kind::Prefixes => false,
             Kind::Little => {
                 // The span that is too short: its memory cannot hold what must be held.

@@ -2,51 +2,74 @@
 //! the time until its first B.
 
 use crate::Objective;
+use crate::fit::{Pile, best_fit};
 use crate::trip::{Pipe, Stage};
 
-/// Whether it is shown at stage `named` that no schedule costs `cost` or less. `tails`: the idle
-/// time between last F and last B is taken off what the stage may idle before its first B;
-/// `paths`: what the spans of earlier stages leave it is looked at too.
+/// The stage at which it is shown that no schedule costs `cost` or less, if it is. `tails`: the idle time between
+/// last F and last B is taken off what a stage may idle before its first B; `paths`: what the spans of earlier
+/// stages leave it is looked at too.
 ///
-/// A stage that starts its first B later only makes those before it start theirs later. So it is
-/// enough to take, from the last stage on, the soonest start that is possible; and once one is not
-/// possible the cost is not.
-pub(crate) fn impossible(pipe: &Pipe, named: usize, cost: i128, tails: bool, paths: bool) -> bool {
+/// The first microbatch makes the trip as if it were alone, but for what delays it. Its first F on a stage is that
+/// stage's first pass and comes without delay. Where it runs forward on a stage that it has been to, only
+/// forwards of the lower chunks there can have run, whole ones; where it first comes back to a stage, only forwards of
+/// all its chunks. It waits for the soonest moment at which these can have ended. A pass that starts later only
+/// makes those behind it start later, so the soonest is enough, and once there is none the cost is not possible.
+pub(crate) fn impossible(pipe: &Pipe, cost: i128, tails: bool, paths: bool) -> Option<usize> {
     let stages = &pipe.stages;
     let tightest = tightest(pipe, cost);
-    let first_shown = if pipe.looped { stages.len() - 1 } else { named };
-    let mut soonest_below = None;
-    for place in (named..=first_shown).rev() {
-        let stage = &stages[place];
+    let mut slacks = Vec::with_capacity(stages.len());
+    for (place, stage) in stages.iter().enumerate() {
         let over = if paths { tightest[place] } else { None };
-        let Some(slack) = slack(pipe, stage, cost, tails, over) else { return true };
-        let behind_next = soonest_below.map(|x: i128| {
-            let next = &stages[place + 1];
-            let [last_b, own_b] = [next, stage].map(|one| one.backwards[one.backwards.len() - 1]);
-            let later = pipe.start(next.forwards[0]) - pipe.start(stage.forwards[0]);
-            later + x + pipe.start(own_b) - pipe.start(last_b)
-        });
-        let least = stage.wait_for_backward(pipe).max(behind_next.unwrap_or(0));
-        soonest_below = soonest(pipe, stage, least, slack);
-        if soonest_below.is_none() {
-            return true;
-        }
+        let Some(slack) = slack(pipe, stage, cost, tails, over) else { return Some(place) };
+        slacks.push(slack);
     }
-    false
+    let mut delay = 0;
+    for place in stages.len()..pipe.forwards() + stages.len() {
+        let (home, below) = pipe.visit(place);
+        let stage = &stages[home];
+        let begin = pipe.start(stage.forwards[0]);
+        let least = pipe.start(place) + delay - begin;
+        let Some(soonest) = soonest(pipe, stage, below, (least, slacks[home])) else {
+            return Some(home);
+        };
+        delay += soonest - least;
+    }
+    None
 }
 
-/// The soonest start of the first B of `stage` from `least` on, with no more than `slack` idle time
-/// before it: with some number of F done, which are not cut short.
-fn soonest(pipe: &Pipe, stage: &Stage, least: i128, slack: i128) -> Option<i128> {
-    let f = pipe.time(stage.forwards[0]);
-    let differ = stage.forwards.iter().any(|&place| pipe.time(place) != f);
-    if f == 0 || differ || stage.recomputes() {
-        let idle = least - stage.work_before_backward(pipe);
-        return (idle <= slack).then_some(least);
+/// The soonest start, from `least` on and counted from the stage's first F, of a pass before which only F of the
+/// first `below` chunks of `stage` have run, which are not cut short, with no more than `slack` idle time.
+fn soonest(pipe: &Pipe, stage: &Stage, below: usize, (least, slack): (i128, i128)) -> Option<i128> {
+    let times: Vec<i128> = stage.forwards[..below].iter().map(|&place| pipe.time(place)).collect();
+    let behind = |done: i128| (done + slack >= least).then_some(least.max(done));
+    if stage.recomputes() || times.contains(&0) {
+        return (least - stage.work_before_backward(pipe) <= slack).then_some(least);
     }
-    let most = stage.forwards_at_once(pipe, |_| 1);
-    let starts = (0..=most).map(|done| (least.max(done * f), done * f + slack));
-    starts.filter(|(start, latest)| start <= latest).map(|(start, _)| start).min()
+    // What runs then holds its memory beside them, if it is F.
+    let room = stage.limit - stage.held.get(below).map_or(0, |held| held[0]);
+    let at_once = |worth: &dyn Fn(usize) -> i128, room: i128| {
+        let pile = |chunk: usize| Pile {
+            size: stage.held[chunk][0],
+            worth: worth(chunk),
+            count: pipe.microbatches,
+        };
+        best_fit((0..below).map(pile).collect(), room)
+    };
+    if times.iter().all(|time| *time == times[0]) {
+        let most = at_once(&|_| 1, room);
+        return (0..=most).filter_map(|done| behind(done * times[0])).min();
+    }
+    if below > 2 {
+        return (least - at_once(&|chunk| times[chunk], room) <= slack).then_some(least);
+    }
+    let lower = 1..=at_once(&|chunk| i128::from(chunk == 0), room);
+    let starts = lower.flat_map(|lower| {
+        let left = room - lower * stage.held[0][0];
+        let upper = 0..=at_once(&|chunk| i128::from(chunk == 1), left);
+        upper.map(move |upper| (lower, upper))
+    });
+    let done = starts.map(|(lower, upper)| lower * times[0] + upper * times[1]);
+    done.filter_map(behind).min()
 }
 
 /// The time that a schedule of `cost` or less leaves for each stage and the trip to it and back,

@@ -14,8 +14,8 @@ pub(crate) struct Pipe {
     pub(crate) stages: Vec<Stage>,
     pub(crate) microbatches: i128,
     pub(crate) objective: Objective,
-    /// Whether neighbours in each lap over the stages are neighbours on the trip.
-    pub(crate) looped: bool,
+    /// By place of the trip, its stage.
+    homes: Vec<usize>,
 }
 
 /// One stage; lists are by its chunks in model order.
@@ -46,6 +46,7 @@ impl Pipe {
         let mut stages: Vec<Stage> =
             (0..shape.stages()).map(|one| Stage::idle(limit(one))).collect();
         let mut legs = Vec::with_capacity(2 * usize::from(shape.chunks()));
+        let mut homes = Vec::with_capacity(2 * usize::from(shape.chunks()));
         let mut clock = 0i128;
         let mut at = home(0);
         let down = (0..=last).map(|chunk| (chunk, true));
@@ -75,10 +76,22 @@ impl Pipe {
             }
             stage.work += microbatches * i128::from(time.0);
             legs.push([clock, clock + i128::from(time.0)]);
+            homes.push(at);
             clock += i128::from(time.0);
         }
-        let looped = placement == pipeline::Placement::Looped;
-        Self { legs, stages, microbatches, objective: *objective, looped }
+        Self { legs, stages, microbatches, objective: *objective, homes }
+    }
+
+    /// How many F the trip has.
+    pub(crate) fn forwards(&self) -> usize {
+        self.legs.len() / 2
+    }
+
+    /// The stage of a place, and how many of its chunks were visited before by F.
+    pub(crate) fn visit(&self, place: usize) -> (usize, usize) {
+        let home = self.homes[place];
+        let before = self.stages[home].forwards.iter().filter(|&&other| other < place);
+        (home, before.count())
     }
 
     /// When the pass at `place` of the trip starts.
@@ -111,16 +124,6 @@ impl Stage {
     /// From the first F to the first B, which is of the last of the stage's chunks.
     pub(crate) fn wait_for_backward(&self, pipe: &Pipe) -> i128 {
         pipe.start(self.backwards[self.top()]) - pipe.start(self.forwards[0])
-    }
-
-    /// The most that F can be worth which all hold their memory at once.
-    pub(crate) fn forwards_at_once(&self, pipe: &Pipe, worth: impl Fn(usize) -> i128) -> i128 {
-        let pile = |chunk: usize| Pile {
-            size: self.held[chunk][0],
-            worth: worth(self.forwards[chunk]),
-            count: pipe.microbatches,
-        };
-        best_fit((0..=self.top()).map(pile).collect(), self.limit)
     }
 
     /// Whether a chunk of it recomputes.

@@ -82,7 +82,11 @@ fn least(plan: &Value) -> Option<u64> {
 
 #[test]
 fn no_plan_is_faster_than_the_bound_of_its_passes() {
-    for schedules in ["\"zb-auto\"", "\"1f1b\", \"1f1b-i\", \"zb-h1\", \"zb-2p\"", "\"zb-v\", \"v-half\", \"gpipe\""] {
+    for schedules in [
+        "\"zb-auto\"",
+        "\"1f1b\", \"1f1b-i\", \"zb-h1\", \"zb-2p\"",
+        "\"zb-v\", \"v-half\", \"gpipe\"",
+    ] {
         let answer = json(&pipelines(&format!("schedule = [{schedules}]")));
         assert!(!plans(&answer).is_empty());
         for plan in plans(&answer) {
@@ -98,7 +102,10 @@ fn a_bound_is_told_where_one_is_known() {
     drop(folder);
     let text = String::from_utf8(out.stdout).unwrap();
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("no order of its passes in the memory of its devices takes less"), "{text}");
+    assert!(
+        told.contains("no order of its passes in the memory of its devices takes less"),
+        "{text}"
+    );
     for schedule in ["po-h", "vocab-1"] {
         let answer = json(&pipelines(&format!("schedule = [\"{schedule}\"]")));
         assert!(!plans(&answer).is_empty(), "{schedule}");

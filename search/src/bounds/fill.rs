@@ -1,7 +1,8 @@
 //! The fill of the pipeline: how much each stage must idle before its first B, where forwards are
 //! not cut short.
 
-use super::line::{Line, Station};
+use super::line::{Line, Part, Station};
+use super::room::{Load, most};
 use super::tail::Tail;
 
 /// The idle time that is counted besides the time before the first B.
@@ -36,60 +37,98 @@ pub(super) fn least_cost(line: &Line, tails: &[Tail], counted: Counted) -> (u64,
 
 /// A stage that shows that no schedule costs `cost` or less, if one does.
 ///
-/// *Proof.* Let a schedule cost `cost` or less. Stage i then idles at most β_i before its first B:
-/// what its span leaves beside its work and the idle time of its tail, and what the paths over it
-/// leave to the spans of earlier stages.
+/// *Proof.* Let a schedule cost `cost` or less, and let every pass start as soon as it can. Stage i then idles at
+/// most β_i before its first B: what its span leaves beside its work and the idle time of its tail, and what the
+/// paths over it leave to the spans of earlier stages.
 ///
-/// Let x_i be the time from the first F of stage i to its first B. It is no less than what the first
-/// microbatch needs for its way. Where chunks are looped, the first B of stage i also comes a hop
-/// after the end of the first B of stage i+1, whose first F comes no sooner than F and a hop after
-/// that of stage i; so x_i >= f_i + hop + x_{i+1} + b_{i+1} + hop.
+/// Follow the first microbatch. The first pass of a stage is its F in the stage's first chunk, as it is of all
+/// stages before: it starts when it arrives. F of a later chunk starts a hop after the end of F of the chunk before.
+/// Where it runs, nothing but whole F of the stage's lower chunks ran before, as many as its limit holds beside
+/// it, and the stage has idled at most β_i. So it starts [no sooner](soonest) than they end one way or other. On the
+/// way back, from the last chunk to as many before it as there are stages, its B is the first of its stage; nothing
+/// but whole F ran there before, and so on. (Where a stage recomputes, F and R together take what they can.)
 ///
-/// Before its first B a stage does nothing but whole F, at most as many as its limit holds at once,
-/// and idles at most β_i: with k of them x_i lies between k f_i and k f_i + β_i. (Where it recomputes, F and
-/// R together take what they can, and x_i is no more than that and β_i.) From the last stage
-/// up, the smallest x_i that is allowed is a bound for the true one, as each follows from the one
-/// below and grows with it. Where none is allowed there is no such schedule.
+/// The soonest start that is allowed is a bound for the true one, as each follows from the one before and grows
+/// with it. Where none is allowed there is no such schedule.
 ///
 /// A higher cost makes every β_i greater and so allows more.
 pub(super) fn stuck(line: &Line, tails: &[Tail], counted: Counted, cost: u64) -> Option<usize> {
-    let budgets = match budgets(line, tails, counted, cost) {
-        Ok(budgets) => budgets,
-        Err(stage) => return Some(stage),
-    };
-    let mut below: Option<(&Station, u64)> = None;
-    for (stage, station) in line.stations.iter().enumerate().rev() {
-        let mut least = station.first_backward;
-        if let Some((next, x)) = below.filter(|_| line.backwards_climb) {
-            let there = next.down - station.down;
-            // The top chunks of neighbours are as far apart as any neighbours: one hop.
-            let top = next.parts[next.parts.len() - 1].b;
-            let hop = there - station.first().f;
-            least = least.max(there + x + top + hop);
-        }
-        match first_backward(line, station, least, budgets[stage]) {
-            Some(x) => below = Some((station, x)),
-            None => return Some(stage),
-        }
+    match budgets(line, tails, counted, cost) {
+        Ok(budgets) => first_trip(line, &budgets).err(),
+        Err(stage) => Some(stage),
     }
-    None
 }
 
-/// The soonest that the first B of `station` can start, no sooner than `least`, with at most
-/// `slack` idle time before it.
-fn first_backward(line: &Line, station: &Station, least: u64, slack: u64) -> Option<u64> {
-    let f = station.first().f;
-    let alike = station.parts.iter().all(|part| part.f == f);
-    if !alike || f == 0 || station.recomputes() {
-        let most = station.most_before_backwards(line.microbatches);
+/// Follows the first microbatch where each stage may idle so long before its first B; the stage where it is stuck.
+fn first_trip(line: &Line, budgets: &[u64]) -> Result<(), usize> {
+    let (stages, chunks) = (line.stations.len(), line.way.len());
+    // The start of `chunk` if it comes at `at`, behind F of the stage's first `below` chunks.
+    let wait = |chunk: usize, below: usize, at: u64| {
+        let (stage, _) = line.way[chunk];
+        let station = &line.stations[stage];
+        let least = at - station.down;
+        let start = soonest(line, (station, below), least, budgets[stage]);
+        start.map(|start| station.down + start).ok_or(stage)
+    };
+    let part = |chunk: usize| &line.stations[line.way[chunk].0].parts[chunk / stages];
+    let mut at = line.stations[stages - 1].down;
+    for chunk in stages..chunks {
+        at += part(chunk - 1).f + line.way[chunk - 1].1;
+        at = wait(chunk, chunk / stages, at)?;
+    }
+    at += part(chunks - 1).f + part(chunks - 1).r;
+    for chunk in (chunks - stages..chunks).rev() {
+        at = wait(chunk, chunks / stages, at)?;
+        let hop = if chunk == 0 { 0 } else { line.way[chunk - 1].1 };
+        at += part(chunk).b + hop;
+    }
+    Ok(())
+}
+
+/// The soonest start, no sooner than `least` and from the first F of `station` on, of a pass before which only whole F
+/// of its first `below` chunks have run, with at most `slack` idle time: F of the chunk that follows these, or where
+/// none follows the first B.
+fn soonest(
+    line: &Line,
+    (station, below): (&Station, usize),
+    least: u64,
+    slack: u64,
+) -> Option<u64> {
+    let parts = &station.parts[..below];
+    let own = station.parts.get(below).map_or(0, |part| part.until_backward);
+    let room = station.limit.saturating_sub(own);
+    let count = line.microbatches;
+    let load = |part: &Part, worth| Load { bytes: part.until_backward, worth, count };
+    if station.recomputes() || parts.iter().any(|part| part.f == 0) {
+        let most = station.most_before_backwards(count);
         return (least.saturating_sub(most) <= slack).then_some(least);
     }
-    let most = station.most_forwards(line.microbatches, |_| 1);
-    let whole = (least / f).min(most);
-    if least - whole * f <= slack {
+    if parts.iter().all(|part| part.f == parts[0].f) {
+        let whole = most(parts.iter().map(|part| load(part, 1)), room);
+        return after_whole(parts[0].f, whole, least, slack);
+    }
+    let [one, other] = parts else {
+        let most = most(parts.iter().map(|part| load(part, part.f)), room);
+        return (least.saturating_sub(most) <= slack).then_some(least);
+    };
+    // Every number of the one, and of the other as many as it takes, if they fit beside these.
+    let enough = least / one.f + 1;
+    let starts = (1..=load(one, 1).fitting(room).min(enough)).filter_map(|whole| {
+        let beside = load(other, 1).fitting(room - whole * one.until_backward);
+        let done = whole * one.f;
+        Some(done + after_whole(other.f, beside, least.saturating_sub(done), slack)?)
+    });
+    starts.min()
+}
+
+/// The soonest start, no sooner than `least`, behind at most `most` passes that take `time` each, with at most
+/// `slack` idle time.
+fn after_whole(time: u64, most: u64, least: u64, slack: u64) -> Option<u64> {
+    let whole = (least / time).min(most);
+    if least - whole * time <= slack {
         return Some(least);
     }
-    (whole < most).then_some((whole + 1) * f)
+    (whole < most).then_some((whole + 1) * time)
 }
 
 /// The most idle time that each stage may spend before its first B, or a stage that cannot do with

@@ -50,8 +50,8 @@ pub(super) struct Line {
     /// No schedule worth looking at takes longer: one microbatch after the other.
     pub(super) longest: u64,
     pub(super) objective: Objective,
-    /// Whether the first B of a stage waits for that of the next stage, as where chunks are looped.
-    pub(super) backwards_climb: bool,
+    /// By chunk in model order, its stage and the hop behind it.
+    pub(super) way: Vec<(usize, u64)>,
 }
 
 impl Line {
@@ -78,6 +78,10 @@ impl Line {
         });
         let microbatches = u64::from(shape.microbatches());
         let again = (0..=last).filter_map(|chunk| costs.recompute(chunk)).sum::<Nanos>().0;
+        let way = (0..=last).map(|chunk| {
+            let stage = placement.stage(*shape, chunk, 0);
+            (stage, if chunk == last { 0 } else { hop(chunk) })
+        });
         let one =
             times.iter().map(|one| all(one) + 2 * costs.hops().longest().0).sum::<u64>() + again;
         Some(Self {
@@ -85,7 +89,7 @@ impl Line {
             microbatches,
             longest: one * microbatches,
             objective: instance.objective,
-            backwards_climb: *placement == Placement::Looped,
+            way: way.collect(),
         })
     }
 
@@ -186,17 +190,6 @@ impl Station {
     /// The chunk that runs forward first and backward last.
     pub(super) fn first(&self) -> &Part {
         &self.parts[0]
-    }
-
-    /// The most time of F that the stage can spend before its first B, where each F weighs
-    /// `weight` of its time: nothing gives memory back until then.
-    pub(super) fn most_forwards(&self, microbatches: u64, weight: impl Fn(&Part) -> u64) -> u64 {
-        let load = |part: &Part| Load {
-            bytes: part.until_backward,
-            worth: weight(part),
-            count: microbatches,
-        };
-        most(self.parts.iter().map(load), self.limit)
     }
 
     /// Whether a chunk of it recomputes.

@@ -9,7 +9,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    fn fitting(&self, room: u64) -> u64 {
+    /// How many of them fit.
+    pub(super) fn fitting(&self, room: u64) -> u64 {
         room.checked_div(self.bytes).map_or(self.count, |fit| fit.min(self.count))
     }
 }

@@ -214,6 +214,10 @@ impl Grid {
         let mut clock = vec![(NEVER, 0u64); stages];
         let time = |stage| Work::ALL.map(|work| costs.of(work.pass(shape, stage, 0)).0);
         let times: Vec<[u64; 6]> = (0..stages).map(time).collect();
+        // From the stage before, from the stage itself, and from the one behind.
+        let hop = |from: usize, to: usize| costs.hops().between(from, to).0;
+        let hops = |stage| [hop(usize::saturating_sub(stage, 1), stage), 0, hop(stage + 1, stage)];
+        let hops: Vec<[u64; 3]> = (0..stages).map(hops).collect();
         for cell in 0..self.width() {
             for stage in 0..stages {
                 let Some(work) = self.work(stage, cell) else { continue };
@@ -224,7 +228,7 @@ impl Grid {
                 }
                 let (start, end) = &mut clock[stage];
                 if let Some(source) = work.source(stage, last) {
-                    let hop = costs.hops().between(source.0, stage).0;
+                    let hop = hops[stage][source.0 + 1 - stage];
                     let made = Some(ends.at(source, microbatch)).filter(|&end| end != NEVER)?;
                     *end = (*end).max(made + hop);
                 }

@@ -11,27 +11,25 @@ struct Fill<'a> {
     placed: Table<u32>,
     counts: Vec<[usize; 6]>,
     held: Vec<i32>,
-    /// The last cell of each kind before anything moved.
-    last: Vec<[usize; 6]>,
+    /// The cell of the next pass of each kind, [`NONE`] behind the last.
+    next: Vec<[usize; 6]>,
 }
+
+/// No cell.
+const NONE: usize = usize::MAX;
 
 /// Goes through all cells, stage by stage in a cell. An empty one takes the next pass of some kind
 /// whose input is there and that does not raise the peak, the nearest first.
 pub(super) fn fill(grid: &mut Grid) {
     let (stages, width, peak) = (grid.rows.len(), grid.width(), grid.peak());
     grid.rows.iter_mut().for_each(|row| row.resize(width, None));
-    let last = |row: &Row| {
-        let mut last = [0; 6];
-        let passes = row.iter().enumerate();
-        passes.for_each(|(at, cell)| cell.iter().for_each(|work| last[*work as usize] = at));
-        last
-    };
+    let next = |row: &Row| Work::ALL.map(|work| next_of(row, work, 0));
     let mut fill = Fill {
         peak,
         placed: Table::new(stages, grid.microbatches, NOWHERE),
         counts: vec![[0; 6]; stages],
         held: vec![0; stages],
-        last: grid.rows.iter().map(last).collect(),
+        next: grid.rows.iter().map(next).collect(),
         rows: &mut grid.rows,
     };
     for cell in 0..width {
@@ -41,13 +39,21 @@ pub(super) fn fill(grid: &mut Grid) {
     }
 }
 
+/// The first cell of `row` with `work`, from `from` on.
+fn next_of(row: &Row, work: Work, from: usize) -> usize {
+    row[from..].iter().position(|cell| *cell == Some(work)).map_or(NONE, |at| from + at)
+}
+
 impl Fill<'_> {
     fn pass_cell(&mut self, stage: usize, cell: usize) {
+        let mut behind = cell;
         if self.rows[stage][cell].is_none() {
             let Some(from) = self.candidate(stage, cell) else { return };
             self.rows[stage].swap(cell, from);
+            behind = from;
         }
         let Some(work) = self.rows[stage][cell] else { return };
+        self.next[stage][work as usize] = next_of(&self.rows[stage], work, behind + 1);
         let count = &mut self.counts[stage][work as usize];
         self.placed.set((stage, work), *count, u32::try_from(cell).unwrap_or(NOWHERE));
         *count += 1;
@@ -56,28 +62,28 @@ impl Fill<'_> {
 
     /// The cell of the pass that may move to `cell`.
     fn candidate(&self, stage: usize, cell: usize) -> Option<usize> {
-        let last = &self.last[stage];
-        let mut is_open = Work::ALL.map(|work| last[work as usize] > cell);
-        let mut open = is_open.iter().filter(|&&open| open).count();
-        let (mut held, mut most) = (self.held[stage], self.held[stage]);
-        for (at, work) in self.rows[stage].iter().enumerate().skip(cell + 1) {
-            if open == 0 {
-                return None;
-            }
-            let Some(work) = *work else { continue };
-            let before = most;
-            held += work.held();
-            most = most.max(held);
-            if !std::mem::take(&mut is_open[work as usize]) {
-                continue;
-            }
-            open -= 1;
-            let fits = !work.is_forward() || before < self.peak;
-            if fits && self.has_input(stage, cell, work) {
-                return Some(at);
+        let mut nearest = NONE;
+        for work in Work::ALL {
+            let at = self.next[stage][work as usize];
+            if at < nearest
+                && self.has_input(stage, cell, work)
+                && (!work.is_forward() || self.has_room(stage, cell, at))
+            {
+                nearest = at;
             }
         }
-        None
+        (nearest != NONE).then_some(nearest)
+    }
+
+    /// Whether one more chunk activation keeps to the peak from `cell` until cell `at`.
+    fn has_room(&self, stage: usize, cell: usize, at: usize) -> bool {
+        let mut held = self.held[stage];
+        let between = self.rows[stage][cell + 1..at].iter().flatten();
+        held < self.peak
+            && between.map(|work| work.held()).all(|more| {
+                held += more;
+                held < self.peak
+            })
     }
 
     fn has_input(&self, stage: usize, cell: usize, work: Work) -> bool {
