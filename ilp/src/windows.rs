@@ -7,6 +7,9 @@
 //! reason that holds for every order within the cost, and all are applied until nothing changes; where
 //! nothing is left of a window or a range, there is no such order. Rules are monotone: in which order
 //! they are applied changes nothing in what is left.
+//!
+//! "Every order" is one whose microbatches are named as they run, and so are W that take as long and free as much: names
+//! cost nothing.
 
 use crate::line::Line;
 use crate::room;
