@@ -185,7 +185,7 @@ fn a_search_that_goes_on_has_the_optimum_and_proves_it() {
             all.add_all(&tally(layout, alike, seed..seed + 1, u32::MAX));
         }
     }
-    assert!(all.solved == 11 && all.found <= 4 && all.tight <= 8, "{all:?}");
+    assert!(all.solved == 11 && all.found <= 4, "{all:?}");
     assert!(all.then_found == 11 && all.then_tight == 11, "{all:?}");
 }
 

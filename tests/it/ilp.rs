@@ -76,13 +76,16 @@ fn a_search_of_a_small_pipeline_goes_on_until_its_order_is_proved() {
     assert_eq!(run(&format!("verify {proof}")).status.code(), Some(1));
 }
 
-/// The log of a V with branches, kept as it was once written.
+/// The logs of a V and of loops with branches, kept as they were once written. (What the first decides follows by
+/// itself since W of chunks that are alike are in order.)
 #[test]
 fn a_log_that_was_written_once_holds_and_needs_its_branches() {
-    let text = include_str!("../golden/branching.cert");
+    let first = certificate::verify(include_str!("../golden/branching.cert")).unwrap();
+    assert!(first.is_optimal() && first.branches == Some(16));
+    let text = include_str!("../golden/branching-loop.cert");
     let verdict = certificate::verify(text).unwrap();
     assert!(verdict.is_optimal());
-    assert_eq!(verdict.branches, Some(16));
+    assert_eq!(verdict.branches, Some(5));
     let (head, log) = text.split_once("proof = \"\"\"\n").unwrap();
     let words: Vec<&str> = log.trim_end_matches("\"\"\"\n").split_whitespace().collect();
     // Where a branch is cut off, all that is behind it must follow by itself.
@@ -97,14 +100,14 @@ fn a_log_that_was_written_once_holds_and_needs_its_branches() {
         let end = at + length.count();
         let cut = [&words[..at], &["x"], &words[end..]].concat().join(" ");
         match certificate::verify(&format!("{head}proof = \"{cut}\"\n")) {
-            Ok(verdict) => assert!(verdict.branches < Some(16)),
+            Ok(verdict) => assert!(verdict.branches < Some(5)),
             Err(refused) => {
                 assert!(matches!(refused, certificate::Refusal::Bound { .. }), "{at}: {refused:?}");
                 needed += 1;
             }
         }
     }
-    assert!(needed > 4, "{needed}");
+    assert!(needed > 3, "{needed}");
 }
 
 #[test]
