@@ -155,7 +155,7 @@ fn small_pipelines_of_one_chunk_are_solved_to_the_end() {
 }
 
 #[test]
-fn most_small_pipelines_in_a_v_are_solved_to_the_end() {
+fn small_pipelines_in_a_v_are_solved_to_the_end() {
     let mut tally = Tally::default();
     for size in [[2, 2], [2, 3], [3, 2], [2, 4], [3, 3]] {
         for seed in 0..12 {
@@ -163,7 +163,7 @@ fn most_small_pipelines_in_a_v_are_solved_to_the_end() {
         }
     }
     println!("V: {tally:?}");
-    assert!(tally.solved * 10 >= tally.cases * 9, "{tally:?}");
+    assert_eq!(tally.solved, tally.cases, "{tally:?}");
     assert!(tally.above > 0 && tally.branched > 0, "{tally:?}");
 }
 
