@@ -3,20 +3,28 @@
 //! Where windows do not settle it, a pair of passes is tried both ways, again and again. What is
 //! decided makes windows smaller, so in the end either they contradict each other or every pair is
 //! decided; and then the order with every pass as soon as it can is within the cost.
+//!
+//! *Which pair.* One that leaves little time whichever way it is, of passes that have been in the way before:
+//! each [`Contradiction`] gives weight to the pass at which it came up and to the pair that was decided last, and the
+//! time that a pair leaves is divided by its weight (the weighted degree of constraint programming, as
+//! Grimes, Hebrard and Malapert use it for shops in *Closing the open shop*, 2009). Weights are kept from
+//! question to question, so that a tree that was given up helps the next one.
 
-use pipeline::{Order, Schedule};
+use pipeline::{Order, Pass, Schedule};
 use search::Instance;
 
 use crate::line::Line;
-use crate::tree::{Node, Proof};
 use crate::windows::{Contradiction, Pair, Windows, passes};
+
+/// A node of a branching log, as [`search::bounds::Proof`] has it.
+type Node = Option<[Pass; 2]>;
 
 /// The answer to the question.
 pub(crate) enum Decision {
     /// There may be such an order: this one is worth timing.
     Order(Schedule),
-    /// There is none.
-    None(Proof),
+    /// There is none: the log of the tree.
+    None(Vec<Node>),
     /// The nodes allowed were too few, or somebody asked to end.
     Unknown,
 }
@@ -24,6 +32,38 @@ pub(crate) enum Decision {
 /// The open branches of a tree: pairs of passes of a stage, for all passes, once for each. Whoever
 /// follows a log keeps windows for as many.
 const MOST_OPEN: usize = 1 << 29;
+
+/// How often each pass was in the way.
+pub(crate) struct Weights {
+    /// By pass.
+    of: Vec<i64>,
+    /// Added to the time that a pair leaves, so that weights count where that is none: about half a pass.
+    grain: i64,
+}
+
+impl Weights {
+    pub(crate) fn of(line: &Line) -> Self {
+        let times: i64 = line.lanes.iter().map(|lane| lane.time).sum();
+        let grain = times / i64::try_from(2 * line.lanes.len()).unwrap_or(i64::MAX) + 1;
+        Self { of: vec![1; line.passes()], grain }
+    }
+
+    /// Notes a contradiction at `pass`, behind the decision on `pair`.
+    fn note(&mut self, pass: usize, pair: Option<Pair>) {
+        self.of[pass] += 1;
+        if let Some(Pair { first, second }) = pair {
+            self.of[first] += 1;
+            self.of[second] += 1;
+        }
+    }
+
+    /// The time that `pair` leaves, counted both ways, and its weight.
+    fn key(&self, pair: Pair, [one, two]: [i64; 2]) -> [i128; 2] {
+        let weight = self.of[pair.first] + self.of[pair.second];
+        let time = i128::from(one) + i128::from(two) + i128::from(self.grain);
+        [time, i128::from(weight)]
+    }
+}
 
 /// The question, and what may be spent on it.
 pub(crate) struct Question<'a> {
@@ -39,21 +79,30 @@ pub(crate) struct Question<'a> {
 impl Question<'_> {
     /// Answers it, and says how many nodes that took. `suits` says whether an order is within cost
     /// and limits.
-    pub(crate) fn decide(&self, suits: &dyn Fn(&Schedule) -> bool) -> (Decision, usize) {
+    pub(crate) fn decide(
+        &self,
+        weights: &mut Weights,
+        suits: &dyn Fn(&Schedule) -> bool,
+    ) -> (Decision, usize) {
         let mut log = Vec::new();
-        let decision = self.grow(&mut log, suits);
+        let decision = self.grow(&mut log, weights, suits);
         let nodes = log.len();
-        (decision.unwrap_or_else(|| Decision::None(Proof::new(log))), nodes)
+        (decision.unwrap_or_else(|| Decision::None(log)), nodes)
     }
 
     /// Grows the tree; nothing where all of it is refuted.
-    fn grow(&self, log: &mut Vec<Node>, suits: &dyn Fn(&Schedule) -> bool) -> Option<Decision> {
+    fn grow(
+        &self,
+        log: &mut Vec<Node>,
+        weights: &mut Weights,
+        suits: &dyn Fn(&Schedule) -> bool,
+    ) -> Option<Decision> {
         let line = self.line;
         // Windows and the decision with which they are to be gone on.
         let mut open: Vec<(Windows, Option<Pair>)> = match Windows::within(line, self.most) {
             Ok(windows) => vec![(windows, None)],
-            Err(Contradiction) => {
-                log.push(Node::Leaf);
+            Err(Contradiction { .. }) => {
+                log.push(None);
                 return None;
             }
         };
@@ -62,8 +111,10 @@ impl Question<'_> {
                 return Some(Decision::Unknown);
             }
             let decided = pair.map_or(Ok(()), |pair| windows.decide(line, pair));
-            if decided.and_then(|()| windows.conclude(line, self.stop)).is_err() {
-                log.push(Node::Leaf);
+            let concluded = decided.and_then(|()| windows.conclude(line, self.stop));
+            if let Err(Contradiction { pass }) = concluded {
+                log.push(None);
+                weights.note(pass, pair);
                 continue;
             }
             if (self.stop)() {
@@ -77,8 +128,8 @@ impl Question<'_> {
             if (open.len() + 2).saturating_mul(size) > MOST_OPEN {
                 return Some(Decision::Unknown);
             }
-            let Some(pair) = next(line, &windows) else { return Some(Decision::Unknown) };
-            log.push(Node::Branch(line.name(pair.first), line.name(pair.second)));
+            let Some(pair) = next(line, &windows, weights) else { return Some(Decision::Unknown) };
+            log.push(Some([line.name(pair.first), line.name(pair.second)]));
             open.push((windows.clone(), Some(pair.turned())));
             open.push((windows, Some(pair)));
         }
@@ -90,17 +141,21 @@ impl Question<'_> {
 fn schedule(instance: &Instance, line: &Line, windows: &Windows) -> Option<Schedule> {
     let stage = |stage| {
         let mut order: Vec<usize> = passes(line, stage).map(|(_, pass)| pass).collect();
-        order.sort_by_key(|&pass| (windows.heads[pass], windows.latest[pass], pass));
+        // Of passes that take no time, those go first that must.
+        let key = |&pass: &usize| {
+            (windows.heads[pass], windows.surely_before(line, pass), windows.latest[pass], pass)
+        };
+        order.sort_by_key(key);
         order.into_iter().map(|pass| line.name(pass)).collect::<Order>()
     };
     let orders = (0..line.stages).map(stage).collect();
     Schedule::new(instance.shape, instance.placement, orders).ok()
 }
 
-/// The undecided pair that leaves least time whichever way it is: the one that goes first with more
-/// time left comes first. Nothing where all pairs are decided.
-fn next(line: &Line, windows: &Windows) -> Option<Pair> {
-    let mut best: Option<((i64, i64), Pair)> = None;
+/// The undecided pair that leaves least time for its weight, counted both ways: the one that goes first with
+/// more time left comes first. Nothing where all pairs are decided.
+fn next(line: &Line, windows: &Windows, weights: &Weights) -> Option<Pair> {
+    let mut best: Option<([i128; 2], Pair)> = None;
     for stage in 0..line.stages {
         for (lane, pass) in passes(line, stage) {
             for other in lane + 1..(stage + 1) * line.width {
@@ -108,8 +163,9 @@ fn next(line: &Line, windows: &Windows) -> Option<Pair> {
                 for microbatch in fewest..most {
                     let pair = Pair { first: pass, second: line.pass(other, microbatch) };
                     let [one, two] = [pair, pair.turned()].map(|pair| spare(line, windows, pair));
-                    let key = (one.max(two), one.min(two));
-                    if best.is_none_or(|(least, _)| key < least) {
+                    let key = weights.key(pair, [one, two]);
+                    // The one time by its weight is less than the other by its own.
+                    if best.is_none_or(|(least, _)| key[0] * least[1] < least[0] * key[1]) {
                         best = Some((key, if one >= two { pair } else { pair.turned() }));
                     }
                 }

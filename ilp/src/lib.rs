@@ -4,7 +4,7 @@
 //! A [`Model`] is the program of an [`Instance`](search::Instance) of crate `search`: binaries for the order of pairs of
 //! passes on a stage, end times, and memory as sums along the order. [`Model::lp`] and [`Model::mps`]
 //! write it. [`solve`] finds its optimum by branch and bound over the same binaries, and keeps the
-//! branching log ([`Proof`]), which crate `certificate` checks with code of its own.
+//! branching log ([`Proof`](search::bounds::Proof)), which crate `certificate` checks with code of its own.
 //!
 //! ```
 //! use pipeline::{Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Shape};
@@ -25,7 +25,7 @@
 //! let found = search(&instance, Effort::default(), |_| (), &|| false)?;
 //! let known = search::bounds::best(&instance).cost;
 //! assert!(known < found.cost); // No simple argument shows that it is the best,
-//! let answer = ilp::solve(&instance, found.schedule, known, |_, _, _| (), &|| false)?;
+//! let answer = ilp::solve(&instance, found.schedule, known, u64::MAX, |_, _, _| (), &|| false)?;
 //! assert_eq!(answer.end, ilp::End::Proved); // but no order costs less.
 //! assert!(answer.proof.is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,6 +35,7 @@
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod branch;
+mod go_on;
 mod line;
 mod model;
 #[cfg(test)]
@@ -43,10 +44,11 @@ mod room;
 mod solve;
 #[cfg(test)]
 mod tests;
-mod tree;
 mod windows;
 mod write;
 
+pub use go_on::go_on;
 pub use model::{MOST_BINARIES, Model, Row, Variable, binaries};
-pub use solve::{Answer, End, MOST_NODES, MOST_PASSES, Unsuitable, check, solve};
-pub use tree::Proof;
+pub use solve::{
+    Answer, BRIEF_STEPS, End, MOST_NODES, MOST_PASSES, Unsuitable, check, is_small, solve,
+};

@@ -39,6 +39,8 @@ pub(crate) struct Line {
     /// By stage; nothing without limits.
     pub(crate) limits: Option<Vec<i64>>,
     pub(crate) makespan: bool,
+    /// By stage, pairs of lanes of W that take as long and free as much.
+    pub(crate) twins: Vec<Vec<[usize; 2]>>,
 }
 
 impl Line {
@@ -80,6 +82,7 @@ impl Line {
         let limits = limits
             .as_ref()
             .map(|limits| limits.by_stage().iter().map(|limit| signed(limit.0)).collect());
+        let twins = (0..shape.stages()).map(|stage| twins(&lanes, &held, stage, width)).collect();
         Self {
             stages: shape.stages(),
             microbatches: shape.microbatches() as usize,
@@ -88,6 +91,7 @@ impl Line {
             held,
             limits,
             makespan: *objective == Objective::Makespan,
+            twins,
         }
     }
 
@@ -122,6 +126,20 @@ impl Line {
             (kind, next) => leg(kind, one.chunk) < leg(next, other.chunk),
         }
     }
+}
+
+/// The pairs of lanes of W of `stage` that take as long and free as much.
+fn twins(lanes: &[Lane], held: &[[i64; 2]], stage: usize, width: usize) -> Vec<[usize; 2]> {
+    let kinds = KINDS.len();
+    let weights = (stage * width..(stage + 1) * width).step_by(kinds).map(|forward| forward + 2);
+    let alike = |&[one, other]: &[usize; 2]| {
+        let freed = |lane: usize| held[lane / kinds][1];
+        lanes[one].time == lanes[other].time && freed(one) == freed(other)
+    };
+    let behind = |one: usize| {
+        weights.clone().filter(move |&other| one < other).map(move |other| [one, other])
+    };
+    weights.clone().flat_map(behind).filter(alike).collect()
 }
 
 /// A number that [`Instance::new`] has checked, as a signed one. Limits may be larger: none is

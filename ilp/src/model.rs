@@ -56,6 +56,12 @@ impl Model {
     /// [`Unsuitable`] instances, and such with more than [`MOST_BINARIES`].
     pub fn of(instance: &Instance, known: Nanos) -> Result<Self, Unsuitable> {
         check_kind(instance)?;
+        let times = instance.costs.chunks().iter();
+        let mut times =
+            times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
+        if times.any(|time| time == Nanos(0)) {
+            return Err(Unsuitable::Instant);
+        }
         let binaries = binaries(instance);
         if binaries > MOST_BINARIES {
             return Err(Unsuitable::TooManyBinaries { binaries });

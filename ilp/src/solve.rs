@@ -1,16 +1,17 @@
 //! The optimum: which cost is asked for next, until it is proved or time is over.
 
+use std::cell::Cell;
+
 use pipeline::overlap::Overlap;
 use pipeline::{Fault, Memory, Nanos, Placement, Schedule};
 use search::Instance;
-use search::bounds::{Infeasible, best, check_limits};
+use search::bounds::{Infeasible, Proof, best, check_limits};
 use sim::Replay;
 use thiserror::Error;
 
-use crate::branch::{Decision, Question};
+use crate::branch::{Decision, Question, Weights};
 use crate::line::{Line, signed};
 use crate::model::MOST_BINARIES;
-use crate::tree::Proof;
 
 /// The most passes of a pipeline that is solved: the work at a node grows with the square of those of
 /// a stage.
@@ -22,10 +23,16 @@ pub const MOST_NODES: usize = 1 << 20;
 /// Nodes allowed for the first question: what windows alone refute is found first.
 const FIRST_NODES: usize = 1;
 
+/// The steps of a brief solution, in pairs of passes of a stage that are looked at: about a second.
+pub const BRIEF_STEPS: u64 = 1 << 27;
+
+/// A pipeline is small where its stages have no more pairs of passes: most such are solved in [`BRIEF_STEPS`].
+const SMALL_PAIRS: usize = 1 << 14;
+
 /// How many times as many nodes are allowed when no question of a round could be answered.
 const MORE_NODES: usize = 64;
 
-/// How many questions are asked before more nodes are allowed: windows alone are quick, a tree is not.
+/// How many questions may go unanswered before more nodes are allowed: windows alone are quick, a tree is not.
 const fn questions(nodes: usize) -> u32 {
     if nodes == FIRST_NODES { 12 } else { 4 }
 }
@@ -39,6 +46,8 @@ pub enum End {
     Stopped,
     /// The tree would have more nodes than [`MOST_NODES`].
     TooManyNodes,
+    /// All the steps that were allowed are made.
+    Spent,
 }
 
 /// The result of [`solve`].
@@ -70,8 +79,9 @@ pub enum Unsuitable {
     /// Pairs of passes that share the two streams of a device.
     #[error("pairs of passes that overlap on two streams are not modelled")]
     Overlapped,
-    /// Passes that take no time: the model tells an order by the times at which passes end.
-    #[error("pass times must all be above zero")]
+    /// Passes that take no time: the program tells an order by the times at which passes end. They are solved, but
+    /// not written.
+    #[error("pass times must all be above zero: the program tells an order by the times of ends")]
     Instant,
     /// Too many passes for the solver.
     #[error(
@@ -126,12 +136,15 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
     if instance.costs.overlap().is_some_and(Overlap::communicates) {
         return Err(Unsuitable::Overlapped);
     }
-    let times = instance.costs.chunks().iter();
-    let mut times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
-    if times.any(|time| time == Nanos(0)) {
-        return Err(Unsuitable::Instant);
-    }
     Ok(check_limits(instance)?)
+}
+
+/// Whether `instance` is so small that a brief solution mostly proves its optimum.
+#[must_use]
+pub fn is_small(instance: &Instance) -> bool {
+    let each = 3 * usize::from(instance.shape.chunks_per_stage());
+    let each = each.saturating_mul(instance.shape.microbatches() as usize);
+    each.saturating_mul(each).saturating_mul(instance.shape.stages()) <= SMALL_PAIRS
 }
 
 /// The best order of `instance`, from `known` on, with a proof of how good any can be. `proved` is a
@@ -139,9 +152,10 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
 ///
 /// The question is "is there an order that costs less than the best known?": a no is the proof that it
 /// is optimal. Where too few nodes are allowed for an answer, the cost asked for is halved towards what
-/// is proved already, which lifts the bound; then more nodes are allowed. `progress` is
+/// is proved already, which lifts the bound; then more nodes are allowed. No more than about `steps` steps are made, each a
+/// look at a pair of passes of a stage. `progress` is
 /// told of cost, bound and nodes after each question. `stop` is called often: once it returns true,
-/// the result is that known by then. As long as it returns false, the same instance and order give the
+/// the result is that known by then. As long as it returns false, the same instance, order and steps give the
 /// same result.
 ///
 /// # Errors
@@ -150,6 +164,7 @@ pub fn solve(
     instance: &Instance,
     known: Schedule,
     proved: Nanos,
+    steps: u64,
     mut progress: impl FnMut(Nanos, Nanos, usize),
     stop: &dyn Fn() -> bool,
 ) -> Result<Answer, Unsuitable> {
@@ -158,11 +173,19 @@ pub fn solve(
     let bound = best(instance).cost.max(proved);
     let answer = Answer { schedule: known, cost, bound, proof: None, nodes: 0, end: End::Proved };
     let line = Line::of(instance);
-    let mut solver = Solver { instance, line, tick: tick(instance), answer, stop };
+    let each = (line.width * line.microbatches) as u64;
+    let left = Cell::new(steps);
+    let is_over = || {
+        left.set(left.get().saturating_sub(each * each));
+        left.get() == 0 || stop()
+    };
+    let weights = Weights::of(&line);
+    let stop: &dyn Fn() -> bool = &is_over;
+    let mut solver = Solver { instance, line, weights, tick: tick(instance), answer, stop };
     let mut nodes = FIRST_NODES;
     while !solver.round(nodes, &mut progress)? {
         if stop() {
-            solver.answer.end = End::Stopped;
+            solver.answer.end = if left.get() == 0 { End::Spent } else { End::Stopped };
             break;
         }
         if nodes == MOST_NODES {
@@ -177,6 +200,7 @@ pub fn solve(
 struct Solver<'a> {
     instance: &'a Instance,
     line: Line,
+    weights: Weights,
     /// Every cost is a multiple of it.
     tick: u64,
     answer: Answer,
@@ -192,7 +216,8 @@ impl Solver<'_> {
     ) -> Result<bool, Fault> {
         // The least cost for which nodes were too few.
         let mut open: Option<u64> = None;
-        for _ in 0..questions(nodes) {
+        let mut unanswered = 0;
+        while unanswered < questions(nodes) {
             let Answer { cost, bound, .. } = self.answer;
             if bound >= cost {
                 break;
@@ -209,6 +234,7 @@ impl Solver<'_> {
             }
             if !self.ask(Nanos(target), nodes)? {
                 open = Some(target);
+                unanswered += 1;
             }
             progress(self.answer.cost, self.answer.bound, self.answer.nodes);
             if (self.stop)() {
@@ -225,7 +251,8 @@ impl Solver<'_> {
         let suits = |order: &Schedule| {
             fits(instance, order) && cost(instance, order).is_ok_and(|cost| cost < target)
         };
-        let (decision, taken) = Question { instance, line, most, nodes, stop }.decide(&suits);
+        let question = Question { instance, line, most, nodes, stop };
+        let (decision, taken) = question.decide(&mut self.weights, &suits);
         self.answer.nodes += taken;
         match decision {
             Decision::Order(order) => {
@@ -233,9 +260,9 @@ impl Solver<'_> {
                 self.answer.schedule = order;
                 Ok(true)
             }
-            Decision::None(proof) => {
+            Decision::None(log) => {
                 self.answer.bound = target;
-                self.answer.proof = Some(proof);
+                self.answer.proof = Some(Proof { raised: Vec::new(), log });
                 Ok(true)
             }
             Decision::Unknown => Ok(false),

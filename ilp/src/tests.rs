@@ -74,7 +74,7 @@ pub(crate) fn instance_of(
 
 /// The certificate of an answer, as text.
 fn text_of(instance: &Instance, answer: &Answer) -> String {
-    let log = answer.proof.as_ref().unwrap().to_string();
+    let log = answer.proof.as_ref().unwrap().log.clone();
     let stages = instance.shape.stages();
     let certificate = certificate::Certificate {
         schedule: answer.schedule.clone(),
@@ -89,7 +89,7 @@ fn text_of(instance: &Instance, answer: &Answer) -> String {
         bound: answer.bound,
         argument: certificate::Argument::new("branching", &[], stages).unwrap(),
         proof: certificate::Proof {
-            log: Some(certificate::Log::read(&log).unwrap()),
+            log: Some(certificate::Log::new(log).unwrap()),
             ..certificate::Proof::default()
         },
     };
@@ -121,7 +121,7 @@ impl Tally {
         };
         // The program proves on its own what the search may know.
         let known = found.schedule.clone();
-        let answer = solve(instance, known, Nanos(0), |_, _, _| (), &stop).unwrap();
+        let answer = solve(instance, known, Nanos(0), u64::MAX, |_, _, _| (), &stop).unwrap();
         let simple = search::bounds::best(instance).cost;
         assert!(simple <= answer.bound && answer.bound <= answer.cost, "{instance:?}");
         assert!(found.bound.cost <= answer.cost, "{instance:?}");
@@ -155,7 +155,7 @@ fn small_pipelines_of_one_chunk_are_solved_to_the_end() {
 }
 
 #[test]
-fn most_small_pipelines_in_a_v_are_solved_to_the_end() {
+fn small_pipelines_in_a_v_are_solved_to_the_end() {
     let mut tally = Tally::default();
     for size in [[2, 2], [2, 3], [3, 2], [2, 4], [3, 3]] {
         for seed in 0..12 {
@@ -163,7 +163,7 @@ fn most_small_pipelines_in_a_v_are_solved_to_the_end() {
         }
     }
     println!("V: {tally:?}");
-    assert!(tally.solved * 10 >= tally.cases * 9, "{tally:?}");
+    assert_eq!(tally.solved, tally.cases, "{tally:?}");
     assert!(tally.above > 0 && tally.branched > 0, "{tally:?}");
 }
 
@@ -211,7 +211,7 @@ proptest! {
     #[test]
     fn the_optimum_of_two_stages_is_that_of_all_orders(
         m in 1..4u64,
-        times in [[1..9u64, 1..9u64, 1..9u64], [1..9u64, 1..9u64, 1..9u64]],
+        times in [[0..9u64, 0..9u64, 0..9u64], [0..9u64, 0..9u64, 0..9u64]],
         held in [[0..7u64, 0..9u64], [0..7u64, 0..9u64]],
         (hop, room, makespan) in (0..5u64, 0..16u64, any::<bool>()),
     ) {
@@ -233,7 +233,7 @@ proptest! {
         let asked =
             Instance::new(shape, Placement::Looped, costs, footprints, limits, objective).unwrap();
         // From a bad order on.
-        let answer = solve(&asked, one_by_one(&asked), Nanos(0), |_, _, _| (), &|| false).unwrap();
+        let answer = solve(&asked, one_by_one(&asked), Nanos(0), u64::MAX, |_, _, _| (), &|| false).unwrap();
         prop_assert_eq!(answer.end, End::Proved);
         prop_assert_eq!(answer.cost, exhaustive(&asked));
         if answer.proof.is_some() {
@@ -317,11 +317,50 @@ fn an_order_that_fits_keeps_every_row_of_the_program_and_another_does_not() {
     assert!(over > 10, "{over}");
 }
 
+/// The same, with sizes so much finer that W of two chunks of a stage never free as much, though what fits is the
+/// same.
+fn without_twins(asked: &Instance) -> Instance {
+    const FINER: u64 = 1_000;
+    let Instance { shape, placement, footprints, limits, .. } = asked;
+    let mut held: Vec<Footprint> = (0..shape.chunks()).map(|chunk| footprints.of(chunk)).collect();
+    for one in &mut held {
+        one.until_backward.0 *= FINER;
+        one.until_weight.0 *= FINER;
+    }
+    for stage in 0..shape.stages() {
+        for (more, chunk) in (0..).zip(placement.chunks_of(*shape, stage)) {
+            held[usize::from(chunk)].until_weight.0 += more;
+        }
+    }
+    let limits = limits.as_ref().unwrap().by_stage().iter();
+    let limits: Vec<Bytes> = limits.map(|limit| Bytes(limit.0 * FINER + FINER - 1)).collect();
+    let limits = Some(Limits::new(*shape, &limits).unwrap());
+    Instance { footprints: Footprints::new(held), limits, ..asked.clone() }
+}
+
+#[test]
+fn weights_in_the_order_of_their_backwards_lose_no_optimum() {
+    let mut quicker = 0;
+    for seed in 0..40 {
+        let placement = if seed % 2 == 0 { Placement::Vee } else { Placement::Looped };
+        let size = [2 + seed % 2, 2, 2 + seed / 2 % 3];
+        let asked = instance_of(placement, size, seed, true);
+        let [own, other] = [asked.clone(), without_twins(&asked)].map(|asked| {
+            let known = one_by_one(&asked);
+            solve(&asked, known, Nanos(0), u64::MAX, |_, _, _| (), &|| false).unwrap()
+        });
+        assert_eq!((own.end, other.end), (End::Proved, End::Proved));
+        assert_eq!(own.cost, other.cost, "{asked:?}");
+        quicker += usize::from(own.nodes < other.nodes);
+    }
+    assert!(quicker > 10, "{quicker}");
+}
+
 #[test]
 fn a_solver_that_is_stopped_keeps_what_it_was_given() {
     let asked = instance(Placement::Vee, [3, 5], 1, false);
     let serial = one_by_one(&asked);
-    let answer = solve(&asked, serial.clone(), Nanos(0), |_, _, _| (), &|| true).unwrap();
+    let answer = solve(&asked, serial.clone(), Nanos(0), u64::MAX, |_, _, _| (), &|| true).unwrap();
     assert_eq!((answer.end, &answer.schedule, answer.proof), (End::Stopped, &serial, None));
     assert_eq!(answer.bound, search::bounds::best(&asked).cost);
 }
@@ -329,12 +368,10 @@ fn a_solver_that_is_stopped_keeps_what_it_was_given() {
 #[test]
 fn what_is_not_modelled_is_refused() {
     let asked = instance(Placement::Looped, [3, 4], 1, true);
-    let known = one_by_one(&asked);
     let mut times = asked.costs.chunks().to_vec();
     times[1].backward_weight = Nanos(0);
     let instant = Instance { costs: asked.costs.clone().with_chunks(times), ..asked };
-    let refused = solve(&instant, known, Nanos(0), |_, _, _| (), &|| false).unwrap_err();
-    assert_eq!(refused, Unsuitable::Instant);
+    assert_eq!(check(&instant), Ok(()));
     assert_eq!(Model::of(&instant, Nanos(1)).unwrap_err(), Unsuitable::Instant);
     let mut kept = vec![None; 3];
     kept[2] = Some(Bytes(1));
@@ -358,8 +395,9 @@ fn branched() -> String {
     };
     let mut of_seeds = (0..).map(|seed| {
         let asked = instance(Placement::Looped, [4, 6], seed, seed % 2 == 0);
-        let answer = solve(&asked, one_by_one(&asked), Nanos(0), |_, _, _| (), &|| false).unwrap();
-        let branches = answer.proof.as_ref().map_or(0, Proof::branches);
+        let answer =
+            solve(&asked, one_by_one(&asked), Nanos(0), u64::MAX, |_, _, _| (), &|| false).unwrap();
+        let branches = answer.proof.as_ref().map_or(0, |proof| proof.branches());
         (branches > 0).then(|| text_of(&asked, &answer)).filter(needed)
     });
     of_seeds.find_map(|text| text).unwrap()
@@ -409,6 +447,20 @@ fn a_log_that_is_changed_is_refused() {
 }
 
 #[test]
+fn a_solver_makes_no_more_steps_than_it_may() {
+    let asked = instance_of(Placement::Vee, [3, 2, 6], 7003, true);
+    let serial = one_by_one(&asked);
+    let within = |steps: u64| {
+        solve(&asked, serial.clone(), Nanos(0), steps, |_, _, _| (), &|| false).unwrap()
+    };
+    let (none, few) = (within(0), within(1 << 23));
+    assert_eq!((none.end, none.nodes, &none.schedule), (End::Spent, 0, &serial));
+    assert_eq!(few.end, End::Spent);
+    assert!(few.nodes > 0 && few.cost < none.cost);
+    assert_eq!(few, within(1 << 23));
+}
+
+#[test]
 fn the_same_question_has_the_same_answer() {
     let asked = instance(Placement::Vee, [2, 4], 3, false);
     let stop_after = |looks: u32| {
@@ -417,7 +469,7 @@ fn the_same_question_has_the_same_answer() {
             looked.set(looked.get() + 1);
             looked.get() > looks
         };
-        solve(&asked, one_by_one(&asked), Nanos(0), |_, _, _| (), &stop).unwrap()
+        solve(&asked, one_by_one(&asked), Nanos(0), u64::MAX, |_, _, _| (), &stop).unwrap()
     };
     assert_eq!(stop_after(5_000), stop_after(5_000));
 }

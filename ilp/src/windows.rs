@@ -7,13 +7,19 @@
 //! reason that holds for every order within the cost, and all are applied until nothing changes; where
 //! nothing is left of a window or a range, there is no such order. Rules are monotone: in which order
 //! they are applied changes nothing in what is left.
+//!
+//! "Every order" is one whose microbatches are named as they run, and so are W that take as long and free as much: names
+//! cost nothing.
 
 use crate::line::Line;
 use crate::room;
 
 /// There is no order within the cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Contradiction;
+pub(crate) struct Contradiction {
+    /// The pass at which that came up.
+    pub(crate) pass: usize,
+}
 
 /// One pass before another of its stage, by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,17 +43,18 @@ pub(crate) struct Windows {
     counts: Vec<[u16; 2]>,
     /// Stages where something is new.
     stale: Vec<bool>,
+    /// Stages where counts are new.
+    reordered: Vec<bool>,
 }
 
 impl Windows {
     /// The windows of all orders of `line` that cost `most` or less, before anything is concluded.
     pub(crate) fn within(line: &Line, most: i64) -> Result<Self, Contradiction> {
         let windows = Self::at_first(line, most);
-        let open = |(head, latest): (&i64, &i64)| head <= latest;
-        if windows.heads.iter().zip(&windows.latest).all(open) {
-            Ok(windows)
-        } else {
-            Err(Contradiction)
+        let mut both = windows.heads.iter().zip(&windows.latest);
+        match both.position(|(head, latest)| head > latest) {
+            Some(pass) => Err(Contradiction { pass }),
+            None => Ok(windows),
         }
     }
 
@@ -65,12 +72,24 @@ impl Windows {
                 latest.push(if is_first { begin.min(end - lane.time) } else { end - lane.time });
             }
         }
-        Self { heads, latest, counts: counts_at_first(line), stale: vec![true; line.stages] }
+        Self {
+            heads,
+            latest,
+            counts: counts_at_first(line),
+            stale: vec![true; line.stages],
+            reordered: vec![true; line.stages],
+        }
     }
 
     /// Between which counts of passes of `lane` run before `pass`.
     pub(crate) fn range(&self, line: &Line, pass: usize, lane: usize) -> room::Range {
         self.counts[pass * line.width + lane % line.width].map(usize::from)
+    }
+
+    /// How many passes surely run before `pass`.
+    pub(crate) fn surely_before(&self, line: &Line, pass: usize) -> usize {
+        let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
+        counts.iter().map(|[fewest, _]| usize::from(*fewest)).sum()
     }
 
     /// Notes that at least, or at most, so many passes of `lane` run before `pass`, and what that says
@@ -90,9 +109,10 @@ impl Windows {
         }
         *range = new;
         if new[0] > new[1] {
-            return Err(Contradiction);
+            return Err(Contradiction { pass });
         }
         self.stale[line.lanes[lane].stage] = true;
+        self.reordered[line.lanes[lane].stage] = true;
         let (own, place) = (pass / line.microbatches, pass % line.microbatches);
         // Of the passes of `lane`, those that are now behind or before `pass` know it too.
         for other in low..new[0] {
@@ -123,8 +143,11 @@ impl Windows {
                 return Ok(());
             }
             self.stale[stage] = false;
-            self.remember(line, stage)?;
-            self.keep_room(line, stage)?;
+            if std::mem::take(&mut self.reordered[stage]) {
+                self.remember(line, stage)?;
+                self.keep_room(line, stage)?;
+                self.keep_twins_in_order(line, stage)?;
+            }
             self.settle_by_time(line, stage)?;
             self.pass_on(line, stage)?;
             if !self.stale[stage] {
@@ -154,6 +177,21 @@ impl Windows {
         Ok(())
     }
 
+    /// W that take as long and free as much run in the order of their B. (The k-th W of such chunks in time may be
+    /// taken to be that of the k-th B: as many B have run before it, and what is held stays the same.)
+    fn keep_twins_in_order(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
+        for &[one, other] in &line.twins[stage] {
+            for [one, other] in [[one, other], [other, one]] {
+                for microbatch in 0..line.microbatches {
+                    let [b, w] = [one - 1, one].map(|lane| line.pass(lane, microbatch));
+                    self.restrict(line, w, other, self.range(line, b, other - 1))?;
+                    self.restrict(line, b, other - 1, self.range(line, w, other))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// `early` runs before `late`: so does all that runs before it.
     fn follow(
         &mut self,
@@ -163,10 +201,15 @@ impl Windows {
         stage: usize,
     ) -> Result<(), Contradiction> {
         for lane in lanes(line, stage) {
-            let [fewest, _] = self.range(line, early, lane);
-            let [_, most] = self.range(line, late, lane);
-            self.restrict(line, late, lane, [fewest, line.microbatches])?;
-            self.restrict(line, early, lane, [0, most])?;
+            let place = lane % line.width;
+            let [fewest, own_most] = self.counts[early * line.width + place];
+            let [own_fewest, most] = self.counts[late * line.width + place];
+            if fewest > own_fewest {
+                self.restrict(line, late, lane, [usize::from(fewest), line.microbatches])?;
+            }
+            if most < own_most {
+                self.restrict(line, early, lane, [0, usize::from(most)])?;
+            }
         }
         Ok(())
     }
@@ -186,7 +229,7 @@ impl Windows {
                 (0..each).map(|place| room::least(size(place), counts(self, place))).collect();
             let all: i64 = least.iter().sum();
             if all > room {
-                return Err(Contradiction);
+                return Err(Contradiction { pass });
             }
             for (place, least) in least.iter().enumerate() {
                 let left = room - (all - least);
@@ -249,7 +292,7 @@ impl Windows {
         }
         self.heads[pass] = head;
         self.stale[line.lanes[pass / line.microbatches].stage] = true;
-        if head > self.latest[pass] { Err(Contradiction) } else { Ok(()) }
+        if head > self.latest[pass] { Err(Contradiction { pass }) } else { Ok(()) }
     }
 
     fn lower(&mut self, line: &Line, pass: usize, latest: i64) -> Result<(), Contradiction> {
@@ -258,7 +301,7 @@ impl Windows {
         }
         self.latest[pass] = latest;
         self.stale[line.lanes[pass / line.microbatches].stage] = true;
-        if latest < self.heads[pass] { Err(Contradiction) } else { Ok(()) }
+        if latest < self.heads[pass] { Err(Contradiction { pass }) } else { Ok(()) }
     }
 
     /// All that runs before a pass has ended when it starts; and what must have ended by some time has
@@ -267,16 +310,20 @@ impl Windows {
         let mut sorted = self.seats(line, stage);
         sorted.sort_unstable_by_key(|seat| (seat.head, seat.lane, seat.microbatch));
         for until in &sorted {
-            let among = sorted.iter().filter(|seat| seat.due <= until.due);
-            let end = among.fold(i64::MIN, |end, seat| end.max(seat.head) + seat.time);
+            let end = sorted.iter().fold(i64::MIN, |end, seat| {
+                if seat.due <= until.due { end.max(seat.head) + seat.time } else { end }
+            });
             if end > until.due {
-                return Err(Contradiction);
+                let lane = stage * line.width + until.lane;
+                return Err(Contradiction { pass: line.pass(lane, usize::from(until.microbatch)) });
             }
         }
         for (_, pass) in passes(line, stage) {
             let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
-            let before = sorted.iter().filter(|seat| seat.microbatch < counts[seat.lane][0]);
-            let end = before.fold(i64::MIN, |end, seat| end.max(seat.head) + seat.time);
+            let end = sorted.iter().fold(i64::MIN, |end, seat| {
+                let before = seat.microbatch < counts[seat.lane][0];
+                if before { end.max(seat.head) + seat.time } else { end }
+            });
             self.raise(line, pass, end)?;
         }
         Ok(())
@@ -290,10 +337,11 @@ impl Windows {
         for (lane, pass) in passes(line, stage) {
             let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
             let own = (lane % line.width, narrow(pass % line.microbatches));
-            let behind = sorted.iter().filter(|seat| {
-                seat.microbatch >= counts[seat.lane][1] && (seat.lane, seat.microbatch) != own
+            let begin = sorted.iter().fold(i64::MAX, |begin, seat| {
+                let behind =
+                    seat.microbatch >= counts[seat.lane][1] && (seat.lane, seat.microbatch) != own;
+                if behind { begin.min(seat.due) - seat.time } else { begin }
             });
-            let begin = behind.fold(i64::MAX, |begin, seat| begin.min(seat.due) - seat.time);
             if begin < i64::MAX {
                 self.lower(line, pass, begin - line.lanes[lane].time)?;
             }

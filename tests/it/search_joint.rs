@@ -51,10 +51,13 @@ fn what_is_chosen_beats_what_was_asked_and_what_is_published_and_is_simulated_al
     assert_eq!(row["best_published_ns"], published[0]["cost_ns"]);
     let simulated = &results(&format!("simulate {scenario} --schedule {order} --json"))[0];
     assert_eq!(number(simulated, "span_ns"), cost, "{simulated}");
-    // What was chosen, searched as it is, has the same bound: the scenario is the same question.
+    // What was chosen, searched as it is, goes on with branch and bound: the scenario is the same question, so neither
+    // bound is above what the other has found.
     let placement = joint["chosen"]["placement"].as_str().unwrap();
     let again = &results(&format!("search {scenario} --placement {placement} --json"))[0];
-    assert_eq!(number(again, "bound_ns"), number(row, "bound_ns"));
+    assert!(number(again, "bound_ns") >= number(row, "bound_ns"), "{again}");
+    assert!(number(again, "bound_ns") <= cost, "{again}");
+    assert!(number(row, "bound_ns") <= number(again, "cost_ns"), "{again}");
     assert!(fs::read_to_string(&scenario).unwrap().contains("layout = "));
     // It is one of passes on one stream, which can be proved.
     let proof = at("proof.toml");

@@ -326,6 +326,8 @@ fn search_one(
         placement: keys.placement(),
         objective: keys.objective().unwrap_or_default(),
         effort: Effort { times, seed: setting.keys.seed.unwrap_or(0) },
+        // The whole program is solved instead.
+        solved: !keys.ilp,
         stop: &stop,
     };
     let work = context.host().begin(1, "");

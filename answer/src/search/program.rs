@@ -1,6 +1,6 @@
 //! The order as an integer program: solved, and written out for other solvers.
 
-use ilp::{End, Model, Proof, Unsuitable};
+use ilp::{End, Model, Unsuitable};
 use pipeline::Nanos;
 use question::case::Searched;
 use question::search::Keys;
@@ -14,11 +14,10 @@ pub struct Solved {
     pub nodes: usize,
     /// How the work ended.
     pub end: End,
-    /// The bound and the branching log that proves it, where that is more than the search knows.
-    pub proof: Option<(Nanos, Proof)>,
 }
 
-/// Solves the program of what was searched. Replaces the order by a better one if there is one.
+/// Solves the program of what was searched. Replaces the order by a better one if there is one, and the bound by a
+/// higher one.
 ///
 /// # Errors
 /// If the pipeline is one that the program does not model, or too large.
@@ -36,26 +35,22 @@ pub(super) fn solve(
         let [cost, bound] = [cost, bound].map(format::time);
         work.set_message(format!("solving: best {cost}, bound {bound}, {nodes} nodes"));
     };
-    let instance = &searched.instance;
-    let (known, proved) = (searched.found.schedule.clone(), searched.found.bound.cost);
-    let answer = ilp::solve(instance, known, proved, progress, &stop)
+    let Searched { case, instance, found } = searched;
+    let was = found.cost;
+    let (nodes, end) = ilp::go_on(instance, found, u64::MAX, progress, &stop)
         .map_err(|why| unsuitable("--ilp", &why))?;
-    let binaries = ilp::binaries(instance);
-    let found = &mut searched.found;
-    if answer.cost < found.cost {
-        let (better, was) = (answer.cost, found.cost);
+    if found.cost < was {
+        let better = found.cost;
         context.warn(format!(
             "the integer program has an order of {better}, the search found one of {was}"
         ));
-        searched.case.schedule = answer.schedule.clone();
-        (found.schedule, found.cost) = (answer.schedule, answer.cost);
+        case.schedule = found.schedule.clone();
     }
-    if answer.end == End::Stopped && !context.cut_short() {
+    if end == End::Stopped && !context.cut_short() {
         let text = "the clock cut the solver short: another run may prove another bound";
         context.warn(text.to_owned());
     }
-    let proof = answer.proof.map(|proof| (answer.bound, proof));
-    Ok(Solved { binaries, nodes: answer.nodes, end: answer.end, proof })
+    Ok(Solved { binaries: ilp::binaries(instance), nodes, end })
 }
 
 /// The integer program of what was searched, whose cost is no more than that of the order found.

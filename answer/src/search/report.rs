@@ -9,6 +9,7 @@ use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
+use search::bounds::Argument::Branching;
 use search::{Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, Published};
 use sim::{Details, Replay, Simulation, Study};
 
@@ -50,9 +51,6 @@ pub struct Row {
 
 /// The name of what a solver has proved, beside those of the arguments of bounds.
 const SOLVER: &str = "solver";
-
-/// The argument that rests on a branching log.
-const BRANCHING: &str = "branching";
 
 impl Row {
     /// `proved` is what a solver adds to it.
@@ -181,9 +179,8 @@ impl Row {
     /// The lower bound on the cost of any order.
     #[must_use]
     pub fn bound(&self) -> Nanos {
-        match (&self.proved, self.log()) {
-            (Proved::Bound(bound), _) => *bound,
-            (_, Some((bound, _))) => *bound,
+        match &self.proved {
+            Proved::Bound(bound) => *bound,
             _ => self.searched.found.bound.cost,
         }
     }
@@ -203,15 +200,10 @@ impl Row {
         }
     }
 
-    fn log(&self) -> Option<&(Nanos, ilp::Proof)> {
-        self.solved().and_then(|solved| solved.proof.as_ref())
-    }
-
     /// Why.
     fn argument(&self) -> String {
-        match (&self.proved, self.log()) {
-            (Proved::Bound(_), _) => SOLVER.to_owned(),
-            (_, Some(_)) => BRANCHING.to_owned(),
+        match &self.proved {
+            Proved::Bound(_) => SOLVER.to_owned(),
             _ => self.searched.found.bound.argument.to_string(),
         }
     }
@@ -273,16 +265,9 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
         return Err(searched.case.error(&message).with_help(cure));
     }
     let stages = instance.shape.stages();
-    let log = row.log().map(|(bound, proof)| Ok((*bound, Log::read(&proof.to_string())?)));
-    let log = log.transpose().map_err(|refusal: Refusal| searched.case.error(&refusal))?;
     let (name, at) = (found.bound.argument.name(), found.bound.argument.stages());
-    let (bound, argument, proof) = match log {
-        Some((bound, log)) => {
-            let proof = Proof { log: Some(log), ..Proof::default() };
-            (bound, Argument::new(BRANCHING, &[], stages), proof)
-        }
-        None => (found.bound.cost, Argument::new(name, &at, stages), proof_of(found)),
-    };
+    let argument = Argument::new(name, &at, stages);
+    let refused = |refusal: Refusal| searched.case.error(&refusal);
     Ok(Certificate {
         schedule: found.schedule.clone(),
         costs: instance.costs.clone(),
@@ -293,18 +278,18 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
             Objective::Makespan => certificate::Objective::Makespan,
         },
         cost: found.cost,
-        bound,
-        argument: argument.map_err(|refusal| searched.case.error(&refusal))?,
-        proof,
+        bound: found.bound.cost,
+        argument: argument.map_err(refused)?,
+        proof: proof_of(found).map_err(refused)?,
     })
 }
 
 /// What the argument of a search rests on beside stages.
-fn proof_of(found: &Found) -> Proof {
+fn proof_of(found: &Found) -> Result<Proof, Refusal> {
     let raised = found.proof.raised.iter().map(|one| (one.pass, one.start.0));
-    let branching = found.bound.argument == search::bounds::Argument::Branching;
-    let log = branching.then(|| Log::of_pairs(found.proof.pairs.iter().copied()));
-    Proof { heads: Heads::new(raised), log }
+    let branching = found.bound.argument == Branching;
+    let log = branching.then(|| Log::new(found.proof.log.clone())).transpose()?;
+    Ok(Proof { heads: Heads::new(raised), log })
 }
 
 /// The searches for people, a line each.
@@ -366,15 +351,16 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
 fn told(row: &Row, solved: &Solved) -> String {
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let name: Vec<&str> = std::iter::once("ilp").chain(parts).collect();
-    let Solved { binaries, nodes, end, proof } = solved;
+    let Solved { binaries, nodes, end } = solved;
+    let found = &row.searched.found;
     let size = format!("{}: {binaries} binaries, {nodes} nodes", name.join(" "));
-    let proved = match proof {
-        Some((_, proof)) => format!("a log of {} branches proves it", proof.branches()),
-        None => format!("the argument `{}` proves it", row.argument()),
+    let proved = match found.bound.argument {
+        Branching => format!("a log of {} branches proves it", found.proof.branches()),
+        _ => format!("the argument `{}` proves it", row.argument()),
     };
     match end {
         End::Proved => format!("{size}: solved, no order costs less; {proved}\n"),
-        End::Stopped => {
+        End::Stopped | End::Spent => {
             format!(
                 "{size}: not solved to the end, the bound is what was proved by then; {proved}\n"
             )

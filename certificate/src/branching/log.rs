@@ -36,35 +36,36 @@ impl Log {
         if text.split_ascii_whitespace().nth(MAX_WORDS).is_some() {
             return refuse("it has more than two million words");
         }
-        let mut nodes = Vec::new();
+        let node = |word: &str| {
+            let passes = |(first, second)| Some([read_pass(first)?, read_pass(second)?]);
+            match word {
+                "x" => Ok(None),
+                _ => word.split_once('<').and_then(passes).map(Some).ok_or(Refusal::Log {
+                    why: "a word is neither `x` nor two passes, as in F0.3<B0.1",
+                }),
+            }
+        };
+        let nodes: Result<Vec<_>, _> = text.split_ascii_whitespace().map(node).collect();
+        Self::new(nodes?)
+    }
+
+    /// The log of these nodes, pairs or leaves.
+    ///
+    /// # Errors
+    /// [`Refusal::Log`] if they are no tree, or too many.
+    pub fn new(nodes: Vec<Option<[Pass; 2]>>) -> Result<Self, Refusal> {
+        let refuse = |why| Err(Refusal::Log { why });
+        if nodes.len() > MAX_WORDS {
+            return refuse("it has more than two million words");
+        }
         let mut open = 1u32;
-        for word in text.split_ascii_whitespace() {
+        for node in &nodes {
             if open == 0 {
                 return refuse("something follows behind its last leaf");
             }
-            if word == "x" {
-                nodes.push(None);
-                open -= 1;
-                continue;
-            }
-            let passes = word
-                .split_once('<')
-                .and_then(|(first, second)| Some([read_pass(first)?, read_pass(second)?]));
-            if passes.is_none() {
-                return refuse("a word is neither `x` nor two passes, as in F0.3<B0.1");
-            }
-            nodes.push(passes);
-            open += 1;
+            open = if node.is_some() { open + 1 } else { open - 1 };
         }
         if open == 0 { Ok(Self { nodes }) } else { refuse("a branch does not end in a leaf") }
-    }
-
-    /// The log in which each first branch ends at once: the first of each pair is shown not to run before the second,
-    /// and then windows contradict each other.
-    #[must_use]
-    pub fn of_pairs(pairs: impl IntoIterator<Item = [Pass; 2]>) -> Self {
-        let nodes = pairs.into_iter().flat_map(|pair| [Some(pair), None]);
-        Self { nodes: nodes.chain([None]).collect() }
     }
 
     /// The number of pairs of passes that were tried both ways.

@@ -16,6 +16,9 @@
 //!    ([`Needy::rooms`]), those left out whose last passes are behind it or cannot end in time. It starts no sooner than
 //!    what is before it can be done together with what one of them counts, behind what all of them
 //!    count, and before those F of which none of them has room for one more.
+//! 7. W of two chunks of a stage that take as long and free as much run in the order of their B: of two such W the
+//!    one that runs first may be taken to be that of the B that runs first. As many B have run before each W as
+//!    before, those of a chunk stay in order, and what is held stays the same.
 
 use std::ops::Range;
 
@@ -169,6 +172,7 @@ impl Windows {
             self.arrive(stages, pass)?;
         }
         self.compare(stages, passes.clone())?;
+        self.keep_twins(stages, passes.clone())?;
         self.fill(stages, passes.clone())?;
         self.follow(stages, passes.clone())?;
         self.precede(stages, passes.clone())?;
@@ -259,6 +263,26 @@ impl Windows {
             for other in passes.clone() {
                 if one != other && end > self.last[other] {
                     self.order(stages, other, one)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 7.
+    fn keep_twins(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
+        let m = stages.microbatches;
+        let first = passes.start / m / 3;
+        let chunks = first..first + stages.chunks;
+        let pairs = chunks.clone().flat_map(|one| chunks.clone().map(move |other| (one, other)));
+        for (one, other) in pairs.filter(|&(one, other)| stages.are_twins(one, other)) {
+            for (b, its_b) in (0..m * m).map(|at| (at / m, at % m)) {
+                let [b, its_b] = [(3 * one + 1) * m + b, (3 * other + 1) * m + its_b];
+                let [w, its_w] = [b + m, its_b + m];
+                if self.is_before(stages, b, its_b) {
+                    self.order(stages, w, its_w)?;
+                } else if self.is_before(stages, w, its_w) {
+                    self.order(stages, b, its_b)?;
                 }
             }
         }

@@ -156,6 +156,12 @@ impl Stages {
         Some(self.first(stage * self.chunks + chunk, kind) + microbatch)
     }
 
+    /// Whether W of two chunks take as long and free as much; not those of one chunk.
+    pub(super) fn are_twins(&self, one: usize, other: usize) -> bool {
+        let of = |chunk: usize| (self.times[chunk][2], self.held[chunk][1]);
+        one != other && of(one) == of(other)
+    }
+
     pub(super) fn time(&self, pass: usize) -> i128 {
         let line = pass / self.microbatches;
         self.times[line / 3][line % 3]

@@ -152,6 +152,7 @@ fn cell(
         placement: Some(placement),
         objective: Objective::Span,
         effort: Effort { times: Some(times), seed: 0 },
+        solved: true,
         stop: &|| context.stopped(),
     };
     let Searched { case, found, .. } = case::search(context, scenario, &setting, &search, |_| {})?;

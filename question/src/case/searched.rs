@@ -16,6 +16,9 @@ pub struct Search<'a> {
     pub objective: Objective,
     /// For how long.
     pub effort: Effort,
+    /// Whether the order of a small pipeline is solved as a program, where the search leaves open whether there is a
+    /// better one.
+    pub solved: bool,
     /// Whether to stop before that.
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
@@ -45,7 +48,10 @@ pub fn search(
     let prepared = prepared(context, scenario, setting, &rule)?;
     room::check(context.host(), &rule, &prepared)?;
     let instance = instance(scenario, setting, &rule, &prepared, search.objective)?;
-    let found = search::search(&instance, search.effort, progress, search.stop);
+    let found = match search.solved {
+        true => best(&instance, search.effort, progress, search.stop),
+        false => search::search(&instance, search.effort, progress, search.stop),
+    };
     let found = found.map_err(|error| explain(scenario, setting, &error))?;
     let case = case_of(context, scenario, setting, &rule, prepared, found.schedule.clone())?;
     Ok(Searched { case, instance, found })
@@ -60,8 +66,43 @@ pub(super) fn schedule(
 ) -> Result<Schedule, Diagnostic> {
     let instance = instance(scenario, setting, rule, prepared, Objective::Span)?;
     let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
-    let found = search::search(&instance, effort, |_| {}, &|| false);
+    let found = best(&instance, effort, |_| {}, &|| false);
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
+}
+
+/// Searches the best order, and where the pipeline is small and that leaves open whether there is a better one, goes on
+/// with branch and bound: for about a second for each second that the search takes, counted in steps; without a
+/// limit of the effort until somebody stops it.
+fn best(
+    instance: &Instance,
+    effort: Effort,
+    mut progress: impl FnMut(Progress),
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Found, SearchError> {
+    let steps = effort.times.map_or(u64::MAX, |times| times.saturating_mul(ilp::BRIEF_STEPS));
+    if steps == 0 || !ilp::is_small(instance) || ilp::check(instance).is_err() {
+        return search::search(instance, effort, progress, stop);
+    }
+    // A search alone would never end where only the clock ends it.
+    let first = Effort { times: effort.times.or(Some(1)), ..effort };
+    let mut last = None;
+    let mut tell = |now: Progress| {
+        last = Some(now);
+        progress(now);
+    };
+    let mut found = search::search(instance, first, &mut tell, stop)?;
+    if found.is_optimal() || found.interrupted {
+        return Ok(found);
+    }
+    let tell = |best, bound, _| {
+        if let Some(last) = last {
+            progress(Progress { best, bound, ..last });
+        }
+    };
+    // All that is refused was asked for above.
+    let solved = ilp::go_on(instance, &mut found, steps, tell, &|| stop());
+    found.interrupted = solved.is_ok_and(|(_, end)| end == ilp::End::Stopped);
+    Ok(found)
 }
 
 /// Keys of noise, which change what every order costs.

@@ -65,9 +65,23 @@ const FIRST_ROUNDS: u64 = 512;
 pub struct Proof {
     /// Heads raised by prefixes, in the order in which they were shown.
     pub raised: Vec<Raised>,
-    /// Pairs of passes of a stage, in the order in which they were tried: in no order that costs less than the bound does
-    /// the first run before the second. Only for [`Argument::Branching`].
-    pub pairs: Vec<[Pass; 2]>,
+    /// The branching log, only for [`Argument::Branching`]: a binary tree from its root, the first branch of each node
+    /// before the second. A node is a pair of passes of a stage, of which the first runs before the second in its first
+    /// branch, and behind it in its second; nothing is a leaf, where windows contradict each other.
+    pub log: Vec<Option<[Pass; 2]>>,
+}
+
+impl Proof {
+    /// Pairs of passes that were tried both ways.
+    #[must_use]
+    pub fn branches(&self) -> usize {
+        self.log.len() / 2
+    }
+
+    /// The log of pairs of which the first was shown not to run before the second: each first branch ends at once.
+    fn log_of(pairs: &[[Pass; 2]]) -> Vec<Option<[Pass; 2]>> {
+        pairs.iter().flat_map(|&pair| [Some(pair), None]).chain([None]).collect()
+    }
 }
 
 /// The most steps of all propagations, times the microbatches: who checks takes about so many times longer.
@@ -157,7 +171,9 @@ impl Prover {
     pub(crate) fn proof(self) -> Proof {
         let (mut raised, count) = (self.raised, self.proved.map_or(0, |(_, count)| count));
         raised.truncate(count);
-        Proof { raised, pairs: self.pairs }
+        let branching = self.proved.is_some_and(|(argument, _)| argument == Argument::Branching);
+        let log = if branching { Proof::log_of(&self.pairs) } else { Vec::new() };
+        Proof { raised, log }
     }
 
     /// Whether all pairs are tried at little cost.
