@@ -76,6 +76,12 @@ const CLOSE: u64 = 1000;
 /// is little beside what formulas are off by.
 const SPENT: u64 = 2;
 
+/// What a bound must undercut for another search beside an order that costs `known`: it would end as close to its
+/// own bound.
+pub(crate) const fn worth_a_search(known: Nanos) -> Nanos {
+    Nanos(known.0 - known.0 / CLOSE)
+}
+
 /// The best order that a search finds for `instance`, or has found when `stop` ends it.
 ///
 /// # Errors

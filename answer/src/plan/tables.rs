@@ -37,6 +37,9 @@ pub fn setup(setup: &Setup) -> String {
     if setup.split == Split::Even && setup.pipeline > 1 {
         text += " even";
     }
+    if setup.split == Split::Searched && setup.pipeline > 1 {
+        text += " dealt";
+    }
     if shares_vocabulary(setup) {
         text += " vocabulary";
     }
@@ -61,7 +64,7 @@ type Word = (fn(&Setup) -> bool, &'static str);
 /// The meaning of the letters and words of [`setup`], as far as plans have them.
 pub fn legend(answer: &Answer) -> String {
     let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
-    let words: [Word; 16] = [
+    let words: [Word; 17] = [
         (|_| true, "d data-parallel replicas"),
         (|_| true, "t tensor-parallel devices"),
         (|_| true, "p pipeline stages"),
@@ -86,6 +89,10 @@ pub fn legend(answer: &Answer) -> String {
             "full-N: those of the first N layers of each chunk are",
         ),
         (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
+        (
+            |one| one.split == Split::Searched && one.pipeline > 1,
+            "dealt: layers dealt together with the order",
+        ),
         (shares_vocabulary, "vocabulary: embedding and head on all stages"),
     ];
     let any = |has: fn(&Setup) -> bool| setups().any(has);
@@ -213,6 +220,7 @@ impl Row {
                 Split::Even => "even",
                 Split::Balanced => "balanced",
                 Split::Layout => "layout",
+                Split::Searched => "searched",
             },
             runs_in_megatron: plan.runs_in(Framework::Megatron, question),
             runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
