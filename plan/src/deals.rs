@@ -67,8 +67,9 @@ impl Deals<'_> {
         };
         let looked = look_around(&jointly, looks, orders.stop()).ok()?;
         let costed = self.most_promising(&looked, &space.asked)?;
-        let evaluation = self.inputs.evaluate_one(costed, &mut Replay::new(), orders).ok()?;
-        self.inputs.settle(vec![evaluation], orders).ok()
+        // As whoever asks for this set-up gets it, under whichever limit is worth its memory.
+        let all = self.inputs.evaluate_all(&costed, &mut Replay::new(), orders).ok()?;
+        self.inputs.settle(all, orders).ok()
     }
 
     /// The deals that there may be: the layers of the known run, in as many chunks that lie where its do.

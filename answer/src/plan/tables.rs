@@ -155,8 +155,10 @@ pub struct Row {
     memory_limit: Option<String>,
     /// Hours of all devices together.
     gpu_hours: f64,
-    /// How layers are dealt to chunks: balanced, even, or by the layout of the question.
+    /// How layers are dealt to chunks: balanced, even, by the layout of the question, or searched with the order.
     split: &'static str,
+    /// The layers of each chunk, where no rule says them: as `layout` in `[setup]` takes them.
+    layout: Option<String>,
     /// Whether Megatron-LM runs the set-up.
     runs_in_megatron: bool,
     /// Whether torchtitan does.
@@ -222,10 +224,26 @@ impl Row {
                 Split::Layout => "layout",
                 Split::Searched => "searched",
             },
+            layout: told_layout(question, plan),
             runs_in_megatron: plan.runs_in(Framework::Megatron, question),
             runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
         }
     }
+}
+
+/// The layers of each chunk of `plan` as `layout` takes them, where no rule says them.
+fn told_layout(question: &Question, plan: &Plan) -> Option<String> {
+    let is_told = matches!(plan.finalist.costed().setup.split, Split::Layout | Split::Searched);
+    let layout = super::told::layout(question, plan).filter(|_| is_told);
+    layout.map(|layout| layout.to_string())
+}
+
+/// The layers of each chunk of `plan` in words, where they were dealt together with its order.
+#[must_use]
+pub fn dealt(question: &Question, plan: &Plan) -> Option<String> {
+    let is_dealt = plan.finalist.costed().setup.split == Split::Searched;
+    let layout = told_layout(question, plan).filter(|_| is_dealt)?;
+    Some(format!("its layers are dealt together with the order: layout = \"{layout}\""))
 }
 
 /// A time, or that there is none.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::experts::{OfExperts, OfStreams};
 use super::parts::{self, Part};
 use super::priced::{Plan, seconds};
-use super::tables::{amount, days, error, least};
+use super::tables::{amount, days, dealt, error, least};
 use super::{OfDocuments, Planned};
 
 /// A set-up with every part of its step and of its memory.
@@ -185,6 +185,7 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         format::grouped(plan.tokens_per_second * seconds(plan.step)),
     )];
     lines.extend(least(plan));
+    lines.extend(dealt(question, plan));
     lines.extend(plan.documents.iter().flat_map(OfDocuments::lines));
     lines.extend(told.experts.into_iter().flat_map(OfExperts::lines));
     lines.extend(told.streams.map(OfStreams::line));

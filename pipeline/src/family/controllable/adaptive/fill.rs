@@ -11,8 +11,9 @@ struct Fill<'a> {
     placed: Table<u32>,
     counts: Vec<[usize; 6]>,
     held: Vec<i32>,
-    /// The last cell of each kind before anything moved.
-    last: Vec<[usize; 6]>,
+    /// The cells of each kind before anything moved. The next one of a kind is where its next pass is: what
+    /// moved was the next of its kind.
+    cells: Vec<[Vec<u32>; 6]>,
 }
 
 /// Goes through all cells, stage by stage in a cell. An empty one takes the next pass of some kind
@@ -20,18 +21,19 @@ struct Fill<'a> {
 pub(super) fn fill(grid: &mut Grid) {
     let (stages, width, peak) = (grid.rows.len(), grid.width(), grid.peak());
     grid.rows.iter_mut().for_each(|row| row.resize(width, None));
-    let last = |row: &Row| {
-        let mut last = [0; 6];
-        let passes = row.iter().enumerate();
-        passes.for_each(|(at, cell)| cell.iter().for_each(|work| last[*work as usize] = at));
-        last
+    let cells = |row: &Row| {
+        let mut cells: [Vec<u32>; 6] = std::array::from_fn(|_| Vec::with_capacity(grid.microbatches));
+        for (at, work) in (0..).zip(row) {
+            work.iter().for_each(|work| cells[*work as usize].push(at));
+        }
+        cells
     };
     let mut fill = Fill {
         peak,
         placed: Table::new(stages, grid.microbatches, NOWHERE),
         counts: vec![[0; 6]; stages],
         held: vec![0; stages],
-        last: grid.rows.iter().map(last).collect(),
+        cells: grid.rows.iter().map(cells).collect(),
         rows: &mut grid.rows,
     };
     for cell in 0..width {
@@ -56,28 +58,31 @@ impl Fill<'_> {
 
     /// The cell of the pass that may move to `cell`.
     fn candidate(&self, stage: usize, cell: usize) -> Option<usize> {
-        let last = &self.last[stage];
-        let mut is_open = Work::ALL.map(|work| last[work as usize] > cell);
-        let mut open = is_open.iter().filter(|&&open| open).count();
-        let (mut held, mut most) = (self.held[stage], self.held[stage]);
-        for (at, work) in self.rows[stage].iter().enumerate().skip(cell + 1) {
-            if open == 0 {
-                return None;
-            }
-            let Some(work) = *work else { continue };
-            let before = most;
-            held += work.held();
-            most = most.max(held);
-            if !std::mem::take(&mut is_open[work as usize]) {
-                continue;
-            }
-            open -= 1;
-            let fits = !work.is_forward() || before < self.peak;
-            if fits && self.has_input(stage, cell, work) {
-                return Some(at);
+        let mut nearest: Option<(u32, Work)> = None;
+        let (cells, counts) = (&self.cells[stage], &self.counts[stage]);
+        for work in Work::ALL {
+            let Some(&at) = cells[work as usize].get(counts[work as usize]) else { continue };
+            let is_near = nearest.is_none_or(|(nearest, _)| at < nearest);
+            if is_near && self.has_input(stage, cell, work) && self.has_room(stage, cell, (work, at)) {
+                nearest = Some((at, work));
             }
         }
-        None
+        nearest.map(|(at, _)| at as usize)
+    }
+
+    /// Whether the pass at cell `at` may move to `cell`: a forward as long as no pass before it brings its stage to
+    /// the peak.
+    fn has_room(&self, stage: usize, cell: usize, (work, at): (Work, u32)) -> bool {
+        if !work.is_forward() {
+            return true;
+        }
+        let mut held = self.held[stage];
+        let between = self.rows[stage][cell + 1..at as usize].iter().flatten();
+        held < self.peak
+            && between.map(|work| work.held()).all(|more| {
+                held += more;
+                held < self.peak
+            })
     }
 
     fn has_input(&self, stage: usize, cell: usize, work: Work) -> bool {
