@@ -48,11 +48,7 @@ impl Inputs<'_> {
         Ok(Asked { finalist, lacks })
     }
 
-    fn asked_as_dealt(
-        &self,
-        setup: &Setup,
-        orders: &Orders<'_>,
-    ) -> Result<Asked, FinalistError> {
+    fn asked_as_dealt(&self, setup: &Setup, orders: &Orders<'_>) -> Result<Asked, FinalistError> {
         let costed = self.cost(setup)?;
         let lacks = match self.run(&costed, orders) {
             Ok(finalist) => return Ok(Asked { finalist, lacks: None }),

@@ -1,8 +1,8 @@
 //! A set-up with its costs, before and after an order is made for it.
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, LayerLayout, Limit, Memory, Metrics, Nanos, PassTimes, Problem,
-    Schedule, Shape,
+    Bytes, Costs, Fault, Footprints, LayerLayout, Limit, Memory, Metrics, Nanos, PassTimes,
+    Problem, Schedule, Shape,
 };
 use sim::Replay;
 use sim::occupancy::activation_peaks;

@@ -52,12 +52,8 @@ impl Deals<'_> {
         let costed = self.known.costed();
         let space = self.space();
         let instance = |choice: &Choice| self.instance(choice);
-        let jointly = Jointly {
-            space: &space,
-            instance: &instance,
-            known: &[],
-            effort: Effort::default(),
-        };
+        let jointly =
+            Jointly { space: &space, instance: &instance, known: &[], effort: Effort::default() };
         let passes = costed.boundary.objective().of(&self.known.evaluation.metrics);
         let looks = Looks {
             choices: CHOICES,

@@ -6,9 +6,9 @@ use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Contest, Ffn, Finalist, Inputs, LayerKind, Machine, Mixer, Orders,
-    Recipe, Recompute, Rejected, Searches, Setup, Sizes, Space, Split, StageMemory, Transformer,
-    Watch, Zero, compete, run_with,
+    Attention, Boundary, Cluster, Contest, Ffn, Finalist, Inputs, LayerKind, Machine, Mixer,
+    Orders, Recipe, Recompute, Rejected, Searches, Setup, Sizes, Space, Split, StageMemory,
+    Transformer, Watch, Zero, compete, run_with,
 };
 
 /// A model with a head as heavy as two layers, on a cluster of 16 devices.
@@ -165,8 +165,7 @@ fn layers_are_dealt_together_with_the_order() {
     let kind = |mixer, ffn| LayerKind { mixer, ffn };
     let [light, heavy] = [kind(Mixer::None, Ffn::Dense), kind(Mixer::Full, Ffn::Dense)];
     let kinds = (0..30).map(|layer| if layer < 12 { light } else { heavy }).collect();
-    question.model =
-        model(Sizes { attention: Attention::Flash, kinds, ..gpt(30, 3072, 24) });
+    question.model = model(Sizes { attention: Attention::Flash, kinds, ..gpt(30, 3072, 24) });
     let inputs = question.inputs();
     let mut faster = 0;
     for chunks in 1..=3 {

@@ -8,8 +8,8 @@ use sim::straggler::{Jitter, Stragglers, Target};
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Inputs, Machine, Noise, Recipe, Setup, Sizes, SlowDevice, Software,
-    Straggler, number, percentiles,
+    Attention, Boundary, Cluster, Inputs, Machine, Noise, Recipe, Setup, Sizes, SlowDevice,
+    Software, Straggler, number, percentiles,
 };
 
 /// Steps of four replicas drawn one by one, each device straggling by itself: the shares that are
@@ -117,8 +117,7 @@ fn no_run_is_faster_than_the_bound_of_its_passes() {
     let groups = [([2, 1, 8], 16), ([1, 1, 16], 64), ([4, 2, 2], 64), ([8, 1, 2], 64)];
     let (mut counts, mut over) = ([0; 2], Vec::new());
     for boundary in [Boundary::Barrier, Boundary::PostValidation] {
-        for (overlap_transfers, network) in
-            [(false, 25e9), (true, 25e9), (false, 1e9), (true, 1e9)]
+        for (overlap_transfers, network) in [(false, 25e9), (true, 25e9), (false, 1e9), (true, 1e9)]
         {
             let software = Software { overlap_transfers, ..Software::default() };
             for (own, batch) in groups {

@@ -176,12 +176,13 @@ impl Reader<'_> {
     /// searched.
     fn splits(&self) -> Result<(Vec<Split>, bool), Diagnostic> {
         let search = &self.document.search;
-        let mut all = self.named("split", &search.split, &[Split::Searched], |name| match name {
-            "even" => Ok(Split::Even),
-            "balanced" => Ok(Split::Balanced),
-            SPLIT_SEARCHED => Ok(Split::Searched),
-            _ => Err(format!("write even, balanced or {SPLIT_SEARCHED}")),
-        })?;
+        let mut all =
+            self.named("split", &search.split, &[Split::Searched], |name| match name {
+                "even" => Ok(Split::Even),
+                "balanced" => Ok(Split::Balanced),
+                SPLIT_SEARCHED => Ok(Split::Searched),
+                _ => Err(format!("write even, balanced or {SPLIT_SEARCHED}")),
+            })?;
         let deals = all.contains(&Split::Searched) && search.layout.is_none();
         // Where orders are published, and where a search begins.
         if deals && !all.contains(&Split::Balanced) {

@@ -183,7 +183,8 @@ fn no_order_undercuts_the_bounds() {
 /// What the published orders take in replicas of `noise`, order by order.
 fn published_times(instance: &Instance, objective: Objective, noise: &Stragglers) -> Vec<Vec<u64>> {
     let compiled = CompiledInstance::of(instance);
-    let published = start::published(instance, start::Starts::All, &compiled, &mut Clock::default());
+    let published =
+        start::published(instance, start::Starts::All, &compiled, &mut Clock::default());
     assert!(!published.is_empty());
     let times = |sequence: &[u16]| {
         let schedule = schedule(instance, &compiled, sequence).unwrap();

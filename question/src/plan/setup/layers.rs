@@ -53,7 +53,9 @@ impl Reader<'_> {
                 "gives every chunk to one stage, but {} has it on two, one for each direction"
             }
             Placement::Vee if way == "layout" => return Ok(()),
-            Placement::Vee => "gives chunk after chunk to stage after stage, but {} goes back and forth",
+            Placement::Vee => {
+                "gives chunk after chunk to stage after stage, but {} goes back and forth"
+            }
         };
         let message = format!("{way} {}", fault.replace("{}", family.name()));
         let cure = "take it out, or write a schedule such as 1f1b or 1f1b-i";

@@ -22,7 +22,8 @@ pub(super) fn fill(grid: &mut Grid) {
     let (stages, width, peak) = (grid.rows.len(), grid.width(), grid.peak());
     grid.rows.iter_mut().for_each(|row| row.resize(width, None));
     let cells = |row: &Row| {
-        let mut cells: [Vec<u32>; 6] = std::array::from_fn(|_| Vec::with_capacity(grid.microbatches));
+        let mut cells: [Vec<u32>; 6] =
+            std::array::from_fn(|_| Vec::with_capacity(grid.microbatches));
         for (at, work) in (0..).zip(row) {
             work.iter().for_each(|work| cells[*work as usize].push(at));
         }
@@ -63,7 +64,10 @@ impl Fill<'_> {
         for work in Work::ALL {
             let Some(&at) = cells[work as usize].get(counts[work as usize]) else { continue };
             let is_near = nearest.is_none_or(|(nearest, _)| at < nearest);
-            if is_near && self.has_input(stage, cell, work) && self.has_room(stage, cell, (work, at)) {
+            if is_near
+                && self.has_input(stage, cell, work)
+                && self.has_room(stage, cell, (work, at))
+            {
                 nearest = Some((at, work));
             }
         }
