@@ -18,7 +18,7 @@ use crate::searched;
 use crate::setup::{Setup, Split, Unfit};
 
 /// The deals that are looked at, beside those that a joint search begins with.
-const CHOICES: u64 = 96;
+const CHOICES: u64 = 48;
 /// Those of them for which orders are quickly found.
 const ORDERS: u64 = 16;
 /// How many times each pass is placed or timed for such an order.
@@ -32,7 +32,7 @@ impl Inputs<'_> {
             return run;
         }
         let deals = Deals { inputs: self, known: &run, most: run.costed().limit };
-        let found = deals.best(orders);
+        let found = if deals.are_hopeful() { deals.best(orders) } else { None };
         found.filter(|other| other.step < run.step).unwrap_or(run)
     }
 }
@@ -47,6 +47,46 @@ struct Deals<'a> {
 }
 
 impl Deals<'_> {
+    /// Whether a look at deals may be worth its time: the order that is known is not close to its bound, or that of
+    /// a deal with a layer less on a busiest stage is lower.
+    fn are_hopeful(&self) -> bool {
+        let (costed, asked) = (self.known.costed(), self.space().asked);
+        let worth = searched::worth_a_search(self.known.evaluation.step);
+        let is_lower = |costed: &Costed| {
+            searched::least(costed, costed.limit).is_ok_and(|least| least < worth)
+        };
+        if is_lower(costed) {
+            return true;
+        }
+        let busiest = self.busiest();
+        let shifted = |from: usize, to: usize| {
+            let mut choice = asked.clone();
+            choice.layers[from] = choice.layers[from].checked_sub(1)?;
+            choice.layers[to] += 1;
+            self.costed(&choice).ok()
+        };
+        let chunks = asked.layers.len();
+        let all = (0..chunks).filter(|from| busiest.contains(from));
+        let mut all = all.flat_map(|from| (0..chunks).map(move |to| (from, to)));
+        all.any(|(from, to)| from != to && shifted(from, to).is_some_and(|one| is_lower(&one)))
+    }
+
+    /// The chunks of the stage that has most to do for a microbatch.
+    fn busiest(&self) -> Vec<usize> {
+        let Costed { setup, shape, costs, .. } = self.known.costed();
+        let placement = setup.family.about().placement;
+        let work = |stage: usize| {
+            let times =
+                placement.chunks_of(*shape, stage).map(|chunk| costs.chunks()[usize::from(chunk)]);
+            let own = times.map(|one| [one.forward, one.backward_input, one.backward_weight]);
+            own.flatten().fold(0, |sum: u64, time| sum.saturating_add(time.0))
+        };
+        let most =
+            (0..shape.stages()).max_by_key(|stage| (work(*stage), std::cmp::Reverse(*stage)));
+        let chunks = placement.chunks_of(*shape, most.unwrap_or_default());
+        chunks.map(usize::from).collect()
+    }
+
     /// A run with the deal that promises most, if one promises anything.
     fn best(&self, orders: &Orders<'_>) -> Option<Finalist> {
         let costed = self.known.costed();

@@ -96,6 +96,25 @@ fn no_plan_is_faster_than_the_bound_of_its_passes() {
     }
 }
 
+/// Transfers beside passes, where stages lie near each other and far: replay has the longest way for all of them, the
+/// wires have not, and with few microbatches the way is much of a step.
+#[test]
+fn no_plan_is_faster_than_its_bound_where_stages_lie_near_and_far() {
+    for boundary in ["barrier", "post-validation"] {
+        let text =
+            pipelines("tensor = [1, 2]\nmicrobatch = [1, 2]\nschedule = [\"zb-h1\", \"1f1b\"]");
+        let text = text.replace("a100-80g", "h100").replace("batch = 64", "batch = 16");
+        let text = text.replace("plans = 2", "plans = 6");
+        let training = format!("[training]\nboundary = \"{boundary}\"\noverlap-transfers = true\n");
+        let answer = json(&format!("{text}\n{training}"));
+        assert!(plans(&answer).len() > 3);
+        for plan in plans(&answer) {
+            let least = least(plan).unwrap();
+            assert!(0 < least && least <= step(plan), "{boundary}: {plan}");
+        }
+    }
+}
+
 /// The questions of the repository, each with fewer devices and set-ups, with and without a barrier between
 /// steps: no plan of any machine undercuts what the passes of its orders take at least on its wires.
 #[test]
