@@ -3,7 +3,8 @@
 python tests/plan_auto.py DEBUBBLE OUT.csv [PLAN.toml ..]
 
 A question with [search] is asked as it stands. One with [setup] is asked under each of SCHEDULES in turn,
-with its layers dealt evenly by time, since a layout is made for one number of chunks. The gain is that over
+with its layers dealt evenly by time, since a layout is made for one number of chunks, and under the searched
+order dealt together with it. The gain is that over
 the fastest named schedule which surely fits; one that is faster but for the error of predicted memory has a
 row of its own.
 """
@@ -37,7 +38,7 @@ SCHEDULES: list[tuple[str, int | None]] = [
     (SEARCHED, 8),
 ]
 COLUMNS = [
-    *("question", "machine", "devices", "plan", "schedule", "chunks", "limit"),
+    *("question", "machine", "devices", "plan", "schedule", "chunks", "layers", "limit"),
     *("step, s", "peak, GiB", "fits", "gain"),
 ]
 # What a set-up says of its schedule.
@@ -63,7 +64,8 @@ def under_each_schedule(program: str, question: Path) -> list[Plan]:
     plans = []
     with tempfile.TemporaryDirectory() as folder:
         for schedule, chunks in SCHEDULES:
-            own = f'[setup]\nschedule = "{schedule}"\nsplit = "balanced"\n'
+            split = "searched" if schedule == SEARCHED else "balanced"
+            own = f'[setup]\nschedule = "{schedule}"\nsplit = "{split}"\n'
             own += f"chunks = {chunks}\n" if chunks else ""
             file = Path(folder) / question.name
             file.write_text(re.sub(r"^\[setup\].*\n", own, text, flags=re.MULTILINE), encoding="utf-8")
@@ -115,6 +117,7 @@ def rows_of(question: Path, cluster: tuple[str, int], plans: list[Plan]) -> list
                 name(plan),
                 plan["schedule"],
                 plan["chunks"],
+                plan["split"],
                 plan["memory_limit"] or "",
                 f"{plan['step_ns'] / 1e9:.4f}",
                 f"{plan['peak_bytes'] / 2**30:.1f}",

@@ -8,7 +8,7 @@ use crate::finalist::{Finalist, FinalistError};
 use crate::inputs::Inputs;
 use crate::memory::StageMemory;
 use crate::orders::Orders;
-use crate::setup::Setup;
+use crate::setup::{Setup, Split};
 
 /// A set-up that was run as it was asked for.
 #[derive(Clone, Debug)]
@@ -31,11 +31,24 @@ pub struct Lacks {
 
 impl Inputs<'_> {
     /// `setup` run by the engine as [`run_with`](crate::run_with) would run it alone. Where its devices
-    /// do not hold it, it is run as if they did, and the answer says what they lack.
+    /// do not hold it, it is run as if they did, and the answer says what they lack. Layers that are to be dealt
+    /// together with its order ([`Split::Searched`]) are so where it is held with balanced ones.
     ///
     /// # Errors
     /// What does not divide, or that its schedule cannot do it.
     pub fn asked(&self, setup: &Setup, orders: &Orders<'_>) -> Result<Asked, FinalistError> {
+        if setup.split != Split::Searched {
+            return self.asked_as_dealt(setup, orders);
+        }
+        let balanced = Setup { split: Split::Balanced, ..*setup };
+        let Asked { mut finalist, lacks } = self.asked_as_dealt(&balanced, orders)?;
+        if lacks.is_none() {
+            finalist = self.with_layers_dealt(finalist, orders);
+        }
+        Ok(Asked { finalist, lacks })
+    }
+
+    fn asked_as_dealt(&self, setup: &Setup, orders: &Orders<'_>) -> Result<Asked, FinalistError> {
         let costed = self.cost(setup)?;
         let lacks = match self.run(&costed, orders) {
             Ok(finalist) => return Ok(Asked { finalist, lacks: None }),

@@ -31,6 +31,23 @@ struct Bound<'a> {
     shards: &'a [Nanos],
 }
 
+/// What a stage does for a microbatch, and the least that is before and behind it.
+#[derive(Clone)]
+struct OfStage {
+    /// All its passes, and those without W that is apart.
+    all: u64,
+    until_last: u64,
+    /// Forwards of the chunks before any of its own, and their backwards.
+    fill: u64,
+    drain: u64,
+}
+
+impl Default for OfStage {
+    fn default() -> Self {
+        Self { all: 0, until_last: 0, fill: u64::MAX, drain: u64::MAX }
+    }
+}
+
 impl Bound<'_> {
     /// The work of the busiest stage.
     fn work(&self) -> Nanos {
@@ -70,19 +87,22 @@ impl Bound<'_> {
             Some(first) if !is_whole => first.backward_weight.0,
             _ => 0,
         };
-        let of_stage = |stage: usize| {
-            let own = || placement.chunks_of(self.shape, stage).map(usize::from);
-            let least = |sums: &[u64]| own().map(|chunk| sums[chunk]).min().unwrap_or(0);
-            let sum = |time: &dyn Fn(&PassTimes) -> u64| {
-                self.of_all(own().map(|chunk| time(&self.chunks[chunk])).sum())
-            };
+        let mut stages = vec![OfStage::default(); self.shape.stages()];
+        let sums = self.chunks.iter().zip(fill.iter().zip(&drain));
+        for (chunk, (times, (fill, drain))) in (0..).zip(sums) {
+            let own = &mut stages[placement.stage(self.shape, chunk, 0)];
+            own.all = own.all.saturating_add(whole(times));
+            own.until_last = own.until_last.saturating_add(times.forward.0 + back(times));
+            own.fill = own.fill.min(*fill);
+            own.drain = own.drain.min(*drain);
+        }
+        let span = |(stage, own): (usize, &OfStage)| {
             let shard = self.shards.get(stage).map_or(0, |shard| self.of_all(shard.0));
-            let all = sum(&whole).saturating_add(shard);
-            let until_last = sum(&|times| times.forward.0 + back(times));
-            let behind = least(&drain).saturating_add(last_weight);
-            least(&fill).saturating_add(all.max(until_last.saturating_add(behind)))
+            let all = self.of_all(own.all).saturating_add(shard);
+            let behind = own.drain.saturating_add(last_weight);
+            own.fill.saturating_add(all.max(self.of_all(own.until_last).saturating_add(behind)))
         };
-        Nanos((0..self.shape.stages()).map(of_stage).max().unwrap_or(0))
+        Nanos(stages.iter().enumerate().map(span).max().unwrap_or(0))
     }
 
     /// As many as there are microbatches.

@@ -25,6 +25,8 @@ pub struct Contest<'a> {
     pub count: usize,
     /// For how many set-ups orders are searched at most.
     pub searches: usize,
+    /// Whether layers are dealt together with those orders.
+    pub deals: bool,
 }
 
 /// What became of the set-ups whose orders might have been searched.
@@ -66,6 +68,7 @@ pub fn compete(
         let all = inputs.evaluate_all(&costed, &mut Replay::new(), watch.orders);
         let run = all.map_err(Into::into).and_then(|all| inputs.settle(all, watch.orders));
         let Ok(run) = run else { continue };
+        let run = if contest.deals { inputs.with_layers_dealt(run, watch.orders) } else { run };
         if fastest.is_none_or(|known| run.step < known) {
             found.push(run);
         }

@@ -1,8 +1,8 @@
 //! A set-up with its costs, before and after an order is made for it.
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, Limit, Memory, Metrics, Nanos, PassTimes, Problem, Schedule,
-    Shape,
+    Bytes, Costs, Fault, Footprints, LayerLayout, Limit, Memory, Metrics, Nanos, PassTimes,
+    Problem, Schedule, Shape,
 };
 use sim::Replay;
 use sim::occupancy::activation_peaks;
@@ -52,6 +52,8 @@ pub struct Costed {
     pub shape: Shape,
     /// Layers of each chunk in model order.
     pub layers: Vec<u64>,
+    /// The chunk that has the layers of multi-token prediction, where the model has any.
+    pub mtp_chunk: usize,
     /// Time of the passes of each chunk, with the transfer of what each makes: a stage does nothing
     /// else meanwhile.
     pub costs: Costs,
@@ -132,6 +134,13 @@ impl Costed {
             counts.sum_of(model.layer_kinds(), |kind| model.flops_of(kind))
         });
         model.model_flops() + again.sum::<f64>()
+    }
+
+    /// The layers of the chunks, with those of multi-token prediction of `model`; none where there are no words
+    /// for them.
+    #[must_use]
+    pub fn layout(&self, model: &Transformer) -> Option<LayerLayout> {
+        LayerLayout::of(self.layers.clone()).ok()?.with_mtp(self.mtp_chunk, model.mtp)
     }
 
     /// The problem that the schedule orders, under [`Costed::limit`].

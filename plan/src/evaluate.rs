@@ -1,6 +1,6 @@
 //! A set-up simulated: what it takes, what it holds, how long a step is.
 
-use pipeline::{Bytes, Metrics, Nanos, Shape};
+use pipeline::{Bytes, Limit, Metrics, Nanos, Shape};
 use sim::Replay;
 
 use crate::bound;
@@ -127,12 +127,7 @@ impl<'a> Inputs<'a> {
         let mut all = Vec::new();
         let mut known: Option<Nanos> = None;
         for limit in limits::ample(costed) {
-            // A search takes long: none is made whose order cannot be worth its memory.
-            let in_vain = |known| match searched::least(costed, Some(limit)) {
-                Ok(least) => costed.setup.searched && !limits::saves(least, known),
-                Err(_) => false,
-            };
-            if known.is_some_and(in_vain) {
+            if known.is_some_and(|known| is_in_vain(costed, Some(limit), known)) {
                 continue;
             }
             let Ok(evaluation) = one(Some(limit)) else { break };
@@ -155,6 +150,12 @@ impl<'a> Inputs<'a> {
                 }
             }
             all.extend(last.transpose()?);
+            // An order that is searched needs no share: it may take whatever is left.
+            let known = all.iter().map(|one| one.step).min();
+            let is_hopeful = |known| !is_in_vain(costed, None, known);
+            if costed.setup.searched && known.is_some_and(is_hopeful) {
+                all.extend(one(None));
+            }
         }
         Ok(all)
     }
@@ -175,6 +176,13 @@ impl<'a> Inputs<'a> {
         let step = costed.step(&metrics);
         Ok(Evaluation { costed, metrics, step, memory })
     }
+}
+
+/// Whether no order under `limit` can be worth its memory beside one whose step takes `known`: a search takes
+/// long, so that none is made for it then.
+fn is_in_vain(costed: &Costed, limit: Option<Limit>, known: Nanos) -> bool {
+    let least = || searched::least(costed, limit);
+    costed.setup.searched && least().is_ok_and(|least| !limits::saves(least, known))
 }
 
 impl Evaluation {

@@ -85,7 +85,9 @@ impl Inputs<'_> {
     /// If these machines do not hold it.
     pub fn again(&self, known: &Finalist) -> Result<Finalist, FinalistError> {
         let orders = Orders::told(Arc::clone(&known.schedule));
-        let costed = Costed { limit: known.costed().limit, ..self.cost(&known.costed().setup)? };
+        let layout = known.costed().layout(self.model);
+        let inputs = Inputs { layout: layout.as_ref(), ..*self };
+        let costed = Costed { limit: known.costed().limit, ..inputs.cost(&known.costed().setup)? };
         let evaluation = self.evaluate_one(costed, &mut Replay::new(), &orders)?;
         self.finalist_in(evaluation, &orders)
     }

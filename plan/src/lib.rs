@@ -42,6 +42,7 @@ mod compete;
 mod costed;
 mod costing;
 mod cut;
+mod deals;
 mod documents;
 mod evaluate;
 mod experts;

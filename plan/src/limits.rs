@@ -41,6 +41,17 @@ pub(crate) fn scarce(costed: &Costed) -> impl Iterator<Item = Limit> {
     limits.filter(|limit| costed.holds(*limit))
 }
 
+/// The largest limit up to `most`, or up to 1p where that is less, that `costed` has room for.
+pub(crate) fn largest(costed: &Costed, most: Limit) -> Option<Limit> {
+    let of = |millionths: u64| Limit::TimesP { millionths };
+    let most = match most {
+        Limit::TimesP { millionths } => millionths.max(AMPLE[0]),
+        _ => AMPLE[0],
+    };
+    let all = AMPLE.iter().rev().filter(|own| **own <= most).chain(&SCARCE);
+    all.map(|&millionths| of(millionths)).find(|limit| costed.holds(*limit))
+}
+
 /// Which of `steps`, whose orders hold more and more, is worth its memory: each that is shorter than
 /// those before by one part in [`WORTH`] takes their place.
 pub(crate) fn worth(steps: impl IntoIterator<Item = Nanos>) -> Option<usize> {

@@ -80,6 +80,11 @@ impl<'a> Orders<'a> {
         Self { stop: Some(stop), ..Self::default() }
     }
 
+    /// Who says whether somebody asked to end.
+    pub(crate) fn stop(&self) -> Stop<'a> {
+        self.stop.unwrap_or(&|| false)
+    }
+
     /// `schedule` for every set-up.
     pub(crate) fn told(schedule: Arc<Schedule>) -> Self {
         Self { told: Some(schedule), ..Self::default() }
@@ -106,8 +111,7 @@ impl<'a> Orders<'a> {
         if let Some(schedule) = known(&locked()) {
             return Ok(schedule);
         }
-        let never = || false;
-        let schedule = Arc::new(costed.schedule_until(self.stop.unwrap_or(&never))?);
+        let schedule = Arc::new(costed.schedule_until(self.stop())?);
         let mut locked = locked();
         if locked.passes + schedule.passes() <= MOST_PASSES {
             locked.passes += schedule.passes();

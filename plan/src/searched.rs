@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pipeline::{Bytes, Fault, Limit, Limits, Nanos, Schedule};
-use search::{Effort, Instance, Progress, SearchError, bounds};
+use pipeline::{Bytes, Fault, Hops, Limit, Limits, Nanos, Schedule};
+use search::{Effort, Instance, Objective, Progress, SearchError, bounds};
 
 use crate::costed::Costed;
 use crate::finalist::Finalist;
@@ -38,13 +38,52 @@ fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fau
     )
 }
 
-/// The least that a step of `costed` takes in any order under `limit`.
+/// The least that a step of `costed` takes on its wires in any order under `limit`: [`bounds::best`] for what a
+/// run cannot do without, where replay may count a little more.
 ///
 /// # Errors
 /// If times or sizes overflow.
 pub(crate) fn least(costed: &Costed, limit: Option<Limit>) -> Result<Nanos, Fault> {
     let instance = instance_under(costed, limit)?;
-    Ok(costed.step_of(bounds::best(&instance).cost))
+    let hops = shortest_hops(costed)?;
+    let instance = Instance { costs: instance.costs.clone().with_hops(hops), ..instance };
+    let passes = bounds::best(&instance).cost;
+    Ok(costed.step_of(Nanos(passes.0.saturating_sub(sent_last(costed).0))))
+}
+
+/// How long values travel at least. Where they do so beside passes, replay has the longest way of all for each,
+/// which is more than the wires of near stages take.
+fn shortest_hops(costed: &Costed) -> Result<Hops, Fault> {
+    let Costed { shape, sends, costs, .. } = costed;
+    if costs.hops().longest() == Nanos(0) {
+        return Ok(costs.hops().clone());
+    }
+    let placement = costed.setup.family.about().placement;
+    let stages = (0..shape.chunks()).map(|chunk| placement.stage(*shape, chunk, 0));
+    let stages: Vec<usize> = stages.collect();
+    let mut links: Vec<Option<Nanos>> = vec![None; shape.stages()];
+    for (chunk, ends) in stages.windows(2).enumerate().filter(|(_, ends)| ends[0] != ends[1]) {
+        let time = sends[chunk][0].min(sends[chunk + 1][1]);
+        let link = &mut links[Hops::link(ends[0], ends[1])];
+        *link = Some(link.map_or(time, |known| known.min(time)));
+    }
+    // No value crosses the link from the last stage back to the first but in loops.
+    let links: Vec<Nanos> = links.into_iter().flatten().collect();
+    Hops::placed(*shape, placement, &links)
+}
+
+/// What a stage sends behind the last of its whole backwards: between steps that follow each other without a
+/// barrier it does so while the optimizer runs, but replay counts it with the pass.
+fn sent_last(costed: &Costed) -> Nanos {
+    let Costed { setup, boundary, costs, .. } = costed;
+    let is_last = !setup.searched && setup.family.has_whole_backwards();
+    let is_counted = costs.hops().longest() == Nanos(0);
+    match boundary.objective() {
+        Objective::Span if is_last && is_counted => {
+            costed.sends.iter().map(|[_, before]| *before).max().unwrap_or_default()
+        }
+        Objective::Span | Objective::Makespan => Nanos(0),
+    }
 }
 
 impl Finalist {
@@ -75,6 +114,12 @@ const CLOSE: u64 = 1000;
 /// And with that behind which one part in so many of the default effort is spent: what the rest of it gains
 /// is little beside what formulas are off by.
 const SPENT: u64 = 2;
+
+/// What a bound must undercut for another search beside an order that costs `known`: it would end as close to its
+/// own bound.
+pub(crate) const fn worth_a_search(known: Nanos) -> Nanos {
+    Nanos(known.0 - known.0 / CLOSE)
+}
 
 /// The best order that a search finds for `instance`, or has found when `stop` ends it.
 ///

@@ -95,6 +95,9 @@ pub enum Split {
     Balanced,
     /// As [`Inputs::layout`](crate::Inputs::layout) says; as many to each where it says nothing.
     Layout,
+    /// Together with the order that is searched: [`Costed::layers`](crate::Costed::layers) says how. Where
+    /// nothing has been searched yet, as [`Split::Balanced`].
+    Searched,
 }
 
 /// How one model is trained on one cluster.

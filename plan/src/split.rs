@@ -24,7 +24,7 @@ impl Deal<'_> {
     pub(crate) fn by(&self, split: Split) -> Vec<u64> {
         match split {
             Split::Even | Split::Layout => self.even(),
-            Split::Balanced => self.balanced(),
+            Split::Balanced | Split::Searched => self.balanced(),
         }
     }
 

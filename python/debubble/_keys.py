@@ -921,7 +921,9 @@ class PlanSearchKeys(TypedDict, total=False):
     """
 
     split: OneOrMany[Name] | None
-    """How layers are split over stages: `even` or `balanced` [default: balanced]."""
+    """How layers are split over stages: `even`, `balanced`, or `searched`: together with the order where that
+    is searched, else balanced [default: searched].
+    """
 
     tensor: OneOrMany[Whole] | None
     """Tensor-parallel degrees [default: powers of two up to the devices of a node, or 8 where more share fast
@@ -1002,8 +1004,10 @@ class PlanSetupKeys(TypedDict, total=False):
     shard_groups: Whole | None
     """Groups of replicas of which each has all shards (HSDP) [default: 1]."""
 
-    split: Literal["even", "balanced"] | None
-    """How layers are split over stages: `even` or `balanced` [default: even]."""
+    split: Literal["even", "balanced", "searched"] | None
+    """How layers are split over stages: `even`, `balanced`, or, under `zb-auto`, `searched`: together with
+    the order [default: even].
+    """
 
     tensor: Whole | None
     """The tensor-parallel degree [default: 1]."""

@@ -60,7 +60,8 @@ pub const NAME: &str = "zb-auto";
 
 pub use instance::{Instance, Objective};
 pub use joint::{
-    BestPublished, Choice, FoundJointly, Jointly, ProgressJointly, Space, search_jointly,
+    BestPublished, Choice, FoundJointly, Jointly, Looked, Looks, ProgressJointly, Space,
+    look_around, search_jointly,
 };
 pub use on_hardware::{
     ArgumentOnHardware, BoundOnHardware, Figure, FoundOnHardware, JudgedOnHardware, OnHardware,

@@ -15,7 +15,7 @@ use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::instance::Instance;
 use crate::overlapped;
 use crate::rounds::{CHAINS, Move, Origin, Rounds, annealing};
-use crate::start::{self, Published};
+use crate::start::{self, Published, Starts};
 use crate::timing::{Clock, Score};
 
 /// The largest number of passes of a pipeline that can be searched: its tables take about 1 GB.
@@ -194,7 +194,7 @@ pub fn search(
     }
     let mut bound = bounds::best(instance);
     let compiled = CompiledInstance::of(instance);
-    let mut search = Search::begin(instance, &compiled, effort, bound);
+    let mut search = Search::begin(instance, &compiled, effort, bound, Starts::All);
     let mut tell = |search: &Search<'_>, bound: Bound| {
         progress(Progress {
             best: nanos(search.best.0.cost),
@@ -252,11 +252,11 @@ pub(crate) fn passes(instance: &Instance) -> usize {
     kinds(instance.costs.has_recompute()) * instance.shape.cells()
 }
 
-/// Searches an instance that can be searched until so many passes are placed or timed. `bound` is one of its lower
-/// bounds; nothing more is proved.
+/// Searches an instance that can be searched until so many passes are placed or timed, from the published orders among
+/// `starts`. `bound` is one of its lower bounds; nothing more is proved.
 pub(crate) fn search_within(
     instance: &Instance,
-    bound: Bound,
+    (bound, starts): (Bound, Starts),
     (seed, total): (u64, u64),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
@@ -267,7 +267,7 @@ pub(crate) fn search_within(
     let compiled = CompiledInstance::of(instance);
     let effort = Effort { times: None, seed };
     let rounds = Rounds::of(&compiled, total);
-    let begun = Search::begin(instance, &compiled, effort, bound);
+    let begun = Search::begin(instance, &compiled, effort, bound, starts);
     let mut search = Search { total, rounds, ..begun };
     while !search.is_over() && !stop() {
         search.round(stop);
@@ -337,13 +337,14 @@ impl<'a> Search<'a> {
         compiled: &'a CompiledInstance,
         effort: Effort,
         bound: Bound,
+        starts: Starts,
     ) -> Self {
         let mut clock = Clock::default();
         let serial = start::one_by_one(compiled);
         let score = clock.time(compiled, &serial).unwrap_or(Score::WORST);
         let mut best = (score, serial);
         let mut published = Vec::new();
-        for (one, score, sequence) in start::published(instance, compiled, &mut clock) {
+        for (one, score, sequence) in start::published(instance, starts, compiled, &mut clock) {
             published.push(one);
             if score < best.0 {
                 best = (score, sequence);

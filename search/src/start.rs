@@ -18,14 +18,32 @@ pub struct Published {
     pub peak: Bytes,
 }
 
-/// Every one of the [`families`] that fits the limits of `instance`, with the sequence of its order.
+/// Which published orders a search starts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Starts {
+    /// All that fit.
+    All,
+    /// Those that are made at once: not the one that tries all building blocks there are, which takes
+    /// longer than a short search.
+    Quick,
+}
+
+impl Starts {
+    fn has(self, family: Family) -> bool {
+        self == Self::All || family != Family::VAdaptive
+    }
+}
+
+/// Every one of the [`families`] among `starts` that fits the limits of `instance`, with the sequence of its order.
 pub(crate) fn published(
     instance: &Instance,
+    starts: Starts,
     compiled: &CompiledInstance,
     clock: &mut Clock,
 ) -> Vec<(Published, Score, Vec<u16>)> {
     let Some(problem) = problem(instance) else { return Vec::new() };
-    let timed = families(instance).filter_map(|family| {
+    let families = families(instance).filter(|family| starts.has(*family));
+    let timed = families.filter_map(|family| {
         let schedule = family.schedule(&problem).ok()?;
         let sequence = compiled.sequence(&schedule)?;
         let score = clock.time(compiled, &sequence)?;

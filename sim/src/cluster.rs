@@ -77,6 +77,17 @@ pub struct Host {
     pub devices_per_link: u64,
 }
 
+impl Host {
+    /// How long `bytes` take from a device to its host, or back, while all devices behind the same link copy the
+    /// same way.
+    #[must_use]
+    pub fn time(&self, bytes: Bytes) -> Nanos {
+        let bytes = u128::from(bytes.0) * u128::from(self.devices_per_link) * 1_000_000_000;
+        let nanos = bytes.div_ceil(u128::from(self.bandwidth.bytes_per_second()));
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
 /// A cluster of equal nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClusterSpec {
@@ -92,6 +103,29 @@ pub struct ClusterSpec {
     pub inter: Inter,
     /// To the host, if that is known.
     pub host: Option<Host>,
+}
+
+impl ClusterSpec {
+    /// Checks that there is such a cluster.
+    ///
+    /// # Errors
+    /// If a count is zero, or larger than it may be, or the network is oversubscribed by less than nothing.
+    pub fn check(&self) -> Result<(), ClusterError> {
+        let count = |what, given, most| match given {
+            1.. if given <= most => Ok(()),
+            _ => Err(ClusterError::Count { what, given, most }),
+        };
+        count("devices per node", self.devices_per_node, MAX_DEVICES)?;
+        count("nodes", self.nodes, MAX_DEVICES / self.devices_per_node)?;
+        count("NICs per node", self.inter.nics, self.devices_per_node)?;
+        let per_link = self.host.map_or(1, |host| host.devices_per_link);
+        count("devices per host link", per_link, self.devices_per_node)?;
+        let percent = self.inter.oversubscription_percent;
+        if !(100..=1_000_000).contains(&percent) {
+            return Err(ClusterError::Oversubscription { percent });
+        }
+        Ok(())
+    }
 }
 
 /// The most devices of a cluster: two for each stage that a pipeline can have.
@@ -150,19 +184,7 @@ impl Cluster {
     /// # Errors
     /// If it is impossible.
     pub fn new(spec: ClusterSpec) -> Result<Self, ClusterError> {
-        let count = |what, given, most| match given {
-            1.. if given <= most => Ok(()),
-            _ => Err(ClusterError::Count { what, given, most }),
-        };
-        count("devices per node", spec.devices_per_node, MAX_DEVICES)?;
-        count("nodes", spec.nodes, MAX_DEVICES / spec.devices_per_node)?;
-        count("NICs per node", spec.inter.nics, spec.devices_per_node)?;
-        let per_link = spec.host.map_or(1, |host| host.devices_per_link);
-        count("devices per host link", per_link, spec.devices_per_node)?;
-        let percent = spec.inter.oversubscription_percent;
-        if !(100..=1_000_000).contains(&percent) {
-            return Err(ClusterError::Oversubscription { percent });
-        }
+        spec.check()?;
         let devices = usize::try_from(spec.nodes * spec.devices_per_node).unwrap_or(usize::MAX);
         let wires = wires(&spec);
         Ok(Self { devices, wires, kind: Kind::Nodes(spec), memory: spec.memory })
@@ -243,11 +265,9 @@ impl Cluster {
     /// link copy the same way; none if the cluster says nothing of hosts.
     #[must_use]
     pub fn host_time(&self, device: usize, bytes: Bytes) -> Option<Nanos> {
-        let [out, _] = self.host_wires(device)?;
+        self.host_wires(device)?;
         let Kind::Nodes(ClusterSpec { host: Some(host), .. }) = &self.kind else { return None };
-        let bytes = u128::from(bytes.0) * u128::from(host.devices_per_link) * 1_000_000_000;
-        let nanos = bytes.div_ceil(u128::from(self.wires[out].bandwidth.bytes_per_second()));
-        Some(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        Some(host.time(bytes))
     }
 
     /// How long `bytes` take from one device to another while nothing else moves.

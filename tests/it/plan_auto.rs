@@ -96,6 +96,73 @@ fn no_plan_is_faster_than_the_bound_of_its_passes() {
     }
 }
 
+/// Transfers beside passes, where stages lie near each other and far: replay has the longest way for all of them, the
+/// wires have not, and with few microbatches the way is much of a step.
+#[test]
+fn no_plan_is_faster_than_its_bound_where_stages_lie_near_and_far() {
+    for boundary in ["barrier", "post-validation"] {
+        let text =
+            pipelines("tensor = [1, 2]\nmicrobatch = [1, 2]\nschedule = [\"zb-h1\", \"1f1b\"]");
+        let text = text.replace("a100-80g", "h100").replace("batch = 64", "batch = 16");
+        let text = text.replace("plans = 2", "plans = 6");
+        let training = format!("[training]\nboundary = \"{boundary}\"\noverlap-transfers = true\n");
+        let answer = json(&format!("{text}\n{training}"));
+        assert!(plans(&answer).len() > 3);
+        for plan in plans(&answer) {
+            let least = least(plan).unwrap();
+            assert!(0 < least && least <= step(plan), "{boundary}: {plan}");
+        }
+    }
+}
+
+/// The questions of the repository, each with fewer devices and set-ups, with and without a barrier between
+/// steps: no plan of any machine undercuts what the passes of its orders take at least on its wires.
+#[test]
+fn no_plan_of_a_real_question_is_faster_than_its_bound() {
+    let few = [
+        ("gpt3", "tensor = 4\npipeline = [4, 8]\nmicrobatch = 2\nzero = 1", "64"),
+        ("llama3-70b", "tensor = 4\npipeline = [2, 4]\nmicrobatch = 1\nzero = 1", "64"),
+        ("moe", "tensor = [1, 2]\npipeline = 8\nexpert = 8\nmicrobatch = 1\nzero = 1", "128"),
+    ];
+    let schedules =
+        ["\"1f1b\", \"1f1b-i\", \"gpipe\"", "\"zb-h1\", \"zb-v\", \"v-half\", \"zb-auto\""];
+    let mut told = 0;
+    for (name, search, devices) in few {
+        let file = format!("{}/scenarios/plan/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(file).unwrap();
+        let line = |line: &str| match line.split_once('=').map(|(key, _)| key.trim()) {
+            Some("devices") => format!("devices = {devices}"),
+            Some("batch") => "batch = 64".to_owned(),
+            Some("deadline-days" | "boundary" | "jitter") => String::new(),
+            _ => line.to_owned(),
+        };
+        let text: Vec<String> = text.lines().map(line).collect();
+        for boundary in ["barrier", "post-validation"] {
+            for schedules in schedules {
+                let text = text.join("\n");
+                let training = "[training]";
+                let keys = format!("[training]\nboundary = \"{boundary}\"");
+                let text = match text.contains(training) {
+                    true => text.replace(training, &keys),
+                    false => format!("{text}\n{keys}\n"),
+                };
+                let search =
+                    format!("\n[search]\n{search}\nchunks = [2, 4]\nschedule = [{schedules}]\n");
+                let (folder, out) = ask(&(text + &search), &["--json"]);
+                drop(folder);
+                // Where there is no room on such a machine there is no plan.
+                let Ok(answer) = serde_json::from_slice::<Value>(&out.stdout) else { continue };
+                for plan in plans(&answer) {
+                    let least = least(plan).unwrap();
+                    assert!(0 < least && least <= step(plan), "{name} {boundary}: {plan}");
+                    told += 1;
+                }
+            }
+        }
+    }
+    assert!(told > 20, "{told}");
+}
+
 #[test]
 fn a_bound_is_told_where_one_is_known() {
     let (folder, out) = ask(&pipelines("schedule = [\"zb-auto\"]"), &[]);
@@ -154,6 +221,93 @@ fn the_order_is_exported() {
             assert_eq!(hardware["step_ns"], plans(&answer)[0]["step_ns"], "{chunks} {file:?}");
         }
     }
+}
+
+/// [`SMALL`] on 16 devices with layers that differ: the first have a wide MLP, the others experts.
+fn uneven(table: &str) -> String {
+    let small = SMALL.replace("devices = [8, 16]", "devices = 16");
+    let experts = "layers = 22\ngated = true\nffn = 1024\nexperts = 8\ntop-k = 2\ndense-layers = 9\ndense-ffn = 12288";
+    format!("{}\n{table}\n", small.replace("layers = 24", experts))
+}
+
+/// Layers are dealt together with the order where that is faster; the answer says how, and who asks for it gets the
+/// same; and that is what is exported.
+#[test]
+fn layers_are_dealt_together_with_the_order() {
+    let search = |split: &str| {
+        let keys = "[search]\ntensor = 2\npipeline = 8\nmicrobatch = 1\nzero = 1\nschedule = \"zb-auto\"\n";
+        uneven(&format!("{keys}{split}"))
+    };
+    let [dealt, named, balanced] =
+        ["", "split = \"searched\"", "split = \"balanced\""].map(|split| json(&search(split)));
+    assert_eq!(plans(&dealt), plans(&named));
+    let is_dealt = |plan: &&Value| plan["split"] == "searched";
+    let best = plans(&dealt).iter().find(is_dealt).unwrap();
+    let other = plans(&balanced).iter().find(|plan| plan["chunks"] == best["chunks"]).unwrap();
+    assert!(step(best) < step(other), "{} {}", step(best), step(other));
+    assert!(plans(&balanced).iter().all(|plan| plan["split"] == "balanced"));
+    assert!(other["layout"].is_null());
+    let layout = best["layout"].as_str().unwrap();
+    let chunks = best["chunks"].as_u64().unwrap();
+    assert_eq!(layout.matches('|').count() as u64 + 1, 8 * chunks, "{layout}");
+    // Asked for as a set-up, by its layers or by the search of them.
+    let setup = format!(
+        "[setup]\ntensor = 2\npipeline = 8\nmicrobatch = 1\nzero = 1\nexpert = {}\nschedule = \"zb-auto\"\n",
+        best["expert"]
+    );
+    let by_layout = uneven(&format!("{setup}layout = \"{layout}\"\n"));
+    let again = json(&by_layout);
+    assert_eq!(again["plans"][0]["step_ns"], best["step_ns"]);
+    assert_eq!(again["setups"][0]["layout"], layout);
+    let searched = json(&uneven(&format!("{setup}split = \"searched\"\nchunks = {chunks}\n")));
+    assert_eq!(searched["plans"][0]["step_ns"], best["step_ns"]);
+    assert_eq!(searched["plans"][0]["layout"], layout);
+    // In words and in files.
+    let (folder, out) = ask(&search(""), &[]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("dealt: layers dealt together with the order"), "{text}");
+    let (file, winner) = (folder.path().join("set-up.toml"), folder.path().join("winner"));
+    let by_search = uneven(&format!("{setup}split = \"searched\"\nchunks = {chunks}\n"));
+    let (other, out) = ask(&by_search, &[]);
+    drop(other);
+    let told = String::from_utf8(out.stdout).unwrap();
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("its layers are dealt together with the order: layout ="), "{told}");
+    fs::write(&file, by_layout).unwrap();
+    let out = command().arg("plan").arg(&file).arg("--export").arg(&winner).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let titan = fs::read_to_string(winner.join("torchtitan.toml")).unwrap();
+    let parts = titan.lines().filter(|line| line.starts_with("  [")).count() as u64;
+    assert_eq!(parts, 8 * chunks, "{titan}");
+    let out = command().args(["simulate", "--json"]).arg(winner.join("scenario.toml")).output();
+    let simulated: Value = serde_json::from_slice(&out.unwrap().stdout).unwrap();
+    assert_eq!(simulated["results"][0]["hardware"]["step_ns"], best["step_ns"]);
+}
+
+/// What a set-up may say of its layers, and what not.
+#[test]
+fn how_layers_are_dealt_is_checked() {
+    let small = SMALL.replace("devices = [8, 16]", "devices = 16");
+    let with = |table: &str| format!("{small}\n{table}\n");
+    let text = refusal(&with("[search]\nsplit = \"some\""));
+    assert!(text.contains("write even, balanced or searched"), "{text}");
+    let text = refusal(&with("[setup]\npipeline = 4\nsplit = \"searched\""));
+    assert!(text.contains("split is searched, but no order is"), "{text}");
+    assert!(text.contains("schedule = \"zb-auto\""), "{text}");
+    let text = refusal(&with("[setup]\npipeline = 4\nsplit = \"some\""));
+    assert!(text.contains("write even, balanced or searched"), "{text}");
+    // Chunks of a V are told one after the other; a stage of it has no layers of its own to tell.
+    let vee = "[setup]\npipeline = 4\nschedule = \"zb-v\"\n";
+    let answer = json(&with(&format!("{vee}layout = \"Ett|(t*3|)*6t*4L\"")));
+    assert_eq!(answer["setups"][0]["layout"], "Ett|(t*3|)*6t*4L");
+    let even = json(&with(&format!("{vee}layout = \"E(t*3|)*7t*3L\"")));
+    assert_eq!(even["plans"][0]["step_ns"], json(&with(vee))["plans"][0]["step_ns"]);
+    let text = refusal(&with(&format!("{vee}first-stage-layers = 3")));
+    assert!(text.contains("zb-v goes back and forth"), "{text}");
+    let mirrored = "[setup]\npipeline = 4\nschedule = \"dualpipe\"\nlayout = \"E(t*6|)*3t*6L\"";
+    let text = refusal(&with(mirrored));
+    assert!(text.contains("dualpipe has it on two, one for each direction"), "{text}");
 }
 
 #[test]

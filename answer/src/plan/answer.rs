@@ -452,6 +452,7 @@ fn compete(
         count,
         // Whoever asks for searched orders alone gets as many as plans.
         searches: if question.has_published() { SEARCHES.min(count) } else { count },
+        deals: question.deals_layers(),
     };
     plan::compete(ground, best, contest, watch)
 }

@@ -37,6 +37,9 @@ pub fn setup(setup: &Setup) -> String {
     if setup.split == Split::Even && setup.pipeline > 1 {
         text += " even";
     }
+    if setup.split == Split::Searched && setup.pipeline > 1 {
+        text += " dealt";
+    }
     if shares_vocabulary(setup) {
         text += " vocabulary";
     }
@@ -61,7 +64,7 @@ type Word = (fn(&Setup) -> bool, &'static str);
 /// The meaning of the letters and words of [`setup`], as far as plans have them.
 pub fn legend(answer: &Answer) -> String {
     let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
-    let words: [Word; 16] = [
+    let words: [Word; 17] = [
         (|_| true, "d data-parallel replicas"),
         (|_| true, "t tensor-parallel devices"),
         (|_| true, "p pipeline stages"),
@@ -86,6 +89,10 @@ pub fn legend(answer: &Answer) -> String {
             "full-N: those of the first N layers of each chunk are",
         ),
         (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
+        (
+            |one| one.split == Split::Searched && one.pipeline > 1,
+            "dealt: layers dealt together with the order",
+        ),
         (shares_vocabulary, "vocabulary: embedding and head on all stages"),
     ];
     let any = |has: fn(&Setup) -> bool| setups().any(has);
@@ -148,8 +155,10 @@ pub struct Row {
     memory_limit: Option<String>,
     /// Hours of all devices together.
     gpu_hours: f64,
-    /// How layers are dealt to chunks: balanced, even, or by the layout of the question.
+    /// How layers are dealt to chunks: balanced, even, by the layout of the question, or searched with the order.
     split: &'static str,
+    /// The layers of each chunk, where no rule says them: as `layout` in `[setup]` takes them.
+    layout: Option<String>,
     /// Whether Megatron-LM runs the set-up.
     runs_in_megatron: bool,
     /// Whether torchtitan does.
@@ -213,11 +222,28 @@ impl Row {
                 Split::Even => "even",
                 Split::Balanced => "balanced",
                 Split::Layout => "layout",
+                Split::Searched => "searched",
             },
+            layout: told_layout(question, plan),
             runs_in_megatron: plan.runs_in(Framework::Megatron, question),
             runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
         }
     }
+}
+
+/// The layers of each chunk of `plan` as `layout` takes them, where no rule says them.
+fn told_layout(question: &Question, plan: &Plan) -> Option<String> {
+    let is_told = matches!(plan.finalist.costed().setup.split, Split::Layout | Split::Searched);
+    let layout = super::told::layout(question, plan).filter(|_| is_told);
+    layout.map(|layout| layout.to_string())
+}
+
+/// The layers of each chunk of `plan` in words, where they were dealt together with its order.
+#[must_use]
+pub fn dealt(question: &Question, plan: &Plan) -> Option<String> {
+    let is_dealt = plan.finalist.costed().setup.split == Split::Searched;
+    let layout = told_layout(question, plan).filter(|_| is_dealt)?;
+    Some(format!("its layers are dealt together with the order: layout = \"{layout}\""))
 }
 
 /// A time, or that there is none.

@@ -1,7 +1,7 @@
 //! A set-up that was asked for: every part of its step and of its memory.
 
 use pipeline::{Bytes, LayerLayout};
-use plan::{Lacks, Overflow, Split, StageMemory, number};
+use plan::{Lacks, Overflow, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::experts::{OfExperts, OfStreams};
 use super::parts::{self, Part};
 use super::priced::{Plan, seconds};
-use super::tables::{amount, days, error, least};
+use super::tables::{amount, days, dealt, error, least};
 use super::{OfDocuments, Planned};
 
 /// A set-up with every part of its step and of its memory.
@@ -142,11 +142,7 @@ fn of_stage(plan: &Plan, stage: usize) -> OfStage {
 /// The layers of the chunks of `plan` in model order, with those of multi-token prediction; none where
 /// Megatron-LM has no words for them.
 pub(super) fn layout(question: &Question, plan: &Plan) -> Option<LayerLayout> {
-    let costed = plan.finalist.costed();
-    let last = costed.layers.len().checked_sub(1)?;
-    let told = question.layout().filter(|_| costed.setup.split == Split::Layout);
-    let chunk = told.and_then(LayerLayout::mtp_chunk).unwrap_or(last);
-    LayerLayout::of(costed.layers.clone()).ok()?.with_mtp(chunk, question.model.mtp)
+    plan.finalist.costed().layout(&question.model)
 }
 
 /// Every set-up that was asked for; none of a search.
@@ -189,6 +185,7 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         format::grouped(plan.tokens_per_second * seconds(plan.step)),
     )];
     lines.extend(least(plan));
+    lines.extend(dealt(question, plan));
     lines.extend(plan.documents.iter().flat_map(OfDocuments::lines));
     lines.extend(told.experts.into_iter().flat_map(OfExperts::lines));
     lines.extend(told.streams.map(OfStreams::line));

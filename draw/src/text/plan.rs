@@ -41,6 +41,8 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
     let mut text = paragraph(&format!("the plan to take: {which}"));
     text += &paragraph(&format!("  {what}"));
     text.extend(tables::least(winner).map(|least| paragraph(&format!("  {least}"))));
+    let dealt = tables::dealt(question, winner);
+    text.extend(dealt.map(|dealt| paragraph(&format!("  {dealt}"))));
     if let Some(why) = tables::roomier(question, &answer.plans, winner) {
         text += &paragraph(&format!("  {why}"));
     }

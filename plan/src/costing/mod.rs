@@ -90,6 +90,7 @@ impl<'a> Costing<'a> {
             boundary: recipe.boundary,
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
             parts: own.iter().map(|chunk| chunk.parts).collect(),
+            mtp_chunk: self.predicting(layers.len() - 1),
             layers,
             sends,
             ends: ends.iter().map(|end| end.times).collect(),
@@ -191,9 +192,9 @@ impl<'a> Costing<'a> {
             layer: &by_stage.iter().map(mean).collect::<Vec<_>>(),
             ends: &ends.iter().map(|end| end.times.sum()).collect::<Vec<_>>(),
         };
-        match (self.setup.split, self.inputs.layout) {
-            (Split::Layout, Some(layout)) => layout.layers().to_vec(),
-            (split, _) => deal.by(split),
+        match self.layout() {
+            Some(layout) => layout.layers().to_vec(),
+            None => deal.by(self.setup.split),
         }
     }
 
@@ -234,10 +235,15 @@ impl<'a> Costing<'a> {
         own.iter().zip(stages).zip(ends).map(one).collect()
     }
 
+    /// The layers of each chunk, where they are told.
+    fn layout(&self) -> Option<&'a LayerLayout> {
+        let is_told = matches!(self.setup.split, Split::Layout | Split::Searched);
+        self.inputs.layout.filter(|_| is_told)
+    }
+
     /// The chunk of the MTP layers: the `last` one, unless a layout says another.
     fn predicting(&self, last: usize) -> usize {
-        let layout = self.inputs.layout.filter(|_| self.setup.split == Split::Layout);
-        layout.and_then(LayerLayout::mtp_chunk).unwrap_or(last)
+        self.layout().and_then(LayerLayout::mtp_chunk).unwrap_or(last)
     }
 
     /// The activations that a microbatch holds in each chunk, and in each shard of the head.
@@ -453,16 +459,17 @@ impl<'a> Costing<'a> {
         if !self.setup.copies() {
             return Ok(Vec::new());
         }
-        let layout = Layout::new(self.setup, self.inputs.cluster).and_then(|one| one.seated());
-        let (cluster, seats) = layout.map_err(|_| Unfit::TooLarge)?;
-        let time = |(chunk, &stage): (u16, &usize)| {
-            let bytes = footprints.of(chunk).until_backward;
-            cluster
-                .host_time(seats.device(stage), bytes)
-                .map(|time| CopyTimes { out: time, back: time })
+        // All devices have the same links, so that their wires need not be laid out.
+        let host = Layout::new(self.setup, self.inputs.cluster).and_then(|one| {
+            one.spec.check()?;
+            Ok(one.spec.host)
+        });
+        let host = host.map_err(|_| Unfit::TooLarge)?.ok_or(Unfit::Host)?;
+        let time = |chunk: u16| {
+            let time = host.time(footprints.of(chunk).until_backward);
+            CopyTimes { out: time, back: time }
         };
-        let times: Option<Vec<CopyTimes>> = (0..).zip(stages).map(time).collect();
-        times.ok_or(Unfit::Host)
+        Ok((0..).take(stages.len()).map(time).collect())
     }
 }
 

@@ -6,9 +6,9 @@ use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Contest, Finalist, Inputs, Machine, Orders, Recipe, Recompute,
-    Rejected, Searches, Setup, Sizes, Space, Split, StageMemory, Transformer, Watch, Zero, compete,
-    run_with,
+    Attention, Boundary, Cluster, Contest, Ffn, Finalist, Inputs, LayerKind, Machine, Mixer,
+    Orders, Recipe, Recompute, Rejected, Searches, Setup, Sizes, Space, Split, StageMemory,
+    Transformer, Watch, Zero, compete, run_with,
 };
 
 /// A model with a head as heavy as two layers, on a cluster of 16 devices.
@@ -60,7 +60,8 @@ impl Question {
     }
 }
 
-const ALL: Contest<'_> = Contest { may: &|_| true, published: true, count: 3, searches: 2 };
+const ALL: Contest<'_> =
+    Contest { may: &|_| true, published: true, count: 3, searches: 2, deals: false };
 
 #[test]
 fn a_searched_order_is_no_slower_than_published_ones_in_the_same_memory() {
@@ -80,7 +81,7 @@ fn a_searched_order_is_no_slower_than_published_ones_in_the_same_memory() {
                 assert!(inputs.least(&costed) <= least && least <= one.step, "{family:?}");
                 let held = one.memory.iter().map(StageMemory::sum);
                 assert!(held.zip(&one.costed.capacities).all(|(held, has)| held <= *has));
-                let limit = one.costed.limit.unwrap();
+                let Some(limit) = one.costed.limit else { continue };
                 let by_stage = costed.footprints.by_stage(costed.shape, family.about().placement);
                 let most = limit.bytes(costed.shape, by_stage.into_iter().max().unwrap());
                 assert!(one.memory.iter().all(|held| held.activations <= most), "{limit}");
@@ -153,6 +154,67 @@ fn a_search_that_is_ended_has_an_order() {
     let stop = || true;
     let (whole, ended) = (run(&Orders::default()), run(&Orders::until(&stop)));
     assert!(whole.step <= ended.step && ended.costed().setup.searched);
+}
+
+/// Layers that take different times, dealt by the mean of all: what comes out is never slower, and where the balance
+/// of the mean is none of the layers, faster.
+#[test]
+fn layers_are_dealt_together_with_the_order() {
+    let mut question = Question::new(80, Boundary::Barrier);
+    // Layers without attention first, and heavy ones at the end.
+    let kind = |mixer, ffn| LayerKind { mixer, ffn };
+    let [light, heavy] = [kind(Mixer::None, Ffn::Dense), kind(Mixer::Full, Ffn::Dense)];
+    let kinds = (0..30).map(|layer| if layer < 12 { light } else { heavy }).collect();
+    question.model = model(Sizes { attention: Attention::Flash, kinds, ..gpt(30, 3072, 24) });
+    let inputs = question.inputs();
+    let mut faster = 0;
+    for chunks in 1..=3 {
+        let own = Setup { microbatch: 2, ..setup([2, 1, 8]) }.with_order_searched(chunks);
+        let searched = Setup { split: Split::Searched, ..own };
+        let [balanced, dealt] = [own, searched].map(|own| {
+            let asked = inputs.asked(&own, &Orders::default()).unwrap();
+            assert!(asked.lacks.is_none());
+            asked.finalist
+        });
+        assert!(dealt.step <= balanced.step, "{chunks}: {} {}", dealt.step, balanced.step);
+        let costed = dealt.costed();
+        assert_eq!(costed.layers.iter().sum::<u64>(), 30);
+        if dealt.step == balanced.step {
+            assert_eq!(costed.setup.split, Split::Balanced);
+            continue;
+        }
+        faster += 1;
+        assert_eq!(costed.setup.split, Split::Searched);
+        assert_ne!(costed.layers, balanced.costed().layers);
+        let held = dealt.evaluation.memory.iter().map(StageMemory::sum);
+        assert!(held.zip(&costed.capacities).all(|(held, has)| held <= *has));
+        // Asked for by its layers, it is the same; and so it is once more.
+        let layout = costed.layout(&question.model).unwrap();
+        let told = Inputs { layout: Some(&layout), ..inputs };
+        let again = told.asked(&Setup { split: Split::Layout, ..own }, &Orders::default());
+        assert_eq!(again.unwrap().finalist.step, dealt.step);
+        assert_eq!(inputs.again(&dealt).unwrap().step, dealt.step);
+        // A chunk in the middle that has no layer has nothing to train.
+        let inner = &costed.layers[1..costed.layers.len() - 1];
+        assert!(inner.iter().all(|layers| *layers > 0), "{:?}", costed.layers);
+    }
+    assert!(faster > 0);
+}
+
+/// Where it may be, the deal competes; any number of threads finds the same.
+#[test]
+fn layers_are_dealt_in_a_contest_where_they_may_be() {
+    let question = Question::new(30, Boundary::Barrier);
+    let on = |threads: usize, deals| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let (best, _) = pool.install(|| question.best(Contest { deals, ..ALL }, false));
+        let told = |one: &Finalist| (one.costed().setup, one.costed().layers.clone(), one.step);
+        best.iter().map(told).collect::<Vec<_>>()
+    };
+    let (with, without) = (on(1, true), on(1, false));
+    assert!(with[0].2 <= without[0].2);
+    assert_eq!(with, on(4, true));
+    assert!(without.iter().all(|(setup, ..)| setup.split == Split::Balanced));
 }
 
 #[test]

@@ -8,7 +8,8 @@ use sim::straggler::{Jitter, Stragglers, Target};
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Cluster, Inputs, Noise, Setup, Sizes, SlowDevice, Straggler, number, percentiles,
+    Attention, Boundary, Cluster, Inputs, Machine, Noise, Recipe, Setup, Sizes, SlowDevice,
+    Software, Straggler, number, percentiles,
 };
 
 /// Steps of four replicas drawn one by one, each device straggling by itself: the shares that are
@@ -97,6 +98,51 @@ fn transfers_beside_passes_are_faster() {
     };
     let [plain, interleaved] = [saved(Family::ZbH1, 1), saved(Family::Interleaved, 3)];
     assert!(0 < plain && plain < interleaved, "{plain} {interleaved}");
+}
+
+/// No run undercuts the bound of its passes, with a barrier between steps or without, transfers that stages wait for
+/// or that replay has beside passes, stages on near wires and far ones, few microbatches and many.
+#[test]
+fn no_run_is_faster_than_the_bound_of_its_passes() {
+    let model = model(gpt(24, 2304, 24));
+    let families = [
+        (Family::OneFOneB, 1),
+        (Family::GPipe, 1),
+        (Family::Interleaved, 3),
+        (Family::ZbH1, 1),
+        (Family::ZbV, 2),
+        (Family::VHalf, 2),
+    ];
+    // Stages two, one and four devices apart on nodes of eight: near ones and far ones, or far ones alone.
+    let groups = [([2, 1, 8], 16), ([1, 1, 16], 64), ([4, 2, 2], 64), ([8, 1, 2], 64)];
+    let (mut counts, mut over) = ([0; 2], Vec::new());
+    for boundary in [Boundary::Barrier, Boundary::PostValidation] {
+        for (overlap_transfers, network) in [(false, 25e9), (true, 25e9), (false, 1e9), (true, 1e9)]
+        {
+            let software = Software { overlap_transfers, ..Software::default() };
+            for (own, batch) in groups {
+                let recipe = Recipe { boundary, software, ..recipe(batch) };
+                let machine = Machine { network, ..machine() };
+                let cluster = Cluster { parts: vec![(machine, 16)] };
+                let inputs = Inputs::new(&model, &recipe, &cluster);
+                for (family, chunks) in families {
+                    let setup = Setup { family, chunks, ..setup(own) };
+                    let Ok(costed) = inputs.cost(&setup) else { continue };
+                    let evaluation = inputs.evaluate(&costed, &mut Replay::new());
+                    let Ok(Ok(run)) = evaluation.map(|one| inputs.finalist(one)) else { continue };
+                    let least = run.least_step().unwrap();
+                    if least > run.step {
+                        over.push(format!("{setup:?} {boundary:?}: {least} {}", run.step));
+                    }
+                    let is_near = least.0 > run.step.0 / 100 * 95;
+                    counts[usize::from(is_near)] += 1;
+                }
+            }
+        }
+    }
+    assert!(over.is_empty(), "{over:#?}");
+    // The bounds say something, and not all runs are as fast.
+    assert!(counts.iter().all(|count| *count > 10), "{counts:?}");
 }
 
 /// GIS with and without copies to the host: the same passes, less memory; and what the host's link

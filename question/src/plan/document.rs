@@ -209,7 +209,8 @@ pub struct SearchDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub recompute: Option<Vec<String>>,
-    /// How layers are split over stages: `even` or `balanced` [default: balanced].
+    /// How layers are split over stages: `even`, `balanced`, or `searched`: together with the order where that is
+    /// searched, else balanced [default: searched].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"

@@ -17,6 +17,8 @@ const SCOUTS: [Family; 3] = [Family::OneFOneB, Family::ZbH1, Family::ZbV];
 /// The largest tensor groups that are tried unless told where fast links reach beyond a node: heads of
 /// keys and values are seldom more than 8.
 const TENSOR_IN_DOMAIN: u64 = 8;
+/// The name of layers that are dealt together with the order that is searched.
+pub(super) const SPLIT_SEARCHED: &str = "searched";
 /// The most stages that are tried unless told.
 const MAX_STAGES: u64 = 128;
 
@@ -29,6 +31,8 @@ pub(super) struct Search {
     /// Whether orders are searched for the best set-ups, and whether there are others.
     searched: bool,
     published: bool,
+    /// Whether layers are dealt together with orders that are searched.
+    deals: bool,
     /// All else, which no cluster changes.
     rest: Space,
 }
@@ -107,6 +111,12 @@ impl Question {
         self.search.published
     }
 
+    /// Whether layers are dealt together with orders that are searched: unless the question says how they are.
+    #[must_use]
+    pub const fn deals_layers(&self) -> bool {
+        self.search.deals
+    }
+
     /// Whether one set-up is asked for, to be answered whether it fits or not.
     #[must_use]
     pub const fn is_of_one(&self) -> bool {
@@ -134,6 +144,7 @@ impl Reader<'_> {
             Ok::<_, Diagnostic>(self.sizes_of(key, given)?.unwrap_or_else(default))
         };
         let Schedules { families, searched, published } = self.schedules(framework)?;
+        let (split, deals) = self.splits()?;
         let experts = match model.experts {
             Some(experts) => powers(experts.count.min(64)),
             None => vec![1],
@@ -144,6 +155,7 @@ impl Reader<'_> {
             layout: self.layout(model)?,
             searched,
             published,
+            deals,
             rest: Space {
                 tensor: Vec::new(),
                 pipeline: Vec::new(),
@@ -154,19 +166,30 @@ impl Reader<'_> {
                 chunks: sizes("search.chunks", &search.chunks, || vec![2, 3, 4, 6, 8])?,
                 families,
                 recompute: self.recomputes(model.attention, framework)?,
-                split: self.named(
-                    "split",
-                    &search.split,
-                    &[Split::Balanced],
-                    |name| match name {
-                        "even" => Ok(Split::Even),
-                        "balanced" => Ok(Split::Balanced),
-                        _ => Err("write even or balanced".to_owned()),
-                    },
-                )?,
+                split,
                 vocabulary_parallel: self.vocabulary_parallel(framework)?,
             },
         })
+    }
+
+    /// How layers are dealt before orders are made, and whether they are dealt together with those that are
+    /// searched.
+    fn splits(&self) -> Result<(Vec<Split>, bool), Diagnostic> {
+        let search = &self.document.search;
+        let mut all =
+            self.named("split", &search.split, &[Split::Searched], |name| match name {
+                "even" => Ok(Split::Even),
+                "balanced" => Ok(Split::Balanced),
+                SPLIT_SEARCHED => Ok(Split::Searched),
+                _ => Err(format!("write even, balanced or {SPLIT_SEARCHED}")),
+            })?;
+        let deals = all.contains(&Split::Searched) && search.layout.is_none();
+        // Where orders are published, and where a search begins.
+        if deals && !all.contains(&Split::Balanced) {
+            all.push(Split::Balanced);
+        }
+        all.retain(|split| *split != Split::Searched);
+        Ok((all, deals))
     }
 
     /// The layout, if it is one of `model` that set-ups can have.

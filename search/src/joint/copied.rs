@@ -15,7 +15,7 @@ use crate::bounds::{self, Bound, Proof};
 use crate::compiled_instance::CompiledInstance;
 use crate::instance::Instance;
 use crate::run::{self, Found, SearchError, search_within};
-use crate::start::{self, Published};
+use crate::start::{self, Published, Starts};
 
 /// For how many round trips an activation must be able to stay away, in the plans that are tried.
 const TRIPS: [u64; 2] = [ROUND_TRIPS, 1];
@@ -252,7 +252,7 @@ impl<'a> Copied<'a> {
             let left: Vec<Bytes> = left.collect();
             let proxy = Instance { limits: Some(Limits::new(shape, &left)?), ..proxy.clone() };
             let bound = bounds::best(&proxy);
-            let found = search_within(&proxy, bound, (seed ^ turn, steps), stop)?;
+            let found = search_within(&proxy, (bound, Starts::All), (seed ^ turn, steps), stop)?;
             self.interrupted |= found.interrupted;
             let Some(peaks) = self.try_order(&found.schedule) else { break };
             let adapted = adapt(&left, &peaks, limits.by_stage());

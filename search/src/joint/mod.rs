@@ -6,6 +6,7 @@
 //! searched in full for the best choices, and for the one that the question makes itself. What goes to the host,
 //! and whether passes run in pairs, is chosen from there on, so that choosing it makes nothing worse.
 
+mod around;
 mod copied;
 mod probe;
 mod published;
@@ -19,14 +20,16 @@ use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Fault, Nanos, Schedule};
 use rayon::prelude::*;
 
+pub use self::around::{Looked, Looks, look_around};
 pub use self::published::BestPublished;
 pub use self::space::{Choice, Space};
 
 use self::copied::{Copied, Judged, Outcome, TURNS, relaxed};
-use self::probe::{Look, Tried, Worth, look_at, work};
+use self::probe::{CLOSE, QUICK, Tried, Worth, look_at, work};
 use crate::chance::Chance;
 use crate::instance::Instance;
 use crate::run::{Effort, Found, SearchError, search};
+use crate::start::Starts;
 
 /// The choices that are tried by a search of default effort, besides those that it begins with.
 const CHOICES: u64 = 400;
@@ -139,14 +142,28 @@ struct Outer<'a> {
     tried: u64,
     of: u64,
     times: u64,
+    looks: Looks,
+    starts: Starts,
 }
 
 impl<'a> Outer<'a> {
     fn of(jointly: &'a Jointly<'a>, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
         let times = jointly.effort.times.unwrap_or(1);
+        let choices = CHOICES.saturating_mul(times);
+        let looks = Looks { choices, orders: choices, effort: QUICK, known: None };
+        Self::with(jointly, (looks, Starts::All), stop)
+    }
+
+    /// The same with no more than `looks`, each from the published orders among `starts`.
+    fn with(
+        jointly: &'a Jointly<'a>,
+        (looks, starts): (Looks, Starts),
+        stop: &'a (dyn Fn() -> bool + Sync),
+    ) -> Self {
+        let times = jointly.effort.times.unwrap_or(1);
         let space = jointly.space.plain();
         let phases = 1 + u64::from(space != *jointly.space);
-        let starts = 1 + 2 * jointly.space.uniform().len();
+        let begun = 1 + 2 * jointly.space.uniform().len();
         Self {
             jointly,
             space,
@@ -162,9 +179,10 @@ impl<'a> Outer<'a> {
             chance: Chance::new(jointly.effort.seed, u64::MAX),
             least_work: u64::MAX,
             tried: 0,
-            of: (starts as u64)
-                .saturating_add(CHOICES.saturating_mul(times).saturating_mul(phases)),
+            of: (begun as u64).saturating_add(looks.choices.saturating_mul(phases)),
             times,
+            looks,
+            starts,
         }
     }
 
@@ -206,7 +224,7 @@ impl<'a> Outer<'a> {
         all.retain(|choice| self.seen.insert(choice.clone()));
         // The first is tried whatever `stop` says, so that there is an answer.
         for some in all.chunks(SIDE_BY_SIDE) {
-            self.look(some, (Look::Quick, None))?;
+            self.look(some, (self.looks.effort, None))?;
             self.tell(progress);
             if (self.stop)() && self.cost().is_some() {
                 break;
@@ -217,16 +235,19 @@ impl<'a> Outer<'a> {
 
     /// Goes on from the best choices to those next to them.
     fn go_on(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
-        let mut left = CHOICES.saturating_mul(self.times);
-        while left > 0 && !(self.stop)() {
+        let Looks { choices: mut left, mut orders, .. } = self.looks;
+        while left > 0 && orders > 0 && !(self.stop)() {
             let mut next = self.next();
-            next.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(SIDE_BY_SIDE));
+            let most = usize::try_from(left.min(orders)).unwrap_or(usize::MAX);
+            next.truncate(most.min(SIDE_BY_SIDE));
             if next.is_empty() {
                 return Ok(());
             }
             left -= next.len() as u64;
             self.seen.extend(next.iter().cloned());
-            self.look(&next, (Look::Quick, self.cost()))?;
+            let known = self.cost().into_iter().chain(self.looks.known).min();
+            let found = self.look(&next, (self.looks.effort, known))?;
+            orders = orders.saturating_sub(found);
             self.tell(progress);
         }
         Ok(())
@@ -245,7 +266,7 @@ impl<'a> Outer<'a> {
             if (self.stop)() {
                 break;
             }
-            self.look(some, (Look::Close, None))?;
+            self.look(some, (CLOSE, None))?;
         }
         self.tell(progress);
         Ok(())
@@ -275,22 +296,26 @@ impl<'a> Outer<'a> {
         next
     }
 
-    /// Tries `choices` side by side and keeps what is best.
+    /// Tries `choices` side by side, each with so much effort, and keeps what is best; for how many an order was
+    /// made.
     fn look(
         &mut self,
         choices: &[Choice],
-        (look, known): (Look, Option<Nanos>),
-    ) -> Result<(), SearchError> {
-        let seed = self.jointly.effort.seed;
+        (effort, known): (u64, Option<Nanos>),
+    ) -> Result<u64, SearchError> {
+        let (seed, starts) = (self.jointly.effort.seed, self.starts);
         let one = |choice: &Choice| {
             let instance = (self.jointly.instance)(choice)?;
             let hosted = self.space.hosted(choice);
-            Some(look_at(choice.clone(), (instance, &hosted), known, (look, seed), self.stop))
+            let instance = (instance, &hosted[..]);
+            Some(look_at(choice.clone(), instance, known, (effort, seed, starts), self.stop))
         };
         let tried: Vec<_> = choices.par_iter().map(one).collect();
         self.tried += choices.len() as u64;
+        let mut orders = 0;
         for tried in tried.into_iter().flatten() {
             let tried = tried?;
+            orders += u64::from(tried.cost().is_some());
             // What copies has those among its orders that are published with copies.
             if let Worth::Found(found) = &tried.worth
                 && (tried.choice.is_uniform() || self.space.hosted(&tried.choice).contains(&true))
@@ -299,7 +324,7 @@ impl<'a> Outer<'a> {
             }
             self.keep(tried);
         }
-        Ok(())
+        Ok(orders)
     }
 
     /// Keeps `tried` if it is among the best, and the better of two orders of a choice.

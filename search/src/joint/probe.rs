@@ -7,11 +7,12 @@ use super::copied::{Copied, Outcome, TURNS, relaxed};
 use crate::bounds;
 use crate::instance::Instance;
 use crate::run::{self, Found, SearchError, search_within};
+use crate::start::Starts;
 
 /// How many times each pass is placed or timed where a choice is tried.
-const TRIED: u64 = 120;
+pub(super) const QUICK: u64 = 120;
 /// The same where a choice is among the best.
-const LOOKED_AT: u64 = 2_000;
+pub(super) const CLOSE: u64 = 2_000;
 
 /// A choice that was tried.
 #[derive(Clone)]
@@ -50,17 +51,8 @@ impl Tried {
     }
 }
 
-/// How closely a choice is looked at.
-#[derive(Clone, Copy)]
-pub(super) enum Look {
-    /// With a few list schedules.
-    Quick,
-    /// With some improvement.
-    Close,
-}
-
 /// Tries `choice`, whose instance is `instance` and whose chunks go to the host where `hosted` says so, where an order
-/// that costs `known` is there already.
+/// that costs `known` is there already: each of its passes is placed or timed `effort` times.
 ///
 /// # Errors
 /// If the instance cannot be searched, for another reason than its limits.
@@ -68,7 +60,7 @@ pub(super) fn look_at(
     choice: Choice,
     (instance, hosted): (Instance, &[bool]),
     known: Option<Nanos>,
-    (look, seed): (Look, u64),
+    (effort, seed, starts): (u64, u64, Starts),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Tried, SearchError> {
     let copies = hosted.iter().any(|hosted| *hosted);
@@ -84,13 +76,9 @@ pub(super) fn look_at(
     if known.is_some_and(|known| bound.cost >= known) {
         return Ok(Tried { choice, worth: Worth::Bounded });
     }
-    let times = match look {
-        Look::Quick => TRIED,
-        Look::Close => LOOKED_AT,
-    };
-    let steps = times * run::passes(&instance) as u64;
+    let steps = effort.saturating_mul(run::passes(&instance) as u64);
     let found = match copies {
-        false => search_within(&instance, bound, (seed, steps), stop)?,
+        false => search_within(&instance, (bound, starts), (seed, steps), stop)?,
         true => {
             match Copied::of((&instance, hosted), bound, TURNS[0]).search((seed, steps), stop)? {
                 Outcome::Found(found) => *found,

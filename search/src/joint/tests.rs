@@ -224,6 +224,41 @@ proptest! {
         }
     }
 
+    /// What is looked at is the cheapest first, as costs are of orders that fit; no bound says that a choice is not
+    /// worth it; and no more orders are made than are allowed beside those of the choices that it begins with.
+    #[test]
+    fn a_look_around_is_as_far_as_it_may_go(model in models(), part in 1..4u64) {
+        let space = model.space(vec![(1, Placement::Looped)]);
+        let instance = |choice: &Choice| model.instance(choice);
+        let effort = Effort::default();
+        let jointly = Jointly { space: &space, instance: &instance, known: &[], effort };
+        let around = |orders, known| {
+            let looks = Looks { choices: 24, orders, effort: 8, known };
+            look_around(&jointly, looks, &|| false).unwrap()
+        };
+        let all = around(24, None);
+        prop_assert!(all.windows(2).all(|two| two[0].cost <= two[1].cost));
+        for Looked { choice, instance, cost } in &all {
+            prop_assert_eq!(choice.layers.iter().sum::<u64>(), model.layers);
+            prop_assert_eq!(&model.instance(choice).unwrap(), instance);
+            prop_assert!(crate::bounds::best(instance).cost <= *cost);
+        }
+        // The question's own, uniform and balanced ones.
+        let uniform = if model.recomputes { 2 } else { 1 };
+        prop_assert!(around(0, None).len() <= 1 + 2 * uniform);
+        let Some(best) = all.first() else { return Ok(()) };
+        let known = Nanos(best.cost.0 * part / 3);
+        let begun: Vec<Choice> = around(0, None).into_iter().map(|one| one.choice).collect();
+        for one in around(24, Some(known)).iter().filter(|one| !begun.contains(&one.choice)) {
+            prop_assert!(crate::bounds::best(&one.instance).cost < known);
+        }
+        let on = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| around(24, None))
+        };
+        prop_assert_eq!(on(1), on(2));
+    }
+
     #[test]
     fn threads_change_nothing(model in prop_oneof![models(), copying(), communicating()]) {
         let space = model.space(FORMS.to_vec());

@@ -31,7 +31,7 @@ pub(super) fn all(
 ) -> Result<Option<Vec<u16>>, SearchError> {
     proposed.extend(compiled.sequence(&found.schedule));
     let mut clock = Clock::default();
-    let published = start::published(instance, compiled, &mut clock);
+    let published = start::published(instance, start::Starts::All, compiled, &mut clock);
     proposed.extend(published.into_iter().map(|(_, _, sequence)| sequence));
     let mean = mean_costs(instance, compiled, draws);
     let mut ask = |costs: Costs| -> Result<Option<Vec<u16>>, SearchError> {
@@ -84,7 +84,7 @@ pub(super) fn best_published(
     let mut chain = Chain::new(compiled, &draws, under.statistic, Chance::new(0, 0));
     let mut clock = Clock::default();
     let mut best: Option<(f64, Family, Vec<u16>)> = None;
-    for (one, _, sequence) in start::published(instance, compiled, &mut clock) {
+    for (one, _, sequence) in start::published(instance, start::Starts::All, compiled, &mut clock) {
         let Some(energy) = chain.energy(&sequence) else { continue };
         if best.as_ref().is_none_or(|(least, ..)| energy < *least) {
             best = Some((energy, one.family, sequence));

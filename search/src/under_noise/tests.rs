@@ -82,7 +82,7 @@ fn blocks_of_replicas_are_timed_as_the_simulator_does() {
             let draws = Draws::new(&instance, &compiled, &noise, 1..3);
             let mut walk = Walk::new(&compiled);
             let mut clock = Clock::default();
-            let published = start::published(&instance, &compiled, &mut clock);
+            let published = start::published(&instance, start::Starts::All, &compiled, &mut clock);
             let sequences = published.into_iter().map(|(_, _, sequence)| sequence);
             for sequence in sequences.chain([start::one_by_one(&compiled)]) {
                 let schedule = schedule(&instance, &compiled, &sequence).unwrap();
@@ -183,7 +183,8 @@ fn no_order_undercuts_the_bounds() {
 /// What the published orders take in replicas of `noise`, order by order.
 fn published_times(instance: &Instance, objective: Objective, noise: &Stragglers) -> Vec<Vec<u64>> {
     let compiled = CompiledInstance::of(instance);
-    let published = start::published(instance, &compiled, &mut Clock::default());
+    let published =
+        start::published(instance, start::Starts::All, &compiled, &mut Clock::default());
     assert!(!published.is_empty());
     let times = |sequence: &[u16]| {
         let schedule = schedule(instance, &compiled, sequence).unwrap();

@@ -36,7 +36,11 @@ impl Work {
 
     /// The change of the number of chunk activations held; each is held from F to the end of W.
     pub(super) const fn held(self) -> i32 {
-        self.is_forward() as i32 - self.is_weight() as i32
+        match self {
+            FDown | FUp => 1,
+            BUp | BDown => 0,
+            WUp | WDown => -1,
+        }
     }
 
     /// The W that belongs to a backward.

@@ -11,6 +11,7 @@
 //! waits, as long as copies and passes take the times they were planned with.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::copy_op::{CopyDirection, CopyOp, CopyPart};
 use crate::costs::Costs;
@@ -190,7 +191,28 @@ impl Clock {
 struct Free {
     /// Of a taken number, one that is no farther than the next free one, plus 1: 0 says that there is
     /// none below.
-    next: HashMap<u64, u64>,
+    next: HashMap<u64, u64, BuildHasherDefault<Spread>>,
+}
+
+/// Numbers of slots are spread over a table by one product (Knuth, *Sorting and Searching*, section 6.4): nobody
+/// chooses them to fall on each other.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 over the golden ratio; the high bits, which the table looks at first, are those well mixed.
+        let product = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ product >> 32;
+    }
 }
 
 impl Free {

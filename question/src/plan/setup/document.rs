@@ -68,8 +68,9 @@ pub struct SetupDocument {
     /// them [default: all].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recompute_layers: Option<u64>,
-    /// How layers are split over stages: `even` or `balanced` [default: even].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["even", "balanced"])))]
+    /// How layers are split over stages: `even`, `balanced`, or, under `zb-auto`, `searched`: together with the
+    /// order [default: even].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["even", "balanced", "searched"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
     /// The layers of each chunk in model order, as Megatron-LM writes them, in place of `split`: as in

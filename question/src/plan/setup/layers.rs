@@ -34,14 +34,7 @@ impl Reader<'_> {
         let Some(way) = uneven.or(given.layout.is_some().then_some("layout")) else {
             return Ok(None);
         };
-        if family.about().placement != Placement::Looped {
-            let message = format!(
-                "{way} gives chunk after chunk to stage after stage, but {} goes back and forth",
-                family.name()
-            );
-            let cure = "take it out, or write a schedule such as 1f1b or 1f1b-i";
-            return Err(self.wrong(&key(way), message).with_help(cure));
-        }
+        self.check_placement(family, way)?;
         match &given.layout {
             Some(layout) => {
                 self.check_layout(&key("layout"), layout, model)?;
@@ -49,6 +42,24 @@ impl Reader<'_> {
             }
             None => self.uneven(given, way, model, chunks).map(Some),
         }
+    }
+
+    /// Checks that `way` says where layers lie under `family`: a layout names its chunks one after the other,
+    /// wherever they lie, but of stages the first and the last are told.
+    fn check_placement(&self, family: Family, way: &str) -> Result<(), Diagnostic> {
+        let fault = match family.about().placement {
+            Placement::Looped => return Ok(()),
+            Placement::Mirrored => {
+                "gives every chunk to one stage, but {} has it on two, one for each direction"
+            }
+            Placement::Vee if way == "layout" => return Ok(()),
+            Placement::Vee => {
+                "gives chunk after chunk to stage after stage, but {} goes back and forth"
+            }
+        };
+        let message = format!("{way} {}", fault.replace("{}", family.name()));
+        let cure = "take it out, or write a schedule such as 1f1b or 1f1b-i";
+        Err(self.wrong(&key(way), message).with_help(cure))
     }
 
     /// Checks that `layout`, at `path`, is one of `model`.

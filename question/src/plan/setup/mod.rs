@@ -9,6 +9,7 @@ use plan::{Cluster, Inputs, Recipe, Recompute, Reshard, Setup, Split, Transforme
 
 pub use self::document::SetupDocument;
 use super::framework::Framework;
+use super::search::SPLIT_SEARCHED;
 use super::{MAX_DEVICES, Reader};
 use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
@@ -74,8 +75,17 @@ impl Reader<'_> {
             (Some(_), _) => Split::Layout,
             (None, None | Some("even")) => Split::Even,
             (None, Some("balanced")) => Split::Balanced,
+            (None, Some(SPLIT_SEARCHED)) if searched => Split::Searched,
+            (None, Some(SPLIT_SEARCHED)) => {
+                let message = format!("split is {SPLIT_SEARCHED}, but no order is");
+                let cure = format!("write schedule = \"{SEARCHED}\", or split = \"balanced\"");
+                return Err(self.wrong(&key("split"), message).with_help(cure));
+            }
             (None, Some(other)) => {
-                let message = format!("split is `{}`: write even or balanced", brief(other));
+                let message = format!(
+                    "split is `{}`: write even, balanced or {SPLIT_SEARCHED}",
+                    brief(other)
+                );
                 return Err(self.wrong(&key("split"), message));
             }
         };

@@ -149,7 +149,7 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     }
     let is_interleaved = matches!(own.family, Family::Interleaved | Family::InterleavedOverlap);
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
-    let told = own.split == Split::Layout;
+    let told = matches!(own.split, Split::Layout | Split::Searched);
     // What is written of other placements would be another pipeline there; the pattern of a hybrid says where
     // its chunks end.
     if (told || !even) && is_placed && !is_hybrid {

@@ -11,25 +11,30 @@ struct Fill<'a> {
     placed: Table<u32>,
     counts: Vec<[usize; 6]>,
     held: Vec<i32>,
-    /// The cell of the next pass of each kind, [`NONE`] behind the last.
-    next: Vec<[usize; 6]>,
+    /// The cells of each kind before anything moved. The next one of a kind is where its next pass is: what
+    /// moved was the next of its kind.
+    cells: Vec<[Vec<u32>; 6]>,
 }
-
-/// No cell.
-const NONE: usize = usize::MAX;
 
 /// Goes through all cells, stage by stage in a cell. An empty one takes the next pass of some kind
 /// whose input is there and that does not raise the peak, the nearest first.
 pub(super) fn fill(grid: &mut Grid) {
     let (stages, width, peak) = (grid.rows.len(), grid.width(), grid.peak());
     grid.rows.iter_mut().for_each(|row| row.resize(width, None));
-    let next = |row: &Row| Work::ALL.map(|work| next_of(row, work, 0));
+    let cells = |row: &Row| {
+        let mut cells: [Vec<u32>; 6] =
+            std::array::from_fn(|_| Vec::with_capacity(grid.microbatches));
+        for (at, work) in (0..).zip(row) {
+            work.iter().for_each(|work| cells[*work as usize].push(at));
+        }
+        cells
+    };
     let mut fill = Fill {
         peak,
         placed: Table::new(stages, grid.microbatches, NOWHERE),
         counts: vec![[0; 6]; stages],
         held: vec![0; stages],
-        next: grid.rows.iter().map(next).collect(),
+        cells: grid.rows.iter().map(cells).collect(),
         rows: &mut grid.rows,
     };
     for cell in 0..width {
@@ -39,21 +44,13 @@ pub(super) fn fill(grid: &mut Grid) {
     }
 }
 
-/// The first cell of `row` with `work`, from `from` on.
-fn next_of(row: &Row, work: Work, from: usize) -> usize {
-    row[from..].iter().position(|cell| *cell == Some(work)).map_or(NONE, |at| from + at)
-}
-
 impl Fill<'_> {
     fn pass_cell(&mut self, stage: usize, cell: usize) {
-        let mut behind = cell;
         if self.rows[stage][cell].is_none() {
             let Some(from) = self.candidate(stage, cell) else { return };
             self.rows[stage].swap(cell, from);
-            behind = from;
         }
         let Some(work) = self.rows[stage][cell] else { return };
-        self.next[stage][work as usize] = next_of(&self.rows[stage], work, behind + 1);
         let count = &mut self.counts[stage][work as usize];
         self.placed.set((stage, work), *count, u32::try_from(cell).unwrap_or(NOWHERE));
         *count += 1;
@@ -62,23 +59,29 @@ impl Fill<'_> {
 
     /// The cell of the pass that may move to `cell`.
     fn candidate(&self, stage: usize, cell: usize) -> Option<usize> {
-        let mut nearest = NONE;
+        let mut nearest: Option<(u32, Work)> = None;
+        let (cells, counts) = (&self.cells[stage], &self.counts[stage]);
         for work in Work::ALL {
-            let at = self.next[stage][work as usize];
-            if at < nearest
+            let Some(&at) = cells[work as usize].get(counts[work as usize]) else { continue };
+            let is_near = nearest.is_none_or(|(nearest, _)| at < nearest);
+            if is_near
                 && self.has_input(stage, cell, work)
-                && (!work.is_forward() || self.has_room(stage, cell, at))
+                && self.has_room(stage, cell, (work, at))
             {
-                nearest = at;
+                nearest = Some((at, work));
             }
         }
-        (nearest != NONE).then_some(nearest)
+        nearest.map(|(at, _)| at as usize)
     }
 
-    /// Whether one more chunk activation keeps to the peak from `cell` until cell `at`.
-    fn has_room(&self, stage: usize, cell: usize, at: usize) -> bool {
+    /// Whether the pass at cell `at` may move to `cell`: a forward as long as no pass before it brings its stage to
+    /// the peak.
+    fn has_room(&self, stage: usize, cell: usize, (work, at): (Work, u32)) -> bool {
+        if !work.is_forward() {
+            return true;
+        }
         let mut held = self.held[stage];
-        let between = self.rows[stage][cell + 1..at].iter().flatten();
+        let between = self.rows[stage][cell + 1..at as usize].iter().flatten();
         held < self.peak
             && between.map(|work| work.held()).all(|more| {
                 held += more;
