@@ -87,7 +87,7 @@ impl Question<'_> {
         let mut log = Vec::new();
         let decision = self.grow(&mut log, weights, suits);
         let nodes = log.len();
-        (decision.unwrap_or_else(|| Decision::None(log)), nodes)
+        (decision.unwrap_or(Decision::None(log)), nodes)
     }
 
     /// Grows the tree; nothing where all of it is refuted.
