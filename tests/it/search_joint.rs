@@ -245,10 +245,34 @@ fn what_cannot_be_varied_is_refused_with_a_cure() {
             &["activation-kept is missing", "recompute full"],
         ),
         (
+            format!("{plain} --layers 100000 --vary layers --activation 6GB"),
+            &["100000 layers are too many"],
+        ),
+        (
+            "--stages 8 --microbatches 5000 --layers 64 --vary all --activation 6GB --activation-kept 1GB \
+             --chain layer=3ms/3ms/3ms"
+                .to_owned(),
+            &["120000 forwards are too many", "fewer microbatches"],
+        ),
+        (
+            format!("{plain} --layers 8 --vary layers --activation 6GB --memory-limit 1GB"),
+            &["no order of passes fits", "raise the limit"],
+        ),
+    ] {
+        refused(&run(&format!("search {question}")), parts);
+    }
+}
+
+#[test]
+fn what_cannot_be_chosen_of_copies_and_pairs_is_refused_with_a_cure() {
+    let plain =
+        "--stages 2 --microbatches 4 --forward 9ms --backward-input 9ms --backward-weight 9ms";
+    for (question, parts) in [
+        (
             "--stages 2 --microbatches 4 --layers 8 --vary recompute \
              --chain layer=3ms/3ms/3ms,dispatch=3ms/3ms --activation 6GB --activation-kept 1GB"
                 .to_owned(),
-            &["pairs on two streams recompute nothing", "name pairs in --vary"],
+            &["pairs on two streams recompute nothing", "name pairs in --vary"][..],
         ),
         (format!("{plain} --vary pairs"), &["no pass communicates", "--chain"]),
         (
@@ -278,20 +302,6 @@ fn what_cannot_be_varied_is_refused_with_a_cure() {
         (
             format!("{plain} --vary offload --offload-time 3ms --certificate x.toml"),
             &["--certificate", "copy nothing to the host", "without offload"],
-        ),
-        (
-            format!("{plain} --layers 100000 --vary layers --activation 6GB"),
-            &["100000 layers are too many"],
-        ),
-        (
-            "--stages 8 --microbatches 5000 --layers 64 --vary all --activation 6GB --activation-kept 1GB \
-             --chain layer=3ms/3ms/3ms"
-                .to_owned(),
-            &["120000 forwards are too many", "fewer microbatches"],
-        ),
-        (
-            format!("{plain} --layers 8 --vary layers --activation 6GB --memory-limit 1GB"),
-            &["no order of passes fits", "raise the limit"],
         ),
     ] {
         refused(&run(&format!("search {question}")), parts);
