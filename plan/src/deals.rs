@@ -18,7 +18,7 @@ use crate::searched;
 use crate::setup::{Setup, Split, Unfit};
 
 /// The deals that are looked at, beside those that a joint search begins with.
-const CHOICES: u64 = 48;
+const CHOICES: u64 = 96;
 /// Those of them for which orders are quickly found.
 const ORDERS: u64 = 16;
 /// How many times each pass is placed or timed for such an order.
