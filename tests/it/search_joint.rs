@@ -155,7 +155,7 @@ fn more_memory_never_costs_more_and_recomputation_pays_where_it_is_short() {
 #[test]
 fn what_layers_hold_all_the_time_counts_under_the_limit() {
     let resident = "--resident-layer 1GB --resident-head 500MB --resident-tail 2GB";
-    let question = format!("search {MODEL} --vary layers,recompute --memory-limit 12GB --effort 0");
+    let question = format!("search {MODEL} --vary layers,recompute --memory-limit 14GB --effort 0");
     let row = &results(&format!("{question} {resident} --json"))[0];
     let scenario = &row["joint"]["scenario"];
     let layout: pipeline::LayerLayout = scenario["layout"].as_str().unwrap().parse().unwrap();
