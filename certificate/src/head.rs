@@ -42,8 +42,10 @@ pub(crate) fn impossible(pipe: &Pipe, cost: i128, tails: bool, paths: bool) -> O
 fn soonest(pipe: &Pipe, stage: &Stage, below: usize, (least, slack): (i128, i128)) -> Option<i128> {
     let times: Vec<i128> = stage.forwards[..below].iter().map(|&place| pipe.time(place)).collect();
     let behind = |done: i128| (done + slack >= least).then_some(least.max(done));
+    // Where only the time of what can run is known, and not when it ends.
+    let filled_by = |most: i128| (least - most <= slack).then_some(least);
     if stage.recomputes() || times.contains(&0) {
-        return (least - stage.work_before_backward(pipe) <= slack).then_some(least);
+        return filled_by(stage.work_before_backward(pipe));
     }
     // What runs then holds its memory beside them, if it is F.
     let room = stage.limit - stage.held.get(below).map_or(0, |held| held[0]);
@@ -60,7 +62,7 @@ fn soonest(pipe: &Pipe, stage: &Stage, below: usize, (least, slack): (i128, i128
         return (0..=most).filter_map(|done| behind(done * times[0])).min();
     }
     if below > 2 {
-        return (least - at_once(&|chunk| times[chunk], room) <= slack).then_some(least);
+        return filled_by(at_once(&|chunk| times[chunk], room));
     }
     let lower = 1..=at_once(&|chunk| i128::from(chunk == 0), room);
     let starts = lower.flat_map(|lower| {

@@ -100,6 +100,14 @@ pub enum Split {
     Searched,
 }
 
+impl Split {
+    /// Whether the layers of each chunk are told, by whoever asked or by a search, rather than by a rule.
+    #[must_use]
+    pub const fn is_told(self) -> bool {
+        matches!(self, Self::Layout | Self::Searched)
+    }
+}
+
 /// How one model is trained on one cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Setup {

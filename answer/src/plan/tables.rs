@@ -233,7 +233,7 @@ impl Row {
 
 /// The layers of each chunk of `plan` as `layout` takes them, where no rule says them.
 fn told_layout(question: &Question, plan: &Plan) -> Option<String> {
-    let is_told = matches!(plan.finalist.costed().setup.split, Split::Layout | Split::Searched);
+    let is_told = plan.finalist.costed().setup.split.is_told();
     let layout = super::told::layout(question, plan).filter(|_| is_told);
     layout.map(|layout| layout.to_string())
 }

@@ -17,7 +17,7 @@ use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
 use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
 use crate::model::{LayerCounts, Recompute, number};
-use crate::setup::{Reshard, Setup, Split, Unfit};
+use crate::setup::{Reshard, Setup, Unfit};
 use crate::split::Deal;
 use crate::times::{Times, nanos};
 
@@ -237,8 +237,7 @@ impl<'a> Costing<'a> {
 
     /// The layers of each chunk, where they are told.
     fn layout(&self) -> Option<&'a LayerLayout> {
-        let is_told = matches!(self.setup.split, Split::Layout | Split::Searched);
-        self.inputs.layout.filter(|_| is_told)
+        self.inputs.layout.filter(|_| self.setup.split.is_told())
     }
 
     /// The chunk of the MTP layers: the `last` one, unless a layout says another.

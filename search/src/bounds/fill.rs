@@ -99,17 +99,17 @@ fn soonest(
     let room = station.limit.saturating_sub(own);
     let count = line.microbatches;
     let load = |part: &Part, worth| Load { bytes: part.until_backward, worth, count };
+    // Where all that is known is how much time can be filled.
+    let after_some = |most: u64| (least.saturating_sub(most) <= slack).then_some(least);
     if station.recomputes() || parts.iter().any(|part| part.f == 0) {
-        let most = station.most_before_backwards(count);
-        return (least.saturating_sub(most) <= slack).then_some(least);
+        return after_some(station.most_before_backwards(count));
     }
     if parts.iter().all(|part| part.f == parts[0].f) {
         let whole = most(parts.iter().map(|part| load(part, 1)), room);
         return after_whole(parts[0].f, whole, least, slack);
     }
     let [one, other] = parts else {
-        let most = most(parts.iter().map(|part| load(part, part.f)), room);
-        return (least.saturating_sub(most) <= slack).then_some(least);
+        return after_some(most(parts.iter().map(|part| load(part, part.f)), room));
     };
     // Every number of the one, and of the other as many as it takes, if they fit beside these.
     let enough = least / one.f + 1;

@@ -22,8 +22,6 @@ const TRIPS: [u64; 2] = [ROUND_TRIPS, 1];
 /// How often an order is searched with another reserve, for each part that waits, where a choice is tried; and where
 /// its order is searched in full.
 pub(super) const TURNS: [u64; 2] = [3, 6];
-/// How many parts that wait are tried: that of a steady state, and that of a warm-up.
-const WAITING: usize = 2;
 
 /// An order as the simulator judges it.
 pub(super) struct Judged {
@@ -215,7 +213,7 @@ impl<'a> Copied<'a> {
             u64::try_from(left / u128::from(copies.max(1))).unwrap_or(1000)
         };
         let all = |steady| (0..shape.stages()).map(|one| stage(one, steady)).collect();
-        [true, false].into_iter().take(WAITING).map(all).collect()
+        [true, false].into_iter().map(all).collect()
     }
 
     /// Searches proxies of which so many thousandths wait, with reserves that follow what the simulator finds held.

@@ -47,17 +47,17 @@ impl Reader<'_> {
     /// Checks that `way` says where layers lie under `family`: a layout names its chunks one after the other,
     /// wherever they lie, but of stages the first and the last are told.
     fn check_placement(&self, family: Family, way: &str) -> Result<(), Diagnostic> {
-        let fault = match family.about().placement {
+        let name = family.name();
+        let message = match family.about().placement {
             Placement::Looped => return Ok(()),
-            Placement::Mirrored => {
-                "gives every chunk to one stage, but {} has it on two, one for each direction"
-            }
             Placement::Vee if way == "layout" => return Ok(()),
-            Placement::Vee => {
-                "gives chunk after chunk to stage after stage, but {} goes back and forth"
-            }
+            Placement::Vee => format!(
+                "{way} gives chunk after chunk to stage after stage, but {name} goes back and forth"
+            ),
+            Placement::Mirrored => format!(
+                "{way} gives every chunk to one stage, but {name} has it on two, one for each direction"
+            ),
         };
-        let message = format!("{way} {}", fault.replace("{}", family.name()));
         let cure = "take it out, or write a schedule such as 1f1b or 1f1b-i";
         Err(self.wrong(&key(way), message).with_help(cure))
     }

@@ -3,7 +3,7 @@
 mod model;
 
 use pipeline::{Choice, Family, Vocabulary};
-use plan::{Boundary, Loss, Recompute, Setup, Split, Zero};
+use plan::{Boundary, Loss, Recompute, Setup, Zero};
 
 use super::super::priced::Plan;
 use super::super::told;
@@ -149,7 +149,7 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     }
     let is_interleaved = matches!(own.family, Family::Interleaved | Family::InterleavedOverlap);
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
-    let told = matches!(own.split, Split::Layout | Split::Searched);
+    let told = own.split.is_told();
     // What is written of other placements would be another pipeline there; the pattern of a hybrid says where
     // its chunks end.
     if (told || !even) && is_placed && !is_hybrid {
