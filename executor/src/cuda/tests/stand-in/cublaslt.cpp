@@ -113,36 +113,54 @@ static std::vector<float> rows_of(const Layout *layout, const void *data, bool t
   return values;
 }
 
-API cublasLtMatmul(void *, Description *description, const float *scale, const void *a,
-                   const Layout *first, const void *b, const Layout *second, const float *onto,
-                   const void *, const Layout *, void *c, const Layout *result, const void *, void *,
-                   size_t, void *stream) {
-  typedef void (*Enqueue)(void *);
-  static Enqueue enqueue = [] {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    return driver ? (Enqueue)dlsym(driver, "stand_in_enqueue") : nullptr;
-  }();
-  if (!enqueue) return INVALID_VALUE;
-  enqueue(stream);
+struct Product {
+  Description description;
+  float scale, onto;
+  Layout first, second, result;
+  const void *a, *b;
+  void *c;
+};
+
+static void multiply(void *data) {
+  Product *product = (Product *)data;
+  const Layout *first = &product->first, *second = &product->second, *result = &product->result;
   uint64_t rows = result->rows, columns = result->columns;
-  bool turned = description->transposed[0], second_turned = description->transposed[1];
+  bool turned = product->description.transposed[0];
+  bool second_turned = product->description.transposed[1];
   uint64_t inner = turned ? first->rows : first->columns;
-  if (rows != (turned ? first->columns : first->rows) ||
-      inner != (second_turned ? second->columns : second->rows) ||
-      columns != (second_turned ? second->rows : second->columns))
-    return INVALID_VALUE;
   for (int i = 0; i < result->count; i++) {
-    std::vector<float> left = rows_of(first, a, turned, i, rows, inner);
+    std::vector<float> left = rows_of(first, product->a, turned, i, rows, inner);
     // Column by column, so that sums run along both.
-    std::vector<float> right = rows_of(second, b, !second_turned, i, columns, inner);
+    std::vector<float> right = rows_of(second, product->b, !second_turned, i, columns, inner);
     for (uint64_t column = 0; column < columns; column++)
       for (uint64_t row = 0; row < rows; row++) {
         float sum = 0;
         for (uint64_t k = 0; k < inner; k++) sum += left[row * inner + k] * right[column * inner + k];
         uint64_t place = i * result->stride + column * result->leading + row;
-        float before = *onto == 0 ? 0 : *onto * at(result, c, place);
-        put(result, c, place, *scale * sum + before);
+        float before = product->onto == 0 ? 0 : product->onto * at(result, product->c, place);
+        put(result, product->c, place, product->scale * sum + before);
       }
   }
+  delete product;
+}
+
+API cublasLtMatmul(void *, Description *description, const float *scale, const void *a,
+                   const Layout *first, const void *b, const Layout *second, const float *onto,
+                   const void *, const Layout *, void *c, const Layout *result, const void *, void *,
+                   size_t, void *stream) {
+  typedef void (*Enqueue)(void *, void (*)(void *), void *);
+  static Enqueue enqueue = [] {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return driver ? (Enqueue)dlsym(driver, "stand_in_enqueue") : nullptr;
+  }();
+  if (!enqueue) return INVALID_VALUE;
+  bool turned = description->transposed[0], second_turned = description->transposed[1];
+  uint64_t inner = turned ? first->rows : first->columns;
+  if (result->rows != (turned ? first->columns : first->rows) ||
+      inner != (second_turned ? second->columns : second->rows) ||
+      result->columns != (second_turned ? second->rows : second->columns))
+    return INVALID_VALUE;
+  enqueue(stream, multiply,
+          new Product{*description, *scale, *onto, *first, *second, *result, a, b, c});
   return SUCCESS;
 }

@@ -1,9 +1,13 @@
-// Stands in for the driver of NVIDIA GPUs (libcuda): computes on the processor what is enqueued, at
-// once, checks what a real driver would refuse, and writes what it was asked into STAND_IN_LOG.
+// Stands in for the driver of NVIDIA GPUs (libcuda): every stream has a thread that computes on the
+// processor what is enqueued, while the host goes on. It checks what a real driver would refuse, and
+// writes what it was asked into STAND_IN_LOG.
 //
 //   STAND_IN_GPUS        how many there are [1]
 //   STAND_IN_VERSION     the CUDA that the driver is for [13000]
 //   STAND_IN_NO_PARTS    multiprocessors cannot be split where it is set
+//   STAND_IN_NO_LIMITS   the driver does not say how small parts may be, where it is set
+//   STAND_IN_CAPABILITY  compute capability, as 80 or 90 [90]
+//   STAND_IN_LAUNCH_US   microseconds that the host spends on every launch of a kernel [0]
 //
 // It knows how far the host runs ahead: what was enqueued on a stream behind the last mark that the
 // host has waited for.
@@ -13,13 +17,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 
 enum {
   SUCCESS = 0,
@@ -40,8 +50,9 @@ static const unsigned MULTIPROCESSORS = 132, LEAST = 8;
 static const int UNWRITTEN = 0xff;
 
 static std::mutex lock;
-static std::map<u64, size_t> allocated;
 static u64 in_use;
+// Never destroyed: threads of streams may outlive `main`.
+static auto &allocated = *new std::map<u64, size_t>;
 // Launches and copies so far, on all streams.
 static std::atomic<u64> enqueued;
 
@@ -59,14 +70,81 @@ static void tell(const std::string &line) {
   }
 }
 
+// A moment in a stream, once it is reached.
+struct Mark {
+  std::mutex lock;
+  std::condition_variable reached;
+  bool done = false;
+  std::chrono::steady_clock::time_point at;
+
+  void reach() {
+    std::lock_guard<std::mutex> held(lock);
+    at = std::chrono::steady_clock::now();
+    done = true;
+    reached.notify_all();
+  }
+  void wait() {
+    std::unique_lock<std::mutex> held(lock);
+    reached.wait(held, [this] { return done; });
+  }
+  bool is_past() {
+    std::lock_guard<std::mutex> held(lock);
+    return done;
+  }
+};
+
+typedef std::function<void()> Work;
+
 struct Stream {
   int part;  // -1: all multiprocessors
   std::atomic<u64> count{0}, waited_for{0}, most_ahead{0};
+  std::mutex lock;
+  std::condition_variable came;
+  std::deque<Work> queue;
+  bool begun = false, ended = false;
 
-  void enqueue() {
+  void push(Work work) {
+    std::lock_guard<std::mutex> held(lock);
+    queue.push_back(std::move(work));
+    if (!begun) std::thread([this] { live(); }).detach();
+    begun = true;
+    came.notify_one();
+  }
+  void live() {
+    for (;;) {
+      std::unique_lock<std::mutex> held(lock);
+      came.wait(held, [this] { return ended || !queue.empty(); });
+      if (queue.empty()) {
+        begun = false;
+        return;
+      }
+      Work work = std::move(queue.front());
+      queue.pop_front();
+      held.unlock();
+      work();
+    }
+  }
+  void end() {
+    std::lock_guard<std::mutex> held(lock);
+    ended = true;
+    came.notify_one();
+  }
+  // What counts as a launch or a copy.
+  void enqueue(Work work) {
     enqueued++;
     u64 ahead = ++count - waited_for;
     if (ahead > most_ahead) most_ahead = ahead;
+    push(std::move(work));
+  }
+  std::shared_ptr<Mark> mark() {
+    auto mark = std::make_shared<Mark>();
+    push([mark] { mark->reach(); });
+    return mark;
+  }
+  void settle() {
+    u64 all = count;
+    mark()->wait();
+    reached(all);
   }
   void reached(u64 mark) {
     u64 before = waited_for;
@@ -75,11 +153,30 @@ struct Stream {
   }
 };
 
+static std::mutex streams_lock;
+static auto &streams = *new std::set<Stream *>;
+
+static Stream *new_stream(int part) {
+  Stream *stream = new Stream{part};
+  std::lock_guard<std::mutex> held(streams_lock);
+  streams.insert(stream);
+  return stream;
+}
+static void settle_all() {
+  std::set<Stream *> all;
+  {
+    std::lock_guard<std::mutex> held(streams_lock);
+    all = streams;
+  }
+  for (Stream *stream : all) stream->settle();
+}
+
 struct Event {
-  bool timed, recorded = false;
-  std::chrono::steady_clock::time_point at;
+  bool timed;
+  // The last moment that it was recorded at: waits for an earlier one go on.
+  std::shared_ptr<Mark> mark;
   Stream *stream = nullptr;
-  u64 mark = 0;
+  u64 count = 0;
 };
 
 struct Context {
@@ -102,7 +199,8 @@ struct Green {
 };
 
 struct Function {
-  void (*run)(const char *, const unsigned *, const unsigned *, void **);
+  void *(*bind)(const char *, const unsigned *, const unsigned *, void **);
+  void (*run)(void *);
   std::string name;
 };
 
@@ -112,9 +210,11 @@ struct Library {
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
-// For the stand-in of cuBLASLt: a product is on `stream`.
-extern "C" __attribute__((visibility("default"))) void stand_in_enqueue(Stream *stream) {
-  stream->enqueue();
+// For the stand-in of cuBLASLt: `run` of `product` on `stream`.
+extern "C" __attribute__((visibility("default"))) void stand_in_enqueue(Stream *stream,
+                                                                        void (*run)(void *),
+                                                                        void *product) {
+  stream->enqueue([=] { run(product); });
 }
 
 API cuInit(unsigned) {
@@ -150,8 +250,8 @@ API cuDeviceGetAttribute(int *value, int which, int) {
   switch (which) {
     case 13: *value = 1980000; break;
     case 16: *value = MULTIPROCESSORS; break;
-    case 75: *value = 9; break;
-    case 76: *value = 0; break;
+    case 75: *value = atoi(variable("STAND_IN_CAPABILITY", "90").c_str()) / 10; break;
+    case 76: *value = atoi(variable("STAND_IN_CAPABILITY", "90").c_str()) % 10; break;
     default: return INVALID_VALUE;
   }
   return SUCCESS;
@@ -170,7 +270,11 @@ API cuCtxSetCurrent(Context *context) {
   current = context;
   return SUCCESS;
 }
-API cuCtxSynchronize() { return current ? SUCCESS : INVALID_CONTEXT; }
+API cuCtxSynchronize() {
+  if (!current) return INVALID_CONTEXT;
+  settle_all();
+  return SUCCESS;
+}
 API cuDeviceCanAccessPeer(int *can, int, int) {
   *can = 1;
   return SUCCESS;
@@ -192,7 +296,9 @@ API cuMemAlloc_v2(u64 *address, size_t bytes) {
   tell("alloc " + std::to_string(enqueued));
   return SUCCESS;
 }
+// Waits, as the real one does, for all that may use it.
 API cuMemFree_v2(u64 address) {
+  settle_all();
   std::lock_guard<std::mutex> held(lock);
   auto found = allocated.find(address);
   if (found == allocated.end()) return INVALID_VALUE;
@@ -214,6 +320,7 @@ API cuMemHostAlloc(void **address, size_t bytes, unsigned) {
   return *address ? SUCCESS : OUT_OF_MEMORY;
 }
 API cuMemFreeHost(void *address) {
+  settle_all();
   free(address);
   return SUCCESS;
 }
@@ -229,8 +336,7 @@ static bool is_there(u64 address, size_t bytes) {
 
 static int copy(Stream *stream, void *to, const void *from, size_t bytes) {
   if (!current) return INVALID_CONTEXT;
-  stream->enqueue();
-  memcpy(to, from, bytes);
+  stream->enqueue([=] { memcpy(to, from, bytes); });
   return SUCCESS;
 }
 API cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t bytes, Stream *stream) {
@@ -249,8 +355,7 @@ API cuMemcpyPeerAsync(u64 to, Context *, u64 from, Context *, size_t bytes, Stre
 API cuMemsetD8Async(u64 address, unsigned char value, size_t bytes, Stream *stream) {
   if (!current) return INVALID_CONTEXT;
   if (!is_there(address, bytes)) return INVALID_VALUE;
-  stream->enqueue();
-  memset((void *)address, value, bytes);
+  stream->enqueue([=] { memset((void *)address, value, bytes); });
   return SUCCESS;
 }
 
@@ -259,22 +364,38 @@ API cuMemsetD8Async(u64 address, unsigned char value, size_t bytes, Stream *stre
 API cuStreamCreate(Stream **stream, unsigned flags) {
   if (!current) return INVALID_CONTEXT;
   if (flags != 1) return INVALID_VALUE;
-  *stream = new Stream{-1};
+  *stream = new_stream(-1);
   return SUCCESS;
 }
-// Kept: events may be asked for what they marked in it.
+// Its memory is kept: events may be asked for what they marked in it.
 API cuStreamDestroy_v2(Stream *stream) {
+  {
+    std::lock_guard<std::mutex> held(streams_lock);
+    streams.erase(stream);
+  }
+  stream->end();
   tell("stream part " + std::to_string(stream->part) + " enqueued " +
        std::to_string(stream->count) + " ahead " + std::to_string(stream->most_ahead));
   return SUCCESS;
 }
 API cuStreamSynchronize(Stream *stream) {
-  stream->reached(stream->count);
+  stream->settle();
   return SUCCESS;
 }
-API cuStreamQuery(Stream *stream) { return cuStreamSynchronize(stream); }
-API cuStreamWaitEvent(Stream *, Event *event, unsigned) {
-  return event->recorded ? SUCCESS : INVALID_HANDLE;
+API cuStreamQuery(Stream *stream) {
+  u64 all = stream->count;
+  std::unique_lock<std::mutex> held(stream->lock);
+  if (!stream->queue.empty()) return NOT_READY;
+  held.unlock();
+  // What was taken from the queue last may still run.
+  stream->mark()->wait();
+  stream->reached(all);
+  return SUCCESS;
+}
+API cuStreamWaitEvent(Stream *stream, Event *event, unsigned) {
+  if (!event->mark) return INVALID_HANDLE;
+  stream->push([mark = event->mark] { mark->wait(); });
+  return SUCCESS;
 }
 API cuEventCreate(Event **event, unsigned flags) {
   if (!current) return INVALID_CONTEXT;
@@ -286,35 +407,43 @@ API cuEventDestroy_v2(Event *event) {
   return SUCCESS;
 }
 API cuEventRecord(Event *event, Stream *stream) {
-  event->recorded = true;
-  event->at = std::chrono::steady_clock::now();
   event->stream = stream;
-  event->mark = stream->count;
+  event->count = stream->count;
+  event->mark = stream->mark();
   return SUCCESS;
 }
-API cuEventQuery(Event *event) { return event->recorded ? SUCCESS : INVALID_HANDLE; }
+API cuEventQuery(Event *event) {
+  if (!event->mark) return INVALID_HANDLE;
+  return event->mark->is_past() ? SUCCESS : NOT_READY;
+}
 API cuEventSynchronize(Event *event) {
-  if (!event->recorded) return INVALID_HANDLE;
-  event->stream->reached(event->mark);
+  if (!event->mark) return INVALID_HANDLE;
+  event->mark->wait();
+  event->stream->reached(event->count);
   return SUCCESS;
 }
 API cuEventElapsedTime_v2(float *ms, Event *from, Event *to) {
-  if (!from->timed || !to->timed || !from->recorded || !to->recorded) return INVALID_HANDLE;
-  *ms = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  if (!from->timed || !to->timed || !from->mark || !to->mark) return INVALID_HANDLE;
+  if (!from->mark->is_past() || !to->mark->is_past()) return NOT_READY;
+  *ms = std::chrono::duration<float, std::milli>(to->mark->at - from->mark->at).count();
   return SUCCESS;
 }
 
 // ---- parts
 
 API cuDeviceGetDevResource(int, Resource *resource, int kind) {
-  *resource = Resource{kind, -1, {}, MULTIPROCESSORS, LEAST, LEAST, {}};
+  unsigned least = getenv("STAND_IN_NO_LIMITS") ? 0 : LEAST;
+  *resource = Resource{kind, -1, {}, MULTIPROCESSORS, least, least, {}};
   return kind == 1 ? SUCCESS : INVALID_VALUE;
 }
 API cuDevSmResourceSplitByCount(Resource *parts, unsigned *count, const Resource *all,
                                 Resource *rest, unsigned flags, unsigned least) {
   if (getenv("STAND_IN_NO_PARTS")) return NOT_SUPPORTED;
   if (flags || rest || all->kind != 1) return INVALID_VALUE;
-  unsigned each = std::max((least + LEAST - 1) / LEAST * LEAST, LEAST);
+  // Where it does not say so itself, what the chip of that capability has.
+  const bool is_ampere = variable("STAND_IN_CAPABILITY", "90")[0] == '8';
+  const unsigned step = is_ampere ? 2 : LEAST, smallest = is_ampere ? 4 : LEAST;
+  unsigned each = std::max((least + step - 1) / step * step, smallest);
   *count = std::min(*count, all->count / each);
   for (unsigned i = 0; i < *count; i++) parts[i] = Resource{1, (int)i, {}, each, LEAST, LEAST, {}};
   tell("split " + std::to_string(*count) + " of " + std::to_string(each));
@@ -336,7 +465,7 @@ API cuGreenCtxDestroy(Green *context) {
 }
 API cuGreenCtxStreamCreate(Stream **stream, Green *context, unsigned flags, int) {
   if (flags != 1) return INVALID_VALUE;
-  *stream = new Stream{context->part};
+  *stream = new_stream(context->part);
   return SUCCESS;
 }
 
@@ -360,9 +489,10 @@ API cuLibraryUnload(Library *library) {
   return SUCCESS;
 }
 API cuLibraryGetKernel(Function **kernel, Library *library, const char *name) {
+  auto bind = (decltype(Function::bind))dlsym(library->handle, "stand_in_bind");
   auto run = (decltype(Function::run))dlsym(library->handle, "stand_in_run");
-  *kernel = new Function{run, name};
-  return run ? SUCCESS : NOT_FOUND;
+  *kernel = new Function{bind, run, name};
+  return bind && run ? SUCCESS : NOT_FOUND;
 }
 API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned width,
                    unsigned height, unsigned depth, unsigned shared, Stream *stream,
@@ -370,7 +500,10 @@ API cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsig
   if (!current) return INVALID_CONTEXT;
   if (shared || extra || !x || !y || !z) return INVALID_VALUE;
   unsigned grid[] = {x, y, z}, block[] = {width, height, depth};
-  stream->enqueue();
-  function->run(function->name.c_str(), grid, block, parameters);
+  static const int slow = atoi(variable("STAND_IN_LAUNCH_US", "0").c_str());
+  if (slow) std::this_thread::sleep_for(std::chrono::microseconds(slow));
+  // Arguments are those of now, whenever it runs.
+  void *launch = function->bind(function->name.c_str(), grid, block, parameters);
+  stream->enqueue([=] { function->run(launch); });
   return SUCCESS;
 }
