@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::error::DeviceError;
 use crate::execution::{Executed, Execution, ExecutionError};
+use crate::measured::Overheads;
 use crate::run::timed;
 use crate::target::{TargetOptions, WithTarget};
 use crate::{cpu, cuda};
@@ -48,6 +49,8 @@ pub enum Backend {
     Cpu,
     /// NVIDIA GPUs.
     Cuda,
+    /// NVIDIA GPUs on which nothing is computed: passes and hops take the times they are told.
+    CudaTimed,
 }
 
 /// How values travel between processes.
@@ -155,6 +158,15 @@ pub trait Devices: fmt::Debug {
     /// The most of `stages` stages that compute side by side on what they share.
     fn side_by_side(&self, stages: usize) -> usize;
 
+    /// The cost of the host for `stages` stages of one process; `None` where passes run on the host.
+    ///
+    /// # Errors
+    /// Whatever stops a device.
+    fn overheads(&self, stages: usize) -> Result<Option<Overheads>, ExecutionError> {
+        let _ = stages;
+        Ok(None)
+    }
+
     /// Runs the stages of this process.
     ///
     /// # Errors
@@ -164,7 +176,7 @@ pub trait Devices: fmt::Debug {
 
 impl Backend {
     /// All kinds, in the order in which the help lists them.
-    pub const ALL: [Self; 3] = [Self::Timed, Self::Cpu, Self::Cuda];
+    pub const ALL: [Self; 4] = [Self::Timed, Self::Cpu, Self::Cuda, Self::CudaTimed];
 
     /// The facts of it.
     #[must_use]
@@ -173,6 +185,7 @@ impl Backend {
             Self::Timed => &timed::ABOUT,
             Self::Cpu => &cpu::backend::ABOUT,
             Self::Cuda => &cuda::ABOUT,
+            Self::CudaTimed => &cuda::TIMED,
         }
     }
 
@@ -185,6 +198,7 @@ impl Backend {
             Self::Timed => Ok(Box::new(timed::Clock)),
             Self::Cpu => Ok(Box::new(cpu::backend::Cores)),
             Self::Cuda => cuda::open(options),
+            Self::CudaTimed => cuda::open_timed(options),
         }
     }
 
@@ -198,7 +212,7 @@ impl Backend {
         with: W,
     ) -> Result<W::Output, OpenError> {
         match self {
-            Self::Timed => Err(OpenError::NothingToTime),
+            Self::Timed | Self::CudaTimed => Err(OpenError::NothingToTime),
             Self::Cpu => Ok(with.run(&cpu::backend::Core)),
             Self::Cuda => cuda::with_target(options, with),
         }
@@ -208,7 +222,7 @@ impl Backend {
     #[must_use]
     pub fn links(self) -> Vec<LinkKind> {
         match self {
-            Self::Timed => Vec::new(),
+            Self::Timed | Self::CudaTimed => Vec::new(),
             Self::Cpu => cpu::backend::links(),
             Self::Cuda => cuda::links(),
         }
@@ -217,13 +231,13 @@ impl Backend {
     /// Whether activations can be copied to the host while passes run.
     #[must_use]
     pub const fn copies_to_host(self) -> bool {
-        !matches!(self, Self::Cuda)
+        self.about().is_host
     }
 
     /// Whether there are kernels of an output layer in shards.
     #[must_use]
     pub const fn runs_shards(self) -> bool {
-        !matches!(self, Self::Cuda)
+        self.about().is_host
     }
 
     /// Whether it computes, so that a model is trained on it.
@@ -248,7 +262,7 @@ mod tests {
             assert!(!about.transports.is_empty() && !about.runs.is_empty(), "{kind:?}");
             // What computes can be timed, and its kernels have links to be timed with.
             assert_eq!(kind.trains(), about.is_timed.is_some(), "{kind:?}");
-            assert!(about.is_host || kind.trains(), "{kind:?}");
+            assert!(about.is_host || about.has_units, "{kind:?}");
         }
         assert!(Backend::Cpu.links().contains(&LinkKind::Queue));
     }

@@ -59,7 +59,7 @@ pub use cpu::{Cpu, Real};
 pub use data::{Batch, Batches, DataError, Random, Text};
 pub use error::DeviceError;
 pub use execution::{Against, Check, Executed, Execution, ExecutionError, Task};
-pub use measured::{Measured, MeasuredCopy};
+pub use measured::{HostBound, Measured, MeasuredCopy, Overheads};
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
     HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Movable, OnHost, Parameters,

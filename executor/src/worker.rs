@@ -54,6 +54,12 @@ pub trait Worker {
         false
     }
 
+    /// Whether values of other stages are held back on the device, for as long as they are on their way by
+    /// the plan; else links do that.
+    fn makes_hops(&self) -> bool {
+        false
+    }
+
     /// When the passes since the last call ran, as (start, end) in nanoseconds since `epoch`, by the
     /// clock of the device, in the order of [`Worker::run`]; `None` where the host's clock is right,
     /// since `run` returns when the work is done. Called after [`Worker::settle`], once a step.

@@ -24,3 +24,15 @@ pub(crate) const ABOUT: About = About {
     // A queue for each of the streams of 16 stages.
     variable: Some((QUEUES, "32")),
 };
+
+pub(crate) const TIMED: About = About {
+    name: "cuda-timed",
+    alias: None,
+    runs: "Nothing, on GPUs: one thread of a GPU waits for the time of each pass and hop; streams, events and \
+           hand-over are those of cuda",
+    is_timed: None,
+    title: "cuda-timed",
+    elements: &[],
+    transports: &[Transport::Tcp],
+    ..ABOUT
+};

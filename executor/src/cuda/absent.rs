@@ -7,7 +7,7 @@ use profile::LinkKind;
 use crate::backend::{Devices, OpenError, Options};
 use crate::target::{TargetOptions, WithTarget};
 
-pub(crate) use about::ABOUT;
+pub(crate) use about::{ABOUT, TIMED};
 
 const NOT_BUILT: OpenError = OpenError::NotBuilt {
     what: "CUDA",
@@ -16,6 +16,11 @@ const NOT_BUILT: OpenError = OpenError::NotBuilt {
 
 /// There is none.
 pub(crate) fn open(_: &Options) -> Result<Box<dyn Devices>, OpenError> {
+    Err(NOT_BUILT)
+}
+
+/// There is none.
+pub(crate) fn open_timed(_: &Options) -> Result<Box<dyn Devices>, OpenError> {
     Err(NOT_BUILT)
 }
 

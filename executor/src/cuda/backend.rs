@@ -1,10 +1,12 @@
 //! Stages on GPUs: which sits where, and how those of one GPU share it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use profile::Element as Kind;
 
 use super::about::QUEUES;
+use super::call::lock;
+use super::overheads;
 use super::{Bf16, Cuda, DeviceInfo, Element, Sharing, devices, split};
 #[cfg(feature = "nccl")]
 use crate::backend::Transport;
@@ -12,14 +14,13 @@ use crate::backend::{Devices, OpenError, Options};
 use crate::cpu::backend::F32_TOLERANCE;
 use crate::error::DeviceError;
 use crate::execution::{Executed, Execution, ExecutionError, Joins};
+use crate::measured::Overheads;
 #[cfg(feature = "nccl")]
 use crate::{
     execution::Watched,
     measured::Measured,
     run::{Failure, Meeting, Plan, join, join_directly},
 };
-
-pub(crate) use super::about::ABOUT;
 
 /// How far losses and gradients in bf16 may lie from the reference's, as shares: a number keeps 8
 /// bits, every rounding is off by up to 2^-9, and a dozen lie on the way through a layer.
@@ -35,18 +36,26 @@ const LOCAL_RANKS: [&str; 3] = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_
 
 /// The GPUs that stages run on.
 #[derive(Debug)]
-struct Gpus {
-    infos: Vec<DeviceInfo>,
+pub(super) struct Gpus {
+    pub(super) infos: Vec<DeviceInfo>,
     element: Kind,
     /// Whether stages may share all of a GPU that cannot be cut into parts.
     may_share: bool,
 }
 
 /// The kernels of every stage, and what is to be said of them.
-struct Bench<E: Element> {
+pub(super) struct Bench<E: Element> {
     stages: Vec<Mutex<Option<Cuda<E>>>>,
-    device: String,
-    notes: Vec<String>,
+    pub(super) device: String,
+    pub(super) notes: Vec<String>,
+}
+
+impl<E: Element> Bench<E> {
+    /// The kernels of `stage`, once.
+    pub(super) fn take(&self, stage: usize) -> Result<Cuda<E>, DeviceError> {
+        let one = self.stages.get(stage).and_then(|one| lock(one).take());
+        one.ok_or_else(|| DeviceError::NotAtHand { what: format!("the GPU of stage {stage}") })
+    }
 }
 
 /// How many of `stages` stages each of `gpus` GPUs gets, in order: as equal as can be, and none if
@@ -66,9 +75,7 @@ fn own(local: usize, gpus: usize) -> Option<usize> {
 
 /// The GPUs that were asked for.
 pub(crate) fn open(options: &Options) -> Result<Box<dyn Devices>, OpenError> {
-    let infos = chosen(&options.units)?;
-    let Options { element, may_share, .. } = *options;
-    Ok(Box::new(Gpus { infos, element, may_share }))
+    Ok(Box::new(Gpus::open(options)?))
 }
 
 /// The GPUs of these numbers, or all.
@@ -105,6 +112,10 @@ impl Devices for Gpus {
         deal(stages, self.infos.len()).into_iter().max().unwrap_or(1)
     }
 
+    fn overheads(&self, stages: usize) -> Result<Option<Overheads>, ExecutionError> {
+        self.host_overheads(stages).map(Some)
+    }
+
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
         match self.element {
             Kind::Bf16 => self.train_in::<Bf16>(execution, BF16_TOLERANCE),
@@ -114,29 +125,37 @@ impl Devices for Gpus {
 }
 
 impl Gpus {
+    /// The GPUs that were asked for.
+    pub(super) fn open(options: &Options) -> Result<Self, OpenError> {
+        let infos = chosen(&options.units)?;
+        let Options { element, may_share, .. } = *options;
+        Ok(Self { infos, element, may_share })
+    }
+
+    /// The cost of a launch and of a hand-over for `stages` stages.
+    pub(super) fn host_overheads(&self, stages: usize) -> Result<Overheads, ExecutionError> {
+        let bench = self.bench::<f32>(stages)?;
+        let kernels = (0..stages).map(|stage| bench.take(stage)).collect::<Result<_, _>>()?;
+        Ok(overheads::measured(kernels)?)
+    }
+
     fn train_in<E: Element>(
         &self,
         execution: &Execution,
         tolerance: f64,
     ) -> Result<Executed, ExecutionError> {
         let (bench, first) = match execution.own_stage() {
-            None => (self.bench::<E>(execution)?, self.infos[0].ordinal),
+            None => (self.bench::<E>(execution.stages())?, self.infos[0].ordinal),
             Some(stage) => self.of_process::<E>(execution, stage)?,
         };
-        let Bench { stages, device, notes } = bench;
-        let take = move |stage: usize| {
-            let place =
-                stages.get(stage).map(|one| one.lock().unwrap_or_else(PoisonError::into_inner));
-            let none = || DeviceError::NotAtHand { what: format!("the GPU of stage {stage}") };
-            place.and_then(|mut one| one.take()).ok_or_else(none)
-        };
+        let (device, notes) = (bench.device.clone(), bench.notes.clone());
+        let take = move |stage| bench.take(stage);
         let executed = execution.train(take, || Cuda::<E>::whole(first), tolerance)?;
         Ok(Executed { device: Some(device), notes, ..executed })
     }
 
-    /// The kernels of all stages, in this process.
-    fn bench<E: Element>(&self, execution: &Execution) -> Result<Bench<E>, ExecutionError> {
-        let stages = execution.stages();
+    /// The kernels of all of `stages` stages, in this process.
+    pub(super) fn bench<E: Element>(&self, stages: usize) -> Result<Bench<E>, ExecutionError> {
         let mut bench = Bench { stages: Vec::new(), device: String::new(), notes: Vec::new() };
         let mut names: Vec<String> = Vec::new();
         for (info, count) in self.infos.iter().zip(deal(stages, self.infos.len())) {

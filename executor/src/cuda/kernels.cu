@@ -603,3 +603,35 @@ KERNEL adamw_undo(T *weights, float *master, float *first, float *second, const 
   master[i] = w;
   weights[i] = to_t(w);
 }
+
+// ---- time without work, by one thread
+
+#ifdef __CUDA_ARCH__
+// Nanoseconds of a clock that all multiprocessors share.
+DEVICE u64 timer() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+// Sleeps a microsecond or two where that ends in time.
+DEVICE void rest(u64 left) {
+  if (left > 4000) asm volatile("nanosleep.u32 1000;");
+}
+#endif
+
+DEVICE void wait_until(u64 end) {
+  for (u64 now = timer(); now < end; now = timer()) rest(end - now);
+}
+
+// Until `hop` after the moment in `made`.
+KERNEL await_value(const u64 *made, u64 hop) {
+  if (threadIdx.x == 0) wait_until(*made + hop);
+}
+
+// For `time`; the moment at which it ends, to `made`.
+KERNEL take_time(u64 *made, u64 time) {
+  if (threadIdx.x != 0) return;
+  wait_until(timer() + time);
+  *made = timer();
+}

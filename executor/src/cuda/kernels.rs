@@ -356,6 +356,21 @@ impl Kernels {
     }
 }
 
+/// Waits on the device until `hop` nanoseconds after the moment that [`take_time`] has written to `made`.
+pub(crate) fn await_value(made: Address, hop: u64) -> Launch {
+    one_warp(Kernel::AwaitValue, made, hop)
+}
+
+/// Takes `time` nanoseconds and computes nothing; the moment at which it ends goes to `made`.
+pub(crate) fn take_time(made: Address, time: u64) -> Launch {
+    one_warp(Kernel::TakeTime, made, time)
+}
+
+fn one_warp(kernel: Kernel, made: Address, nanoseconds: u64) -> Launch {
+    let args = vec![Pointer(made), Arg::Size(nanoseconds)];
+    Launch { kernel, grid: [1, 1, 1], block: [32, 1, 1], args }
+}
+
 fn norm_blocks(n: usize) -> usize {
     n.div_ceil(THREADS as usize).clamp(1, NORM_BLOCKS)
 }

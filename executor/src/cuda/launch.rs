@@ -80,6 +80,8 @@ kernels! {
     NormTotal = "norm_total",
     AdamW = "adamw",
     AdamWUndo = "adamw_undo",
+    AwaitValue = "await_value",
+    TakeTime = "take_time",
 }
 
 /// One launch of a kernel.

@@ -39,6 +39,7 @@ mod nccl;
 #[cfg(feature = "nccl")]
 mod nccl_library;
 mod ops;
+mod overheads;
 mod partition;
 mod probe;
 mod program;
@@ -47,11 +48,13 @@ mod stage;
 mod target;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod tokens;
 mod uploads;
 
+pub(crate) use about::{ABOUT, TIMED};
 pub use backend::chosen;
-pub(crate) use backend::{ABOUT, open};
+pub(crate) use backend::open;
 pub use element::{Bf16, Element};
 pub use handed::Handed;
 pub use host_copies::HostCopies;
@@ -63,3 +66,4 @@ pub use partition::{Parts, Sharing, split};
 pub use probe::{DeviceInfo, devices};
 pub use stage::{Cuda, Tokens};
 pub(crate) use target::{links, with_target};
+pub(crate) use timed::open as open_timed;

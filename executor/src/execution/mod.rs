@@ -100,6 +100,18 @@ pub enum ExecutionError {
         /// How many devices there are.
         units: usize,
     },
+    /// Stages in processes of their own, on a device that has all of them in one.
+    #[error("--device {device} runs all stages in one process")]
+    OneProcess {
+        /// The kind of device.
+        device: &'static str,
+    },
+    /// Hops between GPUs, each of which has a clock of its own.
+    #[error("hops are timed by the clock of one GPU, and there are {gpus}")]
+    OneClock {
+        /// How many GPUs there are.
+        gpus: usize,
+    },
     /// A run that failed.
     #[error(transparent)]
     Run(#[from] Failure),

@@ -90,13 +90,13 @@ impl<W: Worker> Link<W> for Local<W::Value> {
 
     fn send(
         &mut self,
-        _: &mut W,
+        worker: &mut W,
         to: usize,
         name: Name,
         value: W::Value,
         made: u64,
     ) -> Result<(), DeviceError> {
-        let at = made + self.plan.delay(name.value).0;
+        let at = if worker.makes_hops() { made } else { made + self.plan.delay(name.value).0 };
         self.post(to, Event::Value { from: self.stage, name, parcel: value, at });
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pipeline::{Bytes, Measurement, Nanos, Pass, Slot, Step, Value};
 
 use super::plan::Plan;
-use crate::measured::{Measured, MeasuredCopy};
+use crate::measured::{HostBound, Measured, MeasuredCopy};
 
 /// When a slot ran, in nanoseconds since the epoch of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct RawSlot {
     pub(crate) arrivals: [Option<u64>; 2],
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// When the host had begun all of each of its passes. Not part of a report.
+    pub(crate) launched: [u64; 2],
 }
 
 /// One step of one stage.
@@ -42,6 +44,8 @@ pub(crate) struct RawStage {
     pub(crate) allocations: u64,
     /// The most activation bytes kept at once in a step measured, if anything was computed.
     pub(crate) peak: Option<u64>,
+    /// Passes of the steps measured that the host held up, where the device runs ahead of it.
+    pub(crate) host_bound: Option<HostBound>,
 }
 
 /// Puts the measurements of all stages together.
@@ -60,6 +64,7 @@ pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
     });
     let steps = steps.collect();
     let peaks: Option<Vec<Bytes>> = stages.iter().map(|stage| stage.peak.map(Bytes)).collect();
+    let host_bound: Option<Vec<HostBound>> = stages.iter().map(|stage| stage.host_bound).collect();
     Measured {
         steps,
         copies,
@@ -67,6 +72,7 @@ pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
         rollbacks: stages.first().map_or(0, |stage| stage.rollbacks),
         skipped: stages.first().map_or(0, |stage| stage.skipped),
         allocations: stages.iter().map(|stage| stage.allocations).sum(),
+        host_bound: host_bound.unwrap_or_default(),
         losses: stages
             .iter()
             .flat_map(|stage| &stage.steps)
@@ -110,7 +116,8 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
             let value = pass.input(shape)?;
             // What a device has only been told to make is announced before it is there; and clocks
             // of two devices agree to some microseconds, which a pass may be shorter than.
-            Some((value, at?.max(*made.get(&value)?).min(times.end)))
+            let there = *made.get(&value)? + plan.delay(value).0;
+            Some((value, at?.max(there).min(times.end)))
         });
         let last = arrivals.max_by_key(|&(_, at)| at);
         let arrived = last.map(|(value, at)| (value, since(at)));

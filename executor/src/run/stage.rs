@@ -17,6 +17,7 @@ use super::link::Link;
 use super::plan::Plan;
 use super::raw::{RawSlot, RawStage, RawStep};
 use crate::error::DeviceError;
+use crate::measured::HostBound;
 use crate::worker::Trainer;
 
 /// A stage in the middle of its run.
@@ -120,7 +121,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             };
             if step >= self.plan.warm_up() {
                 if let Some(times) = times {
-                    self.take_times(&mut slots, &times)?;
+                    let bound = self.take_times(&mut slots, &times)?;
+                    self.raw.host_bound = Some(self.raw.host_bound.unwrap_or_default().and(bound));
                 }
                 // The clocks of device and host agree to some microseconds.
                 let end = slots.last().map_or(end, |slot| end.max(slot.end));
@@ -137,7 +139,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
     /// A hop that is simulated is waited for on the host, which knows nothing of when a device that
     /// runs ahead makes its values.
     fn refuse_hop(&mut self) -> Result<(), Halt> {
-        if !self.plan.has_delays() || !self.worker.runs_ahead() {
+        let is_host_s = !self.worker.runs_ahead() || self.worker.makes_hops();
+        if !self.plan.has_delays() || is_host_s {
             return Ok(());
         }
         let message = "the device runs ahead of the host: its links take what they take";
@@ -246,6 +249,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         for (i, pass) in slot.passes().enumerate() {
             let input = inputs[i].take();
             outputs[i] = self.device(Some(slot), |worker, _| worker.run(pass, input))?;
+            raw.launched[i] = nanos_since(self.epoch, Instant::now());
         }
         raw.end = nanos_since(self.epoch, Instant::now());
         for (pass, output) in slot.passes().zip(outputs) {
@@ -346,21 +350,32 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             .map_err(|error| Failure::Device { stage, step, slot, error }.into())
     }
 
-    /// Puts the times by the clock of the device, one for each pass, in place of the host's.
-    fn take_times(&self, slots: &mut [RawSlot], times: &[(u64, u64)]) -> Result<(), Halt> {
+    /// Puts the times by the clock of the device, one for each pass, in place of the host's, and counts
+    /// the passes that the host held up.
+    fn take_times(&self, slots: &mut [RawSlot], times: &[(u64, u64)]) -> Result<HostBound, Halt> {
         let passes: usize = self.slots.iter().map(|slot| slot.passes().count()).sum();
         if passes != times.len() {
             let what = format!("its worker measured {} passes of {passes}", times.len());
             return Err(self.disobeys(what));
         }
-        let mut times = times.iter();
+        let mut rest = times;
+        let mut bound = HostBound::default();
         for (raw, slot) in slots.iter_mut().zip(&self.slots) {
-            let mut own = times.by_ref().take(slot.passes().count());
-            if let Some(&(start, end)) = own.next() {
-                (raw.start, raw.end) = (start, own.map(|&(_, end)| end).fold(end, u64::max));
+            let own = rest.split_off(..slot.passes().count()).unwrap_or_default();
+            let late = |(&(start, _), launched): (&(u64, u64), u64)| u64::from(start < launched);
+            bound.bound += own.iter().zip(raw.launched).map(late).sum::<u64>();
+            bound.passes += own.len() as u64;
+            if let [(start, _), ..] = own {
+                (raw.start, raw.end) =
+                    (*start, own.iter().fold(0, |last, &(_, end)| end.max(last)));
             }
         }
-        Ok(())
+        // The first cannot be launched before its step begins.
+        if let ([(start, _), ..], Some(raw)) = (times, slots.first()) {
+            bound.bound -= u64::from(*start < raw.launched[0]);
+            bound.passes -= 1;
+        }
+        Ok(bound)
     }
 
     fn publish(&self, doing: Doing) -> Instant {

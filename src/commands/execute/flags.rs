@@ -82,11 +82,12 @@ pub struct Execute {
     /// Steps run before those that are measured
     #[arg(long, help_heading = RUN, value_name = "N", default_value_t = 1)]
     pub(super) warm_up: u32,
-    /// Scale all times so that the longest simulated step of a setting takes this long (timed)
+    /// Scale all times so that the longest simulated step of a setting takes this long (timed,
+    /// cuda-timed)
     #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
     #[arg(conflicts_with = "time_scale")]
     pub(super) duration: Option<Nanos>,
-    /// Scale all times by this factor (timed)
+    /// Scale all times by this factor (timed, cuda-timed)
     #[arg(long, help_heading = RUN, value_name = "FACTOR", allow_negative_numbers = true)]
     pub(super) time_scale: Option<f64>,
     /// Clip gradients to this norm over all stages [default: no clipping]
@@ -126,11 +127,12 @@ pub struct Execute {
     /// What tensors hold (cuda) [default: bf16]
     #[arg(long, help_heading = MODEL, value_enum)]
     pub(super) element: Option<ElementArg>,
-    /// GPUs to run on, in this order: stages are dealt to them block by block (cuda) [default: all]
+    /// GPUs to run on, in this order: stages are dealt to them block by block (cuda, cuda-timed)
+    /// [default: all]
     #[arg(long, help_heading = RUN, value_name = "N,..", value_delimiter = ',')]
     pub(super) gpus: Vec<usize>,
     /// Let the stages of a GPU share all of it where it cannot be cut into a part for each; the bubble
-    /// is then not that of as many devices (cuda)
+    /// is then not that of as many devices (cuda, cuda-timed)
     #[arg(long, help_heading = RUN)]
     pub(super) shared: bool,
     /// Print one JSON object instead of tables
@@ -205,11 +207,13 @@ impl Execute {
             [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];
         let given = |all: &[(&'static str, bool)]| all.iter().find(|one| one.1).map(|one| one.0);
         if let Some(flag) = given(&of_model).filter(|_| timed) {
-            let message = format!("{flag}: the timed device computes nothing");
+            let message =
+                format!("{flag}: --device {} computes nothing", self.backend().about().name);
             return Err(Error::question(message).with_help("add --device cpu"));
         }
         if let Some(flag) = given(&of_clock).filter(|_| !timed) {
-            let message = format!("{flag} is for the timed device: passes take what they take");
+            let message =
+                format!("{flag} is for --device timed and cuda-timed: passes take what they take");
             return Err(Error::question(message));
         }
         if self.duration == Some(Nanos(0)) {
@@ -226,6 +230,9 @@ impl Execute {
         if self.pin && !can_pin() {
             let message = "--pin: the system does not let threads be kept on cores";
             return Err(Error::question(message).with_help("leave --pin out"));
+        }
+        if self.element.is_some() && timed && self.backend().about().has_units {
+            return Err(Error::question("--element: nothing is computed on --device cuda-timed"));
         }
         let of_gpus = [
             ("--element", self.element.is_some()),

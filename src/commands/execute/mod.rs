@@ -3,6 +3,7 @@
 mod copies;
 mod costs;
 mod flags;
+mod host_overheads;
 mod kinds;
 mod passes;
 pub(super) mod processes;
@@ -16,7 +17,7 @@ mod task;
 use std::io::Write;
 use std::path::Path;
 
-use executor::{Check, Devices, Measured};
+use executor::{Check, Devices, Measured, Overheads};
 use pipeline::Nanos;
 use serde::Serialize;
 use sim::{Details, Replay};
@@ -46,6 +47,9 @@ use task::task;
 #[derive(Serialize)]
 struct Results<'a> {
     results: Vec<report::Json<'a>>,
+    /// The cost of the host; absent where passes run on it, and in processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overheads: Option<host_overheads::OverheadsJson>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<bool>,
@@ -85,21 +89,41 @@ impl Execute {
         }
         processes::hold_lifeline();
         let place = Place::of(&self)?;
+        let overheads = self.overheads(&jobs, (&place, devices))?;
         let ran = self.run_all(jobs, (&place, devices), &mut notes)?;
         if !place.answers() {
             return Ok(Verdict::Done);
         }
         notes.lines().iter().for_each(|text| note(text));
-        self.write_files(&ran)?;
+        self.write_files(&ran, overheads.as_ref())?;
         match self.json {
             true => {
                 let results = ran.iter().map(report::Json::from).collect();
                 let interrupted = interrupt::cut_short().then_some(true);
-                print_json(out, &Results { results, interrupted })?;
+                let overheads = overheads.as_ref().map(Into::into);
+                print_json(out, &Results { results, overheads, interrupted })?;
             }
-            false => write!(out, "{}{}", self.devices(&ran), report::text(&ran))?,
+            false => {
+                let host = overheads.as_ref().map_or_else(String::new, host_overheads::line);
+                write!(out, "{}{host}{}", self.devices(&ran), report::text(&ran))?;
+            }
         }
         Ok(self.verdict(&ran))
+    }
+
+    /// The cost of the host for the stages of `jobs`, where all of them are in this process.
+    fn overheads(
+        &self,
+        jobs: &[Job],
+        (place, devices): (&Place, &dyn Devices),
+    ) -> Result<Option<Overheads>, Error> {
+        let stages = jobs.iter().map(|job| job.case.schedule.shape().stages()).max();
+        match (place, stages) {
+            (Place::Threads, Some(stages)) => devices
+                .overheads(stages)
+                .map_err(|error| run::not_run(&error, || Error::question(error.to_string()))),
+            _ => Ok(None),
+        }
     }
 
     /// Runs `jobs` one after the other; after a Ctrl-C no more.
@@ -156,7 +180,7 @@ impl Execute {
         (check, devices): (Option<Check>, &dyn Devices),
         notes: &mut Warnings,
     ) -> Result<Ran, Error> {
-        let Job { mut case, has_times, neighbours, .. } = job;
+        let Job { mut case, has_times, neighbours, published, .. } = job;
         let planned = copies::planned_peaks(&case)?;
         if !has_times {
             let costs = costs::measured_costs(&case.schedule, &measured);
@@ -186,6 +210,9 @@ impl Execute {
         if let Some(text) = report::allocated(measured.allocations) {
             notes.add(&text, &case.name);
         }
+        if let Some(text) = host_overheads::note(&measured.host_bound) {
+            notes.add(&text, &case.name);
+        }
         if let Some(text) = self.held_up(&case, &measured) {
             notes.add(&text, &case.name);
         }
@@ -203,10 +230,12 @@ impl Execute {
         let details = Details { timeline: self.svg.is_some(), ..Details::default() };
         Ok(Ran {
             outcome: Outcome::of(case, details, &mut Replay::new())?,
+            published,
             measured: measured_timeline,
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
             allocations: measured.allocations,
+            host_bound: measured.host_bound,
             held,
             copied,
             update_losses: measured.losses,
@@ -238,9 +267,9 @@ impl Execute {
         lines.concat()
     }
 
-    fn write_files(&self, ran: &[Ran]) -> Result<(), Error> {
+    fn write_files(&self, ran: &[Ran], overheads: Option<&Overheads>) -> Result<(), Error> {
         if let Some(path) = &self.csv {
-            files::write(path, report::csv(ran)?)?;
+            files::write(path, report::csv(ran, overheads)?)?;
         }
         if let Some(path) = &self.passes {
             files::write(path, passes::csv(ran)?)?;

@@ -18,7 +18,7 @@ use question::case::{Case, ScheduleSource};
 use question::hardware::keys::{BoundaryKey, HardwareKeys};
 use question::keys::Keys;
 use question::profiles;
-use question::scenario::{Scenario, Setting};
+use question::scenario::{Convention, Scenario, Setting};
 use question::{Context, Warnings};
 
 /// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
@@ -35,10 +35,21 @@ pub struct Job {
     pub model: Option<Model>,
     /// By chunk, the part that is recomputed where the schedule has R.
     pub recompute: Vec<Recomputed>,
+    /// The published bubble rate, if the scenario has one.
+    pub published: Option<Published>,
     /// Seed of weights and data.
     pub seed: u64,
     /// How many neighbours the profile was measured with, if there is one.
     pub neighbours: Option<u64>,
+}
+
+/// A published bubble rate.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// As printed: a share of 1.
+    pub rate: String,
+    /// The times of a timeline from which it was computed; `None` where the scenario does not say.
+    pub convention: Option<Convention>,
 }
 
 /// Steps measured where nobody says how many.
@@ -209,6 +220,10 @@ fn job(
         boundary,
         model,
         recompute: recompute::parts(&told).into_iter().map(Option::unwrap_or_default).collect(),
+        published: setting.published.get(rule.name()).map(|rate| Published {
+            rate: rate.clone(),
+            convention: scenario.convention.get(rule.name()).copied(),
+        }),
         seed: setting.keys.seed.unwrap_or(0),
         neighbours: common.neighbours,
     })

@@ -1,11 +1,13 @@
 //! Simulated and measured side by side: as a table, as JSON, as CSV.
 
-use executor::{Check, MeasuredCopy};
+use executor::{Check, HostBound, MeasuredCopy, Overheads};
 use pipeline::{Bytes, Metrics, Step, Timeline};
 use serde::Serialize;
 use sim::HostCopy;
 
 use super::copies::{self, Held};
+use super::host_overheads;
+use super::question::Published;
 use crate::error::Error;
 use answer::outcome;
 use answer::outcome::Outcome;
@@ -13,11 +15,14 @@ use answer::timelines::{Recorded, median};
 use draw::text;
 use papers::accuracy;
 use question::format;
+use question::scenario::Convention;
 
 /// A schedule, simulated and run.
 pub struct Ran {
     /// The simulation.
     pub outcome: Outcome,
+    /// The published bubble rate, if the scenario has one.
+    pub published: Option<Published>,
     /// The measurement.
     pub measured: Recorded,
     /// Updates taken back, and updates left out.
@@ -26,6 +31,8 @@ pub struct Ran {
     pub skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     pub allocations: u64,
+    /// By stage, the passes that the host held up; empty where they run on it.
+    pub host_bound: Vec<HostBound>,
     /// The activations that stages kept, if they were counted.
     pub held: Option<Held>,
     /// The copies to the host and back of each step.
@@ -129,6 +136,10 @@ pub fn text(all: &[Ran]) -> String {
     if has_loss {
         header.push("loss");
     }
+    let is_published = all.iter().any(|one| one.published.is_some());
+    if is_published {
+        header.extend(["published", "of"]);
+    }
     if named {
         header.insert(0, "setting");
     }
@@ -136,6 +147,9 @@ pub fn text(all: &[Ran]) -> String {
         let mut row = row(one);
         if has_loss {
             row.push(loss(one).map_or_else(|| "-".to_owned(), |loss| format!("{loss:.4}")));
+        }
+        if is_published {
+            row.extend(published(one));
         }
         if named {
             row.insert(0, one.outcome.case.setting.clone().unwrap_or_default());
@@ -162,7 +176,8 @@ pub fn text(all: &[Ran]) -> String {
             text += &format!("{} {}\n", outcome::title(&one.outcome), held.text());
         }
     }
-    text + &order(all)
+    let named = all.iter().map(|one| (outcome::title(&one.outcome), &one.host_bound[..]));
+    text + &host_overheads::table(named) + &order(all)
 }
 
 fn order(all: &[Ran]) -> String {
@@ -206,6 +221,15 @@ fn row(one: &Ran) -> Vec<String> {
     ]
 }
 
+/// The published bubble rate in percent, and what it was computed from.
+fn published(one: &Ran) -> [String; 2] {
+    let Some(Published { rate, convention }) = &one.published else {
+        return ["-".to_owned(), "-".to_owned()];
+    };
+    let rate = rate.parse().map_or_else(|_| rate.clone(), format::percent);
+    [rate, convention.map_or("-", Convention::name).to_owned()]
+}
+
 /// The loss of the last step.
 fn loss(one: &Ran) -> Option<f64> {
     one.measured.steps.last().and_then(|step| step.loss)
@@ -232,6 +256,9 @@ struct Measured<'a> {
     skipped: u32,
     /// Allocations in the steps measured that can hold up a device.
     allocations: u64,
+    /// By stage, the passes that the host held up; absent where they run on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    host_bound: Vec<host_overheads::StageJson>,
     /// By stage, the most activations that it holds by the times that its copies to the host were
     /// planned with; absent without copies.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -306,6 +333,7 @@ impl<'a> From<&'a Ran> for Json<'a> {
                 rollbacks: one.rollbacks,
                 skipped: one.skipped,
                 allocations: one.allocations,
+                host_bound: host_overheads::json(&one.host_bound),
                 update_losses: &one.update_losses,
                 check: one.check.map(Into::into),
             },
@@ -313,11 +341,11 @@ impl<'a> From<&'a Ran> for Json<'a> {
     }
 }
 
-/// All as CSV.
+/// All as CSV; cells of the host are empty where passes run on it.
 ///
 /// # Errors
 /// If memory runs out.
-pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
+pub fn csv(all: &[Ran], overheads: Option<&Overheads>) -> Result<Vec<u8>, Error> {
     #[derive(Serialize)]
     struct Row<'a> {
         setting: &'a str,
@@ -335,7 +363,22 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
         difference_makespan_points: String,
         makespan_ms_simulated: String,
         makespan_ms_measured: String,
+        bubble_rate_published: &'a str,
+        published_convention: &'a str,
+        host_bound_percent: String,
+        host_bound_percent_of_worst_stage: String,
+        launches_per_second: String,
+        launches_per_second_together: String,
+        hand_over_us: String,
     }
+    #[allow(clippy::cast_precision_loss)]
+    let host = [
+        overheads.map(|one| format!("{:.0}", one.launches_per_second)),
+        overheads.map(|one| format!("{:.0}", one.launches_per_second_together)),
+        overheads.and_then(|one| one.hand_over).map(|time| format!("{:.3}", time.0 as f64 / 1e3)),
+    ];
+    let [launches_per_second, launches_per_second_together, hand_over_us] =
+        host.map(Option::unwrap_or_default);
     let mut rows = Vec::new();
     for one in all {
         let (case, simulated) = (&one.outcome.case, &one.outcome.metrics);
@@ -345,6 +388,9 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
         let rate = |rate: f64| format!("{rate:.4}");
         #[allow(clippy::cast_precision_loss)]
         let millis = |metrics: &Metrics| format!("{:.3}", metrics.makespan().0 as f64 / 1e6);
+        let published = one.published.as_ref();
+        let [host_bound_percent, host_bound_percent_of_worst_stage] =
+            host_overheads::cells(&one.host_bound);
         rows.push(Row {
             setting: case.setting.as_deref().unwrap_or_default(),
             schedule: &case.name,
@@ -361,6 +407,15 @@ pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
             difference_makespan_points: format!("{by_makespan:+.2}"),
             makespan_ms_simulated: millis(simulated),
             makespan_ms_measured: millis(&measured),
+            bubble_rate_published: published.map_or("", |one| &one.rate),
+            published_convention: published
+                .and_then(|one| one.convention)
+                .map_or("", Convention::name),
+            host_bound_percent,
+            host_bound_percent_of_worst_stage,
+            launches_per_second: launches_per_second.clone(),
+            launches_per_second_together: launches_per_second_together.clone(),
+            hand_over_us: hand_over_us.clone(),
         });
     }
     Ok(answer::csv(rows)?)

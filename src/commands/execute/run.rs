@@ -169,7 +169,11 @@ fn pin(stage: usize, pins: bool) {
 
 /// Why `job` came to nothing, with its cure.
 fn failed(job: &Job, error: &ExecutionError) -> Error {
-    let named = job.case.error(error);
+    not_run(error, || job.case.error(error).into())
+}
+
+/// `error` of devices, which is `named` for what was asked, with its cure.
+pub fn not_run(error: &ExecutionError, named: impl FnOnce() -> Error) -> Error {
     let cure = match error {
         ExecutionError::Run(Failure::Stuck { .. }) => {
             "a stage that waits gives up after --patience: raise it if passes take that long"
@@ -184,7 +188,11 @@ fn failed(job: &Job, error: &ExecutionError) -> Error {
             let cure = "start a process per GPU; stages of one process share its GPUs";
             return Error::question(error.to_string()).with_help(cure);
         }
-        _ => return named.into(),
+        ExecutionError::OneProcess { .. } => "leave --processes and the launcher out".to_owned(),
+        ExecutionError::OneClock { .. } => {
+            "name one GPU with --gpus 0, or leave --hop out".to_owned()
+        }
+        _ => return named(),
     };
-    named.with_help(cure).into()
+    named().with_help(cure)
 }

@@ -2,6 +2,7 @@
 // shuffles only. Several threads of the host may launch at a time. KERNELS (a file) and ELEMENT_BF16
 // are defined by whoever compiles this.
 
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -95,6 +96,19 @@ static unsigned __float_as_uint(float value) {
   unsigned bits;
   memcpy(&bits, &value, 4);
   return bits;
+}
+
+static unsigned long long timer() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+// Asleep as long as the system can be trusted to wake this thread in time.
+static void rest(unsigned long long left) {
+  if (left < 90000) return;
+  left -= 90000;
+  timespec time = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+  nanosleep(&time, nullptr);
 }
 
 #include KERNELS

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pipeline::{Kind, Pass, Slot, Value};
 
 use super::hello::take;
+use crate::measured::HostBound;
 use crate::run::board::{Awaited, Doing};
 use crate::run::boundary::Round;
 use crate::run::inbox::Name;
@@ -18,6 +19,8 @@ pub(super) const HEADER: usize = 24;
 pub(super) const MOST_NAME: u64 = 256;
 /// The most bytes of a failure in words.
 pub(super) const MOST_WORDS: usize = 4096;
+/// In place of a count where passes run on the host.
+const NO_DEVICE: HostBound = HostBound { bound: u64::MAX, passes: u64::MAX };
 /// Bytes of what a stage is doing.
 const SIGHTING: usize = 48;
 
@@ -228,7 +231,7 @@ pub(super) struct ReportSize {
 impl ReportSize {
     /// Bytes of the report.
     pub(super) const fn bytes(self) -> usize {
-        24 + self.steps * (17 + self.losses * 8 + self.slots * 32 + self.copies * 16)
+        40 + self.steps * (17 + self.losses * 8 + self.slots * 32 + self.copies * 16)
     }
 }
 
@@ -239,6 +242,8 @@ pub(super) fn pack_report(raw: &RawStage, size: ReportSize) -> Vec<u8> {
     bytes.extend(raw.skipped.to_le_bytes());
     bytes.extend(raw.allocations.to_le_bytes());
     bytes.extend(raw.peak.unwrap_or(u64::MAX).to_le_bytes());
+    let HostBound { bound, passes } = raw.host_bound.unwrap_or(NO_DEVICE);
+    bytes.extend([bound, passes].into_iter().flat_map(u64::to_le_bytes));
     for step in &raw.steps {
         bytes.extend(step.end.to_le_bytes());
         bytes.push(u8::from(step.loss.is_some()));
@@ -269,6 +274,11 @@ pub(super) fn unpack_report(mut bytes: &[u8], size: ReportSize) -> Option<RawSta
         skipped: u32::from_le_bytes(take(&mut bytes)?),
         allocations: u64::from_le_bytes(take(&mut bytes)?),
         peak: Some(u64::from_le_bytes(take(&mut bytes)?)).filter(|&peak| peak != u64::MAX),
+        host_bound: Some(HostBound {
+            bound: u64::from_le_bytes(take(&mut bytes)?),
+            passes: u64::from_le_bytes(take(&mut bytes)?),
+        })
+        .filter(|&bound| bound != NO_DEVICE),
     };
     for _ in 0..steps {
         let end = u64::from_le_bytes(take(&mut bytes)?);
@@ -284,7 +294,7 @@ pub(super) fn unpack_report(mut bytes: &[u8], size: ReportSize) -> Option<RawSta
             let mut time = || take(&mut bytes).map(u64::from_le_bytes);
             let (start, end) = (time()?, time()?);
             let arrivals = [time()?, time()?].map(|at| Some(at).filter(|&at| at != u64::MAX));
-            step.slots.push(RawSlot { arrivals, start, end });
+            step.slots.push(RawSlot { arrivals, start, end, launched: [0; 2] });
         }
         for _ in 0..copies {
             let mut time = || take(&mut bytes).map(u64::from_le_bytes);
@@ -408,15 +418,23 @@ mod tests {
 
     #[test]
     fn reports_come_back() {
-        let slot = RawSlot { arrivals: [None, Some(3)], start: 4, end: 9 };
+        let slot = RawSlot { arrivals: [None, Some(3)], start: 4, end: 9, launched: [0; 2] };
         let slots = vec![slot, RawSlot::default()];
         let losses = vec![0.75, 0.5];
         let step = RawStep { slots, copies: vec![[5, 6]], end: 10, loss: Some(0.5), losses };
         let other = RawStep { loss: None, losses: Vec::new(), ..step.clone() };
         let steps = vec![step, other];
         let size = ReportSize { steps: 2, slots: 2, copies: 1, losses: 2 };
-        let none = RawStage { steps, rollbacks: 1, skipped: 2, allocations: 3, peak: None };
-        for raw in [RawStage { peak: Some(7), ..none.clone() }, none] {
+        let none = RawStage {
+            steps,
+            rollbacks: 1,
+            skipped: 2,
+            allocations: 3,
+            peak: None,
+            host_bound: None,
+        };
+        let bound = Some(HostBound { bound: 1, passes: 5 });
+        for raw in [RawStage { peak: Some(7), host_bound: bound, ..none.clone() }, none] {
             let bytes = pack_report(&raw, size);
             assert_eq!(bytes.len(), size.bytes());
             assert_eq!(unpack_report(&bytes, size), Some(raw));
