@@ -236,7 +236,10 @@ fn bad_questions_are_refused() {
     refused(&with("--check"), &["--device timed computes nothing", "--device cpu"]);
     refused(&with("--boundary post-validation:0.5"), &["not with a probability"]);
     refused(&tiny("--schedule 1f1b,zb-h1 --timeline x.json"), &["--timeline takes one"]);
-    refused(&tiny("--device cpu --schedule zb-h1 --duration 1s"), &["is for --device timed and cuda-timed"]);
+    refused(
+        &tiny("--device cpu --schedule zb-h1 --duration 1s"),
+        &["is for --device timed and cuda-timed"],
+    );
     refused(&tiny("--device cpu --schedule zb-h1 --layers 2"), &["2 layers", "3 chunks"]);
     refused(&tiny("--device cpu --schedule zb-h1 --hidden 65"), &["65 is not a multiple of 4"]);
     let huge = "--device cpu --schedule zb-h1 --hidden 1048576 --heads 1 --layers 1048576";

@@ -181,6 +181,84 @@ fn parts_of_a_gpu_are_demanded_unless_stages_may_share() {
     assert!(ran.status.success() && said.contains("no multiprocessors of their own"), "{said}");
 }
 
+/// A run on a device that computes nothing, whose passes take as long as is asked.
+const TIMED: &str = "execute --device cuda-timed --warm-up 1 --steps 1";
+
+#[test]
+fn a_row_of_table_5_is_measured_on_a_gpu_that_computes_nothing() {
+    let Some(libraries) = libraries() else { return };
+    let row = "scenarios/execute/table5-row.toml --schedule 1f1b,zb-h1,zb-2p --duration 800ms";
+    let mut run = OnStandIn::new(&libraries, &format!("{TIMED} {row}"));
+    let ran = run.results();
+    let rows = ran["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 6, "three schedules in two settings");
+    for one in rows {
+        // Never shorter than simulated: all that is waited for is waited for. How much longer, depends
+        // on what else this machine does.
+        let makespans = [&one["makespan_ns"], &one["measured"]["makespan_ns"]];
+        let [simulated, measured] = makespans.map(|time| time.as_f64().unwrap());
+        let ratio = measured / simulated;
+        assert!((0.999..1.5).contains(&ratio), "{}: {simulated} {measured}", one["schedule"]);
+        let host: Vec<_> = one["measured"]["host_bound"].as_array().unwrap().iter().collect();
+        assert_eq!(host.len(), 8);
+        assert!(host.iter().all(|stage| stage["passes"].as_u64().unwrap() > 40), "{host:?}");
+    }
+    let host = &ran["overheads"];
+    assert_eq!(host["threads"], 8);
+    for rate in ["launches_per_second", "launches_per_second_together"] {
+        assert!(host[rate].as_f64().unwrap() > 0.0, "{host}");
+    }
+    assert!(host["hand_over_ns"].as_u64().is_some(), "{host}");
+}
+
+/// Two stages, and how many of their passes the host holds up where a launch costs it so much.
+fn host_bound(libraries: &StandIn, launch_us: u32) -> (f64, String) {
+    let line = format!(
+        "{TIMED} --stages 2 --microbatches 12 --schedule zb-h1 --forward 8ms --backward-input 8ms \
+         --backward-weight 8ms"
+    );
+    let mut run = OnStandIn::new(libraries, &line);
+    run.command.env("STAND_IN_LAUNCH_US", launch_us.to_string()).arg("--json");
+    let output = run.output();
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{notes}");
+    let ran: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stages = ran["results"][0]["measured"]["host_bound"].as_array().unwrap().clone();
+    let sum = |key: &str| stages.iter().map(|stage| stage[key].as_f64().unwrap()).sum::<f64>();
+    (sum("host_bound_passes") / sum("passes"), notes)
+}
+
+#[test]
+fn a_host_that_falls_behind_its_gpu_is_noted_and_one_that_keeps_ahead_is_not() {
+    let Some(libraries) = libraries() else { return };
+    let (share, notes) = host_bound(&libraries, 12_000);
+    assert!(share > 0.5 && notes.contains("the host is too slow"), "{share} {notes}");
+    let (share, notes) = host_bound(&libraries, 0);
+    assert!(share < 0.01 && !notes.contains("the host is too slow"), "{share} {notes}");
+}
+
+#[test]
+fn a_timed_gpu_has_one_clock_one_process_and_no_elements() {
+    let Some(libraries) = libraries() else { return };
+    let line = format!(
+        "{TIMED} --stages 2 --microbatches 4 --schedule 1f1b --forward 1ms --backward-input 1ms \
+         --backward-weight 1ms"
+    );
+    let mut run = OnStandIn::new(&libraries, &format!("{line} --hop 100us"));
+    run.command.env("STAND_IN_GPUS", "2");
+    refused(&run.output(), &["hops are timed by the clock of one GPU", "--gpus 0"]);
+    let ran = run.command.args(["--gpus", "0"]).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let mut run = OnStandIn::new(&libraries, &format!("{line} --element f32"));
+    refused(&run.output(), &["--element", "nothing is computed"]);
+    let mut run = OnStandIn::new(&libraries, &line);
+    run.command.envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("DEBUBBLE_TOKEN", "secret")]);
+    run.command.envs([("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29512")]);
+    refused(&run.output(), &["runs all stages in one process", "--processes"]);
+    let mut run = OnStandIn::new(&libraries, "calibrate --device cuda-timed");
+    refused(&run.output(), &["cuda-timed"]);
+}
+
 #[test]
 fn a_part_of_a_gpu_is_timed_while_neighbours_compute_on_others_of_the_same_split() {
     let Some(libraries) = libraries() else { return };

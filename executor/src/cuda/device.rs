@@ -178,6 +178,18 @@ impl Event {
         unsafe { cu::cuEventQuery(self.raw) == cu::CUresult::CUDA_SUCCESS }
     }
 
+    /// Whether all before it is done.
+    ///
+    /// # Errors
+    /// A device that failed.
+    pub(crate) fn has_passed(&self) -> Result<bool, DeviceError> {
+        // SAFETY: the event lives.
+        match unsafe { cu::cuEventQuery(self.raw) } {
+            cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => driver("cuEventQuery", result).map(|()| true),
+        }
+    }
+
     /// Waits until all before it is done.
     pub(crate) fn wait(&self) -> Result<(), DeviceError> {
         // SAFETY: the event lives.

@@ -7,6 +7,8 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys as cu;
 use pipeline::Bytes;
@@ -22,6 +24,11 @@ pub(crate) struct Pool {
     shelves: Shelves<Event>,
     streams: Vec<Queue>,
 }
+
+/// How long a GPU that is full may take to end what has been begun.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked at meanwhile.
+const GLANCE: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// Allocations made on this thread, of GPUs and of pinned memory.
@@ -86,13 +93,34 @@ impl Pool {
             self.wait_for(gpu, &freed, queue)?;
             return Ok(freed.address);
         }
-        // SAFETY: a context is current.
-        driver("cuCtxSynchronize", unsafe { cu::cuCtxSynchronize() })?;
+        self.wait_for_all(gpu, PATIENCE)?;
         self.release();
         match allocate(bytes)? {
             Some(address) => Ok(address),
             None => Err(out_of_memory(gpu, bytes)),
         }
+    }
+
+    /// Waits for all that has been begun, so that nobody uses what has been freed. No longer than
+    /// `patience`: a transfer that is begun may wait for another process, and that one for this.
+    pub(super) fn wait_for_all(
+        &self,
+        gpu: &Arc<Gpu>,
+        patience: Duration,
+    ) -> Result<(), DeviceError> {
+        let marks = self.streams.iter().map(|stream| stream.mark(gpu, false));
+        let marks = marks.collect::<Result<Vec<_>, _>>()?;
+        let since = Instant::now();
+        for mark in &marks {
+            while !mark.has_passed()? {
+                if since.elapsed() > patience {
+                    let message = format!("its memory is full, and it is busy after {patience:?}");
+                    return Err(failed("waiting for the GPU", message));
+                }
+                thread::sleep(GLANCE);
+            }
+        }
+        Ok(())
     }
 
     /// Makes `queue` wait until nobody else uses `freed`.

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pipeline::Nanos;
 
@@ -17,72 +17,65 @@ use crate::ops::Ops;
 
 /// Kernels that a thread launches before it waits: a quarter of what a stream holds.
 const BATCH: usize = 256;
-/// Batches of a thread; the fastest counts.
+/// Batches of a thread.
 const BATCHES: usize = 4;
 /// Times that a value goes there and back.
 const ROUNDS: u32 = 100;
 
 /// Measures with the kernels of all stages of this process.
 pub(super) fn measured<E: Element>(mut stages: Vec<Cuda<E>>) -> Result<Overheads, DeviceError> {
-    let alone = match stages.first_mut() {
-        Some(first) => rate(first, &Barrier::new(1))?,
+    let threads = stages.len();
+    let alone = match stages.get_mut(..1) {
+        Some(first) => rate(first)?,
         None => return Err(failed("cuLaunchKernel", "no stage to launch from")),
     };
-    let together = if stages.len() > 1 { rate_of_all(&mut stages)? } else { alone };
-    let threads = stages.len();
+    let together = if threads > 1 { rate(&mut stages)? } else { alone };
     let hand_over = match &mut stages[..] {
         [near, far, ..] => Some(hand_over(near, far)?),
         _ => None,
     };
-    let [alone, together] = [alone, together].map(f64::round);
     Ok(Overheads {
-        launches_per_second: alone,
+        launches_per_second: alone.round(),
         threads,
-        launches_per_second_together: together,
+        launches_per_second_together: together.round(),
         hand_over,
     })
 }
 
-/// Launches a second of one thread that begins with all others.
-fn rate<E: Element>(stage: &mut Cuda<E>, together: &Barrier) -> Result<f64, DeviceError> {
-    // Whatever fails, others wait for this thread.
-    let made = stage.scratch::<f32>(2);
-    let launch = made.as_ref().ok().map(|made| take_time(made.memory.address(), 0));
-    let warm = launch.as_ref().map_or(Ok(()), |launch| batch(stage, launch).map(drop));
-    together.wait();
-    warm?;
-    made?;
-    let mut best = 0.0_f64;
-    for launch in launch.iter().cycle().take(BATCHES) {
-        best = best.max(batch(stage, launch)?);
-    }
-    Ok(best)
-}
-
-/// Launches a second within one batch, its end on the GPU included.
-#[allow(clippy::cast_precision_loss)] // a few hundred
-fn batch<E: Element>(
-    stage: &mut Cuda<E>,
-    launch: &super::launch::Launch,
-) -> Result<f64, DeviceError> {
-    let begin = Instant::now();
-    for _ in 0..BATCH {
-        stage.launch(std::slice::from_ref(launch))?;
-    }
-    stage.settle()?;
-    Ok(BATCH as f64 / begin.elapsed().as_secs_f64().max(1e-9))
-}
-
-/// Launches a second of a thread for each stage, all of them together.
-fn rate_of_all<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
-    let begin = Barrier::new(stages.len());
-    std::thread::scope(|scope| {
+/// Launches a second of a thread for each of `stages`, until the last kernel of the last thread is done.
+#[allow(clippy::cast_precision_loss)] // some thousands
+fn rate<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
+    let (count, begin) = (stages.len(), Barrier::new(stages.len()));
+    let longest = std::thread::scope(|scope| {
         let begin = &begin;
         let threads: Vec<_> =
-            stages.iter_mut().map(|stage| scope.spawn(move || rate(stage, begin))).collect();
+            stages.iter_mut().map(|stage| scope.spawn(move || launches(stage, begin))).collect();
         let broken = || failed("cuLaunchKernel", "a thread that launched has broken down");
-        threads.into_iter().map(|one| one.join().map_err(|_| broken())?).sum()
-    })
+        let mut times = threads.into_iter().map(|one| one.join().map_err(|_| broken())?);
+        times.try_fold(Duration::ZERO, |longest, time| Ok::<_, DeviceError>(longest.max(time?)))
+    })?;
+    Ok((count * BATCH * BATCHES) as f64 / longest.as_secs_f64().max(1e-9))
+}
+
+/// How long the batches of one thread take, which begins together with all others.
+fn launches<E: Element>(stage: &mut Cuda<E>, begin: &Barrier) -> Result<Duration, DeviceError> {
+    let made = stage.scratch::<f32>(2);
+    let launch = made.as_ref().ok().map(|made| take_time(made.memory.address(), 0));
+    let mut batch = || match &launch {
+        Some(launch) => {
+            (0..BATCH).try_for_each(|_| stage.launch(std::slice::from_ref(launch)))?;
+            stage.settle()
+        }
+        None => Ok(()),
+    };
+    let warm = batch();
+    // Whatever has failed, others wait for this thread.
+    begin.wait();
+    warm?;
+    let since = Instant::now();
+    (0..BATCHES).try_for_each(|_| batch())?;
+    made?;
+    Ok(since.elapsed())
 }
 
 /// How long a value takes from one stage to the next, by the clock of the GPU.

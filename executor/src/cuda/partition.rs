@@ -29,9 +29,17 @@ pub enum Sharing {
     Shared,
 }
 
-/// The least of a partition, and what partitions are multiples of, where the driver does not say:
-/// those of compute capability 9.0.
-const HOPPER: (u32, u32) = (8, 8);
+/// The least of a partition, and what partitions are multiples of, where the driver does not say, by
+/// compute capability (CUDA C++ Programming Guide, green contexts; `cuDevSmResourceSplitByCount` in the
+/// driver API).
+const fn limits_of(capability: (i32, i32)) -> (u32, u32) {
+    match capability {
+        (..=6, _) => (1, 1),
+        (7, _) => (2, 2),
+        (8, _) => (4, 2),
+        _ => (8, 8),
+    }
+}
 
 /// Multiprocessors of each of `stages` equal partitions of `all`, in multiples of `alignment` and no
 /// less than `least`; `None` if there are not enough.
@@ -85,8 +93,9 @@ fn cut(gpu: &Gpu, stages: u32) -> Result<(Vec<cu::CUdevResource>, u32), DeviceEr
         driver("cuDeviceGetDevResource", got)?;
         let sm = all.__bindgen_anon_1.sm;
         let known = |value, default| if value == 0 { default } else { value };
-        let least = known(sm.minSmPartitionSize, HOPPER.0);
-        let alignment = known(sm.smCoscheduledAlignment, HOPPER.1);
+        let limits = limits_of(gpu.info.capability);
+        let least = known(sm.minSmPartitionSize, limits.0);
+        let alignment = known(sm.smCoscheduledAlignment, limits.1);
         let each = equal_share(sm.smCount, stages, least, alignment).ok_or_else(|| {
             let parts = format!("{} multiprocessors cannot be cut into {stages} parts", sm.smCount);
             failed("cuDevSmResourceSplitByCount", format!("{parts} of at least {least}"))
@@ -243,6 +252,13 @@ mod tests {
         assert_eq!(share(132, 0), None);
         assert_eq!(share(132, u32::MAX), None);
         assert_eq!(equal_share(108, 7, 2, 2), Some(14));
+        // An A100 in 8 parts, and an H100.
+        let of_chip = |all, capability| {
+            let (least, alignment) = limits_of(capability);
+            equal_share(all, 8, least, alignment)
+        };
+        assert_eq!(of_chip(108, (8, 0)), Some(12));
+        assert_eq!(of_chip(132, (9, 0)), Some(16));
         assert_eq!(equal_share(16, 4, 0, 0), Some(4));
     }
 

@@ -1,9 +1,11 @@
 //! The kernels and everything around them on a GPU. Skipped, aloud, where there is none.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::super::call::lock;
 use super::super::element::{Bf16, Element, encode};
+use super::super::kernels::{await_value, take_time};
 use super::super::launch::{Address, Launch};
 use super::super::libraries::loaded_libraries;
 use super::super::memory::Buffer;
@@ -258,6 +260,40 @@ fn what_does_not_fit_is_said_to_be_too_much() {
     assert!(matches!(error, DeviceError::OutOfMemory { .. }), "{error}");
     assert!(cuda.tensor(usize::MAX).is_err());
     assert!(cuda.tensor(1 << 10).is_ok());
+}
+
+#[test]
+fn passes_and_hops_take_their_time_by_the_clock_of_the_gpu() {
+    let (Some(mut near), Some(mut far)) = (gpu::<f32>(), gpu::<f32>()) else { return };
+    let epoch = Instant::now();
+    let (pass, hop) = (Duration::from_millis(4), Duration::from_millis(2));
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
+    let made = near.scratch::<f32>(2).unwrap();
+    near.stamp().unwrap();
+    near.launch(&[take_time(made.memory.address(), nanos(pass))]).unwrap();
+    near.stamp().unwrap();
+    let handed = near.hand(made).unwrap();
+    let there = far.take(handed).unwrap();
+    far.launch(&[await_value(there.memory.address(), nanos(hop))]).unwrap();
+    far.stamp().unwrap();
+    near.settle().unwrap();
+    far.settle().unwrap();
+    let times = near.stamps(epoch).unwrap().unwrap();
+    let arrived = far.stamps(epoch).unwrap().unwrap();
+    assert!(times[1] - times[0] >= nanos(pass), "{times:?}");
+    // The clock of the host tells the two streams to some microseconds.
+    assert!(arrived[0] + 100_000 >= times[1] + nanos(hop), "{times:?} {arrived:?}");
+}
+
+#[test]
+fn a_full_gpu_that_stays_busy_is_not_waited_for_without_end() {
+    let Some(cuda) = gpu::<f32>() else { return };
+    let made = cuda.scratch::<f32>(2).unwrap();
+    cuda.launch(&[take_time(made.memory.address(), 400_000_000)]).unwrap();
+    let wait = |patience| lock(&cuda.gpu.pool).wait_for_all(&cuda.gpu, patience);
+    let error = wait(Duration::from_millis(50)).unwrap_err();
+    assert!(error.to_string().contains("it is busy after 50ms"), "{error}");
+    wait(Duration::from_secs(60)).unwrap();
 }
 
 /// The products of a layer of the Zero Bubble paper's 6.2 B model: h = 4096, s = 1024, b = 3.
