@@ -16,6 +16,7 @@ use super::processes::TOKEN;
 use super::question::{Job, patience};
 use crate::error::Error;
 use crate::host;
+use crate::interrupt;
 use question::hardware::keys::BoundaryKey;
 
 /// The longest token.
@@ -155,6 +156,7 @@ pub fn run(
         costs: Arc::new(job.case.problem.costs().clone()),
         task,
         prepare: Arc::new(move |stage| pin(stage, pins)),
+        stopped: Some(Arc::new(interrupt::asked)),
     };
     devices.execute(&execution).map_err(|error| failed(job, &error))
 }
