@@ -123,6 +123,9 @@ impl Execute {
             Place::Process(_) if place.answers() => interrupt::end_with(processes::INTERRUPTED),
             Place::Process(_) => {}
         }
+        if let Some(text) = place.detour(self.backend().about(), self.transport()) {
+            notes.add_of_setting(text);
+        }
         let bar = match place.answers() {
             true => progress::bar(jobs.len() as u64, "runs"),
             false => progress::hidden(),
