@@ -80,7 +80,7 @@ impl Place {
     pub fn detour(&self, about: &About, transport: Transport) -> Option<String> {
         let waits = matches!(self, Self::Process(_)) && !about.is_host;
         let cure = match about.transports.contains(&Transport::Nccl) {
-            true => "use --links nccl",
+            true => "use --links nccl, which has no post-validation",
             false => "build with `cargo build --release --features nccl`",
         };
         (waits && transport == Transport::Tcp).then(|| {
