@@ -1,4 +1,6 @@
 //! Ctrl-C: the first asks long work to end with what it has, the second ends the program.
+//!
+//! Of the functions here that say what it does, the first that is called decides.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +16,28 @@ static CUT: AtomicBool = AtomicBool::new(false);
 /// Lets the first Ctrl-C ask and the second end the program. Where Ctrl-C is ignored, as in the
 /// background, it stays so. A command that does not listen is ended by the first.
 pub fn listen() {
+    hear(|| messages::note("ending with what there is; another Ctrl-C ends at once"));
+}
+
+/// The same without a word, for whoever has nothing left then and says so.
+pub fn listen_silently() {
+    hear(|| {});
+}
+
+fn hear(answer: fn()) {
     // Without a handler Ctrl-C ends the program, which loses the best so far and nothing else.
-    let _ = ctrlc::try_set_handler(|| {
+    let _ = ctrlc::try_set_handler(move || {
         if ASKED.swap(true, Ordering::Relaxed) {
             process::exit(i32::from(ENDED));
         }
-        messages::note("ending with what there is; another Ctrl-C ends at once");
+        answer();
     });
+}
+
+/// Leaves a Ctrl-C to the process that started this one and ends it: a terminal sends it to both.
+pub fn leave_to_parent() {
+    // Without a handler Ctrl-C ends this process, which its parent takes for a loss.
+    let _ = ctrlc::try_set_handler(|| {});
 }
 
 /// Lets a Ctrl-C end the program at once, saying why nothing is left of its work.

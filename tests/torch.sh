@@ -3,6 +3,7 @@
 #   tests/torch.sh environment          where PyTorch is, once it is there: its Python
 #   tests/torch.sh test target/debug    the tests, and the benchmark in short
 #   tests/torch.sh bench target/debug   the benchmark: results/torch-cpu.csv, on GPUs torch-cuda.csv
+# DEVICE=cpu or cuda says where the benchmark runs: on two GPUs or more unless it does, else on the CPU.
 # In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
 # python3. Says "skipped" and succeeds where there is none of 3.11 or newer, or PyTorch cannot be had; it has
 # 700 MB to download and takes 4.5 GB. With DEBUBBLE_PYTHON=require, as in CI, it fails then.
@@ -30,14 +31,14 @@ case ${1:-} in
   test)
     prepared "${2:-}"
     run pytest --quiet python/tests/with_torch
-    run python python/benchmarks/predictions.py --short
+    run python python/benchmarks/predictions.py --short ${DEVICE:+--device "$DEVICE"}
     ;;
   bench)
     prepared "${2:-}"
     # Ranks keep the memory they have taken, as the allocators of GPUs do: glibc would give it back, and a
     # schedule that holds much would pay for it again each step.
     export MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_MMAP_THRESHOLD_=4294967296
-    run python python/benchmarks/predictions.py --results results
+    run python python/benchmarks/predictions.py --results results ${DEVICE:+--device "$DEVICE"}
     ;;
   *) echo "environment, test or bench?" >&2; exit 2 ;;
 esac

@@ -36,6 +36,7 @@ use crate::{cpu, cuda};
 ///     costs: Arc::new(costs),
 ///     task: None,
 ///     prepare: Arc::new(|_stage| {}),
+///     stopped: None,
 /// })?;
 /// let measured = executed.measured.ok_or("another process answers")?;
 /// assert_eq!(measured.steps[0].timeline().stages[1].len(), 12);

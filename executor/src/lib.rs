@@ -71,7 +71,7 @@ pub use reference::Reference;
 pub use run::{
     Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,
     Meeting, MeetingError, Plan, PlanError, PlannedCopy, Post, Sighting, Timed, Transfers, Way,
-    free_ports, join, join_directly, run,
+    free_ports, join, join_directly, run, run_until,
 };
 pub use segment_kernels::SegmentKernels;
 pub use stale::Stale;

@@ -5,6 +5,7 @@ says which bars hold. Exits 1 if one does not.
 
     python predictions.py --results results
     python predictions.py --short
+    python predictions.py --device cpu
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 import training
+from device import choose
 from ranks import ranks
 from training import Case, Row, quiet
 
@@ -48,6 +50,7 @@ class Line(NamedTuple):
 
 def main() -> None:
     asked = arguments()
+    print(f"{asked.device}: {asked.reason}", flush=True)
     print(f"torch {torch.__version__}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f}", flush=True)
     bars = list(bits(asked.device))
     cases = list(cases_of(asked))
@@ -79,9 +82,16 @@ def arguments() -> Any:
     parser.add_argument("--short", action="store_true", help="one small case, whose times are shown only")
     parser.add_argument("--rounds", type=int, help="how often all is repeated [default: 3, or 1 if short]")
     parser.add_argument("--results", help="the folder for the table and a picture")
+    default = "cuda where torch sees two GPUs or more, else cpu"
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], help=f"where the model is trained [default: {default}]"
+    )
     asked = parser.parse_args()
     asked.rounds = asked.rounds or (1 if asked.short else 3)
-    asked.device = "cuda" if torch.cuda.device_count() >= 2 else "cpu"
+    try:
+        asked.device, asked.reason = choose(asked.device, torch.cuda.device_count())
+    except ValueError as error:
+        sys.exit(str(error))
     return asked
 
 

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -36,9 +37,13 @@ fn interrupted_under_way(line: &str) -> Option<Output> {
     if !press_ctrl_c(&mut child) {
         return None;
     }
-    stderr.read_to_string(&mut said).unwrap();
+    // Both at once: what nobody reads holds up the program.
+    let rest = std::thread::spawn(move || {
+        stderr.read_to_string(&mut said).unwrap();
+        said
+    });
     let mut output = child.wait_with_output().unwrap();
-    output.stderr = said.into_bytes();
+    output.stderr = rest.join().unwrap().into_bytes();
     Some(output)
 }
 
@@ -119,6 +124,80 @@ fn search_as_json_says_that_it_was_cut_short() {
     let json: Value = serde_json::from_str(&cut_short(&output)).unwrap();
     assert_eq!(json["interrupted"], true);
     assert_eq!(json["results"].as_array().unwrap().len(), 1);
+}
+
+/// More steps than any machine goes through while a test lasts.
+const ENDLESS: &str = "--stages 2 --microbatches 2 --steps 100000";
+
+/// The JSON of `line` under way when Ctrl-C was pressed, and its notes; it ends soon, though what is left
+/// to do takes minutes.
+fn execution_under_way(line: &str) -> Option<(Value, Vec<String>)> {
+    let output = interrupted_under_way(&format!("{line} --json"))?;
+    let json: Value = serde_json::from_str(&cut_short(&output)).unwrap();
+    assert_eq!(json["interrupted"], true);
+    let lines = String::from_utf8(output.stderr).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let note = |line: Value| line["note"].as_str().map(str::to_owned);
+    Some((json, lines.filter_map(note).collect()))
+}
+
+#[test]
+fn execute_keeps_the_steps_that_all_stages_have_completed() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("rows.csv");
+    let line = format!(
+        "execute {ENDLESS} --schedule 1f1b,zb-h1 --forward 1ms --backward 2ms --csv {}",
+        csv.display()
+    );
+    let Some((json, notes)) = execution_under_way(&line) else { return };
+    let results = json["results"].as_array().unwrap();
+    assert_eq!((results.len(), &results[0]["schedule"]), (1, &Value::from("1f1b")));
+    let steps = results[0]["measured"]["steps"].as_array().unwrap();
+    assert!((1..100_000).contains(&steps.len()), "{}", steps.len());
+    // Two passes of 1 ms and two of 2 ms on each stage, all of them done.
+    let whole = |step: &Value| step["makespan_ns"].as_u64().unwrap() >= 9_000_000;
+    assert!(steps.iter().all(whole), "{steps:?}");
+    let cut = format!("1f1b: cut short after {} of 100000 measured steps", steps.len());
+    assert!(notes.contains(&cut), "{notes:?}");
+    assert!(notes.iter().any(|note| note.ends_with("none of zb-h1")), "{notes:?}");
+    let rows = fs::read_to_string(csv).unwrap();
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    assert!(rows.contains(&format!(",{},", steps.len())), "{rows}");
+}
+
+#[test]
+fn execute_compares_no_run_that_was_cut_short() {
+    let model = "--device cpu --hidden 8 --heads 1 --seq 4 --layers 2 --vocabulary 8";
+    let line = format!("execute {ENDLESS} {model} --schedule 1f1b --check --boundary barrier");
+    let Some((json, notes)) = execution_under_way(&line) else { return };
+    let measured = &json["results"][0]["measured"];
+    assert!(measured["steps"][0]["loss"].is_f64() && measured.get("check").is_none(), "{measured}");
+    assert!(notes.iter().any(|note| note.contains("not compared with the reference")), "{notes:?}");
+}
+
+#[test]
+fn execute_tells_nothing_of_a_run_without_a_whole_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("rows.csv");
+    // The step that warms up takes minutes.
+    let long = "--stages 2 --microbatches 2000 --forward 100ms --backward 200ms";
+    let line = format!("execute {long} --schedule 1f1b,zb-h1 --csv {}", csv.display());
+    for json in ["", " --json"] {
+        let begin = Instant::now();
+        let Some(output) = interrupted(&format!("{line}{json}")) else { return };
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+        let said = cut_short(&output);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("no step was measured"), "{stderr}");
+        match json {
+            "" => assert!(said.is_empty(), "{said}"),
+            _ => {
+                let said: Value = serde_json::from_str(&said).unwrap();
+                assert_eq!(said, serde_json::json!({ "results": [], "interrupted": true }));
+            }
+        }
+        assert!(!csv.exists());
+    }
 }
 
 #[test]

@@ -168,6 +168,25 @@ fn copies_and_versions_of_weights_are_trained_on_gpus_and_segments_refused() {
 }
 
 #[test]
+fn processes_whose_gpus_wait_for_the_host_say_so() {
+    let Some(libraries) = libraries() else { return };
+    let line = format!(
+        "execute --device cuda --stages 2 --microbatches 2 {TINY} --schedule 1f1b --steps 1"
+    );
+    let notes = |flags: &str| {
+        let mut run = OnStandIn::new(&libraries, &format!("{line} {flags}"));
+        let output = run.command.env("STAND_IN_GPUS", "2").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let said = notes("--processes --links tcp");
+    let cure = if cfg!(feature = "nccl") { "--links nccl" } else { "--features nccl" };
+    assert!(said.contains("over TCP by way of the hosts") && said.contains(cure), "{said}");
+    assert!(!notes("").contains("by way of the hosts"));
+}
+
+#[test]
 fn parts_of_a_gpu_are_demanded_unless_stages_may_share() {
     let Some(libraries) = libraries() else { return };
     let line = format!(

@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::cli::{refused, results, run};
+use crate::search::press_ctrl_c;
 
 const TINY: &str = "--stages 3 --microbatches 4 --forward 2ms --backward-input 2ms \
                     --backward-weight 1ms --schedule zb-h1";
@@ -68,9 +69,12 @@ fn started(line: &str) -> (Child, Vec<u32>) {
     (child, stages)
 }
 
-/// Whether `process` listens to both others: it has threads for that beside its own two.
+/// Whether `process` listens to both others, on a thread for each.
 fn has_met(process: u32) -> bool {
-    fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|threads| threads.count() >= 4)
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return false };
+    let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).ok();
+    let names = threads.filter_map(|thread| name(thread.ok()?));
+    names.filter(|name| name.starts_with("from ")).count() == 2
 }
 
 fn signal(name: &str, process: u32) {
@@ -149,6 +153,58 @@ fn a_device_that_stands_still_is_named() {
     let output = child.wait_with_output().unwrap();
     refused(&output, &["waited 1s for", "from devices [", "in vain"]);
     gone(&devices);
+}
+
+/// Presses Ctrl-C where `line` runs in three processes, which hear it too if it comes from a terminal,
+/// and checks that nothing but a note is left of them.
+fn ends_by_ctrl_c(line: &str, from_terminal: bool) {
+    let (mut child, processes) = started(line);
+    let begin = Instant::now();
+    if from_terminal {
+        processes.iter().for_each(|&one| signal("-INT", one));
+    }
+    if !press_ctrl_c(&mut child) {
+        return;
+    }
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted: all processes of the run end"), "{stderr}");
+    assert!(!stderr.contains("error") && output.stdout.is_empty(), "{stderr}");
+    gone(&processes);
+    assert!(begin.elapsed() < AGES / 2, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn ctrl_c_ends_all_processes_with_a_note() {
+    let line = format!("execute {TINY} --processes --steps 100000");
+    for from_terminal in [false, true] {
+        ends_by_ctrl_c(&line, from_terminal);
+        ends_by_ctrl_c(&format!("{line} --json"), from_terminal);
+        ends_by_ctrl_c(DEVICES, from_terminal);
+    }
+}
+
+#[test]
+fn ctrl_c_is_answered_by_the_first_process_of_a_launcher() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let line = format!("execute {TINY}").replace("--stages 3", "--stages 2");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
+    command.args(line.split_whitespace()).env("RANK", "0").env("WORLD_SIZE", "2");
+    command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+    command.env("DEBUBBLE_TOKEN", "right");
+    let mut first = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The other never comes.
+    if !press_ctrl_c(&mut first) {
+        return;
+    }
+    let output = first.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("interrupted: all processes of the run end"), "{stderr}");
+    assert!(!stderr.contains("error") && output.stdout.is_empty(), "{stderr}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::backend::{Devices, OpenError, Options};
 use crate::error::DeviceError;
 use crate::execution::{Executed, Execution, ExecutionError};
 use crate::measured::Overheads;
-use crate::run::{Plan, run};
+use crate::run::Plan;
 use crate::worker::{Norm, Trainer, Worker};
 
 /// Elements of a value: the 64 bits of the moment at which it was made.
@@ -67,7 +67,7 @@ impl Devices for TimedGpus {
             let (costs, plan) = (Arc::clone(&costs), Arc::clone(&plan));
             Ok(TimedStage { cuda: bench.take(stage)?, costs, plan })
         };
-        let measured = Some(run(&execution.plan, make)?);
+        let measured = Some(execution.run_here(make)?);
         Ok(Executed { measured, check: None, device: Some(device), notes })
     }
 }

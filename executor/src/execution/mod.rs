@@ -18,7 +18,8 @@ use crate::error::DeviceError;
 use crate::measured::Measured;
 use crate::model::{BuildError, Gpt, Model, Recomputed, Training};
 use crate::ops::Ops;
-use crate::run::{Failure, Meeting, Plan, Timed, join, run};
+use crate::run::{Failure, Meeting, Plan, Timed, join, run, run_until};
+use crate::worker::Trainer;
 
 pub use reference::{Against, Check};
 pub(crate) use watched::{Seen, Watched};
@@ -37,6 +38,10 @@ pub struct Execution {
     pub task: Option<Task>,
     /// Called with the number of each stage of this process, on its thread, before anything else.
     pub prepare: Arc<dyn Fn(usize) + Send + Sync>,
+    /// Whether the run is to end with the steps that it has measured, asked every 50 ms while all
+    /// stages are threads of this process; `None` for a run that goes to its end, as one in several
+    /// processes always does.
+    pub stopped: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
 /// A model in training.
@@ -68,9 +73,11 @@ impl fmt::Debug for Task {
 /// The outcome of an execution.
 #[derive(Debug)]
 pub struct Executed {
-    /// The measurements; none in a process that does not answer for the run.
+    /// The measurements; none in a process that does not answer for the run. Of a run that was stopped
+    /// they are the steps that all stages had completed, perhaps none.
     pub measured: Option<Measured>,
-    /// How it compares with the model in one piece, if that was asked.
+    /// How it compares with the model in one piece, if that was asked and neither the run nor the
+    /// comparison was stopped.
     pub check: Option<Check>,
     /// The device that computed, where more is known than its kind.
     pub device: Option<String>,
@@ -166,7 +173,7 @@ impl Execution {
             Ok(Timed::new(Arc::clone(&costs)))
         };
         let measured = match &self.meeting {
-            None => run(&self.plan, make).map(Some),
+            None => self.run_here(make).map(Some),
             Some(meeting) => join(&self.plan, meeting, make),
         };
         Ok(Executed { measured: measured?, check: None, device: None, notes: Vec::new() })
@@ -210,39 +217,56 @@ impl Execution {
             }
         };
         let measured = match &self.meeting {
-            None => run(&self.plan, worker).map(Some),
+            None => self.run_here(worker).map(Some),
             Some(meeting) => O::join(self.transport, (&self.plan, meeting), worker),
         }?;
-        let check = match task.check {
+        // What was cut is not compared: the reference would train all steps of the plan.
+        let is_whole = |run: &Measured| run.steps.len() == self.plan.steps() as usize;
+        let check = match task.check.filter(|_| measured.as_ref().is_none_or(is_whole)) {
             None => None,
             Some(Against::F64) => {
-                Some(self.check((Cpu::<f64>::new(), tolerance), measured.as_ref(), &open(&seen))?)
+                self.check((Cpu::<f64>::new(), tolerance), measured.as_ref(), &open(&seen))?
             }
             Some(Against::Device) => {
-                Some(self.check((own()?, tolerance), measured.as_ref(), &open(&seen))?)
+                self.check((own()?, tolerance), measured.as_ref(), &open(&seen))?
             }
         };
         Ok(Executed { measured, check, device: None, notes: Vec::new() })
     }
 
-    /// Holds a run against the model in one piece; a process that does not answer for the run says by
-    /// an error that its stage differs.
+    /// Runs all stages in this process, until it is stopped.
+    pub(crate) fn run_here<W: Trainer + 'static>(
+        &self,
+        make: impl Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
+    ) -> Result<Measured, Failure> {
+        match &self.stopped {
+            None => run(&self.plan, make),
+            Some(stopped) => run_until(&self.plan, make, &**stopped),
+        }
+    }
+
+    /// Holds a run against the model in one piece, or says nothing where that is stopped; a process that
+    /// does not answer for the run says by an error that its stage differs.
     fn check<O: Ops>(
         &self,
         reference: (O, f64),
         measured: Option<&Measured>,
         seen: &Seen,
-    ) -> Result<Check, ExecutionError> {
+    ) -> Result<Option<Check>, ExecutionError> {
         let task = self.task.as_ref().ok_or(ExecutionError::NoTask)?;
         if measured.is_some_and(|measured| measured.skipped > 0) {
             return Err(ExecutionError::LeftOut);
         }
+        let run = (&self.plan, measured, seen);
+        let stopped = || self.stopped.as_ref().is_some_and(|stopped| stopped());
         let check = match self.plan.updates() {
-            Some(updates) => stale::check((task, updates), reference, &self.plan, (measured, seen)),
-            None => reference::check(task, reference, &self.plan, (measured, seen)),
+            Some(updates) => stale::check((task, updates), reference, run, &stopped),
+            None => reference::check(task, reference, run, &stopped),
         }?;
-        match measured {
-            None if !check.holds() => Err(ExecutionError::Differs { error: check.gradient_error }),
+        match (measured, check) {
+            (None, Some(check)) if !check.holds() => {
+                Err(ExecutionError::Differs { error: check.gradient_error })
+            }
             _ => Ok(check),
         }
     }

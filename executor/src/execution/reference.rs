@@ -42,16 +42,16 @@ impl Check {
 
 /// Holds what a run of `plan` measured against the model of `task` in one piece with the kernels of
 /// `ops`: losses where they are known, and the gradients that were seen. Either may be off by
-/// `tolerance`.
+/// `tolerance`. `None` if it is `stopped`, which is asked before each step.
 ///
 /// # Errors
 /// If there is too little memory for it.
 pub(super) fn check<O: Ops>(
     task: &Task,
     (ops, tolerance): (O, f64),
-    plan: &Plan,
-    (measured, seen): (Option<&Measured>, &Seen),
-) -> Result<Check, BuildError> {
+    (plan, measured, seen): (&Plan, Option<&Measured>, &Seen),
+    stopped: &dyn Fn() -> bool,
+) -> Result<Option<Check>, BuildError> {
     let batches = Arc::clone(&task.batches);
     let mut reference = Reference::new(ops, task.model, batches, task.training)?;
     let microbatches = plan.microbatches();
@@ -59,6 +59,9 @@ pub(super) fn check<O: Ops>(
     // A process that does not answer for the run knows the gradients of its stage alone.
     let steps = if measured.is_some() { plan.all_steps() } else { 1 };
     for step in 0..steps {
+        if stopped() {
+            return Ok(None);
+        }
         // Sums of two copies are added as the copies add them.
         let loss = match plan.schedule().placement() {
             Placement::Mirrored => reference.run_in_halves(step, microbatches)?,
@@ -80,5 +83,5 @@ pub(super) fn check<O: Ops>(
             reference.update(scale)?;
         }
     }
-    Ok(check)
+    Ok(Some(check))
 }

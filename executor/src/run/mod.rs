@@ -34,6 +34,6 @@ pub use launch::{Launch, LaunchError};
 pub use plan::{MAX_MEASURED, MAX_PATIENCE, Plan, PlanError};
 pub(crate) use tcp::{Connections, Met, Party, meet, take, write_all};
 pub use tcp::{Meeting, MeetingError, free_ports, join, join_directly};
-pub use threads::run;
+pub use threads::{run, run_until};
 pub use timed::Timed;
 pub use transfers::{Post, Transfers, Way};

@@ -48,12 +48,13 @@ pub(crate) struct RawStage {
     pub(crate) host_bound: Option<HostBound>,
 }
 
-/// Puts the measurements of all stages together.
+/// Puts the measurements of all stages together: the steps that every one of them has completed.
 pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
     let slots: Vec<Vec<Slot>> = (0..stages.len()).map(|stage| plan.slots(stage)).collect();
     let mut begun = None;
     let mut copies = Vec::new();
-    let steps = (0..plan.steps() as usize).map(|number| {
+    let whole = stages.iter().map(|stage| stage.steps.len()).min().unwrap_or(0);
+    let steps = (0..whole).map(|number| {
         let raw: Vec<&RawStep> =
             stages.iter().filter_map(|stage| stage.steps.get(number)).collect();
         let zero = raw.iter().filter_map(|step| step.slots.first()).map(|slot| slot.start).min();
@@ -75,7 +76,7 @@ pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
         host_bound: host_bound.unwrap_or_default(),
         losses: stages
             .iter()
-            .flat_map(|stage| &stage.steps)
+            .flat_map(|stage| stage.steps.iter().take(whole))
             .flat_map(|step| &step.losses)
             .copied()
             .collect(),

@@ -96,6 +96,19 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
 
     /// All steps.
     pub(super) fn run(mut self) -> Result<RawStage, Halt> {
+        self.steps()?;
+        Ok(self.raw)
+    }
+
+    /// All steps, or those that this stage has completed when it is told to stop.
+    pub(super) fn run_until_stopped(mut self) -> Result<RawStage, Halt> {
+        match self.steps() {
+            Ok(()) | Err(Halt::Stopped) => Ok(self.raw),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    fn steps(&mut self) -> Result<(), Halt> {
         self.refuse_hop()?;
         let schedule = self.plan.schedule();
         let validate_before = validate_before(schedule, self.stage, &self.slots);
@@ -133,7 +146,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             }
         }
         self.publish(Doing::Done);
-        Ok(self.raw)
+        Ok(())
     }
 
     /// A hop that is simulated is waited for on the host, which knows nothing of when a device that
@@ -169,6 +182,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         let mut done = Vec::with_capacity(self.slots.len());
         while done.len() < self.slots.len() {
             let at = done.len();
+            // A stage that waits for nobody hears here that the run is stopped.
+            self.inbox.drain()?;
             let mut flow = self.validate(at >= validate_before)?;
             if flow == Flow::On {
                 self.take_part(at)?;

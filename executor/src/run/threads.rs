@@ -19,6 +19,9 @@ use crate::error::DeviceError;
 use crate::measured::Measured;
 use crate::worker::Trainer;
 
+/// How often a run that can be stopped looks whether it is.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// A message from a thread to the one that started it.
 enum News {
     /// Its worker is made.
@@ -49,6 +52,36 @@ where
     W: Trainer + 'static,
     F: Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
 {
+    go(plan, make, None)
+}
+
+/// The same until `stopped` says so, which is asked every 50 ms on this thread. Every stage then ends
+/// the pass that it is in, or waits no longer, and the step that is under way is dropped.
+///
+/// What is measured are the steps that all stages have completed by then, fewer than planned and
+/// perhaps none. Peaks and counts, such as of allocations, are over all that a stage has completed: one
+/// that was ahead counts a step more. Of a stage whose worker does not return within the patience of
+/// the plan nothing is known, so that no step is.
+///
+/// # Errors
+/// The first [`Failure`] of any stage.
+pub fn run_until<W, F>(
+    plan: &Plan,
+    make: F,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Measured, Failure>
+where
+    W: Trainer + 'static,
+    F: Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
+{
+    go(plan, make, Some(stopped))
+}
+
+fn go<W, F>(plan: &Plan, make: F, stopped: Option<&dyn Fn() -> bool>) -> Result<Measured, Failure>
+where
+    W: Trainer + 'static,
+    F: Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
+{
     let stages = plan.schedule().shape().stages();
     let (inboxes, events): (Vec<_>, Vec<_>) = (0..stages).map(|_| channel()).unzip();
     let inboxes: Arc<[_]> = inboxes.into();
@@ -67,14 +100,13 @@ where
         match begin(Arc::clone(&shared), stage, events, news.clone(), gate) {
             Ok(thread) => crew.threads.push(thread),
             Err(error) => {
-                crew.gates.clear();
                 let failure = Failure::Thread { stage, message: error.to_string() };
-                return crew.wait(&heard, plan, Some(failure));
+                return crew.wait(&heard, (plan, stopped), Some(failure));
             }
         }
         crew.gates.push(open);
     }
-    crew.wait(&heard, plan, None)
+    crew.wait(&heard, (plan, stopped), None)
 }
 
 /// Starts the thread of one stage.
@@ -114,21 +146,26 @@ struct Crew {
 }
 
 impl Crew {
-    /// Waits for all threads to end, and tells them to if one fails.
+    /// Waits for all threads to end, and tells them to if one fails or the run is `stopped`.
     fn wait(
         mut self,
         heard: &Receiver<(usize, News)>,
-        plan: &Plan,
+        (plan, stopped): (&Plan, Option<&dyn Fn() -> bool>),
         mut failure: Option<Failure>,
     ) -> Result<Measured, Failure> {
         let all = self.threads.len();
         let mut raw = vec![RawStage::default(); all];
         let (mut ready, mut ended) = (0, 0);
-        let mut until: Option<Instant> =
-            failure.is_some().then(|| Instant::now() + plan.patience());
+        let mut until = failure.is_some().then(|| self.end(plan));
         while ended < all {
-            let timeout = until
-                .map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if until.is_none() && stopped.is_some_and(|stopped| stopped()) {
+                until = Some(self.end(plan));
+            }
+            let timeout = match (until, stopped) {
+                (Some(until), _) => until.saturating_duration_since(Instant::now()),
+                (None, Some(_)) => LOOK,
+                (None, None) => Duration::MAX,
+            };
             match heard.recv_timeout(timeout) {
                 Ok((_, News::Ready)) => ready += 1,
                 Ok((stage, News::Ended(Ok(measured)))) => {
@@ -139,11 +176,10 @@ impl Crew {
                     ended += 1;
                     if let (None, Halt::Failed(first)) = (&failure, halt) {
                         failure = Some(first);
-                        until = Some(Instant::now() + plan.patience());
-                        self.gates.clear();
-                        (self.stop)();
+                        until = Some(until.unwrap_or_else(|| self.end(plan)));
                     }
                 }
+                Err(RecvTimeoutError::Timeout) if until.is_none() => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
             if ready == all {
@@ -162,6 +198,13 @@ impl Crew {
             Some(failure) => Err(failure),
             None => Ok(measured(plan, &raw)),
         }
+    }
+
+    /// Tells all threads to end; until when they are waited for.
+    fn end(&mut self, plan: &Plan) -> Instant {
+        self.gates.clear();
+        (self.stop)();
+        Instant::now() + plan.patience()
     }
 }
 
@@ -187,7 +230,7 @@ where
     let link = Local::new(stage, inboxes, Arc::clone(&board), Arc::clone(&shared.plan));
     let _ = news.send((stage, News::Ready));
     let epoch = gate.recv().map_err(|_| Halt::Stopped)?;
-    Stage::new(&shared.plan, stage, (worker, link), inbox, board, epoch)?.run()
+    Stage::new(&shared.plan, stage, (worker, link), inbox, board, epoch)?.run_until_stopped()
 }
 
 /// The message of a panic.

@@ -9,6 +9,7 @@ mod faults;
 mod hashed;
 mod model;
 mod shards;
+mod stops;
 mod tcp;
 mod threads;
 mod timed;

@@ -51,7 +51,8 @@ Examples:
 Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table
 has the step with the median makespan. Bubble rates are within the longest span of a stage, and
 within the makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal
-in order.
+in order. Ctrl-C ends a run within about a pass, with the measured steps that all stages have completed;
+a run in processes ends at once, and nothing is kept of it.
 
 Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
 barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first

@@ -4,6 +4,7 @@ mod copies;
 mod costs;
 mod flags;
 mod host_overheads;
+mod interrupted;
 mod kinds;
 mod passes;
 pub(super) mod processes;
@@ -95,7 +96,10 @@ impl Execute {
             return Ok(Verdict::Done);
         }
         notes.lines().iter().for_each(|text| note(text));
-        self.write_files(&ran, overheads.as_ref())?;
+        // Of nothing there is only a JSON object that says so.
+        if !ran.is_empty() {
+            self.write_files(&ran, overheads.as_ref())?;
+        }
         match self.json {
             true => {
                 let results = ran.iter().map(report::Json::from).collect();
@@ -103,6 +107,7 @@ impl Execute {
                 let overheads = overheads.as_ref().map(Into::into);
                 print_json(out, &Results { results, overheads, interrupted })?;
             }
+            false if ran.is_empty() => {}
             false => {
                 let host = overheads.as_ref().map_or_else(String::new, host_overheads::line);
                 write!(out, "{}{host}{}", self.devices(&ran), report::text(&ran))?;
@@ -126,7 +131,8 @@ impl Execute {
         }
     }
 
-    /// Runs `jobs` one after the other; after a Ctrl-C no more.
+    /// Runs `jobs` one after the other; a Ctrl-C ends the one that is going on, and leaves out those of
+    /// which no step was measured.
     fn run_all(
         &self,
         jobs: Vec<Job>,
@@ -135,23 +141,38 @@ impl Execute {
     ) -> Result<Vec<Ran>, Error> {
         // What cannot be run is said before anything is.
         jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
-        // Where there are other processes, all end together, or some would wait for ever.
-        if matches!(place, Place::Threads) {
-            interrupt::listen();
+        match place {
+            Place::Threads => interrupt::listen(),
+            // Where there are other processes, all end together, or some would wait for ever.
+            Place::Process(_) if place.answers() => interrupt::end_with(processes::INTERRUPTED),
+            Place::Process(_) => {}
+        }
+        if let Some(text) = place.detour(self.backend().about(), self.transport()) {
+            notes.add_of_setting(text);
         }
         let bar = match place.answers() {
             true => progress::bar(jobs.len() as u64, "runs"),
             false => progress::hidden(),
         };
-        let mut ran = Vec::new();
+        let (mut ran, mut left_out) = (Vec::new(), Vec::new());
         for (index, job) in jobs.into_iter().enumerate() {
-            if !ran.is_empty() && interrupt::asked() {
-                break;
+            if interrupt::asked() {
+                left_out.push(job.case.name);
+                continue;
             }
             bar.set_message(format!("runs, {}", job.case.name));
             let came = run::run(&job, self, (task(&job, self)?, devices), (place, index))?;
             came.notes.iter().for_each(|text| notes.add(text, &job.case.name));
             if let Some(measured) = came.measured {
+                let steps = (measured.steps.len(), job.steps);
+                if steps.0 == 0 {
+                    left_out.push(job.case.name);
+                    continue;
+                }
+                let lacks_check = self.check.is_some() && came.check.is_none();
+                if let Some(text) = interrupted::one(steps, lacks_check) {
+                    notes.add(&text, &job.case.name);
+                }
                 let device = came.device.as_deref().unwrap_or(self.backend().about().title);
                 let device = format!("{device}, {}", place.name(self.transport()));
                 ran.push(self.outcome((job, device), measured, (came.check, devices), notes)?);
@@ -160,7 +181,7 @@ impl Execute {
         }
         bar.finish_and_clear();
         if interrupt::cut_short() {
-            note("interrupted: the schedules that had been run by then");
+            note(&interrupted::all(ran.len(), &left_out));
         }
         Ok(ran)
     }

@@ -1,7 +1,7 @@
 //! One process per stage, or per device, on this machine: starts them, waits for all, and ends all when one fails.
 //!
 //! A child notices that its parent is gone by the end of its standard input, whatever ended the
-//! parent: none is left behind.
+//! parent: none is left behind. A Ctrl-C is heard by the parent alone, which ends all.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -13,13 +13,16 @@ use std::time::{Duration, Instant};
 
 use crate::commands::Verdict;
 use crate::error::Error;
-use crate::messages;
+use crate::{interrupt, messages};
 
 /// Set for processes that end when their standard input does.
 const LIFELINE: &str = "DEBUBBLE_LIFELINE";
 
 /// The word that all processes of a run share.
 pub const TOKEN: &str = "DEBUBBLE_TOKEN";
+
+/// What a Ctrl-C leaves of a run in processes: no stage can go on without the others.
+pub const INTERRUPTED: &str = "interrupted: all processes of the run end, and nothing was measured";
 
 /// How often children are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -33,9 +36,10 @@ const SHOWN: usize = 3;
 /// The most of what a child says that is kept.
 const MAX_WORDS: u64 = 1 << 16;
 
-/// Ends this process with its parent, if it was started by [`supervise`].
+/// Ends this process with its parent, which hears Ctrl-C for it, if it was started by [`supervise`].
 pub fn hold_lifeline() {
     if std::env::var_os(LIFELINE).is_some() {
+        interrupt::leave_to_parent();
         std::thread::spawn(|| {
             let mut byte = [0];
             while stdin().read(&mut byte).is_ok_and(|count| count > 0) {}
@@ -75,13 +79,15 @@ impl Drop for Crew {
 }
 
 /// Runs this very command once for each of `stages` stages, or whatever `role` they play. The first
-/// answers for all; run number k of `jobs` is given the k-th of as many ports in a row.
+/// answers for all; run number k of `jobs` is given the k-th of as many ports in a row. A Ctrl-C ends
+/// all of them at once.
 ///
 /// # Errors
 /// A process that cannot be started, or the first that fails.
 pub fn supervise(role: &'static str, stages: usize, jobs: usize) -> Result<Verdict, Error> {
     let ports = u16::try_from(jobs).map_err(|_| Error::question("there are too many runs"))?;
     let port = executor::free_ports(ports).map_err(|error| Error::question(error.to_string()))?;
+    interrupt::listen_silently();
     let token = std::env::var_os(TOKEN).unwrap_or_else(|| new_token().into());
     let mut crew = Crew(Vec::with_capacity(stages));
     for rank in 0..stages {
@@ -106,6 +112,12 @@ pub fn supervise(role: &'static str, stages: usize, jobs: usize) -> Result<Verdi
             }
         }
         std::thread::sleep(LOOK);
+        // Children that a Ctrl-C ended before they left it to this process are no failure.
+        if interrupt::asked() {
+            drop(crew);
+            messages::note(INTERRUPTED);
+            return Ok(Verdict::Done);
+        }
     }
     conclude(crew)
 }

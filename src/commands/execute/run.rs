@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use calibrate::machine;
 use executor::{
-    Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan, Task,
-    Transport, Updates, Versions,
+    About, Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan,
+    Task, Transport, Updates, Versions,
 };
 use pipeline::{Collectives, Family, Hops, Nanos};
 
@@ -16,6 +16,7 @@ use super::processes::TOKEN;
 use super::question::{Job, patience};
 use crate::error::Error;
 use crate::host;
+use crate::interrupt;
 use question::hardware::keys::BoundaryKey;
 
 /// The longest token.
@@ -72,6 +73,23 @@ impl Place {
             (Self::Process(_), Transport::Tcp) => "processes over TCP",
             (Self::Process(_), Transport::Nccl) => "processes over NCCL",
         }
+    }
+
+    /// The note about values that go from process to process over TCP although the devices, which `about`
+    /// describes, run ahead of the host; `None` where the host is not on their way.
+    pub fn detour(&self, about: &About, transport: Transport) -> Option<String> {
+        let waits = matches!(self, Self::Process(_)) && !about.is_host;
+        let cure = match about.transports.contains(&Transport::Nccl) {
+            true => "use --links nccl, which has no post-validation",
+            false => "build with `cargo build --release --features nccl`",
+        };
+        (waits && transport == Transport::Tcp).then(|| {
+            format!(
+                "values go over TCP by way of the hosts, which wait for their {} in each hop: {cure}, \
+                 or run all stages as threads of one process",
+                about.title
+            )
+        })
     }
 
     /// Where the processes of run number `index` meet: every run has a port of its own.
@@ -155,6 +173,7 @@ pub fn run(
         costs: Arc::new(job.case.problem.costs().clone()),
         task,
         prepare: Arc::new(move |stage| pin(stage, pins)),
+        stopped: Some(Arc::new(interrupt::asked)),
     };
     devices.execute(&execution).map_err(|error| failed(job, &error))
 }
@@ -195,4 +214,25 @@ pub fn not_run(error: &ExecutionError, named: impl FnOnce() -> Error) -> Error {
         _ => return named(),
     };
     named().with_help(cure)
+}
+
+#[cfg(test)]
+mod tests {
+    use executor::Backend;
+
+    use super::*;
+
+    #[test]
+    fn the_host_is_on_the_way_of_processes_over_tcp_whose_devices_run_ahead() {
+        let launch = Launch { rank: 0, world: 2, master: "127.0.0.1".to_owned(), port: 1 };
+        let meeting = Meeting { launch, bind: None, token: Vec::new(), about: String::new() };
+        let process = Place::Process(meeting);
+        let (gpu, tcp) = (Backend::Cuda.about(), Transport::Tcp);
+        assert!(process.detour(gpu, tcp).is_some());
+        assert_eq!(process.detour(gpu, Transport::Nccl), None);
+        assert_eq!(Place::Threads.detour(gpu, tcp), None);
+        for host in [Backend::Cpu, Backend::Timed] {
+            assert_eq!(process.detour(host.about(), tcp), None);
+        }
+    }
 }

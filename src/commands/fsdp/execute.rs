@@ -21,6 +21,7 @@ use crate::commands::execute::processes::{self, TOKEN};
 use crate::commands::{Verdict, note, print_json};
 use crate::error::Error;
 use crate::host::Host;
+use crate::interrupt;
 
 /// Heading in the help of what concerns a run.
 const EXECUTION: &str = "Running it for real";
@@ -123,6 +124,9 @@ pub fn run(keys: &Keys, flags: &Flags, json: bool, out: &mut dyn Write) -> Resul
         _ => alone(jobs.len())?,
     };
     processes::hold_lifeline();
+    if launch.rank == 0 {
+        interrupt::end_with(processes::INTERRUPTED);
+    }
     // A device alone has nobody to tell; others are refused without a secret.
     let nobody = (launch.world == 1).then(|| "alone".to_owned());
     let token = variable(TOKEN).or(nobody).unwrap_or_default().into_bytes();
