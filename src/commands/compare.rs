@@ -30,9 +30,9 @@ and replaying the step each time: the order of the passes; kernels, how long pas
 how long values were on their way; overhead, how much later passes began than their stage was free
 and their values were there. The parts add up to the difference to the nanosecond.
 
-With --beside, PREDICTED is from a profile measured alone, and the part of kernels that is neighbours comes
-before the rest of them: passes take what follows from the number of stages that were busy meanwhile in
-MEASURED, from their time in PREDICTED with no other stage busy to that in --beside with all others busy.
+With --beside, neighbours are a part of their own before the rest of kernels: the duration of a pass becomes
+what lies between PREDICTED, with no other stage busy, and --beside, with all others busy, by the mean number
+of other stages that were busy while it ran in MEASURED.
 
 Of several measured steps, the one with the median makespan is compared (of an even number the lower
 of the two in the middle); times of passes are over all of them.";
@@ -45,8 +45,8 @@ pub struct Compare {
     predicted: PathBuf,
     /// What was measured: a file of `execute --timeline`, or a recording of debubble.torch
     measured: PathBuf,
-    /// The same schedule predicted from a profile measured beside busy neighbours: tells what part of the
-    /// difference is neighbours, where PREDICTED is from a profile measured alone
+    /// The same schedule, predicted from a profile measured beside busy neighbours: what part of the difference
+    /// is neighbours, where PREDICTED is from a profile measured with none
     #[arg(long, value_name = "PREDICTED_BESIDE.json")]
     beside: Option<PathBuf>,
     /// Print one JSON object instead of tables

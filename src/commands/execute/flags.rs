@@ -89,9 +89,8 @@ pub struct Execute {
     /// Scale all times by this factor (timed)
     #[arg(long, help_heading = RUN, value_name = "FACTOR", allow_negative_numbers = true)]
     pub(super) time_scale: Option<f64>,
-    /// A second profile of the same device and model, measured with no busy neighbours: passes are then also
-    /// predicted by how many stages are busy at each moment, between it and --profile, which was measured
-    /// beside some (cpu, cuda)
+    /// A second profile of the same device and model, measured with no busy neighbours, where --profile was
+    /// measured beside some: the run is also predicted by how many stages are busy at each moment (cpu, cuda)
     #[arg(long, help_heading = RUN, value_name = "ALONE.toml")]
     pub(super) profile_alone: Option<PathBuf>,
     /// Clip gradients to this norm over all stages [default: no clipping]
@@ -165,8 +164,8 @@ pub struct Execute {
     #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
     pub(super) fail_steps_above: Option<f64>,
     /// Exit with code 1 if a measured bubble rate is off by more than that many percentage points,
-    /// or the schedules do not come in the simulated order; with --profile-alone both by the prediction by
-    /// busy stages, else by the simulation
+    /// or the schedules do not come in the simulated order; with --profile-alone the prediction by busy stages
+    /// is judged, and not the simulation
     #[arg(long, help_heading = OUTPUT, value_name = "POINTS", allow_negative_numbers = true)]
     pub(super) fail_above: Option<f64>,
 }
