@@ -111,7 +111,9 @@ struct Running {
     start: u64,
     alone: Nanos,
     beside: Nanos,
-    /// How long all of it takes beside the stages that are busy since `since`.
+    /// How many other stages are busy since `since`, as far as they count.
+    others: u32,
+    /// How long all of it takes beside them.
     duration: u64,
     since: u64,
     /// How much of [`WHOLE`] was left then.
@@ -232,7 +234,8 @@ impl<'a> Run<'a> {
             let [alone, beside] = [alone, beside].map(|costs| costs.of_slot(slot));
             let (duration, end) = (alone.0, now + alone.0);
             let (start, since, left) = (now, now, WHOLE);
-            let running = Running { slot, start, alone, beside, duration, since, left, end };
+            let running =
+                Running { slot, start, alone, beside, others: 0, duration, since, left, end };
             let stage = &mut self.stages[at];
             stage.running = Some(running);
             stage.begun += slot.passes().count();
@@ -243,11 +246,16 @@ impl<'a> Run<'a> {
 
     /// Gives every slot that runs the speed that it has from `now` on.
     fn change_speeds(&mut self, now: u64) {
-        let neighbours = u128::from(self.contention.neighbours.get());
-        let busy = self.stages.iter().filter(|stage| stage.running.is_some()).count() as u128;
+        let neighbours = self.contention.neighbours.get();
+        let busy = self.stages.iter().filter(|stage| stage.running.is_some()).count();
+        let others = u32::try_from(busy.saturating_sub(1)).unwrap_or(u32::MAX).min(neighbours);
         for running in self.stages.iter_mut().filter_map(|stage| stage.running.as_mut()) {
-            let Running { alone, beside, .. } = *running;
-            running.go_on(now, interpolated(alone, beside, busy - 1, neighbours).0);
+            if running.others != others {
+                let Running { alone, beside, .. } = *running;
+                let duration = interpolated(alone, beside, others.into(), neighbours.into());
+                running.others = others;
+                running.go_on(now, duration.0);
+            }
         }
     }
 }

@@ -146,6 +146,30 @@ fn a_run_is_also_predicted_by_its_busy_stages() {
 }
 
 #[test]
+fn a_run_is_judged_by_its_busy_stages_where_that_is_asked() {
+    const BAR: f64 = 10.0;
+    let folder = tempfile::tempdir().unwrap();
+    // Ramps that take a hundred times as long as the rest: twice the bubble.
+    let alone = rounded(folder.path(), "alone.toml", 0, [1_000_000, 2_000_000]);
+    let beside = rounded(folder.path(), "beside.toml", 1, [10_000, 20_000]);
+    let flags = format!("--schedule 1f1b --steps 1 --json --fail-above {BAR}");
+    let with = format!("--profile-alone {alone}");
+    for (rest, judged) in [("", ""), (&with[..], "simulated_by_busy_stages")] {
+        let output = execute(&beside, &format!("{flags} {rest}"));
+        let ran: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let one = &ran["results"][0];
+        let predicted = if judged.is_empty() { one } else { &one[judged] };
+        let rates = ["bubble_rate", "bubble_rate_makespan"].into_iter();
+        let mut off = rates.map(|key| {
+            let of = |one: &Value| one[key].as_f64().unwrap();
+            100.0 * (of(&one["measured"]) - of(predicted)).abs()
+        });
+        let missed = off.any(|off| off > BAR);
+        assert_eq!(output.status.code(), Some(i32::from(missed)), "{one}");
+    }
+}
+
+#[test]
 fn profiles_that_say_nothing_of_neighbours_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let of = |name, neighbours| rounded(folder.path(), name, neighbours, [10_000, 20_000]);

@@ -26,8 +26,8 @@ pub struct Comparison<'a> {
     pub predicted: &'a Recorded,
     /// The measurement.
     pub measured: &'a Recorded,
-    /// The prediction beside busy neighbours, where `predicted` is that without; their part of the difference
-    /// is only known with it.
+    /// The prediction beside busy neighbours, where `predicted` is that without any, and their part of the
+    /// difference is told.
     pub beside: Option<&'a Recorded>,
     /// Which step of each stands for all.
     pub chosen: [usize; 2],
@@ -134,7 +134,7 @@ pub(crate) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 * 1e-9
 }
 
-/// What each part changes; from the first to the last of `ends`.
+/// What each part changes on the way from the first to the last of `ends`.
 fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(Part, Share)> {
     let mut before = Metrics::of(&replaced.predicted);
     debug_assert!(before == ends[0]);

@@ -1,6 +1,6 @@
 //! How many other stages were busy while each slot of a step ran.
 
-use pipeline::Step;
+use pipeline::{Measurement, Step};
 
 /// How much time all stages together had been busy up to each time at which a slot began or ended.
 struct Busy {
@@ -36,7 +36,7 @@ impl Busy {
 /// all of them added up: divided by how long it ran, the mean number of busy neighbours.
 pub(super) fn busy_beside(step: &Step) -> Vec<Vec<u128>> {
     let busy = Busy::of(step);
-    let of = |one: &pipeline::Measurement| {
+    let of = |one: &Measurement| {
         let all = busy.up_to(one.end.0) - busy.up_to(one.start.0);
         all.saturating_sub(u128::from((one.end - one.start).0))
     };
@@ -45,7 +45,7 @@ pub(super) fn busy_beside(step: &Step) -> Vec<Vec<u128>> {
 
 #[cfg(test)]
 mod tests {
-    use pipeline::{Measurement, Nanos, Pass, Slot};
+    use pipeline::{Nanos, Pass, Slot};
 
     use super::*;
 

@@ -104,8 +104,10 @@ fn neighbours(comparison: &Comparison<'_>) -> Option<String> {
     }
     #[allow(clippy::cast_precision_loss)]
     let percent = 100.0 * share.span as f64 / all as f64;
+    // No minus before a 0.
+    let percent = percent.round() + 0.0;
     let all = format::signed_time(all);
-    Some(format!("{name}: {percent:.0} % of the difference of {all} in span"))
+    Some(format!("{name}: {percent} % of the difference of {all} in span"))
 }
 
 fn passes(all: &[Passes]) -> Sheet {

@@ -25,8 +25,8 @@ impl Alone {
     /// The profile that `execute` names beside the one of the question, `beside`, if it names one.
     ///
     /// # Errors
-    /// If there is no other profile, one of both cannot be read, both are not of the same machine and model,
-    /// or not of passes with no neighbours and with some.
+    /// If the question names no profile, this one cannot be read or is of a trainer, both are of different
+    /// machines or models, or this one was measured beside neighbours, or the other beside none.
     pub fn of(
         context: &Context<'_>,
         execute: &Execute,
@@ -53,7 +53,7 @@ impl Alone {
     /// What is predicted of `case`, of which `rule` made the order for the profile that `setting` names.
     ///
     /// # Errors
-    /// If the profile does not time it, or something runs beside its passes.
+    /// If the profile has no times for it, or something runs beside its passes.
     pub fn predict(
         &self,
         (context, scenario): (&Context<'_>, &Scenario),
