@@ -3,7 +3,8 @@
 //! A [`Simulation`] holds a schedule with its costs, its [`Hardware`] and its noise, and knows which
 //! clock times it; a [`Study`] holds the results of one run of it. [`Replay`] times an order under
 //! fixed durations and links that are never shared, in one pass along it; [`timed`] does the same
-//! where every pass and hop has a duration of its own, as under the noise of [`straggler`]. The event
+//! where every pass and hop has a duration of its own, as under the noise of [`straggler`], and
+//! [`contention`] where durations depend on how many stages are busy. The event
 //! [`engine`] runs a schedule on a [`cluster`], where transfers share links, device memory is finite
 //! and steps follow each other. [`monte_carlo`] gives the distribution of step times over many samples
 //! of the noise, [`occupancy`] the memory of each device over time, [`explain`] the causes of idle
@@ -29,6 +30,7 @@
 
 pub mod boundary;
 pub mod cluster;
+pub mod contention;
 pub mod engine;
 mod expert_group;
 pub mod explain;

@@ -23,11 +23,16 @@ Examples:
     --forward 10ms --backward-input 10ms --backward-weight 8ms --timeline measured.json
   debubble compare predicted.json measured.json
   debubble compare predicted.json measured.json --fail-above 2   # in CI: exit 1 beyond 2 %
+  debubble compare alone.json measured.json --beside beside.json # the part that is neighbours
 
 The difference is split by replacing what was predicted by what was measured, one after the other,
 and replaying the step each time: the order of the passes; kernels, how long passes took; transfers,
 how long values were on their way; overhead, how much later passes began than their stage was free
 and their values were there. The parts add up to the difference to the nanosecond.
+
+With --beside, neighbours are a part of their own before the rest of kernels: the duration of a pass becomes
+what lies between PREDICTED, with no other stage busy, and --beside, with all others busy, by the mean number
+of other stages that were busy while it ran in MEASURED.
 
 Of several measured steps, the one with the median makespan is compared (of an even number the lower
 of the two in the middle); times of passes are over all of them.";
@@ -40,6 +45,10 @@ pub struct Compare {
     predicted: PathBuf,
     /// What was measured: a file of `execute --timeline`, or a recording of debubble.torch
     measured: PathBuf,
+    /// The same schedule, predicted from a profile measured beside busy neighbours: what part of the difference
+    /// is neighbours, where PREDICTED is from a profile measured with none
+    #[arg(long, value_name = "PREDICTED_BESIDE.json")]
+    beside: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -63,7 +72,12 @@ impl Compare {
         let context = Context::new(&host);
         let predicted = timelines::read(&context, &self.predicted)?;
         let measured = timelines::read(&context, &self.measured)?;
-        let comparison = Comparison::of(&predicted, &measured)?;
+        let beside = self.beside.as_deref().map(|path| timelines::read(&context, path));
+        let beside = beside.transpose()?;
+        let comparison = match &beside {
+            Some(beside) => Comparison::beside(&predicted, &measured, beside)?,
+            None => Comparison::of(&predicted, &measured)?,
+        };
         if let Some(path) = &self.svg {
             files::write(path, pictures::timelines(&comparison)?)?;
         }

@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use ::calibrate::machine;
 use serde_json::Value;
 
+use crate::calibrate;
 use crate::cli::{refused, results, run, stdout};
 
 const SHAPE: &str = "--hidden 32 --heads 4 --seq 16 --vocabulary 64 --microbatch-size 2";
@@ -72,6 +74,136 @@ fn a_profile_of_something_else_is_refused() {
         let output = execute(&profile, "--schedule 1f1b");
         refused(&output, &["the profile is of another machine", what, "debubble calibrate --pin"]);
     }
+}
+
+/// A profile of round numbers as if measured here beside `neighbours`, with F and B of a layer of `times`.
+fn rounded(folder: &Path, name: &str, neighbours: u64, [f, b]: [u64; 2]) -> String {
+    let text = fs::read_to_string(calibrate::profile(folder)).unwrap();
+    let machine = format!("cores = {}\nneighbours = {neighbours}\n", machine::cores());
+    let text = text
+        .replace("cpu = \"example\"", &format!("cpu = {:?}", machine::cpu()))
+        .replace("cores = 2\n", &machine)
+        .replace("device = \"cpu\"", "device = \"cpu, one core\"")
+        .replace("10000", &f.to_string())
+        .replace("20000", &b.to_string());
+    let path = folder.join(name).display().to_string();
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_run_is_also_predicted_by_its_busy_stages() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = rounded(folder.path(), "alone.toml", 0, [10_000, 20_000]);
+    let beside = rounded(folder.path(), "beside.toml", 1, [17_000, 29_000]);
+    let csv = folder.path().join("table.csv");
+    let ran = |microbatches: u64, rest: &str| -> Value {
+        let line = format!(
+            "execute --device cpu --stages 2 --layers 5 --microbatches {microbatches} --schedule 1f1b,zb-h1 \
+             --steps 1 --profile {beside} --csv {} {rest}",
+            csv.display()
+        );
+        serde_json::from_str(&stdout(&run(&format!("{line} --json")))).unwrap()
+    };
+    let simulated = |microbatches: u64, profile: &str| {
+        results(&format!(
+            "simulate --stages 2 --layers 5 --microbatches {microbatches} --schedule 1f1b,zb-h1 --json \
+             --profile {profile}"
+        ))
+    };
+    let with = format!("--profile-alone {alone}");
+    for microbatches in [1, 4] {
+        let [least, most] = [&alone, &beside].map(|profile| simulated(microbatches, profile));
+        let ran = ran(microbatches, &with);
+        for (at, one) in ran["results"].as_array().unwrap().iter().enumerate() {
+            let by_busy_stages = &one["simulated_by_busy_stages"];
+            let [least, found, most] =
+                [&least[at], by_busy_stages, &most[at]].map(|one| one["makespan_ns"].as_u64());
+            assert_eq!(one["makespan_ns"].as_u64(), most);
+            // W of one stage may run beside another's F or B; in 1F1B a lone microbatch is never beside any.
+            let is_alone = microbatches == 1 && at == 0;
+            assert!(if is_alone { found == least } else { least <= found && found < most });
+            assert!(by_busy_stages["bubble_rate"].as_f64() > Some(0.0));
+            assert!(by_busy_stages["span_ns"].as_u64() <= found);
+        }
+        let table = fs::read_to_string(&csv).unwrap();
+        let columns = "bubble_rate_by_busy_stages,difference_by_busy_stages_points,\
+                       makespan_ms_by_busy_stages";
+        assert!(table.lines().next().unwrap().ends_with(columns), "{table}");
+        let makespan = &ran["results"][1]["simulated_by_busy_stages"]["makespan_ns"];
+        #[allow(clippy::cast_precision_loss)]
+        let millis = format!(",{:.3}", makespan.as_u64().unwrap() as f64 / 1e6);
+        assert!(table.trim_end().ends_with(&millis), "{table}");
+    }
+    let plain = ran(4, "");
+    assert!(plain["results"][0].get("simulated_by_busy_stages").is_none());
+    assert!(fs::read_to_string(&csv).unwrap().trim_end().ends_with(",,,"));
+    let text = stdout(&execute(&beside, &format!("--schedule 1f1b,zb-h1 --steps 1 {with}")));
+    assert!(text.contains("\nby busy stages  bubble, predicted"), "{text}");
+    // No prediction is as exact as a millionth of a point.
+    let judged = execute(&beside, &format!("--schedule 1f1b --fail-above 0.000001 {with}"));
+    assert_eq!(judged.status.code(), Some(1));
+}
+
+#[test]
+fn a_run_is_judged_by_its_busy_stages_where_that_is_asked() {
+    const BAR: f64 = 10.0;
+    let folder = tempfile::tempdir().unwrap();
+    // Ramps that take a hundred times as long as the rest: twice the bubble.
+    let alone = rounded(folder.path(), "alone.toml", 0, [1_000_000, 2_000_000]);
+    let beside = rounded(folder.path(), "beside.toml", 1, [10_000, 20_000]);
+    let flags = format!("--schedule 1f1b --steps 1 --json --fail-above {BAR}");
+    let with = format!("--profile-alone {alone}");
+    for (rest, judged) in [("", ""), (&with[..], "simulated_by_busy_stages")] {
+        let output = execute(&beside, &format!("{flags} {rest}"));
+        let ran: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let one = &ran["results"][0];
+        let predicted = if judged.is_empty() { one } else { &one[judged] };
+        let rates = ["bubble_rate", "bubble_rate_makespan"].into_iter();
+        let mut off = rates.map(|key| {
+            let of = |one: &Value| one[key].as_f64().unwrap();
+            100.0 * (of(&one["measured"]) - of(predicted)).abs()
+        });
+        let missed = off.any(|off| off > BAR);
+        assert_eq!(output.status.code(), Some(i32::from(missed)), "{one}");
+    }
+}
+
+#[test]
+fn profiles_that_say_nothing_of_neighbours_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name, neighbours| rounded(folder.path(), name, neighbours, [10_000, 20_000]);
+    let (alone, beside, wide) = (of("alone.toml", 0), of("beside.toml", 1), of("wide.toml", 3));
+    let both = |profile: &str, alone: &str, schedule: &str| {
+        execute(profile, &format!("--schedule {schedule} --profile-alone {alone}"))
+    };
+    refused(&both(&beside, &wide, "1f1b"), &["beside 3 busy workers", "--workers 1"]);
+    refused(&both(&wide, &beside, "1f1b"), &["beside 1 busy worker", "--workers 1"]);
+    refused(&both(&alone, &alone, "1f1b"), &["no busy neighbours", "--workers N"]);
+    refused(&both(&beside, "none.toml", "1f1b"), &["none.toml"]);
+    let text = fs::read_to_string(&alone).unwrap();
+    let other = folder.path().join("other.toml").display().to_string();
+    for (line, changed, what) in [
+        ("hidden = 32", "hidden = 64", "its hidden is 64, that of --profile 32"),
+        (
+            "device = \"cpu",
+            "device = \"gpu",
+            "its device is gpu, one core, that of --profile cpu, one",
+        ),
+    ] {
+        fs::write(&other, text.replace(line, changed)).unwrap();
+        refused(&both(&beside, &other, "1f1b"), &["--profile-alone is not of", what, "--workers"]);
+    }
+    let copies = "po-h --chunks 2 --layers 4 --offload-ratio 0.1";
+    let pipeline = "execute --device cpu --stages 2 --microbatches 4 --layers 4";
+    let line = format!("{pipeline} --profile {beside} --profile-alone {alone} --schedule {copies}");
+    let line = line.replace("--layers 4 --profile", "--profile");
+    refused(&run(&line), &["po-h", "copies to the host", "leave --profile-alone out"]);
+    let bare = format!("{pipeline} --schedule 1f1b --profile-alone {alone}");
+    refused(&run(&bare), &["no profile measured beside", "--profile", "--workers N"]);
+    let timed =
+        format!("execute {PIPELINE} --schedule 1f1b --profile {beside} --profile-alone {alone}");
+    refused(&run(&timed), &["--profile-alone", "--device cpu"]);
 }
 
 #[test]

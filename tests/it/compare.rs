@@ -64,6 +64,61 @@ fn slower_passes_and_longer_hops_are_told_apart() {
 }
 
 #[test]
+fn what_neighbours_cost_is_told_apart_from_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = predict(folder.path(), "alone.json", "--schedule 1f1b --hop 1ms");
+    let longer = QUESTION.replace("10ms", "14ms").replace("11ms", "15ms");
+    let predict_longer = |name: &str, flags: &str| {
+        let path = folder.path().join(name).display().to_string();
+        stdout(&run(&format!("simulate {longer} --schedule 1f1b {flags} --timeline {path}")));
+        path
+    };
+    let beside = predict_longer("beside.json", "--hop 1ms");
+    let measured = predict_longer("measured.json", "--hop 2ms");
+    let plain = json(&format!("compare {one} {measured} --json"));
+    let cut = json(&format!("compare {one} {measured} --beside {beside} --json"));
+    let names = |compared: &Value| -> Vec<String> {
+        let parts = compared["difference"].as_array().unwrap().iter();
+        parts.map(|part| part["part"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&plain), ["order", "kernels", "transfers", "overhead", "all"]);
+    assert_eq!(names(&cut), ["order", "neighbours", "kernels", "transfers", "overhead", "all"]);
+    for key in ["span_ns", "makespan_ns", "idle_ns"] {
+        let of = |part| share(&cut, part, key);
+        assert_eq!(of("neighbours") + of("kernels"), share(&plain, "kernels", key), "{key}");
+        for part in ["order", "transfers", "overhead", "all"] {
+            assert_eq!(of(part), share(&plain, part, key), "{part} {key}");
+        }
+    }
+    // Passes took what they take beside three busy neighbours, of which some were idle in the ramps.
+    let all = share(&plain, "kernels", "span_ns");
+    let neighbours = share(&cut, "neighbours", "span_ns");
+    assert!(all / 4 < neighbours && neighbours < all, "{neighbours} of {all}");
+    let text = stdout(&run(&format!("compare {one} {measured} --beside {beside}")));
+    let percent = share(&cut, "neighbours", "span_ns") * 100 / share(&cut, "all", "span_ns");
+    let sentence = |percent| format!("\nneighbours: {percent} % of the difference of +");
+    let rounded = [sentence(percent), sentence(percent + 1)];
+    assert!(rounded.iter().any(|one| text.contains(one)), "{text}");
+    let mut rest = cut;
+    rest["difference"] = plain["difference"].clone();
+    assert_eq!(rest, plain);
+}
+
+#[test]
+fn a_prediction_beside_neighbours_is_of_the_same_slots() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = predict(folder.path(), "one.json", "--schedule 1f1b");
+    let other = predict(folder.path(), "other.json", "--schedule zb-h1");
+    let more = folder.path().join("more.json").display().to_string();
+    let twelve = QUESTION.replace("--microbatches 8", "--microbatches 12");
+    stdout(&run(&format!("simulate {twelve} --schedule 1f1b --timeline {more}")));
+    let beside = |path: &str| run(&format!("compare {one} {one} --beside {path}"));
+    refused(&beside(&other), &["1f1b (p = 4", "zb-h1 (p = 4", "BW0.0", "--workers N"]);
+    refused(&beside(&more), &["m = 12", "not of the same pipeline", "--workers N"]);
+    refused(&beside("missing.json"), &["missing.json"]);
+}
+
+#[test]
 fn foreign_timelines_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let one = predict(folder.path(), "one.json", "--schedule 1f1b");

@@ -15,6 +15,7 @@ mod choices;
 mod cli;
 mod closed_forms;
 mod compare;
+mod contention;
 mod controllable;
 mod doors;
 mod draw;

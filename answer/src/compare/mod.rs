@@ -1,5 +1,6 @@
 //! A predicted and a measured timeline side by side.
 
+mod neighbours;
 mod passes;
 pub mod report;
 mod split;
@@ -13,7 +14,7 @@ use crate::timelines::Recorded;
 use papers::accuracy;
 use passes::Passes;
 use question::Diagnostic;
-use split::{Part, Share, Side};
+use split::{Part, Replaced, Share, Side};
 use waits::Wait;
 
 /// How many waits are shown.
@@ -25,6 +26,9 @@ pub struct Comparison<'a> {
     pub predicted: &'a Recorded,
     /// The measurement.
     pub measured: &'a Recorded,
+    /// The prediction beside busy neighbours, where `predicted` is that without any, and their part of the
+    /// difference is told.
+    pub beside: Option<&'a Recorded>,
     /// Which step of each stands for all.
     pub chosen: [usize; 2],
     /// When the stages worked in those two steps.
@@ -32,7 +36,7 @@ pub struct Comparison<'a> {
     /// When the stages worked in every measured step.
     pub steps: Vec<Metrics>,
     /// The difference between the chosen steps, part by part.
-    pub shares: [(Part, Share); 4],
+    pub shares: Vec<(Part, Share)>,
     /// All of the difference.
     pub total: Share,
     /// Times of passes by stage, chunk and kind.
@@ -47,7 +51,31 @@ impl<'a> Comparison<'a> {
     /// # Errors
     /// If they are not of the same passes, or a pass ended before what it needs was made.
     pub fn of(predicted: &'a Recorded, measured: &'a Recorded) -> Result<Self, Diagnostic> {
-        check(predicted, measured)?;
+        Self::new(predicted, measured, None)
+    }
+
+    /// The same where `predicted` is what passes take without busy neighbours, and `beside` what they take
+    /// while all other stages are busy: how much of the difference is neighbours is a part of its own.
+    ///
+    /// # Errors
+    /// Those of [`Self::of`], or if `beside` is not of the same passes.
+    pub fn beside(
+        predicted: &'a Recorded,
+        measured: &'a Recorded,
+        beside: &'a Recorded,
+    ) -> Result<Self, Diagnostic> {
+        Self::new(predicted, measured, Some(beside))
+    }
+
+    fn new(
+        predicted: &'a Recorded,
+        measured: &'a Recorded,
+        beside: Option<&'a Recorded>,
+    ) -> Result<Self, Diagnostic> {
+        check([("predicted", predicted), ("measured", measured)], RUN_CURE)?;
+        if let Some(beside) = beside {
+            check([("predicted", predicted), ("--beside", beside)], BESIDE_CURE)?;
+        }
         let both = [predicted, measured];
         let chosen = both.map(Recorded::chosen);
         let steps = [&predicted.steps[chosen[0]], &measured.steps[chosen[1]]];
@@ -55,7 +83,8 @@ impl<'a> Comparison<'a> {
         let costs = predicted.costs.as_ref().or(measured.costs.as_ref());
         let hops = costs.map_or(&none, pipeline::Costs::hops);
         let side = |at: usize| Side { schedule: &both[at].schedule, step: steps[at], hops };
-        let timelines = split::between(side(0), side(1)).map_err(|torn| {
+        let step_beside = beside.map(|one| &one.steps[one.chosen()]);
+        let replaced = split::between(side(0), side(1), step_beside).map_err(|torn| {
             let which = if torn.measured { "measured" } else { "predicted" };
             let (stage, slot) = (torn.stage, torn.slot);
             Diagnostic::new(format!(
@@ -64,15 +93,13 @@ impl<'a> Comparison<'a> {
             ))
         })?;
         let metrics = steps.map(|step| Metrics::of(&step.timeline()));
-        let all = timelines.each_ref().map(Metrics::of);
-        debug_assert!(all[0] == metrics[0] && all[4] == metrics[1]);
-        let share = |at: usize| (Part::ALL[at], Share::between(&all[at], &all[at + 1]));
         Ok(Self {
             predicted,
             measured,
+            beside,
             chosen,
             total: Share::between(&metrics[0], &metrics[1]),
-            shares: [0, 1, 2, 3].map(share),
+            shares: shares(&replaced, &metrics),
             steps: measured.steps.iter().map(|step| Metrics::of(&step.timeline())).collect(),
             passes: passes::all(steps[0], &measured.steps),
             waits: waits::largest(steps[0], steps[1], WAITS),
@@ -107,28 +134,48 @@ pub(crate) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 * 1e-9
 }
 
+/// What each part changes on the way from the first to the last of `ends`.
+fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(Part, Share)> {
+    let mut before = Metrics::of(&replaced.predicted);
+    debug_assert!(before == ends[0]);
+    let mut shares = Vec::with_capacity(replaced.parts.len());
+    for (part, timeline) in &replaced.parts {
+        let after = Metrics::of(timeline);
+        shares.push((*part, Share::between(&before, &after)));
+        before = after;
+    }
+    debug_assert!(before == ends[1]);
+    shares
+}
+
+/// What helps where prediction and measurement are not of the same passes.
+const RUN_CURE: &str =
+    "predict what was run: `debubble simulate --schedule ... --timeline FILE.json`";
+
+/// What helps where both predictions are not.
+const BESIDE_CURE: &str = "ask `debubble simulate` the same question twice, with a profile measured \
+                           alone and with one of `debubble calibrate --workers N`";
+
 /// Checks that both are of the same passes on the same stages.
-fn check(predicted: &Recorded, measured: &Recorded) -> Result<(), Diagnostic> {
+fn check(both: [(&str, &Recorded); 2], cure: &str) -> Result<(), Diagnostic> {
     let of = |one: &Recorded| {
         let shape = one.shape();
         let (stages, chunks) = (shape.stages(), shape.chunks_per_stage());
         let microbatches = shape.microbatches();
         format!("{} (p = {stages}, v = {chunks}, m = {microbatches})", one.name)
     };
+    let [(first, one), (second, other)] = both;
     let differ = |why: String| {
-        let (predicted, measured) = (of(predicted), of(measured));
-        let message = format!("{predicted} and {measured} cannot be compared: {why}");
-        Err(Diagnostic::new(message).with_help(
-            "predict what was run: `debubble simulate --schedule ... --timeline FILE.json`",
-        ))
+        let message = format!("{} and {} cannot be compared: {why}", of(one), of(other));
+        Err(Diagnostic::new(message).with_help(cure))
     };
-    if !split::same_place(&predicted.schedule, &measured.schedule) {
+    if !split::same_place(&one.schedule, &other.schedule) {
         return differ("they are not of the same pipeline".to_owned());
     }
-    match split::same_slots(&predicted.schedule, &measured.schedule) {
+    match split::same_slots(&one.schedule, &other.schedule) {
         Ok(()) => Ok(()),
         Err((stage, slot, in_first)) => {
-            let which = if in_first { "predicted" } else { "measured" };
+            let which = if in_first { first } else { second };
             differ(format!("only the {which} one has {slot} on stage {stage}"))
         }
     }

@@ -6,7 +6,7 @@ use pipeline::{Metrics, Nanos, Value};
 use serde::{Serialize, Serializer};
 
 use super::passes::{Passes, Spread};
-use super::split::Share;
+use super::split::{Part, Share};
 use super::waits::Wait;
 use super::{Comparison, seconds};
 use crate::timelines::Recorded;
@@ -23,9 +23,16 @@ pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
     let mut sheet = Sheet::default();
     // Writing to a sheet cannot fail.
     let _ = writeln!(sheet, "predicted: {}", source(comparison.predicted));
-    let _ = writeln!(sheet, "measured:  {}\n", source(comparison.measured));
+    let _ = writeln!(sheet, "measured:  {}", source(comparison.measured));
+    if let Some(beside) = comparison.beside {
+        let _ = writeln!(sheet, "beside:    {}", source(beside));
+    }
+    let _ = writeln!(sheet);
     sheet.push(summary(comparison));
     sheet.push(split(comparison).under_a_gap());
+    if let Some(text) = neighbours(comparison) {
+        let _ = writeln!(sheet, "\n{text}");
+    }
     sheet.push(passes(&comparison.passes).under_a_gap());
     sheet.push(stages(comparison).under_a_gap());
     if !comparison.waits.is_empty() {
@@ -85,6 +92,22 @@ fn split(comparison: &Comparison<'_>) -> Sheet {
         ]
     });
     Sheet::table(&["the difference by", "span", "makespan", "idle, all stages", "bubble"], rows)
+}
+
+/// Which share of the difference in span is neighbours, in words; nothing where that was not asked.
+fn neighbours(comparison: &Comparison<'_>) -> Option<String> {
+    let (_, share) = comparison.shares.iter().find(|(part, _)| *part == Part::Neighbours)?;
+    let name = Part::Neighbours.name();
+    let all = comparison.total.span;
+    if all == 0 {
+        return Some(format!("{name}: the spans do not differ"));
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let percent = 100.0 * share.span as f64 / all as f64;
+    // No minus before a 0.
+    let percent = percent.round() + 0.0;
+    let all = format::signed_time(all);
+    Some(format!("{name}: {percent} % of the difference of {all} in span"))
 }
 
 fn passes(all: &[Passes]) -> Sheet {

@@ -8,13 +8,19 @@
 use pipeline::{
     Hops, Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Step, Timeline, Value,
 };
+use sim::contention::interpolated;
 use sim::timed::{self, Timing};
+
+use super::neighbours::busy_beside;
 
 /// The parts of a timeline, in the order in which they are replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The order of the slots of each stage.
     Order,
+    /// How much the stages that were busy meanwhile change how long slots take; a part of kernels where
+    /// nothing is predicted of it.
+    Neighbours,
     /// How long slots take: kernel time.
     Kernels,
     /// How long values are on their way.
@@ -25,13 +31,11 @@ pub enum Part {
 }
 
 impl Part {
-    /// All parts, in the order in which they are replaced.
-    pub const ALL: [Self; 4] = [Self::Order, Self::Kernels, Self::Transfers, Self::Overhead];
-
     /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Order => "order",
+            Self::Neighbours => "neighbours",
             Self::Kernels => "kernels",
             Self::Transfers => "transfers",
             Self::Overhead => "overhead",
@@ -66,6 +70,15 @@ fn first(slot: Slot) -> Pass {
     }
 }
 
+/// How long the slots of `step` took, by their first pass.
+fn durations(shape: Shape, step: &Step) -> Vec<u64> {
+    let mut all = vec![0; Kind::ALL.len() * shape.cells()];
+    for one in step.stages.iter().flatten() {
+        all[pass_cell(shape, first(one.slot))] = (one.end - one.start).0;
+    }
+    all
+}
+
 impl Makeup {
     /// The parts of `step`, with slots in the order of `schedule`. A value that is not the last one
     /// that a slot waits for has no arrival of its own: it is taken to need its one of `hops`, or less, so that
@@ -83,8 +96,8 @@ impl Makeup {
                 *made = measured.end.0.max(*made);
             }
         }
-        let passes = Kind::ALL.len() * shape.cells();
-        let (durations, delays) = (vec![0; passes], vec![0; passes]);
+        let durations = durations(shape, step);
+        let delays = vec![0; durations.len()];
         let mut makeup = Self { shape, durations, delays, hops: vec![0; values] };
         for (stage, slots) in step.stages.iter().enumerate() {
             let mut ready = 0;
@@ -102,7 +115,6 @@ impl Makeup {
                     ready = ready.max(made[cell] + hop);
                 }
                 let cell = pass_cell(shape, first(one.slot));
-                makeup.durations[cell] = (one.end - one.start).0;
                 makeup.delays[cell] = one.start.0.cast_signed() - ready.cast_signed();
                 if one.end.0 < ready {
                     return Err((stage, one.slot));
@@ -165,26 +177,59 @@ pub(super) struct Torn {
     pub slot: Slot,
 }
 
-/// The timelines from the predicted to the measured one, each with one [`Part`] more replaced: one
-/// more than there are parts. Both sides must have the same slots on every stage.
+/// The predicted timeline, and what becomes of it as its parts are replaced by measured ones.
+pub(super) struct Replaced {
+    /// The predicted timeline.
+    pub predicted: Timeline,
+    /// The timelines with one part more replaced each, up to the measured one.
+    pub parts: Vec<(Part, Timeline)>,
+}
+
+/// The timelines from the predicted to the measured one. Both sides must have the same slots on every stage,
+/// and so must `beside`, the prediction beside busy neighbours, where there is one.
 ///
 /// # Errors
 /// A slot that ended before what it needs was made.
-pub(super) fn between(predicted: Side<'_>, measured: Side<'_>) -> Result<[Timeline; 5], Torn> {
+pub(super) fn between(
+    predicted: Side<'_>,
+    measured: Side<'_>,
+    beside: Option<&Step>,
+) -> Result<Replaced, Torn> {
     let torn = |measured: bool| move |(stage, slot)| Torn { measured, stage, slot };
     let makeup = |side: Side<'_>| Makeup::of(side.schedule, side.step, side.hops);
     let from = makeup(predicted).map_err(torn(false))?;
     let to = makeup(measured).map_err(torn(true))?;
     let order = measured.schedule;
+    let mut parts = vec![(Part::Order, from.timeline(order))];
+    if let Some(beside) = beside {
+        let durations = by_busy_stages(&from, beside, measured.step);
+        let neighbours = Makeup { durations, ..from.clone() };
+        parts.push((Part::Neighbours, neighbours.timeline(order)));
+    }
     let durations = Makeup { durations: to.durations.clone(), ..from.clone() };
-    let hops = Makeup { hops: to.hops.clone(), ..durations.clone() };
-    Ok([
-        from.timeline(predicted.schedule),
-        from.timeline(order),
-        durations.timeline(order),
-        hops.timeline(order),
-        to.timeline(order),
-    ])
+    parts.push((Part::Kernels, durations.timeline(order)));
+    let hops = Makeup { hops: to.hops.clone(), ..durations };
+    parts.push((Part::Transfers, hops.timeline(order)));
+    parts.push((Part::Overhead, to.timeline(order)));
+    Ok(Replaced { predicted: from.timeline(predicted.schedule), parts })
+}
+
+/// How long each slot takes between its duration in `alone` and in `beside`: by the mean number of other
+/// stages that were busy while it ran in `measured`, as a share of all others. A slot that took no time there
+/// takes what it takes alone.
+fn by_busy_stages(alone: &Makeup, beside: &Step, measured: &Step) -> Vec<u64> {
+    let shape = alone.shape;
+    let beside = durations(shape, beside);
+    let others = shape.stages() as u128 - 1;
+    let mut all = alone.durations.clone();
+    let slots = measured.stages.iter().flatten();
+    for (one, busy) in slots.zip(busy_beside(measured).into_iter().flatten()) {
+        let cell = pass_cell(shape, first(one.slot));
+        let [least, most] = [all[cell], beside[cell]].map(Nanos);
+        let most_busy = others * u128::from((one.end - one.start).0);
+        all[cell] = interpolated(least, most, busy, most_busy).0;
+    }
+    all
 }
 
 /// One part of the difference: measured less predicted.

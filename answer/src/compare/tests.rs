@@ -1,13 +1,16 @@
 //! Synthetic measurements whose cause is known.
 
+use std::num::NonZeroU32;
+
 use pipeline::{
     Collectives, CopyTimes, Costs, Family, Hops, Measurement, Nanos, Pass, PassTimes, Problem,
     Schedule, Shape, ShardTimes, Slot, Step, Timeline, Value,
 };
 use proptest::prelude::*;
+use sim::contention::Contention;
 use sim::timed::{self, Timing};
 
-use super::split::Part;
+use super::split::{Part, Replaced};
 use super::{Comparison, report};
 use crate::timelines::{Recorded, Source};
 
@@ -65,7 +68,16 @@ impl Timing for Device<'_> {
 /// A step of `schedule` on a device with `faults`.
 fn step(schedule: &Schedule, costs: &Costs, faults: Faults) -> Step {
     let device = Device { costs, faults };
-    let timeline = timed::timeline(schedule, &device);
+    let mut timeline = timed::timeline(schedule, &device);
+    for span in timeline.stages.iter_mut().flatten() {
+        let work: u64 = span.slot.passes().map(|pass| device.work(pass)).sum();
+        span.start = span.end - Nanos(work);
+    }
+    measured(schedule, &timeline, |value| device.hop(value, 0, 0, 0))
+}
+
+/// The step that ran as `timeline` says, its values so long on their way.
+fn measured(schedule: &Schedule, timeline: &Timeline, hop: impl Fn(Value) -> u64) -> Step {
     let place = (schedule.shape(), schedule.placement());
     let made = |value: Value| {
         let makes = |slot: Slot| slot.passes().any(|pass| pass.makes() == Some(value));
@@ -74,16 +86,10 @@ fn step(schedule: &Schedule, costs: &Costs, faults: Faults) -> Step {
     };
     let stage = |(stage, spans): (usize, &Vec<pipeline::Span>)| {
         let slot = |span: &pipeline::Span| {
-            let work: u64 = span.slot.passes().map(|pass| device.work(pass)).sum();
             let needs = span.slot.received(place, stage);
-            let arrivals =
-                needs.map(|value| (value, made(value) + Nanos(device.hop(value, 0, 0, 0))));
-            Measurement {
-                slot: span.slot,
-                arrived: arrivals.max_by_key(|&(_, at)| at),
-                start: span.end - Nanos(work),
-                end: span.end,
-            }
+            let arrivals = needs.map(|value| (value, made(value) + Nanos(hop(value))));
+            let arrived = arrivals.max_by_key(|&(_, at)| at);
+            Measurement { slot: span.slot, arrived, start: span.start, end: span.end }
         };
         spans.iter().map(slot).collect::<Vec<_>>()
     };
@@ -155,7 +161,7 @@ fn each_cause_is_given_what_it_costs() {
         let measured = recorded(Family::OneFOneB, shape(), faults);
         let comparison = Comparison::of(&predicted, &measured).unwrap();
         assert!(comparison.total.span > 0);
-        for (other, share) in comparison.shares {
+        for &(other, share) in &comparison.shares {
             let whole = other == part;
             assert_eq!(share.span, if whole { comparison.total.span } else { 0 }, "{other:?}");
             assert_eq!(share.makespan, if whole { comparison.total.makespan } else { 0 });
@@ -244,13 +250,78 @@ fn pairs_are_replayed_exactly() {
             step,
             hops: costs.hops(),
         });
-        let timelines = super::split::between(from, to).unwrap();
-        assert!(same(&timelines[0], one) && same(&timelines[4], other));
+        let Replaced { predicted, parts } = super::split::between(from, to, None).unwrap();
+        assert!(same(&predicted, one) && same(&parts[3].1, other));
     }
 }
 
 fn same(timeline: &Timeline, step: &Step) -> bool {
     *timeline == step.timeline()
+}
+
+/// Stages that slow each other by 30 % where all are busy, and nothing else that differs.
+fn slowed(family: Family, shape: Shape) -> [Recorded; 3] {
+    let predicted = recorded(family, shape, Faults::default());
+    let slower = Faults { slower_percent: 30, ..Faults::default() };
+    let beside = recorded(family, shape, slower);
+    let alone = predicted.costs.as_ref().unwrap();
+    let time = Nanos(F.0 * 13 / 10);
+    let times = PassTimes { forward: time, backward_input: time, backward_weight: time };
+    let costs = alone.clone().with_chunks(vec![times; usize::from(shape.chunks())]);
+    let neighbours = NonZeroU32::new(u32::try_from(shape.stages()).unwrap() - 1).unwrap();
+    let contention = Contention { alone, beside: &costs, neighbours };
+    let timeline = contention.timeline(&predicted.schedule).unwrap();
+    let step = measured(&predicted.schedule, &timeline, |_| HOP.0);
+    let measured = Recorded { steps: vec![step], ..predicted.clone() };
+    [predicted, beside, measured]
+}
+
+#[test]
+fn what_neighbours_cost_is_a_part_of_kernels() {
+    for family in [Family::GPipe, Family::OneFOneB, Family::ZbH1] {
+        let [predicted, beside, measured] = slowed(family, shape());
+        let plain = Comparison::of(&predicted, &measured).unwrap();
+        let cut = Comparison::beside(&predicted, &measured, &beside).unwrap();
+        assert_eq!((cut.shares.len(), plain.shares.len()), (5, 4));
+        let [neighbours, kernels] = [Part::Neighbours, Part::Kernels].map(|part| span(&cut, part));
+        assert_eq!(neighbours + kernels, span(&plain, Part::Kernels));
+        assert_eq!(span(&plain, Part::Kernels), plain.total.span);
+        // By the mean of busy neighbours, not moment by moment: off by little.
+        assert!(kernels.abs() * 50 < cut.total.span, "{neighbours} and {kernels}");
+        let text = format!("{:?}", report::sheet(&cut));
+        assert!(text.contains("% of the difference of +") && text.contains("beside: "), "{text}");
+        let text = format!("{:?}", report::sheet(&plain));
+        assert!(!text.contains("neighbours") && !text.contains("beside: "), "{text}");
+    }
+}
+
+#[test]
+fn neighbours_cost_nothing_where_none_is_busy() {
+    // One stage has no neighbours; a pass by itself none that is busy.
+    for shape in [Shape::new(1, 1, 8).unwrap(), Shape::new(3, 1, 1).unwrap()] {
+        let predicted = recorded(Family::OneFOneB, shape, Faults::default());
+        let slower = |slower_percent| Faults { slower_percent, ..Faults::default() };
+        let [measured, beside] =
+            [10, 50].map(|percent| recorded(Family::OneFOneB, shape, slower(percent)));
+        let comparison = Comparison::beside(&predicted, &measured, &beside).unwrap();
+        assert_eq!(span(&comparison, Part::Neighbours), 0);
+        assert_eq!(span(&comparison, Part::Kernels), comparison.total.span);
+        let text = format!("{:?}", report::sheet(&comparison));
+        assert!(text.contains("neighbours: 0 % of the difference"), "{text}");
+        let same = Comparison::beside(&predicted, &predicted, &beside).unwrap();
+        let text = format!("{:?}", report::sheet(&same));
+        assert!(text.contains("neighbours: the spans do not differ"), "{text}");
+    }
+}
+
+#[test]
+fn a_prediction_beside_neighbours_of_something_else_is_refused() {
+    let one = recorded(Family::ZbH1, shape(), Faults::default());
+    let fault = |other: &Recorded| Comparison::beside(&one, &one, other).err().unwrap().to_string();
+    let other = fault(&recorded(Family::OneFOneB, shape(), Faults::default()));
+    assert!(other.contains("only the predicted one has B0.0"), "{other}");
+    let other = fault(&recorded(Family::ZbH1, Shape::new(3, 1, 8).unwrap(), Faults::default()));
+    assert!(other.contains("p = 3") && other.contains("not of the same pipeline"), "{other}");
 }
 
 proptest! {
@@ -277,9 +348,9 @@ proptest! {
         let [one, other] = [from, to].map(|one| super::split::Side {
             schedule: &one.schedule, step: &one.steps[0], hops: &hops,
         });
-        let timelines = super::split::between(one, other).unwrap();
-        prop_assert!(same(&timelines[0], &from.steps[0]));
-        prop_assert!(same(&timelines[4], &to.steps[0]));
+        let replaced = super::split::between(one, other, None).unwrap();
+        prop_assert!(same(&replaced.predicted, &from.steps[0]));
+        prop_assert!(same(&replaced.parts[3].1, &to.steps[0]));
         let comparison = Comparison::of(from, to).unwrap();
         let sum = |of: fn(&super::Share) -> i64| {
             comparison.shares.iter().map(|(_, share)| of(share)).sum::<i64>()
@@ -287,6 +358,14 @@ proptest! {
         prop_assert_eq!(sum(|share| share.span), comparison.total.span);
         prop_assert_eq!(sum(|share| share.makespan), comparison.total.makespan);
         prop_assert_eq!(sum(|share| share.idle), comparison.total.idle);
+        let beside = recorded(family, shape, Faults { slower_percent: 60, ..noisy });
+        let cut = Comparison::beside(from, to, &beside).unwrap();
+        let sum = |of: fn(&super::Share) -> i64| {
+            cut.shares.iter().map(|(_, share)| of(share)).sum::<i64>()
+        };
+        prop_assert_eq!(sum(|share| share.span), cut.total.span);
+        prop_assert_eq!(sum(|share| share.idle), cut.total.idle);
+        prop_assert_eq!(cut.shares.last(), comparison.shares.last());
         let rates: f64 = comparison.shares.iter().map(|(_, share)| share.bubble_rate).sum();
         prop_assert!((rates - comparison.total.bubble_rate).abs() < 1e-12);
     }

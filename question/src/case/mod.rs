@@ -260,6 +260,16 @@ pub fn forwards(setting: &Setting, rule: &ScheduleSource) -> u64 {
     shape.map_or(0, |(shape, _)| shape.cells() as u64)
 }
 
+/// What `setting` asks of `rule` but for the order: costs and footprints, without a search for one.
+pub fn problem(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<Problem, Diagnostic> {
+    prepared(context, scenario, setting, rule).map(|prepared| prepared.problem)
+}
+
 /// Builds the schedule of `rule` for `setting`.
 pub fn case(
     context: &Context<'_>,

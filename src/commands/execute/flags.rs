@@ -91,6 +91,10 @@ pub struct Execute {
     /// Scale all times by this factor (timed, cuda-timed)
     #[arg(long, help_heading = RUN, value_name = "FACTOR", allow_negative_numbers = true)]
     pub(super) time_scale: Option<f64>,
+    /// A second profile of the same device and model, measured with no busy neighbours, where --profile was
+    /// measured beside some: the run is also predicted by how many stages are busy at each moment (cpu, cuda)
+    #[arg(long, help_heading = RUN, value_name = "ALONE.toml")]
+    pub(super) profile_alone: Option<PathBuf>,
     /// Clip gradients to this norm over all stages [default: no clipping]
     #[arg(long, help_heading = RUN, value_name = "NORM", allow_negative_numbers = true)]
     pub(super) max_norm: Option<f64>,
@@ -163,7 +167,8 @@ pub struct Execute {
     #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
     pub(super) fail_steps_above: Option<f64>,
     /// Exit with code 1 if a measured bubble rate is off by more than that many percentage points,
-    /// or the schedules do not come in the simulated order
+    /// or the schedules do not come in the simulated order; with --profile-alone the prediction by busy stages
+    /// is judged, and not the simulation
     #[arg(long, help_heading = OUTPUT, value_name = "POINTS", allow_negative_numbers = true)]
     pub(super) fail_above: Option<f64>,
 }
@@ -203,6 +208,7 @@ impl Execute {
             ("--data", self.data.is_some()),
             ("--learning-rate", self.learning_rate.is_some()),
             ("--check", self.check.is_some()),
+            ("--profile-alone", self.profile_alone.is_some()),
         ];
         let of_clock =
             [("--duration", self.duration.is_some()), ("--time-scale", self.time_scale.is_some())];

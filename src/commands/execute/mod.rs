@@ -1,5 +1,6 @@
 //! `debubble execute`: schedules run for real, beside their simulation.
 
+mod busy_stages;
 mod copies;
 mod costs;
 mod flags;
@@ -201,7 +202,7 @@ impl Execute {
         (check, devices): (Option<Check>, &dyn Devices),
         notes: &mut Warnings,
     ) -> Result<Ran, Error> {
-        let Job { mut case, has_times, neighbours, published, .. } = job;
+        let Job { mut case, has_times, neighbours, by_busy_stages, published, .. } = job;
         let planned = copies::planned_peaks(&case)?;
         if !has_times {
             let costs = costs::measured_costs(&case.schedule, &measured);
@@ -252,6 +253,7 @@ impl Execute {
         Ok(Ran {
             outcome: Outcome::of(case, details, &mut Replay::new())?,
             published,
+            by_busy_stages,
             measured: measured_timeline,
             rollbacks: measured.rollbacks,
             skipped: measured.skipped,
@@ -327,7 +329,7 @@ impl Execute {
     fn verdict(&self, ran: &[Ran]) -> Verdict {
         let unequal = ran.iter().any(|one| one.check.is_some_and(|check| !check.holds()));
         let off = |most: f64| {
-            let points = ran.iter().flat_map(Ran::points);
+            let points = ran.iter().flat_map(Ran::judged_points);
             points.into_iter().any(|points| points.abs() > most)
         };
         let missed = self.fail_above.is_some_and(|most| {

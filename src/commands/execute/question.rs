@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use calibrate::machine;
 use executor::{Devices, Model, ModelError, Recomputed};
-use pipeline::{Bytes, Footprint, Nanos, Step};
+use pipeline::{Bytes, Footprint, Metrics, Nanos, Step};
 use profile::{AnyProfile, Profile};
 use sim::Replay;
 
+use super::busy_stages::Alone;
 use super::costs::{replace_costs, scaled};
 use super::flags::Execute;
 use super::recompute;
@@ -41,6 +42,8 @@ pub struct Job {
     pub seed: u64,
     /// How many neighbours the profile was measured with, if there is one.
     pub neighbours: Option<u64>,
+    /// What is predicted by how many stages are busy at each moment, if that was asked.
+    pub by_busy_stages: Option<Metrics>,
 }
 
 /// A published bubble rate.
@@ -65,6 +68,7 @@ struct Common {
     has_times: bool,
     sizes: Option<Sizes>,
     neighbours: Option<u64>,
+    alone: Option<Alone>,
     /// Bytes of an element of a tensor.
     element_bytes: usize,
 }
@@ -116,7 +120,7 @@ fn common(
     let setting = &scenario.settings[at];
     let rules = case::rules(context, scenario, setting)?;
     let has_times = !trains || setting.keys.forward.is_some() || setting.keys.profile.is_some();
-    let (mut sizes, mut neighbours) = (None, None);
+    let (mut sizes, mut neighbours, mut alone) = (None, None, None);
     if trains {
         let profile = profiles::of_machine(context, scenario, setting)?;
         let profile = profile.as_deref().and_then(AnyProfile::machine);
@@ -127,6 +131,7 @@ fn common(
             check_machine(profile, execute, devices)?;
             neighbours = Some(profile.machine.neighbours);
         }
+        alone = Alone::of(context, execute, profile)?;
         let keys = &mut scenario.settings[at].keys;
         sizes = Some(Sizes::take(keys, taken.vocabulary, profile));
         if profile.is_none() {
@@ -134,7 +139,7 @@ fn common(
         }
     }
     let element_bytes = usize::try_from(execute.element().bytes()).unwrap_or(usize::MAX);
-    Ok(Common { taken, rules, has_times, sizes, neighbours, element_bytes })
+    Ok(Common { taken, rules, has_times, sizes, neighbours, alone, element_bytes })
 }
 
 /// Checks that `profile` was measured on this machine, with what computes here: a core, or GPUs or
@@ -213,8 +218,13 @@ fn job(
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
     }
+    let by_busy_stages = match &common.alone {
+        Some(alone) => Some(alone.predict((context, scenario), &own, rule, &case)?),
+        None => None,
+    };
     Ok(Job {
         case,
+        by_busy_stages,
         has_times: common.has_times,
         steps: common.taken.steps.unwrap_or(STEPS),
         boundary,

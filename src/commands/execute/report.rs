@@ -23,6 +23,8 @@ pub struct Ran {
     pub outcome: Outcome,
     /// The published bubble rate, if the scenario has one.
     pub published: Option<Published>,
+    /// What is predicted by how many stages are busy at each moment, if that was asked.
+    pub by_busy_stages: Option<Metrics>,
     /// The measurement.
     pub measured: Recorded,
     /// Updates taken back, and updates left out.
@@ -78,8 +80,21 @@ impl Ran {
 
     /// Measured less simulated, by span and by makespan, in percentage points.
     pub fn points(&self) -> [f64; 2] {
+        self.points_from(&self.outcome.metrics)
+    }
+
+    /// The same of the prediction that a run is judged by.
+    pub fn judged_points(&self) -> [f64; 2] {
+        self.points_from(self.judged())
+    }
+
+    /// The prediction that a run is judged by: by busy stages, if that was asked, or else the simulation.
+    fn judged(&self) -> &Metrics {
+        self.by_busy_stages.as_ref().unwrap_or(&self.outcome.metrics)
+    }
+
+    fn points_from(&self, simulated: &Metrics) -> [f64; 2] {
         let (_, measured) = self.median();
-        let simulated = &self.outcome.metrics;
         let by_makespan = measured.bubble_rate_makespan() - simulated.bubble_rate_makespan();
         [measured.bubble_rate() - simulated.bubble_rate(), by_makespan].map(|rate| 100.0 * rate)
     }
@@ -88,10 +103,10 @@ impl Ran {
 /// Schedules whose simulated bubble rates differ by less than this come in no order.
 const ALIKE: f64 = 0.001;
 
-/// The pairs of schedules of one setting that come in another order than simulated, the better one
-/// of the simulation first.
+/// The pairs of schedules of one setting that come in another order than simulated, by busy stages if that
+/// was asked, the better one of the simulation first.
 pub fn swapped(all: &[Ran]) -> Vec<(String, String)> {
-    let rates = |one: &Ran| (one.outcome.metrics.bubble_rate(), one.median().1.bubble_rate());
+    let rates = |one: &Ran| (one.judged().bubble_rate(), one.median().1.bubble_rate());
     let mut swapped = Vec::new();
     for one in all {
         for other in all {
@@ -156,7 +171,7 @@ pub fn text(all: &[Ran]) -> String {
         }
         row
     });
-    let mut text = text::table(&header, rows);
+    let mut text = text::table(&header, rows) + &by_busy_stages(all);
     if all.iter().any(|one| one.check.is_some()) {
         text.push('\n');
     }
@@ -180,6 +195,33 @@ pub fn text(all: &[Ran]) -> String {
     text + &host_overheads::table(named) + &order(all)
 }
 
+/// The table of what is predicted by busy stages, if that was asked.
+fn by_busy_stages(all: &[Ran]) -> String {
+    let rows = all.iter().filter_map(|one| {
+        let (predicted, (_, measured)) = (one.by_busy_stages.as_ref()?, one.median());
+        let [points, _] = one.judged_points();
+        let makespans = [predicted, &measured].map(Metrics::makespan);
+        #[allow(clippy::cast_precision_loss)]
+        let [first, second] = makespans.map(|time| time.0 as f64);
+        Some(vec![
+            outcome::title(&one.outcome),
+            format::percent(predicted.bubble_rate()),
+            format::percent(measured.bubble_rate()),
+            format!("{points:+.2} pp"),
+            format::time(makespans[0]),
+            format::time(makespans[1]),
+            format::signed_percent(-accuracy::error(first, second)),
+        ])
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let header = ["by busy stages", "bubble, predicted", "measured", "difference"];
+    let header = [&header[..], &["makespan, predicted", "measured", "difference"]].concat();
+    "\n".to_owned() + &text::table(&header, rows)
+}
+
 fn order(all: &[Ran]) -> String {
     let mut settings: Vec<&Option<String>> =
         all.iter().map(|one| &one.outcome.case.setting).collect();
@@ -188,12 +230,14 @@ fn order(all: &[Ran]) -> String {
         return String::new();
     }
     let swapped = swapped(all);
+    let by_busy_stages = all.iter().any(|one| one.by_busy_stages.is_some());
+    let simulated = if by_busy_stages { "order by busy stages" } else { "simulated order" };
     if swapped.is_empty() {
-        return "\nThe schedules come in the simulated order.\n".to_owned();
+        return format!("\nThe schedules come in the {simulated}.\n");
     }
     let pairs: Vec<String> =
         swapped.iter().map(|(one, other)| format!("{one} behind {other}")).collect();
-    format!("\nNot in the simulated order: {}.\n", pairs.join(", "))
+    format!("\nNot in the {simulated}: {}.\n", pairs.join(", "))
 }
 
 fn row(one: &Ran) -> Vec<String> {
@@ -240,7 +284,29 @@ fn loss(one: &Ran) -> Option<f64> {
 pub struct Json<'a> {
     #[serde(flatten)]
     simulated: outcome::Json<'a>,
+    /// What is predicted by how many stages are busy at each moment; absent unless that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulated_by_busy_stages: Option<ByBusyStages>,
     measured: Measured<'a>,
+}
+
+#[derive(Serialize)]
+struct ByBusyStages {
+    span_ns: u64,
+    makespan_ns: u64,
+    bubble_rate: f64,
+    bubble_rate_makespan: f64,
+}
+
+impl From<&Metrics> for ByBusyStages {
+    fn from(metrics: &Metrics) -> Self {
+        Self {
+            span_ns: metrics.span().0,
+            makespan_ns: metrics.makespan().0,
+            bubble_rate: metrics.bubble_rate(),
+            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -317,6 +383,7 @@ impl<'a> From<&'a Ran> for Json<'a> {
         let has_copies = one.outcome.case.schedule.copies().is_some();
         Self {
             simulated: one.outcome.json(),
+            simulated_by_busy_stages: one.by_busy_stages.as_ref().map(Into::into),
             measured: Measured {
                 median: match &one.held {
                     Some(held) => median.with_peaks(bytes(&held.measured)),
@@ -370,6 +437,9 @@ pub fn csv(all: &[Ran], overheads: Option<&Overheads>) -> Result<Vec<u8>, Error>
         launches_per_second: String,
         launches_per_second_together: String,
         hand_over_us: String,
+        bubble_rate_by_busy_stages: Option<String>,
+        difference_by_busy_stages_points: Option<String>,
+        makespan_ms_by_busy_stages: Option<String>,
     }
     #[allow(clippy::cast_precision_loss)]
     let host = [
@@ -385,6 +455,7 @@ pub fn csv(all: &[Ran], overheads: Option<&Overheads>) -> Result<Vec<u8>, Error>
         let (_, measured) = one.median();
         let shape = case.schedule.shape();
         let [by_span, by_makespan] = one.points();
+        let busy = one.by_busy_stages.as_ref();
         let rate = |rate: f64| format!("{rate:.4}");
         #[allow(clippy::cast_precision_loss)]
         let millis = |metrics: &Metrics| format!("{:.3}", metrics.makespan().0 as f64 / 1e6);
@@ -416,6 +487,10 @@ pub fn csv(all: &[Ran], overheads: Option<&Overheads>) -> Result<Vec<u8>, Error>
             launches_per_second: launches_per_second.clone(),
             launches_per_second_together: launches_per_second_together.clone(),
             hand_over_us: hand_over_us.clone(),
+            bubble_rate_by_busy_stages: busy.map(|busy| rate(busy.bubble_rate())),
+            difference_by_busy_stages_points: busy
+                .map(|_| format!("{:+.2}", one.judged_points()[0])),
+            makespan_ms_by_busy_stages: busy.map(millis),
         });
     }
     Ok(answer::csv(rows)?)
