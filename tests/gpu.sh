@@ -269,8 +269,8 @@ step() {
     return
   fi
   [ "$seconds" -gt "$left" ] && seconds=$left
-  timeout -k 5 "$seconds" bash "$self" --step "$@" > >(tee "$WORK/$name.log") 2>&1 || status=$?
-  wait $! 2>/dev/null
+  timeout -k 5 "$seconds" bash "$self" --step "$@" 2>&1 | tee "$WORK/$name.log"
+  status=${PIPESTATUS[0]}
   case $status in
     0) noted "$name" passed $((SECONDS - since)) ;;
     "$LEFT_OUT") noted "$name" "left out" $((SECONDS - since)) ;;
