@@ -56,7 +56,8 @@ where
 }
 
 /// The same until `stopped` says so, which is asked every 50 ms on this thread. Every stage then ends
-/// the pass that it is in, or waits no longer, and the step that is under way is dropped.
+/// the pass that it is in, or waits no longer, and the step that is under way is dropped. A device that
+/// runs ahead of the host ends the passes that it has been given.
 ///
 /// What is measured are the steps that all stages have completed by then, fewer than planned and
 /// perhaps none. Peaks and counts, such as of allocations, are over all that a stage has completed: one

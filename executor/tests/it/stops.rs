@@ -5,12 +5,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use executor::{
-    Boundary, DeviceError, Norm, Offload, Plan, Timed, Trainer, Updates, Versions, Worker,
-    run_until,
+    Against, Backend, Batch, Batches, Boundary, DeviceError, Executed, Execution, Model, Norm,
+    Offload, Options, Plan, Random, Task, Timed, Trainer, Training, Transport, Updates, Versions,
+    Worker, run_until,
 };
 use pipeline::{
     CopyPart, CopyTimes, Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape,
 };
+use profile::Element;
 
 use crate::hashed::{Hashed, Mishap, Weights};
 use crate::threads::{losses, run_hashed, schedules};
@@ -259,6 +261,64 @@ fn a_stopped_run_leaves_a_worker_that_does_not_return_behind() {
     let measured = run_until(&plan, make(&problem, held, &watch), &|| watch.holds()).unwrap();
     assert!(measured.steps.is_empty() && begin.elapsed() >= plan.patience());
     watch.open();
+}
+
+/// Batches of which it is known whether a thread that is no stage, such as that of the reference, has
+/// asked for one.
+struct Asked {
+    batches: Random,
+    by_reference: Arc<AtomicBool>,
+}
+
+impl Batches for Asked {
+    fn batch(&self, step: u32, microbatch: u32) -> Batch {
+        let here = std::thread::current();
+        if !here.name().is_some_and(|name| name.starts_with("stage ")) {
+            self.by_reference.store(true, Ordering::SeqCst);
+        }
+        self.batches.batch(step, microbatch)
+    }
+}
+
+#[test]
+fn a_comparison_is_stopped_between_steps_and_leaves_the_run_whole() {
+    for (family, updates) in [(Family::OneFOneB, None), (Family::PipeDream, Some(2))] {
+        let problem = problem(1);
+        let schedule = family.schedule(&problem).unwrap();
+        let mut plan = Plan::new(schedule, 3).unwrap();
+        if let Some(microbatches) = updates {
+            plan =
+                plan.with_updates(Updates { microbatches, versions: Versions::Stashed }).unwrap();
+        }
+        let model = Model::new(8, 2, 2, 11, 5, 2).unwrap();
+        let by_reference = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&by_reference);
+        let task = Task {
+            model,
+            batches: Arc::new(Asked { batches: Random::new(model, 3), by_reference }),
+            fingerprint: 0,
+            training: Training::default(),
+            recompute: Vec::new(),
+            check: Some(Against::F64),
+        };
+        let mut execution = Execution {
+            plan,
+            meeting: None,
+            transport: Transport::Tcp,
+            costs: Arc::new(problem.costs().clone()),
+            task: Some(task),
+            prepare: Arc::new(|_| {}),
+            stopped: Some(Arc::new(move || asked.load(Ordering::SeqCst))),
+        };
+        let options = Options { element: Element::F32, units: Vec::new(), may_share: false };
+        let devices = Backend::Cpu.open(&options).unwrap();
+        let executed = devices.execute(&execution).unwrap();
+        let steps = |executed: &Executed| executed.measured.as_ref().unwrap().steps.len();
+        assert!(steps(&executed) == 3 && executed.check.is_none(), "{}", family.name());
+        execution.stopped = None;
+        let executed = devices.execute(&execution).unwrap();
+        assert!(steps(&executed) == 3 && executed.check.unwrap().holds(), "{}", family.name());
+    }
 }
 
 #[test]
