@@ -8,11 +8,13 @@
 #             takes minutes, and a machine with nothing else to do
 # make agree    calibrate this machine, predict steps from that profile, run them with a stage per core:
 #             fails if the median of five rounds is off by more than 5 %; takes three minutes, likewise
-# make gpu    on a GPU: tests, every family against the model in one piece, a profile, five schedules
-#             beside their simulation, speeds; says so and ends well where there is no driver or GPU.
-#             One of its stages: make gpu STAGES=smoke (correct, bubbles, speed, again)
-# make gpu-bundle  the same as a folder and a .tar.gz of some 7 MB in target/gpu-bundle, for a machine
-#             with a driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
+# make gpu    on a GPU: tests, a row of table 5 with passes that only take time, five schedules with real
+#             kernels beside their prediction, speeds, every family against the model in one piece; says so
+#             and ends well where there is no driver or GPU, unless DEBUBBLE_NEEDS_GPU=1. One of its stages:
+#             make gpu STAGES=smoke (timed, bubbles, more, speed, correct, again)
+# make gpu-bundle  the same as a folder and a .tar.gz of 11 MB in target/gpu-bundle, for a machine with a
+#             driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
+# make nightly  what is too slow for every change: the bundle for a GPU, built and run on stand-ins
 # make test   the tests, those of SLURM too where it runs or can be started, those of the solver where
 #             Rust is new enough for it, those of the Python package where there is Python 3.9 or
 #             newer, and those of the page where there are node, npm and chromium. Properties are tried on a
@@ -50,7 +52,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
+.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
 
 all: reproduce
 
@@ -99,12 +101,15 @@ agree: build
 STAGES ?=
 
 gpu: gpu-bundle
-	OUT="$${OUT:-results}" bash "$(TARGET)/gpu-bundle/debubble-gpu/gpu.sh" $(STAGES)
+	DEBUBBLE_NEEDS_GPU="$${DEBUBBLE_NEEDS_GPU:-0}" OUT="$${OUT:-results}" bash "$(TARGET)/gpu-bundle/debubble-gpu/gpu.sh" $(STAGES)
 
 # NCCL comes with it: the wheels have it. No kernels run on a processor here: those tests need the
 # sources and a compiler.
 gpu-bundle: cargo
 	bash tests/gpu-bundle.sh
+
+nightly: gpu-bundle
+	bash tests/gpu-bundle-check.sh
 
 # All that is tested, in one build: NCCL, which is in no default build, and the solver where Rust is
 # new enough for it. Whatever selects packages or features otherwise builds most of them once more. What

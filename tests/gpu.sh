@@ -72,6 +72,9 @@ schedules=${SCHEDULES:-1f1b,zb-h1,zb-h2,zb-1p,zb-2p}
 microbatches=${MICROBATCHES:-24}
 # All that the executor runs on a GPU: not copies to the host, segments, or the output layer in shards.
 families=${FAMILIES:-gpipe 1f1b 1f1b-i zb-h1 zb-h2 zb-heuristic zb-1p zb-2p zb-v v-min v-half v-min-timed v-half-timed v-adaptive 1f1b-v gis gis-h hanayo v-zb dualpipe dualpipe-v chimera pipedream pipedream-2bw}
+# How far a bubble rate may be off, in points; POINTS=any is for trying the script.
+judged="--fail-above ${POINTS:-2}"
+[ "${POINTS:-}" = any ] && judged=
 runs="--warm-up ${WARM_UP:-10} --steps ${STEPS:-20}"
 pipeline="--device cuda --gpus 0 --stages $parts $runs"
 alone=$WORK/gpu-part-alone.toml
@@ -135,7 +138,7 @@ executed() {
 
 by_profile() {
   executed by-profile "$microbatches" $shape --layers "$parts" --schedule "$schedules" \
-    --profile "$busy" --profile-alone "$alone" --fail-above "${POINTS:-2}"
+    --profile "$busy" --profile-alone "$alone" $judged
 }
 
 predicted() {
@@ -161,7 +164,8 @@ torch_products() {
   python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null || left_out "there is no torch with a GPU"
   python3 - <<'PYTHON' | tee "$WORK/gpu-products-torch.txt"
 import torch
-tokens, h = 3 * 1024, 4096
+import os
+tokens, h = 3 * 1024, int(os.environ.get("PRODUCTS_WIDTH", 4096))
 for columns, inner in [(3 * h, h), (h, h), (4 * h, h), (h, 4 * h)]:
     a = torch.randn(tokens, inner, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(inner, columns, device="cuda", dtype=torch.bfloat16)
@@ -179,9 +183,11 @@ for columns, inner in [(3 * h, h), (h, h), (4 * h, h), (h, 4 * h)]:
 PYTHON
 }
 
-# F : B : W of a layer, and of the paper's A100: name, hidden size, heads, microbatch size.
+# F : B : W of a layer, and of the paper's A100: name, hidden size, heads, microbatch size. RATIO_SHAPE is
+# for trying the script.
 ratio() {
-  local model=$1 paper said
+  local model=$1 paper said shape
+  shape=${RATIO_SHAPE:---hidden $2 --heads $3 --seq ${SEQ:-1024} --microbatch-size $4 --vocabulary 1024}
   paper=$(awk -v model="\"$model " '
     /^name/ { here = index($0, model) }
     here && /^(forward|backward)/ { gsub(/[^0-9]/, "", $3); time[$1] = $3 }
@@ -191,8 +197,7 @@ ratio() {
       if (!f) exit 1
       printf "%.3f,%.3f", time["backward-input"] / f, time["backward-weight"] / f
     }' "$TABLE5") || return
-  said=$("$DEBUBBLE" calibrate --device cuda --hidden "$2" --heads "$3" --seq "${SEQ:-1024}" \
-    --microbatch-size "$4" --vocabulary 1024 --links hand-over --max-time "${TIME:-20s}" --json) || return
+  said=$("$DEBUBBLE" calibrate --device cuda $shape --links hand-over --max-time "${TIME:-20s}" --json) || return
   awk -v model="$model" -v paper="$paper" '
     /"name": "layer [FBW]"/ { part = substr($3, 1, 1) }
     /"median_ns"/ && part { gsub(/[^0-9]/, "", $2); time[part] = $2 / 1000; part = "" }
@@ -315,14 +320,14 @@ stage_bubbles() {
 }
 
 stage_more() {
-  step few-microbatches 80 executed few-microbatches 6 $shape --layers "$parts" --schedule "$schedules" --fail-above 2
+  step few-microbatches 80 executed few-microbatches 6 $shape --layers "$parts" --schedule "$schedules" $judged
   step larger-microbatches 110 executed larger-microbatches "$microbatches" $sizes \
-    --microbatch-size $((2 * ${BATCH:-2})) --layers "$parts" --schedule 1f1b,zb-h1 --fail-above 2
+    --microbatch-size $((2 * ${BATCH:-2})) --layers "$parts" --schedule 1f1b,zb-h1 $judged
   step post-validation 130 executed post-validation "$microbatches" $shape --layers "$parts" \
     --schedule "$schedules" --boundary post-validation
-  step in-a-v 100 executed in-a-v "$microbatches" $shape --layers $((2 * parts)) --schedule zb-h1,zb-v,v-half --fail-above 2
+  step in-a-v 100 executed in-a-v "$microbatches" $shape --layers $((2 * parts)) --schedule zb-h1,zb-v,v-half $judged
   step searched 100 executed searched "$microbatches" $shape --layers "$parts" --schedule zb-auto,zb-h1 \
-    --memory-limit 1p --profile "$busy" --profile-alone "$alone" --fail-above 2
+    --memory-limit 1p --profile "$busy" --profile-alone "$alone" $judged
 }
 
 stage_speed() {

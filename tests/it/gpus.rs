@@ -321,33 +321,42 @@ fn a_gpu_without_its_libraries_is_no_machine_without_a_gpu() {
         libraries.driver_only(&mut command).arg(&script).arg("smoke").env("PATH", &path);
         // What is not a program fails: the steps need not run here.
         command.env("TESTS", "/bin/false").env("DEBUBBLE", env!("CARGO_BIN_EXE_debubble"));
-        command.env("OUT", folder.path()).env("PARTS", "2").env("ONLY", "parts");
-        command.env("SMALL", TINY);
+        command.env("OUT", folder.path().join("out")).env("WORK", folder.path().join("work"));
+        command.env("PARTS", "2").env("ONLY", "parts").env("SMALL", TINY);
         set(&mut command);
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
+    let summary = || fs::read_to_string(folder.path().join("out/summary.md")).unwrap();
     let (code, said) = gpu_sh(&|command| {
-        command.env("STAND_IN_GPUS", "0");
+        command.env("STAND_IN_GPUS", "0").env("DEBUBBLE_NEEDS_GPU", "0");
     });
     assert!(code == Some(0) && said.contains("skipped: no GPU"), "{said}");
     let (code, said) = gpu_sh(&|command| {
-        command.env("STAND_IN_GPUS", "0").env("DEBUBBLE_NEEDS_GPU", "1");
+        command.env("STAND_IN_GPUS", "0");
     });
-    assert!(code == Some(1) && !said.contains("skipped"), "{said}");
+    assert!(code == Some(1) && said.contains("there is no GPU"), "{said}");
     // Only where the Python of this machine has no wheels of NVIDIA.
     let (code, said) = gpu_sh(&|_| {});
     if said.contains("is missing") {
-        assert!(
-            code == Some(1) && said.contains("libnvrtc") && said.contains("FAILED: parts"),
-            "{said}"
-        );
-        assert_eq!(fs::read_to_string(folder.path().join("failed")).unwrap(), "device\nparts\n");
+        assert!(code == Some(1) && said.contains("libnvrtc"), "{said}");
+        assert!(said.contains("failed: device parts (repeat with: again)"), "{said}");
+        assert!(summary().contains("| parts | FAILED |"), "{}", summary());
     }
-    // What is found in an environment's wheels is used.
+    // What is found in an environment's wheels is used, and what has passed is not done again.
     libraries.install(folder.path()).unwrap();
-    let (code, said) = gpu_sh(&|command| {
-        command.env("VIRTUAL_ENV", folder.path());
-    });
-    assert!(code == Some(0) && said.contains("all of it passed"), "{said}");
+    for done in [false, true] {
+        let (code, said) = gpu_sh(&|command| {
+            command.env("VIRTUAL_ENV", folder.path());
+        });
+        assert!(code == Some(0) && said.contains("all of it passed"), "{said}");
+        assert_eq!(said.contains("== parts: has passed"), done, "{said}");
+        assert!(summary().contains("| parts | passed |"), "{}", summary());
+    }
+    let mut names: Vec<_> = fs::read_dir(folder.path().join("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["gpu-results.tar.gz", "summary.md"]);
 }

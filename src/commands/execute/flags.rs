@@ -39,6 +39,8 @@ Examples:
   A model on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
     debubble execute --device cuda --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 \\
       --hidden 1024 --heads 16 --seq 1024 --layers 16 --microbatch-size 1
+  A row of table 5 with the paper's times, on a GPU that computes nothing:
+    debubble execute scenarios/execute/table5-row.toml --device cuda-timed --gpus 0
   Measured, for `debubble compare`:
     debubble execute --stages 4 --microbatches 8 --schedule zb-h1 --forward 10ms \\
       --backward-input 10ms --backward-weight 8ms --timeline measured.json
@@ -57,12 +59,14 @@ a run in processes ends at once, and nothing is kept of it.
 Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
 barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
 and the last. With --device cpu and cuda times are optional: without them the simulation beside
-the run uses the median times measured. Passes on a GPU are timed by its own events. What never
+the run uses the median times measured. Passes on a GPU are timed by its own events; those that begin
+before the host has launched all of their kernels are counted as host-bound. What never
 flushes (pipedream, pipedream-2bw) has no boundary: a step is a run of several updates, of which the
 steady state is measured.
 
 Copies to the host (po-h, po-f, --offload) change the memory of a stage in the planned order among its
-slots, so that it holds what was planned. --device cuda refuses them, and the output layer in shards.
+slots, so that it holds what was planned. --device cuda and cuda-timed refuse them, and the output layer in
+shards.
 
 --check allows errors of 1e-4 in f32, and of 5e-2 in bf16, which keeps 8 bits: every one of the
 dozen roundings on the way through a layer is off by up to 2^-9.

@@ -296,12 +296,14 @@ fn a_full_gpu_that_stays_busy_is_not_waited_for_without_end() {
     wait(Duration::from_secs(60)).unwrap();
 }
 
-/// The products of a layer of the Zero Bubble paper's 6.2 B model: h = 4096, s = 1024, b = 3.
+/// The products of a layer of the Zero Bubble paper's 6.2 B model: h = 4096, s = 1024, b = 3. For trying it
+/// out, PRODUCTS_WIDTH is another h.
 #[test]
 #[ignore = "prints the speed of products; run it alone on an idle GPU"]
 fn speed_of_the_products_of_a_layer() {
     let Some(mut cuda) = gpu::<Bf16>() else { return };
-    let (tokens, h) = (3 * 1024, 4096);
+    let width = std::env::var("PRODUCTS_WIDTH").ok().and_then(|width| width.parse().ok());
+    let (tokens, h): (usize, usize) = (3 * 1024, width.unwrap_or(4096));
     for (columns, inner) in [(3 * h, h), (h, h), (4 * h, h), (h, 4 * h)] {
         let a = filled(&mut cuda, &numbers::<Bf16>(1, tokens * inner));
         let b = filled(&mut cuda, &numbers::<Bf16>(2, inner * columns));
