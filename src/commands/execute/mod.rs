@@ -14,6 +14,7 @@ mod recompute;
 mod report;
 mod run;
 mod sizes;
+mod table;
 mod task;
 
 use std::io::Write;
@@ -211,33 +212,17 @@ impl Execute {
                         since no times are given";
             notes.add(text, &case.name);
         }
-        let about = self.backend().about();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let stages = case.schedule.shape().stages();
-        if self.backend().trains() && about.is_host && stages > cores {
-            let text = format!(
-                "{stages} stages share {cores} cores: passes hold each other up, and the bubble is \
-                 not that of {stages} devices"
-            );
-            notes.add(&text, &case.name);
-        }
-        if let Some(text) = report::left_out(measured.skipped) {
-            notes.add(&text, &case.name);
-        }
         let at_once = devices.side_by_side(stages);
-        if let Some(neighbours) = neighbours.filter(|&one| one + 1 != at_once as u64) {
-            let text = other_neighbours(neighbours, stages, at_once, about.has_units);
-            notes.add(&text, &case.name);
-        }
-        if let Some(text) = report::allocated(measured.allocations) {
-            notes.add(&text, &case.name);
-        }
-        if let Some(text) = host_overheads::note(&measured.host_bound) {
-            notes.add(&text, &case.name);
-        }
-        if let Some(text) = self.held_up(&case, &measured) {
-            notes.add(&text, &case.name);
-        }
+        let warnings = [
+            self.shares_cores(stages),
+            report::left_out(measured.skipped),
+            self.other_neighbours(neighbours, stages, at_once),
+            report::allocated(measured.allocations),
+            host_overheads::note(&measured.host_bound),
+            self.held_up(&case, &measured),
+        ];
+        warnings.iter().flatten().for_each(|text| notes.add(text, &case.name));
         let held = copies::Held::of(&measured, planned);
         let copied = measured.copies;
         let measured_timeline = Recorded {
@@ -266,7 +251,36 @@ impl Execute {
         })
     }
 
-    /// What to say where passes whose times were asked for took longer.
+    /// The note about stages that are more than the cores they compute on.
+    fn shares_cores(&self, stages: usize) -> Option<String> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let computes_here = self.backend().trains() && self.backend().about().is_host;
+        (computes_here && stages > cores).then(|| {
+            format!(
+                "{stages} stages share {cores} cores: passes hold each other up, and the bubble is \
+                 not that of {stages} devices"
+            )
+        })
+    }
+
+    /// The note about a profile that was measured beside `neighbours` workers, where `at_once` of
+    /// `stages` stages run at a time.
+    fn other_neighbours(
+        &self,
+        neighbours: Option<u64>,
+        stages: usize,
+        at_once: usize,
+    ) -> Option<String> {
+        let neighbours = neighbours.filter(|&one| one + 1 != at_once as u64)?;
+        let has_units = self.backend().about().has_units;
+        let parts = if has_units { format!("--partition {at_once} ") } else { String::new() };
+        Some(format!(
+            "the profile was measured with {neighbours} workers beside the one that was timed, but \
+             {stages} stages run: `debubble calibrate {parts}--workers {at_once}` meets what they do"
+        ))
+    }
+
+    /// The note about passes that took longer than the question asks.
     fn held_up(&self, case: &Case, measured: &Measured) -> Option<String> {
         let excess = question::excess(case, &measured.steps);
         (!self.backend().trains() && excess > 0.02).then(|| {
@@ -292,7 +306,7 @@ impl Execute {
 
     fn write_files(&self, ran: &[Ran], overheads: Option<&Overheads>) -> Result<(), Error> {
         if let Some(path) = &self.csv {
-            files::write(path, report::csv(ran, overheads)?)?;
+            files::write(path, table::csv(ran, overheads)?)?;
         }
         if let Some(path) = &self.passes {
             files::write(path, passes::csv(ran)?)?;
@@ -373,13 +387,4 @@ fn write_trace(path: &Path, one: &Ran) -> Result<(), Error> {
         };
         trace::write(file, &trace)
     })
-}
-
-/// That a profile was measured beside `neighbours` workers, and `at_once` of `stages` stages run at a time.
-fn other_neighbours(neighbours: u64, stages: usize, at_once: usize, has_units: bool) -> String {
-    let parts = if has_units { format!("--partition {at_once} ") } else { String::new() };
-    format!(
-        "the profile was measured with {neighbours} workers beside the one that was timed, but \
-         {stages} stages run: `debubble calibrate {parts}--workers {at_once}` meets what they do"
-    )
 }

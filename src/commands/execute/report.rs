@@ -1,6 +1,6 @@
-//! Simulated and measured side by side: as a table, as JSON, as CSV.
+//! Simulated and measured side by side: as a table, as JSON.
 
-use executor::{Check, HostBound, MeasuredCopy, Overheads};
+use executor::{Check, HostBound, MeasuredCopy};
 use pipeline::{Bytes, Metrics, Step, Timeline};
 use serde::Serialize;
 use sim::HostCopy;
@@ -8,7 +8,6 @@ use sim::HostCopy;
 use super::copies::{self, Held};
 use super::host_overheads;
 use super::question::Published;
-use crate::error::Error;
 use answer::outcome;
 use answer::outcome::Outcome;
 use answer::timelines::{Recorded, median};
@@ -406,94 +405,6 @@ impl<'a> From<&'a Ran> for Json<'a> {
             },
         }
     }
-}
-
-/// All as CSV; cells of the host are empty where passes run on it.
-///
-/// # Errors
-/// If memory runs out.
-pub fn csv(all: &[Ran], overheads: Option<&Overheads>) -> Result<Vec<u8>, Error> {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        setting: &'a str,
-        schedule: &'a str,
-        stages: usize,
-        microbatches: u32,
-        chunks: u16,
-        device: &'a str,
-        steps: usize,
-        bubble_rate_simulated: String,
-        bubble_rate_measured: String,
-        difference_points: String,
-        bubble_rate_makespan_simulated: String,
-        bubble_rate_makespan_measured: String,
-        difference_makespan_points: String,
-        makespan_ms_simulated: String,
-        makespan_ms_measured: String,
-        bubble_rate_published: &'a str,
-        published_convention: &'a str,
-        host_bound_percent: String,
-        host_bound_percent_of_worst_stage: String,
-        launches_per_second: String,
-        launches_per_second_together: String,
-        hand_over_us: String,
-        bubble_rate_by_busy_stages: Option<String>,
-        difference_by_busy_stages_points: Option<String>,
-        makespan_ms_by_busy_stages: Option<String>,
-    }
-    #[allow(clippy::cast_precision_loss)]
-    let host = [
-        overheads.map(|one| format!("{:.0}", one.launches_per_second)),
-        overheads.map(|one| format!("{:.0}", one.launches_per_second_together)),
-        overheads.and_then(|one| one.hand_over).map(|time| format!("{:.3}", time.0 as f64 / 1e3)),
-    ];
-    let [launches_per_second, launches_per_second_together, hand_over_us] =
-        host.map(Option::unwrap_or_default);
-    let mut rows = Vec::new();
-    for one in all {
-        let (case, simulated) = (&one.outcome.case, &one.outcome.metrics);
-        let (_, measured) = one.median();
-        let shape = case.schedule.shape();
-        let [by_span, by_makespan] = one.points();
-        let busy = one.by_busy_stages.as_ref();
-        let rate = |rate: f64| format!("{rate:.4}");
-        #[allow(clippy::cast_precision_loss)]
-        let millis = |metrics: &Metrics| format!("{:.3}", metrics.makespan().0 as f64 / 1e6);
-        let published = one.published.as_ref();
-        let [host_bound_percent, host_bound_percent_of_worst_stage] =
-            host_overheads::cells(&one.host_bound);
-        rows.push(Row {
-            setting: case.setting.as_deref().unwrap_or_default(),
-            schedule: &case.name,
-            stages: shape.stages(),
-            microbatches: case.microbatches(),
-            chunks: shape.chunks_per_stage(),
-            device: &one.measured.device,
-            steps: one.measured.steps.len(),
-            bubble_rate_simulated: rate(simulated.bubble_rate()),
-            bubble_rate_measured: rate(measured.bubble_rate()),
-            difference_points: format!("{by_span:+.2}"),
-            bubble_rate_makespan_simulated: rate(simulated.bubble_rate_makespan()),
-            bubble_rate_makespan_measured: rate(measured.bubble_rate_makespan()),
-            difference_makespan_points: format!("{by_makespan:+.2}"),
-            makespan_ms_simulated: millis(simulated),
-            makespan_ms_measured: millis(&measured),
-            bubble_rate_published: published.map_or("", |one| &one.rate),
-            published_convention: published
-                .and_then(|one| one.convention)
-                .map_or("", Convention::name),
-            host_bound_percent,
-            host_bound_percent_of_worst_stage,
-            launches_per_second: launches_per_second.clone(),
-            launches_per_second_together: launches_per_second_together.clone(),
-            hand_over_us: hand_over_us.clone(),
-            bubble_rate_by_busy_stages: busy.map(|busy| rate(busy.bubble_rate())),
-            difference_by_busy_stages_points: busy
-                .map(|_| format!("{:+.2}", one.judged_points()[0])),
-            makespan_ms_by_busy_stages: busy.map(millis),
-        });
-    }
-    Ok(answer::csv(rows)?)
 }
 
 #[cfg(test)]
