@@ -15,10 +15,10 @@ use crate::error::DeviceError;
 use crate::measured::Overheads;
 use crate::ops::Ops;
 
-/// Kernels that a thread launches before it waits: a quarter of what a stream holds.
-const BATCH: usize = 256;
-/// Batches of a thread.
-const BATCHES: usize = 4;
+/// Kernels that a thread launches before it waits: less than what a stream holds.
+const BATCH: u32 = 256;
+/// How long a thread goes on launching.
+const TIME: Duration = Duration::from_millis(100);
 /// Times that a value goes there and back.
 const ROUNDS: u32 = 100;
 
@@ -43,39 +43,52 @@ pub(super) fn measured<E: Element>(mut stages: Vec<Cuda<E>>) -> Result<Overheads
 }
 
 /// Launches a second of a thread for each of `stages`, until the last kernel of the last thread is done.
-#[allow(clippy::cast_precision_loss)] // some thousands
 fn rate<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
-    let (count, begin) = (stages.len(), Barrier::new(stages.len()));
-    let longest = std::thread::scope(|scope| {
+    let begin = Barrier::new(stages.len());
+    let counts = std::thread::scope(|scope| {
         let begin = &begin;
         let threads: Vec<_> =
             stages.iter_mut().map(|stage| scope.spawn(move || launches(stage, begin))).collect();
         let broken = || failed("cuLaunchKernel", "a thread that launched has broken down");
-        let mut times = threads.into_iter().map(|one| one.join().map_err(|_| broken())?);
-        times.try_fold(Duration::ZERO, |longest, time| Ok::<_, DeviceError>(longest.max(time?)))
+        let counts = threads.into_iter().map(|one| one.join().map_err(|_| broken())?);
+        counts.collect::<Result<Vec<_>, DeviceError>>()
     })?;
-    Ok((count * BATCH * BATCHES) as f64 / longest.as_secs_f64().max(1e-9))
+    let longest = counts.iter().map(|(_, time)| *time).max().unwrap_or_default();
+    let all: u32 = counts.iter().map(|(count, _)| count).sum();
+    Ok(f64::from(all) / longest.as_secs_f64().max(1e-9))
 }
 
-/// How long the batches of one thread take, which begins together with all others.
-fn launches<E: Element>(stage: &mut Cuda<E>, begin: &Barrier) -> Result<Duration, DeviceError> {
+/// How many kernels one thread launches, which begins together with all others, and how long that takes.
+fn launches<E: Element>(
+    stage: &mut Cuda<E>,
+    begin: &Barrier,
+) -> Result<(u32, Duration), DeviceError> {
     let made = stage.scratch::<f32>(2);
     let launch = made.as_ref().ok().map(|made| take_time(made.memory.address(), 0));
-    let mut batch = || match &launch {
-        Some(launch) => {
-            (0..BATCH).try_for_each(|_| stage.launch(std::slice::from_ref(launch)))?;
-            stage.settle()
+    let mut batch = |since: Instant| -> Result<u32, DeviceError> {
+        let mut count = 0;
+        for launch in launch.iter().cycle().take(BATCH as usize) {
+            stage.launch(std::slice::from_ref(launch))?;
+            count += 1;
+            if since.elapsed() > TIME {
+                break;
+            }
         }
-        None => Ok(()),
+        stage.settle().map(|()| count)
     };
-    let warm = batch();
+    let warm = batch(Instant::now());
     // Whatever has failed, others wait for this thread.
     begin.wait();
     warm?;
-    let since = Instant::now();
-    (0..BATCHES).try_for_each(|_| batch())?;
+    let (since, mut count) = (Instant::now(), 0);
+    while count == 0 || since.elapsed() < TIME {
+        count += batch(since)?;
+        if launch.is_none() {
+            break;
+        }
+    }
     made?;
-    Ok(since.elapsed())
+    Ok((count, since.elapsed()))
 }
 
 /// How long a value takes from one stage to the next, by the clock of the GPU.

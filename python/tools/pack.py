@@ -1,0 +1,79 @@
+"""Packs the Python package with the extension that cargo has built for the tests as a wheel.
+
+    python python/tools/pack.py target/debug FOLDER
+
+For trying the package in clean environments without building it once more. What is handed out is built by
+maturin, optimised and for older systems: `make wheel`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def value(file: str, key: str) -> str:
+    """What a line of a TOML file says of a key; a string or a list of strings, as JSON writes them too."""
+    found = re.search(rf"^{key} = (.+)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, f"{file} has no {key}"
+    return found[1]
+
+
+def metadata(number: str) -> str:
+    """The metadata that an installer needs."""
+    needs: list[str] = json.loads(value("pyproject.toml", "dependencies"))
+    python: str = json.loads(value("pyproject.toml", "requires-python"))
+    lines = ["Metadata-Version: 2.1", "Name: debubble", f"Version: {number}", f"Requires-Python: {python}"]
+    return "\n".join([*lines, *(f"Requires-Dist: {one}" for one in needs), ""])
+
+
+def files(built: Path) -> dict[str, bytes]:
+    """The package as it is installed, by path."""
+    package = ROOT / "python/debubble"
+    paths = [path for path in package.rglob("*") if path.suffix in {".py", ".pyi"} or path.name == "py.typed"]
+    found = {f"debubble/{path.relative_to(package).as_posix()}": path.read_bytes() for path in sorted(paths)}
+    found["debubble/_debubble.abi3.so"] = (built / "lib_debubble.so").read_bytes()
+    return found
+
+
+def pack(built: Path, folder: Path) -> Path:
+    """Writes the wheel into the folder."""
+    number: str = json.loads(value("Cargo.toml", "version"))
+    tag = "cp39-abi3-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    all_files = files(built)
+    info = f"debubble-{number}.dist-info"
+    all_files[f"{info}/METADATA"] = metadata(number).encode()
+    wheel = f"Wheel-Version: 1.0\nGenerator: pack.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    all_files[f"{info}/WHEEL"] = wheel.encode()
+    record = []
+    for name, data in all_files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record.append(f"{name},sha256={digest},{len(data)}")
+    all_files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"debubble-{number}-{tag}.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, data in all_files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def main() -> int:
+    """Packs what cargo has built in the first folder into the second."""
+    if len(sys.argv) != 3:
+        print("pack: name the folder of what cargo has built, and the one of the wheel", file=sys.stderr)
+        return 2
+    print(pack(Path(sys.argv[1]), Path(sys.argv[2])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
