@@ -2,9 +2,9 @@
 //! [`Profile`](profile::Profile), from which the simulator predicts the executor's runs.
 //!
 //! [`sample`](mod@sample) repeats a measurement until its medians are known well enough; [`kernels`],
-//! [`links`] and [`measure`] say what is timed, [`baseline`] what measuring itself costs. The
-//! statistics of the samples, and the costs of a pipeline that follow from a profile, are those of
-//! crate `profile`.
+//! [`links`] and [`measure`] say what is timed, [`baseline`] what measuring itself costs;
+//! [`calibration`] does all of it on a device that it opens. The statistics of the samples, and the
+//! costs of a pipeline that follow from a profile, are those of crate `profile`.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -48,6 +48,7 @@
 
 pub mod background_load;
 pub mod baseline;
+pub mod calibration;
 pub mod check;
 mod clock;
 pub mod handover;

@@ -1,10 +1,13 @@
 //! A profile's prediction is compared with a run only on the machine and for the model that it was
 //! measured for; and a model that does not fit is refused before anything is allocated.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use ::calibrate::machine;
+use pipeline::Shape;
+use profile::{Profile, predict};
 use serde_json::Value;
 
 use crate::calibrate;
@@ -46,6 +49,40 @@ fn a_run_is_predicted_from_a_profile() {
     // No prediction is as exact as a millionth of a percent.
     let output = execute(&profile, "--schedule 1f1b --fail-steps-above 0.000001");
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// F and B of four layers with both ends as a fresh profile tells them, over their medians in a run of one
+/// stage right after.
+fn told_over_run(folder: &Path) -> [f64; 2] {
+    let [file, passes] = ["one.toml", "passes.csv"].map(|name| folder.join(name));
+    let (profile, table) = (file.display(), passes.display());
+    let flags = "--effort quick --max-time 1s --links queue";
+    stdout(&run(&format!("calibrate {SHAPE} {flags} --out {profile}")));
+    let one_stage = "--stages 1 --microbatches 4 --layers 4 --schedule zb-h1 --steps 5";
+    let flags = format!("--profile {profile} --passes {table}");
+    stdout(&run(&format!("execute --device cpu {one_stage} {flags}")));
+    let profile = Profile::parse(&fs::read_to_string(file).unwrap()).unwrap();
+    let told = predict(&profile, 4, Shape::new(1, 1, 4).unwrap()).unwrap().costs.chunks()[0];
+    let mut table = csv::Reader::from_path(passes).unwrap();
+    let rows: Vec<HashMap<String, String>> = table.deserialize().map(Result::unwrap).collect();
+    [("F", told.forward), ("B", told.backward_input)].map(|(pass, told)| {
+        let row = rows.iter().find(|row| row["pass"] == pass).unwrap();
+        #[allow(clippy::cast_precision_loss)]
+        let micros = told.0 as f64 / 1e3;
+        micros / row["median_us"].parse::<f64>().unwrap()
+    })
+}
+
+#[test]
+fn a_profile_is_of_the_kernels_that_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tries = Vec::new();
+    // Kernels that nothing optimises take many times as long. A busy machine has three tries.
+    let agrees = (0..3).any(|_| {
+        tries.push(told_over_run(folder.path()));
+        tries.last().unwrap().iter().all(|ratio| (0.5..2.0).contains(ratio))
+    });
+    assert!(agrees, "F and B of the profile over those of a run: {tries:?}");
 }
 
 #[test]

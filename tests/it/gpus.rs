@@ -308,6 +308,9 @@ fn a_part_of_a_gpu_is_timed_while_neighbours_compute_on_others_of_the_same_split
     let too_many =
         OnStandIn::new(&libraries, "calibrate --device cuda --partition 2 --workers 3").output();
     refused(&too_many, &["--workers 3", "--partition 3"]);
+    let mut alone = OnStandIn::new(&libraries, "calibrate --device cuda --links peer --hidden 0");
+    alone.command.env("STAND_IN_GPUS", "1");
+    refused(&alone.output(), &["--links peer: it needs a second GPU"]);
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! `debubble calibrate`: times the kernels and links of this machine and writes a profile.
 
-mod measured;
 mod report;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use calibrate::calibration::{CalibrationError, Caller, Refusal, Request, Work, calibrate};
 use calibrate::machine;
-use calibrate::measure::{MeasureError, check_memory};
+use calibrate::measure::MeasureError;
 use calibrate::sample::Rule;
 use clap::{Args, ValueEnum};
-use executor::{Backend, Cut, Model, Target, TargetOptions, WithTarget};
+use executor::{Backend, Cut, Model, TargetOptions};
 use pipeline::Nanos;
 use profile::{Element, LinkKind, ModelShape};
 
@@ -20,6 +20,8 @@ use crate::devices::{ElementArg, Timed, not_opened, refused, with_units};
 use crate::error::Error;
 use crate::files;
 use crate::help;
+use crate::interrupt;
+use crate::progress::{self, Progress};
 use native::memory;
 
 const EXAMPLES: &str = "\
@@ -180,7 +182,9 @@ impl Calibrate {
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
         let (backend, about) = (self.backend(), self.backend().about());
         if !about.has_units {
-            self.refuse_links(LinkKind::is_of_gpus, "a GPU: --device cuda times it")?;
+            if let Some(kind) = self.kinds().into_iter().find(|kind| kind.is_of_gpus()) {
+                return Err(refuse_link(kind, "a GPU: --device cuda times it"));
+            }
             let of_gpus = [
                 ("--element", self.element.is_some()),
                 ("--gpu", self.gpu.is_some()),
@@ -196,44 +200,19 @@ impl Calibrate {
         let element = self.element.map(Into::into).or(default).unwrap_or(Element::F32);
         let (unit, parts) = (self.gpu.unwrap_or(0), self.partition.unwrap_or(1));
         let options = TargetOptions { element, unit, parts };
-        let calibration = Calibration { asked: self, element, out };
-        let done = backend.with_target(&options, calibration);
-        done.map_err(|error| not_opened(backend, &error))?
-    }
-
-    /// Times `target`.
-    fn run_on<T: Target>(
-        &self,
-        target: &T,
-        element: Element,
-        out: &mut dyn Write,
-    ) -> Result<(), Error> {
-        let memory = target.memory().or_else(memory::free);
-        let shape = self.shape(element)?;
-        let rule = self.rule()?;
-        let neighbours = self.neighbours()?;
-        check_memory(shape, neighbours, memory).map_err(|error| refuse(&error))?;
-        let load = machine::load();
-        let pinned = self.pin && machine::pin(0);
-        let measured = self.measure(target, shape, &rule, (pinned, neighbours));
-        let outcome = measured.map_err(|error| refuse(&error))?;
-        report::advise(&outcome, load, self.pin && !pinned);
+        let request = Request { backend, options, links: self.kinds() };
+        let mut watcher = Watcher { asked: self, element, load: None, bar: None };
+        let measured = calibrate(&request, &mut watcher);
+        let Watcher { load, bar, .. } = watcher;
+        drop(bar);
+        let outcome = measured.map_err(|error| ended(backend, error))?;
+        report::advise(&outcome, load, self.pin && !outcome.profile.machine.pinned);
         if let Some(path) = &self.out {
             files::write(path, outcome.profile.to_toml())?;
         } else {
             note("the profile is not kept: give --out NAME.toml");
         }
         if self.json { report::json(out, &outcome) } else { report::tables(out, &outcome) }
-    }
-
-    /// Refuses links that are `wrong` here: they need something else.
-    fn refuse_links(&self, wrong: fn(LinkKind) -> bool, needs: &str) -> Result<(), Error> {
-        match self.kinds().into_iter().find(|kind| wrong(*kind)) {
-            None => Ok(()),
-            Some(kind) => {
-                Err(Error::question(format!("--links {}: it needs {needs}", kind.name())))
-            }
-        }
     }
 
     fn shape(&self, element: Element) -> Result<ModelShape, Error> {
@@ -294,28 +273,47 @@ impl Calibrate {
     }
 }
 
-/// A calibration of whatever target is opened for it.
-struct Calibration<'a> {
+/// Says what is timed, and shows how far it is.
+struct Watcher<'a> {
     asked: &'a Calibrate,
     element: Element,
-    out: &'a mut dyn Write,
+    /// The load of the machine before anything is timed.
+    load: Option<f64>,
+    bar: Option<Progress>,
 }
 
-impl WithTarget for Calibration<'_> {
-    type Output = Result<(), Error>;
-
-    fn run<T: Target>(self, target: &T) -> Self::Output {
-        let Self { asked, element, out } = self;
-        if asked.backend().about().has_units && !target.has(LinkKind::Peer) {
-            asked.refuse_links(|kind| kind == LinkKind::Peer, "a second GPU")?;
-        }
-        let neighbours = asked.neighbours()?;
-        if let Some(cut) = target.cut() {
+impl Caller for Watcher<'_> {
+    fn opened(&mut self, cut: Option<Cut>) -> Result<(), Refusal> {
+        let neighbours = self.asked.neighbours()?;
+        if let Some(cut) = cut {
             note(&timed_part(cut, neighbours));
         }
-        // Kernels are compiled before anything is timed.
-        target.ops().map_err(|error| refused(asked.backend(), &error))?;
-        asked.run_on(target, element, out)
+        Ok(())
+    }
+
+    fn work(&mut self) -> Result<Work, Refusal> {
+        let asked = self.asked;
+        self.load = machine::load();
+        Ok(Work {
+            shape: asked.shape(self.element)?,
+            rule: asked.rule()?,
+            neighbours: asked.neighbours()?,
+            pin: asked.pin,
+            free: memory::free(),
+            program: concat!("debubble ", env!("CARGO_PKG_VERSION")).to_owned(),
+            remark: asked.remark.clone(),
+        })
+    }
+
+    fn begin(&mut self, measurements: usize) {
+        interrupt::end_with("interrupted: a profile needs every measurement, and none is kept");
+        self.bar = Some(progress::bar(measurements as u64, "measurements"));
+    }
+
+    fn measured(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
     }
 }
 
@@ -333,12 +331,29 @@ fn timed_part(cut: Cut, neighbours: usize) -> String {
     format!("timing {multiprocessors} of {of} multiprocessors, while {others}")
 }
 
-fn refuse(error: &MeasureError) -> Error {
-    let refused = Error::question(error.to_string());
+/// Why a calibration ended early, in the words of the flags.
+fn ended(backend: Backend, error: CalibrationError) -> Error {
     match error {
-        MeasureError::TooLarge { .. } => {
-            refused.with_help("give a smaller --hidden, --vocabulary, --seq or --microbatch-size")
+        CalibrationError::Open(error) => not_opened(backend, &error),
+        CalibrationError::NoLink(kind) => refuse_link(kind, "a second GPU"),
+        CalibrationError::Kernels(error) => refused(backend, &error),
+        CalibrationError::Measure(error) => {
+            let refused = Error::question(error.to_string());
+            match error {
+                MeasureError::TooLarge { .. } => refused
+                    .with_help("give a smaller --hidden, --vocabulary, --seq or --microbatch-size"),
+                _ => refused,
+            }
         }
-        _ => refused,
+        // Refusals are those of `Watcher`.
+        CalibrationError::Refused(error) => match error.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(error) => Error::question(error.to_string()),
+        },
     }
+}
+
+/// Refuses a link that needs something else.
+fn refuse_link(kind: LinkKind, needs: &str) -> Error {
+    Error::question(format!("--links {}: it needs {needs}", kind.name()))
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use calibrate::calibration::{Checked, Outcome};
 use calibrate::{machine, measure};
 use draw::text;
 use pipeline::{Bytes, Nanos};
@@ -9,7 +10,6 @@ use profile::{Link, Profile, Quantity, Verdict};
 use question::format;
 use serde::Serialize;
 
-use super::measured::{Checked, Outcome};
 use crate::commands::{note, print_json};
 use crate::error::Error;
 
