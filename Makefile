@@ -14,8 +14,8 @@
 #             make gpu STAGES=smoke (timed, bubbles, more, speed, correct, again)
 # make gpu-bundle  the same as a folder and a .tar.gz of 11 MB in target/gpu-bundle, for a machine with a
 #             driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
-# make nightly  what is too slow for every change: the bundle for a GPU, built and run on stand-ins
-# make test   the tests, those of SLURM too where it runs or can be started, those of the solver where
+# make nightly  the checks that are too slow for every change, each with its time: CONTRIBUTING lists them
+# make test   the tests, with the time of each part and the slowest ones: those of SLURM too where it runs or can be started, those of the solver where
 #             Rust is new enough for it, those of the Python package where there is Python 3.9 or
 #             newer, and those of the page where there are node, npm and chromium. Properties are tried on a
 #             few hundred random cases each; `DEBUBBLE_CASES=20 make test` tries 20 times as many
@@ -52,7 +52,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
+.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly tables tested test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
 
 all: reproduce
 
@@ -79,10 +79,14 @@ uninstall:
 	bash tests/install.sh uninstall "$(DESTDIR)$(PREFIX)"
 
 reproduce: build
-	cargo run --quiet --release --locked -- reproduce all --check
-	cargo run --quiet --release --locked -- simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
-	cargo run --quiet --release --locked -- simulate scenarios/all.toml --pareto results/all.svg --gantt never
-	cd results && cargo run --quiet --release --locked -- plan --validate --csv planner-today.csv --svg planner-today.svg > /dev/null
+	$(MAKE) --no-print-directory tables PROGRAM="$(TARGET)/release/debubble"
+
+# The tables and pictures of results/, by whichever program.
+tables:
+	"$(PROGRAM)" reproduce all --check
+	"$(PROGRAM)" simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
+	"$(PROGRAM)" simulate scenarios/all.toml --pareto results/all.svg --gantt never
+	cd results && "$(PROGRAM)" plan --validate --csv planner-today.csv --svg planner-today.svg > /dev/null
 
 beyond: build
 	cargo run --quiet --release --locked -- reproduce table5 table8 --beyond
@@ -108,22 +112,20 @@ gpu: gpu-bundle
 gpu-bundle: cargo
 	bash tests/gpu-bundle.sh
 
-nightly: gpu-bundle
-	bash tests/gpu-bundle-check.sh
+nightly: cargo
+	bash tests/nightly.sh
 
 # All that is tested, in one build: NCCL, which is in no default build, and the solver where Rust is
 # new enough for it. Whatever selects packages or features otherwise builds most of them once more. What
 # makes the page has no tests of its own: the page is tried in a browser.
 TESTED = --workspace --exclude debubble-benches --exclude debubble-web-build $(shell bash tests/exact.sh exclude) --features nccl --locked
 
-# Where make can, it shows what each of several targets says in one piece.
-TOGETHER = $(if $(filter output-sync,$(.FEATURES)),--output-sync)
-
-# `cargo test` leaves out what only Python loads: everything is built in one go before.
 test: cargo
-	cargo build --profile test $(TESTED) --lib --bins --examples --tests
-	cargo test $(TESTED)
-	$(MAKE) --no-print-directory --jobs=3 $(TOGETHER) slurm python web-test
+	bash tests/test.sh $(TESTED)
+
+# The flags of cargo for it, for scripts.
+tested:
+	@echo $(TESTED)
 
 # With the program that the tests have built.
 slurm: cargo
@@ -154,9 +156,12 @@ wheel sdist: cargo
 
 # The program that makes WebAssembly smaller comes from npm, where there is npm.
 web: cargo
-	cargo build --locked --package debubble-web --package debubble-web-unpack --profile web --target $(WASM)
+	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
-	  "$(TARGET)/$(WASM)/web/web.wasm" "$(TARGET)/$(WASM)/web/unpack.wasm" web/page web/dist
+	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist
+
+# `web-quick` builds a page for its tests, twice as large.
+WEB_PROFILE ?= web
 
 # With the program that the tests have built.
 web-test: cargo
@@ -167,13 +172,14 @@ web-test: cargo
 # share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
 WASM = wasm32-unknown-unknown
 
-# The same packages and targets with and without CUDA: all that does not know it is looked at once.
 LINTED = --workspace --exclude debubble-exact --all-targets
+# The packages that know of CUDA, looked at once more without it.
+KNOW_CUDA = --package debubble --package debubble-executor --all-targets
 
 lint: cargo
 	cargo fmt --all --check
 	cargo clippy $(LINTED) --features nccl --locked -- -D warnings
-	cargo clippy $(LINTED) --no-default-features --locked -- -D warnings
+	cargo clippy $(KNOW_CUDA) --no-default-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude debubble-exact --no-deps --features nccl --locked
 	@if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
 	  echo cargo check --package debubble-draw --target $(WASM); \

@@ -1,7 +1,8 @@
 #!/bin/bash
 # What the Python package does with PyTorch.
 #   tests/torch.sh environment          where PyTorch is, once it is there: its Python
-#   tests/torch.sh test target/debug    the tests, and the benchmark in short
+#   tests/torch.sh test target/debug    the tests
+#   tests/torch.sh short target/debug   the benchmark in short
 #   tests/torch.sh bench target/debug   the benchmark: results/torch-cpu.csv, on GPUs torch-cuda.csv
 # DEVICE=cpu or cuda says where the benchmark runs: on two GPUs or more unless it does, else on the CPU.
 # In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
@@ -31,6 +32,9 @@ case ${1:-} in
   test)
     prepared "${2:-}"
     run pytest --quiet python/tests/with_torch
+    ;;
+  short)
+    prepared "${2:-}"
     run python python/benchmarks/predictions.py --short ${DEVICE:+--device "$DEVICE"}
     ;;
   bench)
@@ -40,5 +44,5 @@ case ${1:-} in
     export MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_MMAP_THRESHOLD_=4294967296
     run python python/benchmarks/predictions.py --results results ${DEVICE:+--device "$DEVICE"}
     ;;
-  *) echo "environment, test or bench?" >&2; exit 2 ;;
+  *) echo "environment, test, short or bench?" >&2; exit 2 ;;
 esac

@@ -2,10 +2,12 @@
 # The Python package as it is handed out.
 #   tests/wheel.sh sdist    its sources
 #   tests/wheel.sh wheel    built, for glibc 2.17 and Python 3.9 on, or what the tools here can
+#   tests/wheel.sh built target/debug   packed of what cargo has built for the tests, installed in clean
+#                           environments of the oldest and the newest Python there is, and asked a question
 #   tests/wheel.sh test     both, the wheel made of the sources, as quickly as can be instead of small and fast;
 #                           then installed in clean environments of the oldest and the newest Python there
 #                           is, with numpy alone, and tested there
-# The first two in target/wheels, the last in target/python/dist. Says "skipped" and succeeds as
+# The first two in target/wheels, the others in target/python. Says "skipped" and succeeds as
 # tests/python.sh does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -44,8 +46,8 @@ pythons() {
   done | sort -V -u -k 1,1
 }
 
-# The wheel $1 in a clean environment of the Python $2, which is $3.
-clean() {
+# The wheel $1 in a clean environment of the Python $2, which is $3: two answers.
+answers() {
   local venv=$target/python/clean-$2
   empty "$venv" "$3" && install "$venv" "$1" ||
     { tail -n 5 "$venv.log"; skip "numpy cannot be installed for Python $2"; }
@@ -58,6 +60,13 @@ answers = db.simulate(q, ["1f1b", "zb-h1", "zb-2p", "zb-v"])
 assert [f"{one.bubble_rate:.2%}" for one in answers] == ["23.47%", "13.23%", "0.29%", "4.03%"], answers
 assert db.verify(db.search(q, memory_limit="0.75p").certificate)'
   )
+  echo "Python $2 answers, $3"
+}
+
+# The same, and all tests there.
+clean() {
+  local venv=$target/python/clean-$2
+  answers "$@"
   install "$venv" pytest -c "$root/python/tests/requirements.txt"
   echo "Python $2 with $("$venv/bin/python" -c 'import numpy; print("numpy", numpy.__version__)'), $3"
   (cd "$venv" && bin/python -m pytest --quiet --rootdir . "$root/python/tests" \
@@ -74,8 +83,25 @@ check() {
   fi
 }
 
+# oldest_and_newest COMMAND: with the wheel $wheels holds, for the oldest and the newest Python.
+oldest_and_newest() {
+  local all
+  all=$(pythons)
+  head -n 1 <<<"$all" | grep -q '^3\.9 ' || echo "skipped: there is no Python 3.9 here"
+  for number in $(sed -n '1p;$p' <<<"$all" | cut -d ' ' -f 1 | uniq); do
+    "$1" "$wheels"/debubble-*.whl "$number" "$(sed -n "s/^$number //p" <<<"$all")"
+  done
+}
+
+built() {
+  wheels=$target/python/packed
+  rm -rf "$wheels"
+  python3 python/tools/pack.py "${1:?the folder of what cargo has built}" "$wheels"
+  oldest_and_newest answers
+}
+
 tests() {
-  local root=$PWD sources=$target/python/sdist all
+  local root=$PWD sources=$target/python/sdist
   wheels=$target/python/dist
   rm -rf "$wheels" "$sources"
   sdist
@@ -88,16 +114,13 @@ tests() {
     export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
     wheel --profile dev
   )
-  all=$(pythons)
-  head -n 1 <<<"$all" | grep -q '^3\.9 ' || echo "skipped: there is no Python 3.9 here"
-  for number in $(sed -n '1p;$p' <<<"$all" | cut -d ' ' -f 1 | uniq); do
-    clean "$wheels"/debubble-*.whl "$number" "$(sed -n "s/^$number //p" <<<"$all")"
-  done
+  oldest_and_newest clean
 }
 
 case ${1:-} in
   sdist) sdist ;;
   wheel) wheel --locked; check "$wheels"/debubble-*.whl ;;
+  built) built "${2:-}" ;;
   test) tests ;;
-  *) echo "sdist, wheel or test?" >&2; exit 2 ;;
+  *) echo "sdist, wheel, built or test?" >&2; exit 2 ;;
 esac

@@ -1,0 +1,48 @@
+#!/bin/bash
+# The checks that are too slow for every change, one after the other; goes on after a failure, and shows the
+# time of each. What a machine lacks is skipped as in `make test`.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+source tests/stages.sh
+
+target=$(cargo metadata --locked --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+failed=()
+
+check() {
+  local name=$1
+  stage "$@" || { echo "FAILED: $name"; failed+=("$name"); }
+}
+
+# What a stranger's first command builds and checks.
+release() {
+  make --no-print-directory || return
+  local bytes
+  bytes=$(stat -c %s "$target/release/debubble")
+  echo "the release program: $((bytes / 1000)) kB"
+  [ "$bytes" -le 32000000 ] || { echo "it is larger than 32 MB"; return 1; }
+}
+
+without_cuda() {
+  cargo clippy --workspace --exclude debubble-exact --all-targets --no-default-features --locked -- -D warnings
+}
+
+bundle() { make --no-print-directory gpu-bundle && bash tests/gpu-bundle-check.sh; }
+
+torch_benchmark() {
+  cargo build --quiet --profile test --package debubble-python --locked --lib && bash tests/torch.sh short "$target/debug"
+}
+
+check "make: release build and tables" release
+check "lints without CUDA" without_cuda
+check "make test" make --no-print-directory test
+check "page as it is published" env WEB_PROFILE=web make --no-print-directory web-test
+check "wheel from its sources" bash tests/wheel.sh test
+check "PyTorch's benchmark in short" torch_benchmark
+check "changed inputs for a minute" make --no-print-directory fuzz-minute
+check "constraint solver" make --no-print-directory exact
+check "bundle for a GPU, on stand-ins" bundle
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'failed: %s\n' "${failed[@]}"
+  exit 1
+fi
