@@ -130,7 +130,9 @@ def machine(work: Path) -> Iterator[str]:
         yield "- " + ", ".join(f"{key.strip()} {value.strip()}" for key, value in row.items())
     yield from clocks(work)
     for name in ("timed-row", "by-profile"):
-        yield from (f"- {line} ({name})" for line in lines_of(work / f"{name}.log") if line.startswith("host: "))
+        yield from (
+            f"- {line} ({name})" for line in lines_of(work / f"{name}.log") if line.startswith("host: ")
+        )
 
 
 def steps(work: Path) -> list[list[str]]:
@@ -157,7 +159,9 @@ def summary(work: Path) -> Iterator[str]:
     if ratios:
         header = ["model", "F, us", "B, us", "W, us", "B / F", "W / F", "B / F of A100", "W / F of A100"]
         yield from ["## F : B : W", "", *table(header, ratios)]
-    products = [line for name in ("gpu-products", "gpu-products-torch") for line in lines_of(work / f"{name}.txt")]
+    products = [
+        line for name in ("gpu-products", "gpu-products-torch") for line in lines_of(work / f"{name}.txt")
+    ]
     if products:
         yield from ["## Products, ours and torch's", "", "```", *products, "```", ""]
     yield from ["## Steps", "", *table(["step", "state", "seconds"], steps(work))]
