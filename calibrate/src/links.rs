@@ -15,8 +15,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use executor::{
-    DeviceError, Failure, Launch, Measured, Meeting, Norm, Ops, Plan, Trainer, Wire, Worker,
-    free_ports, join, run,
+    DeviceError, Failure, Launch, Measured, Meeting, Ops, Plan, Trainer, Wire, Worker, free_ports,
+    join, run,
 };
 use pipeline::{Fault, Kind, Nanos, Pass, Placement, Schedule, Shape, Step};
 
@@ -105,30 +105,10 @@ impl<O: Ops> Wire for Carrier<O> {
 }
 
 impl<O: Ops> Trainer for Carrier<O> {
-    fn norm(&mut self) -> Result<Norm, DeviceError> {
-        Ok(Norm::default())
-    }
-
-    fn update(&mut self, _: f64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn undo(&mut self, _: f64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
     fn begin_step(&mut self, _: u32) -> Result<(), DeviceError> {
         // One value is enough: it goes there and comes back.
         self.values.truncate(1);
         Ok(())
-    }
-
-    fn clear(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
-        Ok(None)
     }
 }
 

@@ -240,14 +240,17 @@ impl Norm {
     }
 }
 
-/// A worker whose stage has weights to train.
+/// A worker whose stage has weights to train. By default it has none: every gradient is nought, and an
+/// update changes nothing.
 pub trait Trainer: Worker {
     /// The norm of the gradients summed up since the last [`Trainer::clear`]. Of weights that two stages
     /// hold, one of them alone counts the gradients.
     ///
     /// # Errors
     /// Whatever stops the device.
-    fn norm(&mut self) -> Result<Norm, DeviceError>;
+    fn norm(&mut self) -> Result<Norm, DeviceError> {
+        Ok(Norm::default())
+    }
 
     /// Bytes of what [`Trainer::share`] gives: the same on both stages that hold these weights, and 0
     /// where one alone does.
@@ -277,13 +280,19 @@ pub trait Trainer: Worker {
     ///
     /// # Errors
     /// Whatever stops the device.
-    fn update(&mut self, scale: f64) -> Result<(), DeviceError>;
+    fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
+        let _ = scale;
+        Ok(())
+    }
 
     /// Takes the last [`Trainer::update`], made with `scale`, back.
     ///
     /// # Errors
     /// Whatever stops the device.
-    fn undo(&mut self, scale: f64) -> Result<(), DeviceError>;
+    fn undo(&mut self, scale: f64) -> Result<(), DeviceError> {
+        let _ = scale;
+        Ok(())
+    }
 
     /// Begins `step`, counted from 0: what microbatches hold depends on it, and the loss starts from
     /// zero. Called again after [`Worker::forget`]. The gradients stay as they are: under
@@ -291,18 +300,25 @@ pub trait Trainer: Worker {
     ///
     /// # Errors
     /// Whatever stops the device.
-    fn begin_step(&mut self, step: u32) -> Result<(), DeviceError>;
+    fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
+        let _ = step;
+        Ok(())
+    }
 
     /// Sets all gradients to zero. Called once a step, after [`Trainer::begin_step`] and before the
     /// first pass that adds to a gradient.
     ///
     /// # Errors
     /// Whatever stops the device.
-    fn clear(&mut self) -> Result<(), DeviceError>;
+    fn clear(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// The loss summed over the microbatches of the step so far, if this stage holds the last chunk.
     ///
     /// # Errors
     /// Whatever stops the device.
-    fn loss(&mut self) -> Result<Option<f64>, DeviceError>;
+    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
+        Ok(None)
+    }
 }

@@ -113,7 +113,9 @@ impl Devices for Gpus {
     }
 
     fn overheads(&self, stages: usize) -> Result<Option<Overheads>, ExecutionError> {
-        self.host_overheads(stages).map(Some)
+        let bench = self.bench::<f32>(stages)?;
+        let kernels = (0..stages).map(|stage| bench.take(stage)).collect::<Result<_, _>>()?;
+        Ok(Some(overheads::measured(kernels)?))
     }
 
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
@@ -130,13 +132,6 @@ impl Gpus {
         let infos = chosen(&options.units)?;
         let Options { element, may_share, .. } = *options;
         Ok(Self { infos, element, may_share })
-    }
-
-    /// The cost of a launch and of a hand-over for `stages` stages.
-    pub(super) fn host_overheads(&self, stages: usize) -> Result<Overheads, ExecutionError> {
-        let bench = self.bench::<f32>(stages)?;
-        let kernels = (0..stages).map(|stage| bench.take(stage)).collect::<Result<_, _>>()?;
-        Ok(overheads::measured(kernels)?)
     }
 
     fn train_in<E: Element>(

@@ -174,8 +174,7 @@ impl Drop for Event {
 impl Event {
     /// Whether all before it is done. A device that failed has passed no mark.
     pub(crate) fn is_past(&self) -> bool {
-        // SAFETY: the event lives.
-        unsafe { cu::cuEventQuery(self.raw) == cu::CUresult::CUDA_SUCCESS }
+        matches!(self.has_passed(), Ok(true))
     }
 
     /// Whether all before it is done.

@@ -356,6 +356,9 @@ impl Kernels {
     }
 }
 
+/// f32 that have room for a moment, of 64 bits.
+pub(crate) const MOMENT: usize = 2;
+
 /// Waits on the device until `hop` nanoseconds after the moment that [`take_time`] has written to `made`.
 pub(crate) fn await_value(made: Address, hop: u64) -> Launch {
     one_warp(Kernel::AwaitValue, made, hop)

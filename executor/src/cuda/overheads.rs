@@ -9,7 +9,8 @@ use pipeline::Nanos;
 
 use super::call::failed;
 use super::element::Element;
-use super::kernels::take_time;
+use super::kernels::{MOMENT, take_time};
+use super::memory::Buffer;
 use super::stage::Cuda;
 use crate::error::DeviceError;
 use crate::measured::Overheads;
@@ -44,11 +45,17 @@ pub(super) fn measured<E: Element>(mut stages: Vec<Cuda<E>>) -> Result<Overheads
 
 /// Launches a second of a thread for each of `stages`, until the last kernel of the last thread is done.
 fn rate<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
-    let begin = Barrier::new(stages.len());
+    let mut made = Vec::with_capacity(stages.len());
+    for stage in &mut *stages {
+        let moment = stage.scratch::<f32>(MOMENT)?;
+        // The first launches are slower.
+        batch(stage, &moment, Instant::now())?;
+        made.push(moment);
+    }
+    let begin = &Barrier::new(stages.len());
     let counts = std::thread::scope(|scope| {
-        let begin = &begin;
-        let threads: Vec<_> =
-            stages.iter_mut().map(|stage| scope.spawn(move || launches(stage, begin))).collect();
+        let thread = |(stage, made)| scope.spawn(move || launches(stage, made, begin));
+        let threads: Vec<_> = stages.iter_mut().zip(&made).map(thread).collect();
         let broken = || failed("cuLaunchKernel", "a thread that launched has broken down");
         let counts = threads.into_iter().map(|one| one.join().map_err(|_| broken())?);
         counts.collect::<Result<Vec<_>, DeviceError>>()
@@ -61,41 +68,38 @@ fn rate<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
 /// How many kernels one thread launches, which begins together with all others, and how long that takes.
 fn launches<E: Element>(
     stage: &mut Cuda<E>,
+    made: &Buffer<f32>,
     begin: &Barrier,
 ) -> Result<(u32, Duration), DeviceError> {
-    let made = stage.scratch::<f32>(2);
-    let launch = made.as_ref().ok().map(|made| take_time(made.memory.address(), 0));
-    let mut batch = |since: Instant| -> Result<u32, DeviceError> {
-        let mut count = 0;
-        for launch in launch.iter().cycle().take(BATCH as usize) {
-            stage.launch(std::slice::from_ref(launch))?;
-            count += 1;
-            if since.elapsed() > TIME {
-                break;
-            }
-        }
-        stage.settle().map(|()| count)
-    };
-    let warm = batch(Instant::now());
-    // Whatever has failed, others wait for this thread.
     begin.wait();
-    warm?;
     let (since, mut count) = (Instant::now(), 0);
     while count == 0 || since.elapsed() < TIME {
-        count += batch(since)?;
-        if launch.is_none() {
-            break;
-        }
+        count += batch(stage, made, since)?;
     }
-    made?;
     Ok((count, since.elapsed()))
+}
+
+/// Launches a batch, or less where [`TIME`] is over, and waits for it: how many kernels.
+fn batch<E: Element>(
+    stage: &mut Cuda<E>,
+    made: &Buffer<f32>,
+    since: Instant,
+) -> Result<u32, DeviceError> {
+    let launch = [take_time(made.memory.address(), 0)];
+    let mut count = 0;
+    while count < BATCH && (count == 0 || since.elapsed() <= TIME) {
+        stage.launch(&launch)?;
+        count += 1;
+    }
+    stage.settle()?;
+    Ok(count)
 }
 
 /// How long a value takes from one stage to the next, by the clock of the GPU.
 fn hand_over<E: Element>(near: &mut Cuda<E>, far: &mut Cuda<E>) -> Result<Nanos, DeviceError> {
     let epoch = Instant::now();
     near.stamps(epoch)?;
-    let mut value = near.scratch::<E>(2)?;
+    let mut value = near.scratch::<E>(1)?;
     near.stamp()?;
     for _ in 0..ROUNDS {
         let handed = near.hand(value)?;

@@ -13,7 +13,7 @@ use pipeline::{Costs, Nanos, Pass, Value};
 use super::about::TIMED;
 use super::backend::Gpus;
 use super::handed::Handed;
-use super::kernels::{await_value, take_time};
+use super::kernels::{MOMENT, await_value, take_time};
 use super::memory::allocations;
 use super::stage::Cuda;
 use crate::backend::{Devices, OpenError, Options};
@@ -21,10 +21,7 @@ use crate::error::DeviceError;
 use crate::execution::{Executed, Execution, ExecutionError};
 use crate::measured::Overheads;
 use crate::run::Plan;
-use crate::worker::{Norm, Trainer, Worker};
-
-/// Elements of a value: the 64 bits of the moment at which it was made.
-const MOMENT: usize = 2;
+use crate::worker::{Trainer, Worker};
 
 /// GPUs on which nothing is computed.
 #[derive(Debug)]
@@ -45,7 +42,7 @@ impl Devices for TimedGpus {
     }
 
     fn overheads(&self, stages: usize) -> Result<Option<Overheads>, ExecutionError> {
-        self.0.host_overheads(stages).map(Some)
+        self.0.overheads(stages)
     }
 
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
@@ -152,28 +149,4 @@ impl Worker for TimedStage {
 }
 
 /// No gradients and no weights: what lies between steps is what stages tell each other.
-impl Trainer for TimedStage {
-    fn norm(&mut self) -> Result<Norm, DeviceError> {
-        Ok(Norm::default())
-    }
-
-    fn update(&mut self, _: f64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn undo(&mut self, _: f64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn begin_step(&mut self, _: u32) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn clear(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
-        Ok(None)
-    }
-}
+impl Trainer for TimedStage {}

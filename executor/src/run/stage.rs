@@ -373,24 +373,20 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             let what = format!("its worker measured {} passes of {passes}", times.len());
             return Err(self.disobeys(what));
         }
-        let mut rest = times;
-        let mut bound = HostBound::default();
+        let launched = slots.iter().zip(&self.slots);
+        let launched = launched.flat_map(|(raw, slot)| slot.passes().zip(raw.launched));
+        // The first cannot be launched before its step begins.
+        let behind = times.iter().zip(launched).skip(1);
+        let behind = behind.filter(|((start, _), (_, launched))| start < launched);
+        let bound = behind.count() as u64;
+        let mut times = times.iter();
         for (raw, slot) in slots.iter_mut().zip(&self.slots) {
-            let own = rest.split_off(..slot.passes().count()).unwrap_or_default();
-            let late = |(&(start, _), launched): (&(u64, u64), u64)| u64::from(start < launched);
-            bound.bound += own.iter().zip(raw.launched).map(late).sum::<u64>();
-            bound.passes += own.len() as u64;
-            if let [(start, _), ..] = own {
-                (raw.start, raw.end) =
-                    (*start, own.iter().fold(0, |last, &(_, end)| end.max(last)));
+            let mut own = times.by_ref().take(slot.passes().count());
+            if let Some(&(start, end)) = own.next() {
+                (raw.start, raw.end) = (start, own.map(|&(_, end)| end).fold(end, u64::max));
             }
         }
-        // The first cannot be launched before its step begins.
-        if let ([(start, _), ..], Some(raw)) = (times, slots.first()) {
-            bound.bound -= u64::from(*start < raw.launched[0]);
-            bound.passes -= 1;
-        }
-        Ok(bound)
+        Ok(HostBound { bound, passes: passes.saturating_sub(1) as u64 })
     }
 
     fn publish(&self, doing: Doing) -> Instant {

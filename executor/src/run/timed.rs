@@ -10,7 +10,7 @@ use super::clock::wait_until;
 use crate::backend::{About, Devices, Transport};
 use crate::error::DeviceError;
 use crate::execution::{Executed, Execution, ExecutionError};
-use crate::worker::{Norm, Offload, Trainer, Wire, Worker};
+use crate::worker::{Offload, Trainer, Wire, Worker};
 
 /// The name in results.
 const TITLE: &str = "timed device";
@@ -150,28 +150,4 @@ impl Wire for Timed {
     }
 }
 
-impl Trainer for Timed {
-    fn norm(&mut self) -> Result<Norm, DeviceError> {
-        Ok(Norm::default())
-    }
-
-    fn update(&mut self, _: f64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn undo(&mut self, _: f64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn begin_step(&mut self, _: u32) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn clear(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
-        Ok(None)
-    }
-}
+impl Trainer for Timed {}

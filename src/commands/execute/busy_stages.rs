@@ -9,6 +9,7 @@ use profile::Profile;
 use sim::contention::Contention;
 
 use super::flags::Execute;
+use super::question::measured_on;
 use crate::error::Error;
 use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Scenario, Setting};
@@ -79,15 +80,8 @@ impl Alone {
 /// Checks that both profiles are of the same machine, device and model.
 fn agree(alone: &Profile, beside: &Profile) -> Result<(), Error> {
     let of = |profile: &Profile| {
-        let (machine, model) = (&profile.machine, &profile.model);
-        let machine = [
-            ("processor", machine.cpu.clone()),
-            ("number of cores", machine.cores.to_string()),
-            ("device", machine.device.clone()),
-            ("element", model.element().name().to_owned()),
-        ];
-        let sizes = model.sizes().map(|(name, size)| (name, size.to_string()));
-        machine.into_iter().chain(sizes).collect::<Vec<_>>()
+        let sizes = profile.model.sizes().map(|(name, size)| (name, size.to_string()));
+        measured_on(profile).into_iter().chain(sizes).collect::<Vec<_>>()
     };
     let both = of(alone).into_iter().zip(of(beside));
     let Some(((what, one), (_, other))) = both.into_iter().find(|(one, other)| one != other) else {

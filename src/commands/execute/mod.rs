@@ -92,6 +92,8 @@ impl Execute {
         }
         processes::hold_lifeline();
         let place = Place::of(&self)?;
+        // What cannot be run is said before anything is.
+        jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
         let overheads = self.overheads(&jobs, (&place, devices))?;
         let ran = self.run_all(jobs, (&place, devices), &mut notes)?;
         if !place.answers() {
@@ -141,8 +143,6 @@ impl Execute {
         (place, devices): (&Place, &dyn Devices),
         notes: &mut Warnings,
     ) -> Result<Vec<Ran>, Error> {
-        // What cannot be run is said before anything is.
-        jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
         match place {
             Place::Threads => interrupt::listen(),
             // Where there are other processes, all end together, or some would wait for ever.

@@ -142,23 +142,29 @@ fn common(
     Ok(Common { taken, rules, has_times, sizes, neighbours, alone, element_bytes })
 }
 
+/// What `profile` was measured on, by name: what must be the same for its times to hold.
+pub fn measured_on(profile: &Profile) -> [(&'static str, String); 4] {
+    let (machine, model) = (&profile.machine, &profile.model);
+    [
+        ("processor", machine.cpu.clone()),
+        ("number of cores", machine.cores.to_string()),
+        ("device", machine.device.clone()),
+        ("element", model.element().name().to_owned()),
+    ]
+}
+
 /// Checks that `profile` was measured on this machine, with what computes here: a core, or GPUs or
 /// parts of them. What another one takes says nothing of a run here.
 fn check_machine(profile: &Profile, execute: &Execute, devices: &dyn Devices) -> Result<(), Error> {
     let there = &profile.machine;
     let device = match devices.is_named(&there.device) {
-        true => &there.device,
-        false => devices.name(),
+        true => there.device.clone(),
+        false => devices.name().to_owned(),
     };
     let (cpu, cores) = (machine::cpu(), machine::cores().to_string());
     let element = execute.element().name().to_owned();
-    let pairs = [
-        ("processor", there.cpu.clone(), cpu),
-        ("number of cores", there.cores.to_string(), cores),
-        ("device", there.device.clone(), device.to_owned()),
-        ("element", profile.model.element().name().to_owned(), element),
-    ];
-    let Some((what, there, here)) = pairs.into_iter().find(|(_, there, here)| there != here) else {
+    let mut pairs = measured_on(profile).into_iter().zip([cpu, cores, device, element]);
+    let Some(((what, there), here)) = pairs.find(|((_, there), here)| there != here) else {
         return Ok(());
     };
     let message = format!(
