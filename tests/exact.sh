@@ -16,4 +16,4 @@ both=(--package debubble-exact --package debubble --features debubble/exact,debu
 cargo clippy "${both[@]}" --all-targets -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --package debubble-exact --no-deps --locked
 cargo test --package debubble-exact --locked
-cargo test --package debubble --features exact,nccl --locked --test it -- search::
+cargo test --package debubble --features exact,nccl --locked --test it -- search:: search_command::

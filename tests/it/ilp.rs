@@ -141,7 +141,7 @@ fn ctrl_c_keeps_what_is_known() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
     child.args(long.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    if !crate::search::press_ctrl_c(&mut child) {
+    if !crate::ctrl_c::press_ctrl_c(&mut child) {
         return;
     }
     let output = child.wait_with_output().unwrap();

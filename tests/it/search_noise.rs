@@ -163,7 +163,7 @@ fn ctrl_c_keeps_the_best() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
     child.args(format!("search {question} --objective mean").split_whitespace());
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    if !crate::search::press_ctrl_c(&mut child) {
+    if !crate::ctrl_c::press_ctrl_c(&mut child) {
         return;
     }
     let output = child.wait_with_output().unwrap();
