@@ -27,10 +27,11 @@
 # make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
 #             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
-#             page to play with where `make web` has built it. What its commands and those of the README print
-#             is tested by `make python`; DEBUBBLE_BOOK=overwrite make python writes it into the pages
-# make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
-#             machines, accuracy. Look at what has changed, then commit it
+#             pictures of schedules, drawn anew, and the page to play with where `make web` has built it. What
+#             its commands and those of the README print is tested by `make python`; DEBUBBLE_BOOK=overwrite
+#             make python writes it into the pages
+# make reference  the parts of the book that the program makes: keys, commands, schedules, machines,
+#             accuracy; and the schemas of questions. Look at what has changed, then commit it
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
@@ -137,7 +138,7 @@ python: cargo
 
 # Searches are made with what the tests have built, whose arithmetic is optimised.
 torch: cargo
-	cargo build --quiet --profile test --package debubble-python --locked --lib
+	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/torch.sh bench "$(TARGET)/debug"
 
 # With what the tests have built: examples and the reference are made by the program and the package.
@@ -163,7 +164,7 @@ WEB_PROFILE ?= web
 
 # With the program that the tests have built.
 web-test: cargo
-	cargo build --quiet --profile test $(TESTED) --bins
+	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/web.sh test "$(TARGET)/debug/debubble"
 
 # What doors share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).

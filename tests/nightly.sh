@@ -29,7 +29,7 @@ without_cuda() {
 bundle() { make --no-print-directory gpu-bundle && bash tests/gpu-bundle-check.sh; }
 
 torch_benchmark() {
-  cargo build --quiet --profile test --package debubble-python --locked --lib && bash tests/torch.sh short "$target/debug"
+  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh short "$target/debug"
 }
 
 check "make: release build and tables" release

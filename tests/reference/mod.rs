@@ -13,6 +13,7 @@ mod keys;
 mod machines;
 mod markdown;
 mod schedules;
+mod schemas;
 
 use std::fs;
 use std::path::{Path, PathBuf};
