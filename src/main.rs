@@ -101,7 +101,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(error) => return usage::end(&error),
+        Err(error) => return usage::end(error),
     };
     if let Some(backend) = command.backend() {
         devices::begin_with_environment(backend);

@@ -23,13 +23,13 @@ release() {
 }
 
 without_cuda() {
-  cargo clippy --workspace --exclude debubble-exact --all-targets --no-default-features --locked -- -D warnings
+  cargo clippy --workspace --all-targets --no-default-features --locked -- -D warnings
 }
 
 bundle() { make --no-print-directory gpu-bundle && bash tests/gpu-bundle-check.sh; }
 
 torch_benchmark() {
-  cargo build --quiet --profile test --package debubble-python --locked --lib && bash tests/torch.sh short "$target/debug"
+  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh short "$target/debug"
 }
 
 check "make: release build and tables" release
@@ -39,7 +39,6 @@ check "page as it is published" env WEB_PROFILE=web make --no-print-directory we
 check "wheel from its sources" bash tests/wheel.sh test
 check "PyTorch's benchmark in short" torch_benchmark
 check "changed inputs for a minute" make --no-print-directory fuzz-minute
-check "constraint solver" make --no-print-directory exact
 check "bundle for a GPU, on stand-ins" bundle
 
 if [ ${#failed[@]} -gt 0 ]; then

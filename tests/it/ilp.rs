@@ -160,7 +160,6 @@ fn what_the_program_does_not_model_is_refused_with_a_cure() {
     let written = format!("search {instant} --write-lp order.lp");
     refused(&run(&written), &["above zero", "a nanosecond"]);
     assert_eq!(json(&format!("search {instant} --ilp"))["solved"], true);
-    refused(&run(&format!("search {OPEN} --ilp --exact")), &["exclude each other", "verify"]);
     let two = "--memory-limits 1p,2p --write-lp order.lp";
     let open = OPEN.replace("--memory-limit 0.7p", two);
     refused(&run(&format!("search {open}")), &["--write-lp takes one search, but there are 2"]);

@@ -170,53 +170,25 @@ fn ctrl_c_keeps_the_best() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the best so far"));
 }
 
-/// A small question whose best order a search without effort does not prove.
-const OPEN: &str = "--stages 3 --microbatches 6 --forward 4ms --backward-input 4ms \
-                    --backward-weight 4ms --hop 1ms --memory-limit 0.7p";
-
-#[cfg(not(feature = "exact"))]
 #[test]
-fn a_program_without_the_solver_says_how_to_build_it() {
-    let output = run(&format!("search {OPEN} --exact"));
-    refused(&output, &["built without the solver", "--features exact"]);
-}
-
-#[cfg(feature = "exact")]
-#[test]
-fn the_solver_proves_what_is_best_and_certificates_leave_that_out() {
+fn a_key_that_is_gone_is_refused_with_what_does_its_work() {
+    let cure = "a search with --ilp proves the optimum of small pipelines";
+    refused(&run(&format!("search {QUESTION} --exact")), &["unexpected argument '--exact'", cure]);
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let (certificate, text) = (at("best.toml"), at("best.txt"));
-    let searched = &json(&format!("search {OPEN} --effort 0"))[0];
-    assert_ne!(searched["gap_ns"], 0);
-    let files = format!("--certificate {certificate} --export {text}");
-    let exact = format!("search {OPEN} --effort 0 --exact --time-limit 120s {files}");
-    let output = run(&exact);
-    let table = stdout(&output);
-    assert!(table.contains("0: optimal") && table.contains("solver: a constraint"), "{table}");
-    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(notes.contains("the solver found an order of"), "{notes}");
-    assert!(notes.contains("nobody can check what the solver proves"), "{notes}");
-    // The certificate holds, but not the bound of the solver.
-    let verdict = certificate::verify(&fs::read_to_string(certificate).unwrap()).unwrap();
-    assert!(!verdict.is_optimal());
-    let proved = &json(&exact)[0];
-    assert_eq!((&proved["argument"], &proved["gap_ns"]), (&"solver".into(), &0.into()));
-    assert!(proved["bound_ns"].as_u64() > searched["bound_ns"].as_u64());
-    assert!(proved["cost_ns"].as_u64() <= searched["cost_ns"].as_u64());
-    let replayed = json(&format!("simulate --schedule {text} {OPEN}"));
-    assert_eq!(replayed[0]["span_ns"], proved["cost_ns"]);
+    let file = folder.path().join("question.toml");
+    fs::write(&file, "stages = 3\nmicrobatches = 6\nexact = true\n").unwrap();
+    refused(&run(&format!("search {}", file.display())), &["no key `exact`", cure]);
 }
 
-#[cfg(feature = "exact")]
 #[test]
-fn what_the_solver_does_not_model_is_refused_and_what_is_settled_is_not_asked() {
-    let large = format!("search {QUESTION} --microbatches 300 --memory-limit 0.6p --effort 0");
-    let large = large.replace("--microbatches 12 ", "");
-    refused(&run(&format!("{large} --exact")), &["--exact: 3600 passes: at most 3000"]);
-    let settled = json(&format!("search {QUESTION} --memory-limit 1p --effort 0 --exact"));
+fn what_is_settled_is_proved_by_its_argument() {
+    let settled = json(&format!("search {QUESTION} --memory-limit 1p --effort 0"));
     assert_eq!((&settled[0]["gap_ns"], &settled[0]["argument"]), (&0.into(), &"cycles 0 0".into()));
 }
+
+/// Passes as chains of segments: 4 stages, 12 microbatches, two chunks per stage.
+const CHAINED: &str = "--stages 4 --microbatches 12 --chunks 2 --layers 16 --hop 1ms --chain \
+     attention=4ms/9ms/2ms,dispatch=6ms/7ms,experts=4ms/5ms/6ms,combine=8ms/5ms";
 
 /// Passes as chains of segments: 4 stages, 12 microbatches, two chunks per stage.
 const CHAINED: &str = "--stages 4 --microbatches 12 --chunks 2 --layers 16 --hop 1ms --chain \
