@@ -12,7 +12,7 @@ if [ "$(printf '%s\n' "$needs" "$has" | sort -V | head -n 1)" != "$needs" ]; the
   exit 0
 fi
 [ "${1:-}" != exclude ] || exit 0
-both=(--package debubble-exact --package debubble --features debubble/exact,debubble/nccl --locked)
+both=(--package debubble-exact --package debubble --features debubble/exact,debubble/nccl,debubble/parquet --locked)
 cargo clippy "${both[@]}" --all-targets -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --package debubble-exact --no-deps --locked
 cargo test --package debubble-exact --locked
