@@ -159,7 +159,8 @@ wheel sdist: cargo
 web: cargo
 	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
-	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist
+	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
+	  $(if $(filter web,$(WEB_PROFILE)),,--quick)
 
 # `web-quick` builds a page for its tests in a third of the time. `make test` leaves it in web/dist.
 WEB_PROFILE ?= web
