@@ -38,7 +38,8 @@
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
 #             Needs the target wasm32-unknown-unknown
 # make web-test  the page in a headless chromium, beside the command line; with DEBUBBLE_WEB=require a
-#             failure where `make test` skips it
+#             failure where `make test` skips it. With WEB_PROFILE=web-quick, as `make test` has it, the page
+#             is built quickly, and not as it is published
 # make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
 #             there is actionlint, or what checks them by their schema
 # make check  lint and test: most of what CI runs
@@ -114,10 +115,10 @@ gpu-bundle: cargo
 nightly: cargo
 	bash tests/nightly.sh
 
-# All that is tested, in one build, with NCCL, which is in no default build. Whatever selects packages or
+# All that is tested, in one build: NCCL and Parquet, which are in no default build. Whatever selects packages or
 # features otherwise builds most of them once more. What makes the page has no tests of its own: the page is
 # tried in a browser.
-TESTED = --workspace --exclude debubble-benches --exclude debubble-web-build --features nccl --locked
+TESTED = --workspace --exclude debubble-benches --exclude debubble-web-build --features nccl,parquet --locked
 
 test: cargo
 	bash tests/test.sh $(TESTED)
@@ -157,9 +158,10 @@ wheel sdist: cargo
 web: cargo
 	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
-	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist
+	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
+	  $(if $(filter web,$(WEB_PROFILE)),,--quick)
 
-# `web-quick` builds a page for its tests, twice as large.
+# `web-quick` builds a page for its tests in a third of the time. `make test` leaves it in web/dist.
 WEB_PROFILE ?= web
 
 # With the program that the tests have built.
@@ -170,14 +172,14 @@ web-test: cargo
 # What doors share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
 WASM = wasm32-unknown-unknown
 
-# The packages that know of CUDA, looked at once more without it.
-KNOW_CUDA = --package debubble --package debubble-executor --all-targets
+# The packages that know of CUDA and Parquet, looked at once more without them.
+KNOW_FEATURES = --package debubble --package debubble-executor --package debubble-traces --all-targets
 
 lint: cargo
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features nccl --locked -- -D warnings
-	cargo clippy $(KNOW_CUDA) --no-default-features --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl --locked
+	cargo clippy --workspace --all-targets --features nccl,parquet --locked -- -D warnings
+	cargo clippy $(KNOW_FEATURES) --no-default-features --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl,parquet --locked
 	@if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
 	  echo cargo check --package debubble-draw --target $(WASM); \
 	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
@@ -191,7 +193,7 @@ check: lint test
 FUZZ = --bin debubble -- --ignored --exact fuzz::watch::watched --nocapture
 
 fuzz: cargo
-	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz --features nccl --locked $(FUZZ)
+	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz --features nccl,parquet --locked $(FUZZ)
 
 # Six seconds for each of the parsers, two at a time, with what the tests have built.
 fuzz-minute: cargo

@@ -9,9 +9,9 @@ mod commands;
 mod devices;
 mod error;
 mod files;
-// Its watcher reads /proc.
+// Its watcher reads /proc, and some of its inputs are Parquet.
 #[cfg(test)]
-#[cfg(unix)]
+#[cfg(all(unix, feature = "parquet"))]
 #[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;
 mod help;

@@ -76,10 +76,12 @@ mod sharding;
 mod shown;
 mod simulation;
 mod sweep;
+#[cfg(feature = "parquet")]
 mod sweep_files;
 mod sweep_rows;
 mod torch_csv;
 mod trace;
+#[cfg(feature = "parquet")]
 mod traces;
 mod verify;
 mod version;

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -22,11 +21,6 @@ use question::sweep::columns::Kind;
 
 /// Rows of a group: what is in memory at once, some hundred bytes each.
 const GROUP: usize = 1 << 16;
-
-/// Whether a file of this name is to be Parquet.
-pub fn is_named(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
-}
 
 /// Writes the rows that `rows` gives, each time from the first, under the names in the line
 /// `header`.
