@@ -123,8 +123,11 @@ pub fn of_device(device: &str) -> Result<Machine, Diagnostic> {
     Err(Diagnostic::new(message).with_help(format!("those there are: {}", known.join(", "))))
 }
 
-/// The built-in machines, each behind the types of its devices: tables of runs ask for one line by line.
-static DEVICES: LazyLock<Result<Vec<(Vec<String>, Machine)>, Diagnostic>> = LazyLock::new(|| {
+/// Machines, each behind the types of its devices.
+type ByDevices = Vec<(Vec<String>, Machine)>;
+
+/// Those that are built in: tables of runs ask for one line by line.
+static DEVICES: LazyLock<Result<ByDevices, Diagnostic>> = LazyLock::new(|| {
     let read = |(name, content)| {
         let document = read(name, Path::new(name), content)?;
         let machine = machine(name, &document);
