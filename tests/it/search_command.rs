@@ -190,10 +190,6 @@ fn what_is_settled_is_proved_by_its_argument() {
 const CHAINED: &str = "--stages 4 --microbatches 12 --chunks 2 --layers 16 --hop 1ms --chain \
      attention=4ms/9ms/2ms,dispatch=6ms/7ms,experts=4ms/5ms/6ms,combine=8ms/5ms";
 
-/// Passes as chains of segments: 4 stages, 12 microbatches, two chunks per stage.
-const CHAINED: &str = "--stages 4 --microbatches 12 --chunks 2 --layers 16 --hop 1ms --chain \
-     attention=4ms/9ms/2ms,dispatch=6ms/7ms,experts=4ms/5ms/6ms,combine=8ms/5ms";
-
 #[test]
 fn pairs_are_searched_and_what_is_found_is_simulated_alike() {
     let folder = tempfile::tempdir().unwrap();
