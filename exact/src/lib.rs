@@ -13,7 +13,7 @@
 //!
 //! let shape = Shape::new(2, 1, 2)?;
 //! let one = Nanos(1);
-//! let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+//! let times = PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
 //! let held = Footprint { until_backward: Bytes(2), until_weight: Bytes(1) };
 //! let instance = Instance::new(
 //!     shape,
@@ -215,7 +215,7 @@ mod tests {
         let chunks = usize::from(shape.chunks());
         let times = times.iter().cycle().take(chunks).map(|one| {
             let [forward, backward_input, backward_weight] = one.map(Nanos);
-            PassTimes { forward, backward_input, backward_weight }
+            PassTimes { forward, backward_input, backward_weight, backward: None }
         });
         let held = held.iter().cycle().take(chunks).map(|one| {
             let [until_backward, until_weight] = one.map(Bytes);

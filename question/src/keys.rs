@@ -504,10 +504,11 @@ impl Keys {
         if self.hidden.or(self.heads).or(self.seq).is_some() {
             (other.activation, other.activation_until_weight) = (None, None);
         }
-        if self.backward.is_some() {
+        let has_apart = self.backward_input.is_some() || self.backward_weight.is_some();
+        if self.backward.is_some() && !has_apart {
             (other.backward_input, other.backward_weight) = (None, None);
         }
-        if self.backward_input.is_some() || self.backward_weight.is_some() {
+        if has_apart {
             other.backward = None;
         }
         if self.has_chain() {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeline::{Costs, Footprints, Placement, Shape};
+use pipeline::{Costs, Footprints, PassTimes, Placement, Shape};
 use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
 
 use crate::case::{ScheduleSource, check_limit};
@@ -110,6 +110,9 @@ pub fn fill(
 /// Gives `keys` the times of `costs`, where they have none.
 fn take_times(keys: &mut Keys, costs: &Costs) {
     let chunks = costs.chunks().iter();
+    if costs.has_whole() && keys.backward_input.is_none() && keys.backward_weight.is_none() {
+        keys.backward = Some(chunks.clone().map(PassTimes::whole_backward).collect());
+    }
     keys.forward.get_or_insert_with(|| chunks.clone().map(|one| one.forward).collect());
     keys.backward_input
         .get_or_insert_with(|| chunks.clone().map(|one| one.backward_input).collect());

@@ -35,6 +35,7 @@ fn instance() -> impl Strategy<Value = Instance> {
                 forward: Nanos(f),
                 backward_input: Nanos(b),
                 backward_weight: Nanos(w),
+                backward: None,
             });
             let sizes = sizes.into_iter().map(|(until_backward, until_weight)| Footprint {
                 until_backward: Bytes(until_backward),
@@ -135,7 +136,8 @@ proptest! {
 fn paper(p: u64, m: u64, [f, b, w]: [u64; 3], hop: u64, model: [u64; 2], limit: u64) -> Instance {
     let shape = Shape::new(p, 1, m).unwrap();
     let us = |time: u64| Nanos(time * 1000);
-    let times = PassTimes { forward: us(f), backward_input: us(b), backward_weight: us(w) };
+    let times =
+        PassTimes { forward: us(f), backward_input: us(b), backward_weight: us(w), backward: None };
     let [hidden, heads] = model;
     let size = Footprint {
         until_backward: Bytes(34 * hidden + 5 * heads * 1024),
@@ -216,7 +218,7 @@ fn unequal_stages_are_never_worse_than_published() {
                 _ => 100,
             };
             let [f, b, w] = [29 * part, 30 * part, (15 + case) * part].map(Nanos);
-            PassTimes { forward: f, backward_input: b, backward_weight: w }
+            PassTimes { forward: f, backward_input: b, backward_weight: w, backward: None }
         });
         let costs = Costs::new(times.collect(), Nanos(100));
         let size = Footprint { until_backward: Bytes(300), until_weight: Bytes(130) };

@@ -5,7 +5,7 @@ mod joint;
 mod on_hardware;
 mod under_noise;
 
-use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
+use certificate::{Argument, Backwards, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
@@ -281,6 +281,7 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
         bound: found.bound.cost,
         argument: argument.map_err(refused)?,
         proof: proof_of(found).map_err(refused)?,
+        backwards: Backwards::SplitOrWhole,
     })
 }
 
@@ -360,6 +361,10 @@ fn told(row: &Row, solved: &Solved) -> String {
     };
     match end {
         End::Proved => format!("{size}: solved, no order costs less; {proved}\n"),
+        End::Relaxed => format!(
+            "{size}: solved without whole backwards, which bounds every order; {proved}, and leaves open whether \
+             one costs less than that found\n"
+        ),
         End::Stopped | End::Spent => {
             format!(
                 "{size}: not solved to the end, the bound is what was proved by then; {proved}\n"

@@ -150,6 +150,7 @@ fn check_dealt(
     let moves = asked.varies(Varied::Layers) || asked.varies(Varied::Chunks);
     let all = [
         ("forward", count(&keys.forward)),
+        ("backward", count(&keys.backward)),
         ("backward-input", count(&keys.backward_input)),
         ("backward-weight", count(&keys.backward_weight)),
         ("activation", count(&keys.activation)),
