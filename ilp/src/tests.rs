@@ -93,6 +93,7 @@ fn text_of(instance: &Instance, answer: &Answer) -> String {
             log: Some(certificate::Log::new(log).unwrap()),
             ..certificate::Proof::default()
         },
+        backwards: certificate::Backwards::Split,
     };
     certificate.to_string()
 }

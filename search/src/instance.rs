@@ -27,7 +27,7 @@ impl Objective {
 }
 
 /// A pipeline, what its passes cost and hold, what each stage may hold, and the objective to minimise.
-/// Backwards are split; where BW takes another time than B and W, each is split or whole.
+/// Backwards are split; where a whole one can be better ([`Instance::mixes`]), each is split or whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Instance {
     /// Stages, chunks, microbatches.
@@ -69,10 +69,13 @@ impl Instance {
         Ok(Self { shape, placement, costs, footprints, limits, objective })
     }
 
-    /// Whether each backward may be split or whole: BW takes another time than B and W one after the other.
+    /// Whether each backward may be split or whole: BW takes another time than B and W one after the other, or
+    /// a split backward holds more. Else a whole one is no better than B and, at once, W.
     #[must_use]
     pub fn mixes(&self) -> bool {
-        self.costs.overlap().is_none() && self.costs.has_whole()
+        let mut held = (0..self.shape.chunks()).map(|chunk| self.footprints.of(chunk));
+        let holds_more = held.any(|one| one.until_weight > one.until_backward);
+        self.costs.overlap().is_none() && (holds_more || self.costs.has_whole())
     }
 
     /// The instance without whole backwards that no order of this one undercuts: B takes min(B, BW), W what is left

@@ -82,3 +82,4 @@ mod traces;
 mod verify;
 mod version;
 mod vocabulary;
+mod whole_backwards;

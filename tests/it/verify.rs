@@ -69,7 +69,18 @@ fn question(
     let argument = Argument::new("work", &[0], schedule.shape().stages()).unwrap();
     let bound = Nanos(0);
     let proof = certificate::Proof::default();
-    Certificate { schedule, costs, footprints, limits, objective, cost, bound, argument, proof }
+    Certificate {
+        schedule,
+        costs,
+        footprints,
+        limits,
+        objective,
+        cost,
+        bound,
+        argument,
+        proof,
+        backwards: certificate::Backwards::SplitOrWhole,
+    }
 }
 
 /// Schedules in no particular order, under limits with little or much room beyond what they hold.

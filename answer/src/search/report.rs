@@ -333,7 +333,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
              waits\npublished: the best of the published schedules that fit, with its own pairs\n"
         }
         false => {
-            "published: the best of the published schedules that fit, each backward split where it stands\n"
+            "published: the best of the published schedules that fit\n"
         }
     });
     under_noise::tell(&mut sheet, rows);

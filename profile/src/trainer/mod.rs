@@ -3,6 +3,7 @@
 //! whole chunks, of whatever model.
 
 mod form;
+mod merged;
 mod recorded;
 
 use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape};

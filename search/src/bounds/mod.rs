@@ -4,7 +4,7 @@
 //! another stage arrives one hop after its end; along the order of a stage, F takes M_B when it
 //! starts, or what is kept of it where the chunk recomputes, whose R comes between F and B and takes the
 //! rest; B turns it into M_W when it ends, W frees that when it ends, and the limit is never
-//! exceeded. Backwards are split; where BW takes another time than B and W, they are those of
+//! exceeded. Backwards are split; where each may be whole ([`Instance::mixes`]), they are those of
 //! [`Instance::relaxed`], which no order with whole ones undercuts. Costs are whole nanoseconds, and so is every step of the bounds. Where
 //! passes are segments on two streams, `overlapped.rs` has bounds of its own.
 //!
