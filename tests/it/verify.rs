@@ -295,7 +295,7 @@ fn what_is_wrong_is_said() {
     let swapped = text.replacen("F0.0 F0.1", "B0.0 F0.0", 1);
     assert!(matches!(verify(&swapped), Err(Refusal::Schedule(_))));
     for (old, new, part) in [
-        ("version = 1", "version = 2", "version 2"),
+        ("version = 2", "version = 3", "version 3"),
         ("\"looped\"", "\"mirrored\"", "`looped` and `vee`"),
         ("\"looped\"", "\"vee\"", ""),
         ("stages = [", "stages = [9, ", "argument"),
