@@ -15,11 +15,9 @@
 # make gpu-bundle  the same as a folder and a .tar.gz of 11 MB in target/gpu-bundle, for a machine with a
 #             driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
 # make nightly  the checks that are too slow for every change, each with its time: CONTRIBUTING lists them
-# make test   the tests, with the time of each part and the slowest ones: those of SLURM too where it runs or can be started, those of the solver where
-#             Rust is new enough for it, those of the Python package where there is Python 3.9 or
-#             newer, and those of the page where there are node, npm and chromium. Properties are tried on a
+# make test   the tests, with the time of each part and the slowest ones: those of SLURM too where it runs or can be
+#             started, those of the Python package where there is Python 3.9 or newer, and those of the page where there are node, npm and chromium. Properties are tried on a
 #             few hundred random cases each; `DEBUBBLE_CASES=20 make test` tries 20 times as many
-# make exact  clippy and the tests of `search --exact`, which needs Rust 1.95; says so where it is older
 # make python the tests of the Python package alone, in an environment under target/python. With
 #             DEBUBBLE_PYTHON=require all that CI tests, and a failure where `make test` skips them
 # make torch  how well steps of PyTorch are foretold: stages that sleep and a small GPT in named schedules
@@ -29,17 +27,19 @@
 # make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
 #             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
-#             page to play with where `make web` has built it. What its commands and those of the README print
-#             is tested by `make python`; DEBUBBLE_BOOK=overwrite make python writes it into the pages
-# make reference  the parts of the book that the program makes: keys, commands, schedules and their pictures,
-#             machines, accuracy. Look at what has changed, then commit it
+#             pictures of schedules, drawn anew, and the page to play with where `make web` has built it. What
+#             its commands and those of the README print is tested by `make python`; DEBUBBLE_BOOK=overwrite
+#             make python writes it into the pages
+# make reference  the parts of the book that the program makes: keys, commands, schedules, machines,
+#             accuracy; and the schemas of questions. Look at what has changed, then commit it
 # make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
 #             Needs the target wasm32-unknown-unknown
 # make web-test  the page in a headless chromium, beside the command line; with DEBUBBLE_WEB=require a
-#             failure where `make test` skips it
+#             failure where `make test` skips it. With WEB_PROFILE=web-quick, as `make test` has it, the page
+#             is built quickly, and not as it is published
 # make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
 #             there is actionlint, or what checks them by their schema
 # make check  lint and test: most of what CI runs
@@ -52,7 +52,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly tables tested test slurm exact lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
+.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly tables tested test slurm lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
 
 all: reproduce
 
@@ -115,10 +115,10 @@ gpu-bundle: cargo
 nightly: cargo
 	bash tests/nightly.sh
 
-# All that is tested, in one build: NCCL, which is in no default build, and the solver where Rust is
-# new enough for it. Whatever selects packages or features otherwise builds most of them once more. What
-# makes the page has no tests of its own: the page is tried in a browser.
-TESTED = --workspace --exclude debubble-benches --exclude debubble-web-build $(shell bash tests/exact.sh exclude) --features nccl --locked
+# All that is tested, in one build: NCCL and Parquet, which are in no default build. Whatever selects packages or
+# features otherwise builds most of them once more. What makes the page has no tests of its own: the page is
+# tried in a browser.
+TESTED = --workspace --exclude debubble-benches --exclude debubble-web-build --features nccl,parquet --locked
 
 test: cargo
 	bash tests/test.sh $(TESTED)
@@ -139,7 +139,7 @@ python: cargo
 
 # Searches are made with what the tests have built, whose arithmetic is optimised.
 torch: cargo
-	cargo build --quiet --profile test --package debubble-python --locked --lib
+	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/torch.sh bench "$(TARGET)/debug"
 
 # With what the tests have built: examples and the reference are made by the program and the package.
@@ -158,29 +158,28 @@ wheel sdist: cargo
 web: cargo
 	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
-	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist
+	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
+	  $(if $(filter web,$(WEB_PROFILE)),,--quick)
 
-# `web-quick` builds a page for its tests, twice as large.
+# `web-quick` builds a page for its tests in a third of the time. `make test` leaves it in web/dist.
 WEB_PROFILE ?= web
 
 # With the program that the tests have built.
 web-test: cargo
-	cargo build --quiet --profile test $(TESTED) --bins
+	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/web.sh test "$(TARGET)/debug/debubble"
 
-# The room `exact` is left to its own target: it needs a newer Rust than everything else. What doors
-# share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
+# What doors share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
 WASM = wasm32-unknown-unknown
 
-LINTED = --workspace --exclude debubble-exact --all-targets
-# The packages that know of CUDA, looked at once more without it.
-KNOW_CUDA = --package debubble --package debubble-executor --all-targets
+# The packages that know of CUDA and Parquet, looked at once more without them.
+KNOW_FEATURES = --package debubble --package debubble-executor --package debubble-traces --all-targets
 
 lint: cargo
 	cargo fmt --all --check
-	cargo clippy $(LINTED) --features nccl --locked -- -D warnings
-	cargo clippy $(KNOW_CUDA) --no-default-features --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude debubble-exact --no-deps --features nccl --locked
+	cargo clippy --workspace --all-targets --features nccl,parquet --locked -- -D warnings
+	cargo clippy $(KNOW_FEATURES) --no-default-features --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl,parquet --locked
 	@if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
 	  echo cargo check --package debubble-draw --target $(WASM); \
 	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
@@ -189,15 +188,12 @@ lint: cargo
 	bash tests/workflows.sh
 	bash tests/web.sh lint
 
-exact: cargo
-	bash tests/exact.sh
-
 check: lint test
 
 FUZZ = --bin debubble -- --ignored --exact fuzz::watch::watched --nocapture
 
 fuzz: cargo
-	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz --features nccl --locked $(FUZZ)
+	RUST_BACKTRACE=0 cargo test --quiet --profile fuzz --features nccl,parquet --locked $(FUZZ)
 
 # Six seconds for each of the parsers, two at a time, with what the tests have built.
 fuzz-minute: cargo

@@ -9,9 +9,9 @@ mod commands;
 mod devices;
 mod error;
 mod files;
-// Its watcher reads /proc.
+// Its watcher reads /proc, and some of its inputs are Parquet.
 #[cfg(test)]
-#[cfg(unix)]
+#[cfg(all(unix, feature = "parquet"))]
 #[path = "../tests/fuzzer/mod.rs"]
 mod fuzz;
 mod help;
@@ -101,7 +101,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
-        Err(error) => return usage::end(&error),
+        Err(error) => return usage::end(error),
     };
     if let Some(backend) = command.backend() {
         devices::begin_with_environment(backend);

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::messages;
 use question::diagnostic::Fault;
-use question::{Diagnostic, echo};
+use question::{Diagnostic, echo, gone};
 
 /// The longest word of the command line that is said back as it is.
 const LONGEST: usize = 120;
@@ -23,7 +23,7 @@ const WORDS: [(&str, &str); 4] = [
 ];
 
 /// Says what `error` is, or the help that was asked for, and ends.
-pub fn end(error: &Error) -> ExitCode {
+pub fn end(error: Error) -> ExitCode {
     let is_help = matches!(
         error.kind(),
         ErrorKind::DisplayHelp
@@ -35,15 +35,29 @@ pub fn end(error: &Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
+    let error = with_cure(error);
     let plain = in_words(&error.render().to_string());
     if messages::are_json() {
-        messages::say_json(&json(error, &plain));
+        messages::say_json(&json(&error, &plain));
     } else if stderr().is_terminal() {
         messages::print(&in_words(&error.render().ansi().to_string()));
     } else {
         messages::print(&plain);
     }
     ExitCode::from(2)
+}
+
+/// `error` with what does the work of its flag in place of flags with names like it, where that is known.
+fn with_cure(mut error: Error) -> Error {
+    let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag.strip_prefix("--"),
+        _ => None,
+    };
+    if let Some(cure) = flag.and_then(gone::cure) {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![cure.into()]));
+    }
+    error
 }
 
 /// `text` in plain words, with the long ones of the command line clipped.

@@ -16,6 +16,7 @@ esac
 venv=$target/python/venv-$version-book
 environment "$venv" docs/requirements.txt
 site "$built" "$target/python/site-book"
+run python tests/book_pictures.py "$built/debubble" docs/reference/schedules
 run sphinx-build --quiet --fail-on-warning --keep-going --jobs auto \
   --doctree-dir "$target/python/doctrees" docs "$book"
 run python tests/book_stands_alone.py "$book"

@@ -22,24 +22,41 @@ release() {
   [ "$bytes" -le 32000000 ] || { echo "it is larger than 32 MB"; return 1; }
 }
 
+# It has no Parquet, and says how to get it.
+without_parquet() {
+  local folder said code command
+  folder=$(mktemp -d)
+  for command in "sweep scenarios/paper/fig9-sweep.toml --out $folder/rows.parquet" \
+    "replay tests/fuzz/trace-parquet/broke/bits.parquet"; do
+    code=0
+    # shellcheck disable=SC2086
+    said=$("$target/release/debubble" $command 2>&1) || code=$?
+    if [ "$code" != 2 ] || ! grep -q -- "--features parquet" <<<"$said"; then
+      echo "debubble $command ends with $code: $said"
+      return 1
+    fi
+  done
+  rm -r "$folder"
+}
+
 without_cuda() {
-  cargo clippy --workspace --exclude debubble-exact --all-targets --no-default-features --locked -- -D warnings
+  cargo clippy --workspace --all-targets --no-default-features --locked -- -D warnings
 }
 
 bundle() { make --no-print-directory gpu-bundle && bash tests/gpu-bundle-check.sh; }
 
 torch_benchmark() {
-  cargo build --quiet --profile test --package debubble-python --locked --lib && bash tests/torch.sh short "$target/debug"
+  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh short "$target/debug"
 }
 
 check "make: release build and tables" release
+check "Parquet, which the release program lacks" without_parquet
 check "lints without CUDA" without_cuda
 check "make test" make --no-print-directory test
 check "page as it is published" env WEB_PROFILE=web make --no-print-directory web-test
 check "wheel from its sources" bash tests/wheel.sh test
 check "PyTorch's benchmark in short" torch_benchmark
 check "changed inputs for a minute" make --no-print-directory fuzz-minute
-check "constraint solver" make --no-print-directory exact
 check "bundle for a GPU, on stand-ins" bundle
 
 if [ ${#failed[@]} -gt 0 ]; then

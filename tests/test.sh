@@ -7,6 +7,9 @@ cd "$(dirname "$0")/.."
 source tests/stages.sh
 source tests/slowest.sh
 
+# The page as it is published is for `make nightly`.
+export WEB_PROFILE=${WEB_PROFILE:-web-quick}
+
 make() { command make --no-print-directory "$@"; }
 
 # `cargo test` leaves out what only Python loads: everything is built in one go before.

@@ -48,6 +48,7 @@ pub mod hardware;
 pub mod noise;
 pub mod outcome;
 pub mod pairs;
+pub mod parquet;
 pub mod plan;
 pub mod profile;
 pub mod replay;

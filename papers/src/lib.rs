@@ -29,5 +29,4 @@
 pub mod accuracy;
 pub mod measured;
 pub mod reproduce;
-#[cfg(feature = "schema")]
 pub mod schemas;

@@ -1,9 +1,12 @@
-//! The JSON schemas of all questions, by name (feature `schema`).
+//! The JSON schemas of all questions, by name.
+//!
+//! They are files of `papers/schemas/`. Feature `schema` derives them from the types that read the questions: tests
+//! of the command line hold the files to that, and `make reference` writes them.
 
-use question::{Diagnostic, echo, fsdp, nearest, plan, replay, schema, search};
-use serde_json::{Value, json};
+#[cfg(feature = "schema")]
+pub mod derived;
 
-use crate::reproduce;
+use question::{Diagnostic, echo, nearest};
 
 /// The schema of a kind of question.
 pub struct Schema {
@@ -11,85 +14,41 @@ pub struct Schema {
     pub name: &'static str,
     /// What asks it, in a line.
     pub help: &'static str,
-    /// Makes the schema.
-    pub schema: fn() -> Value,
+    /// The schema as JSON, which ends with a line.
+    pub text: &'static str,
+}
+
+macro_rules! schema {
+    ($name:literal, $help:literal) => {
+        Schema {
+            name: $name,
+            help: $help,
+            text: include_str!(concat!("../schemas/", $name, ".json")),
+        }
+    };
 }
 
 /// The schemas of all questions.
 pub static SCHEMAS: &[Schema] = &[
-    Schema {
-        name: "scenario",
-        help: "A scenario, for simulate, sweep, search and export",
-        schema: schema::scenario,
-    },
-    Schema { name: "sweep", help: "A scenario with axes, for sweep", schema: schema::sweep },
-    Schema { name: "plan", help: "A question for the planner", schema: of_plan },
-    Schema { name: "fsdp", help: "A study of packing and communication", schema: of_fsdp },
-    Schema {
-        name: "search",
-        help: "The keys of a search, besides those of its scenario",
-        schema: of_search,
-    },
-    Schema {
-        name: "replay",
-        help: "The changes of a run that are tried on its trace",
-        schema: of_replay,
-    },
-    Schema { name: "reproduce", help: "A question for published tables", schema: of_reproduce },
+    schema!("scenario", "A scenario, for simulate, sweep, search and export"),
+    schema!("sweep", "A scenario with axes, for sweep"),
+    schema!("plan", "A question for the planner"),
+    schema!("fsdp", "A study of packing and communication"),
+    schema!("search", "The keys of a search, besides those of its scenario"),
+    schema!("replay", "The changes of a run that are tried on its trace"),
+    schema!("reproduce", "A question for published tables"),
 ];
 
 /// The schema of the question `name`.
 ///
 /// # Errors
 /// If no question has that name: with those that there are.
-pub fn named(name: &str) -> Result<Value, Diagnostic> {
+pub fn named(name: &str) -> Result<&'static Schema, Diagnostic> {
     let names = || SCHEMAS.iter().map(|one| one.name);
-    let known = SCHEMAS.iter().find(|one| one.name == name);
-    known.map(|one| (one.schema)()).ok_or_else(|| {
+    SCHEMAS.iter().find(|one| one.name == name).ok_or_else(|| {
         let near = nearest::question(name, names());
         let message = format!("there is no question `{}`{near}", echo::clip(name));
         let all = names().collect::<Vec<_>>().join(", ");
         Diagnostic::new(message).with_help(format!("the questions are {all}"))
     })
-}
-
-fn of_plan() -> Value {
-    schema::of::<plan::Document>(
-        "debubble plan",
-        &[json!({
-            "model": { "layers": 32, "hidden": 4096, "heads": 32, "vocabulary": 32_000 },
-            "sequence": 4096,
-            "tokens": 1e12,
-            "batch": 1024,
-            "cluster": [{ "machine": "h100", "devices": [64, 128] }],
-        })],
-    )
-}
-
-fn of_fsdp() -> Value {
-    schema::of::<fsdp::Keys>(
-        "debubble fsdp",
-        &[json!({ "devices": [8, 32], "minibatch-size": 4, "lengths": "file:lengths.txt" })],
-    )
-}
-
-fn of_search() -> Value {
-    schema::of::<search::Keys>(
-        "debubble search",
-        &[json!({ "memory-limits": ["1p", "1.5p"], "objective": "makespan" })],
-    )
-}
-
-fn of_replay() -> Value {
-    schema::of::<replay::Keys>(
-        "debubble replay",
-        &[json!({ "what-if": ["no-stragglers"], "schedule": ["zb-h1"] })],
-    )
-}
-
-fn of_reproduce() -> Value {
-    schema::of::<reproduce::Question>(
-        "debubble reproduce",
-        &[json!({ "tables": ["table5", "table8"], "beyond": true })],
-    )
 }

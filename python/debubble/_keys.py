@@ -452,12 +452,7 @@ class SearchKeys(TypedDict, total=False):
 
     effort: Whole | None
     """How long to search, in multiples of the default, which takes seconds [default: 1; under `time_limit`
-    without `exact` or `ilp` as long as that lasts].
-    """
-
-    exact: bool | None
-    """Then ask a constraint solver, for `time_limit` at most [default: 30s], for a better order, and for a
-    proof that there is none.
+    without `ilp` as long as that lasts].
     """
 
     ilp: bool | None

@@ -228,9 +228,8 @@ pub(crate) fn schedules(py: Python<'_>) -> PyResult<Document> {
 
 /// The schema of the questions called `name`, as JSON.
 #[pyfunction]
-pub(crate) fn schema(py: Python<'_>, name: &str) -> PyResult<String> {
-    let schema = schemas::named(name).map_err(|wrong| raised(py, &wrong))?;
-    serde_json::to_string(&schema).map_err(unwritable)
+pub(crate) fn schema(py: Python<'_>, name: &str) -> PyResult<&'static str> {
+    schemas::named(name).map(|schema| schema.text).map_err(|wrong| raised(py, &wrong))
 }
 
 /// The keywords in `json` as a TOML document.

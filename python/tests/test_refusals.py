@@ -460,8 +460,7 @@ def test_other_questions_refuse_what_they_do_not_know() -> None:
         "Parquet": lambda: db.replay(b"PAR1" + bytes(100) + b"PAR1"),
         "missing field": lambda: db.plan(),
         "sort": lambda: db.simulate(question, "1f1b", sort="speed"),
-        "without the solver": lambda: db.search(question, memory_limit="1p", exact=True),
-        "exclude each other": lambda: db.search(question, memory_limit="1p", exact=True, ilp=True),
+        "no key `exact`": lambda: db.search(question, memory_limit="1p", exact=True),
         "there is no picture": lambda: db.schedules().to_svg(),
     }
     for words, ask in asks.items():

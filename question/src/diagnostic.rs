@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::echo;
 use crate::excerpt::{Excerpt, Position};
-use crate::nearest;
+use crate::{gone, nearest};
 
 /// An error with all that is needed to mend its cause: a message, the cure, the key to blame, and the
 /// place of the file that says it.
@@ -116,6 +116,7 @@ impl Diagnostic {
                 0..=24 => format!("the keys here are {}", all.join(", ")),
                 _ => "every flag of `--help` is a key here, without its dashes".to_owned(),
             };
+            let cure = gone::cure(name).map_or(cure, str::to_owned);
             let error = at(&format!("there is no key `{}`{near}", echo::clip(name)));
             return error.with_help(cure).about(name);
         }

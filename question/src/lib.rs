@@ -42,6 +42,7 @@ pub mod excerpt;
 pub mod export;
 pub mod format;
 pub mod fsdp;
+pub mod gone;
 pub mod hardware;
 pub mod host;
 mod key_set;

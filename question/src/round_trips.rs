@@ -337,11 +337,10 @@ proptest! {
         time in time(),
         held in size(),
         effort: u64,
-        exact: bool,
         ilp: bool,
     ) {
         let written = json!({
-            "memory-limits": limits, "time-limit": time, "effort": effort, "exact": exact, "ilp": ilp,
+            "memory-limits": limits, "time-limit": time, "effort": effort, "ilp": ilp,
             "placement": "v", "objective": "makespan", "vary": ["layers", "recompute", "offload", "pairs"], "max-chunks": 4, "mtp-layers": 1,
             "resident-layer": held, "resident-head": held, "activation-tail": held,
         });

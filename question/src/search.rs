@@ -16,7 +16,7 @@ const SEARCH: &str = "The search";
 #[cfg(feature = "clap")]
 const VARIED: &str = "What is searched besides the order";
 
-/// How long a solver takes where nothing is said of it.
+/// How long the integer program is solved where nothing is said of it.
 const SOLVER_TIME: Duration = Duration::from_secs(30);
 
 /// The keys of a search, besides those of the settings that are searched.
@@ -43,16 +43,11 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
     pub objective: ObjectiveArg,
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
-    /// --time-limit without --exact or --ilp as long as that lasts]
+    /// --time-limit without --ilp as long as that lasts]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIMES", help_heading = SEARCH, allow_negative_numbers = true))]
     #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<u64>,
-    /// Then ask a constraint solver, for --time-limit at most [default: 30s], for a better order,
-    /// and for a proof that there is none
-    #[cfg_attr(feature = "clap", arg(long, help_heading = SEARCH))]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub exact: bool,
     /// Then solve the order as an integer program, for --time-limit at most [default: 30s], from the
     /// best order found on: a better one, and a proof of the optimum that `verify` can check
     #[cfg_attr(feature = "clap", arg(long, help_heading = SEARCH))]
@@ -249,7 +244,7 @@ impl Keys {
         self.time_limit.map(|limit| Duration::from_nanos(limit.0))
     }
 
-    /// How long a solver may take.
+    /// How long the integer program may be solved.
     #[must_use]
     pub fn solver_time(&self) -> Duration {
         self.time_limit().unwrap_or(SOLVER_TIME)
@@ -259,7 +254,7 @@ impl Keys {
     #[must_use]
     pub fn times(&self) -> Option<u64> {
         match (self.effort, self.time_limit) {
-            (None, Some(_)) if !self.exact && !self.ilp => None,
+            (None, Some(_)) if !self.ilp => None,
             (told, _) => Some(told.unwrap_or(1)),
         }
     }

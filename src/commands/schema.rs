@@ -6,7 +6,6 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use papers::schemas::{self, SCHEMAS};
 
-use super::print_json;
 use crate::error::Error;
 use crate::help;
 
@@ -40,6 +39,6 @@ impl Schema {
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
         let schema = schemas::named(&self.question)?;
-        print_json(out, &schema)
+        Ok(out.write_all(schema.text.as_bytes())?)
     }
 }

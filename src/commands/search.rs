@@ -44,21 +44,17 @@ Examples:
       --chain layer=3ms/3.2ms/2.8ms --chain-tail head=4ms/4ms/3ms --hop 300us \
       --activation 6GB --activation-until-weight 3GB --activation-kept 400MB --host-bandwidth 50GB/s
 
-  A small pipeline, proved:
-    debubble search --stages 4 --microbatches 6 --memory-limit 1p --exact --time-limit 30s \\
-      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms
+  A small pipeline with a proof that anybody can check, and as a program for another solver:
+    debubble search --stages 4 --microbatches 6 --memory-limit 0.7p --ilp --certificate proof.toml \\
+      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms \\
+      --write-lp order.lp --write-mps order.mps
+    debubble verify proof.toml
 
 The search is never worse than any published schedule that fits. It ends when its cost is the bound:
 then no schedule is better. The same question, effort and seed give the same schedule on any number
 of threads; under --time-limit only where the clock did not cut the search short, and a note says
 where it did. The order keeps each chunk's passes of a kind in microbatch order, which costs nothing.
 Ctrl-C ends the search with the best so far; a second one ends the program.
-
-  The same with a proof that anybody can check, and as a program for another solver:
-    debubble search --stages 4 --microbatches 6 --memory-limit 0.7p --ilp --certificate proof.toml \\
-      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms \\
-      --write-lp order.lp --write-mps order.mps
-    debubble verify proof.toml
 
 --ilp solves the published integer program: a binary for each pair of passes of a stage whose order is
 open, end times, memory along the order. It branches over the binaries, from the best order of the search
@@ -86,10 +82,7 @@ need --host-bandwidth, --offload-time or --offload-ratio, and the simulator judg
 and the memory that `debubble simulate` says. Pairs need a --chain that communicates; no order of pairs recomputes. A memory limit is then for activations and
 for what --resident-layer, --resident-head and --resident-tail say. Choices are tried by orders that are quickly
 found; orders are searched in full for the best of them, and for the question as it is asked, so the answer is never
-worse than that. Every published schedule that fits is told with the best settings tried for it.
-
---exact is for about a hundred passes, and needs a build with the solver. What it proves has the argument
-`solver`. Nobody can check that without a solver: certificates hold the bound of the search.";
+worse than that. Every published schedule that fits is told with the best settings tried for it.";
 
 /// Search the best schedule under a memory limit, and say how far any other can be from it
 #[derive(Args)]
@@ -142,7 +135,7 @@ impl Search {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        answer::search::check_solver(&self.keys)?;
+        answer::search::check_program(&self.keys)?;
         let scenario = self.asked.read(&context)?;
         answer::search::check(&scenario, &self.keys)?;
         let count = settings(&scenario, &self.keys).len();
@@ -166,12 +159,6 @@ impl Search {
         let answer = search(&context, &scenario, &self.keys);
         note_all(&context);
         let answer = answer?;
-        if self.certificate.is_some() && answer.rows.iter().any(Row::is_beyond_check) {
-            note(
-                "nobody can check what the solver proves: the certificate holds the bound of the \
-                 search, which is lower",
-            );
-        }
         if answer.interrupted {
             note("interrupted: the best so far, where a search had begun, else the best published");
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cli::debubble;
-use crate::search::press_ctrl_c;
+use crate::ctrl_c::press_ctrl_c;
 
 fn spawn(line: &str) -> Child {
     let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));

@@ -141,7 +141,7 @@ fn ctrl_c_keeps_what_is_known() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
     child.args(long.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    if !crate::search::press_ctrl_c(&mut child) {
+    if !crate::ctrl_c::press_ctrl_c(&mut child) {
         return;
     }
     let output = child.wait_with_output().unwrap();
@@ -160,7 +160,6 @@ fn what_the_program_does_not_model_is_refused_with_a_cure() {
     let written = format!("search {instant} --write-lp order.lp");
     refused(&run(&written), &["above zero", "a nanosecond"]);
     assert_eq!(json(&format!("search {instant} --ilp"))["solved"], true);
-    refused(&run(&format!("search {OPEN} --ilp --exact")), &["exclude each other", "verify"]);
     let two = "--memory-limits 1p,2p --write-lp order.lp";
     let open = OPEN.replace("--memory-limit 0.7p", two);
     refused(&run(&format!("search {open}")), &["--write-lp takes one search, but there are 2"]);

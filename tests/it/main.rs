@@ -17,6 +17,7 @@ mod closed_forms;
 mod compare;
 mod contention;
 mod controllable;
+mod ctrl_c;
 mod doors;
 mod draw;
 mod endings;
@@ -68,16 +69,19 @@ mod room;
 mod schema;
 mod search;
 mod search_cluster;
+mod search_command;
 mod search_joint;
 mod search_noise;
 mod sharding;
 mod shown;
 mod simulation;
 mod sweep;
+#[cfg(feature = "parquet")]
 mod sweep_files;
 mod sweep_rows;
 mod torch_csv;
 mod trace;
+#[cfg(feature = "parquet")]
 mod traces;
 mod verify;
 mod version;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cli::{debubble, refused, run, stdout};
+use crate::plan::SMALL;
 
 const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us";
 
@@ -240,8 +241,11 @@ fn a_sweep_compares_what_answers_the_same_question() {
 fn the_planner_draws_its_front() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.svg");
-    let question = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/plan/gpt3.toml");
-    let answer = debubble(["plan", question, "--json", "--svg", path.to_str().unwrap()]);
+    let question = folder.path().join("plan.toml");
+    let more = "[[cluster]]\nmachine = \"h100\"\ndevices = [8, 16]\n";
+    fs::write(&question, SMALL.replace("plans = 2", "plans = 6") + more).unwrap();
+    let [question, path] = [&question, &path].map(|path| path.to_str().unwrap());
+    let answer = debubble(["plan", question, "--json", "--svg", path]);
     let answer: Value = serde_json::from_str(&stdout(&answer)).unwrap();
     let plans = answer["plans"].as_array().unwrap();
     let svg = fs::read_to_string(path).unwrap();
@@ -254,6 +258,10 @@ fn the_planner_draws_its_front() {
         let standing = if plan["on_front"] == true { "front" } else { "beaten" };
         let own = |spot: &&Spot| near(number(spot, "x"), point.0) && spot["standing"] == standing;
         assert!(spots.iter().any(|spot| own(&spot)), "{plan}");
+    }
+    for standing in ["front", "beaten"] {
+        let of = |spot: &&Spot| spot["standing"] == standing;
+        assert!(spots.iter().filter(of).count() > 1, "{standing}");
     }
 }
 

@@ -417,7 +417,7 @@ fn ctrl_c_ends_with_what_has_been_found() {
     let mut ask = command();
     ask.arg("plan").arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = ask.spawn().unwrap();
-    if !crate::search::press_ctrl_c(&mut child) {
+    if !crate::ctrl_c::press_ctrl_c(&mut child) {
         return;
     }
     let out = child.wait_with_output().unwrap();

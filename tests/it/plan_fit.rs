@@ -46,8 +46,9 @@ fn step(
     json(&["plan.toml"], folder)["plans"][0]["step_ns"].as_f64().unwrap() / 1e9
 }
 
-/// A folder with a model, a machine that computes at `share` of an A100, and a table of iterations there.
-fn measured(share: f64) -> TempDir {
+/// A folder with a model, a machine that computes at `share` of an A100, and a table of iterations there, as a
+/// fit predicts them; and their seconds.
+fn measured(share: f64) -> (TempDir, Vec<f64>) {
     let folder = TempDir::new().unwrap();
     let config = fs::read_to_string("tests/configs/llama-3-8b.json").unwrap();
     fs::write(folder.path().join("config.json"), config).unwrap();
@@ -57,10 +58,20 @@ fn measured(share: f64) -> TempDir {
     let slow = a100.replace("[efficiency]\n", &changed).replace("\nmemory = 0.7847\n", &memory);
     assert!(slow.contains(&changed) && slow.contains(&memory), "the file of the A100 has changed");
     fs::write(folder.path().join("slow.toml"), slow).unwrap();
+    write_table(folder.path(), &[1.0; 5]);
+    let predicted = json(&["--fit", "measured.csv", "--machine", "slow.toml"], folder.path());
+    let rows = predicted["rows"].as_array().unwrap();
+    let seconds: Vec<f64> = rows.iter().map(|row| row["base"].as_f64().unwrap()).collect();
+    write_table(folder.path(), &seconds);
+    (folder, seconds)
+}
+
+/// Writes a table in which the set-ups take `seconds`.
+fn write_table(folder: &Path, seconds: &[f64]) {
     let mut table =
         "model,devices,tensor,pipeline,microbatch,batch,sequence,step-seconds\n".to_owned();
-    for setup in SETUPS {
-        let seconds = step(folder.path(), "slow.toml", setup);
+    assert_eq!(seconds.len(), SETUPS.len());
+    for (setup, seconds) in SETUPS.iter().zip(seconds) {
         let [devices, tensor, pipeline, microbatch, batch] = setup;
         writeln!(
             table,
@@ -68,13 +79,17 @@ fn measured(share: f64) -> TempDir {
         )
         .unwrap();
     }
-    fs::write(folder.path().join("measured.csv"), table).unwrap();
-    folder
+    fs::write(folder.join("measured.csv"), table).unwrap();
+}
+
+/// Whether the planner answers `seconds`, too.
+fn near(step: f64, seconds: f64) -> bool {
+    (step / seconds - 1.0).abs() < 1e-6
 }
 
 #[test]
 fn a_slower_machine_is_found_written_and_planned_with() {
-    let folder = measured(0.8);
+    let (folder, seconds) = measured(0.8);
     let flags = ["--fit", "measured.csv", "--machine", "a100-80g", "--output", "own.toml"];
     let answer = json(&flags, folder.path());
     let error = |name: &str| answer[name]["mean"].as_f64().unwrap();
@@ -82,15 +97,19 @@ fn a_slower_machine_is_found_written_and_planned_with() {
     assert!(error("before") > 0.1 && error("left_out") < 0.01, "{answer}");
     let machine = fs::read_to_string(folder.path().join("own.toml")).unwrap();
     assert!(machine.starts_with("# Made by `debubble plan --fit`"), "{machine}");
-    for setup in [SETUPS[1], SETUPS[4]] {
+    for (setup, seconds) in [1, 4].map(|at| (SETUPS[at], seconds[at])) {
         let steps = ["slow.toml", "own.toml"].map(|machine| step(folder.path(), machine, setup));
+        assert!(near(steps[0], seconds), "{setup:?} {steps:?} {seconds}");
         assert!((steps[1] / steps[0] - 1.0).abs() < 0.01, "{setup:?} {steps:?}");
     }
 }
 
 #[test]
 fn a_machine_that_is_right_is_kept() {
-    let folder = measured(1.0);
+    let (folder, seconds) = measured(1.0);
+    for (setup, seconds) in SETUPS.into_iter().zip(seconds) {
+        assert!(near(step(folder.path(), "slow.toml", setup), seconds), "{setup:?} {seconds}");
+    }
     let flags = ["--fit", "measured.csv", "--machine", "a100-80g", "--output", "own.toml"];
     let out = run(&flags, folder.path());
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::cli::{refused, results, run};
-use crate::search::press_ctrl_c;
+use crate::ctrl_c::press_ctrl_c;
 
 const TINY: &str = "--stages 3 --microbatches 4 --forward 2ms --backward-input 2ms \
                     --backward-weight 1ms --schedule zb-h1";

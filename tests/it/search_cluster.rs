@@ -249,7 +249,6 @@ fn what_makes_no_sense_is_refused_with_its_cure() {
             format!("{question} --vary chunks --layers 16"),
             ["--vary knows one step", "--export-scenario"],
         ),
-        (format!("{question} --exact"), ["", ""]),
         (format!("{question} --ilp"), ["--ilp proves times of one step", "leave out --ilp"]),
         (format!("search {QUESTION} --objective step"), ["has none", "--steps"]),
         (format!("search {QUESTION} --steps 0"), ["at least 1", ""]),

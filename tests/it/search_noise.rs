@@ -131,7 +131,7 @@ fn what_makes_no_sense_is_refused_with_its_cure() {
         (format!("{noisy} --objective p99 --replicas 99"), ["at least 100", "--replicas"]),
         (format!("{noisy} --objective mean --replicas 4"), ["at least 5", "--replicas"]),
         (format!("{noisy} --objective mean --replicas 2000000"), ["too many", "1000000"]),
-        (format!("{noisy} --objective mean --exact"), ["--exact proves", "leave out --exact"]),
+        (format!("{noisy} --objective mean --ilp"), ["--ilp proves", "leave out --ilp"]),
         (format!("{noisy} --objective p95 --ilp"), ["--ilp proves", "--objective span"]),
         (format!("{noisy} --objective mean --cluster dgx-a100"), ["cluster", "leave it out"]),
         (
@@ -163,7 +163,7 @@ fn ctrl_c_keeps_the_best() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
     child.args(format!("search {question} --objective mean").split_whitespace());
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    if !crate::search::press_ctrl_c(&mut child) {
+    if !crate::ctrl_c::press_ctrl_c(&mut child) {
         return;
     }
     let output = child.wait_with_output().unwrap();

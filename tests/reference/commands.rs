@@ -1,10 +1,10 @@
 //! Commands and flags, from the command line itself.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
-use papers::schemas;
 use serde_json::Value;
 
 use super::markdown::{code, prose, sentence, table};
+use super::schemas;
 use crate::help;
 
 /// Flags that are keys of a scenario are told once, on the page of keys.
@@ -33,7 +33,7 @@ pub fn of(name: &str) -> Result<String, String> {
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").trim();
     let mut text = format!("{}\n\n```text\n{usage}\n```\n\n", about(&command));
-    let scenario = schemas::named("scenario").map_err(|error| error.to_string())?;
+    let scenario = schemas::named("scenario")?;
     for (heading, arguments) in groups(&command) {
         text += &format!("## {heading}\n\n");
         let (keys, own): (Vec<&Arg>, Vec<&Arg>) =

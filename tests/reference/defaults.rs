@@ -1,10 +1,10 @@
 //! The defaults that the help of a plan's keys says are those that a plan takes.
 
-use papers::schemas;
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
 use super::schedules::ask;
+use super::schemas;
 
 /// A question whose keys are those alone that must be given.
 const PLAN: &str = r#"

@@ -6,6 +6,7 @@ use papers::schemas::SCHEMAS;
 use serde_json::Value;
 
 use super::markdown::{anchor, code, sentence};
+use super::schemas;
 
 /// The page of the forms, as pages beside it name it.
 const PAGE: &str = "forms.md";
@@ -106,7 +107,7 @@ pub fn json(value: &Value) -> String {
 pub fn all() -> String {
     let mut forms: BTreeMap<String, Value> = BTreeMap::new();
     for schema in SCHEMAS {
-        let schema = (schema.schema)();
+        let schema = schemas::named(schema.name).unwrap();
         for (name, form) in schema["definitions"].as_object().into_iter().flatten() {
             if is_form(name, form) && name != "range" && names(form).is_none() {
                 let before = forms.insert(name.clone(), form.clone());

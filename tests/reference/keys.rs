@@ -1,11 +1,10 @@
 //! The keys of each question, from its schema; in groups as the help has them.
 
 use clap::CommandFactory;
-use papers::schemas;
 use serde_json::{Map, Value};
 
-use super::forms;
 use super::markdown::{anchor, code, prose, sentence, table};
+use super::{forms, schemas};
 
 /// The command whose help groups the keys of a question.
 fn command_of(question: &str) -> &str {
@@ -17,7 +16,7 @@ fn command_of(question: &str) -> &str {
 
 /// Keys of the question `name`, group by group; those that no flag sets come last.
 pub fn of(name: &str) -> Result<String, String> {
-    let schema = schemas::named(name).map_err(|error| error.to_string())?;
+    let schema = schemas::named(name)?;
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     let cli = crate::Cli::command();

@@ -6,11 +6,14 @@ use pipeline::{Choice, Chunks, Family, Vocabulary};
 use serde_json::Value;
 
 use super::markdown::{anchor, code, prose, sentence, table};
-use super::{pages, parts, pictures};
+use super::{pages, parts};
 
 /// The setting of all pictures: equal passes, and a size of activations in which peaks are told.
 const SETTING: &str = "--stages 4 --microbatches 8 --forward 10ms --backward-input 10ms \
     --backward-weight 10ms --activation 1GiB";
+
+/// The folder of the pictures, from the pages on; `make book` draws them.
+pub const PICTURES: &str = "pictures/";
 
 /// The names of the schedules that are drawn.
 pub fn drawn() -> impl Iterator<Item = &'static str> {
@@ -41,6 +44,16 @@ fn question(name: &str) -> String {
         line += &format!(" --chunks {default}");
     }
     line
+}
+
+/// The file of the picture of the schedule `name`.
+pub fn file(name: &str) -> String {
+    format!("{name}.svg")
+}
+
+/// The line that draws the schedule `name` into `path`.
+fn drawing(name: &str, path: &str) -> String {
+    format!("{} --gantt never --svg {path}", question(name))
 }
 
 /// The page and heading of each schedule.
@@ -76,7 +89,7 @@ pub fn of(name: &str) -> Result<String, String> {
     let rows = facts(&entry).into_iter().filter(|(_, text)| !text.is_empty());
     let rows = rows.map(|(what, text)| vec![what.to_owned(), prose(&text)]);
     let alt = format!("The order of {name} on 4 stages with 8 microbatches");
-    Ok(format!("![{alt}](pictures/{name}.svg)\n\n{}", table(&["", ""], rows)))
+    Ok(format!("![{alt}]({PICTURES}{})\n\n{}", file(name), table(&["", ""], rows)))
 }
 
 fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
@@ -91,6 +104,7 @@ fn facts(entry: &Entry) -> Vec<(&'static str, String)> {
         ("Source", entry.source.to_owned()),
         ("Remark", entry.note.to_owned()),
         ("In the picture", in_the_picture(entry.name)),
+        ("Drawn by", format!("`debubble {}`", drawing(entry.name, &file(entry.name)))),
     ]
 }
 
@@ -119,8 +133,7 @@ pub fn not_offered() -> String {
 /// The picture of the schedule `name`.
 pub fn picture(name: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("picture.svg");
-    let file = file.to_str().unwrap();
-    ask(&(question(name) + " --gantt never --svg " + file));
-    pictures::shortened(&std::fs::read_to_string(file).unwrap())
+    let path = folder.path().join(file(name));
+    ask(&drawing(name, path.to_str().unwrap()));
+    std::fs::read_to_string(path).unwrap()
 }

@@ -36,7 +36,11 @@ pub enum TraceError {
     /// Neither Parquet nor JSON.
     #[error("it is no trace: neither a Parquet file nor trace events in JSON")]
     NotATrace,
+    /// A Parquet file, given to a build that reads none.
+    #[error("it is a Parquet file, and this build of debubble has no Parquet")]
+    NoParquet,
     /// A Parquet file that the library refuses.
+    #[cfg(feature = "parquet")]
     #[error("it cannot be read as Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
     /// A Parquet file that makes the library panic, with the message of the panic.

@@ -30,11 +30,13 @@ mod chrome;
 mod error;
 mod events;
 mod graph;
+#[cfg(feature = "parquet")]
 mod guard;
 mod hops;
 mod lack;
 mod megatron;
 mod operation;
+#[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
 mod reader;
 mod run;
@@ -61,10 +63,10 @@ pub const BYTES_PER_OPERATION: u64 = 512;
 /// Reads a trace of one file: Parquet if it begins like a Parquet file, trace events if it begins
 /// like JSON.
 ///
-/// Parquet has the columns of the StragglerAnalysis data set, one row per operation: `dp_rank`,
-/// `stage`, `step`, `optype`, `start_ts` and `duration` in seconds, `mc` (chunk of the stage) and
-/// `mb_id`, the last two -1 where an operation has none; other columns are ignored. Chunk `mc` of
-/// stage `s` of `p` is chunk `mc * p + s` of the model.
+/// Parquet, which needs the feature `parquet`, has the columns of the StragglerAnalysis data set, one
+/// row per operation: `dp_rank`, `stage`, `step`, `optype`, `start_ts` and `duration` in seconds, `mc`
+/// (chunk of the stage) and `mb_id`, the last two -1 where an operation has none; other columns are
+/// ignored. Chunk `mc` of stage `s` of `p` is chunk `mc * p + s` of the model.
 ///
 /// Of trace events with `"ph": "X"`, `ts` and `dur` are in microseconds. `args` says `kind` or
 /// `optype` (F, B, W, BW, or an `optype` as in Parquet), `stage`, `step`, `dp_rank`, `chunk` (in

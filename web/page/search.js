@@ -9,13 +9,10 @@ import { put } from "page/question.js";
 import * as state from "page/state.js";
 import { Work } from "page/work.js";
 
-/** The key of a solver that needs more than a browser has. */
-const ELSEWHERE = ["exact"];
-
 /** Makes the tab. */
 export async function begin({ engine }) {
   const schema = await engine.ask({ ask: "schema", of: "search" });
-  const fields = new Fields(described(schema), () => remember(fields.values), { skip: ELSEWHERE });
+  const fields = new Fields(described(schema), () => remember(fields.values));
   fields.show(remembered());
   const shown = make("div", { class: "answer", "aria-live": "polite" });
   const work = new Work("Search", (own, options) => search(own, options, fields, shown));

@@ -103,7 +103,10 @@ impl From<Diagnostic> for Failure {
 pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     let request: Request = keywords::value(request)?;
     Ok(match request {
-        Request::Schema { of } => json(context, &papers::schemas::named(&of)?),
+        Request::Schema { of } => {
+            let schema: Value = keywords::value(papers::schemas::named(&of)?.text)?;
+            json(context, &schema)
+        }
         Request::Schedules => json(context, &::answer::schedules::schedules()),
         Request::Examples => json(context, &lists::examples(scenarios::EXAMPLES)?),
         Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),

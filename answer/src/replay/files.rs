@@ -7,6 +7,7 @@ use question::kinds::{self, Kind};
 use question::{Context, Diagnostic, echo};
 use traces::{Form, OpType, Operation, Reader, Run, Trace, TraceError};
 
+use crate::parquet;
 use crate::timelines::{self, Recorded};
 
 /// The largest trace, in bytes.
@@ -72,7 +73,11 @@ fn of_traces(
 
 fn wrong(path: &Path, fault: &TraceError) -> Diagnostic {
     let cause = echo::brief(&fault.to_string());
-    Diagnostic::file(path, format!("{}: {cause}", echo::path(path)))
+    let error = Diagnostic::file(path, format!("{}: {cause}", echo::path(path)));
+    match fault {
+        TraceError::NoParquet => error.with_help(parquet::CURE),
+        _ => error,
+    }
 }
 
 /// `error`, unless the file at `path` is of another kind than a trace.
@@ -116,4 +121,23 @@ fn operations_of(
         start,
         duration,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_parquet_says_how_to_get_it() {
+        let error = wrong(Path::new("trace.parquet"), &TraceError::NoParquet);
+        assert!(
+            error.message.contains(&format!(
+                "trace.parquet: it is a Parquet file, and {}",
+                parquet::MISSING
+            ))
+        );
+        assert!(
+            error.help.unwrap_or_default().contains("cargo build --release --features parquet")
+        );
+    }
 }

@@ -10,7 +10,7 @@ use question::{Context, Diagnostic, format, keywords};
 use search::{BestPublished, Choice, Effort};
 use serde::Serialize;
 
-use super::{Proved, Row, late, warn_of_clock};
+use super::{Row, late, warn_of_clock};
 
 /// How many searches of an order a joint one takes about as long as.
 pub(super) const SEARCHES: u128 = 10;
@@ -277,7 +277,7 @@ pub(super) fn row(
     let limited = Keys { effort: times, ..keys.clone() };
     warn_of_clock(context, &limited, done.found.interrupted);
     let chosen = Chosen::of(&joint, &done);
-    let mut row = Row::of(done.searched, Proved::Nothing, keys.objective, setting)?;
+    let mut row = Row::of(done.searched, None, keys.objective, setting)?;
     row.chosen = Some(chosen);
     Ok(row)
 }

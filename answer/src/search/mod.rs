@@ -5,8 +5,6 @@ mod joint;
 mod on_hardware;
 mod program;
 mod report;
-#[cfg_attr(not(feature = "exact"), path = "no_solver.rs")]
-mod solver;
 mod under_noise;
 
 use pipeline::Limit;
@@ -96,38 +94,31 @@ pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
     scenario.settings.iter().flat_map(under).collect()
 }
 
-/// Checks that `keys` ask for one solver at most, and for one that is in this build.
+/// Checks that `keys` ask for no proof that the integer program cannot give.
 ///
 /// # Errors
-/// If they ask for another.
-pub fn check_solver(keys: &Keys) -> Result<(), Diagnostic> {
+/// If they do.
+pub fn check_program(keys: &Keys) -> Result<(), Diagnostic> {
     check_nothing_varied(keys)?;
-    if keys.exact && keys.ilp {
-        let message = "--exact and --ilp exclude each other: both prove the optimum";
-        let cure = "--ilp alone writes proofs that `debubble verify` checks";
-        return Err(Diagnostic::new(message).with_help(cure));
-    }
-    if let (Some(_), true) = (keys.statistic(), keys.exact || keys.ilp) {
-        let flag = if keys.exact { "--exact" } else { "--ilp" };
+    if keys.ilp && keys.statistic().is_some() {
         let objective = keys.objective.name();
         let message =
-            format!("{flag} proves times without noise, not the {objective} of a step under it");
+            format!("--ilp proves times without noise, not the {objective} of a step under it");
         let cure = format!(
-            "leave out {flag}: the search says what bound on the {objective} is proved, if any; or ask for \
+            "leave out --ilp: the search says what bound on the {objective} is proved, if any; or ask for \
              --objective span or makespan"
         );
         return Err(Diagnostic::new(message).with_help(cure));
     }
-    if keys.exact { solver::check() } else { Ok(()) }
+    Ok(())
 }
 
 /// Checks that a joint search is asked for neither proofs of orders nor times under noise.
 fn check_nothing_varied(keys: &Keys) -> Result<(), Diagnostic> {
-    let asked = match (keys.exact, keys.ilp, keys.statistic()) {
+    let asked = match (keys.ilp, keys.statistic()) {
         _ if keys.vary.is_empty() => return Ok(()),
-        (true, ..) => "--exact".to_owned(),
-        (_, true, _) => "--ilp".to_owned(),
-        (.., Some(_)) => format!("--objective {}", keys.objective.name()),
+        (true, _) => "--ilp".to_owned(),
+        (_, Some(_)) => format!("--objective {}", keys.objective.name()),
         _ => return Ok(()),
     };
     let message = format!("{asked} is about the order of one choice, and --vary tries many");
@@ -136,17 +127,15 @@ fn check_nothing_varied(keys: &Keys) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(message).with_help(cure))
 }
 
-/// Checks that `keys` ask for no solver where there is none, and `scenario` for nothing that a search
-/// does not know.
+/// Checks that `keys` and `scenario` ask for nothing that a search does not know.
 ///
 /// # Errors
 /// At the first key that does.
 pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
-    check_solver(keys)?;
-    if keys.exact || keys.ilp {
-        let flag = if keys.exact { "--exact" } else { "--ilp" };
-        check_provable(scenario, keys, flag)?;
-        check_no_hardware(scenario, flag)?;
+    check_program(keys)?;
+    if keys.ilp {
+        check_provable(scenario, keys, "--ilp")?;
+        check_no_hardware(scenario)?;
     }
     scenario.settings.iter().try_for_each(|setting| match keys.statistic() {
         Some(statistic) => case::check_under_noise(scenario, setting, statistic),
@@ -167,17 +156,15 @@ fn figure(keys: &Keys, setting: &Setting) -> Option<Figure> {
     keys.figure().filter(|_| keys.vary.is_empty() && case::is_on_hardware(setting))
 }
 
-/// Checks that `flag`, which asks for a proof, is asked for one step where no link is shared.
-fn check_no_hardware(scenario: &Scenario, flag: &str) -> Result<(), Diagnostic> {
+/// Checks that the integer program is asked about one step where no link is shared.
+fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
     let mut settings = scenario.settings.iter();
     let Some(setting) = settings.find(|setting| case::is_on_hardware(setting)) else {
         return Ok(());
     };
     let key = setting.keys.hardware.given().next();
-    let message = format!("{flag} proves times of one step where no link is shared");
-    let cure = format!(
-        "leave out {flag}: the search says what bound is proved on the hardware; or leave out the hardware"
-    );
+    let message = "--ilp proves times of one step where no link is shared".to_owned();
+    let cure = "leave out --ilp: the search says what bound is proved on the hardware; or leave out the hardware";
     Err(scenario.error(setting, key, message).with_help(cure))
 }
 
@@ -203,20 +190,10 @@ pub fn check_provable(scenario: &Scenario, keys: &Keys, flag: &str) -> Result<()
     Err(scenario.error(setting, Some(key), message).with_help(cure))
 }
 
-/// What a solver adds to a search.
-enum Proved {
-    /// No solver was asked, or it knew no more.
-    Nothing,
-    /// A bound that nobody can check.
-    Bound(pipeline::Nanos),
-    /// What the integer program says.
-    Program(Solved),
-}
-
 /// Searches the best order for every setting of `scenario` under every limit of `keys`.
 ///
 /// # Errors
-/// If a question is wrong, has no order under its limit, or is one that the solver does not model.
+/// If a question is wrong, has no order under its limit, or is one that the integer program does not model.
 pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -240,8 +217,8 @@ pub fn search(
             }
             (None, None) => {
                 let mut searched = search_one(context, scenario, keys, setting)?;
-                let proved = prove(context, keys, &mut searched)?;
-                Row::of(searched, proved, keys.objective, setting)?
+                let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched));
+                Row::of(searched, solved.transpose()?, keys.objective, setting)?
             }
         };
         rows.push(row);
@@ -358,20 +335,4 @@ fn warn_of_clock(context: &Context<'_>, keys: &Keys, interrupted: bool) {
         let text = "the clock cut the search short: another run may find another schedule";
         context.warn(text.to_owned());
     }
-}
-
-/// Asks a solver if that is wanted.
-fn prove(
-    context: &Context<'_>,
-    keys: &Keys,
-    searched: &mut Searched,
-) -> Result<Proved, Diagnostic> {
-    if keys.ilp {
-        return program::solve(context, keys, searched).map(Proved::Program);
-    }
-    let bound = match keys.exact {
-        true => solver::prove(context, searched, keys.solver_time())?,
-        false => None,
-    };
-    Ok(bound.map_or(Proved::Nothing, Proved::Bound))
 }

@@ -19,7 +19,7 @@ use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-use super::{Chosen, Proved, Solved};
+use super::{Chosen, Solved};
 use crate::front::Standing;
 
 pub(super) use self::entry::{Entry, Full};
@@ -36,7 +36,7 @@ pub struct Row {
     cost: Nanos,
     /// What was to be small.
     objective: ObjectiveArg,
-    proved: Proved,
+    solved: Option<Solved>,
     /// The same under noise, if that was asked for.
     pub under_noise: Option<FoundUnderNoise>,
     /// The same on hardware, if the question has some.
@@ -49,14 +49,11 @@ pub struct Row {
     pub published_standing: Option<Standing>,
 }
 
-/// The name of what a solver has proved, beside those of the arguments of bounds.
-const SOLVER: &str = "solver";
-
 impl Row {
-    /// `proved` is what a solver adds to it.
+    /// `solved` is what the integer program says, if it was solved.
     pub(super) fn of(
         searched: Searched,
-        proved: Proved,
+        solved: Option<Solved>,
         objective: ObjectiveArg,
         setting: &Setting,
     ) -> Result<Self, Diagnostic> {
@@ -78,7 +75,7 @@ impl Row {
             peak,
             cost,
             objective,
-            proved,
+            solved,
             under_noise: None,
             on_hardware: None,
             chosen: None,
@@ -179,33 +176,18 @@ impl Row {
     /// The lower bound on the cost of any order.
     #[must_use]
     pub fn bound(&self) -> Nanos {
-        match &self.proved {
-            Proved::Bound(bound) => *bound,
-            _ => self.searched.found.bound.cost,
-        }
-    }
-
-    /// Whether a solver has proved more than the search, and nobody can check it.
-    #[must_use]
-    pub const fn is_beyond_check(&self) -> bool {
-        matches!(self.proved, Proved::Bound(_))
+        self.searched.found.bound.cost
     }
 
     /// What the integer program says, if it was solved.
     #[must_use]
     pub const fn solved(&self) -> Option<&Solved> {
-        match &self.proved {
-            Proved::Program(solved) => Some(solved),
-            Proved::Nothing | Proved::Bound(_) => None,
-        }
+        self.solved.as_ref()
     }
 
     /// Why.
     fn argument(&self) -> String {
-        match &self.proved {
-            Proved::Bound(_) => SOLVER.to_owned(),
-            _ => self.searched.found.bound.argument.to_string(),
-        }
+        self.searched.found.bound.argument.to_string()
     }
 
     fn gap(&self) -> Nanos {
@@ -313,10 +295,6 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
     });
     let mut sheet = Sheet::table(&header, lines);
-    if rows.iter().any(Row::is_beyond_check) {
-        let what = "a constraint solver found no order below the bound; no certificate shows that";
-        sheet.push_text(&format!("\n{SOLVER}: {what}\n"));
-    }
     if rows.iter().any(|row| row.solved().is_some()) {
         sheet.push_text("\n");
         rows.iter().filter_map(|row| Some((row, row.solved()?))).for_each(|(row, solved)| {

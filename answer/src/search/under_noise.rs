@@ -7,7 +7,7 @@ use question::search::Keys;
 use question::{Context, Diagnostic, format};
 use search::{Effort, ProgressUnderNoise, Statistic};
 
-use super::{Proved, Row, late, warn_of_clock};
+use super::{Row, late, warn_of_clock};
 
 /// How many nominal searches one under noise takes about as long as.
 pub(super) const SEARCHES: u128 = 10;
@@ -54,7 +54,7 @@ pub(super) fn row(
         });
     })?;
     warn_of_clock(context, keys, found.interrupted);
-    let mut row = Row::of(searched, Proved::Nothing, keys.objective, setting)?;
+    let mut row = Row::of(searched, None, keys.objective, setting)?;
     row.under_noise = Some(found);
     Ok(row)
 }

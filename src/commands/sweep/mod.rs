@@ -108,6 +108,7 @@ pub struct Sweep {
 impl Sweep {
     /// Answers into files; only a script goes to `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        parquet::check(&self.out)?;
         let Some(scenario) = &self.scenario else {
             let shards = merge::merge(&self.merge, &self.out)?;
             note(&format!("{shards} shards are in {}", self.out.display()));

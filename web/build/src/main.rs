@@ -32,6 +32,9 @@ struct Arguments {
     /// The folder of the scripts that draw timelines
     #[arg(long, default_value = "draw/src/html")]
     charts: PathBuf,
+    /// Pack in a fifth of the time, for a page a fifth larger that is only tried
+    #[arg(long)]
+    quick: bool,
 }
 
 fn main() -> Result<()> {
@@ -104,7 +107,7 @@ fn page(arguments: &Arguments, library: &Library, unpack: &Library) -> Result<St
     ensure!(!page.is_empty(), "{} has no index.html", arguments.page.display());
     parts.insert("{{style}}", style);
     parts.insert("{{modules}}", import_map(&modules));
-    parts.insert("{{wasm}}", STANDARD.encode(packed(&library.wasm)?));
+    parts.insert("{{wasm}}", STANDARD.encode(packed(&library.wasm, arguments.quick)?));
     parts.insert("{{unpack}}", STANDARD.encode(gzipped(&unpack.wasm)?));
     parts.insert("{{unpacker}}", unpack.script.clone());
     filled(&page, &parts)
@@ -153,10 +156,11 @@ fn escaped(text: &str) -> String {
 }
 
 /// `bytes` as LZMA, with a header.
-fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
+fn packed(bytes: &[u8], quick: bool) -> Result<Vec<u8>> {
     // Bytes of WebAssembly are not aligned to anything. The dictionary is memory that unpacking takes, too.
-    let preset = LzmaOptions::with_preset(9);
-    let options = LzmaOptions { lc: 4, pb: 0, dict_size: 8 << 20, nice_len: 273, ..preset };
+    let (preset, nice_len) = if quick { (1, 32) } else { (9, 273) };
+    let preset = LzmaOptions::with_preset(preset);
+    let options = LzmaOptions { lc: 4, pb: 0, dict_size: 8 << 20, nice_len, ..preset };
     let mut writer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))?;
     writer.write_all(bytes)?;
     Ok(writer.finish()?)

@@ -1,8 +1,10 @@
 //! The kernels compiled by a C++ compiler and run on the processor, thread by thread.
 
+use std::collections::hash_map::DefaultHasher;
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, id};
@@ -23,18 +25,33 @@ struct Emulator {
 /// Addresses are the number of a buffer, from 1, above these bits, and an offset.
 const OFFSET_BITS: u32 = 40;
 
+/// A number that the same sources, names of kernels and compiler have in common.
+fn hash(sources: &Path, names: &str, compiler: &str) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    for source in ["kernels.cu", "tests/emulator.cpp", "tests/threads.h"] {
+        fs::read(sources.join(source)).ok()?.hash(&mut hasher);
+    }
+    (names, compiler).hash(&mut hasher);
+    Some(hasher.finish())
+}
+
 fn compile<E: Element>() -> Option<Emulator> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda");
-    // Beside this test, so that it goes when that goes.
-    let folder = env::current_exe().ok()?.with_file_name(format!("kernels-{}", E::NAME));
-    fs::create_dir_all(&folder).ok()?;
     let mut names = String::new();
     Kernel::ALL.iter().for_each(|kernel| writeln!(names, "RUN({})", kernel.name()).unwrap());
-    fs::write(folder.join("names.inc"), names).ok()?;
-    let (program, fresh) = (folder.join("emulator"), folder.join(format!("emulator-{}", id())));
     let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    // Beside this test, so that it goes when that goes.
+    let folder = format!("kernels-{}-{:016x}", E::NAME, hash(&here, &names, &compiler)?);
+    let folder = env::current_exe().ok()?.with_file_name(folder);
+    fs::create_dir_all(&folder).ok()?;
+    fs::write(folder.join("names.inc"), names).ok()?;
+    let fresh = folder.join(format!("emulator-{}", id()));
     // With the sanitizers, which find reads past the end of a buffer, where they are installed.
     for checks in [Some("-fsanitize=address,undefined"), None] {
+        let program = folder.join(if checks.is_some() { "checked" } else { "unchecked" });
+        if program.is_file() {
+            return Some(Emulator { program, checks: checks.is_some() });
+        }
         let mut command = Command::new(&compiler);
         command.args([
             "-std=c++17",

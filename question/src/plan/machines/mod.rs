@@ -3,6 +3,7 @@
 mod efficiency;
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use pipeline::{Bandwidth, Bytes, Nanos};
 use plan::{Machine, Measured, Price, Reliability, Times, Transformer};
@@ -112,17 +113,25 @@ pub fn built_in() -> Result<Vec<Machine>, Diagnostic> {
 /// The built-in machine whose devices are of the type `device`, by any of the names that measurements
 /// have for it.
 pub fn of_device(device: &str) -> Result<Machine, Diagnostic> {
-    let mut known = Vec::new();
-    for (name, content) in MACHINES.folder.files() {
-        let document = read(name, Path::new(name), content)?;
-        if document.device.r#type.iter().any(|known| known == device) {
-            return Ok(machine(name, &document));
-        }
-        known.extend(document.device.r#type);
+    let all = DEVICES.as_ref().map_err(Clone::clone)?;
+    let named = all.iter().find(|(types, _)| types.iter().any(|known| known == device));
+    if let Some((_, machine)) = named {
+        return Ok(machine.clone());
     }
+    let known: Vec<&str> = all.iter().flat_map(|(types, _)| types).map(String::as_str).collect();
     let message = format!("no built-in machine has devices of the type {}", echo::clip(device));
     Err(Diagnostic::new(message).with_help(format!("those there are: {}", known.join(", "))))
 }
+
+/// The built-in machines, each behind the types of its devices: tables of runs ask for one line by line.
+static DEVICES: LazyLock<Result<Vec<(Vec<String>, Machine)>, Diagnostic>> = LazyLock::new(|| {
+    let read = |(name, content)| {
+        let document = read(name, Path::new(name), content)?;
+        let machine = machine(name, &document);
+        Ok((document.device.r#type, machine))
+    };
+    MACHINES.folder.files().map(read).collect()
+});
 
 /// The machine that `content` describes.
 pub fn parse(name: &str, path: &Path, content: &str) -> Result<Machine, Diagnostic> {
