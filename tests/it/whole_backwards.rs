@@ -217,3 +217,19 @@ fn an_older_certificate_is_about_split_backwards() {
     let refusal = run(&format!("verify {}", path.display()));
     assert_eq!(refusal.status.code(), Some(2));
 }
+
+/// A trainer that checkpoints recomputes in B and once more in W: a search keeps such backwards whole.
+#[test]
+fn what_is_recomputed_again_for_w_makes_splitting_dear() {
+    let asked = "--stages 3 --microbatches 6 --forward 10ms --backward-input 10ms --backward-weight 10ms \
+                 --activation 100MB --activation-until-weight 40MB --activation-kept 5MB --recompute full";
+    let spans = |more: &str| -> Vec<u64> {
+        let rows = json(&format!("simulate --schedule 1f1b,zb-h1 {asked} {more}"));
+        rows.iter().map(|row| row["span_ns"].as_u64().unwrap()).collect()
+    };
+    let (once, twice) = (spans(""), spans("--recompute-again 10ms"));
+    assert_eq!(once[0], twice[0]);
+    assert!(twice[1] >= once[1] + 6 * 10_000_000, "{once:?} {twice:?}");
+    let found = json(&format!("search {asked} --recompute-again 10ms --memory-limit 1p"));
+    assert!(found[0]["cost_ns"].as_u64() <= Some(twice[0]), "{found:?}");
+}

@@ -43,6 +43,9 @@ pub struct Row {
     pub on_hardware: Option<FoundOnHardware>,
     /// What a joint search has chosen beside the order, if it was one.
     pub chosen: Option<Chosen>,
+    /// By how much, as a fraction, predicted steps may be off for what the recording of a trainer does not know, where
+    /// its profile was searched.
+    pub uncertainty: Option<f64>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
     /// The same of the best published schedule.
@@ -79,9 +82,20 @@ impl Row {
             under_noise: None,
             on_hardware: None,
             chosen: None,
+            uncertainty: None,
             found_standing,
             published_standing,
         })
+    }
+
+    /// The best published schedule and how much less the order found takes, as a fraction, where a recording's times
+    /// do not tell the two apart.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
+        let (published, uncertainty) = (self.searched.found.best_published()?, self.uncertainty?);
+        let gain = 1.0 - self.cost.0 as f64 / published.cost.0.max(1) as f64;
+        (gain > 0.0 && gain <= uncertainty).then(|| (published.family.name(), gain, uncertainty))
     }
 
     /// The title of a drawing of it.
@@ -300,6 +314,13 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         rows.iter().filter_map(|row| Some((row, row.solved()?))).for_each(|(row, solved)| {
             sheet.push_text(&told(row, solved));
         });
+    }
+    for (name, gain, uncertainty) in rows.iter().filter_map(Row::within_noise) {
+        let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
+        sheet.push_text(&format!(
+            "\nnot told apart from {name}: the order is predicted to take {gain} less, and the recording knows its \
+             times within {uncertainty}\n"
+        ));
     }
     sheet.push_text(
         "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \

@@ -157,6 +157,7 @@ fn check_dealt(
         ("activation-until-weight", count(&keys.activation_until_weight)),
         ("recompute", count(&keys.recompute)),
         ("recompute-time", count(&keys.recompute_time)),
+        ("recompute-again", count(&keys.recompute_again)),
         ("activation-kept", count(&keys.activation_kept)),
         ("offload-time", count(&keys.offload_time)),
     ];

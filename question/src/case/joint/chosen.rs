@@ -66,7 +66,7 @@ impl Joint<'_> {
         if let Some([mean]) = keys.activation_kept.as_deref() {
             keys.activation_kept = Some(dealt(*mean));
         }
-        for list in [&mut keys.recompute_time, &mut keys.offload_time] {
+        for list in [&mut keys.recompute_time, &mut keys.recompute_again, &mut keys.offload_time] {
             let Some([mean]) = list.as_deref() else { continue };
             let mean = *mean;
             let part = |chunk| mean.part(own(chunk).saturating_mul(stages), all);
