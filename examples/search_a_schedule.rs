@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         forward: Nanos(18_522_000),
         backward_input: Nanos(18_086_000),
         backward_weight: Nanos(9_337_000),
+        backward: None,
     };
     let held = Footprint { until_backward: Bytes(200 << 20), until_weight: Bytes(75 << 20) };
     let instance = Instance::new(

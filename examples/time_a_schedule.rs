@@ -20,6 +20,7 @@ fn problem(chunks: u64) -> Result<Problem, Fault> {
         forward: Nanos(18 * MS / chunks),
         backward_input: Nanos(20 * MS / chunks),
         backward_weight: Nanos(12 * MS / chunks),
+        backward: None,
     };
     let held = Footprint {
         until_backward: Bytes(960 * MIB / chunks),

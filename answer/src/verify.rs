@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use certificate::{MAX_BYTES, Objective, Refusal, Verdict};
+use certificate::{Backwards, MAX_BYTES, Objective, Refusal, Verdict};
 use pipeline::Nanos;
 use question::format::percent;
 use question::kinds::{self, Kind};
@@ -79,6 +79,8 @@ struct Found {
     #[serde(skip_serializing_if = "Option::is_none")]
     raised_starts: Option<usize>,
     peak_bytes: Vec<u64>,
+    /// The backwards of the orders that the bound is about: `split`, or `split or whole`.
+    backwards: &'static str,
 }
 
 impl From<&Verdict> for Found {
@@ -96,6 +98,10 @@ impl From<&Verdict> for Found {
             branches: verified.branches,
             raised_starts: (verified.heads > 0).then_some(verified.heads),
             peak_bytes: peaks.iter().map(|peak| peak.0).collect(),
+            backwards: match verified.backwards {
+                Backwards::Split => "split",
+                Backwards::SplitOrWhole => "split or whole",
+            },
         }
     }
 }
@@ -117,12 +123,16 @@ fn text(verified: &Verdict) -> String {
     };
     let at = looked_at(verified);
     let argument = argument.name();
-    let gap = gap(verified.gap(), *cost);
+    let gap = gap(verified);
+    let orders = match verified.backwards {
+        Backwards::Split => "no order of split backwards costs less",
+        Backwards::SplitOrWhole => "no order costs less, its backwards split or whole",
+    };
     format!(
         "order     {passes} passes on {stages} stages: each once, on its stage, free of deadlock\n\
          memory    {memory}\n\
          cost      {cost}, the {measure}\n\
-         bound     {bound}: no order costs less, by the argument `{argument}` {at}\n\
+         bound     {bound}: {orders}, by the argument `{argument}` {at}\n\
          gap       {gap}\n"
     )
 }
@@ -158,10 +168,14 @@ fn memory(verified: &Verdict) -> String {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn gap(gap: Nanos, cost: Nanos) -> String {
-    if gap == Nanos(0) {
-        return "none: this order is optimal".to_owned();
+fn gap(verified: &Verdict) -> String {
+    let (gap, cost) = (verified.gap(), verified.cost);
+    match (gap, verified.backwards) {
+        (Nanos(0), Backwards::SplitOrWhole) => "none: this order is optimal".to_owned(),
+        (Nanos(0), Backwards::Split) => {
+            "none: this order is optimal among those of split backwards; what whole ones take it does not say"
+                .to_owned()
+        }
+        _ => format!("{gap}, {} of the cost: no order can save more", percent(gap.0 as f64 / cost.0 as f64)),
     }
-    let share = percent(gap.0 as f64 / cost.0 as f64);
-    format!("{gap}, {share} of the cost: no order can save more")
 }

@@ -30,6 +30,7 @@ pub fn problem(family: Family, size: Size) -> Problem {
         forward: share(10_402),
         backward_input: share(10_248),
         backward_weight: share(7_698),
+        backward: None,
     };
     let (hidden, heads, seq) = (6144, 48, 1024);
     let footprint = Footprint {

@@ -11,8 +11,17 @@ use serde::Deserialize;
 use crate::by_link::ByLink;
 use crate::{Argument, Proof, Refusal};
 
-/// The version of the form.
-pub const VERSION: u32 = 1;
+/// The version of the form that is written. Version 1 is read, too: it says nothing of whole backwards.
+pub const VERSION: u32 = 2;
+
+/// The backwards of the orders that a bound is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backwards {
+    /// Each is B and W apart.
+    Split,
+    /// Each is B and W apart, or BW.
+    SplitOrWhole,
+}
 
 /// A longer text is refused unread.
 pub const MAX_BYTES: usize = 64 << 20;
@@ -60,6 +69,8 @@ pub struct Certificate {
     pub argument: Argument,
     /// What the argument rests on beside stages; empty for most.
     pub proof: Proof,
+    /// The orders that the bound is about. Version 1 is about split backwards.
+    pub backwards: Backwards,
 }
 
 /// The keys of the file.
@@ -73,6 +84,8 @@ struct Form {
     forward_ns: Vec<u64>,
     backward_input_ns: Vec<u64>,
     backward_weight_ns: Vec<u64>,
+    /// Times of BW, by chunk, from version 2 on.
+    backward_ns: Option<Vec<u64>>,
     until_backward_bytes: Vec<u64>,
     until_weight_bytes: Vec<u64>,
     /// Times of R and what F keeps, by chunk, where the schedule recomputes; of chunks that it does not
@@ -101,9 +114,12 @@ impl Certificate {
             return Err(Refusal::TooLarge { bytes: text.len() });
         }
         let form: Form = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
-        if form.version != VERSION {
-            return Err(Refusal::Version { given: form.version });
-        }
+        let backwards = match form.version {
+            1 if form.backward_ns.is_none() => Backwards::Split,
+            1 => return Err(Refusal::Form("`backward-ns` needs version 2".to_owned())),
+            VERSION => Backwards::SplitOrWhole,
+            given => return Err(Refusal::Version { given }),
+        };
         if form.cost_ns.checked_sub(form.bound_ns) != Some(form.gap_ns) {
             let Form { cost_ns, bound_ns, gap_ns, .. } = form;
             let [cost, bound, gap] = [cost_ns, bound_ns, gap_ns].map(Nanos);
@@ -125,6 +141,7 @@ impl Certificate {
             bound: Nanos(form.bound_ns),
             argument,
             proof,
+            backwards,
         })
     }
 }
@@ -172,10 +189,14 @@ impl Form {
         ] {
             check_count(key, list.len(), chunks)?;
         }
+        if let Some(list) = &self.backward_ns {
+            check_count("backward-ns", list.len(), chunks)?;
+        }
         let times = |chunk: usize| PassTimes {
             forward: Nanos(forward_ns[chunk]),
             backward_input: Nanos(backward_input_ns[chunk]),
             backward_weight: Nanos(backward_weight_ns[chunk]),
+            backward: self.backward_ns.as_ref().map(|list| Nanos(list[chunk])),
         };
         let recompute = Self::of_recomputed(schedule, "recompute-ns", &self.recompute_ns, Nanos)?;
         let hops = hop_ns.hops(schedule)?;
@@ -223,8 +244,8 @@ fn check_count(key: &'static str, given: usize, needed: usize) -> Result<(), Ref
 
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schedule, costs, footprints, limits, objective, cost, bound, argument, proof } =
-            self;
+        let Self { schedule, costs, footprints, limits, objective, cost, bound, .. } = self;
+        let Self { argument, proof, backwards, .. } = self;
         let placement = match schedule.placement() {
             Placement::Looped => "looped",
             Placement::Vee => "vee",
@@ -238,7 +259,8 @@ impl fmt::Display for Certificate {
             f,
             "# How far this order of passes can be from the best. `debubble verify` checks it."
         )?;
-        writeln!(f, "version = {VERSION}")?;
+        let version = if *backwards == Backwards::Split { 1 } else { VERSION };
+        writeln!(f, "version = {version}")?;
         writeln!(f, "placement = \"{placement}\"")?;
         writeln!(f, "objective = \"{}\"", objective.name())?;
         match costs.hops().by_link() {
@@ -248,6 +270,9 @@ impl fmt::Display for Certificate {
         list(f, "forward-ns", chunks.iter().map(|one| one.forward.0))?;
         list(f, "backward-input-ns", chunks.iter().map(|one| one.backward_input.0))?;
         list(f, "backward-weight-ns", chunks.iter().map(|one| one.backward_weight.0))?;
+        if costs.has_whole() {
+            list(f, "backward-ns", chunks.iter().map(|one| one.whole_backward().0))?;
+        }
         list(f, "until-backward-bytes", held(|one| one.until_backward))?;
         list(f, "until-weight-bytes", held(|one| one.until_weight))?;
         if schedule.has_recompute() {

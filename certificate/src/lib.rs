@@ -8,7 +8,7 @@
 //!
 //! ```
 //! let text = r#"
-//! version = 1
+//! version = 2
 //! placement = "looped"
 //! objective = "span"
 //! hop-ns = 0
@@ -45,13 +45,14 @@ mod head;
 mod proof;
 mod recount;
 mod refusal;
+mod relaxation;
 mod trip;
 mod verify;
 mod windows;
 
 pub use argument::Argument;
 pub use branching::{Log, MAX_WORDS};
-pub use form::{Certificate, MAX_BYTES, Objective, VERSION};
+pub use form::{Backwards, Certificate, MAX_BYTES, Objective, VERSION};
 pub use proof::Proof;
 pub use refusal::Refusal;
 pub use verify::{Verdict, verify};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pipeline::{Bytes, Footprint, Kind, Nanos, Pass, Slot};
 
-use crate::{Certificate, Objective, Refusal};
+use crate::{Backwards, Certificate, Objective, Refusal};
 
 /// The cost of the schedule: every pass starts when its stage is free and what it needs has
 /// arrived.
@@ -82,7 +82,10 @@ impl<'a> Clock<'a> {
             Kind::W => (times.backward_weight, None),
             Kind::R => (self.certificate.costs.recompute(chunk)?, None),
             Kind::S | Kind::T => return None,
-            Kind::BW => (times.backward_input + times.backward_weight, chunk.checked_sub(1)),
+            Kind::BW => {
+                let apart = times.backward_input + times.backward_weight;
+                (times.backward.unwrap_or(apart), chunk.checked_sub(1))
+            }
         };
         let start = ready.max(self.times[stage][1]);
         if self.at[stage] == 0 {
@@ -101,7 +104,7 @@ impl<'a> Clock<'a> {
 /// The most that each stage holds, along its order.
 ///
 /// # Errors
-/// If a slot is not one F, B, W or R, or if a stage holds more than its limit.
+/// If a slot is not one F, B, W, R or BW, the latter only where the bound is about whole backwards, or if a stage holds more than its limit.
 pub(crate) fn peaks(certificate: &Certificate) -> Result<Vec<Bytes>, Refusal> {
     let orders = certificate.schedule.orders().iter().enumerate();
     orders.map(|(stage, order)| peak(certificate, stage, order.slots())).collect()
@@ -113,11 +116,17 @@ fn peak(
     slots: impl Iterator<Item = Slot>,
 ) -> Result<Bytes, Refusal> {
     let limit = certificate.limits.as_ref().map(|limits| limits.of(stage));
+    let wholes = certificate.backwards == Backwards::SplitOrWhole;
+    let is_known = |kind| match kind {
+        Kind::F | Kind::B | Kind::W | Kind::R => true,
+        Kind::BW => wholes,
+        Kind::S | Kind::T => false,
+    };
     // How many microbatches hold M_B, or what is kept of it, and M_W, in bytes.
     let (mut activations, mut waiting, mut peak) = (0u64, 0u64, 0u64);
     for slot in slots {
         let pass = match slot {
-            Slot::One(pass) if matches!(pass.kind, Kind::F | Kind::B | Kind::W | Kind::R) => pass,
+            Slot::One(pass) if is_known(pass.kind) => pass,
             _ => return Err(Refusal::Unsplit { slot, stage }),
         };
         let Footprint { until_backward, until_weight } = certificate.footprints.of(pass.chunk);
@@ -129,6 +138,7 @@ fn peak(
                 activations -= until_backward.0;
                 waiting += until_weight.0;
             }
+            Kind::BW => activations -= until_backward.0,
             _ => waiting -= until_weight.0,
         }
         let held = activations + waiting;

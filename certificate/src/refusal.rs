@@ -18,7 +18,7 @@ pub enum Refusal {
     #[error("the certificate cannot be read: {0}")]
     Form(String),
     /// Another version of the form.
-    #[error("the certificate has version {given}, but only version {VERSION} can be checked")]
+    #[error("the certificate has version {given}, but only versions 1 to {VERSION} can be checked")]
     Version {
         /// Its version.
         given: u32,
@@ -63,7 +63,7 @@ pub enum Refusal {
     )]
     Beyond,
     /// A whole backward, or two passes at once: bounds are of split backwards, one at a time.
-    #[error("{slot} on stage {stage} is not one F, B, W or R, and only of such is the bound")]
+    #[error("{slot} on stage {stage} is no pass that the bound is about")]
     Unsplit {
         /// The slot found.
         slot: Slot,

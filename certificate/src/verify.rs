@@ -3,7 +3,9 @@
 use pipeline::{Bytes, Nanos};
 
 use crate::trip::Pipe;
-use crate::{Argument, Certificate, Objective, Refusal, branching, recount, windows};
+use crate::{
+    Argument, Backwards, Certificate, Objective, Refusal, branching, recount, relaxation, windows,
+};
 
 /// The facts that were checked and hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +28,8 @@ pub struct Verdict {
     pub branches: Option<usize>,
     /// How many starts it raises by windows of the first microbatches.
     pub heads: usize,
+    /// The orders that the bound is about.
+    pub backwards: Backwards,
 }
 
 impl Verdict {
@@ -35,7 +39,7 @@ impl Verdict {
         self.cost - self.bound
     }
 
-    /// No schedule is cheaper.
+    /// No schedule whose backwards are as [`Self::backwards`] says is cheaper.
     #[must_use]
     pub fn is_optimal(&self) -> bool {
         self.cost == self.bound
@@ -56,13 +60,18 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
     if found != *cost {
         return Err(Refusal::Cost { claimed: *cost, found });
     }
-    let pipe = Pipe::new(&certificate);
+    let split = match certificate.backwards {
+        Backwards::Split => None,
+        Backwards::SplitOrWhole => Some(relaxation::relaxed(&certificate)),
+    };
+    let split = split.as_ref().unwrap_or(&certificate);
+    let pipe = Pipe::new(split);
     let proof = &certificate.proof;
     let shown = match &proof.log {
         _ if bound.0 == 0 => true,
-        Some(log) => branching::shows(&certificate, &pipe, &proof.heads, log, bound.0)?,
+        Some(log) => branching::shows(split, &pipe, &proof.heads, log, bound.0)?,
         None if argument.is_windows() || argument.is_prefixes() => {
-            windows::shows(&certificate, &pipe, &proof.heads, bound.0)?
+            windows::shows(split, &pipe, &proof.heads, bound.0)?
         }
         None => argument.shows(&pipe, bound.0)?,
     };
@@ -79,5 +88,6 @@ pub fn verify(text: &str) -> Result<Verdict, Refusal> {
         argument: *argument,
         branches: proof.log.as_ref().map(branching::Log::branches),
         heads: proof.heads.count(),
+        backwards: certificate.backwards,
     })
 }

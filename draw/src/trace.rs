@@ -331,6 +331,7 @@ pub(super) mod tests {
             forward: Nanos(12_345),
             backward_input: Nanos(1_001),
             backward_weight: Nanos(999),
+            backward: None,
         };
         let timeline = samples::costed(Family::ZbV, Shape::new(3, 2, 7).unwrap(), times);
         let mut read: Vec<Vec<Span>> = vec![Vec::new(); 3];

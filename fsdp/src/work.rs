@@ -76,8 +76,12 @@ impl<'a> Work<'a> {
         let kind = if layer.is_backward { Kind::B } else { Kind::F };
         let microbatch = u32::try_from(layer.microbatch).unwrap_or(u32::MAX);
         let pass = Pass { kind, chunk: layer.layer, microbatch };
-        let times =
-            PassTimes { forward: nominal, backward_input: nominal, backward_weight: Nanos(0) };
+        let times = PassTimes {
+            forward: nominal,
+            backward_input: nominal,
+            backward_weight: Nanos(0),
+            backward: None,
+        };
         noise.pass_duration(times, device, pass, start)
     }
 }

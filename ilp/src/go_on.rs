@@ -4,10 +4,13 @@ use pipeline::Nanos;
 use search::bounds::{Argument, Bound};
 use search::{Found, Instance};
 
-use crate::solve::{Answer, End, Unsuitable, solve};
+use crate::solve::{Answer, End, Unsuitable, cost, fits, solve};
 
 /// Solves the program of `instance` from what a search has `found`, and keeps there what is better: the order, and the
 /// bound with its proof. Gives the nodes of all trees, and how it ended; see [`solve`].
+///
+/// Where backwards may be whole the program is that of [`Instance::relaxed`]. Its optimum bounds every order; that it
+/// is solved does not prove the order that was found, unless that costs no more.
 ///
 /// # Errors
 /// [`Unsuitable`] instances.
@@ -18,6 +21,9 @@ pub fn go_on(
     progress: impl FnMut(Nanos, Nanos, usize),
     stop: &dyn Fn() -> bool,
 ) -> Result<(usize, End), Unsuitable> {
+    if instance.mixes() {
+        return go_on_relaxed(instance, found, steps, progress, stop);
+    }
     let (known, proved) = (found.schedule.clone(), found.bound.cost);
     let Answer { schedule, cost, bound, proof, nodes, end } =
         solve(instance, known, proved, steps, progress, stop)?;
@@ -27,5 +33,32 @@ pub fn go_on(
     if let Some(proof) = proof {
         (found.bound, found.proof) = (Bound { argument: Argument::Branching, cost: bound }, proof);
     }
+    Ok((nodes, end))
+}
+
+fn go_on_relaxed(
+    instance: &Instance,
+    found: &mut Found,
+    steps: u64,
+    mut progress: impl FnMut(Nanos, Nanos, usize),
+    stop: &dyn Fn() -> bool,
+) -> Result<(usize, End), Unsuitable> {
+    let best = found.cost;
+    let tell = |_, bound, nodes| progress(best, bound, nodes);
+    let (known, proved) = (found.schedule.split()?, found.bound.cost);
+    let Answer { schedule, bound, proof, nodes, end, .. } =
+        solve(&instance.relaxed(), known, proved, steps, tell, stop)?;
+    for order in [schedule.whole()?, schedule] {
+        if fits(instance, &order) && cost(instance, &order)? < found.cost {
+            (found.cost, found.schedule) = (cost(instance, &order)?, order);
+        }
+    }
+    if let Some(proof) = proof {
+        (found.bound, found.proof) = (Bound { argument: Argument::Branching, cost: bound }, proof);
+    }
+    let end = match end {
+        End::Proved if found.cost > found.bound.cost => End::Relaxed,
+        end => end,
+    };
     Ok((nodes, end))
 }

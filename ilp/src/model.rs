@@ -50,12 +50,16 @@ pub struct Model {
 }
 
 impl Model {
-    /// The program of `instance`, of which an order that costs `known` is known.
+    /// The program of `instance`, of which an order that costs `known` is known. Where backwards may be whole it is
+    /// that of [`Instance::relaxed`], whose optimum bounds every order.
     ///
     /// # Errors
     /// [`Unsuitable`] instances, and such with more than [`MOST_BINARIES`].
     pub fn of(instance: &Instance, known: Nanos) -> Result<Self, Unsuitable> {
         check_kind(instance)?;
+        if instance.mixes() {
+            return Self::of(&instance.relaxed(), known);
+        }
         let times = instance.costs.chunks().iter();
         let mut times =
             times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);

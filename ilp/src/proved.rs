@@ -141,6 +141,7 @@ fn certificate(asked: &Instance, found: &Found) -> Certificate {
         bound: found.bound.cost,
         argument: Argument::new(argument.name(), &argument.stages(), stages).unwrap(),
         proof: Proof { heads: Heads::new(raised), log },
+        backwards: certificate::Backwards::SplitOrWhole,
     }
 }
 

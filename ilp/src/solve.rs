@@ -42,6 +42,8 @@ const fn questions(nodes: usize) -> u32 {
 pub enum End {
     /// The order is proved optimal.
     Proved,
+    /// The program without whole backwards is solved: its optimum is a bound that the order found does not reach.
+    Relaxed,
     /// Somebody asked to end: time was over, or a Ctrl-C came.
     Stopped,
     /// The tree would have more nodes than [`MOST_NODES`].
@@ -147,8 +149,8 @@ pub fn is_small(instance: &Instance) -> bool {
     each.saturating_mul(each).saturating_mul(instance.shape.stages()) <= SMALL_PAIRS
 }
 
-/// The best order of `instance`, from `known` on, with a proof of how good any can be. `proved` is a
-/// bound that is shown elsewhere, or 0.
+/// The best order of `instance` with all backwards split, from `known` on, with a proof of how good any of these can be.
+/// `proved` is a bound that is shown elsewhere, or 0.
 ///
 /// The question is "is there an order that costs less than the best known?": a no is the proof that it
 /// is optimal. Where too few nodes are allowed for an answer, the cost asked for is halved towards what
@@ -270,11 +272,11 @@ impl Solver<'_> {
     }
 }
 
-fn cost(instance: &Instance, order: &Schedule) -> Result<Nanos, Fault> {
+pub(crate) fn cost(instance: &Instance, order: &Schedule) -> Result<Nanos, Fault> {
     Ok(instance.objective.of(&Replay::new().metrics(order, &instance.costs)?))
 }
 
-fn fits(instance: &Instance, order: &Schedule) -> bool {
+pub(crate) fn fits(instance: &Instance, order: &Schedule) -> bool {
     let Some(limits) = &instance.limits else { return true };
     Memory::of(order, &instance.footprints).is_ok_and(|memory| memory.over(limits).is_none())
 }

@@ -48,6 +48,7 @@ pub(crate) fn instance_of(
         forward: Nanos(of(chunk, 0, 1, 9)),
         backward_input: Nanos(of(chunk, 1, 1, 9)),
         backward_weight: Nanos(of(chunk, 2, 1, 9)),
+        backward: None,
     });
     let held = (0..chunks).map(|chunk| {
         let until_backward = of(chunk, 3, 3, 9);
@@ -92,6 +93,7 @@ fn text_of(instance: &Instance, answer: &Answer) -> String {
             log: Some(certificate::Log::new(log).unwrap()),
             ..certificate::Proof::default()
         },
+        backwards: certificate::Backwards::Split,
     };
     certificate.to_string()
 }
@@ -218,7 +220,7 @@ proptest! {
         let shape = Shape::new(2, 1, m).unwrap();
         let times = times.map(|one| {
             let [forward, backward_input, backward_weight] = one.map(|time| Nanos(1000 * time));
-            PassTimes { forward, backward_input, backward_weight }
+            PassTimes { forward, backward_input, backward_weight, backward: None }
         });
         let held = held.map(|one| {
             let [until_backward, until_weight] = one.map(Bytes);

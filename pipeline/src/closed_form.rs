@@ -23,7 +23,7 @@ pub struct Uniform {
 
 impl Uniform {
     const fn parts(&self) -> [u64; 4] {
-        let PassTimes { forward, backward_input, backward_weight } = self.times;
+        let PassTimes { forward, backward_input, backward_weight, .. } = self.times;
         [forward.0, backward_input.0, backward_weight.0, self.hop.0]
     }
 

@@ -130,7 +130,9 @@ pub(crate) fn schedule(
 fn fused_costs(shape: Shape, costs: &Costs) -> Costs {
     let chunks = (0..shape.chunks()).zip(costs.chunks()).map(|(chunk, times)| {
         let mut times = *times;
-        times.backward_input += costs.recompute(chunk).unwrap_or_default();
+        let again = costs.recompute(chunk).unwrap_or_default();
+        times.backward_input += again;
+        times.backward = times.backward.map(|whole| whole + again);
         times
     });
     costs.clone().with_chunks(chunks.collect()).with_recompute(Vec::new())
@@ -214,7 +216,8 @@ mod tests {
         };
         let shape = Shape::new(p, chunks, m).ok()?.with_vocabulary(about.vocabulary).ok()?;
         let ms = Nanos(1_000);
-        let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+        let times =
+            PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
         let of = |chunk| wanted(chunk).then_some(ms);
         let costs = Costs::uniform(shape, times, Nanos(10))
             .with_recompute((0..shape.chunks()).map(of).collect())

@@ -151,6 +151,7 @@ mod tests {
             forward: Nanos(f),
             backward_input: Nanos(b),
             backward_weight: Nanos(w),
+            backward: None,
         })
     }
 

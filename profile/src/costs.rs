@@ -115,6 +115,7 @@ impl Chunk<'_> {
                 embedding.backward_weight.median(),
                 head.backward_weight.median(),
             )?,
+            backward: None,
         })
     }
 
@@ -167,6 +168,7 @@ mod tests {
             forward: Nanos(f),
             backward_input: Nanos(b),
             backward_weight: Nanos(w),
+            backward: None,
         };
         let middle = times(20_070, 40_070, 16_070);
         let all = [times(21_070, 42_070, 16_870), middle, middle, times(15_070, 30_070, 12_070)];

@@ -94,6 +94,15 @@ impl AnyProfile {
         }
     }
 
+    /// The profile of a trainer, if it is one.
+    #[must_use]
+    pub fn trainer(&self) -> Option<&TrainerProfile> {
+        match self {
+            Self::Machine(_) => None,
+            Self::Trainer(profile) => Some(profile),
+        }
+    }
+
     /// The quantities that cannot be relied on, by name.
     #[must_use]
     pub fn doubts(&self) -> Vec<(String, Verdict)> {

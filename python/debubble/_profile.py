@@ -39,8 +39,27 @@ class Profile:
         Raises:
             InputError: If it cannot be read, or holds too little.
         """
-        path, files = _values.content(source, "recording.json")
-        return cls._of(_debubble.Profile.recorded(path, files))
+        return cls.of_recordings(source)
+
+    @classmethod
+    def of_recordings(cls, *sources: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:
+        """The profile of several recorded runs of one model, cut into the same chunks: each a path, an open
+        file, or its content as bytes.
+
+        A run whose backwards are whole and one that splits them together tell what a search needs: the times
+        of B, W, and of both in one pass.
+
+        Raises:
+            InputError: If one cannot be read or holds too little, or they are of other chunks.
+        """
+        paths: list[str] = []
+        files: dict[str, bytes] = {}
+        for number, source in enumerate(sources):
+            name = "recording.json" if len(sources) == 1 else f"recording-{number}.json"
+            path, held = _values.content(source, name)
+            paths.append(path)
+            files.update(held or {})
+        return cls._of(_debubble.Profile.recorded(paths, files or None))
 
     @classmethod
     def from_file(cls, source: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:

@@ -19,12 +19,13 @@ pub(crate) struct Profile {
 
 #[pymethods]
 impl Profile {
-    /// The profile of the recording in the file at `path`, of `files` or of the disk.
+    /// The profile of the recordings in the files at `paths`, of `files` or of the disk.
     #[staticmethod]
-    #[pyo3(signature = (path, files=None))]
-    fn recorded(py: Python<'_>, path: PathBuf, files: Option<Files>) -> PyResult<Self> {
+    #[pyo3(signature = (paths, files=None))]
+    fn recorded(py: Python<'_>, paths: Vec<PathBuf>, files: Option<Files>) -> PyResult<Self> {
         let told = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
-            made::of(&timelines::read(context, &path)?)
+            let read = paths.iter().map(|path| timelines::read(context, path));
+            made::of_all(&read.collect::<Result<Vec<_>, _>>()?)
         })?;
         Ok(Self { profile: Arc::new(told.answer) })
     }

@@ -88,7 +88,7 @@ def _activation(draw: random.Random, _: int) -> Keys:
 
 
 def _recompute(draw: random.Random, _: int) -> Keys:
-    kept = {"activation-kept": "1MiB", "recompute-time": _time(draw)}
+    kept = {"activation-kept": "1MiB", "recompute-time": _time(draw), "recompute-again": _time(draw)}
     return {**_activation(draw, 0), "recompute": "full", **kept}
 
 
@@ -142,7 +142,7 @@ _PARTS = [
 
 _TIME_KEYS = (
     "forward", "backward", "backward-input", "backward-weight", "hop", "optimizer", "exchange",
-    "offload-time", "recompute-time",
+    "offload-time", "recompute-time", "recompute-again",
 )  # fmt: skip
 _UNITS = {"us": 1_000, "ms": 1_000_000}
 

@@ -165,6 +165,12 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
     #[serde(deserialize_with = "list")]
     pub recompute_time: Option<Vec<Nanos>>,
+    /// Time for which a trainer recomputes once more in W where a backward is split, as torch's checkpoints do: W
+    /// takes so much longer, a whole backward does not; or one per stage, or one per chunk [default: 0ns]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME,..", value_delimiter = ',', help_heading = RECOMPUTE))]
+    #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
+    #[serde(deserialize_with = "list")]
+    pub recompute_again: Option<Vec<Nanos>>,
     /// Bytes that F of a stage keeps of one microbatch until R; or one per stage, or one per chunk
     /// [default: the input of each chunk, by the model's sizes or --message, and the share that is not
     /// recomputed]
@@ -427,6 +433,7 @@ key_set!(Keys {
     activation_until_weight: "activation-until-weight",
     recompute: "recompute",
     recompute_time: "recompute-time",
+    recompute_again: "recompute-again",
     activation_kept: "activation-kept",
     offload_time: "offload-time",
     offload_ratio: "offload-ratio",
@@ -504,10 +511,11 @@ impl Keys {
         if self.hidden.or(self.heads).or(self.seq).is_some() {
             (other.activation, other.activation_until_weight) = (None, None);
         }
-        if self.backward.is_some() {
+        let has_apart = self.backward_input.is_some() || self.backward_weight.is_some();
+        if self.backward.is_some() && !has_apart {
             (other.backward_input, other.backward_weight) = (None, None);
         }
-        if self.backward_input.is_some() || self.backward_weight.is_some() {
+        if has_apart {
             other.backward = None;
         }
         if self.has_chain() {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeline::{Costs, Footprints, Placement, Shape};
+use pipeline::{Costs, Footprints, PassTimes, Placement, Shape};
 use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
 
 use crate::case::{ScheduleSource, check_limit};
@@ -101,15 +101,51 @@ pub fn fill(
     let filled = match &*profile {
         AnyProfile::Machine(profile) => of_parts(scenario, setting, profile, (shape, placement)),
         AnyProfile::Trainer(profile) => {
+            warn_of_whole(context, profile, rule, &setting.keys);
             of_chunks(scenario, setting, profile, rule.has_whole_backwards(), shape)
         }
     };
     filled.map(Some)
 }
 
+/// Says that the time of whole backwards is not known where orders have some.
+fn warn_of_whole(
+    context: &Context<'_>,
+    profile: &TrainerProfile,
+    rule: &ScheduleSource,
+    keys: &Keys,
+) {
+    let lacks = profile.chunks.iter().any(|chunk| chunk.backward.whole().is_none());
+    let asked = rule.has_whole_backwards() || matches!(rule, ScheduleSource::Searched(_));
+    if lacks && asked && keys.backward.is_none() {
+        context.warn(
+            "the profile has no time of a whole backward, so BW takes B + W, where trainers mostly take less: \
+             record again with two steps or more, merge a recording of 1f1b, or give --backward"
+                .to_owned(),
+        );
+    }
+}
+
+/// The schedule to record for times of B and W apart, as a call of the recorder's package.
+fn splitting(profile: &TrainerProfile) -> String {
+    let chunks = profile.chunks.len() / profile.stages.max(1);
+    let m = profile.microbatches;
+    let named = |name: &str| {
+        format!("debubble.torch.schedule(stages, \"{name}\", n_microbatches={m}, loss_fn=loss)")
+    };
+    match (profile.placement, chunks) {
+        (Placement::Looped, 1) => named("zb-h1"),
+        (Placement::Vee, 2) => named("zb-v"),
+        _ => "ScheduleInterleavedZeroBubble of torch, which runs them apart".to_owned(),
+    }
+}
+
 /// Gives `keys` the times of `costs`, where they have none.
 fn take_times(keys: &mut Keys, costs: &Costs) {
     let chunks = costs.chunks().iter();
+    if costs.has_whole() && keys.backward_input.is_none() && keys.backward_weight.is_none() {
+        keys.backward = Some(chunks.clone().map(PassTimes::whole_backward).collect());
+    }
     keys.forward.get_or_insert_with(|| chunks.clone().map(|one| one.forward).collect());
     keys.backward_input
         .get_or_insert_with(|| chunks.clone().map(|one| one.backward_input).collect());
@@ -185,9 +221,10 @@ fn of_chunks(
                 "ask for a number of chunks that divides {recorded}, or record the trainer with as many \
                  stages as there shall be chunks"
             ),
-            TrainerError::NotSplit { .. } => "record a schedule that runs them apart, such as zb-h1, or \
-                                              give backward-input and backward-weight"
-                .to_owned(),
+            TrainerError::NotSplit { .. } => format!(
+                "record {}, or give backward-input and backward-weight",
+                splitting(profile)
+            ),
             TrainerError::Overflow(_) => "record it again".to_owned(),
         };
         fail("profile", error.to_string()).with_help(cure)

@@ -95,6 +95,7 @@ fn of_key(name: &str) -> Option<Values> {
         | "backward-input"
         | "backward-weight"
         | "recompute-time"
+        | "recompute-again"
         | "offload-time"
         | "vocab-s"
         | "vocab-t"

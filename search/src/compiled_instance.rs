@@ -2,6 +2,10 @@
 //!
 //! The passes of one kind and chunk form a *lane* and run in microbatch order. The order of a stage
 //! is then a sequence of its lanes.
+//!
+//! *Whole backwards.* Where BW takes another time than B and W, each backward is split or whole. A whole one is
+//! the B of its lane that does both, and a W that does nothing, wherever it stands behind it; its code in a
+//! sequence is the lane of B plus the number of lanes of a stage.
 
 use pipeline::{Costs, Footprints, Kind, Limits, Order, Pass, Placement, Schedule, Shape};
 
@@ -16,6 +20,26 @@ const KINDS: [Kind; 4] = [Kind::F, Kind::B, Kind::W, Kind::R];
 /// How many of them there are.
 pub(crate) const fn kinds(recomputes: bool) -> usize {
     if recomputes { KINDS.len() } else { KINDS.len() - 1 }
+}
+
+/// The effect of a pass on its stage. Times in nanoseconds, sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Effect {
+    pub(crate) duration: i64,
+    /// The memory that it allocates when it starts.
+    pub(crate) take: i64,
+    /// The change of the memory held when it ends.
+    pub(crate) leave: i64,
+}
+
+impl Effect {
+    const NONE: Self = Self { duration: 0, take: 0, leave: 0 };
+
+    /// The most that is held beside what was held before, if more.
+    #[inline]
+    pub(crate) fn taken(self) -> i64 {
+        self.take.max(self.take + self.leave)
+    }
 }
 
 /// All passes of one kind and chunk. Times in nanoseconds, sizes in bytes.
@@ -37,6 +61,19 @@ pub(crate) struct Lane {
     pub(crate) leave: i64,
     /// The memory to be left free after a pass that allocates, so that its microbatch can go on.
     pub(crate) reserve: i64,
+    /// The effect of its passes of whole backwards: that of BW in a lane of B, none in one of W.
+    pub(crate) whole: Effect,
+}
+
+impl Lane {
+    /// The effect of a pass of this lane, whose backward is whole or not.
+    #[inline]
+    pub(crate) const fn effect(&self, whole: bool) -> Effect {
+        match whole {
+            true => self.whole,
+            false => Effect { duration: self.duration, take: self.take, leave: self.leave },
+        }
+    }
 }
 
 /// The lanes of all stages, and the memory limits.
@@ -50,6 +87,8 @@ pub(crate) struct CompiledInstance {
     /// Whether there are lanes of R. Those of chunks that recompute nothing take neither time nor memory,
     /// and are no passes of an order.
     pub(crate) recomputes: bool,
+    /// Whether backwards may be whole.
+    pub(crate) mixes: bool,
     pub(crate) microbatches: u32,
     /// The lanes, stage by stage.
     pub(crate) lanes: Vec<Lane>,
@@ -67,8 +106,17 @@ fn signed(number: u64) -> i64 {
 }
 
 impl CompiledInstance {
-    /// Compiles `instance`.
+    /// Compiles `instance`, whose backwards may be whole where that takes another time.
     pub(crate) fn of(instance: &Instance) -> Self {
+        Self::with(instance, instance.mixes())
+    }
+
+    /// Compiles `instance`, all of whose backwards are split.
+    pub(crate) fn split(instance: &Instance) -> Self {
+        Self::with(instance, false)
+    }
+
+    fn with(instance: &Instance, mixes: bool) -> Self {
         let Instance { shape, placement, costs, footprints, limits, objective } = instance;
         let (stages, chunks) = (shape.stages(), usize::from(shape.chunks_per_stage()));
         let recomputes = costs.has_recompute();
@@ -87,6 +135,7 @@ impl CompiledInstance {
             width,
             chunks,
             recomputes,
+            mixes,
             microbatches: shape.microbatches(),
             lanes,
             limit: limits_of(limits.as_ref(), stages),
@@ -122,6 +171,7 @@ impl CompiledInstance {
         for (at, lane) in reversed.lanes.iter_mut().enumerate() {
             let old = self.lanes[at];
             (lane.take, lane.leave) = (-old.leave, -old.take);
+            (lane.whole.take, lane.whole.leave) = (-old.whole.leave, -old.whole.take);
             (lane.remote, lane.local) = (old.feeds, NONE);
             lane.hop = if old.feeds == NONE { 0 } else { self.lanes[old.feeds as usize].hop };
         }
@@ -158,7 +208,15 @@ impl CompiledInstance {
 
     fn work_of(&self, stage: usize) -> i64 {
         let lanes = &self.lanes[stage * self.width..(stage + 1) * self.width];
-        lanes.iter().map(|lane| lane.duration).sum::<i64>() * i64::from(self.microbatches)
+        let all: i64 = lanes.iter().map(|lane| lane.duration).sum();
+        let [back, weight] =
+            [1, 2].map(|kind| &lanes[kind * self.chunks..(kind + 1) * self.chunks]);
+        let saved = back
+            .iter()
+            .zip(weight)
+            .map(|(back, weight)| (back.duration + weight.duration - back.whole.duration).max(0));
+        let saved: i64 = if self.mixes { saved.sum() } else { 0 };
+        (all - saved) * i64::from(self.microbatches)
     }
 
     /// Sets the memory that a forward leaves free: the most that the forward of a later chunk of the
@@ -216,6 +274,12 @@ impl CompiledInstance {
         total as f64 / self.lanes.len() as f64
     }
 
+    /// Whether `lane` is one of B.
+    #[inline]
+    pub(crate) fn is_backward(&self, lane: usize) -> bool {
+        lane % self.width / self.chunks == 1
+    }
+
     /// Whether `lane` is one of W.
     #[inline]
     pub(crate) fn is_weight(&self, lane: usize) -> bool {
@@ -238,9 +302,25 @@ impl CompiledInstance {
         self.stages * self.passes_per_stage()
     }
 
+    /// The lane of a stage that `code` of a sequence stands for, and whether it is a whole backward.
+    #[inline]
+    pub(crate) const fn lane_of(&self, code: u16) -> (usize, bool) {
+        let code = code as usize;
+        if code < self.width { (code, false) } else { (code - self.width, true) }
+    }
+
+    /// The code of a pass of `lane` in a sequence.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // There are at most [`crate::MAX_CHUNKS_PER_STAGE`] chunks.
+    pub(crate) fn code(&self, lane: usize, whole: bool) -> u16 {
+        let own = lane % self.width;
+        let is_marked = whole && self.is_backward(own);
+        (own + if is_marked { self.width } else { 0 }) as u16
+    }
+
     /// The sequence of lanes of `schedule`, if each lane is in microbatch order. A whole backward counts
-    /// as B and W, and the passes of a pair as one after the other: they wait for no more than the pair does,
-    /// end no later and never hold more.
+    /// as B and W where none may be whole, and the passes of a pair as one after the other: they wait for no more
+    /// than the pair does, end no later and never hold more.
     pub(crate) fn sequence(&self, schedule: &Schedule) -> Option<Vec<u16>> {
         let places = Places::of(schedule.shape(), schedule.placement(), self.recomputes);
         let mut sequence = Vec::with_capacity(self.passes());
@@ -265,7 +345,8 @@ impl CompiledInstance {
                         return None;
                     }
                     next[lane] += 1;
-                    sequence.push(u16::try_from(lane).ok()?);
+                    let whole = self.mixes && pass.kind == Kind::BW;
+                    sequence.push(self.code(lane, whole));
                 }
             }
         }
@@ -296,15 +377,24 @@ impl CompiledInstance {
         let stages = sequence.chunks_exact(self.passes_per_stage()).enumerate();
         let order = |(stage, lanes): (usize, &[u16])| {
             let mut next = vec![0u32; self.width];
-            let pass = |&lane: &u16| {
-                let lane = usize::from(lane);
+            let mut wholes = std::collections::HashSet::new();
+            let pass = |&code: &u16| {
+                let (lane, whole) = self.lane_of(code);
                 let microbatch = next[lane];
                 next[lane] += 1;
                 let chunk = places.chunks[stage][lane % self.chunks];
-                Pass { kind: KINDS[lane / self.chunks], chunk, microbatch }
+                let kind = KINDS[lane / self.chunks];
+                match kind {
+                    Kind::B if whole => {
+                        wholes.insert((chunk, microbatch));
+                        Some(Pass::bw(chunk, microbatch))
+                    }
+                    Kind::W if wholes.contains(&(chunk, microbatch)) => None,
+                    Kind::R if !recomputes(chunk) => None,
+                    _ => Some(Pass { kind, chunk, microbatch }),
+                }
             };
-            let is_pass = |pass: &Pass| pass.kind != Kind::R || recomputes(pass.chunk);
-            lanes.iter().map(pass).filter(is_pass).collect()
+            lanes.iter().filter_map(pass).collect()
         };
         stages.map(order).collect()
     }
@@ -370,19 +460,32 @@ fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chu
         Kind::B | Kind::R => places.lane(0, chunk),
         _ => places.lane(1, chunk),
     };
-    let change = footprints.change(pass);
     let is_idle = kind == Kind::R && costs.recompute(chunk).is_none();
-    let duration = if is_idle { 0 } else { signed(costs.of(pass).0) };
+    let effect = |pass: Pass| {
+        let change = footprints.change(pass);
+        Effect {
+            duration: signed(costs.of(pass).0),
+            take: signed(change.taken_at_start.0),
+            leave: signed(change.taken_at_end.0) - signed(change.freed_at_end.0),
+        }
+    };
+    let own = effect(pass);
+    let whole = match kind {
+        Kind::B => effect(Pass { kind: Kind::BW, ..pass }),
+        Kind::W => Effect::NONE,
+        _ => own,
+    };
     Lane {
-        duration,
+        duration: if is_idle { 0 } else { own.duration },
         remote,
         hop,
         local,
         wakes: NONE,
         feeds: NONE,
-        take: signed(change.taken_at_start.0),
-        leave: signed(change.taken_at_end.0) - signed(change.freed_at_end.0),
+        take: own.take,
+        leave: own.leave,
         reserve: 0,
+        whole,
     }
 }
 
@@ -415,6 +518,7 @@ pub(crate) mod tests {
             forward: Nanos(50 + 7 * chunk % 11),
             backward_input: Nanos(60 + 5 * chunk % 13),
             backward_weight: Nanos(30 + 3 * chunk % 7),
+            backward: None,
         });
         let again = |chunk| recomputes(chunk).then(|| Nanos(40 + 3 * u64::from(chunk) % 13));
         let kept = |chunk| recomputes(chunk).then_some(Bytes(4));

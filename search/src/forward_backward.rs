@@ -23,6 +23,8 @@ pub(crate) struct FollowTimes {
     weight: i64,
     /// Whether a pass that fits into the wait for another one runs before it.
     fills: bool,
+    /// Whether the backward of each B and W is whole; empty where none is.
+    whole: Vec<bool>,
 }
 
 /// The weight at which the desired starts alone decide.
@@ -36,6 +38,10 @@ const LOOSE: [i64; 6] = [14, 8, 4, 4, 2, 1];
 impl Rule for FollowTimes {
     fn commits(&self) -> bool {
         false
+    }
+
+    fn whole(&self) -> &[bool] {
+        &self.whole
     }
 
     #[inline]
@@ -60,7 +66,8 @@ impl Rule for FollowTimes {
         for lane in begin..begin + compiled.width {
             let Some(start) = state.start(compiled, now, lane) else { continue };
             let one = &compiled.lanes[lane];
-            let taken = one.take.max(one.take + one.leave);
+            let effect = state.effect(compiled, lane);
+            let taken = effect.taken();
             if taken > 0 && taken + one.reserve > room {
                 continue;
             }
@@ -71,7 +78,7 @@ impl Rule for FollowTimes {
             if best.is_none_or(|(late, other, _)| (start > latest, key) < (late, other)) {
                 best = Some((start > latest, key, next));
             }
-            let end = start + one.duration;
+            let end = start + effect.duration;
             if taken <= 0 && filler.is_none_or(|(other, key_of, _)| (end, key) < (other, key_of)) {
                 filler = Some((end, key, next));
             }
@@ -92,6 +99,42 @@ impl FollowTimes {
         let by = chance.between(-wide, wide) as i64;
         for stage in first..(first + count).min(compiled.stages) {
             self.shift[stage * compiled.width + lane] = by;
+        }
+    }
+
+    /// Takes over which backwards are whole, and when those passes start.
+    fn follow_whole(&mut self, compiled: &CompiledInstance, clock: &Clock, way: Direction) {
+        self.whole.clear();
+        if !compiled.mixes {
+            return;
+        }
+        let columns = compiled.microbatches as usize;
+        for lane in clock.whole.chunks_exact(columns) {
+            match way {
+                Direction::Backward => self.whole.extend(lane.iter().rev()),
+                Direction::Forward => self.whole.extend(lane),
+            }
+        }
+        if way == Direction::Forward {
+            for (at, _) in self.whole.iter().enumerate().filter(|(_, whole)| **whole) {
+                let lane = &compiled.lanes[at / columns];
+                self.at[at] += lane.duration - lane.whole.duration;
+            }
+        }
+    }
+
+    /// Makes the backwards of some neighbouring stages and microbatches whole, or splits them.
+    fn change_whole(&mut self, compiled: &CompiledInstance, chance: &mut Chance) {
+        let columns = compiled.microbatches as usize;
+        let (first, begin) = (chance.below(compiled.stages), chance.below(columns));
+        let [stages, count] = [compiled.stages, columns].map(|all| 1 + chance.below(all));
+        let (chunk, whole) = (chance.below(compiled.chunks), chance.below(2) == 0);
+        for stage in first..(first + stages).min(compiled.stages) {
+            for kind in [1, 2] {
+                let lane = stage * compiled.width + kind * compiled.chunks + chunk;
+                let from = lane * columns;
+                self.whole[from + begin..from + (begin + count).min(columns)].fill(whole);
+            }
         }
     }
 
@@ -223,6 +266,7 @@ impl ForwardBackward {
                 Direction::Forward => rule.at.extend(ends.iter().map(|end| end - lane.duration)),
             }
         }
+        rule.follow_whole(compiled, clock, way);
         rule.begin.extend((0..compiled.stages).map(|stage| match way {
             Direction::Backward => last - end(stage),
             Direction::Forward => 0,
@@ -245,6 +289,9 @@ impl ForwardBackward {
         rule.budget.extend(compiled.work.iter().map(idle));
         rule.shift.clear();
         rule.shift.resize(compiled.lanes.len(), 0);
+        if compiled.mixes && wide > 0.0 && chance.below(3) == 0 {
+            rule.change_whole(compiled, chance);
+        }
         if wide <= 0.0 {
             return;
         }

@@ -1,6 +1,8 @@
 //! The instance of a search: pipeline, costs, limits and objective.
 
-use pipeline::{Costs, Fault, Footprints, Limits, Metrics, Nanos, Placement, Shape};
+use pipeline::{
+    Costs, Fault, Footprint, Footprints, Limits, Metrics, Nanos, PassTimes, Placement, Shape,
+};
 
 /// The quantity that the search minimises.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -24,8 +26,8 @@ impl Objective {
     }
 }
 
-/// A pipeline whose backwards are split, what its passes cost and hold, what each stage may hold,
-/// and what is to be small.
+/// A pipeline, what its passes cost and hold, what each stage may hold, and the objective to minimise.
+/// Backwards are split; where a whole one can be better ([`Instance::mixes`]), each is split or whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Instance {
     /// Stages, chunks, microbatches.
@@ -65,5 +67,38 @@ impl Instance {
             return Err(Fault::NotRecomputed { chunk });
         }
         Ok(Self { shape, placement, costs, footprints, limits, objective })
+    }
+
+    /// Whether each backward may be split or whole: BW takes another time than B and W one after the other, or
+    /// a split backward holds more. Else a whole one is no better than B and, at once, W.
+    #[must_use]
+    pub fn mixes(&self) -> bool {
+        let mut held = (0..self.shape.chunks()).map(|chunk| self.footprints.of(chunk));
+        let holds_more = held.any(|one| one.until_weight > one.until_backward);
+        self.costs.overlap().is_none() && (holds_more || self.costs.has_whole())
+    }
+
+    /// The instance without whole backwards that no order of this one undercuts: B takes min(B, BW), W what is left
+    /// of BW, at most W, and no more of the activations is left for W than B held.
+    ///
+    /// *Proof.* In an order of this instance, let each BW be a B and right behind it a W, of the times above: both
+    /// together take no more than BW did, and the gradient is there no later. A B or W of its own takes no
+    /// longer, either. So the order of B and W can be timed so that no pass ends later; and at no point of it is
+    /// more held, for what was freed at the end of BW is freed then, too.
+    #[must_use]
+    pub fn relaxed(&self) -> Self {
+        let chunk = |times: &PassTimes| {
+            let whole = times.whole_backward();
+            let backward_input = times.backward_input.min(whole);
+            let backward_weight = times.backward_weight.min(whole - backward_input);
+            PassTimes { backward_input, backward_weight, backward: None, ..*times }
+        };
+        let held = (0..self.shape.chunks()).map(|chunk| {
+            let held = self.footprints.of(chunk);
+            Footprint { until_weight: held.until_weight.min(held.until_backward), ..held }
+        });
+        let costs = self.costs.clone().with_chunks(self.costs.chunks().iter().map(chunk).collect());
+        let footprints = self.footprints.clone().with_chunks(held.collect());
+        Self { costs, footprints, ..self.clone() }
     }
 }

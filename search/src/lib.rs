@@ -16,6 +16,7 @@
 //!     forward: Nanos(10),
 //!     backward_input: Nanos(11),
 //!     backward_weight: Nanos(7),
+//!     backward: None,
 //! };
 //! let costs = Costs::uniform(shape, times, Nanos(1));
 //! let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };

@@ -3,7 +3,7 @@
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-use crate::compiled_instance::{CompiledInstance, NONE};
+use crate::compiled_instance::{CompiledInstance, Effect, NONE};
 use crate::timing::Score;
 
 /// A pass that a stage could run next.
@@ -18,6 +18,9 @@ pub(crate) trait Rule {
     /// Whether a stage that waits for a pass runs it next even if another one becomes ready
     /// meanwhile.
     fn commits(&self) -> bool;
+
+    /// Whether the backward of each B and W is whole: lane by lane, one column per microbatch; empty where none is.
+    fn whole(&self) -> &[bool];
 
     /// The pass of `stage` to do next, from `now` on; `None` to wait for news.
     fn choose(
@@ -49,6 +52,8 @@ pub(crate) struct State {
     /// The lanes of each stage in the order in which they are placed.
     pub(crate) sequence: Vec<u16>,
     calls: Calls,
+    /// Whether the backward of each B and W is whole; empty where none is.
+    whole: Vec<bool>,
 }
 
 /// Finds the stage that decides next: a tournament tree over the times of their decisions.
@@ -95,6 +100,8 @@ impl State {
     /// Places every pass; `None` if the stages block each other.
     pub(crate) fn run(&mut self, compiled: &CompiledInstance, rule: &impl Rule) -> Option<Score> {
         self.reset(compiled);
+        self.whole.clear();
+        self.whole.extend_from_slice(rule.whole());
         let each = compiled.passes_per_stage();
         let mut left = compiled.passes();
         while left > 0 {
@@ -129,18 +136,28 @@ impl State {
         let Next { lane, start } = next;
         let one = &compiled.lanes[lane];
         let number = self.next[lane];
-        let end = start + one.duration;
-        self.ends[lane * compiled.microbatches as usize + number as usize] = end;
+        let at = lane * compiled.microbatches as usize + number as usize;
+        let whole = self.whole.get(at).copied().unwrap_or(false);
+        let effect = one.effect(whole);
+        let end = start + effect.duration;
+        self.ends[at] = end;
         self.next[lane] = number + 1;
-        self.held[stage] += one.take + one.leave;
+        self.held[stage] += effect.take + effect.leave;
         match self.placed[stage] {
             0 => self.first[stage] = start,
             _ => self.idle[stage] += start - self.free[stage],
         }
         self.free[stage] = end;
         let at = stage * compiled.passes_per_stage() + self.placed[stage];
-        self.sequence[at] = (lane - stage * compiled.width) as u16;
+        self.sequence[at] = compiled.code(lane, whole);
         self.placed[stage] += 1;
+    }
+
+    /// The effect of the next pass of `lane`.
+    #[inline]
+    pub(crate) fn effect(&self, compiled: &CompiledInstance, lane: usize) -> Effect {
+        let column = lane * compiled.microbatches as usize + self.next[lane] as usize;
+        compiled.lanes[lane].effect(self.whole.get(column).copied().unwrap_or(false))
     }
 
     /// The earliest start of the next pass of `lane`, not before `now`, if its predecessors are
@@ -220,6 +237,8 @@ pub(crate) struct Offsets {
     pub(crate) commits: bool,
     /// The grid on which those passes start; 0 for any time.
     pub(crate) grid: i64,
+    /// Whether the backward of each B and W is whole; empty where none is.
+    pub(crate) whole: Vec<bool>,
 }
 
 impl Offsets {
@@ -250,6 +269,10 @@ impl Rule for Offsets {
         self.commits
     }
 
+    fn whole(&self) -> &[bool] {
+        &self.whole
+    }
+
     #[inline]
     fn choose(
         &self,
@@ -271,7 +294,7 @@ impl Rule for Offsets {
             let Some(mut start) = state.start(compiled, now, lane) else { continue };
             let one = &compiled.lanes[lane];
             let reserve = if self.greedy { 0 } else { one.reserve };
-            let taken = one.take.max(one.take + one.leave);
+            let taken = state.effect(compiled, lane).taken();
             if taken > 0 && taken + reserve > room {
                 blocked = true;
                 continue;

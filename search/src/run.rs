@@ -15,15 +15,15 @@ use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::instance::Instance;
 use crate::overlapped;
 use crate::rounds::{CHAINS, Move, Origin, Rounds, annealing};
-use crate::start::{self, Published, Starts};
+use crate::start::{self, Named, Published, Starts};
 use crate::timing::{Clock, Score};
 
 /// The largest number of passes of a pipeline that can be searched: its tables take about 1 GB.
 pub const MAX_PASSES: usize = 4_000_000;
 
-/// The largest number of chunks per stage: the kinds of passes of each, four with R, are numbered in 16
-/// bits.
-pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 4;
+/// The largest number of chunks per stage: the kinds of passes of each, four with R, each split or whole, are
+/// numbered in 16 bits.
+pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 8;
 
 /// The largest sum of the durations of all passes and hops, 4.6 years: weighted sums of times still
 /// fit into 64 bits.
@@ -238,7 +238,7 @@ fn serial_time(instance: &Instance) -> Nanos {
     let Instance { shape, costs, .. } = instance;
     let hops = costs.hops().longest().0.saturating_mul(2);
     let chunk = |(chunk, times): (u16, &PassTimes)| {
-        let PassTimes { forward, backward_input, backward_weight } = *times;
+        let PassTimes { forward, backward_input, backward_weight, .. } = *times;
         let again = costs.recompute(chunk).unwrap_or_default();
         let parts = [forward.0, backward_input.0, backward_weight.0, again.0];
         parts.into_iter().fold(hops, u64::saturating_add)
@@ -321,6 +321,7 @@ struct Search<'a> {
     /// No order costs less.
     proved: i64,
     best: (Score, Vec<u16>),
+    named: Option<Named>,
     published: Vec<Published>,
     chains: Vec<Chain>,
     rounds: Rounds,
@@ -344,7 +345,8 @@ impl<'a> Search<'a> {
         let score = clock.time(compiled, &serial).unwrap_or(Score::WORST);
         let mut best = (score, serial);
         let mut published = Vec::new();
-        for (one, score, sequence) in start::published(instance, starts, compiled, &mut clock) {
+        let (starts, named) = start::published_and_named(instance, starts, compiled, &mut clock);
+        for (one, score, sequence) in starts {
             published.push(one);
             if score < best.0 {
                 best = (score, sequence);
@@ -359,6 +361,7 @@ impl<'a> Search<'a> {
             goal,
             proved: goal,
             best,
+            named,
             published,
             chains: chains.collect(),
             rounds: Rounds::of(compiled, total),
@@ -432,7 +435,12 @@ impl<'a> Search<'a> {
         let orders = self.compiled.orders(&self.best.1, (*shape, *placement), recomputes);
         let schedule = Schedule::new(*shape, *placement, orders)?;
         let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
-        let Self { published, history, .. } = self;
+        let Self { published, history, named, .. } = self;
+        // An order that the search cannot write down may still be the best.
+        let (cost, schedule) = match named {
+            Some(named) if named.0 < cost => named,
+            _ => (cost, schedule),
+        };
         Ok(Found { schedule, cost, bound, proof, published, history, interrupted })
     }
 }
@@ -449,7 +457,8 @@ mod tests {
     fn recomputation_is_placed_by_the_search() {
         let shape = Shape::new(3, 1, 6).unwrap();
         let one = Nanos(10);
-        let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+        let times =
+            PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
         let costs = Costs::uniform(shape, times, Nanos(3)).with_recompute(vec![Some(one); 3]);
         let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(6) };
         let footprints = Footprints::uniform(shape, held).with_kept(vec![Some(Bytes(2)); 3]);

@@ -1,6 +1,7 @@
 //! The orders that a search starts from: every published family that fits, and the serial order.
 
-use pipeline::{Bytes, Choice, Chunks, Family, Limit, Memory, Nanos, Problem, Semantics};
+use pipeline::{Bytes, Choice, Chunks, Family, Limit, Memory, Nanos, Problem, Schedule, Semantics};
+use sim::Replay;
 
 use crate::compiled_instance::CompiledInstance;
 use crate::instance::Instance;
@@ -11,8 +12,8 @@ use crate::timing::{Clock, Score};
 pub struct Published {
     /// The family.
     pub family: Family,
-    /// The cost of its order, each whole backward split in B and W in place, and the passes of a pair one
-    /// after the other.
+    /// The cost of its order, the passes of a pair one after the other. Where BW takes B + W, each whole
+    /// backward is split in B and W in place.
     pub cost: Nanos,
     /// The most that any stage holds of activations.
     pub peak: Bytes,
@@ -34,6 +35,53 @@ impl Starts {
     }
 }
 
+/// The cheapest named schedule that fits, each in its own form: whole backwards whole, pairs as pairs.
+pub(crate) type Named = (Nanos, Schedule);
+
+/// As [`published`], and the cheapest of the named schedules in its own form.
+pub(crate) fn published_and_named(
+    instance: &Instance,
+    starts: Starts,
+    compiled: &CompiledInstance,
+    clock: &mut Clock,
+) -> (Vec<(Published, Score, Vec<u16>)>, Option<Named>) {
+    let Some(problem) = problem(instance) else { return (Vec::new(), None) };
+    let mut replay = Replay::new();
+    let (mut all, mut named): (Vec<_>, Option<Named>) = (Vec::new(), None);
+    for family in families(instance).filter(|family| starts.has(*family)) {
+        let Ok(schedule) = family.schedule(&problem) else { continue };
+        if let Some(cost) = own_cost(instance, &schedule, &mut replay)
+            && named.as_ref().is_none_or(|(best, _)| cost < *best)
+        {
+            named = Some((cost, schedule.clone()));
+        }
+        all.extend(start_of((instance, compiled), family, &schedule, clock));
+    }
+    (all, named)
+}
+
+/// The cost of `schedule` as it is, if it fits the limits.
+fn own_cost(instance: &Instance, schedule: &Schedule, replay: &mut Replay) -> Option<Nanos> {
+    let memory = Memory::of(schedule, &instance.footprints).ok()?;
+    let fits = instance.limits.as_ref().is_none_or(|limits| memory.over(limits).is_none());
+    let metrics = replay.metrics(schedule, &instance.costs).ok().filter(|_| fits)?;
+    Some(instance.objective.of(&metrics))
+}
+
+fn start_of(
+    (instance, compiled): (&Instance, &CompiledInstance),
+    family: Family,
+    schedule: &Schedule,
+    clock: &mut Clock,
+) -> Option<(Published, Score, Vec<u16>)> {
+    let sequence = compiled.sequence(schedule)?;
+    let score = clock.time(compiled, &sequence)?;
+    let cost = Nanos(u64::try_from(score.cost).unwrap_or(0));
+    let memory = Memory::of(schedule, &instance.footprints).ok()?;
+    let peak = memory.peak.into_iter().max().unwrap_or_default();
+    Some((Published { family, cost, peak }, score, sequence))
+}
+
 /// Every one of the [`families`] among `starts` that fits the limits of `instance`, with the sequence of its order.
 pub(crate) fn published(
     instance: &Instance,
@@ -41,18 +89,7 @@ pub(crate) fn published(
     compiled: &CompiledInstance,
     clock: &mut Clock,
 ) -> Vec<(Published, Score, Vec<u16>)> {
-    let Some(problem) = problem(instance) else { return Vec::new() };
-    let families = families(instance).filter(|family| starts.has(*family));
-    let timed = families.filter_map(|family| {
-        let schedule = family.schedule(&problem).ok()?;
-        let sequence = compiled.sequence(&schedule)?;
-        let score = clock.time(compiled, &sequence)?;
-        let cost = Nanos(u64::try_from(score.cost).unwrap_or(0));
-        let memory = Memory::of(&schedule, &instance.footprints).ok()?;
-        let peak = memory.peak.into_iter().max().unwrap_or_default();
-        Some((Published { family, cost, peak }, score, sequence))
-    });
-    timed.collect()
+    published_and_named(instance, starts, compiled, clock).0
 }
 
 /// The families with the placement and the chunks of `instance`. None of them cuts microbatches.
@@ -80,7 +117,8 @@ pub(crate) fn problem(instance: &Instance) -> Option<Problem> {
     problem.with_limits(&limits).ok()
 }
 
-/// One microbatch after the other, each R before its B and each W behind it: it needs the least memory of all orders.
+/// One microbatch after the other, each R before its B and each W behind it, whole backwards where they may be: it
+/// needs the least memory of all orders.
 pub(crate) fn one_by_one(compiled: &CompiledInstance) -> Vec<u16> {
     let chunks = compiled.chunks;
     let again = |chunk| compiled.recomputes.then_some(3 * chunks + chunk);
@@ -88,6 +126,6 @@ pub(crate) fn one_by_one(compiled: &CompiledInstance) -> Vec<u16> {
         .rev()
         .flat_map(|chunk| again(chunk).into_iter().chain([chunks + chunk, 2 * chunks + chunk]));
     let once: Vec<u16> =
-        (0..chunks).chain(back).filter_map(|lane| u16::try_from(lane).ok()).collect();
+        (0..chunks).chain(back).map(|lane| compiled.code(lane, compiled.mixes)).collect();
     once.repeat(compiled.microbatches as usize * compiled.stages)
 }

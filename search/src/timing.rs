@@ -49,6 +49,8 @@ pub(crate) struct Clock {
     pub(crate) first: Vec<i64>,
     /// Stages that may go on.
     pub(crate) ready: Vec<usize>,
+    /// Whether the backward of each B and W is whole; empty where none may be.
+    pub(crate) whole: Vec<bool>,
 }
 
 impl Clock {
@@ -58,8 +60,8 @@ impl Clock {
         let each = compiled.passes_per_stage();
         while let Some(stage) = self.ready.pop() {
             while self.at[stage] < each {
-                let lane = usize::from(sequence[stage * each + self.at[stage]]);
-                if !self.place(compiled, stage, stage * compiled.width + lane)? {
+                let (lane, whole) = compiled.lane_of(sequence[stage * each + self.at[stage]]);
+                if !self.place(compiled, stage, (stage * compiled.width + lane, whole))? {
                     break;
                 }
                 self.at[stage] += 1;
@@ -69,9 +71,14 @@ impl Clock {
     }
 
     /// Does the next pass of `lane`, unless what it needs is not made: then `false`.
-    fn place(&mut self, compiled: &CompiledInstance, stage: usize, lane: usize) -> Option<bool> {
+    fn place(
+        &mut self,
+        compiled: &CompiledInstance,
+        stage: usize,
+        (lane, whole): (usize, bool),
+    ) -> Option<bool> {
         let columns = compiled.microbatches as usize;
-        let (one, number) = (compiled.lanes[lane], self.next[lane]);
+        let (one, number) = (&compiled.lanes[lane], self.next[lane]);
         let mut start = self.free[stage];
         if one.local != NONE && self.next[one.local as usize] <= number {
             return None;
@@ -83,8 +90,9 @@ impl Clock {
             }
             start = start.max(self.ends[remote * columns + number as usize] + one.hop);
         }
-        self.held[stage] += one.take;
-        let after = self.held[stage] + one.leave;
+        let effect = one.effect(compiled.mixes && self.is_whole(compiled, lane, number, whole));
+        self.held[stage] += effect.take;
+        let after = self.held[stage] + effect.leave;
         if self.held[stage].max(after) > compiled.limit[stage] {
             return None;
         }
@@ -92,7 +100,7 @@ impl Clock {
         if self.at[stage] == 0 {
             self.first[stage] = start;
         }
-        self.free[stage] = start + one.duration;
+        self.free[stage] = start + effect.duration;
         self.ends[lane * columns + number as usize] = self.free[stage];
         self.next[lane] = number + 1;
         if one.wakes != NONE {
@@ -101,9 +109,29 @@ impl Clock {
         Some(true)
     }
 
+    /// Whether the backward of a pass is whole, which B says and W has to ask; notes it for both.
+    fn is_whole(
+        &mut self,
+        compiled: &CompiledInstance,
+        lane: usize,
+        number: u32,
+        whole: bool,
+    ) -> bool {
+        let columns = compiled.microbatches as usize;
+        let at = lane * columns + number as usize;
+        if compiled.is_backward(lane) {
+            self.whole[at] = whole;
+            self.whole[at + compiled.chunks * columns] = whole;
+        }
+        self.whole[at]
+    }
+
     /// Goes back to the beginning of `compiled`.
     pub(crate) fn prepare(&mut self, compiled: &CompiledInstance) {
         self.ends.resize(compiled.passes(), 0);
+        if compiled.mixes {
+            self.whole.resize(compiled.passes(), false);
+        }
         self.next.clear();
         self.next.resize(compiled.lanes.len(), 0);
         for per_stage in [&mut self.free, &mut self.held, &mut self.first] {

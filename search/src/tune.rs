@@ -49,6 +49,10 @@ const SLOPE: Range = (-3.0, 3.0, 0.0);
 /// The offset of a single lane of one stage, added to that.
 const OWN: Range = (-3.0, 3.0, 0.0);
 
+/// The backwards that are split where they may be whole, in units of p: the first of the first stage, what each
+/// stage adds, and the same of the last backwards.
+const SPLIT: [Range; 4] = [(-1.0, 2.0, 0.0), (-1.5, 1.5, 0.0), (-1.0, 2.0, 0.0), (-1.5, 1.5, 0.0)];
+
 /// The parameters of a list schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameters(Vec<f64>);
@@ -57,7 +61,13 @@ pub(crate) struct Parameters(Vec<f64>);
 fn ranges(compiled: &CompiledInstance) -> Vec<Range> {
     let lanes = (0..compiled.width).flat_map(|lane| [OFFSET[lane / compiled.chunks], SLOPE]);
     let own = std::iter::repeat_n(OWN, compiled.lanes.len());
-    COMMON.into_iter().chain(lanes).chain(own).collect()
+    let split = SPLIT.into_iter().take(splits(compiled));
+    COMMON.into_iter().chain(lanes).chain(own).chain(split).collect()
+}
+
+/// How many parameters say which backwards are split, the last of all.
+fn splits(compiled: &CompiledInstance) -> usize {
+    if compiled.mixes { SPLIT.len() } else { 0 }
 }
 
 impl Parameters {
@@ -74,8 +84,9 @@ impl Parameters {
 
     pub(crate) fn draw(compiled: &CompiledInstance, kind: usize, chance: &mut Chance) -> Self {
         let few = COMMON.len() + 2 * compiled.width;
+        let own = few..few + compiled.lanes.len();
         let one = |(at, (low, high, plain)): (usize, Range)| match chance.below(3) {
-            _ if at >= few => plain,
+            _ if own.contains(&at) => plain,
             0 => plain,
             _ => chance.between(low, high),
         };
@@ -97,6 +108,16 @@ impl Parameters {
         let mut changed = self.clone();
         let ranges = ranges(compiled);
         let few = COMMON.len() + 2 * compiled.width;
+        if compiled.mixes && chance.below(4) == 0 {
+            let at = ranges.len() - 1 - chance.below(SPLIT.len());
+            let (low, high, plain) = ranges[at];
+            changed.0[at] = match chance.below(4) {
+                0 => plain,
+                1 => chance.between(low, high),
+                _ => (self.0[at] + chance.between(-0.3, 0.3)).clamp(low, high),
+            };
+            return changed;
+        }
         if chance.below(2) == 0 {
             changed.bend(compiled, chance);
             return changed;
@@ -148,6 +169,7 @@ impl Parameters {
         offsets.offset.clear();
         offsets.relief.clear();
         offsets.cap.clear();
+        self.split(compiled, &mut offsets.whole);
         offsets.greedy = greedy > 0.8;
         offsets.commits = commit > 0.7;
         offsets.pace = (pace.max(0.0) * unit) as i64;
@@ -175,6 +197,32 @@ impl Parameters {
                 };
                 offsets.cap.push(most);
             }
+        }
+    }
+}
+
+impl Parameters {
+    /// Says which backwards are whole, where they may be.
+    fn split(&self, compiled: &CompiledInstance, whole: &mut Vec<bool>) {
+        whole.clear();
+        if !compiled.mixes {
+            return;
+        }
+        let [early, more, late, later] =
+            std::array::from_fn(|at| self.0[self.0.len() - SPLIT.len() + at]);
+        let (columns, stages) = (compiled.microbatches as usize, compiled.stages as f64);
+        whole.resize(compiled.passes(), false);
+        for (lane, whole) in whole.chunks_exact_mut(columns).enumerate() {
+            let (stage, own) = (lane / compiled.width, lane % compiled.width);
+            if !compiled.is_backward(own) && !compiled.is_weight(own) {
+                continue;
+            }
+            let count = |first: f64, slope: f64| {
+                (first * stages + slope * stage as f64).round().max(0.0) as usize
+            };
+            let from = count(early, more).min(columns);
+            let to = columns.saturating_sub(count(late, later)).max(from);
+            whole[from..to].fill(true);
         }
     }
 }

@@ -18,6 +18,8 @@ Examples:
   A run that debubble.torch recorded, and the best order for what was measured:
     debubble profile run.json --output run.toml
     debubble search --profile run.toml --stages 4 --microbatches 12 --memory-limit 1p
+  Two runs of one model, one of which splits its backwards:
+    debubble profile 1f1b.json zb-h1.json --output run.toml
   A run of this program:
     debubble execute --schedule zb-h1 --stages 4 --microbatches 8 --forward 10ms \\
       --backward-input 10ms --backward-weight 8ms --timeline run.json
@@ -28,12 +30,13 @@ stage was free and its values were there: how much later it began is overhead, w
 to every pass. A hop is measured where a stage waited for the value. Chunks that were recorded apart
 may be asked about together: a profile of 8 chunks answers for 8, 4, 2 and 1.";
 
-/// Make a profile of a recorded run: what passes, hops and the runtime of a trainer took
+/// Make a profile of recorded runs: what passes, hops and the runtime of a trainer took
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Profile {
-    /// The run: what debubble.torch recorded, or a file of `execute --timeline`
-    recording: PathBuf,
+    /// Runs of one trainer: what debubble.torch recorded, or files of `execute --timeline`
+    #[arg(required = true, value_name = "RECORDING")]
+    recordings: Vec<PathBuf>,
     /// Write the profile, for --profile of `simulate`, `sweep` and `search`
     #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml")]
     #[arg(value_parser = files::output)]
@@ -47,8 +50,9 @@ impl Profile {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::default();
-        let recorded = timelines::read(&Context::new(&host), &self.recording)?;
-        let made = profile::of(&recorded)?;
+        let read = |path: &PathBuf| timelines::read(&Context::new(&host), path);
+        let recorded = self.recordings.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let made = profile::of_all(&recorded)?;
         if let Some(path) = &self.output {
             files::write(path, made.to_toml())?;
         }

@@ -99,7 +99,12 @@ impl Bench {
 }
 
 pub(crate) fn times([f, b, w]: [u64; 3]) -> PassTimes {
-    PassTimes { forward: Nanos(f), backward_input: Nanos(b), backward_weight: Nanos(w) }
+    PassTimes {
+        forward: Nanos(f),
+        backward_input: Nanos(b),
+        backward_weight: Nanos(w),
+        backward: None,
+    }
 }
 
 /// F, B and W of every chunk.

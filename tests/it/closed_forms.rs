@@ -20,11 +20,12 @@ fn schedule(
 ) -> (Problem, Schedule) {
     let shape = Shape::new(one.stages, chunks, one.microbatches).unwrap();
     let share = |time: Nanos| Nanos(time.0 / chunks);
-    let PassTimes { forward, backward_input, backward_weight } = one.times;
+    let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
     let times = PassTimes {
         forward: share(forward),
         backward_input: share(backward_input),
         backward_weight: share(backward_weight),
+        backward: None,
     };
     let shard = ShardTimes { before: share(forward), after: share(backward_weight) };
     let costs = Costs::uniform(shape, times, one.hop)
@@ -77,7 +78,7 @@ fn any_with(unit: u64) -> impl Strategy<Value = Uniform> {
         |(stages, microbatches, [forward, backward_input, backward_weight], hop)| Uniform {
             stages,
             microbatches: microbatches.min(5 * stages),
-            times: PassTimes { forward, backward_input, backward_weight },
+            times: PassTimes { forward, backward_input, backward_weight, backward: None },
             hop: Nanos(hop),
         },
     )
@@ -95,6 +96,7 @@ fn zero_bubble(longest: fn(u64, u64, u64) -> u64) -> impl Strategy<Value = Unifo
                 forward: Nanos(f),
                 backward_input: Nanos(b),
                 backward_weight: Nanos(w),
+                backward: None,
             },
             hop: Nanos(longest(f, b, w) / 2 * percent / 100),
         }
@@ -121,7 +123,7 @@ proptest! {
         rounds in 1..=5u64,
         percent in 0..=100u64,
     ) {
-        let PassTimes { forward, backward_input, backward_weight } = any.times;
+        let PassTimes { forward, backward_input, backward_weight, .. } = any.times;
         let shortest = forward.min(backward_input + backward_weight);
         let hop = Nanos(shortest.0 / chunks * percent / 100);
         let one = Uniform { microbatches: any.stages * rounds, hop, ..any };
@@ -146,7 +148,7 @@ proptest! {
         prop_assert!(is(one.zb_h1(), replay(Family::ZbH1, &one, 1).makespan()));
         prop_assert!(is(one.zb_h2(), replay(Family::ZbH2, &one, 1).span()));
         let whole = |time: Nanos| time.0.is_multiple_of(chunks);
-        let PassTimes { forward, backward_input, backward_weight } = one.times;
+        let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
         if one.microbatches.is_multiple_of(one.stages)
             && [forward, backward_input, backward_weight].into_iter().all(whole)
         {
@@ -190,7 +192,7 @@ proptest! {
     #[test]
     fn zb_v(stages in 1..=12u64, more in 0..20u64, unit in 1..50u64) {
         let pass = Nanos(2 * unit);
-        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass };
+        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass, backward: None };
         let microbatches = 2 * stages + more;
         let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
         let metrics = replay(Family::ZbV, &one, 2);
@@ -215,11 +217,12 @@ proptest! {
         let problem = problem.with_segments(segments).unwrap();
         let schedule = Family::Seq1F1B.schedule(&problem).unwrap();
         let metrics = Replay::new().metrics(&schedule, problem.costs()).unwrap();
-        let PassTimes { forward, backward_input, backward_weight } = any.times;
+        let PassTimes { forward, backward_input, backward_weight, .. } = any.times;
         let times = PassTimes {
             forward: forward * k,
             backward_input: backward_input * k,
             backward_weight: backward_weight * k,
+            backward: None,
         };
         let one = Uniform { microbatches, times, hop: Nanos(0), ..any };
         prop_assert_eq!(Some(metrics.makespan()), one.seq1f1b(k));
@@ -260,7 +263,7 @@ proptest! {
     fn dualpipe(half in 1..=6u64, more in 0..10u64, f in 0..40u64, percent in 0..=100u64) {
         let [forward, backward_input] = [Nanos(2 * f); 2];
         let backward_weight = Nanos(2 * (f * percent / 100));
-        let times = PassTimes { forward, backward_input, backward_weight };
+        let times = PassTimes { forward, backward_input, backward_weight, backward: None };
         let one = |stages, microbatches| Uniform { stages, microbatches, times, hop: Nanos(0) };
         let two_ends = one(2 * half, 4 * half + 2 * more);
         let metrics = replay(Family::DualPipe, &two_ends, 1);
@@ -282,6 +285,7 @@ proptest! {
             forward: Nanos(b + w),
             backward_input: Nanos(b),
             backward_weight: Nanos(w),
+            backward: None,
         };
         let (stages, microbatches) = (2 * half, 2 * half * units);
         let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
@@ -300,6 +304,7 @@ proptest! {
             forward: Nanos(chunks * (b + w)),
             backward_input: Nanos(chunks * b),
             backward_weight: Nanos(chunks * w),
+            backward: None,
         };
         let one = Uniform { stages, microbatches: stages * units, times, hop: Nanos(0) };
         let makespan = replay(Family::Hanayo, &one, chunks).makespan();
@@ -330,7 +335,8 @@ proptest! {
 #[test]
 fn dualpipe_of_the_readme() {
     let unit = Nanos(1);
-    let times = PassTimes { forward: unit, backward_input: unit, backward_weight: unit };
+    let times =
+        PassTimes { forward: unit, backward_input: unit, backward_weight: unit, backward: None };
     let one = Uniform { stages: 8, microbatches: 20, times, hop: Nanos(0) };
     let metrics = replay(Family::DualPipe, &one, 1);
     assert_eq!((metrics.makespan(), metrics.work()), (Nanos(66), Nanos(60)));
@@ -343,7 +349,7 @@ proptest! {
     #[test]
     fn v_min_and_v_half(stages in 1..=24u64, microbatches in 1..=60u64, unit in 0..50u64) {
         let pass = Nanos(2 * unit);
-        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass };
+        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass, backward: None };
         let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
         let most = |family| in_flight(family, &one, 2).into_iter().max();
         prop_assert_eq!(most(Family::VMin), Some(one.v_min_in_flight()));
@@ -363,7 +369,7 @@ proptest! {
     #[test]
     fn v_adaptive(stages in 1..=7u64, more in 0..15u64, share in 0..=100u64, unit in 1..50u64) {
         let pass = Nanos(2 * unit);
-        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass };
+        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass, backward: None };
         let one = Uniform { stages, microbatches: 2 * stages + more, times, hop: Nanos(0) };
         let least = 2 * ((stages + 4) / 3);
         let chunks = least + (2 * stages - least) * share / 100;
@@ -372,6 +378,7 @@ proptest! {
             forward: Nanos(unit),
             backward_input: Nanos(unit),
             backward_weight: Nanos(unit),
+            backward: None,
         };
         let problem = Problem::new(shape, Costs::uniform(shape, half, Nanos(0))).unwrap();
         let problem = problem.with_limit(Limit::Bytes(Bytes(chunks)));

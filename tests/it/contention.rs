@@ -23,6 +23,7 @@ fn check(schedule: &Schedule, alone: &Costs, more: u64, neighbours: NonZeroU32) 
         forward: longer(one.forward),
         backward_input: longer(one.backward_input),
         backward_weight: one.backward_weight,
+        backward: None,
     };
     let beside = alone.clone().with_chunks(alone.chunks().iter().map(chunk).collect());
     let same = Contention { alone, beside: alone, neighbours };

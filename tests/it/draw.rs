@@ -51,6 +51,7 @@ pub(crate) fn times() -> impl Strategy<Value = PassTimes> {
         forward,
         backward_input,
         backward_weight,
+        backward: None,
     })
 }
 

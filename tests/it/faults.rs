@@ -16,7 +16,8 @@ fn shape(stages: u64, chunks_per_stage: u64, microbatches: u64) -> Shape {
 /// F, B and W of one nanosecond each, and no hops.
 fn ones(shape: Shape) -> Costs {
     let one = Nanos(1);
-    let times = PassTimes { forward: one, backward_input: one, backward_weight: one };
+    let times =
+        PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
     Costs::uniform(shape, times, Nanos(0))
 }
 
@@ -241,7 +242,8 @@ fn numbers_that_overflow() {
     }
     // A clock with finer ticks may overflow where the coarse one does not.
     let end = Nanos(u64::MAX);
-    let times = PassTimes { forward: end, backward_input: end, backward_weight: end };
+    let times =
+        PassTimes { forward: end, backward_input: end, backward_weight: end, backward: None };
     let fine = Costs::uniform(shape, times, end);
     assert_eq!(fine.check(shape), Err(overflow("the times")));
     let footprints = Footprints::uniform(shape, held(u64::MAX, u64::MAX));

@@ -67,6 +67,7 @@ pub(crate) fn question(numbers: &[u64]) -> Option<Bench> {
         forward: Nanos(draw(30)),
         backward_input: Nanos(draw(30)),
         backward_weight: Nanos(draw(30)),
+        backward: None,
     };
     let costs = Costs::new((0..shape.chunks()).map(&mut time).collect(), Nanos(0));
     let costs = bench::with_shards(costs, shape, &[[draw(30), draw(30), 0], [draw(30), 1, 0]]);

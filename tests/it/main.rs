@@ -86,3 +86,4 @@ mod traces;
 mod verify;
 mod version;
 mod vocabulary;
+mod whole_backwards;

@@ -19,10 +19,10 @@ use crate::draw::{self, cases, copying, reference};
 /// GIS in groups of `group` and its makespan, where a chunk takes 1/v of the times of `one`.
 fn gis(one: &Uniform, chunks: u64, group: u64) -> (Schedule, Nanos) {
     let shape = Shape::new(one.stages, chunks, one.microbatches).unwrap();
-    let PassTimes { forward, backward_input, backward_weight } = one.times;
+    let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
     let [forward, backward_input, backward_weight] =
         [forward, backward_input, backward_weight].map(|time| Nanos(time.0 / chunks));
-    let times = PassTimes { forward, backward_input, backward_weight };
+    let times = PassTimes { forward, backward_input, backward_weight, backward: None };
     let problem = Problem::new(shape, Costs::uniform(shape, times, one.hop)).unwrap();
     let schedule = Family::Gis.schedule(&problem.clone().with_group(group)).unwrap();
     let metrics = Replay::new().metrics(&schedule, problem.costs()).unwrap();
@@ -34,7 +34,7 @@ fn uniform(sizes: [u64; 2], times: [u64; 3]) -> Uniform {
     Uniform {
         stages: sizes[0],
         microbatches: sizes[1],
-        times: PassTimes { forward, backward_input, backward_weight },
+        times: PassTimes { forward, backward_input, backward_weight, backward: None },
         hop: Nanos(0),
     }
 }
@@ -160,11 +160,12 @@ fn on_device(schedule: &Schedule, problem: &Problem) -> (u64, Nanos) {
 fn offloading(one: &Uniform, chunks: u64, k: u64) -> Problem {
     let shape = Shape::new(one.stages, chunks, one.microbatches).unwrap();
     let part = |time: Nanos| Nanos(time.0 / chunks);
-    let PassTimes { forward, backward_input, backward_weight } = one.times;
+    let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
     let times = PassTimes {
         forward: part(forward),
         backward_input: part(backward_input),
         backward_weight: part(backward_weight),
+        backward: None,
     };
     let work = times.forward + times.backward_input + times.backward_weight;
     let way = work.0 * k / 2000;

@@ -16,7 +16,7 @@ fn instance() -> impl Strategy<Value = Instance> {
     let shape = (1..5u64, 1..4u64, 1..9u64, any::<bool>(), any::<bool>());
     shape.prop_flat_map(|(p, v, m, vee, makespan)| {
         let chunks = usize::try_from(p * v).unwrap();
-        let times = (1..40u64, 1..40u64, 0..40u64);
+        let times = (1..40u64, 1..40u64, 0..40u64, 0..9u64);
         let sizes = (1..60u64, 0..60u64);
         let each = (
             proptest::collection::vec(times, chunks),
@@ -27,10 +27,10 @@ fn instance() -> impl Strategy<Value = Instance> {
         each.prop_map(move |(times, sizes, hops, more)| {
             let shape = Shape::new(p, v, m).unwrap();
             let placement = if vee { Placement::Vee } else { Placement::Looped };
-            let times = times.into_iter().map(|(f, b, w)| PassTimes {
-                forward: Nanos(f),
-                backward_input: Nanos(b),
-                backward_weight: Nanos(w),
+            let times = times.into_iter().map(|(f, b, w, quarters)| PassTimes {
+                // Between the longer of B and W and both, as trainers have it; half of the time unknown.
+                backward: (2 * quarters < 9).then(|| Nanos(b.max(w) + b.min(w) * quarters / 4)),
+                ..PassTimes::new(Nanos(f), Nanos(b), Nanos(w))
             });
             let sizes = sizes.into_iter().map(|(until_backward, until_weight)| Footprint {
                 until_backward: Bytes(until_backward),
@@ -98,11 +98,7 @@ proptest! {
         prop_assert!(fits(&instance, &found.schedule));
         prop_assert!(found.cost >= found.bound.cost);
         prop_assert!(found.history.windows(2).all(|two| two[0].1 >= two[1].1));
-        // A whole backward frees M_B at its end, where a split one holds M_W meanwhile.
-        let no_more = |size: Footprint| size.until_weight <= size.until_backward;
-        let chunks = 0..instance.shape.chunks();
-        let split_fits = chunks.map(|chunk| instance.footprints.of(chunk)).all(no_more);
-        for (family, cost) in published(&instance).into_iter().filter(|_| split_fits) {
+        for (family, cost) in published(&instance) {
             prop_assert!(found.cost <= cost, "{}: {cost} beats {}", family.name(), found.cost);
         }
     }
@@ -131,7 +127,8 @@ proptest! {
 fn paper(p: u64, m: u64, [f, b, w]: [u64; 3], hop: u64, model: [u64; 2], limit: u64) -> Instance {
     let shape = Shape::new(p, 1, m).unwrap();
     let us = |time: u64| Nanos(time * 1000);
-    let times = PassTimes { forward: us(f), backward_input: us(b), backward_weight: us(w) };
+    let times =
+        PassTimes { forward: us(f), backward_input: us(b), backward_weight: us(w), backward: None };
     let [hidden, heads] = model;
     let size = Footprint {
         until_backward: Bytes(34 * hidden + 5 * heads * 1024),
@@ -212,7 +209,7 @@ fn unequal_stages_are_never_worse_than_published() {
                 _ => 100,
             };
             let [f, b, w] = [29 * part, 30 * part, (15 + case) * part].map(Nanos);
-            PassTimes { forward: f, backward_input: b, backward_weight: w }
+            PassTimes { forward: f, backward_input: b, backward_weight: w, backward: None }
         });
         let costs = Costs::new(times.collect(), Nanos(100));
         let size = Footprint { until_backward: Bytes(300), until_weight: Bytes(130) };

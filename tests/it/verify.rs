@@ -69,7 +69,18 @@ fn question(
     let argument = Argument::new("work", &[0], schedule.shape().stages()).unwrap();
     let bound = Nanos(0);
     let proof = certificate::Proof::default();
-    Certificate { schedule, costs, footprints, limits, objective, cost, bound, argument, proof }
+    Certificate {
+        schedule,
+        costs,
+        footprints,
+        limits,
+        objective,
+        cost,
+        bound,
+        argument,
+        proof,
+        backwards: certificate::Backwards::SplitOrWhole,
+    }
 }
 
 /// Schedules in no particular order, under limits with little or much room beyond what they hold.
@@ -284,7 +295,7 @@ fn what_is_wrong_is_said() {
     let swapped = text.replacen("F0.0 F0.1", "B0.0 F0.0", 1);
     assert!(matches!(verify(&swapped), Err(Refusal::Schedule(_))));
     for (old, new, part) in [
-        ("version = 1", "version = 2", "version 2"),
+        ("version = 2", "version = 3", "version 3"),
         ("\"looped\"", "\"mirrored\"", "`looped` and `vee`"),
         ("\"looped\"", "\"vee\"", ""),
         ("stages = [", "stages = [9, ", "argument"),

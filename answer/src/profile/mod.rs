@@ -29,6 +29,19 @@ pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
         .map_err(|error| Diagnostic::new(error.to_string()))
 }
 
+/// The profile of all of the recordings: of one trainer under several schedules.
+///
+/// # Errors
+/// As [`of`], or if they are of other chunks.
+pub fn of_all(recordings: &[Recorded]) -> Result<TrainerProfile, Diagnostic> {
+    let mut profiles = recordings.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+    if profiles.is_empty() {
+        return Err(Diagnostic::new("no recording is named"));
+    }
+    let first = profiles.remove(0);
+    first.merged(profiles).map_err(|error| Diagnostic::new(error.to_string()))
+}
+
 /// A profile as JSON: means in seconds, of the hop the median; sizes in bytes.
 #[derive(Serialize)]
 pub struct Json {

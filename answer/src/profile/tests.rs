@@ -26,6 +26,7 @@ fn with_overhead(costs: &TrainerCosts, whole: bool) -> Costs {
         forward: times.forward + *overhead,
         backward_input: times.backward_input + *overhead,
         backward_weight: times.backward_weight + if whole { Nanos(0) } else { *overhead },
+        backward: None,
     });
     Costs::new(times.collect(), Nanos(0)).with_hops(costs.hops().clone())
 }

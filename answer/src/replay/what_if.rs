@@ -142,7 +142,7 @@ impl<'a> Asked<'a> {
         let mut scenario = Scenario::none();
         let mut setting = scenario.settings.remove(0);
         let (shape, placement) = (own.shape(), own.placement());
-        let by_stage = |time: fn(&PassTimes) -> Nanos| {
+        let by_stage = |time: fn(&PassTimes) -> Nanos| -> Option<Vec<Nanos>> {
             let mut stages = vec![Nanos(0); shape.stages()];
             for (chunk, times) in (0u16..).zip(costs.chunks()) {
                 stages[placement.stage(shape, chunk, 0)] += time(times);
@@ -155,6 +155,7 @@ impl<'a> Asked<'a> {
         keys.forward = by_stage(|times| times.forward);
         keys.backward_input = by_stage(|times| times.backward_input);
         keys.backward_weight = by_stage(|times| times.backward_weight);
+        keys.backward = costs.has_whole().then(|| by_stage(PassTimes::whole_backward)).flatten();
         keys.hop = Some(costs.hops().by_link().to_vec());
         keys.chunks = self.keys.chunks;
         keys.memory_limit.clone_from(&self.keys.memory_limit);
@@ -257,11 +258,17 @@ fn own_costs(shape: Shape, medians: &Medians, split: Option<f64>) -> Costs {
         let Some(share) = split else {
             let backward_input = medians.pass(Kind::B, chunk);
             let backward_weight = medians.pass(Kind::W, chunk);
-            return PassTimes { forward, backward_input, backward_weight };
+            let backward = Some(medians.pass(Kind::BW, chunk)).filter(|time| time.0 > 0);
+            return PassTimes { forward, backward_input, backward_weight, backward };
         };
         let whole = medians.pass(Kind::BW, chunk);
         let backward_input = Nanos((whole.0 as f64 * share).round() as u64).min(whole);
-        PassTimes { forward, backward_input, backward_weight: whole - backward_input }
+        PassTimes {
+            forward,
+            backward_input,
+            backward_weight: whole - backward_input,
+            backward: None,
+        }
     };
     let recompute = |chunk| Some(medians.pass(Kind::R, chunk)).filter(|time| time.0 > 0);
     Costs::new((0..shape.chunks()).map(chunk).collect(), medians.transfer())

@@ -8,6 +8,7 @@ mod report;
 mod under_noise;
 
 use pipeline::Limit;
+use profile::{AnyProfile, TrainerProfile};
 use question::case::{self, SEARCHED, ScheduleSource, Searched};
 use question::chain::LoneBackward;
 use question::host::foretell;
@@ -221,7 +222,10 @@ pub fn search(
                 Row::of(searched, solved.transpose()?, keys.objective, setting)?
             }
         };
-        rows.push(row);
+        let profile = question::profiles::of(context, &setting.keys)?;
+        let uncertainty =
+            profile.as_deref().and_then(AnyProfile::trainer).map(TrainerProfile::uncertainty);
+        rows.push(Row { uncertainty, ..row });
     }
     report::keep_smaller(&mut rows);
     front::mark(&mut rows);

@@ -5,7 +5,7 @@ mod joint;
 mod on_hardware;
 mod under_noise;
 
-use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal};
+use certificate::{Argument, Backwards, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
@@ -43,6 +43,9 @@ pub struct Row {
     pub on_hardware: Option<FoundOnHardware>,
     /// What a joint search has chosen beside the order, if it was one.
     pub chosen: Option<Chosen>,
+    /// By how much, as a fraction, predicted steps may be off for what the recording of a trainer does not know, where
+    /// its profile was searched.
+    pub uncertainty: Option<f64>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
     /// The same of the best published schedule.
@@ -79,9 +82,20 @@ impl Row {
             under_noise: None,
             on_hardware: None,
             chosen: None,
+            uncertainty: None,
             found_standing,
             published_standing,
         })
+    }
+
+    /// The best published schedule and how much less the order found takes, as a fraction, where a recording's times
+    /// do not tell the two apart.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
+        let (published, uncertainty) = (self.searched.found.best_published()?, self.uncertainty?);
+        let gain = 1.0 - self.cost.0 as f64 / published.cost.0.max(1) as f64;
+        (gain > 0.0 && gain <= uncertainty).then(|| (published.family.name(), gain, uncertainty))
     }
 
     /// The title of a drawing of it.
@@ -263,6 +277,7 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
         bound: found.bound.cost,
         argument: argument.map_err(refused)?,
         proof: proof_of(found).map_err(refused)?,
+        backwards: Backwards::SplitOrWhole,
     })
 }
 
@@ -300,6 +315,13 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
             sheet.push_text(&told(row, solved));
         });
     }
+    for (name, gain, uncertainty) in rows.iter().filter_map(Row::within_noise) {
+        let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
+        sheet.push_text(&format!(
+            "\nnot told apart from {name}: the order is predicted to take {gain} less, and the recording knows its \
+             times within {uncertainty}\n"
+        ));
+    }
     sheet.push_text(
         "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
          stages at which it looks\n",
@@ -310,7 +332,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
              waits\npublished: the best of the published schedules that fit, with its own pairs\n"
         }
         false => {
-            "published: the best of the published schedules that fit, each backward split where it stands\n"
+            "published: the best of the published schedules that fit\n"
         }
     });
     under_noise::tell(&mut sheet, rows);
@@ -338,6 +360,10 @@ fn told(row: &Row, solved: &Solved) -> String {
     };
     match end {
         End::Proved => format!("{size}: solved, no order costs less; {proved}\n"),
+        End::Relaxed => format!(
+            "{size}: solved without whole backwards, which bounds every order; {proved}, and leaves open whether \
+             one costs less than that found\n"
+        ),
         End::Stopped | End::Spent => {
             format!(
                 "{size}: not solved to the end, the bound is what was proved by then; {proved}\n"

@@ -40,6 +40,7 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
         forward_ns,
         backward_input_ns,
         backward_weight_ns,
+        backward_ns,
         hop_ns,
         recompute_ns,
         shards,
@@ -48,11 +49,15 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
     if backward_input_ns.len() != chunks || backward_weight_ns.len() != chunks {
         return Err("its costs of F, B and W are not for the same number of chunks".to_owned());
     }
+    if !backward_ns.is_empty() && backward_ns.len() != chunks {
+        return Err("its costs of F and BW are not for the same number of chunks".to_owned());
+    }
     let times = forward_ns.into_iter().zip(backward_input_ns).zip(backward_weight_ns);
-    let times = times.map(|((f, b), w)| PassTimes {
+    let times = times.enumerate().map(|(chunk, ((f, b), w))| PassTimes {
         forward: Nanos(f),
         backward_input: Nanos(b),
         backward_weight: Nanos(w),
+        backward: backward_ns.get(chunk).copied().map(Nanos),
     });
     let recompute = recompute_ns.into_iter().map(|time| time.map(Nanos)).collect();
     let hops = hop_ns.whole(schedule).map_err(|fault| format!("its costs: {fault}"))?;

@@ -84,6 +84,8 @@ pub(super) struct RawCosts {
     pub(super) backward_input_ns: Vec<u64>,
     #[serde(deserialize_with = "bounded")]
     pub(super) backward_weight_ns: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
+    pub(super) backward_ns: Vec<u64>,
     pub(super) hop_ns: RawHops,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
     pub(super) recompute_ns: Vec<Option<u64>>,
@@ -209,6 +211,10 @@ impl Raw {
                 forward_ns: by_chunk(|times| times.forward),
                 backward_input_ns: by_chunk(|times| times.backward_input),
                 backward_weight_ns: by_chunk(|times| times.backward_weight),
+                backward_ns: match costs.has_whole() {
+                    true => by_chunk(PassTimes::whole_backward),
+                    false => Vec::new(),
+                },
                 hop_ns: RawHops::of(costs.hops()),
                 recompute_ns: recompute(costs),
                 shards: RawShards::of(costs),
@@ -369,7 +375,8 @@ mod tests {
         let text = "F0.0 F0.1&BW0.0 BW0.1\nF1.0 BW1.0 F1.1 BW1.1\n";
         let schedule: Schedule = text.parse().unwrap();
         let ms = Nanos(1_000_000);
-        let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+        let times =
+            PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
         let costs = Costs::uniform(schedule.shape(), times, Nanos(7));
         let Timeline { stages } = Replay::new().timeline(&schedule, &costs).unwrap();
         let place = (schedule.shape(), schedule.placement());

@@ -35,6 +35,9 @@ pub(super) struct RawRecording {
     message_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
     memory: Vec<RawFootprint>,
+    /// By chunk, times of whole backwards in steps that were run for that alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
+    whole_backward_ns: Vec<Vec<u64>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -46,7 +49,8 @@ struct RawFootprint {
 
 impl RawRecording {
     pub(super) fn of(recorded: &Recorded) -> Option<Self> {
-        let Facts { machine, message, footprints, .. } = recorded.facts.as_ref()?;
+        let facts = recorded.facts.as_ref()?;
+        let Facts { machine, message, footprints, whole_backwards, .. } = facts;
         let footprint = |one: &Footprint| RawFootprint {
             until_backward_bytes: one.until_backward.0,
             until_weight_bytes: one.until_weight.0,
@@ -59,6 +63,7 @@ impl RawRecording {
             os: machine.os.clone(),
             message_bytes: message.map(|bytes| bytes.0),
             memory: footprints.iter().map(footprint).collect(),
+            whole_backward_ns: whole_backwards.clone(),
         })
     }
 
@@ -67,7 +72,7 @@ impl RawRecording {
     /// # Errors
     /// Texts, numbers or lists that are too long or too large.
     pub(super) fn facts(self, name: &str, device: &str) -> Result<Facts, String> {
-        let Self { program, date, cpu, cores, os, message_bytes, memory } = self;
+        let Self { program, date, cpu, cores, os, message_bytes, memory, whole_backward_ns } = self;
         if let Some(long) = [&program, &date, &cpu, &os].into_iter().find(|one| one.len() > LONGEST)
         {
             return Err(format!(
@@ -89,6 +94,7 @@ impl RawRecording {
             name: name.to_owned(),
             message: message_bytes.map(Bytes),
             footprints: memory.into_iter().map(footprint).collect(),
+            whole_backwards: whole_backward_ns,
         })
     }
 }

@@ -96,8 +96,12 @@ impl Trainer for Ahead {
 }
 
 fn costs(schedule: &Schedule) -> Arc<Costs> {
-    let times =
-        PassTimes { forward: Nanos(700), backward_input: Nanos(900), backward_weight: Nanos(400) };
+    let times = PassTimes {
+        forward: Nanos(700),
+        backward_input: Nanos(900),
+        backward_weight: Nanos(400),
+        backward: None,
+    };
     Arc::new(Costs::uniform(schedule.shape(), times, Nanos(0)))
 }
 

@@ -15,6 +15,7 @@ fn no_pass_is_shorter_than_told_or_starts_before_what_it_needs() {
         forward: Nanos(200_000),
         backward_input: Nanos(300_000),
         backward_weight: Nanos(100_000),
+        backward: None,
     };
     for (name, schedule) in schedules(4, 4) {
         let shape = schedule.shape();

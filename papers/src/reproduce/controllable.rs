@@ -76,6 +76,7 @@ fn simulate(family: Family, figures: &Figures) -> Result<(u64, u64, u64), Fault>
         forward: Nanos(figures.forward_ns),
         backward_input: Nanos(figures.backward_input_ns),
         backward_weight: Nanos(figures.backward_weight_ns),
+        backward: None,
     };
     let mut problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0)))?;
     if let Some(limit) = figures.limit_chunks {

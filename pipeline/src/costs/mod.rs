@@ -26,6 +26,49 @@ pub struct PassTimes {
     pub backward_input: Nanos,
     /// Backward for the weights, W.
     pub backward_weight: Nanos,
+    /// Both backwards in one pass, BW; B + W where it was not measured. A trainer shares work between both:
+    /// it goes through the graph once, and recomputes once.
+    pub backward: Option<Nanos>,
+}
+
+impl PassTimes {
+    /// Times where a whole backward takes B + W.
+    #[must_use]
+    pub const fn new(forward: Nanos, backward_input: Nanos, backward_weight: Nanos) -> Self {
+        Self { forward, backward_input, backward_weight, backward: None }
+    }
+
+    /// How long a whole backward takes, BW.
+    #[must_use]
+    #[inline]
+    pub fn whole_backward(&self) -> Nanos {
+        self.backward.unwrap_or(self.backward_input + self.backward_weight)
+    }
+
+    /// The least time in which a microbatch gets both of its backwards: that of BW, or of B and W.
+    #[must_use]
+    #[inline]
+    pub fn least_backward(&self) -> Nanos {
+        self.whole_backward().min(self.backward_input + self.backward_weight)
+    }
+
+    /// The time of a whole backward in two parts, as B is to W.
+    #[must_use]
+    pub fn whole_in_parts(&self) -> [Nanos; 2] {
+        let [input, weight] = [self.backward_input, self.backward_weight];
+        let Some(whole) = self.backward else { return [input, weight] };
+        let both = u128::from(input.0) + u128::from(weight.0);
+        let first = (u128::from(whole.0) * u128::from(input.0)).checked_div(both);
+        let first = first.and_then(|first| u64::try_from(first).ok()).map_or(whole, Nanos);
+        [first, whole - first]
+    }
+
+    /// Whether a whole backward takes another time than B and W one after the other.
+    #[must_use]
+    #[inline]
+    pub fn has_whole(&self) -> bool {
+        self.whole_backward() != self.backward_input + self.backward_weight
+    }
 }
 
 /// The times of one shard of the vocabulary for one microbatch.
@@ -107,6 +150,12 @@ impl Costs {
         let overlap = Some(Arc::new(overlap));
         let chunks = overlap.iter().flat_map(|overlap| overlap.times()).collect();
         Self { overlap, ..Self::new(chunks, hop) }
+    }
+
+    /// Whether a whole backward of any chunk takes another time than B and W one after the other.
+    #[must_use]
+    pub fn has_whole(&self) -> bool {
+        self.chunks.iter().any(PassTimes::has_whole)
     }
 
     /// How passes share the streams of their device, if their segments are known.
@@ -288,7 +337,7 @@ impl Costs {
             Kind::F => self.chunks[at].forward,
             Kind::B => self.chunks[at].backward_input,
             Kind::W => self.chunks[at].backward_weight,
-            Kind::BW => self.chunks[at].backward_input + self.chunks[at].backward_weight,
+            Kind::BW => self.chunks[at].whole_backward(),
             Kind::S => self.shards[at].before,
             Kind::T => self.shards[at].after,
             Kind::R => self.recompute(pass.chunk).unwrap_or(self.chunks[at].forward),
@@ -349,7 +398,8 @@ impl Costs {
         self.hops.check(shape)?;
         let hop = u128::from(self.hops.longest().0);
         let sum = |times: &PassTimes| {
-            let parts = [times.forward, times.backward_input, times.backward_weight];
+            let backward = times.backward.unwrap_or_default();
+            let parts = [times.forward, times.backward_input, times.backward_weight, backward];
             parts.into_iter().map(|part| u128::from(part.0)).sum::<u128>() + 2 * hop
         };
         let copy = |times: &CopyTimes| u128::from(times.out.0) + u128::from(times.back.0);

@@ -228,6 +228,7 @@ mod tests {
             forward: Nanos(forward),
             backward_input: Nanos(backward),
             backward_weight: Nanos(0),
+            backward: None,
         });
         let shards = vec![ShardTimes { before: Nanos(1550), after: Nanos(880) }; 8];
         let costs = Costs::new(chunks.collect(), Nanos(hop));
@@ -267,6 +268,7 @@ mod tests {
                 forward: Nanos(forward),
                 backward_input: Nanos(backward),
                 backward_weight: Nanos(0),
+                backward: None,
             });
             let shards = times.iter().map(|&[.., before, after]| ShardTimes {
                 before: Nanos(before),

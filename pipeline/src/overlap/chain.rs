@@ -146,6 +146,7 @@ impl Chain {
             forward: of(Part::F),
             backward_input: of(Part::B),
             backward_weight: of(Part::W),
+            backward: None,
         }
     }
 

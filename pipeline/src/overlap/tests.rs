@@ -227,6 +227,7 @@ proptest! {
             forward: Nanos(forward),
             backward_input: Nanos(forward + 7),
             backward_weight: Nanos(weight),
+            backward: None,
         };
         prop_assert_eq!(chain(layers).at_pace(times).times(), times);
     }

@@ -412,6 +412,7 @@ impl<'a> Costing<'a> {
                 forward: with(times.forward, next),
                 backward_input: with(times.backward_input, before),
                 backward_weight: nanos(times.backward_weight),
+                backward: None,
             }
         };
         let chunks = passes.iter().zip(stages).zip(sends).map(one).collect();
@@ -424,6 +425,7 @@ impl<'a> Costing<'a> {
             forward: nanos(times.forward),
             backward_input: nanos(times.backward_input),
             backward_weight: nanos(times.backward_weight),
+            backward: None,
         };
         let chunks: Vec<PassTimes> = passes.iter().map(whole).collect();
         let forward: u128 = chunks.iter().map(|times| u128::from(times.forward.0)).sum();

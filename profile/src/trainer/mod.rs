@@ -3,6 +3,7 @@
 //! whole chunks, of whatever model.
 
 mod form;
+mod merged;
 mod recorded;
 
 use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape};
@@ -68,6 +69,17 @@ pub enum Backward {
     },
 }
 
+impl Backward {
+    /// How long B and W take in one pass, where such passes were recorded.
+    #[must_use]
+    pub const fn whole(&self) -> Option<&Quantity> {
+        match self {
+            Self::Whole(whole) => Some(whole),
+            Self::Split { whole, .. } => whole.as_ref(),
+        }
+    }
+}
+
 /// The costs of a pipeline of a trainer's chunks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrainerCosts {
@@ -108,8 +120,8 @@ pub enum TrainerError {
 
 impl TrainerProfile {
     /// The costs of a pipeline of `shape`, whose chunks are those of the profile or several of them
-    /// each. With `whole_backwards` every backward pass of its schedule does B and W at once: then
-    /// passes that were recorded so count, where there are any.
+    /// each. With `whole_backwards` every backward pass of its schedule is whole: B and W need not be known
+    /// apart. Where no whole backward was recorded, BW takes B + W.
     ///
     /// # Errors
     /// Chunks that are not put together of the recorded ones; passes that were not recorded.
@@ -120,13 +132,15 @@ impl TrainerProfile {
         }
         let mut times = Vec::with_capacity(asked);
         for (at, chunks) in self.chunks.chunks(recorded / asked).enumerate() {
-            let mut sums = [0; 3];
+            let mut sums = [0; 4];
             for (within, chunk) in chunks.iter().enumerate() {
                 let parts = self.times(chunk, whole_backwards, at * (recorded / asked) + within)?;
                 sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
             }
-            let [forward, backward_input, backward_weight] = checked(sums)?;
-            times.push(PassTimes { forward, backward_input, backward_weight });
+            let [forward, backward_input, backward_weight, whole] = checked(sums)?;
+            let backward =
+                chunks.iter().any(|chunk| chunk.backward.whole().is_some()).then_some(whole);
+            times.push(PassTimes { forward, backward_input, backward_weight, backward });
         }
         let hop = self.hop.as_ref().map_or(Nanos(0), Quantity::median);
         // A step has all of its overheads, the rare long ones as well: their mean is what it takes.
@@ -135,26 +149,46 @@ impl TrainerProfile {
         Ok(TrainerCosts { costs: Costs::new(times, hop), overhead, footprints })
     }
 
-    /// F, B and W of a chunk, in nanoseconds: means, for a step has the slow passes as well.
+    /// F, B, W and BW of a chunk, in nanoseconds: means, for a step has the slow passes as well.
     fn times(
         &self,
         chunk: &RecordedChunk,
         whole_backwards: bool,
         at: usize,
-    ) -> Result<[u128; 3], TrainerError> {
+    ) -> Result<[u128; 4], TrainerError> {
         let mean = |one: &Quantity| u128::from(one.mean().0);
         let (input, weight) = match (&chunk.backward, whole_backwards) {
+            (Backward::Split { input, weight, .. }, _) => (mean(input), mean(weight)),
             // How a whole pass is divided does not matter where it is never divided.
-            (Backward::Whole(whole) | Backward::Split { whole: Some(whole), .. }, true) => {
+            (Backward::Whole(whole), true) => {
                 let whole = mean(whole);
                 (whole - whole / 2, whole / 2)
             }
-            (Backward::Split { input, weight, .. }, _) => (mean(input), mean(weight)),
             (Backward::Whole(_), false) => {
                 return Err(TrainerError::NotSplit { schedule: self.schedule.clone(), chunk: at });
             }
         };
-        Ok([mean(&chunk.forward), input, weight])
+        let whole = chunk.backward.whole().map_or(input + weight, mean);
+        Ok([mean(&chunk.forward), input, weight, whole])
+    }
+
+    /// By how much the time of a step may be off for what the recording does not know, as a fraction: half the 95 %
+    /// intervals of the means of F, B and W, or BW, of all chunks, added up as if all were off the same way, over
+    /// the means. Orders whose predicted steps are no further apart are not told apart.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn uncertainty(&self) -> f64 {
+        let quantities = self.chunks.iter().flat_map(|chunk| {
+            let backward = match &chunk.backward {
+                Backward::Whole(whole) => [Some(whole), None],
+                Backward::Split { input, weight, .. } => [Some(input), Some(weight)],
+            };
+            [Some(&chunk.forward)].into_iter().chain(backward).flatten()
+        });
+        let (half, mean) = quantities.fold((0.0, 0.0), |(half, mean), one| {
+            (half + one.half_width_of_mean(), mean + one.mean().0 as f64)
+        });
+        if mean > 0.0 { half / mean } else { 0.0 }
     }
 
     fn footprints(&self, asked: usize) -> Result<Option<Footprints>, TrainerError> {

@@ -24,6 +24,9 @@ pub struct Facts {
     pub message: Option<Bytes>,
     /// What a microbatch holds in each chunk; empty where it was not measured.
     pub footprints: Vec<Footprint>,
+    /// By chunk, how long whole backwards took in steps that the recorder ran for that alone, in nanoseconds; empty
+    /// where it ran none.
+    pub whole_backwards: Vec<Vec<u64>>,
 }
 
 /// Why no profile can be made of a recording.
@@ -52,6 +55,27 @@ pub enum RecordedError {
         told: usize,
         /// Chunks.
         chunks: usize,
+    },
+    /// Times of whole backwards for another number of chunks.
+    #[error("it has the whole backwards of {told} chunks, but the schedule has {chunks}")]
+    WholeBackwards {
+        /// Chunks with such times.
+        told: usize,
+        /// Chunks.
+        chunks: usize,
+    },
+    /// Profiles of other pipelines.
+    #[error(
+        "{other} was recorded with {what} than {first}: profiles are merged of recordings of one model, cut into the \
+         same chunks"
+    )]
+    Differ {
+        /// The schedule of the first recording.
+        first: String,
+        /// That of the other one.
+        other: String,
+        /// What is different.
+        what: &'static str,
     },
     /// A size that cannot be.
     #[error("{bytes} bytes: a size is at most {MAX_BYTES}")]
@@ -103,6 +127,9 @@ impl TrainerProfile {
         let chunks = usize::from(shape.chunks());
         check_sizes(&facts, chunks)?;
         let mut samples = vec![Samples::default(); chunks];
+        for (samples, whole) in samples.iter_mut().zip(&facts.whole_backwards) {
+            samples.whole.extend(whole);
+        }
         let (mut overheads, mut waits) = (Vec::new(), Vec::new());
         for step in steps {
             let made = made(schedule, step);
@@ -145,6 +172,10 @@ impl TrainerProfile {
 }
 
 fn check_sizes(facts: &Facts, chunks: usize) -> Result<(), RecordedError> {
+    let told = facts.whole_backwards.len();
+    if told != 0 && told != chunks {
+        return Err(RecordedError::WholeBackwards { told, chunks });
+    }
     let told = facts.footprints.len();
     if told != 0 && told != chunks {
         return Err(RecordedError::Footprints { told, chunks });

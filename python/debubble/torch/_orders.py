@@ -12,7 +12,7 @@ from .._errors import InputError
 from .._question import Question
 from .._schedule import Pair, Pass, Schedule
 from .._search import Found, FoundOrder
-from . import _runtime
+from . import _guards, _runtime
 from ._record import NAME
 
 #: What has one order.
@@ -67,8 +67,9 @@ def schedule(
         An object with the methods of torch's schedules: `step`, `eval`.
 
     Raises:
-        InputError: If torch cannot run the order, with the reason; or if it is for other stages, ranks or
-            microbatches.
+        InputError: If torch cannot run the order, with the reason; if it is for other stages, ranks or
+            microbatches; or if the modules are such that torch computes wrong gradients in it, or breaks down.
+            A step raises it for a batch that does not divide into microbatches, and `eval()` for an order in a V.
     """
     torch = _runtime.torch()
     stage_class = torch.distributed.pipelining.PipelineStage
@@ -79,13 +80,14 @@ def schedule(
     found = _family(order, given[0], n_microbatches) if isinstance(order, str) else _order(order)
     rows = found.to_torch_csv()
     _check(found, given, n_microbatches)
-    _check_modules(found, given)
+    _guards.check_modules(found, given, scales=bool(keywords.get("scale_grads", True)))
     fully_sharded = any(isinstance(one.submod, torch.distributed.fsdp.FSDPModule) for one in given)
     if not fully_sharded:
         # What stays unsharded matters to FSDP alone, and choosing it takes long.
         keywords.setdefault("max_active_stages", len(given))
     made = _runtime.built(given, rows, {"n_microbatches": found.microbatches, "loss_fn": loss_fn, **keywords})
     setattr(made, NAME, found.name)
+    _guards.watch(made, found)
     return made
 
 
@@ -158,24 +160,6 @@ def _check(schedule: Schedule, stages: Sequence[Any], microbatches: Optional[int
         message = f"{name} runs {_listed(wanted)} on rank {rank}, which was given {_listed(given)}"
         cure = f"build the stages that debubble.torch.stages_of(order, {rank}) names"
         raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
-
-
-def _check_modules(schedule: Schedule, stages: Sequence[Any]) -> None:
-    """Refuses modules whose gradients torch gets wrong where the backward is split."""
-    rank = int(stages[0].group_rank)
-    if all(one.kind != "W" for one in _passes(schedule, rank)):
-        return
-    parallel = _runtime.torch().nn.parallel.DistributedDataParallel
-    for stage in stages:
-        why = None
-        if isinstance(stage.submod, parallel):
-            why = "DistributedDataParallel does not reduce the gradients of a split backward"
-        elif _runtime.is_compiled(stage):
-            why = "torch.compile cannot split the backward of a module"
-        if why is not None:
-            raise InputError(
-                f"stage {stage.stage_index} cannot run the order {schedule.name!r}: {why}", key="stages"
-            )
 
 
 def _listed(stages: Sequence[int]) -> str:

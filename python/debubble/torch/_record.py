@@ -28,6 +28,7 @@ def record(
     warmup: int = 0,
     clock: Optional[Literal["cpu", "cuda"]] = None,
     timeout: float = 60.0,
+    whole_backwards: bool = True,
 ) -> Recording:
     """Records the training steps that `schedule` runs in a `with` block, on all ranks together.
 
@@ -35,12 +36,17 @@ def record(
     on one clock. Passes run as they would without it: nothing waits for a GPU, whose passes are timed by
     events on its streams, and gradients are the same to the bit. Steps of `eval()` are not recorded.
 
+    A whole backward takes a trainer less than B and then W. So where the order splits backwards, the second
+    step and then every eighth runs each backward of the order whole, B and W in one pass: the profile has the
+    times, the timeline has none of these steps.
+
     Args:
         schedule: A schedule of `torch.distributed.pipelining`: of one stage per rank, of several, or one
             that `debubble.torch.schedule` made.
         warmup: How many steps run first without being recorded.
         clock: `"cuda"` times by events, `"cpu"` by the host; else by the device of the stages.
         timeout: Seconds to wait for other ranks at either end of the block.
+        whole_backwards: Whether to measure whole backwards where the order splits them.
 
     Raises:
         InputError: If PyTorch is too old, the clock is not there, or ranks disagree on stages, microbatches,
@@ -52,7 +58,8 @@ def record(
         raise InputError(f"warmup is {warmup!r}: it is a number of steps", key="warmup")
     if not timeout > 0:
         raise InputError(f"timeout is {timeout!r}: it is a number of seconds above 0", key="timeout")
-    return Recording(schedule, stages, warmup, _clocks.clock_of(stages, clock), timeout)
+    clock_of = _clocks.clock_of(stages, clock)
+    return Recording(schedule, stages, warmup, clock_of, timeout, whole_backwards=bool(whole_backwards))
 
 
 class Recording:
@@ -62,13 +69,23 @@ class Recording:
     """
 
     def __init__(
-        self, schedule: Any, stages: list[Any], warmup: int, clock: _clocks.Clock, timeout: float
+        self,
+        schedule: Any,
+        stages: list[Any],
+        warmup: int,
+        clock: _clocks.Clock,
+        timeout: float,
+        *,
+        whole_backwards: bool,
     ) -> None:
         self._torch_schedule = schedule
         self._stages = stages
         self._timeout = timeout
         on_gpu = isinstance(clock, _clocks.CudaClock)
-        self._tape = _Tape(schedule, clock, Memory(on_gpu), warmup, sizes_first=not on_gpu)
+        self._probes = whole_backwards and _runtime.splits(schedule)
+        self._tape = _Tape(
+            schedule, clock, Memory(on_gpu), warmup, sizes_first=not on_gpu, probes=self._probes
+        )
         self._open = contextlib.ExitStack()
         self._entered = False
         self._ranks: Optional[Ranks] = None
@@ -99,6 +116,7 @@ class Recording:
             "stages of torch": int(self._stages[0].num_stages),
             "ranks": int(self._stages[0].group_size),
             "orders": _runtime.fingerprint(self._torch_schedule),
+            "whole backwards to be measured": self._probes,
         }
         told = ranks.gathered(mine, "begin")
         for what in mine:
@@ -141,6 +159,7 @@ class Recording:
             pairs=_runtime.pairs_of(self._torch_schedule, int(stage.group_rank)),
             steps=self._tape.read(),
             memory=self._tape.memory.rows(),
+            wholes=self._tape.read_wholes(),
             message=self._tape.message,
             about=_about(stage),
         )
@@ -191,7 +210,11 @@ class Recording:
     def __repr__(self) -> str:
         if self._recorded is None:
             return "<debubble.torch.Recording of nothing yet>"
-        return f"<debubble.torch.Recording {self.schedule.name!r}: {self.steps} steps of {self.schedule!r}>"
+        wholes = self._tape.probed
+        more = f", and {wholes} with whole backwards" if wholes else ""
+        return (
+            f"<debubble.torch.Recording {self.schedule.name!r}: {self.steps} steps of {self.schedule!r}{more}>"
+        )
 
 
 class _Pass(NamedTuple):
@@ -204,11 +227,22 @@ class _Pass(NamedTuple):
     end: Any
 
 
+#: Of so many steps that are recorded, one more runs before the next with all backwards whole.
+_STEPS_PER_PROBE = 8
+
+
 class _Tape:
     """Notes the passes of one rank while they run."""
 
     def __init__(
-        self, schedule: Any, clock: _clocks.Clock, memory: Memory, warmup: int, *, sizes_first: bool
+        self,
+        schedule: Any,
+        clock: _clocks.Clock,
+        memory: Memory,
+        warmup: int,
+        *,
+        sizes_first: bool,
+        probes: bool,
     ) -> None:
         self.memory = memory
         #: Bytes of one activation that leaves this rank, or 0.
@@ -225,6 +259,15 @@ class _Tape:
         self._passes: Optional[list[_Pass]] = None
         self._losses: list[Any] = []
         self._wait: tuple[Any, Any] = (None, None)
+        self._probes = probes
+        #: Whether the step that runs has its backwards whole.
+        self._whole = False
+        #: Backwards of that step which were split in the order, by chunk and microbatch.
+        self._joined: set[tuple[int, int]] = set()
+        #: Whole backwards: their chunk, and marks of the clock.
+        self._wholes: list[tuple[int, Any, Any]] = []
+        #: The steps that ran so.
+        self.probed = 0
 
     def hooks(self) -> _runtime.Hooks:
         """What is called in place of torch's functions."""
@@ -240,6 +283,8 @@ class _Tape:
             self._warmup -= 1
             if self._warmup > 0 or not self._sizes_first:
                 return run(*args, **keywords)
+        if not warms_up and self._is_probe():
+            return self._probe(run, *args, **keywords)
         self._passes, self._losses, self._wait = [], [], (None, None)
         # Memory is measured once, so that the other steps are as fast as ever.
         self._measures = warms_up if self._sizes_first else not self._steps
@@ -250,6 +295,33 @@ class _Tape:
                 self._steps.append((self._passes, self._losses, self._clock.mark()))
         finally:
             self._passes = None
+        return made
+
+    def _is_probe(self) -> bool:
+        """Whether the next step is to have whole backwards: the second, and then every eighth."""
+        return self._probes and len(self._steps) > self.probed * _STEPS_PER_PROBE
+
+    def _probe(self, run: Any, *args: Any, **keywords: Any) -> Any:
+        """Runs a step in which each split backward is whole: it is no step of the order."""
+        self._whole, self._joined = True, set()
+        self._clock.begin()
+        try:
+            made = run(*args, **keywords)
+        finally:
+            self._whole = False
+        self.probed += 1
+        return made
+
+    def _run_whole(
+        self, stage: Any, run: Any, microbatch: int, loss: Any, full: bool, *args: Any, **keywords: Any
+    ) -> Any:
+        """Runs a backward whole in a step that is run for that."""
+        chunk = int(stage.stage_index)
+        if not full:
+            self._joined.add((chunk, int(microbatch)))
+        start = self._clock.mark()
+        made = run(microbatch, loss, True, *args, **keywords)
+        self._wholes.append((chunk, start, self._clock.mark()))
         return made
 
     def _waited(self, run: Any, work: Any) -> Any:
@@ -306,6 +378,8 @@ class _Tape:
         *args: Any,
         **keywords: Any,
     ) -> Any:
+        if self._whole:
+            return self._run_whole(stage, run, microbatch, loss, full_backward, *args, **keywords)
         if self._passes is None:
             return run(microbatch, loss, full_backward, *args, **keywords)
         measured = self.memory.backward(stage, microbatch, full_backward)
@@ -316,6 +390,8 @@ class _Tape:
         return made
 
     def _weight(self, stage: Any, run: Any, microbatch: int, *args: Any, **keywords: Any) -> Any:
+        if self._whole and (int(stage.stage_index), int(microbatch)) in self._joined:
+            return None
         start = None if self._passes is None else self._clock.mark()
         made = run(microbatch, *args, **keywords)
         self._note("W", stage, microbatch, start)
@@ -340,6 +416,16 @@ class _Tape:
             loss = sum(float(one.sum().item()) for one in losses) if losses else None
             steps.append(_timeline.Ran(ran, read(end), loss))
         return steps
+
+
+    def read_wholes(self) -> dict[int, list[int]]:
+        """By chunk, how long whole backwards took in steps that were run for them, in nanoseconds."""
+        self._clock.finish()
+        read = self._clock.read
+        found: dict[int, list[int]] = {}
+        for chunk, start, end in self._wholes:
+            found.setdefault(chunk, []).append(max(read(end) - read(start), 0))
+        return found
 
 
 def _bytes(output: Any) -> int:

@@ -128,6 +128,14 @@ def fingerprint(schedule: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def splits(schedule: Any) -> bool:
+    """Whether any rank runs W apart in the order of `schedule`."""
+    order = getattr(schedule, "pipeline_order", None) or {}
+    actions = (action for row in order.values() for action in row if action is not None)
+    parts = (part for action in actions for part in (getattr(action, "sub_actions", None) or (action,)))
+    return any(part.computation_type.value == "W" for part in parts)
+
+
 def pairs_of(schedule: Any, rank: int) -> list[tuple[Step, Step]]:
     """The passes of `rank` that run together, in their order (`OVERLAP_F_B`)."""
     found: list[tuple[Step, Step]] = []

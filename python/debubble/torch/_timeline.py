@@ -41,6 +41,7 @@ class Part(NamedTuple):
     pairs: list[tuple[Step, Step]]
     steps: list[Ran]
     memory: list[dict[str, int]]
+    wholes: dict[int, list[int]]
     message: int
     about: dict[str, Any]
 
@@ -270,6 +271,10 @@ def _about(parts: Sequence[Part]) -> dict[str, Any]:
     rows = {row["chunk"]: row for part in parts for row in part.memory}
     if rows.keys() == {chunk for part in parts for chunk in part.chunks}:
         about["memory"] = [_footprint(row) for _, row in sorted(rows.items())]
+    wholes = {chunk: times for part in parts for chunk, times in part.wholes.items()}
+    if wholes:
+        chunks = sorted(chunk for part in parts for chunk in part.chunks)
+        about["whole_backward_ns"] = [wholes.get(chunk, []) for chunk in chunks]
     return about
 
 

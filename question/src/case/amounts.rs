@@ -5,7 +5,7 @@ use pipeline::{
     Placement, Semantics, Shape, ShardTimes, SteadyState, spread_by_layers,
 };
 
-use super::{ScheduleSource, layout, vocabulary};
+use super::{ScheduleSource, backward, layout, vocabulary};
 use crate::hardware::Hardware;
 use crate::keys::Keys;
 
@@ -78,19 +78,16 @@ pub(super) fn hops(
     }
 }
 
-/// Times by chunk and segment, from F, B and W; a segment takes its share to the nearest nanosecond.
+/// Times by chunk and segment, from F, B, W and BW; a segment takes its share to the nearest nanosecond.
 pub(super) fn costs(
     keys: &Keys,
     hops: Hops,
     shape: Shape,
     placement: Placement,
     segments: u32,
-    whole_backwards: bool,
 ) -> Result<Costs, Fault> {
     let segments = u64::from(segments);
     let overhead = keys.overhead.unwrap_or_default();
-    // A whole backward pass takes B and W, and begins once.
-    let before_weight = if whole_backwards { Nanos(0) } else { overhead };
     let nearest = |time: &mut Nanos| *time = Nanos(time.0.saturating_add(segments / 2) / segments);
     let by_chunk = |what, values: &Option<Vec<Nanos>>| {
         let values = values.as_deref().unwrap_or_default();
@@ -100,14 +97,22 @@ pub(super) fn costs(
         Ok::<_, Fault>(times)
     };
     let f = by_chunk("forward", &keys.forward)?.into_iter();
+    let own = backward::is_own(keys);
     // Errors name what the user wrote.
-    let named = |apart| if keys.backward.is_some() { "backward" } else { apart };
+    let named = |apart| if own || keys.backward.is_none() { apart } else { "backward" };
     let b = by_chunk(named("backward-input"), &keys.backward_input)?;
     let w = by_chunk(named("backward-weight"), &keys.backward_weight)?;
-    let times = f.zip(b).zip(w).map(|((forward, backward_input), backward_weight)| PassTimes {
+    let whole = if own { by_chunk("backward", &keys.backward)? } else { Vec::new() };
+    let times = f.zip(b).zip(w).enumerate().map(|(chunk, ((forward, input), weight))| PassTimes {
         forward: forward + overhead,
-        backward_input: backward_input + overhead,
-        backward_weight: backward_weight + before_weight,
+        backward_input: input + overhead,
+        backward_weight: weight + overhead,
+        // A whole backward begins once.
+        backward: match whole.get(chunk) {
+            Some(&whole) => Some(whole + overhead),
+            None if overhead > Nanos(0) => Some(input + weight + overhead),
+            None => None,
+        },
     });
     with_shards(keys, Costs::new(times.collect(), Nanos(0)).with_hops(hops), shape)
 }

@@ -1,4 +1,5 @@
-//! `backward`: B and W together, as profilers measure them, and how it is split into the two.
+//! `backward`: B and W together, as profilers measure them. Alone it is split into the two; beside both it is the
+//! time of a whole backward, which a trainer runs in less than B and W take one after the other.
 
 use pipeline::Nanos;
 use profile::AnyProfile;
@@ -37,12 +38,12 @@ pub struct SplitJson {
 }
 
 impl Split {
-    /// The split that `keys` ask for, if they give B and W together.
+    /// The split that `keys` ask for, if they give B and W only together.
     ///
     /// # Errors
     /// If a profile that they name cannot be read.
     pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Self>, Diagnostic> {
-        if keys.backward.is_none() {
+        if keys.backward.is_none() || is_own(keys) {
             return Ok(None);
         }
         let profile = profiles::of(context, keys)?;
@@ -107,10 +108,21 @@ impl Split {
     }
 }
 
-/// Gives `setting` B and W where it has them together.
+/// Whether `keys` give a whole backward a time of its own, beside those of B and W.
+pub(super) fn is_own(keys: &Keys) -> bool {
+    let (Some(both), Some(input), Some(weight)) =
+        (&keys.backward, &keys.backward_input, &keys.backward_weight)
+    else {
+        return false;
+    };
+    let sums = input.iter().zip(weight).map(|(&input, &weight)| input + weight);
+    both.len() != input.len() || input.len() != weight.len() || !sums.eq(both.iter().copied())
+}
+
+/// Gives `setting` B and W where it has only both together.
 ///
 /// # Errors
-/// If it also has one of them apart.
+/// If it has one of them apart.
 pub fn resolve(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -118,14 +130,18 @@ pub fn resolve(
 ) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     let Some(backward) = &keys.backward else { return Ok(()) };
-    let apart = [
-        ("backward-input", keys.backward_input.is_some()),
-        ("backward-weight", keys.backward_weight.is_some()),
-    ];
-    if let Some((told, _)) = apart.into_iter().find(|(_, given)| *given) {
-        let message =
-            format!("backward and {told} exclude each other: backward is B and W together");
-        let cure = "give backward alone, or backward-input and backward-weight";
+    let lacks = match (keys.backward_input.is_some(), keys.backward_weight.is_some()) {
+        (true, true) => return Ok(()),
+        (false, false) => None,
+        (true, false) => Some("backward-weight"),
+        (false, true) => Some("backward-input"),
+    };
+    if let Some(lacks) = lacks {
+        let message = format!(
+            "{lacks} is missing: beside backward-input and backward-weight, backward is the time of a whole \
+             backward"
+        );
+        let cure = format!("give {lacks} too, or backward alone");
         return Err(scenario.error(setting, Some("backward"), message).with_help(cure));
     }
     let Some(split) = Split::of(context, keys)? else { return Ok(()) };

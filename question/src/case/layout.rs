@@ -88,6 +88,7 @@ fn dealt(keys: &Keys, chunks: u64) -> Option<&'static str> {
         ("activation", values(&keys.activation)),
         ("activation-until-weight", values(&keys.activation_until_weight)),
         ("recompute-time", values(&keys.recompute_time)),
+        ("recompute-again", values(&keys.recompute_again)),
         ("activation-kept", values(&keys.activation_kept)),
         ("offload-time", values(&keys.offload_time)),
         ("hidden", keys.hidden.map(|_| 1)),

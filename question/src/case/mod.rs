@@ -187,7 +187,7 @@ fn prepared(
             let overlap = overlap(context, keys, rule, at, &wrong)?;
             amounts::with_shards(keys, Costs::overlapped(overlap, Nanos(0)).with_hops(hops), shape)
         }
-        false => amounts::costs(keys, hops, shape, placement, segments, rule.has_whole_backwards()),
+        false => amounts::costs(keys, hops, shape, placement, segments),
     };
     let costs = costs.map_err(fault)?;
     let footprints = amounts::footprints(keys, shape, placement, segments).map_err(fault)?;

@@ -100,7 +100,7 @@ fn without_shards(keys: &Keys) -> Option<String> {
 fn without_recompute(keys: &Keys) -> Option<String> {
     let is_nothing = |one: &Recomputed| *one == Recomputed::Nothing;
     let told = keys.recompute.iter().flatten();
-    let names = ["recompute-time", "activation-kept"];
+    let names = ["recompute-time", "recompute-again", "activation-kept"];
     let given: Vec<&str> = keys.given().filter(|name| names.contains(name)).collect();
     let is_ignored = told.clone().all(is_nothing) && !given.is_empty();
     is_ignored.then(|| format!("recomputes nothing, {} is ignored", given.join(", ")))

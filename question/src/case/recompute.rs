@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pipeline::{Bytes, Costs, Fault, Footprints, Nanos, Placement, Shape, Share, spread_by_layers};
+use pipeline::{
+    Bytes, Costs, Fault, Footprints, Nanos, PassTimes, Placement, Shape, Share, spread_by_layers,
+};
 use thiserror::Error;
 
 use super::{ScheduleSource, layout};
@@ -159,7 +161,33 @@ pub(super) fn costs(
         Ok(Some(again + overhead))
     };
     let times = parts.iter().enumerate().map(time).collect::<Result<_, _>>()?;
+    let costs = recomputed_again(keys, costs, parts, (shape, placement), segments)?;
     Ok(costs.with_recompute(times))
+}
+
+/// `costs` where W of a chunk that recomputes takes longer by what the trainer recomputes once more for it; a whole
+/// backward takes what it took.
+fn recomputed_again(
+    keys: &Keys,
+    costs: Costs,
+    parts: &[Recomputed],
+    (shape, placement): (Shape, Placement),
+    segments: u32,
+) -> Result<Costs, Wrong> {
+    let Some(times) = &keys.recompute_again else { return Ok(costs) };
+    let stage = |chunk| placement.stage(shape, chunk, 0);
+    let again = spread_by_layers("recompute-again", times, shape, layout::layers(keys), stage);
+    let again = again.map_err(|fault| ("recompute-again", fault.to_string()))?;
+    let chunk = |((times, part), again): ((&PassTimes, &Recomputed), Nanos)| match part {
+        Recomputed::Nothing => *times,
+        _ => PassTimes {
+            backward_weight: times.backward_weight + again.part(1, u64::from(segments)),
+            backward: Some(times.whole_backward()),
+            ..*times
+        },
+    };
+    let chunks = costs.chunks().iter().zip(parts).zip(again).map(chunk).collect();
+    Ok(costs.with_chunks(chunks))
 }
 
 /// `footprints` with what F keeps of the chunks that recompute: the bytes given, or those of the input and

@@ -48,14 +48,8 @@ pub fn search(
     room::check_on_hardware(context.host(), &rule, &prepared, hardware.steps)?;
     let as_asked = instance(scenario, setting, &rule, &prepared, asked.figure.objective(hardware))?;
     let instance = where_no_link_is_shared(&as_asked, hardware, asked.figure);
-    let on = OnHardware {
-        hardware,
-        figure: asked.figure,
-        asked: &prepared.problem,
-        // A runtime that takes its time before every pass takes it once before a whole backward.
-        whole_backwards: setting.keys.overhead.unwrap_or_default().0 == 0,
-        known: asked.known,
-    };
+    let on =
+        OnHardware { hardware, figure: asked.figure, asked: &prepared.problem, known: asked.known };
     let found = search_on_hardware(&instance, &on, asked.effort, progress, asked.stop);
     let found = found.map_err(|error| match explain(scenario, setting, &error) {
         wrong if is_stuck(&error) => {

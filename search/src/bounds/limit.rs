@@ -26,10 +26,13 @@ pub struct Infeasible {
 /// and that of the stage's chunks before c, whose B come later; just after, M_W of c in place of its
 /// M_B. (Where chunks recompute, what is kept of the M_B before c.) So every order holds the greater of the two beside the M_B before c, for every c. One
 /// microbatch after the other, with every W right behind its B, holds no more than that on any
-/// stage: so these limits are enough for all stages at once.
+/// stage: so these limits are enough for all stages at once. Where backwards may be whole, none of M_W need be
+/// held beyond M_B.
 #[must_use]
 pub fn smallest_limit(instance: &Instance) -> Vec<Bytes> {
-    instance.footprints.least_peaks(instance.shape, instance.placement)
+    let relaxed = instance.mixes().then(|| instance.relaxed());
+    let footprints = &relaxed.as_ref().unwrap_or(instance).footprints;
+    footprints.least_peaks(instance.shape, instance.placement)
 }
 
 /// Checks that there is an order under the limits of `instance`.

@@ -4,7 +4,8 @@
 //! another stage arrives one hop after its end; along the order of a stage, F takes M_B when it
 //! starts, or what is kept of it where the chunk recomputes, whose R comes between F and B and takes the
 //! rest; B turns it into M_W when it ends, W frees that when it ends, and the limit is never
-//! exceeded. Backwards are split. Costs are whole nanoseconds, and so is every step of the bounds. Where
+//! exceeded. Backwards are split; where each may be whole ([`Instance::mixes`]), they are those of
+//! [`Instance::relaxed`], which no order with whole ones undercuts. Costs are whole nanoseconds, and so is every step of the bounds. Where
 //! passes are segments on two streams, `overlapped.rs` has bounds of its own.
 //!
 //! *Names of microbatches.* All microbatches cost and hold the same and take the same way. If in
@@ -173,6 +174,9 @@ pub fn best(instance: &Instance) -> Bound {
 pub fn all(instance: &Instance) -> Vec<Bound> {
     if let Some(overlap) = instance.costs.overlap() {
         return overlapped::all(instance, overlap);
+    }
+    if instance.mixes() {
+        return all(&instance.relaxed());
     }
     let Some(line) = Line::of(instance) else { return vec![work_of_both_ways(instance)] };
     let tails: Vec<Tail> = line.stations.iter().map(|one| Tail::of(&line, one)).collect();

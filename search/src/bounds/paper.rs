@@ -45,6 +45,7 @@ fn settings(table: &str, chunks: u64, thousandths: u64) -> Vec<(String, Instance
             forward: time(&setting.forward),
             backward_input: time(&setting.backward_input),
             backward_weight: time(&setting.backward_weight),
+            backward: None,
         };
         let costs = Costs::uniform(shape, times, setting.hop.parse().unwrap());
         // Per layer and token of a microbatch of one sample: 34h + 5as and 32h.

@@ -162,7 +162,7 @@ impl<'a> Copied<'a> {
         if costs.overlap().is_some() {
             return None;
         }
-        let compiled = CompiledInstance::of(self.instance);
+        let compiled = CompiledInstance::split(self.instance);
         let sequence = compiled.sequence(schedule)?;
         let recomputes = |chunk| costs.recompute(chunk).is_some();
         let orders = compiled.orders(&sequence, (*shape, *placement), recomputes);
@@ -200,7 +200,7 @@ impl<'a> Copied<'a> {
             let [mut count, mut out, mut back] = [0_u64; 3];
             for chunk in placement.chunks_of(*shape, stage) {
                 let times = costs.chunks()[usize::from(chunk)];
-                let all = times.forward.0 + times.backward_input.0 + times.backward_weight.0;
+                let all = times.forward.0 + times.least_backward().0;
                 work = work.saturating_add(if steady { all } else { times.forward.0 });
                 if self.hosted[usize::from(chunk)] {
                     count += 1;

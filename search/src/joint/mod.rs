@@ -528,9 +528,7 @@ fn own_work(instance: &Instance, chunks: std::ops::Range<u16>) -> u64 {
     };
     let Some(overlap) = instance.costs.overlap().filter(|overlap| overlap.communicates()) else {
         let times = chunks.map(|chunk| instance.costs.chunks()[usize::from(chunk)]);
-        return sum(
-            &mut times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight])
-        );
+        return sum(&mut times.flat_map(|one| [one.forward, one.least_backward()]));
     };
     let on = |stream: Stream| {
         let of = |chunk| Part::ALL.map(|part| Overlap::chain(overlap, chunk).work(part, stream));

@@ -103,7 +103,7 @@ pub(super) fn work(instance: &Instance) -> Vec<u64> {
     let mut work = vec![0_u64; shape.stages()];
     for (chunk, times) in (0..).zip(costs.chunks()) {
         let again = costs.recompute(chunk).unwrap_or_default().0;
-        let own = [times.forward.0, times.backward_input.0, times.backward_weight.0, again];
+        let own = [times.forward.0, times.least_backward().0, again];
         let stage = &mut work[placement.stage(*shape, chunk, 0)];
         *stage = own.into_iter().fold(*stage, u64::saturating_add);
     }

@@ -2,7 +2,7 @@
 // Times lose nothing that a search minds.
 #![allow(clippy::cast_precision_loss)]
 
-use super::Local;
+use super::{Change, Local};
 use crate::chain::Halt;
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
@@ -10,6 +10,8 @@ use crate::timing::Score;
 
 /// After how many changes slots are sorted by time again.
 const SORTED: u32 = 500;
+/// Of so many changes one splits a backward or makes it whole, where backwards may be whole.
+const FLIPS: usize = 4;
 /// After how many steps it is asked whether to stop: a millisecond.
 const ASKED: u64 = 20_000;
 
@@ -41,11 +43,7 @@ impl Local<'_> {
                 ask = self.steps + ASKED;
             }
             self.steps += 2;
-            let (from, to) = self.draw(chance);
-            if from == to {
-                continue;
-            }
-            let Some(change) = self.apply(from, to) else { continue };
+            let Some(change) = self.change(chance) else { continue };
             let more = chance.worse(annealing.temperature(self.steps));
             if self.estimate(change.low, change.high) as f64 > now.cost as f64 + more {
                 self.undo(&change);
@@ -69,6 +67,36 @@ impl Local<'_> {
                 self.undo(&change);
             }
         }
+    }
+
+    /// Draws a change and makes it; `None` if nothing can move there, or memory lacks.
+    fn change(&mut self, chance: &mut Chance) -> Option<Change> {
+        if self.compiled.mixes && chance.below(FLIPS) == 0 {
+            let backward = self.draw_backward(chance);
+            return self.apply_flip(backward);
+        }
+        let (from, to) = self.draw(chance);
+        if from == to { None } else { self.apply(from, to) }
+    }
+
+    /// A backward pass, as its B: mostly one at the longest chain.
+    fn draw_backward(&mut self, chance: &mut Chance) -> u32 {
+        let joint = if chance.below(4) == 0 { None } else { self.joint(chance) };
+        let near = joint.map(|slot| self.order[slot - chance.below(2)]);
+        let lane_of = |pass: u32| self.lane[pass as usize] as usize;
+        if let Some(pass) = near {
+            if self.compiled.is_backward(lane_of(pass)) {
+                return pass;
+            }
+            if self.compiled.is_weight(lane_of(pass)) {
+                return pass - self.weight_after();
+            }
+        }
+        let [stage, chunk] =
+            [self.compiled.stages, self.compiled.chunks].map(|all| chance.below(all));
+        let lane = stage * self.compiled.width + self.compiled.chunks + chunk;
+        let columns = self.compiled.microbatches as usize;
+        u32::try_from(lane * columns + chance.below(columns)).unwrap_or(0)
     }
 
     /// A slot whose pass joins that of the slot before on the longest chain.

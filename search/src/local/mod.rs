@@ -1,4 +1,5 @@
-//! Local search over the orders of the stages: a move shifts a pass within its stage. Its effect is
+//! Local search over the orders of the stages: a move shifts a pass within its stage, or splits a whole backward, or
+//! makes one whole. Its effect is
 //! first estimated from the times around it; if that looks good, the passes whose times change are
 //! timed again.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
@@ -11,7 +12,7 @@ mod times;
 pub(crate) use self::anneal::Annealing;
 use self::marks::Marks;
 use self::times::Link;
-use crate::compiled_instance::{CompiledInstance, Lane};
+use crate::compiled_instance::{CompiledInstance, Effect};
 use crate::timing::{Clock, Score};
 
 /// A timed order of all stages that can be changed and changed back.
@@ -27,6 +28,8 @@ pub(crate) struct Local<'a> {
     held: Vec<i64>,
     /// By lane, its links.
     links: Vec<Link>,
+    /// Whether the backward of each B and W is whole; empty where none may be.
+    whole: Vec<bool>,
     /// The end of each pass.
     end: Vec<i64>,
     /// The time from the start of each pass to the end of the schedule, along the longest chain of
@@ -69,6 +72,7 @@ impl<'a> Local<'a> {
             slot: vec![0; compiled.passes()],
             held: vec![0; compiled.passes()],
             links,
+            whole: if compiled.mixes { clock.whole.clone() } else { Vec::new() },
             end: clock.ends.clone(),
             rest: vec![i64::MIN / 2; compiled.passes()],
             lane,
@@ -104,8 +108,8 @@ impl<'a> Local<'a> {
         let (compiled, each) = (self.compiled, self.compiled.passes_per_stage());
         for stage in 0..compiled.stages {
             let mut next = vec![0; compiled.width];
-            for &lane in &sequence[stage * each..(stage + 1) * each] {
-                let lane = usize::from(lane);
+            for &code in &sequence[stage * each..(stage + 1) * each] {
+                let (lane, _) = compiled.lane_of(code);
                 let pass =
                     (stage * compiled.width + lane) as u32 * compiled.microbatches + next[lane];
                 next[lane] += 1;
@@ -129,15 +133,19 @@ impl<'a> Local<'a> {
     /// The sequence as it is.
     pub(crate) fn sequence(&self, into: &mut Vec<u16>) {
         into.clear();
-        into.extend(
-            self.order
-                .iter()
-                .map(|&pass| (self.lane[pass as usize] as usize % self.compiled.width) as u16),
-        );
+        into.extend(self.order.iter().map(|&pass| {
+            self.compiled.code(self.lane[pass as usize] as usize, self.is_whole(pass))
+        }));
     }
 
-    fn lane_of(&self, pass: u32) -> &Lane {
-        &self.compiled.lanes[self.lane[pass as usize] as usize]
+    /// Whether `pass` is of a whole backward.
+    #[inline]
+    fn is_whole(&self, pass: u32) -> bool {
+        self.whole.get(pass as usize).copied().unwrap_or(false)
+    }
+
+    fn effect(&self, pass: u32) -> Effect {
+        self.compiled.lanes[self.lane[pass as usize] as usize].effect(self.is_whole(pass))
     }
 
     fn stage_of(&self, slot: usize) -> usize {
@@ -158,10 +166,10 @@ impl<'a> Local<'a> {
         let mut held = if self.is_first(from) { 0 } else { self.held[from - 1] };
         let mut kept = true;
         for slot in from..=to {
-            let lane = *self.lane_of(self.order[slot]);
-            held += lane.take;
-            kept &= held.max(held + lane.leave) <= limit;
-            held += lane.leave;
+            let effect = self.effect(self.order[slot]);
+            held += effect.take;
+            kept &= held.max(held + effect.leave) <= limit;
+            held += effect.leave;
             self.held[slot] = held;
         }
         kept
@@ -212,6 +220,11 @@ impl<'a> Local<'a> {
 
     /// Takes back `change` of the order.
     pub(crate) fn undo(&mut self, change: &Change) {
+        if let Some(backward) = change.backward {
+            self.flip(backward);
+            self.account(change.low, change.high);
+            return;
+        }
         if let Some((from, to)) = change.relief {
             self.shift(to, from);
         }
@@ -224,7 +237,7 @@ impl<'a> Local<'a> {
     pub(crate) fn apply(&mut self, from: usize, to: usize) -> Option<Change> {
         self.shift(from, to);
         let (low, high) = (from.min(to), from.max(to));
-        let mut change = Change { from, to, relief: None, low, high };
+        let mut change = Change { from, to, relief: None, backward: None, low, high };
         let mut fits = self.account(low, high);
         if !fits
             && to < from
@@ -242,13 +255,43 @@ impl<'a> Local<'a> {
         None
     }
 
+    /// Splits the whole backward that the B `backward` does, or makes it whole; `None` if memory lacks then.
+    fn apply_flip(&mut self, backward: u32) -> Option<Change> {
+        let weight = backward + self.weight_after();
+        let [low, high] = [backward, weight].map(|pass| self.slot[pass as usize] as usize);
+        self.flip(backward);
+        let change =
+            Change { from: low, to: low, relief: None, backward: Some(backward), low, high };
+        if self.account(low, high) {
+            return Some(change);
+        }
+        self.undo(&change);
+        None
+    }
+
+    fn flip(&mut self, backward: u32) {
+        let weight = backward + self.weight_after();
+        for pass in [backward, weight] {
+            let whole = &mut self.whole[pass as usize];
+            *whole = !*whole;
+        }
+    }
+
+    /// The distance from the number of a B to that of its W.
+    fn weight_after(&self) -> u32 {
+        self.compiled.chunks as u32 * self.compiled.microbatches
+    }
+
     /// The slot of the next W behind `slot` that could be done before it.
     fn next_weight(&self, slot: usize) -> Option<usize> {
         const FAR: usize = 24;
         let end = (self.stage_of(slot) + 1) * self.compiled.passes_per_stage();
         (slot + 1..end.min(slot + FAR)).find(|&other| {
-            let lane = self.lane[self.order[other] as usize] as usize;
-            self.compiled.is_weight(lane) && self.reach(other, other - slot, true) == slot
+            let pass = self.order[other];
+            let lane = self.lane[pass as usize] as usize;
+            self.compiled.is_weight(lane)
+                && !self.is_whole(pass)
+                && self.reach(other, other - slot, true) == slot
         })
     }
 }
@@ -259,6 +302,8 @@ pub(crate) struct Change {
     to: usize,
     /// The slots from and to which a W went beside it.
     relief: Option<(usize, usize)>,
+    /// The B whose backward was split or made whole, if no pass moved.
+    backward: Option<u32>,
     /// All that moved is from this slot
     low: usize,
     /// to that one.

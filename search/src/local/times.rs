@@ -18,6 +18,8 @@ const QUICK: u64 = 2;
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     duration: i64,
+    /// The duration of a pass of a whole backward.
+    whole: i64,
     /// The hop from the pass elsewhere that it waits for.
     hop: i64,
     /// The hop to the pass elsewhere that waits for it.
@@ -40,6 +42,7 @@ impl Link {
         };
         let link = |(number, lane): (usize, &Lane)| Self {
             duration: lane.duration,
+            whole: lane.whole.duration,
             hop: lane.hop,
             hop_on: compiled.lanes.get(lane.feeds as usize).map_or(0, |fed| fed.hop),
             remote: way(number, lane.remote),
@@ -47,7 +50,10 @@ impl Link {
         };
         let links: Vec<Self> = compiled.lanes.iter().enumerate().map(link).collect();
         let mut lanes = compiled.lanes.iter().zip(&links);
-        let ends = lanes.all(|(lane, link)| lane.wakes == NONE || link.duration + link.hop_on > 0);
+        let shortest = |link: &Self| {
+            if compiled.mixes { link.duration.min(link.whole) } else { link.duration }
+        };
+        let ends = lanes.all(|(lane, link)| lane.wakes == NONE || shortest(link) + link.hop_on > 0);
         ends.then_some(links)
     }
 }
@@ -55,7 +61,11 @@ impl Link {
 impl Local<'_> {
     #[inline]
     fn link(&self, pass: u32) -> Link {
-        self.links[self.lane[pass as usize] as usize]
+        let mut link = self.links[self.lane[pass as usize] as usize];
+        if self.compiled.mixes && self.whole[pass as usize] {
+            link.duration = link.whole;
+        }
+        link
     }
 
     /// The arrival of the value that `pass` needs from another stage.

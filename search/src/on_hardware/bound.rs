@@ -25,13 +25,14 @@
 //!
 //! *Blocking.* Where a stage does nothing else until what it has made has arrived, the pass that makes it takes so
 //! much longer in the instance. That ends no span later than the run does: the last pass of a stage is a W, which
-//! sends nothing.
+//! sends nothing. Where backwards may be whole it can be one that sends, so there the bound is that of stages which
+//! are not held up.
 
 use pipeline::Nanos;
 use sim::Hardware;
 use sim::boundary::Synchronisation;
 
-use super::{Figure, OnHardware, wires};
+use super::{Figure, OnHardware, proxy, wires};
 use crate::bounds::{self, Argument, Bound};
 use crate::instance::{Instance, Objective};
 use crate::run::Found;
@@ -58,7 +59,12 @@ pub enum ArgumentOnHardware {
 
 /// The bound on the figure that is asked for `on` hardware, where `found` is what a search of `instance` has found.
 pub(super) fn of(instance: &Instance, found: &Found, on: &OnHardware<'_>) -> BoundOnHardware {
+    let free = (instance.mixes() && on.hardware.communication.blocking)
+        .then(|| proxy::unblocked(instance, on));
+    let is_held_up = free.is_some();
+    let instance = free.as_ref().unwrap_or(instance);
     let bound = match (on.figure, instance.objective) {
+        (_, Objective::Makespan) if is_held_up => bounds::best(instance),
         (_, Objective::Makespan) => found.bound,
         (Figure::Step, Objective::Span) => of_one_stage(instance),
         (_, Objective::Span) => bounds::best(instance),

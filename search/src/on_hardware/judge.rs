@@ -179,8 +179,9 @@ impl<'a> Judge<'a> {
 
     /// `schedule` with each backward split where it stands; none if that does not fit.
     fn split(&self, schedule: &Schedule) -> Option<Schedule> {
-        let sequence = self.compiled.sequence(schedule)?;
-        Clock::default().time(&self.compiled, &sequence)?;
+        let compiled = CompiledInstance::split(self.instance);
+        let sequence = compiled.sequence(schedule)?;
+        Clock::default().time(&compiled, &sequence)?;
         self.schedule(&sequence)
     }
 
@@ -218,7 +219,7 @@ impl<'a> Judge<'a> {
         let schedule = schedule.recomputing(|chunk| costs.recompute(chunk).is_some()).ok()?;
         let memory = Memory::of(&schedule, footprints).ok()?;
         let fits = limits.as_ref().is_none_or(|limits| memory.over(limits).is_none());
-        (self.on.whole_backwards && fits).then_some(schedule)
+        fits.then_some(schedule)
     }
 
     /// The best order by now.

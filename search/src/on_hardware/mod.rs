@@ -70,8 +70,6 @@ pub struct OnHardware<'a> {
     pub figure: Figure,
     /// The problem for which published schedules make their orders when they are simulated.
     pub asked: &'a Problem,
-    /// Whether a backward that does B and W at once takes as long as the two of them.
-    pub whole_backwards: bool,
     /// Orders that are judged, too. Those that do not fit the instance are left out.
     pub known: &'a [&'a Schedule],
 }

@@ -63,6 +63,12 @@ pub(super) fn measured(instance: &Instance, run: &Run) -> Vec<Option<Nanos>> {
     sums.into_iter().map(mean).collect()
 }
 
+/// `instance` with the costs that were asked for, where nothing else moves and no transfer holds up its sender.
+pub(super) fn unblocked(instance: &Instance, on: &OnHardware<'_>) -> Instance {
+    let costs = on.asked.costs().clone().with_hops(alone_hops(instance, on.hardware));
+    Instance { costs, ..instance.clone() }
+}
+
 /// A pipeline with a hop for each link.
 pub(super) struct Proxy<'a> {
     base: &'a Instance,
@@ -111,6 +117,7 @@ fn blocking(base: &Instance, costs: Costs) -> Costs {
         PassTimes {
             forward: Nanos(times.forward.0.saturating_add(down)),
             backward_input: Nanos(times.backward_input.0.saturating_add(up)),
+            backward: times.backward.map(|whole| Nanos(whole.0.saturating_add(up))),
             ..*times
         }
     };

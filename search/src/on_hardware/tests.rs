@@ -9,8 +9,12 @@ use sim::{Hardware, Sharing};
 use super::*;
 
 /// Passes of 10, 20 and 30 ns.
-const TIMES: PassTimes =
-    PassTimes { forward: Nanos(10), backward_input: Nanos(20), backward_weight: Nanos(30) };
+const TIMES: PassTimes = PassTimes {
+    forward: Nanos(10),
+    backward_input: Nanos(20),
+    backward_weight: Nanos(30),
+    backward: None,
+};
 
 /// Devices in nodes of one, behind a NIC that carries a byte in a nanosecond, 5 ns away.
 fn hardware(stages: usize, message: u64) -> Hardware {
@@ -39,7 +43,7 @@ fn found(hardware: &Hardware, microbatches: u64, figure: Figure) -> FoundOnHardw
     let asked =
         Instance::new(shape, Placement::Looped, costs, footprints, None, objective).unwrap();
     let instance = where_no_link_is_shared(&asked, hardware, figure);
-    let on = OnHardware { hardware, figure, asked: &problem, whole_backwards: true, known: &[] };
+    let on = OnHardware { hardware, figure, asked: &problem, known: &[] };
     let effort = Effort { times: Some(0), seed: 0 };
     search_on_hardware(&instance, &on, effort, |_| {}, &|| false).unwrap()
 }

@@ -130,7 +130,7 @@ pub fn search_under_noise(
     if instance.costs.overlap().is_some() {
         return Err(SearchError::OverlappedUnderNoise);
     }
-    let compiled = CompiledInstance::of(instance);
+    let compiled = CompiledInstance::split(instance);
     if compiled.passes() > MAX_PASSES_UNDER_NOISE {
         return Err(SearchError::TooLargeUnderNoise(compiled.passes()));
     }

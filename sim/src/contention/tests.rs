@@ -15,7 +15,7 @@ fn neighbours(count: u32) -> NonZeroU32 {
 fn times(forward: u64, backward_input: u64, backward_weight: u64) -> PassTimes {
     let [forward, backward_input, backward_weight] =
         [forward, backward_input, backward_weight].map(Nanos);
-    PassTimes { forward, backward_input, backward_weight }
+    PassTimes { forward, backward_input, backward_weight, backward: None }
 }
 
 /// The starts and ends of each stage.
@@ -189,6 +189,7 @@ fn slower(base: &Costs, more: [u64; 3]) -> Costs {
         forward: by(one.forward, at),
         backward_input: by(one.backward_input, at + 1),
         backward_weight: by(one.backward_weight, at + 2),
+        backward: None,
     };
     base.clone().with_chunks(base.chunks().iter().enumerate().map(chunk).collect())
 }

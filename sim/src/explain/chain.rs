@@ -210,11 +210,14 @@ fn averaged(costs: &Costs) -> Costs {
         total(|times| times.forward),
         total(|times| times.backward_input),
         total(|times| times.backward_weight),
+        total(PassTimes::whole_backward),
     ];
+    let has_whole = costs.has_whole();
     let chunk = |index: u64| {
-        let [forward, backward_input, backward_weight] =
+        let [forward, backward_input, backward_weight, whole] =
             totals.map(|total| total.share(index, chunks));
-        PassTimes { forward, backward_input, backward_weight }
+        let backward = has_whole.then_some(whole);
+        PassTimes { forward, backward_input, backward_weight, backward }
     };
     let before: Nanos = costs.shards().iter().map(|times| times.before).sum();
     let after: Nanos = costs.shards().iter().map(|times| times.after).sum();

@@ -89,7 +89,7 @@ fn at_pace(baseline: &Baseline<'_>, stage: usize, percent: u64) -> Costs {
 fn whole(costs: &Costs, chunk: u16) -> Nanos {
     let times = costs.chunks()[usize::from(chunk)];
     let again = costs.recompute(chunk).unwrap_or_default();
-    times.forward + times.backward_input + times.backward_weight + again
+    times.forward + times.least_backward() + again
 }
 
 fn each(times: &PassTimes, change: impl Fn(u64) -> u64) -> PassTimes {
@@ -102,6 +102,10 @@ fn both(times: &PassTimes, others: &PassTimes, join: impl Fn(u64, u64) -> u64) -
         forward: join(times.forward, others.forward),
         backward_input: join(times.backward_input, others.backward_input),
         backward_weight: join(times.backward_weight, others.backward_weight),
+        backward: match (times.backward, others.backward) {
+            (None, None) => None,
+            _ => Some(join(times.whole_backward(), others.whole_backward())),
+        },
     }
 }
 

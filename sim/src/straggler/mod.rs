@@ -12,7 +12,7 @@
 //!
 //! let shape = Shape::new(4, 1, 8)?;
 //! let ms = Nanos(1_000_000);
-//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms };
+//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
 //! let costs = Costs::uniform(shape, times, Nanos(10_000));
 //! let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
 //!
@@ -332,7 +332,7 @@ pub struct NoiseSample<'a> {
 
 impl<'a> NoiseSample<'a> {
     /// How long `pass` takes on `stage` if it begins at `start`, in nanoseconds; `nominal` are the
-    /// times of its chunk. BW takes as long as B and, right behind it, W; S and T are no work of a
+    /// times of its chunk. BW takes as long as B and, right behind it, W, each by its part of it; S and T are no work of a
     /// chunk and take nothing; R takes as long as another F.
     ///
     /// At least 1 where the nominal time is not 0, and 0 where it is; saturates.
@@ -341,14 +341,15 @@ impl<'a> NoiseSample<'a> {
         let part = |kind, nominal: Nanos, start| {
             self.part_duration(nominal.0, stage, Pass { kind, ..pass }, start)
         };
-        let PassTimes { forward, backward_input, backward_weight } = nominal;
+        let PassTimes { forward, backward_input, backward_weight, .. } = nominal;
         match pass.kind {
             Kind::F => part(Kind::F, forward, start),
             Kind::B => part(Kind::B, backward_input, start),
             Kind::W => part(Kind::W, backward_weight, start),
             Kind::BW => {
-                let first = part(Kind::B, backward_input, start);
-                let second = part(Kind::W, backward_weight, start.saturating_add(first));
+                let [input, weight] = nominal.whole_in_parts();
+                let first = part(Kind::B, input, start);
+                let second = part(Kind::W, weight, start.saturating_add(first));
                 first.saturating_add(second)
             }
             Kind::R => part(Kind::R, forward, start),

@@ -11,6 +11,7 @@ const TIMES: PassTimes = PassTimes {
     forward: Nanos(10 * MS),
     backward_input: Nanos(11 * MS),
     backward_weight: Nanos(7 * MS),
+    backward: None,
 };
 const COUNT: u32 = 100_000;
 

@@ -19,6 +19,7 @@ pub fn scaled(costs: &Costs, by: (u128, u128)) -> Costs {
         forward: time(times.forward),
         backward_input: time(times.backward_input),
         backward_weight: time(times.backward_weight),
+        backward: times.backward.map(time),
     };
     let copy = |times: &CopyTimes| CopyTimes { out: time(times.out), back: time(times.back) };
     let shard =
@@ -50,17 +51,17 @@ pub fn replace_costs(case: &mut Case, costs: Costs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The costs of passes and copies by the medians over the steps of `measured`; a BW without any B and W
-/// of its chunk is B alone. Values that cross need no time of their own.
+/// The costs of passes and copies by the medians over the steps of `measured`; of a chunk without any B and W
+/// all of BW is B. Values that cross need no time of their own.
 pub fn measured_costs(schedule: &Schedule, measured: &Measured) -> Costs {
     let shape = schedule.shape();
     let passes = PassMedians::of(schedule, &measured.steps);
     let chunk = |chunk: u16| {
         let of = |kind| passes.median(kind, chunk);
-        let split = of(Kind::B).zip(of(Kind::W));
+        let (forward, backward) = (of(Kind::F).unwrap_or_default(), of(Kind::BW));
         let (backward_input, backward_weight) =
-            split.unwrap_or((of(Kind::BW).unwrap_or_default(), Nanos(0)));
-        PassTimes { forward: of(Kind::F).unwrap_or_default(), backward_input, backward_weight }
+            of(Kind::B).zip(of(Kind::W)).unwrap_or((backward.unwrap_or_default(), Nanos(0)));
+        PassTimes { forward, backward_input, backward_weight, backward }
     };
     let recompute = (0..shape.chunks()).map(|chunk| passes.median(Kind::R, chunk)).collect();
     let costs = Costs::new((0..shape.chunks()).map(chunk).collect(), Nanos(0))

@@ -12,7 +12,7 @@ use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
 use papers::measured::memory_error;
-use question::Context;
+use question::{Context, Diagnostic};
 
 use self::validate::Options;
 use super::{OUTPUT, Verdict, note, note_all, print_json};
@@ -183,7 +183,8 @@ impl Plan {
         if let Some(path) = &self.html {
             files::write(path, pictures::html(planned)?)?;
         }
-        if let (Some(folder), Some(winner)) = (&self.export, planned.winner()) {
+        if let Some(folder) = &self.export {
+            let winner = planned.winner().ok_or_else(nothing_to_export)?;
             files::make_folder(folder)?;
             for (name, content) in export::files(question, winner) {
                 files::write(&folder.join(name), content)?;
@@ -191,4 +192,12 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Why no file is written: no set-up is known to fit.
+fn nothing_to_export() -> Diagnostic {
+    Diagnostic::new("--export writes the set-up that is told to be taken, and none is").with_help(
+        "name one as [setup] in the question: `debubble plan QUESTION.toml --export FOLDER` writes it then; or \
+         leave --export out",
+    )
 }

@@ -86,6 +86,9 @@ fn scenario(question: &Question, plan: &Plan) -> String {
     add("forward", times(|one| one.forward));
     add("backward-input", times(|one| one.backward_input));
     add("backward-weight", times(|one| one.backward_weight));
+    if plan.finalist.costs.has_whole() {
+        add("backward", times(|one| one.whole_backward()));
+    }
     add("cluster", "\"cluster.toml\"".to_owned());
     add("seating", format!("\"{}\"", seats.join(",")));
     add("message", format!("\"{}B\"", plan.finalist.message().0));

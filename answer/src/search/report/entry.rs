@@ -105,6 +105,9 @@ pub(in crate::search) struct Entry {
     on_front: Option<bool>,
     published_peak_microbatches: Option<f64>,
     published_on_front: Option<bool>,
+    /// Whether the recorded times tell the order apart from the best published one; there with a recording alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    told_apart: Option<bool>,
     /// The rest is there under noise, or on hardware, alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     boundary: Option<&'static str>,
@@ -223,6 +226,7 @@ impl From<&Row> for Entry {
             published: published.map(|one| one.family.name()),
             published_ns: published.map(|one| one.cost.0),
             published_rate: published.map(|one| row.rate(one.cost)),
+            told_apart: row.uncertainty.map(|_| row.within_noise().is_none()),
             peak_microbatches: row.peak(),
             on_front: row.found_standing.map(Standing::is_on_front),
             published_peak_microbatches: published.map(|one| row.in_microbatches(one.peak)),

@@ -124,6 +124,7 @@ fn slowdown(point: &Point, microbatches: u64, factor: f64) -> Result<f64, Fault>
         forward: Nanos(24 * h + 4 * s),
         backward_input: Nanos(24 * h + 8 * s),
         backward_weight: Nanos(24 * h),
+        backward: None,
     };
     let work = (72 * h + 12 * s) as f64;
     let way = Nanos((factor * ratio(point) * work / 2.0).round() as u64);

@@ -168,10 +168,11 @@ fn of_bar(family: Family, bar: &Bar) -> Result<Simulated, Fault> {
             forward: Nanos(n * (24 * h + 4 * s)),
             backward_input: Nanos(n * (24 * h + 8 * s)),
             backward_weight: Nanos(n * 24 * h),
+            backward: None,
         }
     };
     let copy = |chunk: u16| {
-        let PassTimes { forward, backward_input, backward_weight } = times(chunk);
+        let PassTimes { forward, backward_input, backward_weight, .. } = times(chunk);
         let work = (forward + backward_input + backward_weight).0;
         let way = Nanos((bar.precise_k * work as f64 / 2.0).round() as u64);
         CopyTimes { out: way, back: way }

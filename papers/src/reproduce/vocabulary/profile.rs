@@ -152,6 +152,7 @@ fn problem(run: &Run) -> Result<(Problem, Family), String> {
         forward,
         backward_input: backward,
         backward_weight: Nanos(0),
+        backward: None,
     });
     let mut costs = Costs::new(chunks.collect(), hop);
     if family.vocabulary() != Vocabulary::Whole {

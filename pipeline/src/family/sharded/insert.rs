@@ -51,6 +51,7 @@ fn without_instants(costs: &Costs) -> Costs {
         forward: some(times.forward),
         backward_input: some(times.backward_input),
         backward_weight: times.backward_weight,
+        backward: times.backward.map(some),
     });
     Costs::new(chunks.collect(), Nanos(0)).with_hops(costs.hops().clone())
 }

@@ -41,6 +41,7 @@ fn times(most: u64) -> impl Strategy<Value = PassTimes> {
         forward,
         backward_input,
         backward_weight,
+        backward: None,
     })
 }
 

@@ -150,12 +150,14 @@ fn check_dealt(
     let moves = asked.varies(Varied::Layers) || asked.varies(Varied::Chunks);
     let all = [
         ("forward", count(&keys.forward)),
+        ("backward", count(&keys.backward)),
         ("backward-input", count(&keys.backward_input)),
         ("backward-weight", count(&keys.backward_weight)),
         ("activation", count(&keys.activation)),
         ("activation-until-weight", count(&keys.activation_until_weight)),
         ("recompute", count(&keys.recompute)),
         ("recompute-time", count(&keys.recompute_time)),
+        ("recompute-again", count(&keys.recompute_again)),
         ("activation-kept", count(&keys.activation_kept)),
         ("offload-time", count(&keys.offload_time)),
     ];

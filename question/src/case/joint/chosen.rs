@@ -1,6 +1,6 @@
 //! The question that a choice comes to.
 
-use pipeline::{Bytes, Costs, LayerLayout, Limit, Share};
+use pipeline::{Bytes, Costs, LayerLayout, Limit, PassTimes, Share};
 use search::Choice;
 
 use super::Joint;
@@ -66,7 +66,7 @@ impl Joint<'_> {
         if let Some([mean]) = keys.activation_kept.as_deref() {
             keys.activation_kept = Some(dealt(*mean));
         }
-        for list in [&mut keys.recompute_time, &mut keys.offload_time] {
+        for list in [&mut keys.recompute_time, &mut keys.recompute_again, &mut keys.offload_time] {
             let Some([mean]) = list.as_deref() else { continue };
             let mean = *mean;
             let part = |chunk| mean.part(own(chunk).saturating_mul(stages), all);
@@ -113,7 +113,8 @@ pub(super) fn written(mut setting: Setting, costs: &Costs) -> Setting {
     let each = costs.chunks().iter();
     keys.forward = Some(each.clone().map(|times| times.forward).collect());
     keys.backward_input = Some(each.clone().map(|times| times.backward_input).collect());
-    keys.backward_weight = Some(each.map(|times| times.backward_weight).collect());
+    keys.backward_weight = Some(each.clone().map(|times| times.backward_weight).collect());
+    keys.backward = costs.has_whole().then(|| each.map(PassTimes::whole_backward).collect());
     let again = (0..).zip(costs.chunks()).map(|(chunk, _)| costs.recompute(chunk));
     if let (Some(_), true) = (&keys.recompute, costs.has_recompute()) {
         keys.recompute_time = Some(again.map(Option::unwrap_or_default).collect());

@@ -10,7 +10,7 @@ use search::{Effort, SearchError, search_jointly};
 
 use super::checks::explain as explain_fault;
 use super::searched::{explain, instance};
-use super::{Prepared, Recomputed, ScheduleSource, Searched, case_of, prepared, room};
+use super::{Prepared, Recomputed, ScheduleSource, Searched, backward, case_of, prepared, room};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
@@ -83,8 +83,10 @@ impl<'a> Joint<'a> {
         let pairs = overlap.is_some_and(Overlap::communicates);
         check_pairs(scenario, &setting, keys, pairs)?;
         let limits = told.map(|told| limits(scenario, &setting, &before, &told)).transpose()?;
-        // B and W apart say what both together said.
-        setting.keys.backward = None;
+        if !backward::is_own(&setting.keys) {
+            // B and W apart say what both together said.
+            setting.keys.backward = None;
+        }
         let (shape, placement) = super::shape(scenario, &setting, &rule)?;
         let parts = parts(&setting.keys, keys);
         let at = (shape.stages(), shape.chunks_per_stage(), placement);

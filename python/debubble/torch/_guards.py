@@ -1,0 +1,150 @@
+"""What torch gets wrong in orders of debubble, or breaks down at: refused before the first step, or at it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+from .._errors import InputError
+from .._schedule import Pair, Pass, Schedule
+from . import _runtime
+
+
+def splits(schedule: Schedule, rank: int) -> bool:
+    """Whether `rank` runs W apart in the order."""
+    slots = schedule.slots(rank)
+    passes = (one for slot in slots for one in (slot if isinstance(slot, Pair) else (slot,)))
+    return any(isinstance(one, Pass) and one.kind == "W" for one in passes)
+
+
+def check_modules(schedule: Schedule, stages: Sequence[Any], *, scales: bool) -> None:
+    """Refuses modules whose gradients torch gets wrong in `schedule`, or in which it breaks down.
+
+    Args:
+        schedule: The order.
+        stages: The stages of this rank.
+        scales: Whether torch divides the gradients of each stage by the number of microbatches.
+    """
+    if scales:
+        _check_shared(stages)
+    if not splits(schedule, int(stages[0].group_rank)):
+        return
+    for stage in stages:
+        why, cure = _unfit(stage) or ("", "")
+        if why:
+            message = f"stage {stage.stage_index} cannot run the order {schedule.name!r}: {why}"
+            text = f"{message}\n  help: {cure}" if cure else message
+            raise InputError(text, message=message, help=cure or None, key="stages")
+
+
+def _check_shared(stages: Sequence[Any]) -> None:
+    """Refuses a parameter of two stages: torch would scale its gradient once for each."""
+    owners: dict[int, tuple[int, str]] = {}
+    for stage in stages:
+        for name, parameter in stage.submod.named_parameters() if stage.submod is not None else ():
+            other, first = owners.setdefault(id(parameter), (int(stage.stage_index), name))
+            if other != int(stage.stage_index):
+                message = (
+                    f"stages {other} and {stage.stage_index} of this rank share the parameter {first}: torch "
+                    "divides its gradient by the number of microbatches once for each"
+                )
+                cure = "pass scale_grads=False, and divide the loss by the number of microbatches"
+                raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
+
+
+def _unfit(stage: Any) -> Optional[tuple[str, str]]:
+    """Why the backward of a stage cannot be split, and what to do."""
+    torch = _runtime.torch()
+    if isinstance(stage.submod, torch.nn.parallel.DistributedDataParallel):
+        return "DistributedDataParallel does not reduce the gradients of a split backward", ""
+    if _runtime.is_compiled(stage):
+        return "torch.compile cannot split the backward of a module", ""
+    if stage.submod is not None and any(_reshards(module) for module in stage.submod.modules()):
+        why = "FSDP frees its parameters after the forward, which W still needs"
+        return why, "fully_shard(module, reshard_after_forward=False) for every module of the stage"
+    return None
+
+
+def _reshards(module: Any) -> bool:
+    """Whether FSDP2 frees the parameters of `module` after its forward."""
+    if not isinstance(module, _runtime.torch().distributed.fsdp.FSDPModule):
+        return False
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
+    return any(getattr(group, "post_forward_mesh_info", None) is not None for group in groups)
+
+
+def watch(made: Any, schedule: Schedule) -> None:
+    """Puts guards around the methods of a schedule of torch that runs `schedule`: what is wrong is said in one
+    line, not in torch's traceback.
+    """
+    run = made.step
+
+    @functools.wraps(run)
+    def step(*args: Any, **keywords: Any) -> Any:
+        _check_batch(made, args, keywords)
+        return run(*args, **keywords)
+
+    made.step = step
+    if schedule.placement == "v":
+        made.eval = functools.partial(_no_eval, schedule.name)
+    if splits(schedule, int(_runtime.stages_in(made)[0].group_rank)):
+        for stage in _runtime.stages_in(made):
+            _watch_checkpoints(stage)
+
+
+def _no_eval(name: str, *_: Any, **__: Any) -> Any:
+    message = f"the order {name!r} has both ends of the model on one rank: torch's eval() does not run it"
+    cure = "evaluate with the stages in a schedule of one chunk per rank, or run their modules one after the other"
+    raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
+
+
+def _check_batch(made: Any, args: Sequence[Any], keywords: dict[str, Any]) -> None:
+    """Refuses a batch that does not divide into microbatches, unless the user says how it is cut."""
+    if getattr(made, "_args_chunk_spec", None) or getattr(made, "_kwargs_chunk_spec", None):
+        return
+    microbatches = _runtime.microbatches_of(made)
+    is_tensor = _runtime.torch().is_tensor
+    for one in (*args, *keywords.values()):
+        if is_tensor(one) and one.dim() > 0 and int(one.shape[0]) % microbatches != 0:
+            message = f"a batch of {int(one.shape[0])} does not divide into {microbatches} microbatches"
+            cure = "drop or pad the last batch, as drop_last=True of a DataLoader does"
+            raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
+
+
+def _watch_checkpoints(stage: Any) -> None:
+    """Looks once for reentrant checkpoints, whose backward cannot be split."""
+    run = stage.forward_one_chunk
+    looked = False
+
+    @functools.wraps(run)
+    def forward(*args: Any, **keywords: Any) -> Any:
+        nonlocal looked
+        made = run(*args, **keywords)
+        if looked:
+            return made
+        looked = True
+        if any(type(node).__name__ == "CheckpointFunctionBackward" for node in _graph(made)):
+            message = (
+                f"stage {stage.stage_index} checkpoints with use_reentrant=True, whose backward torch cannot split"
+            )
+            cure = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
+            raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
+        return made
+
+    stage.forward_one_chunk = forward
+
+
+def _graph(made: Any) -> Iterator[Any]:
+    """The nodes of the graph behind an output."""
+    outputs = made if isinstance(made, (tuple, list)) else [made]
+    open_nodes = [one.grad_fn for one in outputs if getattr(one, "grad_fn", None) is not None]
+    seen: set[Any] = set()
+    while open_nodes:
+        node = open_nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        open_nodes.extend(following for following, _ in node.next_functions)
