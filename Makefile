@@ -161,7 +161,7 @@ web: cargo
 	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
 	  $(if $(filter web,$(WEB_PROFILE)),,--quick)
 
-# `web-quick` builds a page for its tests in a third of the time. `make test` leaves it in web/dist.
+# `web-quick` builds a page for its tests in less time. `make test` leaves it in web/dist.
 WEB_PROFILE ?= web
 
 # With the program that the tests have built.

@@ -225,7 +225,7 @@ pub fn search(
         let profile = question::profiles::of(context, &setting.keys)?;
         let uncertainty =
             profile.as_deref().and_then(AnyProfile::trainer).map(TrainerProfile::uncertainty);
-        rows.push(Row { uncertainty, ..row });
+        rows.push(row.with_uncertainty(uncertainty));
     }
     report::keep_smaller(&mut rows);
     front::mark(&mut rows);

@@ -45,7 +45,7 @@ pub struct Row {
     pub chosen: Option<Chosen>,
     /// By how much, as a fraction, predicted steps may be off for what the recording of a trainer does not know, where
     /// its profile was searched.
-    pub uncertainty: Option<f64>,
+    uncertainty: Option<f64>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
     /// The same of the best published schedule.
@@ -86,6 +86,11 @@ impl Row {
             found_standing,
             published_standing,
         })
+    }
+
+    /// The same of a question whose predicted steps may be off by `uncertainty`, where that is known.
+    pub(super) fn with_uncertainty(self, uncertainty: Option<f64>) -> Self {
+        Self { uncertainty, ..self }
     }
 
     /// The best published schedule and how much less the order found takes, as a fraction, where a recording's times
