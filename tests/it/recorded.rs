@@ -88,7 +88,10 @@ fn what_a_profile_does_not_know_is_said() {
     };
     let cases = [
         ("--stages 4 --schedule zb-h1", "recorded under `1f1b`"),
-        ("--stages 4 --schedule zb-h1", "such as zb-h1"),
+        (
+            "--stages 4 --schedule zb-h1",
+            "record debubble.torch.schedule(stages, \"zb-h1\", n_microbatches=8",
+        ),
         ("--stages 3 --schedule 1f1b", "4 chunks, which cannot be put together to 3"),
         ("--stages 4 --schedule 1f1b --layers 4", "a trainer's knows its chunks"),
         ("--stages 4 --schedule 1f1b --memory-limit 1GiB", "needs the sizes of activations"),
