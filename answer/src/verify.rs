@@ -126,7 +126,7 @@ fn text(verified: &Verdict) -> String {
     let gap = gap(verified);
     let orders = match verified.backwards {
         Backwards::Split => "no order of split backwards costs less",
-        Backwards::SplitOrWhole => "no order costs less, its backwards split or whole",
+        Backwards::SplitOrWhole => "no order costs less",
     };
     format!(
         "order     {passes} passes on {stages} stages: each once, on its stage, free of deadlock\n\

@@ -283,6 +283,11 @@ class _SharedKeys(TypedDict, total=False):
     per chunk [default: none].
     """
 
+    recompute_again: OneOrMany[Time] | None
+    """Time for which a trainer recomputes once more in W where a backward is split, as torch's checkpoints
+    do: W takes so much longer, a whole backward does not; or one per stage, or one per chunk [default: 0ns].
+    """
+
     recompute_time: OneOrMany[Time] | None
     """R: time of a stage and microbatch; or one per stage, or one per chunk [default: the share of F that is
     run again; selective by FLOPs, from `hidden` and `seq`].

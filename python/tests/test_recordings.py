@@ -22,7 +22,7 @@ HERE = Offset(0, 0)
 
 def part(chunk: int, *passes: Pass, loss: float | None = None, **more: Any) -> Part:
     """A rank with one chunk that ran one step."""
-    fields = {"pairs": [], "memory": [], "message": 0, **more}
+    fields = {"pairs": [], "memory": [], "wholes": {}, "message": 0, **more}
     steps = fields.pop("steps", [Ran(list(passes), passes[-1].end, loss)] if passes else [])
     return Part(1, [chunk], steps=steps, about=ABOUT, **fields)
 

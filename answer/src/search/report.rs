@@ -118,17 +118,26 @@ impl Row {
     }
 
     /// The part of `cost` in which the average stage waits; where passes overlap, in which its compute stream
-    /// waits, since how long slots take is then a matter of the order.
+    /// waits, since how long slots take is then a matter of the order; and where backwards may be whole, the part that
+    /// the least work leaves, for an order that splits more works more.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn rate(&self, cost: Nanos) -> f64 {
         let Instance { shape, costs, .. } = &self.searched.instance;
-        let Some(overlap) = costs.overlap().filter(|_| self.overlaps()) else {
+        let overlap = costs.overlap().filter(|_| self.overlaps());
+        if overlap.is_none() && !costs.has_whole() {
             return self.metrics.bubble_rate_of(cost);
-        };
-        let work = |chunk| {
-            let chain = overlap.chain(chunk);
-            Part::ALL.into_iter().map(|part| chain.work(part, Stream::Compute).0).sum::<u64>()
+        }
+        let work = |chunk: u16| match overlap {
+            Some(overlap) => {
+                let chain = overlap.chain(chunk);
+                Part::ALL.into_iter().map(|part| chain.work(part, Stream::Compute).0).sum::<u64>()
+            }
+            None => {
+                let times = costs.chunks()[usize::from(chunk)];
+                let again = costs.recompute(chunk).unwrap_or_default();
+                (times.forward + times.least_backward() + again).0
+            }
         };
         let all =
             (0..shape.chunks()).map(work).sum::<u64>() as f64 * f64::from(shape.microbatches());
@@ -331,6 +340,12 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
         "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
          stages at which it looks\n",
     );
+    if rows.iter().any(|row| !row.overlaps() && row.searched.instance.costs.has_whole()) {
+        sheet.push_text(
+            "bubble: what the least work leaves of a cost, F and the lesser of BW and B + W: an order that splits \
+             backwards works more\n",
+        );
+    }
     sheet.push_text(match rows.iter().any(Row::overlaps) {
         true => {
             "bubble: where passes overlap, the part of the cost in which the compute stream of the mean stage \
