@@ -81,7 +81,6 @@ def watch(made: Any, schedule: Schedule) -> None:
     """
     run = made.step
 
-    @functools.wraps(run)
     def step(*args: Any, **keywords: Any) -> Any:
         _check_batch(made, args, keywords)
         return run(*args, **keywords)
@@ -118,7 +117,6 @@ def _watch_checkpoints(stage: Any) -> None:
     run = stage.forward_one_chunk
     looked = False
 
-    @functools.wraps(run)
     def forward(*args: Any, **keywords: Any) -> Any:
         nonlocal looked
         made = run(*args, **keywords)
@@ -126,9 +124,7 @@ def _watch_checkpoints(stage: Any) -> None:
             return made
         looked = True
         if any(type(node).__name__ == "CheckpointFunctionBackward" for node in _graph(made)):
-            message = (
-                f"stage {stage.stage_index} checkpoints with use_reentrant=True, whose backward torch cannot split"
-            )
+            message = f"stage {stage.stage_index} checkpoints with use_reentrant=True, whose backward torch cannot split"
             cure = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
             raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
         return made

@@ -212,9 +212,7 @@ class Recording:
             return "<debubble.torch.Recording of nothing yet>"
         wholes = self._tape.probed
         more = f", and {wholes} with whole backwards" if wholes else ""
-        return (
-            f"<debubble.torch.Recording {self.schedule.name!r}: {self.steps} steps of {self.schedule!r}{more}>"
-        )
+        return f"<debubble.torch.Recording {self.schedule.name!r}: {self.steps} steps of {self.schedule!r}{more}>"
 
 
 class _Pass(NamedTuple):
@@ -416,7 +414,6 @@ class _Tape:
             loss = sum(float(one.sum().item()) for one in losses) if losses else None
             steps.append(_timeline.Ran(ran, read(end), loss))
         return steps
-
 
     def read_wholes(self) -> dict[int, list[int]]:
         """By chunk, how long whole backwards took in steps that were run for them, in nanoseconds."""

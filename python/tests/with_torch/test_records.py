@@ -52,7 +52,7 @@ def record_own(rank: int) -> list[Any]:
         losses: list[Any] = []
         before = dict(vars(schedule))
         with dbt.record(schedule, warmup=1, timeout=30) as rec:
-            for _ in range(3):
+            for _ in range(4):
                 for one in stages:
                     one.submod.zero_grad()
                 pipelines.step(schedule, stages, MICROBATCHES, losses)
@@ -81,7 +81,15 @@ def test_torch_s_own_schedules(recorded: list[Any], at: int) -> None:
     schedule = db.Schedule.from_text("\n".join(document["schedule"]["order"]))
     assert (schedule.stages, schedule.chunks, schedule.microbatches) == (RANKS, chunks, MICROBATCHES)
     assert schedule.placement == placement
-    assert len(document["steps"]) == 2
+    # Where backwards are split, one step has them whole.
+    splits = any(one.startswith("W") for line in document["schedule"]["order"] for one in line.split())
+    assert len(document["steps"]) == (2 if splits else 3)
+    wholes = document["recording"].get("whole_backward_ns", [])
+    assert [len(times) for times in wholes] == ([MICROBATCHES] * schedule.stages * chunks if splits else [])
+    assert all(
+        profile is not None
+        for profile in db.Profile.of_recording(text.encode()).chunks.column("backward_seconds")
+    )
     assert db.compare(timeline, timeline).error == 0.0
     loss = recorded[1 if placement == "looped" else 0][at][3]
     assert document["steps"][-1]["loss"] == pytest.approx(loss)
@@ -335,3 +343,32 @@ def test_pipelines_side_by_side_are_recorded_apart() -> None:
     assert told[0] == told[1] and told[2] == told[3], told
     orders = [pipelines.order(name, RANKS, MICROBATCHES).to_text() for name in ("1f1b", "gpipe")]
     assert [told[0][0], told[2][0]] == orders
+
+
+def probed(rank: int) -> tuple[bool, int]:
+    """Whether a step with whole backwards has the gradients of one without; and how many steps are told."""
+    schedule, stages = own(rank, "ScheduleZBVZeroBubble", 2, "v")
+    made = []
+    with dbt.record(schedule, timeout=30) as rec:
+        for _ in range(2):
+            for one in stages:
+                one.submod.zero_grad()
+            pipelines.step(schedule, stages, MICROBATCHES, [])
+            made.append(pipelines.gradients(stages))
+    assert "and 1 with whole backwards" in repr(rec)
+    return all(torch.equal(made[0][name], made[1][name]) for name in made[0]), rec.steps
+
+
+def test_a_step_with_whole_backwards_trains_as_the_others() -> None:
+    assert pipelines.ranks(RANKS, probed) == [(True, 1), (True, 1)]
+
+
+def test_recordings_of_two_schedules_make_one_profile(recorded: list[Any]) -> None:
+    whole, split = (recorded[0][at][0].encode() for at in (2, 3))
+    alone = db.Profile.of_recording(whole)
+    both = db.Profile.of_recordings(whole, split)
+    assert alone.chunks.column("backward_weight_seconds")[0] is None
+    assert all(one is not None for one in both.chunks.column("backward_weight_seconds"))
+    assert " and " in both.schedule
+    with pytest.raises(db.InputError, match="other chunks"):
+        db.Profile.of_recordings(whole, recorded[0][1][0].encode())

@@ -124,3 +124,72 @@ def profile_of_another(rank: int) -> str:
 def test_a_profile_of_another_model() -> None:
     message = "the profile has 2 chunks, which cannot be put together to 4"
     assert pipelines.ranks(RANKS, profile_of_another) == [message] * RANKS
+
+
+class Tied(pipelines.Block):
+    """A block whose first weight is that of another one."""
+
+    def __init__(self, chunk: int, other: pipelines.Block) -> None:
+        super().__init__(chunk)
+        self.up.weight = other.up.weight
+
+
+class Reentrant(pipelines.Block):
+    """A block that checkpoints in the way that torch cannot split."""
+
+    def __init__(self, chunk: int) -> None:
+        super().__init__(chunk)
+        # Such a checkpoint has gradients only if its input has.
+        self.scale = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(super().forward, self.scale * x, use_reentrant=True)
+
+
+def silent(rank: int) -> list[str]:
+    """What torch gets wrong in silence, or breaks down at, is refused."""
+    found = []
+    mine = dbt.stages_of(V, rank)
+    blocks = [pipelines.Block(mine[0])]
+    blocks.append(Tied(mine[1], blocks[0]))
+    tied = [PipelineStage(block, at, 4, torch.device("cpu")) for block, at in zip(blocks, mine)]
+    with pytest.raises(db.InputError) as caught:
+        dbt.schedule(tied, V, loss_fn=pipelines.loss)
+    found.append(str(caught.value))
+    dbt.schedule(tied, V, loss_fn=pipelines.loss, scale_grads=False)
+    trained = pipelines.Trained(rank, V)
+    with pytest.raises(db.InputError) as caught:
+        trained.schedule.eval()
+    found.append(str(caught.value))
+    x, y = pipelines.batch(8)
+    with pytest.raises(db.InputError) as caught:
+        trained.schedule.step(*([x[:-1]] if rank == 0 else []), target=y[:-1])
+    found.append(str(caught.value))
+    return found
+
+
+def test_what_goes_wrong_in_silence_is_refused() -> None:
+    for told in pipelines.ranks(RANKS, silent):
+        assert isinstance(told, list), told
+        shared, evaluated, cut = told
+        assert "share the parameter up.weight" in shared and "scale_grads=False" in shared
+        assert "torch's eval() does not run it" in evaluated
+        assert "a batch of 15 does not divide into 8 microbatches" in cut
+
+
+def reentrant(rank: int) -> str:
+    mine = dbt.stages_of(V, rank)
+    given = [PipelineStage(Reentrant(chunk), chunk, 4, torch.device("cpu")) for chunk in mine]
+    schedule = dbt.schedule(given, V, loss_fn=pipelines.loss)
+    try:
+        pipelines.step(schedule, given, 8, [])
+    except db.InputError as error:
+        return str(error)
+    except Exception as error:  # The other rank waits for one that has ended.
+        return type(error).__name__
+    return "trained"
+
+
+def test_reentrant_checkpoints_are_named() -> None:
+    told = pipelines.ranks(RANKS, reentrant)
+    assert any("use_reentrant=False" in str(one) for one in told), told
