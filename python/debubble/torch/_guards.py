@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from .._errors import InputError
@@ -76,26 +76,30 @@ def _reshards(module: Any) -> bool:
 
 
 def watch(made: Any, schedule: Schedule) -> None:
-    """Puts guards around the methods of a schedule of torch that runs `schedule`: what is wrong is said in one
-    line, not in torch's traceback.
+    """Puts guards around the methods of a schedule of torch that runs `schedule`: what is wrong is said in
+    one line, not in torch's traceback.
     """
     run = made.step
 
     def step(*args: Any, **keywords: Any) -> Any:
         _check_batch(made, args, keywords)
-        return run(*args, **keywords)
+        try:
+            return run(*args, **keywords)
+        except RuntimeError as error:
+            if not _checkpoints(error):
+                raise
+        message = "a stage checkpoints with use_reentrant=True, whose backward torch cannot split"
+        cure = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
+        raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
 
     made.step = step
     if schedule.placement == "v":
         made.eval = functools.partial(_no_eval, schedule.name)
-    if splits(schedule, int(_runtime.stages_in(made)[0].group_rank)):
-        for stage in _runtime.stages_in(made):
-            _watch_checkpoints(stage)
 
 
 def _no_eval(name: str, *_: Any, **__: Any) -> Any:
     message = f"the order {name!r} has both ends of the model on one rank: torch's eval() does not run it"
-    cure = "evaluate with the stages in a schedule of one chunk per rank, or run their modules one after the other"
+    cure = "evaluate in a schedule of one chunk per rank, or run the modules one after the other"
     raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
 
 
@@ -112,35 +116,10 @@ def _check_batch(made: Any, args: Sequence[Any], keywords: dict[str, Any]) -> No
             raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
 
 
-def _watch_checkpoints(stage: Any) -> None:
-    """Looks once for reentrant checkpoints, whose backward cannot be split."""
-    run = stage.forward_one_chunk
-    looked = False
-
-    def forward(*args: Any, **keywords: Any) -> Any:
-        nonlocal looked
-        made = run(*args, **keywords)
-        if looked:
-            return made
-        looked = True
-        if any(type(node).__name__ == "CheckpointFunctionBackward" for node in _graph(made)):
-            message = f"stage {stage.stage_index} checkpoints with use_reentrant=True, whose backward torch cannot split"
-            cure = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
-            raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
-        return made
-
-    stage.forward_one_chunk = forward
-
-
-def _graph(made: Any) -> Iterator[Any]:
-    """The nodes of the graph behind an output."""
-    outputs = made if isinstance(made, (tuple, list)) else [made]
-    open_nodes = [one.grad_fn for one in outputs if getattr(one, "grad_fn", None) is not None]
-    seen: set[Any] = set()
-    while open_nodes:
-        node = open_nodes.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        yield node
-        open_nodes.extend(following for following, _ in node.next_functions)
+def _checkpoints(error: Optional[BaseException]) -> bool:
+    """Whether torch broke down at a reentrant checkpoint, whose backward it cannot split."""
+    while error is not None:
+        if "Checkpointing is not compatible with .grad()" in str(error) or "use_reentrant" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

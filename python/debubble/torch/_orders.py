@@ -68,8 +68,8 @@ def schedule(
 
     Raises:
         InputError: If torch cannot run the order, with the reason; if it is for other stages, ranks or
-            microbatches; or if the modules are such that torch computes wrong gradients in it, or breaks down.
-            A step raises it for a batch that does not divide into microbatches, and `eval()` for an order in a V.
+            microbatches; or if torch computes wrong gradients of the modules in it, or breaks down. A step
+            raises it for a batch that does not divide into microbatches, and `eval()` for an order in a V.
     """
     torch = _runtime.torch()
     stage_class = torch.distributed.pipelining.PipelineStage

@@ -212,7 +212,8 @@ class Recording:
             return "<debubble.torch.Recording of nothing yet>"
         wholes = self._tape.probed
         more = f", and {wholes} with whole backwards" if wholes else ""
-        return f"<debubble.torch.Recording {self.schedule.name!r}: {self.steps} steps of {self.schedule!r}{more}>"
+        steps = f"{self.steps} steps of {self.schedule!r}{more}"
+        return f"<debubble.torch.Recording {self.schedule.name!r}: {steps}>"
 
 
 class _Pass(NamedTuple):
