@@ -1,10 +1,12 @@
 //! Configurations of torchtitan: TOML for 0.2.x, arguments for its main branch.
 
-use plan::{Boundary, Costed, Recompute, Zero};
+use pipeline::{Kind, Nanos};
+use plan::{Boundary, Costed, Precision, Recompute, Zero};
 
 use super::super::priced::Plan;
 use super::torch_order::TorchOrder;
 use super::{SCHEDULE_CSV, array};
+use question::format;
 use question::plan::Question;
 
 /// A TOML file for torchtitan 0.2.x.
@@ -22,7 +24,7 @@ pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> Stri
                     [optimizer] and what is left of\n# [training]. torchtitan.sh is for its main \
                     branch.\n"
             .to_owned();
-    let mut lack: Vec<String> = lacks(question, costed, order);
+    let mut lack: Vec<String> = lacks(question, plan, order);
     if own.zero == Zero::None && own.data > 1 && own.data != own.devices() {
         lack.push(
             "0.2.x replicates only where nothing else is parallel; its main branch does".to_owned(),
@@ -75,7 +77,7 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
     let own = &costed.setup;
     let [replicate, shard] = replicas(costed);
     let mut lines: Vec<String> =
-        lacks(question, costed, order).iter().map(|line| format!("# {line}")).collect();
+        lacks(question, plan, order).iter().map(|line| format!("# {line}")).collect();
     let tokens = question.model.sequence * own.microbatch;
     let mut flag =
         |name: &str, value: &dyn std::fmt::Display| lines.push(format!("--{name} {value}"));
@@ -119,8 +121,8 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
 }
 
 /// What torchtitan cannot do of a plan, or does otherwise; a sentence each.
-fn lacks(question: &Question, costed: &Costed, order: &TorchOrder) -> Vec<String> {
-    let own = &costed.setup;
+fn lacks(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> {
+    let own = &plan.finalist.costed().setup;
     let name = own.schedule_name();
     let all = [
         match order {
@@ -143,8 +145,40 @@ fn lacks(question: &Question, costed: &Costed, order: &TorchOrder) -> Vec<String
             .then(|| "recomputation of some layers: torchtitan recomputes all".to_owned()),
         (question.recipe.boundary == Boundary::PostValidation)
             .then(|| "post-validation: not in torchtitan".to_owned()),
+        (question.recipe.precision != Precision::Bf16).then(|| {
+            format!(
+                "{}: torchtitan trains in BF16 with these settings; FP8 is an option of its own there",
+                question.recipe.precision.name()
+            )
+        }),
+        recomputed_twice(plan),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// What checkpointing costs beside split backwards: torch recomputes for B and once more for W.
+fn recomputed_twice(plan: &Plan) -> Option<String> {
+    let costed = plan.finalist.costed();
+    let schedule = plan.finalist.schedule();
+    let mut passes = schedule.orders().iter().flat_map(|order| order.passes());
+    let splits = passes.any(|pass| pass.kind == Kind::W);
+    if !splits || costed.setup.recompute == Recompute::None {
+        return None;
+    }
+    let (shape, placement) = (costed.shape, schedule.placement());
+    let forward = |stage| -> Nanos {
+        placement
+            .chunks_of(shape, stage)
+            .map(|at| plan.finalist.costs.chunks()[usize::from(at)].forward)
+            .sum()
+    };
+    let most = (0..shape.stages()).map(forward).max().unwrap_or_default();
+    let most = Nanos(most.0.saturating_mul(u64::from(shape.microbatches())));
+    Some(format!(
+        "checkpointing beside split backwards: torch recomputes for B and once more for W, up to {} a step that the \
+         plan does not have; a schedule of whole backwards does not pay it",
+        format::time(most)
+    ))
 }
 
 /// Replicas that hold all, and those that share.
