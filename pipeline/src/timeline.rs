@@ -67,8 +67,9 @@ impl Metrics {
         self.stages.iter().map(|stage| stage.last_end).max().unwrap_or_default()
     }
 
-    /// The longest time from the start of the first to the end of the last slot of one stage. With
-    /// a step boundary that does not synchronise the stages, this is the time per step.
+    /// The longest time from the start of the first to the end of the last slot of one stage, each as soon as it
+    /// can. With a step boundary that does not synchronise the stages, a step takes no longer, and less where a stage
+    /// can begin later without delaying another one.
     #[must_use]
     pub fn span(&self) -> Nanos {
         let spans = self.stages.iter().map(|stage| stage.last_end - stage.first_start);

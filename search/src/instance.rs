@@ -7,8 +7,9 @@ use pipeline::{
 /// The quantity that the search minimises.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Objective {
-    /// The longest time from the first to the last pass of a stage: the time per step where the
-    /// stages are not synchronised between steps ([`Metrics::span`]).
+    /// The longest time from the first to the last pass of a stage, where every pass starts as soon as it can
+    /// ([`Metrics::span`]). Where stages are not synchronised between steps a step takes no longer; it takes less
+    /// where a stage can begin later without delaying another one.
     #[default]
     Span,
     /// The end of the last pass of any stage ([`Metrics::makespan`]).
