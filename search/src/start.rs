@@ -38,13 +38,16 @@ impl Starts {
 /// The cheapest named schedule that fits, each in its own form: whole backwards whole, pairs as pairs.
 pub(crate) type Named = (Nanos, Schedule);
 
+/// A published schedule, its score, and the sequence of its order.
+pub(crate) type Start = (Published, Score, Vec<u16>);
+
 /// As [`published`], and the cheapest of the named schedules in its own form.
 pub(crate) fn published_and_named(
     instance: &Instance,
     starts: Starts,
     compiled: &CompiledInstance,
     clock: &mut Clock,
-) -> (Vec<(Published, Score, Vec<u16>)>, Option<Named>) {
+) -> (Vec<Start>, Option<Named>) {
     let Some(problem) = problem(instance) else { return (Vec::new(), None) };
     let mut replay = Replay::new();
     let (mut all, mut named): (Vec<_>, Option<Named>) = (Vec::new(), None);
@@ -73,7 +76,7 @@ fn start_of(
     family: Family,
     schedule: &Schedule,
     clock: &mut Clock,
-) -> Option<(Published, Score, Vec<u16>)> {
+) -> Option<Start> {
     let sequence = compiled.sequence(schedule)?;
     let score = clock.time(compiled, &sequence)?;
     let cost = Nanos(u64::try_from(score.cost).unwrap_or(0));
@@ -88,7 +91,7 @@ pub(crate) fn published(
     starts: Starts,
     compiled: &CompiledInstance,
     clock: &mut Clock,
-) -> Vec<(Published, Score, Vec<u16>)> {
+) -> Vec<Start> {
     published_and_named(instance, starts, compiled, clock).0
 }
 
