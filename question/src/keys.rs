@@ -512,7 +512,9 @@ impl Keys {
             (other.activation, other.activation_until_weight) = (None, None);
         }
         let has_apart = self.backward_input.is_some() || self.backward_weight.is_some();
-        if self.backward.is_some() && !has_apart {
+        let others_apart = other.backward_input.is_some() && other.backward_weight.is_some();
+        // Beside both it is the time of a whole backward, else it is split.
+        if self.backward.is_some() && !has_apart && !others_apart {
             (other.backward_input, other.backward_weight) = (None, None);
         }
         if has_apart {

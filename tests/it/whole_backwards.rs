@@ -233,3 +233,29 @@ fn what_is_recomputed_again_for_w_makes_splitting_dear() {
     let found = json(&format!("search {asked} --recompute-again 10ms --memory-limit 1p"));
     assert!(found[0]["cost_ns"].as_u64() <= Some(twice[0]), "{found:?}");
 }
+
+/// A sweep over the time of a whole backward leaves B and W as they are.
+#[test]
+fn a_sweep_varies_the_whole_backward_beside_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sweep.toml");
+    let text = "schedule = [\"1f1b\", \"zb-h1\"]\nstages = 2\nmicrobatches = 4\nforward = \"10ms\"\n\
+                backward-input = \"10ms\"\nbackward-weight = \"10ms\"\n[sweep]\n\
+                backward = [\"12ms\", \"20ms\"]\n";
+    fs::write(&path, text).unwrap();
+    let out = folder.path().join("rows.csv");
+    stdout(&run(&format!("sweep {} --out {}", path.display(), out.display())));
+    let rows = fs::read_to_string(out).unwrap();
+    let mut lines = rows.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let at = |name: &str| head.iter().position(|one| *one == name).unwrap();
+    let span = |schedule: &str| -> Vec<u64> {
+        let of = rows.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let own = of.filter(|line| line[at("schedule")] == schedule);
+        own.map(|line| line[at("span_ns")].parse().unwrap()).collect()
+    };
+    assert_eq!(span("1f1b"), [5 * 22_000_000, 5 * 30_000_000]);
+    let split = span("zb-h1");
+    assert_eq!(split.len(), 2);
+    assert!(split[0] <= split[1]);
+}
