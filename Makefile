@@ -16,8 +16,9 @@
 #             driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
 # make nightly  the checks that are too slow for every change, each with its time: CONTRIBUTING lists them
 # make test   the tests, with the time of each part and the slowest ones: those of SLURM too where it runs or can be
-#             started, those of the Python package where there is Python 3.9 or newer, and those of the page where there are node, npm and chromium. Properties are tried on a
-#             few hundred random cases each; `DEBUBBLE_CASES=20 make test` tries 20 times as many
+#             started, those of the Python package where there is Python 3.9 or newer, and those of the page where
+#             there are node, npm and chromium. Properties are tried on a few hundred random cases each;
+#             `DEBUBBLE_CASES=20 make test` tries 20 times as many
 # make python the tests of the Python package alone, in an environment under target/python. With
 #             DEBUBBLE_PYTHON=require all that CI tests, and a failure where `make test` skips them
 # make torch  how well steps of PyTorch are foretold: stages that sleep and a small GPT in named schedules

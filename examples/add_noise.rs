@@ -15,7 +15,7 @@ const REPLICAS: u64 = 200;
 fn main() -> Result<(), Box<dyn Error>> {
     let shape = Shape::new(8, 1, 32)?;
     let ms = Nanos(1_000_000);
-    let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+    let times = PassTimes::new(ms, ms, ms);
     let costs = Costs::uniform(shape, times, Nanos(50_000));
     let problem = Problem::new(shape, costs.clone())?;
 

@@ -11,12 +11,7 @@ use search::{Effort, Instance, Objective, search};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let shape = Shape::new(4, 1, 12)?;
-    let times = PassTimes {
-        forward: Nanos(18_522_000),
-        backward_input: Nanos(18_086_000),
-        backward_weight: Nanos(9_337_000),
-        backward: None,
-    };
+    let times = PassTimes::new(Nanos(18_522_000), Nanos(18_086_000), Nanos(9_337_000));
     let held = Footprint { until_backward: Bytes(200 << 20), until_weight: Bytes(75 << 20) };
     let instance = Instance::new(
         shape,

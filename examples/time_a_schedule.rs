@@ -16,12 +16,8 @@ const MIB: u64 = 1 << 20;
 /// The pipeline with `chunks` chunks per stage: each chunk has its share of the work of a stage.
 fn problem(chunks: u64) -> Result<Problem, Fault> {
     let shape = Shape::new(STAGES, chunks, MICROBATCHES)?;
-    let times = PassTimes {
-        forward: Nanos(18 * MS / chunks),
-        backward_input: Nanos(20 * MS / chunks),
-        backward_weight: Nanos(12 * MS / chunks),
-        backward: None,
-    };
+    let times =
+        PassTimes::new(Nanos(18 * MS / chunks), Nanos(20 * MS / chunks), Nanos(12 * MS / chunks));
     let held = Footprint {
         until_backward: Bytes(960 * MIB / chunks),
         until_weight: Bytes(320 * MIB / chunks),

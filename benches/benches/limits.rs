@@ -45,7 +45,7 @@ fn instance(setting: &Setting, chunks: u64, eighths: u64) -> Instance {
     let shape = Shape::new(stages, chunks, microbatches).expect("a legal shape");
     let [forward, backward_input, backward_weight] =
         [f, b, w].map(|half| Nanos(1_000 * half * 2 / chunks));
-    let times = PassTimes { forward, backward_input, backward_weight, backward: None };
+    let times = PassTimes::new(forward, backward_input, backward_weight);
     let costs = Costs::uniform(shape, times, Nanos(1_000 * hop));
     // Of one layer and a sequence of 1024; the layers of a chunk change nothing.
     let held = Footprint {

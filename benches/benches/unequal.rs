@@ -43,7 +43,7 @@ fn instance(kind: usize, case: u64) -> Instance {
         let percent = percent(kind, stage, stages, key + 100);
         let [forward, backward_input, backward_weight] =
             [200, 205, 10 * part].map(|us| Nanos(us * percent * 1_000));
-        PassTimes { forward, backward_input, backward_weight, backward: None }
+        PassTimes::new(forward, backward_input, backward_weight)
     });
     let costs = Costs::new(times.collect(), Nanos(500_000));
     let size = Footprint { until_backward: Bytes(300), until_weight: Bytes(131) };

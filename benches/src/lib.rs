@@ -26,12 +26,7 @@ pub fn problem(family: Family, size: Size) -> Problem {
     let chunks = family.about().chunks.of(None);
     let shape = Shape::new(size.stages, chunks, size.microbatches).expect("a legal shape");
     let share = |us: u64| Nanos(us * 1000).share(0, chunks);
-    let times = PassTimes {
-        forward: share(10_402),
-        backward_input: share(10_248),
-        backward_weight: share(7_698),
-        backward: None,
-    };
+    let times = PassTimes::new(share(10_402), share(10_248), share(7_698));
     let (hidden, heads, seq) = (6144, 48, 1024);
     let footprint = Footprint {
         until_backward: Bytes(34 * hidden + 5 * heads * seq).share(0, chunks),

@@ -27,8 +27,7 @@ pub struct LoneStage<O: Ops> {
 fn schedule() -> Result<Schedule, Fault> {
     let shape = Shape::new(2, 1, 4)?;
     let unit = Nanos(1);
-    let times =
-        PassTimes { forward: unit, backward_input: unit, backward_weight: unit, backward: None };
+    let times = PassTimes::new(unit, unit, unit);
     Family::ZbH1.schedule(&Problem::new(shape, Costs::uniform(shape, times, Nanos(0)))?)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn relaxed(certificate: &Certificate) -> Certificate {
         let whole = times.backward.unwrap_or(times.backward_input + times.backward_weight);
         let input = times.backward_input.min(whole);
         let weight = times.backward_weight.min(whole - input);
-        PassTimes { backward_input: input, backward_weight: weight, backward: None, ..*times }
+        PassTimes::new(times.forward, input, weight)
     });
     let costs: Costs = costs.clone().with_chunks(times.collect());
     Certificate { costs, footprints, ..certificate.clone() }

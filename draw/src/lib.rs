@@ -13,7 +13,7 @@
 //!
 //! let shape = Shape::new(4, 1, 8)?;
 //! let ms = Nanos(1_000_000);
-//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+//! let times = PassTimes::new(ms, ms, ms);
 //! let costs = Costs::uniform(shape, times, Nanos(0));
 //! let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
 //! let timeline = Replay::new().timeline(&schedule, &costs)?;
@@ -116,8 +116,7 @@ mod samples {
         microbatches: u64,
     ) -> Timeline {
         let ms = Nanos(1_000_000);
-        let times =
-            PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+        let times = PassTimes::new(ms, ms, ms);
         costed(family, Shape::new(stages, chunks, microbatches).unwrap(), times)
     }
 

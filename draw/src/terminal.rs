@@ -212,12 +212,7 @@ lower case: last stage to first
 
     #[test]
     fn uneven_times_line_up() {
-        let times = PassTimes {
-            forward: Nanos(18_522_123),
-            backward_input: Nanos(18_086_001),
-            backward_weight: Nanos(9_337_999),
-            backward: None,
-        };
+        let times = PassTimes::new(Nanos(18_522_123), Nanos(18_086_001), Nanos(9_337_999));
         let timeline = samples::costed(Family::ZbH2, Shape::new(4, 1, 8).unwrap(), times);
         check_lines(&gantt(&timeline, 140).unwrap(), 4, 140);
     }

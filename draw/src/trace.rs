@@ -327,12 +327,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_trace_holds_every_span() {
-        let times = PassTimes {
-            forward: Nanos(12_345),
-            backward_input: Nanos(1_001),
-            backward_weight: Nanos(999),
-            backward: None,
-        };
+        let times = PassTimes::new(Nanos(12_345), Nanos(1_001), Nanos(999));
         let timeline = samples::costed(Family::ZbV, Shape::new(3, 2, 7).unwrap(), times);
         let mut read: Vec<Vec<Span>> = vec![Vec::new(); 3];
         for event in events("zb-v", &timeline).iter().filter(|event| event["ph"] == "X") {

@@ -22,12 +22,7 @@ enum Error {
 /// 1F1B over `stages` stages with at least `passes` passes in all.
 fn measure(stages: u64, passes: u64, pass: Nanos, hop: Nanos) -> Result<Measured, Error> {
     let shape = Shape::new(stages, 1, passes.div_ceil(2 * stages))?;
-    let times = PassTimes {
-        forward: pass,
-        backward_input: pass,
-        backward_weight: Nanos(0),
-        backward: None,
-    };
+    let times = PassTimes::new(pass, pass, Nanos(0));
     let costs = Costs::uniform(shape, times, hop);
     let schedule = Family::OneFOneB.schedule(&Problem::new(shape, costs.clone())?)?;
     let plan = Plan::new(schedule, 1)?.with_hop(hop)?;
@@ -73,12 +68,7 @@ fn main() -> Result<(), Error> {
     {
         let (pass, hop) = (Nanos(pass), Nanos(100_000));
         let measured = measure(stages, passes, pass, hop)?;
-        let times = PassTimes {
-            forward: pass,
-            backward_input: pass,
-            backward_weight: Nanos(0),
-            backward: None,
-        };
+        let times = PassTimes::new(pass, pass, Nanos(0));
         let microbatches = passes / (2 * stages);
         let ideal = Uniform { stages, microbatches, times, hop }.one_f_one_b();
         let makespan = pipeline::Metrics::of(&measured.steps[0].timeline()).makespan();

@@ -24,7 +24,7 @@ use crate::{cpu, cuda};
 /// // Two stages whose passes take half a millisecond each; nothing is computed.
 /// let shape = Shape::new(2, 1, 4)?;
 /// let half = Nanos(500_000);
-/// let times = PassTimes { forward: half, backward_input: half, backward_weight: half, backward: None };
+/// let times = PassTimes::new(half, half, half);
 /// let costs = Costs::uniform(shape, times, Nanos(0));
 /// let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
 ///

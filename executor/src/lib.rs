@@ -18,7 +18,7 @@
 //!
 //! let shape = Shape::new(2, 1, 4)?;
 //! let us = Nanos(100_000);
-//! let times = PassTimes { forward: us, backward_input: us, backward_weight: us, backward: None };
+//! let times = PassTimes::new(us, us, us);
 //! let costs = Costs::uniform(shape, times, Nanos(0));
 //! let schedule = Family::OneFOneB.schedule(&Problem::new(shape, costs.clone())?)?;
 //! let worker = Timed::new(Arc::new(costs));

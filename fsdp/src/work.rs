@@ -76,12 +76,7 @@ impl<'a> Work<'a> {
         let kind = if layer.is_backward { Kind::B } else { Kind::F };
         let microbatch = u32::try_from(layer.microbatch).unwrap_or(u32::MAX);
         let pass = Pass { kind, chunk: layer.layer, microbatch };
-        let times = PassTimes {
-            forward: nominal,
-            backward_input: nominal,
-            backward_weight: Nanos(0),
-            backward: None,
-        };
+        let times = PassTimes::new(nominal, nominal, Nanos(0));
         noise.pass_duration(times, device, pass, start)
     }
 }

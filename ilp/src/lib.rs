@@ -12,7 +12,7 @@
 //!
 //! let shape = Shape::new(3, 1, 6)?;
 //! let four = Nanos(4);
-//! let times = PassTimes { forward: four, backward_input: four, backward_weight: four, backward: None };
+//! let times = PassTimes::new(four, four, four);
 //! let held = Footprint { until_backward: Bytes(10), until_weight: Bytes(5) };
 //! let instance = Instance::new(
 //!     shape,

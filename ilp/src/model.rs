@@ -57,9 +57,8 @@ impl Model {
     /// [`Unsuitable`] instances, and such with more than [`MOST_BINARIES`].
     pub fn of(instance: &Instance, known: Nanos) -> Result<Self, Unsuitable> {
         check_kind(instance)?;
-        if instance.mixes() {
-            return Self::of(&instance.relaxed(), known);
-        }
+        let relaxed = instance.relaxed();
+        let instance = &*relaxed;
         let times = instance.costs.chunks().iter();
         let mut times =
             times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);

@@ -44,11 +44,12 @@ pub(crate) fn instance_of(
     let of = |chunk: u64, what: u64, low, high| {
         drawn(seed, 16 * if alike { 0 } else { chunk } + what, low, high)
     };
-    let times = (0..chunks).map(|chunk| PassTimes {
-        forward: Nanos(of(chunk, 0, 1, 9)),
-        backward_input: Nanos(of(chunk, 1, 1, 9)),
-        backward_weight: Nanos(of(chunk, 2, 1, 9)),
-        backward: None,
+    let times = (0..chunks).map(|chunk| {
+        PassTimes::new(
+            Nanos(of(chunk, 0, 1, 9)),
+            Nanos(of(chunk, 1, 1, 9)),
+            Nanos(of(chunk, 2, 1, 9)),
+        )
     });
     let held = (0..chunks).map(|chunk| {
         let until_backward = of(chunk, 3, 3, 9);
@@ -220,7 +221,7 @@ proptest! {
         let shape = Shape::new(2, 1, m).unwrap();
         let times = times.map(|one| {
             let [forward, backward_input, backward_weight] = one.map(|time| Nanos(1000 * time));
-            PassTimes { forward, backward_input, backward_weight, backward: None }
+            PassTimes::new(forward, backward_input, backward_weight)
         });
         let held = held.map(|one| {
             let [until_backward, until_weight] = one.map(Bytes);

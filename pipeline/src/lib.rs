@@ -15,7 +15,7 @@
 //!
 //! let shape = Shape::new(4, 1, 8)?;
 //! let ms = Nanos(1_000_000);
-//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+//! let times = PassTimes::new(ms, ms, ms);
 //! let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0)))?;
 //! let schedule = Family::ZbH1.schedule(&problem)?;
 //! assert!(schedule.to_string().starts_with("F0.0 F0.1 F0.2 F0.3 B0.0 W0.0 F0.4"));

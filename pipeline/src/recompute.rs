@@ -216,8 +216,7 @@ mod tests {
         };
         let shape = Shape::new(p, chunks, m).ok()?.with_vocabulary(about.vocabulary).ok()?;
         let ms = Nanos(1_000);
-        let times =
-            PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+        let times = PassTimes::new(ms, ms, ms);
         let of = |chunk| wanted(chunk).then_some(ms);
         let costs = Costs::uniform(shape, times, Nanos(10))
             .with_recompute((0..shape.chunks()).map(of).collect())

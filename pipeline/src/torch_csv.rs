@@ -344,8 +344,7 @@ mod tests {
             crate::Chunks::Any { default } => u64::from(default),
         };
         let one = Nanos(1_000);
-        let times =
-            PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+        let times = PassTimes::new(one, one, one);
         let shape = Shape::new(stages, chunks, microbatches).ok()?;
         let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).ok()?;
         family.schedule(&problem).ok()

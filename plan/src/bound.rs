@@ -147,12 +147,8 @@ mod tests {
     }
 
     fn times() -> impl Strategy<Value = PassTimes> {
-        (1..50u64, 1..50u64, 0..50u64).prop_map(|(f, b, w)| PassTimes {
-            forward: Nanos(f),
-            backward_input: Nanos(b),
-            backward_weight: Nanos(w),
-            backward: None,
-        })
+        (1..50u64, 1..50u64, 0..50u64)
+            .prop_map(|(f, b, w)| PassTimes::new(Nanos(f), Nanos(b), Nanos(w)))
     }
 
     /// The sizes of a pipeline, times of its passes, and of its shards, collectives and copies.

@@ -99,24 +99,19 @@ impl Chunk<'_> {
             let all = u128::from(parts) + u128::from(overhead.median().0);
             checked("the times", all).map(Nanos)
         };
-        Ok(PassTimes {
-            forward: pass(
-                layer.forward.median(),
-                embedding.forward.median(),
-                head.forward.median(),
-            )?,
-            backward_input: pass(
+        Ok(PassTimes::new(
+            pass(layer.forward.median(), embedding.forward.median(), head.forward.median())?,
+            pass(
                 layer.backward_input.median(),
                 embedding.backward_input.median(),
                 head.backward_input.median(),
             )?,
-            backward_weight: pass(
+            pass(
                 layer.backward_weight.median(),
                 embedding.backward_weight.median(),
                 head.backward_weight.median(),
             )?,
-            backward: None,
-        })
+        ))
     }
 
     fn footprint(&self) -> Result<Footprint, CostsError> {
@@ -164,12 +159,7 @@ mod tests {
     fn chunks_are_layers_with_both_ends() {
         let predicted = predicted(7, 2, 2).unwrap();
         // Layers 2, 2, 2, 1; layer 10, 20, 8 us; embedding 1, 2, 0.8; head 5, 10, 4; overhead 70 ns.
-        let times = |f, b, w| PassTimes {
-            forward: Nanos(f),
-            backward_input: Nanos(b),
-            backward_weight: Nanos(w),
-            backward: None,
-        };
+        let times = |f, b, w| PassTimes::new(Nanos(f), Nanos(b), Nanos(w));
         let middle = times(20_070, 40_070, 16_070);
         let all = [times(21_070, 42_070, 16_870), middle, middle, times(15_070, 30_070, 12_070)];
         assert_eq!(predicted.costs.chunks(), all);

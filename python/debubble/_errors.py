@@ -45,6 +45,11 @@ class InputError(ValueError):
         self.line: Optional[int] = line
         self.column: Optional[int] = column
 
+    @classmethod
+    def with_help(cls, message: str, help: str, key: Optional[str] = None) -> InputError:
+        """A fault and its cure, as the command line prints them."""
+        return cls(f"{message}\n  help: {help}", message=message, help=help, key=key)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (str(self), {name: getattr(self, name) for name in _FIELDS})
 

@@ -118,12 +118,7 @@ class _Reader:
             return [self.value(one, item, key) for one in value]
         message = f"{key}: no key takes a value of the type `{type(value).__name__}`"
         cure = 'give text such as "29.7ms", a number, a timedelta, a path, or a list of those'
-        raise InputError(
-            f"{message}\n  help: {cure}",
-            message=message,
-            help=cure,
-            key=key,
-        )
+        raise InputError.with_help(message, cure, key)
 
     def range(self, value: Mapping[str, Any], node: _Node) -> dict[str, Any]:
         """The range of an axis: its numbers are those of the key, but for a factor."""

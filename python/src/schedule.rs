@@ -116,8 +116,7 @@ impl Schedule {
 /// `schedule` in time, where every pass is as long and nothing is far.
 fn drawn(schedule: &pipeline::Schedule) -> Result<String, Diagnostic> {
     let one = Nanos(1_000_000);
-    let times =
-        PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+    let times = PassTimes::new(one, one, one);
     let shape = schedule.shape();
     let shards = match shape.vocabulary() {
         Vocabulary::Whole => Vec::new(),

@@ -377,19 +377,20 @@ impl CompiledInstance {
         let stages = sequence.chunks_exact(self.passes_per_stage()).enumerate();
         let order = |(stage, lanes): (usize, &[u16])| {
             let mut next = vec![0u32; self.width];
-            let mut wholes = std::collections::HashSet::new();
+            let mut wholes = vec![false; self.chunks * self.microbatches as usize];
             let pass = |&code: &u16| {
                 let (lane, whole) = self.lane_of(code);
                 let microbatch = next[lane];
                 next[lane] += 1;
                 let chunk = places.chunks[stage][lane % self.chunks];
                 let kind = KINDS[lane / self.chunks];
+                let cell = lane % self.chunks * self.microbatches as usize + microbatch as usize;
                 match kind {
                     Kind::B if whole => {
-                        wholes.insert((chunk, microbatch));
+                        wholes[cell] = true;
                         Some(Pass::bw(chunk, microbatch))
                     }
-                    Kind::W if wholes.contains(&(chunk, microbatch)) => None,
+                    Kind::W if wholes[cell] => None,
                     Kind::R if !recomputes(chunk) => None,
                     _ => Some(Pass { kind, chunk, microbatch }),
                 }
@@ -514,11 +515,12 @@ pub(crate) mod tests {
     ) -> (CompiledInstance, Vec<u16>) {
         let about = family.about();
         let shape = Shape::new(p, about.chunks.of(None), m).unwrap();
-        let times = (0..u64::from(shape.chunks())).map(|chunk| PassTimes {
-            forward: Nanos(50 + 7 * chunk % 11),
-            backward_input: Nanos(60 + 5 * chunk % 13),
-            backward_weight: Nanos(30 + 3 * chunk % 7),
-            backward: None,
+        let times = (0..u64::from(shape.chunks())).map(|chunk| {
+            PassTimes::new(
+                Nanos(50 + 7 * chunk % 11),
+                Nanos(60 + 5 * chunk % 13),
+                Nanos(30 + 3 * chunk % 7),
+            )
         });
         let again = |chunk| recomputes(chunk).then(|| Nanos(40 + 3 * u64::from(chunk) % 13));
         let kept = |chunk| recomputes(chunk).then_some(Bytes(4));

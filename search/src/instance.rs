@@ -1,5 +1,7 @@
 //! The instance of a search: pipeline, costs, limits and objective.
 
+use std::borrow::Cow;
+
 use pipeline::{
     Costs, Fault, Footprint, Footprints, Limits, Metrics, Nanos, PassTimes, Placement, Shape,
 };
@@ -79,7 +81,8 @@ impl Instance {
         self.costs.overlap().is_none() && (holds_more || self.costs.has_whole())
     }
 
-    /// The instance without whole backwards that no order of this one undercuts: B takes min(B, BW), W what is left
+    /// The instance without whole backwards that no order of this one undercuts; itself where all backwards are split
+    /// ([`Self::mixes`]). B takes min(B, BW), W what is left
     /// of BW, at most W, and no more of the activations is left for W than B held.
     ///
     /// *Proof.* In an order of this instance, let each BW be a B and right behind it a W, of the times above: both
@@ -87,12 +90,15 @@ impl Instance {
     /// longer, either. So the order of B and W can be timed so that no pass ends later; and at no point of it is
     /// more held, for what was freed at the end of BW is freed then, too.
     #[must_use]
-    pub fn relaxed(&self) -> Self {
+    pub fn relaxed(&self) -> Cow<'_, Self> {
+        if !self.mixes() {
+            return Cow::Borrowed(self);
+        }
         let chunk = |times: &PassTimes| {
             let whole = times.whole_backward();
             let backward_input = times.backward_input.min(whole);
             let backward_weight = times.backward_weight.min(whole - backward_input);
-            PassTimes { backward_input, backward_weight, backward: None, ..*times }
+            PassTimes::new(times.forward, backward_input, backward_weight)
         };
         let held = (0..self.shape.chunks()).map(|chunk| {
             let held = self.footprints.of(chunk);
@@ -100,6 +106,6 @@ impl Instance {
         });
         let costs = self.costs.clone().with_chunks(self.costs.chunks().iter().map(chunk).collect());
         let footprints = self.footprints.clone().with_chunks(held.collect());
-        Self { costs, footprints, ..self.clone() }
+        Cow::Owned(Self { costs, footprints, ..self.clone() })
     }
 }

@@ -12,12 +12,7 @@
 //! use search::{Effort, Instance, Objective, search};
 //!
 //! let shape = Shape::new(4, 1, 8)?;
-//! let times = PassTimes {
-//!     forward: Nanos(10),
-//!     backward_input: Nanos(11),
-//!     backward_weight: Nanos(7),
-//!     backward: None,
-//! };
+//! let times = PassTimes::new(Nanos(10), Nanos(11), Nanos(7));
 //! let costs = Costs::uniform(shape, times, Nanos(1));
 //! let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(7) };
 //! let instance = Instance::new(

@@ -457,8 +457,7 @@ mod tests {
     fn recomputation_is_placed_by_the_search() {
         let shape = Shape::new(3, 1, 6).unwrap();
         let one = Nanos(10);
-        let times =
-            PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+        let times = PassTimes::new(one, one, one);
         let costs = Costs::uniform(shape, times, Nanos(3)).with_recompute(vec![Some(one); 3]);
         let held = Footprint { until_backward: Bytes(20), until_weight: Bytes(6) };
         let footprints = Footprints::uniform(shape, held).with_kept(vec![Some(Bytes(2)); 3]);

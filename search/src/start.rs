@@ -35,13 +35,14 @@ impl Starts {
     }
 }
 
-/// The cheapest named schedule that fits, each in its own form: whole backwards whole, pairs as pairs.
+/// The cheapest of the named schedules that fit and that no sequence stands for.
 pub(crate) type Named = (Nanos, Schedule);
 
 /// A published schedule, its score, and the sequence of its order.
 pub(crate) type Start = (Published, Score, Vec<u16>);
 
-/// As [`published`], and the cheapest of the named schedules in its own form.
+/// As [`published`], and the cheapest of those without a sequence. A sequence costs no more than the schedule itself:
+/// passes of a pair run one after the other, and whole backwards are whole where that can be better.
 pub(crate) fn published_and_named(
     instance: &Instance,
     starts: Starts,
@@ -49,25 +50,25 @@ pub(crate) fn published_and_named(
     clock: &mut Clock,
 ) -> (Vec<Start>, Option<Named>) {
     let Some(problem) = problem(instance) else { return (Vec::new(), None) };
-    let mut replay = Replay::new();
     let (mut all, mut named): (Vec<_>, Option<Named>) = (Vec::new(), None);
     for family in families(instance).filter(|family| starts.has(*family)) {
         let Ok(schedule) = family.schedule(&problem) else { continue };
-        if let Some(cost) = own_cost(instance, &schedule, &mut replay)
+        if let Some(start) = start_of((instance, compiled), family, &schedule, clock) {
+            all.push(start);
+        } else if let Some(cost) = own_cost(instance, &schedule)
             && named.as_ref().is_none_or(|(best, _)| cost < *best)
         {
-            named = Some((cost, schedule.clone()));
+            named = Some((cost, schedule));
         }
-        all.extend(start_of((instance, compiled), family, &schedule, clock));
     }
     (all, named)
 }
 
 /// The cost of `schedule` as it is, if it fits the limits.
-fn own_cost(instance: &Instance, schedule: &Schedule, replay: &mut Replay) -> Option<Nanos> {
+fn own_cost(instance: &Instance, schedule: &Schedule) -> Option<Nanos> {
     let memory = Memory::of(schedule, &instance.footprints).ok()?;
     let fits = instance.limits.as_ref().is_none_or(|limits| memory.over(limits).is_none());
-    let metrics = replay.metrics(schedule, &instance.costs).ok().filter(|_| fits)?;
+    let metrics = Replay::new().metrics(schedule, &instance.costs).ok().filter(|_| fits)?;
     Some(instance.objective.of(&metrics))
 }
 

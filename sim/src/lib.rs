@@ -20,7 +20,7 @@
 //!
 //! let shape = Shape::new(4, 1, 8)?;
 //! let ms = Nanos(1_000_000);
-//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+//! let times = PassTimes::new(ms, ms, ms);
 //! let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0)))?;
 //! let schedule = Family::OneFOneB.schedule(&problem)?;
 //! let metrics = Replay::new().metrics(&schedule, problem.costs())?;

@@ -223,7 +223,7 @@ mod tests {
     ) -> Metrics {
         let schedule = orders.parse::<Schedule>().unwrap().sharded(sharding);
         let [forward, backward_input, backward_weight, gather, reduce] = times.map(Nanos);
-        let pass = PassTimes { forward, backward_input, backward_weight, backward: None };
+        let pass = PassTimes::new(forward, backward_input, backward_weight);
         let chunks = usize::from(schedule.shape().chunks());
         let parameters = ParameterTimes::new(vec![gather; chunks], vec![reduce; chunks]);
         let costs = Costs::uniform(schedule.shape(), pass, Nanos(0))

@@ -99,12 +99,7 @@ impl Bench {
 }
 
 pub(crate) fn times([f, b, w]: [u64; 3]) -> PassTimes {
-    PassTimes {
-        forward: Nanos(f),
-        backward_input: Nanos(b),
-        backward_weight: Nanos(w),
-        backward: None,
-    }
+    PassTimes::new(Nanos(f), Nanos(b), Nanos(w))
 }
 
 /// F, B and W of every chunk.

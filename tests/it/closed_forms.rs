@@ -21,12 +21,7 @@ fn schedule(
     let shape = Shape::new(one.stages, chunks, one.microbatches).unwrap();
     let share = |time: Nanos| Nanos(time.0 / chunks);
     let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
-    let times = PassTimes {
-        forward: share(forward),
-        backward_input: share(backward_input),
-        backward_weight: share(backward_weight),
-        backward: None,
-    };
+    let times = PassTimes::new(share(forward), share(backward_input), share(backward_weight));
     let shard = ShardTimes { before: share(forward), after: share(backward_weight) };
     let costs = Costs::uniform(shape, times, one.hop)
         .with_shards(vec![shard; shape.stages()], Collectives::default());
@@ -78,7 +73,7 @@ fn any_with(unit: u64) -> impl Strategy<Value = Uniform> {
         |(stages, microbatches, [forward, backward_input, backward_weight], hop)| Uniform {
             stages,
             microbatches: microbatches.min(5 * stages),
-            times: PassTimes { forward, backward_input, backward_weight, backward: None },
+            times: PassTimes::new(forward, backward_input, backward_weight),
             hop: Nanos(hop),
         },
     )
@@ -92,12 +87,7 @@ fn zero_bubble(longest: fn(u64, u64, u64) -> u64) -> impl Strategy<Value = Unifo
         Uniform {
             stages,
             microbatches: 2 * stages + more,
-            times: PassTimes {
-                forward: Nanos(f),
-                backward_input: Nanos(b),
-                backward_weight: Nanos(w),
-                backward: None,
-            },
+            times: PassTimes::new(Nanos(f), Nanos(b), Nanos(w)),
             hop: Nanos(longest(f, b, w) / 2 * percent / 100),
         }
     })
@@ -192,7 +182,7 @@ proptest! {
     #[test]
     fn zb_v(stages in 1..=12u64, more in 0..20u64, unit in 1..50u64) {
         let pass = Nanos(2 * unit);
-        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass, backward: None };
+        let times = PassTimes::new(pass, pass, pass);
         let microbatches = 2 * stages + more;
         let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
         let metrics = replay(Family::ZbV, &one, 2);
@@ -218,12 +208,7 @@ proptest! {
         let schedule = Family::Seq1F1B.schedule(&problem).unwrap();
         let metrics = Replay::new().metrics(&schedule, problem.costs()).unwrap();
         let PassTimes { forward, backward_input, backward_weight, .. } = any.times;
-        let times = PassTimes {
-            forward: forward * k,
-            backward_input: backward_input * k,
-            backward_weight: backward_weight * k,
-            backward: None,
-        };
+        let times = PassTimes::new(forward * k, backward_input * k, backward_weight * k);
         let one = Uniform { microbatches, times, hop: Nanos(0), ..any };
         prop_assert_eq!(Some(metrics.makespan()), one.seq1f1b(k));
         let most = (0..one.stages).map(|stage| one.seq1f1b_in_flight(k, stage));
@@ -263,7 +248,7 @@ proptest! {
     fn dualpipe(half in 1..=6u64, more in 0..10u64, f in 0..40u64, percent in 0..=100u64) {
         let [forward, backward_input] = [Nanos(2 * f); 2];
         let backward_weight = Nanos(2 * (f * percent / 100));
-        let times = PassTimes { forward, backward_input, backward_weight, backward: None };
+        let times = PassTimes::new(forward, backward_input, backward_weight);
         let one = |stages, microbatches| Uniform { stages, microbatches, times, hop: Nanos(0) };
         let two_ends = one(2 * half, 4 * half + 2 * more);
         let metrics = replay(Family::DualPipe, &two_ends, 1);
@@ -281,12 +266,7 @@ proptest! {
 
     #[test]
     fn chimera(half in 1..=6u64, units in 1..=4u64, b in 0..20u64, w in 0..20u64) {
-        let times = PassTimes {
-            forward: Nanos(b + w),
-            backward_input: Nanos(b),
-            backward_weight: Nanos(w),
-            backward: None,
-        };
+        let times = PassTimes::new(Nanos(b + w), Nanos(b), Nanos(w));
         let (stages, microbatches) = (2 * half, 2 * half * units);
         let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
         prop_assert_eq!(Some(replay(Family::Chimera, &one, 1).makespan()), one.chimera());
@@ -300,12 +280,7 @@ proptest! {
     #[test]
     fn hanayo(stages in 1..=8u64, waves in 1..=3u64, units in 1..=4u64, b in 0..9u64, w in 0..9u64) {
         let chunks = 2 * waves;
-        let times = PassTimes {
-            forward: Nanos(chunks * (b + w)),
-            backward_input: Nanos(chunks * b),
-            backward_weight: Nanos(chunks * w),
-            backward: None,
-        };
+        let times = PassTimes::new(Nanos(chunks * (b + w)), Nanos(chunks * b), Nanos(chunks * w));
         let one = Uniform { stages, microbatches: stages * units, times, hop: Nanos(0) };
         let makespan = replay(Family::Hanayo, &one, chunks).makespan();
         prop_assert_eq!(Some(makespan), one.hanayo(chunks));
@@ -335,8 +310,7 @@ proptest! {
 #[test]
 fn dualpipe_of_the_readme() {
     let unit = Nanos(1);
-    let times =
-        PassTimes { forward: unit, backward_input: unit, backward_weight: unit, backward: None };
+    let times = PassTimes::new(unit, unit, unit);
     let one = Uniform { stages: 8, microbatches: 20, times, hop: Nanos(0) };
     let metrics = replay(Family::DualPipe, &one, 1);
     assert_eq!((metrics.makespan(), metrics.work()), (Nanos(66), Nanos(60)));
@@ -349,7 +323,7 @@ proptest! {
     #[test]
     fn v_min_and_v_half(stages in 1..=24u64, microbatches in 1..=60u64, unit in 0..50u64) {
         let pass = Nanos(2 * unit);
-        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass, backward: None };
+        let times = PassTimes::new(pass, pass, pass);
         let one = Uniform { stages, microbatches, times, hop: Nanos(0) };
         let most = |family| in_flight(family, &one, 2).into_iter().max();
         prop_assert_eq!(most(Family::VMin), Some(one.v_min_in_flight()));
@@ -369,17 +343,12 @@ proptest! {
     #[test]
     fn v_adaptive(stages in 1..=7u64, more in 0..15u64, share in 0..=100u64, unit in 1..50u64) {
         let pass = Nanos(2 * unit);
-        let times = PassTimes { forward: pass, backward_input: pass, backward_weight: pass, backward: None };
+        let times = PassTimes::new(pass, pass, pass);
         let one = Uniform { stages, microbatches: 2 * stages + more, times, hop: Nanos(0) };
         let least = 2 * ((stages + 4) / 3);
         let chunks = least + (2 * stages - least) * share / 100;
         let shape = Shape::new(stages, 2, one.microbatches).unwrap();
-        let half = PassTimes {
-            forward: Nanos(unit),
-            backward_input: Nanos(unit),
-            backward_weight: Nanos(unit),
-            backward: None,
-        };
+        let half = PassTimes::new(Nanos(unit), Nanos(unit), Nanos(unit));
         let problem = Problem::new(shape, Costs::uniform(shape, half, Nanos(0))).unwrap();
         let problem = problem.with_limit(Limit::Bytes(Bytes(chunks)));
         let schedule = Family::VAdaptive.schedule(&problem).unwrap();

@@ -19,11 +19,8 @@ fn has_passes_alone(schedule: &Schedule) -> bool {
 /// pass.
 fn check(schedule: &Schedule, alone: &Costs, more: u64, neighbours: NonZeroU32) {
     let longer = |time: Nanos| Nanos(time.0 + time.0 * more / 20 + more % 2);
-    let chunk = |one: &PassTimes| PassTimes {
-        forward: longer(one.forward),
-        backward_input: longer(one.backward_input),
-        backward_weight: one.backward_weight,
-        backward: None,
+    let chunk = |one: &PassTimes| {
+        PassTimes::new(longer(one.forward), longer(one.backward_input), one.backward_weight)
     };
     let beside = alone.clone().with_chunks(alone.chunks().iter().map(chunk).collect());
     let same = Contention { alone, beside: alone, neighbours };

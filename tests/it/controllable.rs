@@ -14,7 +14,7 @@ use crate::draw::{cases, times};
 fn problem([p, m]: [u64; 2], [f, b, w]: [u64; 3]) -> Problem {
     let shape = Shape::new(p, 2, m).unwrap();
     let (forward, backward_input, backward_weight) = (Nanos(f), Nanos(b), Nanos(w));
-    let times = PassTimes { forward, backward_input, backward_weight, backward: None };
+    let times = PassTimes::new(forward, backward_input, backward_weight);
     Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap()
 }
 

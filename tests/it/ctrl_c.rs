@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -30,4 +30,18 @@ pub(crate) fn press_ctrl_c(child: &mut Child) -> bool {
     let kill = format!("kill -INT {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     true
+}
+
+/// The program with the arguments of `line`, its output to be read.
+pub(crate) fn spawn(line: &str) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
+    child.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child.spawn().unwrap()
+}
+
+/// The output of `line` when Ctrl-C is pressed as soon as it listens; none where it cannot be
+/// pressed.
+pub(crate) fn interrupted(line: &str) -> Option<Output> {
+    let mut child = spawn(line);
+    press_ctrl_c(&mut child).then(|| child.wait_with_output().unwrap())
 }

@@ -47,11 +47,8 @@ pub(crate) fn even_microbatches(p: u64, m: u64) -> u64 {
 
 pub(crate) fn times() -> impl Strategy<Value = PassTimes> {
     let nanos = || (0..30u64).prop_map(Nanos);
-    (nanos(), nanos(), nanos()).prop_map(|(forward, backward_input, backward_weight)| PassTimes {
-        forward,
-        backward_input,
-        backward_weight,
-        backward: None,
+    (nanos(), nanos(), nanos()).prop_map(|(forward, backward_input, backward_weight)| {
+        PassTimes::new(forward, backward_input, backward_weight)
     })
 }
 

@@ -5,26 +5,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::cli::debubble;
-use crate::ctrl_c::press_ctrl_c;
-
-fn spawn(line: &str) -> Child {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
-    child.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    child.spawn().unwrap()
-}
-
-/// The output of `line` when Ctrl-C is pressed as soon as it listens; none where it cannot be
-/// pressed.
-fn interrupted(line: &str) -> Option<Output> {
-    let mut child = spawn(line);
-    press_ctrl_c(&mut child).then(|| child.wait_with_output().unwrap())
-}
+use crate::ctrl_c::{interrupted, press_ctrl_c, spawn};
 
 /// The same as soon as it has said that it is under way.
 fn interrupted_under_way(line: &str) -> Option<Output> {

@@ -16,8 +16,7 @@ fn shape(stages: u64, chunks_per_stage: u64, microbatches: u64) -> Shape {
 /// F, B and W of one nanosecond each, and no hops.
 fn ones(shape: Shape) -> Costs {
     let one = Nanos(1);
-    let times =
-        PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+    let times = PassTimes::new(one, one, one);
     Costs::uniform(shape, times, Nanos(0))
 }
 
@@ -242,8 +241,7 @@ fn numbers_that_overflow() {
     }
     // A clock with finer ticks may overflow where the coarse one does not.
     let end = Nanos(u64::MAX);
-    let times =
-        PassTimes { forward: end, backward_input: end, backward_weight: end, backward: None };
+    let times = PassTimes::new(end, end, end);
     let fine = Costs::uniform(shape, times, end);
     assert_eq!(fine.check(shape), Err(overflow("the times")));
     let footprints = Footprints::uniform(shape, held(u64::MAX, u64::MAX));

@@ -31,8 +31,7 @@ use sim::timed::Nominal;
 fn question(chunks_per_stage: u64) -> Problem {
     let shape = Shape::new(4, chunks_per_stage, 8).unwrap();
     let one = Nanos(1);
-    let times =
-        PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+    let times = PassTimes::new(one, one, one);
     let (h, a, s) = (4096, 32, 1024);
     let held = Footprint { until_backward: Bytes(34 * h + 5 * a * s), until_weight: Bytes(32 * h) };
     let shard = ShardTimes { before: one, after: one };
@@ -220,8 +219,7 @@ fn one_f_one_b_v() {
 fn po_f() {
     let shape = Shape::new(2, 2, 3).unwrap();
     let ten = Nanos(10);
-    let times =
-        PassTimes { forward: ten, backward_input: ten, backward_weight: ten, backward: None };
+    let times = PassTimes::new(ten, ten, ten);
     let two = CopyTimes { out: Nanos(2), back: Nanos(2) };
     let costs = Costs::uniform(shape, times, Nanos(0)).with_copies(vec![two; 4]);
     let problem = Problem::new(shape, costs).unwrap();

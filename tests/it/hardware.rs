@@ -51,7 +51,7 @@ proptest! {
         let chunks = crate::draw::chunks(which);
         let shape = Shape::new(p, chunks, m).unwrap();
         let (f, b, w) = (Nanos(10), Nanos(11), Nanos(7));
-        let times = PassTimes { forward: f, backward_input: b, backward_weight: w, backward: None };
+        let times = PassTimes::new(f, b, w);
         let costs = Costs::uniform(shape, times, Nanos(2));
         let [until_backward, until_weight] = held.map(Bytes);
         let footprints = Footprints::uniform(shape, Footprint { until_backward, until_weight });

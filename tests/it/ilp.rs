@@ -133,18 +133,10 @@ fn what_is_settled_is_not_branched_over_and_what_takes_too_long_says_so() {
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_keeps_what_is_known() {
-    use std::process::Stdio;
-
     let long = "search --stages 8 --chunks 2 --placement v --microbatches 24 --forward 4ms --effort 0 \
                 --backward-input 4ms --backward-weight 4ms --hop 1ms --memory-limit 0.7p --ilp \
                 --time-limit 600s";
-    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
-    child.args(long.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = child.spawn().unwrap();
-    if !crate::ctrl_c::press_ctrl_c(&mut child) {
-        return;
-    }
-    let output = child.wait_with_output().unwrap();
+    let Some(output) = crate::ctrl_c::interrupted(long) else { return };
     assert_eq!(output.status.code(), Some(130));
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("not solved to the end"), "{table}");

@@ -63,12 +63,7 @@ pub(crate) fn question(numbers: &[u64]) -> Option<Bench> {
     let mut draw = draw(numbers);
     let family = Family::ALL[draw(Family::ALL.len() as u64) as usize];
     let shape = Shape::new(1 + draw(6), chunks(family), 1 + draw(8)).unwrap();
-    let mut time = |_| PassTimes {
-        forward: Nanos(draw(30)),
-        backward_input: Nanos(draw(30)),
-        backward_weight: Nanos(draw(30)),
-        backward: None,
-    };
+    let mut time = |_| PassTimes::new(Nanos(draw(30)), Nanos(draw(30)), Nanos(draw(30)));
     let costs = Costs::new((0..shape.chunks()).map(&mut time).collect(), Nanos(0));
     let costs = bench::with_shards(costs, shape, &[[draw(30), draw(30), 0], [draw(30), 1, 0]]);
     let schedule = family.schedule(&Problem::new(shape, costs.clone()).unwrap()).ok()?;

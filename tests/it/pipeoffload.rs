@@ -22,7 +22,7 @@ fn gis(one: &Uniform, chunks: u64, group: u64) -> (Schedule, Nanos) {
     let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
     let [forward, backward_input, backward_weight] =
         [forward, backward_input, backward_weight].map(|time| Nanos(time.0 / chunks));
-    let times = PassTimes { forward, backward_input, backward_weight, backward: None };
+    let times = PassTimes::new(forward, backward_input, backward_weight);
     let problem = Problem::new(shape, Costs::uniform(shape, times, one.hop)).unwrap();
     let schedule = Family::Gis.schedule(&problem.clone().with_group(group)).unwrap();
     let metrics = Replay::new().metrics(&schedule, problem.costs()).unwrap();
@@ -34,7 +34,7 @@ fn uniform(sizes: [u64; 2], times: [u64; 3]) -> Uniform {
     Uniform {
         stages: sizes[0],
         microbatches: sizes[1],
-        times: PassTimes { forward, backward_input, backward_weight, backward: None },
+        times: PassTimes::new(forward, backward_input, backward_weight),
         hop: Nanos(0),
     }
 }
@@ -161,12 +161,7 @@ fn offloading(one: &Uniform, chunks: u64, k: u64) -> Problem {
     let shape = Shape::new(one.stages, chunks, one.microbatches).unwrap();
     let part = |time: Nanos| Nanos(time.0 / chunks);
     let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
-    let times = PassTimes {
-        forward: part(forward),
-        backward_input: part(backward_input),
-        backward_weight: part(backward_weight),
-        backward: None,
-    };
+    let times = PassTimes::new(part(forward), part(backward_input), part(backward_weight));
     let work = times.forward + times.backward_input + times.backward_weight;
     let way = work.0 * k / 2000;
     let costs = copying(Costs::uniform(shape, times, one.hop), shape, [way, way]);

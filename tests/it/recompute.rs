@@ -20,7 +20,7 @@ fn simulate(schedule: &str, more: &str) -> Value {
 fn both(one: &Uniform, chunks: u64, again: Nanos) -> [Problem; 2] {
     let shape = Shape::new(one.stages, chunks, one.microbatches).unwrap();
     let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
-    let own = PassTimes { forward, backward_input, backward_weight, backward: None };
+    let own = PassTimes::new(forward, backward_input, backward_weight);
     let with = PassTimes { backward_input: backward_input + again, ..own };
     let recompute = vec![Some(again); usize::from(shape.chunks())];
     let apart = Costs::uniform(shape, own, one.hop).with_recompute(recompute);
@@ -38,7 +38,7 @@ proptest! {
         hop in 0..60u64,
     ) {
         let [forward, backward_input, backward_weight, again] = times.map(Nanos);
-        let times = PassTimes { forward, backward_input, backward_weight, backward: None };
+        let times = PassTimes::new(forward, backward_input, backward_weight);
         let one = Uniform { stages, microbatches, times, hop: Nanos(hop) };
         for family in Family::ALL {
             let chunks = family.about().chunks.of(None);

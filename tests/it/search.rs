@@ -65,7 +65,7 @@ fn fits(instance: &Instance, schedule: &Schedule) -> bool {
 }
 
 /// The published schedules of the same placement that fit, with what they cost.
-fn published(instance: &Instance) -> Vec<(Family, Nanos)> {
+pub(crate) fn published(instance: &Instance) -> Vec<(Family, Nanos)> {
     let problem = Problem::new(instance.shape, instance.costs.clone()).unwrap();
     let mut problem = problem.with_footprints(instance.footprints.clone()).unwrap();
     if let Some(limits) = &instance.limits {
@@ -127,8 +127,7 @@ proptest! {
 fn paper(p: u64, m: u64, [f, b, w]: [u64; 3], hop: u64, model: [u64; 2], limit: u64) -> Instance {
     let shape = Shape::new(p, 1, m).unwrap();
     let us = |time: u64| Nanos(time * 1000);
-    let times =
-        PassTimes { forward: us(f), backward_input: us(b), backward_weight: us(w), backward: None };
+    let times = PassTimes::new(us(f), us(b), us(w));
     let [hidden, heads] = model;
     let size = Footprint {
         until_backward: Bytes(34 * hidden + 5 * heads * 1024),
@@ -209,7 +208,7 @@ fn unequal_stages_are_never_worse_than_published() {
                 _ => 100,
             };
             let [f, b, w] = [29 * part, 30 * part, (15 + case) * part].map(Nanos);
-            PassTimes { forward: f, backward_input: b, backward_weight: w, backward: None }
+            PassTimes::new(f, b, w)
         });
         let costs = Costs::new(times.collect(), Nanos(100));
         let size = Footprint { until_backward: Bytes(300), until_weight: Bytes(130) };

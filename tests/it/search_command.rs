@@ -11,8 +11,7 @@ const QUESTION: &str = "--stages 4 --microbatches 12 --forward 20ms --backward-i
                         --backward-weight 15ms --hop 500us --hidden 2304 --heads 24 --seq 1024";
 
 fn json(line: &str) -> Vec<Value> {
-    let answer: Value = serde_json::from_str(&stdout(&run(&format!("{line} --json")))).unwrap();
-    answer["results"].as_array().unwrap().clone()
+    results(&format!("{line} --json"))
 }
 
 #[test]
@@ -154,17 +153,9 @@ fn is_silent(output: &std::process::Output) -> bool {
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_keeps_the_best() {
-    use std::process::{Command, Stdio};
-
     let long = "search --stages 8 --microbatches 24 --forward 20ms --backward-input 21ms \
                 --backward-weight 15ms --hop 5ms --memory-limit 1.3p --effort 1000000";
-    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
-    child.args(long.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = child.spawn().unwrap();
-    if !crate::ctrl_c::press_ctrl_c(&mut child) {
-        return;
-    }
-    let output = child.wait_with_output().unwrap();
+    let Some(output) = crate::ctrl_c::interrupted(long) else { return };
     assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8_lossy(&output.stdout).contains("published"));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the best so far"));

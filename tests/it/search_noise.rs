@@ -168,16 +168,9 @@ fn a_time_limit_keeps_the_best() {
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_keeps_the_best() {
-    use std::process::Stdio;
-
     let question = QUESTION.replace("--effort 0", "--effort 1000000");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_debubble"));
-    child.args(format!("search {question} --objective mean").split_whitespace());
-    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    if !crate::ctrl_c::press_ctrl_c(&mut child) {
-        return;
-    }
-    let output = child.wait_with_output().unwrap();
+    let asked = format!("search {question} --objective mean");
+    let Some(output) = crate::ctrl_c::interrupted(&asked) else { return };
     assert_eq!(output.status.code(), Some(130));
     assert!(String::from_utf8_lossy(&output.stdout).contains("step under noise"));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted: the best so far"));

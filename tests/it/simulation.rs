@@ -111,12 +111,7 @@ proptest! {
 fn a_pipeline_that_never_flushes_is_measured_in_its_steady_state() {
     let steady = SteadyState::of(4, 8);
     let shape = Shape::new(4, 1, 8 * u64::from(steady.updates())).unwrap();
-    let times = PassTimes {
-        forward: Nanos(10),
-        backward_input: Nanos(10),
-        backward_weight: Nanos(10),
-        backward: None,
-    };
+    let times = PassTimes::new(Nanos(10), Nanos(10), Nanos(10));
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap();
     let problem = problem.with_updates(steady.updates()).unwrap();
     let schedule = Family::PipeDream.schedule(&problem).unwrap();

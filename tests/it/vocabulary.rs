@@ -72,8 +72,7 @@ fn a_cluster_without_contention_is_the_replay() {
 fn span_of(family: Family, stages: u64, microbatches: u64) -> u64 {
     let shape = Shape::new(stages, family.about().chunks.of(None), microbatches).unwrap();
     let pass = Nanos(300 / u64::from(shape.chunks_per_stage()));
-    let times =
-        PassTimes { forward: pass, backward_input: pass, backward_weight: pass, backward: None };
+    let times = PassTimes::new(pass, pass, pass);
     let barrier = Nanos(100);
     let collectives =
         Collectives { broadcast: Nanos(10), statistics: barrier, hidden_gradient: barrier };

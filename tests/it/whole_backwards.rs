@@ -4,22 +4,22 @@
 use std::fs;
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos, PassTimes,
-    Placement, Problem, Schedule, Shape,
+    Bytes, Costs, Footprint, Footprints, Kind, Limits, Memory, Nanos, PassTimes, Placement,
+    Schedule, Shape,
 };
 use proptest::prelude::*;
 use search::{Effort, Instance, Objective, search};
 use serde_json::Value;
 use sim::Replay;
 
-use crate::cli::{refused, run, stdout};
+use crate::cli::{refused, results, run, stdout};
 use crate::draw;
+use crate::search::published;
 
 const TIMES: &str = "--forward 1ms --backward-input 1500us --backward-weight 1200us";
 
 fn json(line: &str) -> Vec<Value> {
-    let answer: Value = serde_json::from_str(&stdout(&run(&format!("{line} --json")))).unwrap();
-    answer["results"].as_array().unwrap().clone()
+    results(&format!("{line} --json"))
 }
 
 #[test]
@@ -93,28 +93,10 @@ fn instance() -> impl Strategy<Value = Instance> {
     })
 }
 
-/// The named schedules that fit, each in its own form, and what they cost.
-fn named(instance: &Instance) -> Vec<(Family, Nanos)> {
-    let limits = instance.limits.as_ref().unwrap();
-    let asked: Vec<Limit> = limits.by_stage().iter().copied().map(Limit::Bytes).collect();
-    let problem = Problem::new(instance.shape, instance.costs.clone()).unwrap();
-    let problem = problem.with_footprints(instance.footprints.clone()).unwrap();
-    let problem = problem.with_limits(&asked).unwrap();
-    let of = |family: Family| {
-        let schedule = family.schedule(&problem).ok()?;
-        let same = (schedule.shape(), schedule.placement()) == (instance.shape, instance.placement)
-            && family != Family::Seq1F1B;
-        let memory = Memory::of(&schedule, &instance.footprints).ok().filter(|_| same)?;
-        let cost = Replay::new().metrics(&schedule, &instance.costs).ok()?.span();
-        memory.over(limits).is_none().then_some((family, cost))
-    };
-    Family::ALL.into_iter().filter_map(of).collect()
-}
-
 fn check(instance: &Instance, effort: u64) -> Result<(), TestCaseError> {
     let effort = Effort { times: Some(effort), seed: 0 };
     let found = search(instance, effort, |_| {}, &|| false).unwrap();
-    for (family, cost) in named(instance) {
+    for (family, cost) in published(instance) {
         prop_assert!(found.cost <= cost, "{}: {cost} beats {}", family.name(), found.cost);
     }
     let memory = Memory::of(&found.schedule, &instance.footprints).unwrap();

@@ -105,7 +105,7 @@ pub(crate) fn recorded(family: Family, shape: Shape, faults: Faults) -> Recorded
 
 /// A run of `family`, if it does such a shape.
 fn try_recorded(family: Family, shape: Shape, faults: Faults) -> Option<Recorded> {
-    let times = PassTimes { forward: F, backward_input: F, backward_weight: F, backward: None };
+    let times = PassTimes::new(F, F, F);
     let copies = vec![CopyTimes { out: F, back: F }; usize::from(shape.chunks())];
     let shards = vec![ShardTimes { before: F, after: F }; shape.stages()];
     let collectives = Collectives { broadcast: HOP, statistics: HOP, hidden_gradient: HOP };
@@ -238,7 +238,7 @@ fn the_step_with_the_median_makespan_is_compared() {
 fn pairs_are_replayed_exactly() {
     const TEXT: &str = "F0.0 F0.1 BW0.0 BW0.1\nF1.0 F1.1&BW1.0 BW1.1\nF2.0 BW2.0 F2.1 BW2.1\n";
     let schedule: Schedule = TEXT.parse().unwrap();
-    let times = PassTimes { forward: F, backward_input: F, backward_weight: F, backward: None };
+    let times = PassTimes::new(F, F, F);
     let costs = Costs::uniform(schedule.shape(), times, HOP);
     let steps = [0, 1, 2, 3].map(|seed| {
         let faults = Faults { delay: 9_000, jitter: 30_000_000, seed, ..Faults::default() };
@@ -266,8 +266,7 @@ fn slowed(family: Family, shape: Shape) -> [Recorded; 3] {
     let beside = recorded(family, shape, slower);
     let alone = predicted.costs.as_ref().unwrap();
     let time = Nanos(F.0 * 13 / 10);
-    let times =
-        PassTimes { forward: time, backward_input: time, backward_weight: time, backward: None };
+    let times = PassTimes::new(time, time, time);
     let costs = alone.clone().with_chunks(vec![times; usize::from(shape.chunks())]);
     let neighbours = NonZeroU32::new(u32::try_from(shape.stages()).unwrap() - 1).unwrap();
     let contention = Contention { alone, beside: &costs, neighbours };

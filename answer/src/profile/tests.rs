@@ -22,11 +22,12 @@ fn has_pairs(recorded: &Recorded) -> bool {
 /// The costs of passes that begin with the overhead, as questions count it.
 fn with_overhead(costs: &TrainerCosts, whole: bool) -> Costs {
     let TrainerCosts { costs, overhead, .. } = costs;
-    let times = costs.chunks().iter().map(|times| PassTimes {
-        forward: times.forward + *overhead,
-        backward_input: times.backward_input + *overhead,
-        backward_weight: times.backward_weight + if whole { Nanos(0) } else { *overhead },
-        backward: None,
+    let times = costs.chunks().iter().map(|times| {
+        PassTimes::new(
+            times.forward + *overhead,
+            times.backward_input + *overhead,
+            times.backward_weight + if whole { Nanos(0) } else { *overhead },
+        )
     });
     Costs::new(times.collect(), Nanos(0)).with_hops(costs.hops().clone())
 }

@@ -263,12 +263,7 @@ fn own_costs(shape: Shape, medians: &Medians, split: Option<f64>) -> Costs {
         };
         let whole = medians.pass(Kind::BW, chunk);
         let backward_input = Nanos((whole.0 as f64 * share).round() as u64).min(whole);
-        PassTimes {
-            forward,
-            backward_input,
-            backward_weight: whole - backward_input,
-            backward: None,
-        }
+        PassTimes::new(forward, backward_input, whole - backward_input)
     };
     let recompute = |chunk| Some(medians.pass(Kind::R, chunk)).filter(|time| time.0 > 0);
     Costs::new((0..shape.chunks()).map(chunk).collect(), medians.transfer())

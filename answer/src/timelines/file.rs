@@ -375,8 +375,7 @@ mod tests {
         let text = "F0.0 F0.1&BW0.0 BW0.1\nF1.0 BW1.0 F1.1 BW1.1\n";
         let schedule: Schedule = text.parse().unwrap();
         let ms = Nanos(1_000_000);
-        let times =
-            PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+        let times = PassTimes::new(ms, ms, ms);
         let costs = Costs::uniform(schedule.shape(), times, Nanos(7));
         let Timeline { stages } = Replay::new().timeline(&schedule, &costs).unwrap();
         let place = (schedule.shape(), schedule.placement());

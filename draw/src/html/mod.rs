@@ -105,12 +105,7 @@ mod tests {
 
     fn small_page_of(title: &str, time: Nanos, most: u64) -> Result<Page, DrawError> {
         let shape = Shape::new(3, 1, 4).unwrap();
-        let times = PassTimes {
-            forward: time,
-            backward_input: time,
-            backward_weight: time,
-            backward: None,
-        };
+        let times = PassTimes::new(time, time, time);
         let problem =
             Problem::new(shape, pipeline::Costs::uniform(shape, times, Nanos(0))).unwrap();
         let schedule = Family::ZbH1.schedule(&problem).unwrap();

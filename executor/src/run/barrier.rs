@@ -155,8 +155,7 @@ mod tests {
     fn what_one_stage_needs_another_gives() {
         let us = Nanos(1_000);
         let shape = Shape::new(3, 1, 4).unwrap();
-        let times =
-            PassTimes { forward: us, backward_input: us, backward_weight: us, backward: None };
+        let times = PassTimes::new(us, us, us);
         let shards = vec![ShardTimes { before: us, after: us }; 3];
         let costs = Costs::uniform(shape, times, us).with_shards(shards, Collectives::default());
         for family in [Family::Vocab1, Family::Vocab2, Family::Interlaced1F1B] {

@@ -96,12 +96,7 @@ impl Trainer for Ahead {
 }
 
 fn costs(schedule: &Schedule) -> Arc<Costs> {
-    let times = PassTimes {
-        forward: Nanos(700),
-        backward_input: Nanos(900),
-        backward_weight: Nanos(400),
-        backward: None,
-    };
+    let times = PassTimes::new(Nanos(700), Nanos(900), Nanos(400));
     Arc::new(Costs::uniform(schedule.shape(), times, Nanos(0)))
 }
 

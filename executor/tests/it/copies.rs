@@ -21,7 +21,7 @@ fn part(per_mille: u32) -> CopyPart {
 
 fn problem(stages: u64, chunks: u64, microbatches: u64) -> Problem {
     let ms = Nanos(1_000_000);
-    let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+    let times = PassTimes::new(ms, ms, ms);
     let shape = Shape::new(stages, chunks, microbatches).unwrap();
     let copy = CopyTimes { out: ms, back: ms };
     let copies = vec![copy; usize::from(shape.chunks())];

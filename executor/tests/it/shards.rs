@@ -18,7 +18,7 @@ use crate::threads::losses;
 /// All families with an output layer in shards that can do it.
 fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule)> {
     let ms = Nanos(1_000_000);
-    let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+    let times = PassTimes::new(ms, ms, ms);
     let shard = ShardTimes { before: ms, after: ms };
     let schedule = |family: Family| {
         let chunks = family.about().chunks.of(None);
@@ -153,7 +153,7 @@ fn a_stage_without_a_token_is_refused() {
 fn shards_take_their_time_where_nothing_is_computed() {
     let us = Nanos(200_000);
     let shape = Shape::new(2, 1, 3).unwrap();
-    let times = PassTimes { forward: us, backward_input: us, backward_weight: us, backward: None };
+    let times = PassTimes::new(us, us, us);
     let shards = vec![ShardTimes { before: us, after: us }; 2];
     let collectives = Collectives { broadcast: us, statistics: us * 2, hidden_gradient: us * 3 };
     let costs = Costs::uniform(shape, times, us).with_shards(shards, collectives);

@@ -133,8 +133,7 @@ impl Trainer for Watched {
 /// Passes and copies of half a millisecond.
 fn problem(chunks: u64) -> Problem {
     let half = Nanos(500_000);
-    let times =
-        PassTimes { forward: half, backward_input: half, backward_weight: half, backward: None };
+    let times = PassTimes::new(half, half, half);
     let shape = Shape::new(2, chunks, 4).unwrap();
     let copies = vec![CopyTimes { out: half, back: half }; usize::from(shape.chunks())];
     Problem::new(shape, Costs::uniform(shape, times, Nanos(0)).with_copies(copies)).unwrap()

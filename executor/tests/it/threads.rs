@@ -10,7 +10,7 @@ use crate::hashed::{Hashed, Mishap, Weights, serial};
 /// All families that can do it, by name.
 pub(crate) fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule)> {
     let ms = Nanos(1_000_000);
-    let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+    let times = PassTimes::new(ms, ms, ms);
     let family = |family: Family| {
         let shape = Shape::new(stages, family.about().chunks.of(None), microbatches).unwrap();
         let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap();

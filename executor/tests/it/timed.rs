@@ -11,12 +11,7 @@ use crate::threads::schedules;
 #[test]
 fn no_pass_is_shorter_than_told_or_starts_before_what_it_needs() {
     let hop = Nanos(150_000);
-    let times = PassTimes {
-        forward: Nanos(200_000),
-        backward_input: Nanos(300_000),
-        backward_weight: Nanos(100_000),
-        backward: None,
-    };
+    let times = PassTimes::new(Nanos(200_000), Nanos(300_000), Nanos(100_000));
     for (name, schedule) in schedules(4, 4) {
         let shape = schedule.shape();
         let costs = Arc::new(Costs::uniform(shape, times, hop));

@@ -72,12 +72,11 @@ fn cells_of(path: &Path, figures: &Figures) -> Result<[Cell; 2], Diagnostic> {
 /// Work of a stage, longest span and most chunk activations.
 fn simulate(family: Family, figures: &Figures) -> Result<(u64, u64, u64), Fault> {
     let shape = Shape::new(figures.stages, 2, figures.microbatches)?;
-    let times = PassTimes {
-        forward: Nanos(figures.forward_ns),
-        backward_input: Nanos(figures.backward_input_ns),
-        backward_weight: Nanos(figures.backward_weight_ns),
-        backward: None,
-    };
+    let times = PassTimes::new(
+        Nanos(figures.forward_ns),
+        Nanos(figures.backward_input_ns),
+        Nanos(figures.backward_weight_ns),
+    );
     let mut problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0)))?;
     if let Some(limit) = figures.limit_chunks {
         problem = problem.with_limit(Limit::Bytes(Bytes(limit)));

@@ -224,12 +224,10 @@ mod tests {
         let forward = [10857, 11696, 11396, 10634, 11295, 11370, 11828, 11121];
         let backward = [22753, 22269, 22123, 22459, 21856, 22445, 22711, 22104];
         let shape = Shape::new(8, 1, 128).unwrap();
-        let chunks = forward.into_iter().zip(backward).map(|(forward, backward)| PassTimes {
-            forward: Nanos(forward),
-            backward_input: Nanos(backward),
-            backward_weight: Nanos(0),
-            backward: None,
-        });
+        let chunks = forward
+            .into_iter()
+            .zip(backward)
+            .map(|(forward, backward)| PassTimes::new(Nanos(forward), Nanos(backward), Nanos(0)));
         let shards = vec![ShardTimes { before: Nanos(1550), after: Nanos(880) }; 8];
         let costs = Costs::new(chunks.collect(), Nanos(hop));
         Problem::new(shape, costs.with_shards(shards, Collectives::default())).unwrap()
@@ -264,12 +262,7 @@ mod tests {
             barrier in 0..6u64,
         ) {
             let shape = Shape::new(times.len() as u64, 1, microbatches).unwrap();
-            let chunks = times.iter().map(|&[forward, backward, ..]| PassTimes {
-                forward: Nanos(forward),
-                backward_input: Nanos(backward),
-                backward_weight: Nanos(0),
-                backward: None,
-            });
+            let chunks = times.iter().map(|&[forward, backward, ..]| PassTimes::new(Nanos(forward), Nanos(backward), Nanos(0)));
             let shards = times.iter().map(|&[.., before, after]| ShardTimes {
                 before: Nanos(before),
                 after: Nanos(after),

@@ -58,12 +58,7 @@ mod tests {
 
     #[test]
     fn the_memory_is_that_of_1f1b() {
-        let one = PassTimes {
-            forward: Nanos(1),
-            backward_input: Nanos(1),
-            backward_weight: Nanos(1),
-            backward: None,
-        };
+        let one = PassTimes::new(Nanos(1), Nanos(1), Nanos(1));
         for (p, more) in (1..=24u32).zip((0..5).cycle()) {
             let shape = Shape::new(p.into(), 2, (2 * p + more).into()).unwrap();
             let problem = Problem::new(shape, Costs::uniform(shape, one, Nanos(0))).unwrap();

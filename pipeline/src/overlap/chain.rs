@@ -142,12 +142,7 @@ impl Chain {
     #[must_use]
     pub fn times(&self) -> PassTimes {
         let of = |part| self.time(part, |_| true);
-        PassTimes {
-            forward: of(Part::F),
-            backward_input: of(Part::B),
-            backward_weight: of(Part::W),
-            backward: None,
-        }
+        PassTimes::new(of(Part::F), of(Part::B), of(Part::W))
     }
 
     /// The work of `part` on `stream`.

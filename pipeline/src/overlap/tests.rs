@@ -223,12 +223,7 @@ proptest! {
 
     #[test]
     fn segments_stretch_to_the_times_given(layers in layers(), forward in 1u64..5000, weight in 0u64..5000) {
-        let times = PassTimes {
-            forward: Nanos(forward),
-            backward_input: Nanos(forward + 7),
-            backward_weight: Nanos(weight),
-            backward: None,
-        };
+        let times = PassTimes::new(Nanos(forward), Nanos(forward + 7), Nanos(weight));
         prop_assert_eq!(chain(layers).at_pace(times).times(), times);
     }
 }

@@ -408,12 +408,11 @@ impl<'a> Costing<'a> {
         };
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
             let times = self.with_gathers(*times, parameters[stage], stage);
-            PassTimes {
-                forward: with(times.forward, next),
-                backward_input: with(times.backward_input, before),
-                backward_weight: nanos(times.backward_weight),
-                backward: None,
-            }
+            PassTimes::new(
+                with(times.forward, next),
+                with(times.backward_input, before),
+                nanos(times.backward_weight),
+            )
         };
         let chunks = passes.iter().zip(stages).zip(sends).map(one).collect();
         Costs::new(chunks, hop.unwrap_or_default())
@@ -421,11 +420,12 @@ impl<'a> Costing<'a> {
 
     /// The costs that an order is made for, from the durations of `passes`.
     fn ordering(&self, passes: &[Times]) -> Costs {
-        let whole = |times: &Times| PassTimes {
-            forward: nanos(times.forward),
-            backward_input: nanos(times.backward_input),
-            backward_weight: nanos(times.backward_weight),
-            backward: None,
+        let whole = |times: &Times| {
+            PassTimes::new(
+                nanos(times.forward),
+                nanos(times.backward_input),
+                nanos(times.backward_weight),
+            )
         };
         let chunks: Vec<PassTimes> = passes.iter().map(whole).collect();
         let forward: u128 = chunks.iter().map(|times| u128::from(times.forward.0)).sum();

@@ -37,39 +37,46 @@ impl TrainerProfile {
 
 impl RecordedChunk {
     fn merged_with(self, other: Self) -> Self {
-        let forward = joined(Some(self.forward.clone()), Some(other.forward));
-        let [(input, weight, whole), (others_input, others_weight, others_whole)] =
-            [self.backward, other.backward].map(Backward::parts);
-        let (input, weight) = (joined(input, others_input), joined(weight, others_weight));
-        let whole = joined(whole, others_whole);
-        let backward = match (input.zip(weight), whole) {
-            (Some((input, weight)), whole) => Backward::Split { input, weight, whole },
-            (None, Some(whole)) => Backward::Whole(whole),
-            // Every chunk has a backward of one form or the other.
-            (None, None) => Backward::Whole(self.forward.clone()),
-        };
         Self {
-            forward: forward.unwrap_or(self.forward),
-            backward,
+            forward: both(self.forward, &other.forward),
+            backward: self.backward.merged_with(other.backward),
             footprint: smallest(self.footprint, other.footprint),
         }
     }
 }
 
 impl Backward {
-    /// B, W and BW, where they were recorded.
-    fn parts(self) -> (Option<Quantity>, Option<Quantity>, Option<Quantity>) {
-        match self {
-            Self::Whole(whole) => (None, None, Some(whole)),
-            Self::Split { input, weight, whole } => (Some(input), Some(weight), whole),
+    fn merged_with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Whole(one), Self::Whole(other)) => Self::Whole(both(one, &other)),
+            (Self::Split { input, weight, whole }, Self::Whole(more))
+            | (Self::Whole(more), Self::Split { input, weight, whole }) => {
+                Self::Split { input, weight, whole: joined(whole, Some(more)) }
+            }
+            (
+                Self::Split { input, weight, whole },
+                Self::Split { input: i, weight: w, whole: bw },
+            ) => Self::Split {
+                input: both(input, &i),
+                weight: both(weight, &w),
+                whole: joined(whole, bw),
+            },
         }
     }
 }
 
 /// The samples of both.
+fn both(one: Quantity, other: &Quantity) -> Quantity {
+    // Neither is without samples.
+    Quantity::of([one.samples(), other.samples()].concat()).unwrap_or(one)
+}
+
+/// The samples of those that there are.
 fn joined(one: Option<Quantity>, other: Option<Quantity>) -> Option<Quantity> {
-    let (Some(first), Some(second)) = (&one, &other) else { return one.or(other) };
-    Quantity::of([first.samples(), second.samples()].concat())
+    match (one, other) {
+        (Some(one), Some(other)) => Some(both(one, &other)),
+        (one, other) => one.or(other),
+    }
 }
 
 /// A recording without W does not tell what is held until W: the one that holds less there tells more.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from .._errors import InputError
@@ -11,11 +11,15 @@ from .._schedule import Pair, Pass, Schedule
 from . import _runtime
 
 
+def passes_of(schedule: Schedule, rank: int) -> Iterator[Pass]:
+    """The passes of `rank` in their order, those that run together one by one."""
+    for slot in schedule.slots(rank):
+        yield from slot if isinstance(slot, Pair) else (slot,)
+
+
 def splits(schedule: Schedule, rank: int) -> bool:
     """Whether `rank` runs W apart in the order."""
-    slots = schedule.slots(rank)
-    passes = (one for slot in slots for one in (slot if isinstance(slot, Pair) else (slot,)))
-    return any(isinstance(one, Pass) and one.kind == "W" for one in passes)
+    return any(one.kind == "W" for one in passes_of(schedule, rank))
 
 
 def check_modules(schedule: Schedule, stages: Sequence[Any], *, scales: bool) -> None:
@@ -34,8 +38,7 @@ def check_modules(schedule: Schedule, stages: Sequence[Any], *, scales: bool) ->
         why, cure = _unfit(stage) or ("", "")
         if why:
             message = f"stage {stage.stage_index} cannot run the order {schedule.name!r}: {why}"
-            text = f"{message}\n  help: {cure}" if cure else message
-            raise InputError(text, message=message, help=cure or None, key="stages")
+            raise InputError.with_help(message, cure, "stages") if cure else InputError(message, key="stages")
 
 
 def _check_shared(stages: Sequence[Any]) -> None:
@@ -50,7 +53,7 @@ def _check_shared(stages: Sequence[Any]) -> None:
                     "divides its gradient by the number of microbatches once for each"
                 )
                 cure = "pass scale_grads=False, and divide the loss by the number of microbatches"
-                raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
+                raise InputError.with_help(message, cure, "stages")
 
 
 def _unfit(stage: Any) -> Optional[tuple[str, str]]:
@@ -90,7 +93,7 @@ def watch(made: Any, schedule: Schedule) -> None:
                 raise
         message = "a stage checkpoints with use_reentrant=True, whose backward torch cannot split"
         cure = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
-        raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
+        raise InputError.with_help(message, cure)
 
     made.step = step
     if schedule.placement == "v":
@@ -100,7 +103,7 @@ def watch(made: Any, schedule: Schedule) -> None:
 def _no_eval(name: str, *_: Any, **__: Any) -> Any:
     message = f"the order {name!r} has both ends of the model on one rank: torch's eval() does not run it"
     cure = "evaluate in a schedule of one chunk per rank, or run the modules one after the other"
-    raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
+    raise InputError.with_help(message, cure)
 
 
 def _check_batch(made: Any, args: Sequence[Any], keywords: dict[str, Any]) -> None:
@@ -113,7 +116,7 @@ def _check_batch(made: Any, args: Sequence[Any], keywords: dict[str, Any]) -> No
         if is_tensor(one) and one.dim() > 0 and int(one.shape[0]) % microbatches != 0:
             message = f"a batch of {int(one.shape[0])} does not divide into {microbatches} microbatches"
             cure = "drop or pad the last batch, as drop_last=True of a DataLoader does"
-            raise InputError(f"{message}\n  help: {cure}", message=message, help=cure)
+            raise InputError.with_help(message, cure)
 
 
 def _checkpoints(error: Optional[BaseException]) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from .. import _documents
 from .._answers import Outcome
 from .._errors import InputError
 from .._question import Question
-from .._schedule import Pair, Pass, Schedule
+from .._schedule import Schedule
 from .._search import Found, FoundOrder
 from . import _guards, _runtime
 from ._record import NAME
@@ -129,13 +129,7 @@ def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
 def _chunks(schedule: Schedule, rank: int) -> list[int]:
     if not 0 <= rank < schedule.stages:
         raise InputError(f"there is no rank {rank}: {schedule.name} is for {schedule.stages}", key="rank")
-    return sorted({int(one.chunk or 0) for one in _passes(schedule, rank)})
-
-
-def _passes(schedule: Schedule, rank: int) -> Iterator[Pass]:
-    """The passes of `rank` in their order, those that run together one by one."""
-    for slot in schedule.slots(rank):
-        yield from slot if isinstance(slot, Pair) else (slot,)
+    return sorted({int(one.chunk or 0) for one in _guards.passes_of(schedule, rank)})
 
 
 def _check(schedule: Schedule, stages: Sequence[Any], microbatches: Optional[int]) -> None:
@@ -159,7 +153,7 @@ def _check(schedule: Schedule, stages: Sequence[Any], microbatches: Optional[int
     if given != wanted:
         message = f"{name} runs {_listed(wanted)} on rank {rank}, which was given {_listed(given)}"
         cure = f"build the stages that debubble.torch.stages_of(order, {rank}) names"
-        raise InputError(f"{message}\n  help: {cure}", message=message, help=cure, key="stages")
+        raise InputError.with_help(message, cure, "stages")
 
 
 def _listed(stages: Sequence[int]) -> str:

@@ -117,6 +117,18 @@ pub(super) fn of_chunks(
     chunks.map(of).collect()
 }
 
+/// The `values` of `key` by chunk: one for all stages, or one per stage or chunk.
+fn by_chunk<T: Share>(
+    keys: &Keys,
+    key: &'static str,
+    values: &[T],
+    (shape, placement): (Shape, Placement),
+) -> Result<Vec<T>, Wrong> {
+    let stage = |chunk| placement.stage(shape, chunk, 0);
+    let spread = spread_by_layers(key, values, shape, layout::layers(keys), stage);
+    spread.map_err(|fault| (key, fault.to_string()))
+}
+
 /// `costs` with the times of R of the chunks that recompute: those given, or the share of F that is run
 /// again.
 pub(super) fn costs(
@@ -132,12 +144,7 @@ pub(super) fn costs(
     let overhead = keys.overhead.unwrap_or_default();
     let told = match &keys.recompute_time {
         None => None,
-        Some(times) => {
-            let stage = |chunk| placement.stage(shape, chunk, 0);
-            let times =
-                spread_by_layers("recompute-time", times, shape, layout::layers(keys), stage);
-            Some(times.map_err(|fault| ("recompute-time", fault.to_string()))?)
-        }
+        Some(times) => Some(by_chunk(keys, "recompute-time", times, (shape, placement))?),
     };
     let time = |(chunk, part): (usize, &Recomputed)| {
         let forward = costs.chunks()[chunk].forward.0.saturating_sub(overhead.0);
@@ -171,13 +178,11 @@ fn recomputed_again(
     keys: &Keys,
     costs: Costs,
     parts: &[Recomputed],
-    (shape, placement): (Shape, Placement),
+    at: (Shape, Placement),
     segments: u32,
 ) -> Result<Costs, Wrong> {
     let Some(times) = &keys.recompute_again else { return Ok(costs) };
-    let stage = |chunk| placement.stage(shape, chunk, 0);
-    let again = spread_by_layers("recompute-again", times, shape, layout::layers(keys), stage);
-    let again = again.map_err(|fault| ("recompute-again", fault.to_string()))?;
+    let again = by_chunk(keys, "recompute-again", times, at)?;
     let chunk = |((times, part), again): ((&PassTimes, &Recomputed), Nanos)| match part {
         Recomputed::Nothing => *times,
         _ => PassTimes {
@@ -204,12 +209,7 @@ pub(super) fn footprints(
     }
     let told = match &keys.activation_kept {
         None => None,
-        Some(kept) => {
-            let stage = |chunk| placement.stage(shape, chunk, 0);
-            let kept =
-                spread_by_layers("activation-kept", kept, shape, layout::layers(keys), stage);
-            Some(kept.map_err(|fault| ("activation-kept", fault.to_string()))?)
-        }
+        Some(kept) => Some(by_chunk(keys, "activation-kept", kept, (shape, placement))?),
     };
     let segments = u64::from(segments);
     let kept = |(chunk, part): (u16, &Recomputed)| {

@@ -30,9 +30,7 @@ pub struct Infeasible {
 /// held beyond M_B.
 #[must_use]
 pub fn smallest_limit(instance: &Instance) -> Vec<Bytes> {
-    let relaxed = instance.mixes().then(|| instance.relaxed());
-    let footprints = &relaxed.as_ref().unwrap_or(instance).footprints;
-    footprints.least_peaks(instance.shape, instance.placement)
+    instance.relaxed().footprints.least_peaks(instance.shape, instance.placement)
 }
 
 /// Checks that there is an order under the limits of `instance`.

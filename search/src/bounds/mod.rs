@@ -175,9 +175,8 @@ pub fn all(instance: &Instance) -> Vec<Bound> {
     if let Some(overlap) = instance.costs.overlap() {
         return overlapped::all(instance, overlap);
     }
-    if instance.mixes() {
-        return all(&instance.relaxed());
-    }
+    let relaxed = instance.relaxed();
+    let instance = &*relaxed;
     let Some(line) = Line::of(instance) else { return vec![work_of_both_ways(instance)] };
     let tails: Vec<Tail> = line.stations.iter().map(|one| Tail::of(&line, one)).collect();
     let alone = |argument: fn(usize) -> Argument, span: &dyn Fn(usize) -> Option<u64>| {

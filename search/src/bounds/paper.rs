@@ -41,12 +41,11 @@ fn settings(table: &str, chunks: u64, thousandths: u64) -> Vec<(String, Instance
         let shape = Shape::new(setting.stages, chunks, setting.microbatches).unwrap();
         // The files give times of stages; chunks of two take half of that exactly.
         let time = |text: &str| Nanos(text.parse::<Nanos>().unwrap().0 / chunks);
-        let times = PassTimes {
-            forward: time(&setting.forward),
-            backward_input: time(&setting.backward_input),
-            backward_weight: time(&setting.backward_weight),
-            backward: None,
-        };
+        let times = PassTimes::new(
+            time(&setting.forward),
+            time(&setting.backward_input),
+            time(&setting.backward_weight),
+        );
         let costs = Costs::uniform(shape, times, setting.hop.parse().unwrap());
         // Per layer and token of a microbatch of one sample: 34h + 5as and 32h.
         let held = 34 * setting.hidden + 5 * setting.heads * table.seq;

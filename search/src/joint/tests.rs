@@ -41,12 +41,7 @@ impl Model {
                 let ends: u64 = ends.iter().filter(|(there, _)| *there).map(|(_, time)| time).sum();
                 Nanos(layers * layer[at] + ends)
             };
-            PassTimes {
-                forward: part(0),
-                backward_input: part(1),
-                backward_weight: part(2),
-                backward: None,
-            }
+            PassTimes::new(part(0), part(1), part(2))
         });
         let times: Vec<PassTimes> = times.collect();
         let recomputes = |part: usize| self.recomputes && part == 1;

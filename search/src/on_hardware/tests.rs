@@ -9,12 +9,7 @@ use sim::{Hardware, Sharing};
 use super::*;
 
 /// Passes of 10, 20 and 30 ns.
-const TIMES: PassTimes = PassTimes {
-    forward: Nanos(10),
-    backward_input: Nanos(20),
-    backward_weight: Nanos(30),
-    backward: None,
-};
+const TIMES: PassTimes = PassTimes::new(Nanos(10), Nanos(20), Nanos(30));
 
 /// Devices in nodes of one, behind a NIC that carries a byte in a nanosecond, 5 ns away.
 fn hardware(stages: usize, message: u64) -> Hardware {

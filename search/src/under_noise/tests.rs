@@ -27,11 +27,12 @@ fn instance(
     recomputes: bool,
 ) -> Instance {
     let shape = Shape::new(p, v, m).unwrap();
-    let times = (0..u64::from(shape.chunks())).map(|chunk| PassTimes {
-        forward: Nanos(50_000 + 7_000 * chunk % 11_000),
-        backward_input: Nanos(60_000 + 5_000 * chunk % 13_000),
-        backward_weight: Nanos(30_000 + 3_000 * chunk % 7_000),
-        backward: None,
+    let times = (0..u64::from(shape.chunks())).map(|chunk| {
+        PassTimes::new(
+            Nanos(50_000 + 7_000 * chunk % 11_000),
+            Nanos(60_000 + 5_000 * chunk % 13_000),
+            Nanos(30_000 + 3_000 * chunk % 7_000),
+        )
     });
     let again = |chunk| (recomputes && chunk % 2 == 0).then_some(Nanos(40_000));
     let kept = |chunk| (recomputes && chunk % 2 == 0).then_some(Bytes(4));

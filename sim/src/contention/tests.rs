@@ -15,7 +15,7 @@ fn neighbours(count: u32) -> NonZeroU32 {
 fn times(forward: u64, backward_input: u64, backward_weight: u64) -> PassTimes {
     let [forward, backward_input, backward_weight] =
         [forward, backward_input, backward_weight].map(Nanos);
-    PassTimes { forward, backward_input, backward_weight, backward: None }
+    PassTimes::new(forward, backward_input, backward_weight)
 }
 
 /// The starts and ends of each stage.
@@ -185,11 +185,12 @@ fn check_work(timeline: &Timeline, contention: &Contention<'_>) {
 /// Costs as `base` has them, each more by some of the percents of `more`.
 fn slower(base: &Costs, more: [u64; 3]) -> Costs {
     let by = |time: Nanos, at: usize| Nanos(time.0 + time.0 * (more[at % 3] + at as u64) / 100);
-    let chunk = |(at, one): (usize, &PassTimes)| PassTimes {
-        forward: by(one.forward, at),
-        backward_input: by(one.backward_input, at + 1),
-        backward_weight: by(one.backward_weight, at + 2),
-        backward: None,
+    let chunk = |(at, one): (usize, &PassTimes)| {
+        PassTimes::new(
+            by(one.forward, at),
+            by(one.backward_input, at + 1),
+            by(one.backward_weight, at + 2),
+        )
     };
     base.clone().with_chunks(base.chunks().iter().enumerate().map(chunk).collect())
 }

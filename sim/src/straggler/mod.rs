@@ -12,7 +12,7 @@
 //!
 //! let shape = Shape::new(4, 1, 8)?;
 //! let ms = Nanos(1_000_000);
-//! let times = PassTimes { forward: ms, backward_input: ms, backward_weight: ms, backward: None };
+//! let times = PassTimes::new(ms, ms, ms);
 //! let costs = Costs::uniform(shape, times, Nanos(10_000));
 //! let schedule = Family::ZbH1.schedule(&Problem::new(shape, costs.clone())?)?;
 //!

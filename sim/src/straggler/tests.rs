@@ -7,12 +7,7 @@ use pipeline::{Bytes, Family, Limit, Metrics, Problem, Schedule, Shape};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
-const TIMES: PassTimes = PassTimes {
-    forward: Nanos(10 * MS),
-    backward_input: Nanos(11 * MS),
-    backward_weight: Nanos(7 * MS),
-    backward: None,
-};
+const TIMES: PassTimes = PassTimes::new(Nanos(10 * MS), Nanos(11 * MS), Nanos(7 * MS));
 const COUNT: u32 = 100_000;
 
 /// A question about `family` with no hops.

@@ -37,8 +37,7 @@ fn schedule(family: Family, stages: u64, microbatches: u64) -> Schedule {
 fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> {
     let shape = Shape::new(stages, family.about().chunks.of(None), microbatches).unwrap();
     let one = Nanos(1_000);
-    let times =
-        PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+    let times = PassTimes::new(one, one, one);
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(10))).unwrap();
     family.schedule(&problem).ok()
 }

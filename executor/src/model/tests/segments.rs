@@ -20,8 +20,7 @@ fn model(microbatch_size: usize) -> Model {
 fn seq1f1b(stages: u64, microbatches: u64, segments: u32) -> Schedule {
     let shape = Shape::new(stages, 1, microbatches * u64::from(segments)).unwrap();
     let one = Nanos(1_000);
-    let times =
-        PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+    let times = PassTimes::new(one, one, one);
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap();
     Family::Seq1F1B.schedule(&problem.with_segments(segments).unwrap()).unwrap()
 }

@@ -10,8 +10,7 @@ use crate::{Cpu, DeviceError, Plan, PlanError, Stale, Trainer, Worker};
 fn schedule(family: Family, stages: u64, microbatches: u64, updates: u32) -> Schedule {
     let shape = Shape::new(stages, 1, microbatches * u64::from(updates)).unwrap();
     let one = Nanos(1_000);
-    let times =
-        PassTimes { forward: one, backward_input: one, backward_weight: one, backward: None };
+    let times = PassTimes::new(one, one, one);
     let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(0))).unwrap();
     family.schedule(&problem.with_updates(updates).unwrap()).unwrap()
 }

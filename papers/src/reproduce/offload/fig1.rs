@@ -120,12 +120,7 @@ fn slowdown(point: &Point, microbatches: u64, factor: f64) -> Result<f64, Fault>
     let (h, s) = (point.hidden, point.seq);
     let shape = Shape::new(STAGES, 1, microbatches)?;
     // Zero Bubble, table 1, by b s h.
-    let times = PassTimes {
-        forward: Nanos(24 * h + 4 * s),
-        backward_input: Nanos(24 * h + 8 * s),
-        backward_weight: Nanos(24 * h),
-        backward: None,
-    };
+    let times = PassTimes::new(Nanos(24 * h + 4 * s), Nanos(24 * h + 8 * s), Nanos(24 * h));
     let work = (72 * h + 12 * s) as f64;
     let way = Nanos((factor * ratio(point) * work / 2.0).round() as u64);
     let copies = vec![CopyTimes { out: way, back: way }; usize::from(shape.chunks())];

@@ -164,12 +164,7 @@ fn of_bar(family: Family, bar: &Bar) -> Result<Simulated, Fault> {
     };
     let times = |chunk: u16| {
         let (h, s, n) = (bar.hidden, bar.seq, layers(chunk));
-        PassTimes {
-            forward: Nanos(n * (24 * h + 4 * s)),
-            backward_input: Nanos(n * (24 * h + 8 * s)),
-            backward_weight: Nanos(n * 24 * h),
-            backward: None,
-        }
+        PassTimes::new(Nanos(n * (24 * h + 4 * s)), Nanos(n * (24 * h + 8 * s)), Nanos(n * 24 * h))
     };
     let copy = |chunk: u16| {
         let PassTimes { forward, backward_input, backward_weight, .. } = times(chunk);

@@ -57,8 +57,7 @@ fn forms([p, v]: [u64; 2]) -> [Form; 6] {
 
 fn uniform([p, v]: [u64; 2]) -> Uniform {
     let time = Nanos(v * PASS.0);
-    let times =
-        PassTimes { forward: time, backward_input: time, backward_weight: time, backward: None };
+    let times = PassTimes::new(time, time, time);
     Uniform { stages: p, microbatches: 4 * p, times, hop: Nanos(0) }
 }
 
@@ -81,8 +80,7 @@ fn of_form(row: &str, [p, v]: [u64; 2], form: &Form) -> Result<[Cell; 2], Fault>
     let (chunks, parts) = if one_chunk { (1, v) } else { (v, 1) };
     let shape = Shape::new(p, chunks, 4 * p)?;
     let time = Nanos(PASS.0 * parts);
-    let times =
-        PassTimes { forward: time, backward_input: time, backward_weight: time, backward: None };
+    let times = PassTimes::new(time, time, time);
     let way = Nanos(3 * PASS.0 * form.k / 2000);
     let copies = vec![CopyTimes { out: way, back: way }; usize::from(shape.chunks())];
     let costs = Costs::uniform(shape, times, Nanos(0)).with_copies(copies);

@@ -148,12 +148,10 @@ fn problem(run: &Run) -> Result<(Problem, Family), String> {
         "" => Nanos(0),
         micros => micros_of(micros)?,
     };
-    let chunks = forward.iter().zip(&backward).map(|(&forward, &backward)| PassTimes {
-        forward,
-        backward_input: backward,
-        backward_weight: Nanos(0),
-        backward: None,
-    });
+    let chunks = forward
+        .iter()
+        .zip(&backward)
+        .map(|(&forward, &backward)| PassTimes::new(forward, backward, Nanos(0)));
     let mut costs = Costs::new(chunks.collect(), hop);
     if family.vocabulary() != Vocabulary::Whole {
         let output = times("output", &run.output_us, stages)?;

@@ -226,7 +226,7 @@ impl Run {
         let layers = f64::from(self.layers) / f64::from(shape.chunks()) * beside;
         let [forward, backward_input, backward_weight] =
             machine.layer(sizes).map(|time| nanos(time * layers));
-        let times = PassTimes { forward, backward_input, backward_weight, backward: None };
+        let times = PassTimes::new(forward, backward_input, backward_weight);
         let mut chunks = vec![times; usize::from(shape.chunks())];
         if whole {
             chunks[0].backward_weight += nanos(machine.input(sizes));

@@ -12,7 +12,7 @@ const ALGORITHMS: [Vocabulary; 2] = [Vocabulary::TwoBarriers, Vocabulary::OneBar
 
 fn problem(shape: Shape, times: &[u64; 3], hop: u64) -> Problem {
     let [forward, backward_input, backward_weight] = times.map(Nanos);
-    let times = PassTimes { forward, backward_input, backward_weight, backward: None };
+    let times = PassTimes::new(forward, backward_input, backward_weight);
     let shards = vec![ShardTimes::default(); shape.stages()];
     let costs = Costs::uniform(shape, times, Nanos(hop));
     Problem::new(shape, costs.with_shards(shards, Collectives::default())).unwrap()

@@ -37,11 +37,8 @@ fn of_all(problem: &Problem) -> Result<Schedule, Fault> {
 
 fn times(most: u64) -> impl Strategy<Value = PassTimes> {
     let nanos = move || (1..=most).prop_map(Nanos);
-    (nanos(), nanos(), nanos()).prop_map(|(forward, backward_input, backward_weight)| PassTimes {
-        forward,
-        backward_input,
-        backward_weight,
-        backward: None,
+    (nanos(), nanos(), nanos()).prop_map(|(forward, backward_input, backward_weight)| {
+        PassTimes::new(forward, backward_input, backward_weight)
     })
 }
 

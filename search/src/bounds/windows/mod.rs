@@ -134,8 +134,7 @@ pub(crate) struct Prover {
 impl Prover {
     /// `None` where windows say nothing ([`Passes::of`]). `bound` is what is known already.
     pub(crate) fn of(instance: &Instance, bound: Nanos) -> Option<Self> {
-        let relaxed = instance.mixes().then(|| instance.relaxed());
-        let passes = Passes::of(relaxed.as_ref().unwrap_or(instance))?;
+        let passes = Passes::of(&instance.relaxed())?;
         let mut alone = Windows::of(&passes, passes.microbatches);
         let count = passes.microbatches;
         for (lane, one) in passes.lanes.iter().enumerate() {

@@ -73,7 +73,7 @@ impl Drawn {
         let of = |chunk: usize| if self.alike { 0 } else { chunk };
         let times = (0..chunks).map(|chunk| {
             let [forward, backward_input, backward_weight] = self.times[of(chunk)].map(Nanos);
-            PassTimes { forward, backward_input, backward_weight, backward: None }
+            PassTimes::new(forward, backward_input, backward_weight)
         });
         let held = (0..chunks).map(|chunk| {
             let [until_backward, until_weight] = self.held[of(chunk)].map(Bytes);
