@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 
 class Sleep(torch.autograd.Function):
@@ -68,6 +69,15 @@ class Block(torch.nn.Module):
         return x + self.down(functional.gelu(self.up(self.second(x))))
 
 
+class Checkpointed(Block):
+    """A layer that holds its input alone and computes the rest again for its backward: of a split one for B and once
+    more for W.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(super().forward, x, use_reentrant=False)
+
+
 class Embedding(torch.nn.Module):
     """Tokens and their places."""
 
@@ -102,6 +112,7 @@ class Gpt(NamedTuple):
     vocabulary: int = 1024
     batch: int = 2
     dtype: torch.dtype = torch.float32
+    checkpointed: bool = False
 
     def chunk(self, chunk: int, chunks: int) -> torch.nn.Module:
         """Chunk number `chunk` of `chunks`, the same on every rank that makes it."""
@@ -109,7 +120,8 @@ class Gpt(NamedTuple):
         parts: list[torch.nn.Module] = []
         for layer in range(chunk * share, (chunk + 1) * share):
             torch.manual_seed(layer)
-            parts.append(Block(self.hidden, self.heads))
+            block = Checkpointed if self.checkpointed else Block
+            parts.append(block(self.hidden, self.heads))
         torch.manual_seed(self.layers)
         if chunk == 0:
             parts.insert(0, Embedding(self.vocabulary, self.length, self.hidden))

@@ -31,6 +31,9 @@ import debubble as db
 #: to be foretold.
 BAR = 0.03
 
+#: How far a prediction of torch's DualPipeV from its own recording may be off.
+OWN_BAR = 0.05
+
 
 class Line(NamedTuple):
     """The rounds of one schedule: medians."""
@@ -63,7 +66,7 @@ def main() -> None:
             pictures.update({(case.name, name): svg for name, svg in drawn.items()})
             for row in found:
                 error = row.predicted / row.measured - 1
-                print(f"round {number}  {row.case:14}  {row.schedule:9}  {error:+.2%}", flush=True)
+                print(f"round {number}  {row.case:22}  {row.schedule:10}  {error:+.2%}", flush=True)
     lines = list(medians(rows))
     print(table(lines))
     timed = list(held(lines))
@@ -80,14 +83,14 @@ def main() -> None:
 def arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="one small case, whose times are shown only")
-    parser.add_argument("--rounds", type=int, help="how often all is repeated [default: 3, or 1 if short]")
+    parser.add_argument("--rounds", type=int, help="how often all is repeated [default: 5, or 1 if short]")
     parser.add_argument("--results", help="the folder for the table and a picture")
     default = "cuda where torch sees two GPUs or more, else cpu"
     parser.add_argument(
         "--device", choices=["cpu", "cuda"], help=f"where the model is trained [default: {default}]"
     )
     asked = parser.parse_args()
-    asked.rounds = asked.rounds or (1 if asked.short else 3)
+    asked.rounds = asked.rounds or (1 if asked.short else 5)
     try:
         asked.device, asked.reason = choose(asked.device, torch.cuda.device_count())
     except ValueError as error:
@@ -99,12 +102,13 @@ def cases_of(asked: Any) -> Iterable[Case]:
     if asked.short:
         yield training.sleepers(4, 8, 3, (4.0, 4.0, 3.0))
         return
-    yield training.sleepers(4, 12, 6, (8.0, 8.0, 6.0))
-    yield training.sleepers(8, 16, 6, (8.0, 8.0, 6.0))
+    yield training.sleepers(4, 12, 4, (8.0, 8.0, 6.0))
+    yield training.sleepers(8, 16, 4, (8.0, 8.0, 6.0))
     stages = 2 if asked.device == "cpu" else min(torch.cuda.device_count() // 2 * 2, 8)
     sizes = {} if asked.device == "cpu" else {"hidden": 2048, "heads": 16, "length": 1024}
     # Few microbatches: then schedules differ by more than a busy core does.
-    yield training.gpt(stages, 2 * stages, 11, asked.device, batch=4, **sizes)
+    yield training.gpt(stages, 2 * stages, 9, asked.device, batch=4, **sizes)
+    yield training.gpt(stages, 2 * stages, 9, asked.device, batch=4, checkpointed=True, **sizes)
 
 
 def told(found: list[Any]) -> list[Any]:
@@ -169,6 +173,10 @@ def held(lines: list[Line]) -> Iterable[tuple[str, bool]]:
     worst = max(sleepy, key=lambda line: abs(line.error))
     text = f"stages that sleep are foretold within {BAR:.0%}: {worst.schedule} of {worst.case} is worst"
     yield f"{text}, {worst.error:+.2%}", abs(worst.error) <= BAR
+    for line in lines:
+        if line.schedule == "dualpipe-v":
+            text = f"{line.case}: DualPipeV is foretold from its own recording within {OWN_BAR:.0%}"
+            yield f"{text}: {line.error:+.2%}", abs(line.error) <= OWN_BAR
     for case in dict.fromkeys(line.case for line in lines):
         of = [line for line in lines if line.case == case]
         yield ranking(case, of)
@@ -195,10 +203,10 @@ def apart(one: Line, other: Line) -> float:
 
 
 def table(lines: list[Line]) -> str:
-    names = f"{'model':14}  {'schedule':9}  {'predicted':>10}  {'measured':>10}"
+    names = f"{'model':22}  {'schedule':10}  {'predicted':>10}  {'measured':>10}"
     head = f"{names}  {'error':>7}  {'hop':>8}  overhead"
     rows = [
-        f"{line.case:14}  {line.schedule:9}  {line.predicted:7.1f} ms  {line.measured:7.1f} ms  "
+        f"{line.case:22}  {line.schedule:10}  {line.predicted:7.1f} ms  {line.measured:7.1f} ms  "
         f"{line.error:+7.2%}  {line.hop:5.0f} us  {line.overhead:5.0f} us"
         for line in lines
     ]

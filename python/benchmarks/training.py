@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from models import Gpt, Sleepers
-from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining import PipelineStage, ScheduleDualPipeV
 
 import debubble as db
 import debubble.torch as dbt
@@ -51,12 +51,14 @@ class Rank:
         self.losses: list[torch.Tensor] = []
         self.modules: dict[int, torch.nn.Module] = {}
 
+    def stages(self, mine: list[int], chunks: int) -> list[PipelineStage]:
+        """The stages `mine` of a model in so many chunks."""
+        self.modules = {chunk: self.case.model.chunk(chunk, chunks).to(self.device) for chunk in mine}
+        return [PipelineStage(module, chunk, chunks, self.device) for chunk, module in self.modules.items()]
+
     def schedule(self, order: db.Schedule) -> Any:
         """The schedule of torch that runs `order`."""
-        chunks = order.stages * order.chunks
-        mine = dbt.stages_of(order, self.rank)
-        self.modules = {chunk: self.case.model.chunk(chunk, chunks).to(self.device) for chunk in mine}
-        stages = [PipelineStage(module, chunk, chunks, self.device) for chunk, module in self.modules.items()]
+        stages = self.stages(dbt.stages_of(order, self.rank), order.stages * order.chunks)
         return dbt.schedule(stages, order, loss_fn=self.case.model.loss)
 
     def steps(self, schedule: Any, count: int) -> None:
@@ -70,7 +72,17 @@ class Rank:
 
     def recorded(self, order: db.Schedule) -> dbt.Recording:
         """Steps in an order, after one to warm up."""
-        schedule = self.schedule(order)
+        return self.recorded_steps(self.schedule(order))
+
+    def recorded_dual_pipe_v(self) -> dbt.Recording:
+        """The same by torch's own DualPipeV, in which most backwards are whole."""
+        chunks = 2 * self.case.stages
+        stages = self.stages([self.rank, chunks - 1 - self.rank], chunks)
+        schedule = ScheduleDualPipeV(stages, self.case.microbatches, loss_fn=self.case.model.loss)
+        return self.recorded_steps(schedule)
+
+    def recorded_steps(self, schedule: Any) -> dbt.Recording:
+        """Steps of a schedule, after one to warm up."""
         with dbt.record(schedule, warmup=1) as rec:
             self.steps(schedule, 1 + self.case.steps)
         return rec
@@ -83,10 +95,8 @@ def quiet(ask: Any, *args: Any, **keywords: Any) -> Any:
         return ask(*args, **keywords)
 
 
-def mixed(name: str, chunks: int, case: Case) -> db.Schedule:
-    """An order in which every other microbatch has its backward in one pass: then a profile knows how long
-    both forms take.
-    """
+def named(name: str, chunks: int, case: Case) -> db.Schedule:
+    """The order of a published schedule whose passes take equal times."""
     question = db.Question(
         stages=case.stages,
         microbatches=case.microbatches,
@@ -95,14 +105,7 @@ def mixed(name: str, chunks: int, case: Case) -> db.Schedule:
         backward_input="1ms",
         backward_weight="1ms",
     )
-    split = quiet(db.simulate, question, name)[0].order
-
-    def kept(stage: int) -> list[db.Pass]:
-        slots = [slot for slot in split.slots(stage) if isinstance(slot, db.Pass)]
-        whole = [one._replace(kind="BW") if one.kind == "B" and one.microbatch % 2 else one for one in slots]
-        return [one for one in whole if one.kind != "W" or one.microbatch % 2 == 0]
-
-    return db.Schedule.build(case.stages, case.microbatches, kept, name=f"{name}-mixed")
+    return quiet(db.simulate, question, name)[0].order
 
 
 def question(profile: db.Profile, chunks: int) -> db.Question:
@@ -113,19 +116,22 @@ def question(profile: db.Profile, chunks: int) -> db.Question:
 
 
 def worked(rank: int, case: Case) -> Any:
-    """Records the model once for each number of chunks, predicts every schedule and the best that a search
-    finds, runs them all, and holds both against each other.
+    """Records the model in one schedule for each number of chunks, predicts every schedule and the best that a search
+    finds, runs them all, and holds both against each other; and does so with torch's own DualPipeV, recorded in itself.
     """
     own = Rank(case, rank)
     profiles = {
-        chunks: quiet(own.recorded(mixed(name, chunks, case)).profile)
+        chunks: quiet(own.recorded(named(name, chunks, case)).profile)
         for name, chunks in (("zb-h1", 1), ("zb-v", 2))
     }
+    theirs = own.recorded_dual_pipe_v()
     orders: list[Any] = [None]
     predicted: list[db.Outcome] = []
     if rank == 0:
         predicted = foretold(profiles)
         orders = [[one.order for one in predicted]]
+        whole = quiet(theirs.profile)
+        expected = quiet(db.simulate, question(whole, 2), theirs.schedule)[0]
     # One rank searches for all.
     torch.distributed.broadcast_object_list(orders)
     rows, pictures = [], {}
@@ -139,6 +145,10 @@ def worked(rank: int, case: Case) -> Any:
             rows.append(
                 Row(case.name, order.name, *makespans(step), profile.hop or 0.0, profile.overhead or 0.0)
             )
+    again = own.recorded_dual_pipe_v()
+    if rank == 0:
+        step = makespans(db.compare(expected, again.timeline()).to_dict())
+        rows.append(Row(case.name, "dualpipe-v", *step, whole.hop or 0.0, whole.overhead or 0.0))
     return rows, pictures
 
 
@@ -219,4 +229,6 @@ def sleepers(stages: int, microbatches: int, steps: int, times: tuple[float, flo
 
 def gpt(stages: int, microbatches: int, steps: int, device: str, **sizes: Any) -> Case:
     """A pipeline of a small GPT."""
-    return Case(f"GPT, p={stages}", Gpt(layers=2 * stages, **sizes), stages, microbatches, steps, device)
+    model = Gpt(layers=2 * stages, **sizes)
+    name = "GPT, checkpointed" if model.checkpointed else "GPT"
+    return Case(f"{name}, p={stages}", model, stages, microbatches, steps, device)

@@ -166,11 +166,13 @@ class Planned(_frames.Tabular):
 
     def export(self, folder: Union[str, os.PathLike[str]]) -> list[str]:
         """Writes the plan to take for Megatron-LM, torchtitan and `debubble simulate` into `folder`, which is
-        made if its parent is there, and gives the names of the files.
+        made if its parent is there, and gives the names of the files. A `Note` says why `megatron.sh` is not
+        among them, where Megatron-LM does not run the schedule.
         """
         into = Path(folder)
         into.mkdir(exist_ok=True)
-        files = self._inner.export()
+        files, notes = self._inner.export()
+        _ask.note(notes)
         for name, content in files:
             (into / name).write_text(content, encoding="utf-8")
         return [name for name, _ in files]

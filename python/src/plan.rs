@@ -82,11 +82,12 @@ impl Planned {
         Ok(Against { json, table: draw::text::against(&both) })
     }
 
-    /// The files that make the plan to take run in other programs, and their contents.
-    fn export(&self) -> Vec<(String, String)> {
-        self.planned
-            .winner()
-            .map_or_else(Vec::new, |winner| export::files(&self.planned.question, winner))
+    /// The files that make the plan to take run in other programs, and their contents; and why one is not there.
+    fn export(&self) -> (Vec<(String, String)>, Vec<String>) {
+        let (question, winner) = (&self.planned.question, self.planned.winner());
+        let files = winner.map_or_else(Vec::new, |winner| export::files(question, winner));
+        let lacks = winner.and_then(|winner| export::lacks(question, winner));
+        (files, lacks.into_iter().collect())
     }
 }
 

@@ -46,6 +46,7 @@ mod on_hardware;
 mod overlapped;
 mod rounds;
 mod run;
+mod running;
 mod start;
 mod timing;
 mod tune;
@@ -66,6 +67,7 @@ pub use on_hardware::{
 pub use run::{
     Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,
 };
+pub use running::Running;
 pub use start::Published;
 pub use under_noise::{
     BoundUnderNoise, Difference, FoundUnderNoise, Judged, MAX_PASSES_UNDER_NOISE,

@@ -95,16 +95,52 @@ impl Replay {
         Ok(Timeline { stages })
     }
 
+    /// When each stage ends its last pass, in nanoseconds, if it is free from `begins` on, which lie no further
+    /// apart than a step is long; `None` for what [`timed`] times.
+    pub(crate) fn ends(
+        &mut self,
+        schedule: &Schedule,
+        costs: &Costs,
+        begins: &[u64],
+    ) -> Result<Option<Vec<u64>>, Fault> {
+        Self::check(schedule, costs)?;
+        if is_special(schedule, costs) {
+            return Ok(None);
+        }
+        self.prepare(schedule, costs);
+        for (stage, &begin) in self.stages.iter_mut().zip(begins) {
+            stage.last_end = Nanos(begin);
+        }
+        self.walk(schedule, costs, |_, _, _, _| {});
+        Ok(Some(self.stages.iter().map(|stage| stage.last_end.0).collect()))
+    }
+
+    fn check(schedule: &Schedule, costs: &Costs) -> Result<(), Fault> {
+        costs.check(schedule.shape())?;
+        costs.hops().check_placed(schedule.shape(), schedule.placement())
+    }
+
     #[inline]
     fn run(
         &mut self,
         schedule: &Schedule,
         costs: &Costs,
-        mut record: impl FnMut(usize, Slot, u64, u64),
+        record: impl FnMut(usize, Slot, u64, u64),
     ) -> Result<(), Fault> {
-        costs.check(schedule.shape())?;
-        costs.hops().check_placed(schedule.shape(), schedule.placement())?;
+        Self::check(schedule, costs)?;
         self.prepare(schedule, costs);
+        self.walk(schedule, costs, record);
+        Ok(())
+    }
+
+    /// Times `schedule` by the tables, each stage from its `last_end` on.
+    #[inline]
+    fn walk(
+        &mut self,
+        schedule: &Schedule,
+        costs: &Costs,
+        mut record: impl FnMut(usize, Slot, u64, u64),
+    ) {
         let (steps, made) = (&self.steps[..], &mut self.made[..]);
         // Where one pass makes each value, and stands alone, the loop need not ask.
         let has_shards = schedule.shape().has_shards();
@@ -162,7 +198,6 @@ impl Replay {
             }
             (times.last_end, times.busy) = (Nanos(free), Nanos(busy));
         }
-        Ok(())
     }
 
     /// Fills the tables: the duration of each kind of pass, what it needs from another stage, and what it

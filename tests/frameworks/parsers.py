@@ -53,12 +53,14 @@ def megatron_parser():
     return arguments
 
 
-def megatron_check(cases: list[tuple[Path, int]]) -> list[dict]:
+def megatron_check(cases: list[tuple[Path, int]]) -> list[dict | None]:
     module = megatron_parser()
     return [megatron_one(module, folder, devices) for folder, devices in cases]
 
 
-def megatron_one(module, folder: Path, devices: int) -> dict:
+def megatron_one(module, folder: Path, devices: int) -> dict | None:
+    if not (folder / "megatron.sh").exists():
+        return None
     arguments, connections = sourced(folder / "megatron.sh", "MEGATRON_ARGS")
     os.environ.update(WORLD_SIZE=str(devices), RANK="0", LOCAL_RANK="0")
     os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)

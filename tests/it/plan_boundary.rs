@@ -30,7 +30,7 @@ fn planned_and_simulated(question: &str) -> (Value, Value, String) {
     let scenario = winner.join("scenario.toml");
     let out = command().args(["simulate", "--json"]).arg(&scenario).output().unwrap();
     let simulated: Value = serde_json::from_str(&stdout(&out)).unwrap();
-    let megatron = fs::read_to_string(winner.join("megatron.sh")).unwrap();
+    let megatron = fs::read_to_string(winner.join("megatron.sh")).unwrap_or_default();
     (answer["plans"][at].clone(), simulated["results"][0].clone(), megatron)
 }
 
@@ -69,10 +69,10 @@ fn all_steps_of_a_plan_are_under_the_boundary_of_its_question() {
 #[test]
 fn the_boundary_is_said_and_anything_else_refused() {
     let (_, _, megatron) =
-        planned_and_simulated(&question("post-validation", "zb-2p", "tensor = [2]"));
+        planned_and_simulated(&question("post-validation", "1f1b", "tensor = [2]"));
     assert!(megatron.contains("--enable-optimizer-post-validation"), "{megatron}");
-    let (_, _, megatron) = planned_and_simulated(&question("barrier", "zb-2p", "tensor = [2]"));
-    assert!(!megatron.contains("post-validation"), "{megatron}");
+    let (_, _, megatron) = planned_and_simulated(&question("barrier", "1f1b", "tensor = [2]"));
+    assert!(!megatron.is_empty() && !megatron.contains("post-validation"), "{megatron}");
     let text = refusal(&question("asynchronous", "1f1b", ""));
     assert!(
         text.contains("boundary is `asynchronous`: write barrier or post-validation"),

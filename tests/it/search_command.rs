@@ -34,6 +34,32 @@ fn the_command_line_finds_writes_and_certifies() {
     assert!(table.contains("optimal") && table.contains("published"), "{table}");
 }
 
+/// A stage that begins as soon as it can, and waits, has a longer span than the steps of a running pipeline.
+#[test]
+fn an_order_is_said_to_take_less_where_stages_run_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let order = folder.path().join("order.txt").display().to_string();
+    let question = "--stages 3 --microbatches 4 --forward 18us,5us,14us --backward-input 1us,7us,1us \
+                    --backward-weight 2us,13us,18us --hop 0us,40us --activation 4KiB,4KiB,4KiB \
+                    --activation-until-weight 2KiB,2KiB,2KiB --memory-limit 16KiB,16KiB,16KiB";
+    let one = &json(&format!("search {question} --export {order}"))[0];
+    assert_eq!((&one["cost_ns"], &one["bound_ns"]), (&187_000.into(), &187_000.into()));
+    assert_eq!(
+        (&one["running_step_ns"], &one["running_bound_ns"]),
+        (&182_000.into(), &182_000.into())
+    );
+    let table = stdout(&run(&format!("search {question}")));
+    assert!(table.contains("takes 182.000 us a step"), "{table}");
+    // The event engine runs the order step after step, the first of which fills the pipeline.
+    let run_on = json(&format!(
+        "simulate {question} --schedule {order} --steps 200 --boundary asynchronous"
+    ));
+    let step = run_on[0]["hardware"]["step_ns"].as_u64().unwrap();
+    assert!((182_000..182_100).contains(&step), "{step}");
+    let makespan = &json(&format!("search {question} --objective makespan"))[0];
+    assert!(makespan.get("running_step_ns").is_none());
+}
+
 #[test]
 fn more_memory_is_never_worse() {
     let folder = tempfile::tempdir().unwrap();

@@ -30,6 +30,12 @@ pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
     let _ = writeln!(sheet);
     sheet.push(summary(comparison));
     sheet.push(split(comparison).under_a_gap());
+    let mut shares = comparison.shares.iter();
+    if shares.any(|(part, share)| *part == Part::Overhead && share.idle != 0) {
+        let text = "idle: the time in which the mean stage runs no pass; overheads are idle here, and are no bubble where \
+                    simulate and search say bubble";
+        let _ = writeln!(sheet, "\n{text}");
+    }
     if let Some(text) = neighbours(comparison) {
         let _ = writeln!(sheet, "\n{text}");
     }
@@ -67,11 +73,8 @@ fn summary(comparison: &Comparison<'_>) -> Sheet {
         time("step", [first, second]),
         time("makespan", [predicted.makespan(), measured.makespan()]),
         time("span", [predicted.span(), measured.span()]),
-        rate("bubble", [predicted.bubble_rate(), measured.bubble_rate()]),
-        rate(
-            "bubble/makespan",
-            [predicted.bubble_rate_makespan(), measured.bubble_rate_makespan()],
-        ),
+        rate("idle/span", [predicted.bubble_rate(), measured.bubble_rate()]),
+        rate("idle/makespan", [predicted.bubble_rate_makespan(), measured.bubble_rate_makespan()]),
     ];
     Sheet::table(&["", "predicted", "measured", "difference", "error"], rows)
 }
@@ -91,7 +94,7 @@ fn split(comparison: &Comparison<'_>) -> Sheet {
             points(share.bubble_rate),
         ]
     });
-    Sheet::table(&["the difference by", "span", "makespan", "idle, all stages", "bubble"], rows)
+    Sheet::table(&["the difference by", "span", "makespan", "idle, all stages", "idle/span"], rows)
 }
 
 /// Which share of the difference in span is neighbours, in words; nothing where that was not asked.
@@ -193,7 +196,7 @@ fn steps(comparison: &Comparison<'_>) -> Sheet {
             chosen.to_owned(),
         ]
     });
-    Sheet::table(&["measured step", "makespan", "span", "bubble", "median"], rows)
+    Sheet::table(&["measured step", "makespan", "span", "idle/span", "median"], rows)
 }
 
 /// The pass that makes `value`, in words.

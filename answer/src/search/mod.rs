@@ -228,6 +228,7 @@ pub fn search(
         rows.push(row.with_uncertainty(uncertainty));
     }
     report::keep_smaller(&mut rows);
+    let mut rows = rows.into_iter().map(Row::with_running).collect::<Result<Vec<_>, _>>()?;
     front::mark(&mut rows);
     Ok(Answer { rows, interrupted: context.cut_short() })
 }

@@ -10,7 +10,7 @@ use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
 use search::bounds::Argument::Branching;
-use search::{Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, Published};
+use search::{Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, Published, Running};
 use sim::{Details, Replay, Simulation, Study};
 
 use question::case::Searched;
@@ -36,6 +36,8 @@ pub struct Row {
     cost: Nanos,
     /// What was to be small.
     objective: ObjectiveArg,
+    /// The steps of the order where stages run on, if the objective is the span of one step.
+    running: Option<Running>,
     solved: Option<Solved>,
     /// The same under noise, if that was asked for.
     pub under_noise: Option<FoundUnderNoise>,
@@ -78,6 +80,7 @@ impl Row {
             peak,
             cost,
             objective,
+            running: None,
             solved,
             under_noise: None,
             on_hardware: None,
@@ -86,6 +89,17 @@ impl Row {
             found_standing,
             published_standing,
         })
+    }
+
+    /// The same with the steps of its order where stages run on, if it was searched for the span of one step.
+    pub(super) fn with_running(self) -> Result<Self, Diagnostic> {
+        let (instance, found) = (&self.searched.instance, &self.searched.found);
+        if self.under_noise.is_some() || self.on_hardware.is_some() {
+            return Ok(self);
+        }
+        let running = Running::of(instance, &found.schedule);
+        let running = running.map_err(|fault| self.searched.case.error(&fault))?;
+        Ok(Self { running, ..self })
     }
 
     /// The same of a question whose predicted steps may be off by `uncertainty`, where that is known.
@@ -336,6 +350,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
              times within {uncertainty}\n"
         ));
     }
+    rows.iter().for_each(|row| sheet.push_text(&running(row).unwrap_or_default()));
     sheet.push_text(
         "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
          stages at which it looks\n",
@@ -395,6 +410,21 @@ fn told(row: &Row, solved: &Solved) -> String {
             )
         }
     }
+}
+
+/// The step of an order whose stages run on, where it is less than the cost: the bound on costs does not hold for it.
+fn running(row: &Row) -> Option<String> {
+    let Running { step, bound } = row.running.filter(|running| running.step < row.cost)?;
+    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
+    let name: Vec<&str> = std::iter::once("without a barrier between steps").chain(parts).collect();
+    Some(format!(
+        "\n{}: the order takes {} a step, since a stage may begin later than in a step alone; of that no order takes \
+         less than {} ({})\n",
+        name.join(", "),
+        format::time(step),
+        format::time(bound.cost),
+        bound.argument
+    ))
 }
 
 fn front(row: &Row) -> &'static str {

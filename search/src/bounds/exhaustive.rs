@@ -9,7 +9,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use sim::Replay;
 
-use super::{Prover, all, check_limits, smallest_limit};
+use super::{Prover, all, check_limits, of_one_stage, smallest_limit};
 use crate::{Effort, Instance, Objective, search};
 
 /// As many orders of the whole pipeline are tried, at most.
@@ -125,6 +125,14 @@ const fn row(kind: Kind) -> usize {
 
 /// The least cost of all orders, or `None` if they are too many.
 fn optimum(instance: &Instance) -> Option<Option<Nanos>> {
+    let mut replay = Replay::new();
+    least(instance, |schedule| {
+        instance.objective.of(&replay.metrics(schedule, &instance.costs).unwrap())
+    })
+}
+
+/// The least `figure` of all orders, or `None` if they are too many.
+fn least(instance: &Instance, mut figure: impl FnMut(&Schedule) -> Nanos) -> Option<Option<Nanos>> {
     let stages = 0..instance.shape.stages();
     let orders: Vec<Vec<Order>> =
         stages.map(|stage| orders(instance, stage)).collect::<Option<_>>()?;
@@ -132,8 +140,7 @@ fn optimum(instance: &Instance) -> Option<Option<Nanos>> {
     if count > TRIED {
         return None;
     }
-    let mut replay = Replay::new();
-    let costs = (0..count).filter_map(|mut number| {
+    let figures = (0..count).filter_map(|mut number| {
         let pick = |choice: &Vec<Order>| {
             let order = choice[number % choice.len()].clone();
             number /= choice.len();
@@ -141,10 +148,9 @@ fn optimum(instance: &Instance) -> Option<Option<Nanos>> {
         };
         let orders = orders.iter().map(pick).collect();
         let schedule = Schedule::new(instance.shape, instance.placement, orders).ok()?;
-        let metrics = replay.metrics(&schedule, &instance.costs).unwrap();
-        Some(instance.objective.of(&metrics))
+        Some(figure(&schedule))
     });
-    Some(costs.min())
+    Some(figures.min())
 }
 
 /// The values that a small instance is drawn from.
@@ -279,6 +285,17 @@ proptest! {
             let wrong = bound.filter(|bound| bound.cost > optimum);
             prop_assert!(wrong.is_none(), "{bound:?} is above {optimum}: {:?}", prover.proof());
         }
+    }
+
+    #[test]
+    fn no_running_step_is_shorter_than_a_bound_on_the_span_of_one_stage(drawn in drawn()) {
+        let instance = Drawn { makespan: false, ..drawn }.instance();
+        let step = |schedule: &Schedule| sim::running_step(schedule, &instance.costs).unwrap().unwrap();
+        let least = least(&instance, step);
+        prop_assume!(least.is_some());
+        let least = least.flatten().expect("there is an order under any feasible limit");
+        let bound = of_one_stage(&instance);
+        prop_assert!(bound.cost <= least, "{bound:?} is above {least}");
     }
 
     #[test]

@@ -123,6 +123,24 @@ impl Argument {
         }
     }
 
+    /// Whether the argument bounds the span of the stage that it names first.
+    const fn names_its_stage(self) -> bool {
+        match self {
+            Self::Work { .. }
+            | Self::Trip { .. }
+            | Self::Tail { .. }
+            | Self::Little { .. }
+            | Self::Path { .. }
+            | Self::Cycles { .. } => true,
+            Self::Head { .. }
+            | Self::HeadAndTail { .. }
+            | Self::Fill { .. }
+            | Self::Windows
+            | Self::Prefixes
+            | Self::Branching => false,
+        }
+    }
+
     /// The stages at which the argument looks, one or two; none where it looks at all of them.
     #[must_use]
     pub fn stages(self) -> Vec<usize> {
@@ -166,6 +184,17 @@ pub fn best(instance: &Instance) -> Bound {
         }
     }
     best
+}
+
+/// The highest bound on the time from the first pass of one and the same stage to its last one, however late that
+/// stage begins: in a pipeline whose stages run on from step to step, every step of that stage takes as long. Bounds
+/// whose proofs look at several stages at once say only that some stage has such a span, which need not be the same
+/// one in every step.
+#[must_use]
+pub fn of_one_stage(instance: &Instance) -> Bound {
+    let nothing = Bound { argument: Argument::Work { stage: 0 }, cost: Nanos(0) };
+    let all = all(instance).into_iter().filter(|bound| bound.argument.names_its_stage());
+    all.fold(nothing, |best, one| if one.cost > best.cost { one } else { best })
 }
 
 /// Every bound that says something about `instance`: the best of each argument, simple ones first.

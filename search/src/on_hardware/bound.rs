@@ -33,7 +33,7 @@ use sim::Hardware;
 use sim::boundary::Synchronisation;
 
 use super::{Figure, OnHardware, proxy, wires};
-use crate::bounds::{self, Argument, Bound};
+use crate::bounds::{self, Argument};
 use crate::instance::{Instance, Objective};
 use crate::run::Found;
 
@@ -66,7 +66,7 @@ pub(super) fn of(instance: &Instance, found: &Found, on: &OnHardware<'_>) -> Bou
     let bound = match (on.figure, instance.objective) {
         (_, Objective::Makespan) if is_held_up => bounds::best(instance),
         (_, Objective::Makespan) => found.bound,
-        (Figure::Step, Objective::Span) => of_one_stage(instance),
+        (Figure::Step, Objective::Span) => bounds::of_one_stage(instance),
         (_, Objective::Span) => bounds::best(instance),
     };
     let between = match on.figure {
@@ -78,27 +78,6 @@ pub(super) fn of(instance: &Instance, found: &Found, on: &OnHardware<'_>) -> Bou
         _ => (bound.cost, ArgumentOnHardware::NotShared(bound.argument)),
     };
     BoundOnHardware { cost: Nanos(cost.0.saturating_add(between.0)), argument, between }
-}
-
-/// The highest bound on the span of one and the same stage.
-fn of_one_stage(instance: &Instance) -> Bound {
-    let names_its_stage = |bound: &Bound| match bound.argument {
-        Argument::Work { .. }
-        | Argument::Trip { .. }
-        | Argument::Tail { .. }
-        | Argument::Little { .. }
-        | Argument::Path { .. }
-        | Argument::Cycles { .. } => true,
-        Argument::Head { .. }
-        | Argument::HeadAndTail { .. }
-        | Argument::Fill { .. }
-        | Argument::Windows
-        | Argument::Prefixes
-        | Argument::Branching => false,
-    };
-    let nothing = Bound { argument: Argument::Work { stage: 0 }, cost: Nanos(0) };
-    let all = bounds::all(instance).into_iter().filter(names_its_stage);
-    all.fold(nothing, |best, one| if one.cost > best.cost { one } else { best })
 }
 
 /// The least time from the end of the last pass of a stage until it may begin the next step: its gradients are

@@ -55,7 +55,7 @@ tensor, pipeline, chunks, context, expert, microbatch, batch, sequence, precisio
 tokens_per_s_per_gpu. It fits three scales of the machine's efficiencies, each drawn to 1, leaves out one
 set-up after the other to see what they are worth, and keeps the machine as it is where they are not.
 
---export FOLDER writes megatron.sh, torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
+--export FOLDER writes megatron.sh (if Megatron-LM has the schedule), torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
 schedule.csv where the order is no class of torch, scenario.toml and cluster.toml of the plan to take (not with two-streams),
 and its order where the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives the
 same step.";
@@ -188,6 +188,9 @@ impl Plan {
             files::make_folder(folder)?;
             for (name, content) in export::files(question, winner) {
                 files::write(&folder.join(name), content)?;
+            }
+            if let Some(text) = export::lacks(question, winner) {
+                note(&text);
             }
         }
         Ok(())

@@ -31,6 +31,14 @@ pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     files
 }
 
+/// Why there is no `megatron.sh` among [`files`]: Megatron-LM would refuse the order of the plan, or run another one
+/// on layers that are dealt for it.
+#[must_use]
+pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
+    let reason = megatron::lacks(question, plan)?;
+    Some(format!("there is no megatron.sh: {reason}"))
+}
+
 /// Those of [`files`] that are short enough to be looked at: all but orders.
 #[must_use]
 pub fn settings(question: &Question, plan: &Plan) -> Vec<(String, String)> {
@@ -39,10 +47,12 @@ pub fn settings(question: &Question, plan: &Plan) -> Vec<(String, String)> {
 
 fn settings_with(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<(String, String)> {
     let mut all = vec![
-        ("megatron.sh", megatron::script(question, plan)),
         ("torchtitan.toml", torchtitan::toml(question, plan, order)),
         ("torchtitan.sh", torchtitan::script(question, plan, order)),
     ];
+    if megatron::lacks(question, plan).is_none() {
+        all.insert(0, ("megatron.sh", megatron::script(question, plan)));
+    }
     if is_scenario(plan) {
         all.push(("scenario.toml", scenario(question, plan)));
         all.push(("cluster.toml", cluster(question, plan)));

@@ -98,6 +98,14 @@ pub(in crate::search) struct Entry {
     binaries: Option<u64>,
     nodes: Option<usize>,
     solved: Option<bool>,
+    /// The step of the order where stages run on without a barrier, and the bound on that of any order; there where
+    /// the span of one step was searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running_step_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running_bound_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running_argument: Option<String>,
     published: Option<&'static str>,
     published_ns: Option<u64>,
     published_rate: Option<f64>,
@@ -223,6 +231,9 @@ impl From<&Row> for Entry {
             binaries: row.solved().map(|solved| solved.binaries),
             nodes: row.solved().map(|solved| solved.nodes),
             solved: row.solved().map(|solved| solved.end == End::Proved),
+            running_step_ns: row.running.map(|running| running.step.0),
+            running_bound_ns: row.running.map(|running| running.bound.cost.0),
+            running_argument: row.running.map(|running| running.bound.argument.to_string()),
             published: published.map(|one| one.family.name()),
             published_ns: published.map(|one| one.cost.0),
             published_rate: published.map(|one| row.rate(one.cost)),

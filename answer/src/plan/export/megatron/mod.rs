@@ -132,8 +132,7 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
 fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     let costed = plan.finalist.costed();
     let own = &costed.setup;
-    let runs = Framework::Megatron.runs(own, question.recipe.batch);
-    let is_placed = own.pipeline > 1 && (runs || own.chunks == 1);
+    let is_placed = own.pipeline > 1;
     let mut lines = Vec::new();
     let is_hybrid = model::is_hybrid(&question.model);
     if is_hybrid {
@@ -144,21 +143,17 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     if own.pipeline == 1 {
         return lines;
     }
-    if !runs {
-        lines.push(not_there(own));
-    }
     let is_interleaved = matches!(own.family, Family::Interleaved | Family::InterleavedOverlap);
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
     let told = own.split.is_told();
-    // What is written of other placements would be another pipeline there; the pattern of a hybrid says where
-    // its chunks end.
+    // The pattern of a hybrid says where its chunks end.
     if (told || !even) && is_placed && !is_hybrid {
         let layout = told::layout(question, plan);
         lines.extend(layout.map(|one| format!("--pipeline-model-parallel-layout '{one}'")));
-    } else if is_interleaved && runs && !is_hybrid {
+    } else if is_interleaved && !is_hybrid {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
     }
-    if is_interleaved && runs {
+    if is_interleaved {
         // Rounds of 1f1b-i are longer than p where p does not divide m.
         let microbatches = u64::from(costed.shape.microbatches());
         let round = microbatches / (microbatches / own.pipeline).max(1);
@@ -166,7 +161,7 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
             lines.push(format!("--microbatch-group-size-per-virtual-pipeline-stage {round}"));
         }
     }
-    if own.family == Family::InterleavedOverlap && runs {
+    if own.family == Family::InterleavedOverlap {
         lines.push("--overlap-moe-expert-parallel-comm".to_owned());
         // W of a pair is done where it fits.
         if question.recipe.software.streams.is_some() {
@@ -176,20 +171,25 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// A comment on a schedule that Megatron-LM cannot run, and who can.
-fn not_there(own: &Setup) -> String {
+/// Why Megatron-LM cannot run the order of the plan, and who can; `None` if it can.
+pub(super) fn lacks(question: &Question, plan: &Plan) -> Option<String> {
+    let own = &plan.finalist.costed().setup;
+    if Framework::Megatron.runs(own, question.recipe.batch) {
+        return None;
+    }
     let name = own.schedule_name();
-    let others = match own.family {
-        _ if own.searched => "it takes no order that is found by search".to_owned(),
-        family if family.in_megatron() => "not so".to_owned(),
+    let reason = match own.family {
+        _ if own.pipeline == 1 || (own.family.in_megatron() && !own.searched) => {
+            return Some("Megatron-LM does not run this set-up".to_owned());
+        }
+        _ if own.searched => "it takes no order that is found by search",
         family if family.vocabulary() != Vocabulary::Whole => {
-            "the authors' fork is sail-sg/VocabularyParallelism".to_owned()
+            "the authors' fork is sail-sg/VocabularyParallelism"
         }
         family if family.about().choice == Choice::Offload => {
-            "the authors' fork is sail-sg/zero-bubble-pipeline-parallelism".to_owned()
+            "the authors' fork is sail-sg/zero-bubble-pipeline-parallelism"
         }
-        _ => "its fork sail-sg/zero-bubble has --enable-zero-bubble and --zero-bubble-v-schedule"
-            .to_owned(),
+        _ => "its fork sail-sg/zero-bubble has --enable-zero-bubble and --zero-bubble-v-schedule",
     };
-    format!("# {name}: not in Megatron-LM; {others}")
+    Some(format!("{name} is not in Megatron-LM; {reason}"))
 }
