@@ -114,6 +114,7 @@ pub const PAPER: Folder = folder!(
         "today-models.csv",
         "today-mlperf.csv",
         "today-megatron-bridge.csv",
+        "today-simumax.csv",
         "today-torchtitan.csv",
         "today-ccl-bench.csv",
         "today-errors.csv",

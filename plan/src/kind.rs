@@ -6,6 +6,7 @@ use std::fmt;
 use crate::inputs::Inputs;
 use crate::model::Attention;
 use crate::setup::{Setup, Zero};
+use crate::software::Tuning;
 
 /// The kind of a step. Errors of one kind say nothing about another.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -21,6 +22,8 @@ pub struct Kind {
     pub experts: bool,
     /// How far it reaches.
     pub reach: Reach,
+    /// Whose software runs it, where that is told.
+    pub tuning: Option<Tuning>,
     /// Whether the times of layers come from a profile of the user's in place of the formulas.
     pub profiled: bool,
 }
@@ -65,6 +68,7 @@ impl Kind {
                 _ => Sharding::Optimizer,
             },
             experts: model.experts.is_some(),
+            tuning: recipe.software.tuning,
             reach: if cluster.devices() > domain { Reach::ManyNodes } else { Reach::OneNode },
             profiled: machines()
                 .any(|machine| machine.measured.is_some_and(|measured| measured.is_of(cut))),
@@ -90,6 +94,9 @@ impl fmt::Display for Kind {
             Reach::ManyNodes => "many nodes",
         };
         write!(f, "{device}, {attention}, {sharding}, {experts}, {reach}")?;
+        if let Some(tuning) = self.tuning {
+            write!(f, ", {}", tuning.name())?;
+        }
         if self.profiled { f.write_str(", layers of a profile") } else { Ok(()) }
     }
 }

@@ -84,7 +84,9 @@ pub use inputs::Inputs;
 pub use kind::{Kind, Reach, Sharding};
 pub use layer::{LayerTimes, Part, PartTimes, Segments, Task, head, layer};
 pub use layout::Layout;
-pub use machine::{Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered};
+pub use machine::{
+    BlockFormats, Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered,
+};
 pub use memory::{
     Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,
 };
@@ -102,7 +104,7 @@ pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Reshard, Setup, Split, Unfit, Zero, check};
-pub use software::Software;
+pub use software::{Software, Tuning};
 pub use space::{MAX_SETUPS, Space};
 pub use times::{Times, nanos};
 

@@ -27,6 +27,8 @@ pub struct Machine {
     pub peak_fp8: Option<f64>,
     /// Peak rate of 4-bit matrix products, FLOP/s, without sparsity, where there are any.
     pub peak_fp4: Option<f64>,
+    /// Whether products take numbers with a scale for each 32, of 8 bits, and for each 16, of 4.
+    pub block_formats: BlockFormats,
     /// Bytes per second to and from memory.
     pub bandwidth: f64,
     /// Devices of a node: those of one host.
@@ -69,6 +71,15 @@ impl Measured {
     pub fn is_of(&self, cut: Cut) -> bool {
         cut.tensor == 1 && cut.context == 1 && cut.expert == 1 && cut.microbatch == self.microbatch
     }
+}
+
+/// Formats with a scale for each block of numbers that the products of a device take.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BlockFormats {
+    /// MXFP8 (OCP Microscaling Formats 1.0).
+    pub mxfp8: bool,
+    /// NVFP4.
+    pub nvfp4: bool,
 }
 
 /// The share of its rates that a machine reaches: a roofline with ramps, its constants fitted to
@@ -132,6 +143,9 @@ pub struct Efficiency {
     pub elementwise: f64,
     /// The same where no compiler fuses them, over that.
     pub eager: f64,
+    /// How many times as long Megatron-LM computes with its defaults as in the tuned recipes that the other rates are
+    /// fitted to ([`crate::Tuning::Stock`]).
+    pub stock: f64,
     /// How many times as much the activation function of experts moves where it is not fused.
     pub unfused_activation: f64,
     /// How many times as long experts and what is elementwise around them take where their kernels are
@@ -193,6 +207,7 @@ impl Efficiency {
         flash_backward: 2.5,
         elementwise: 1.0,
         eager: 1.0,
+        stock: 1.0,
         unfused_activation: 1.0,
         fused_experts: 1.0,
         tensor_exposed: 1.0,
@@ -284,8 +299,10 @@ impl Machine {
     pub const fn peak_of(&self, precision: Precision) -> Option<f64> {
         match precision {
             Precision::Bf16 => Some(self.peak),
-            Precision::Fp8 | Precision::Fp8Block | Precision::MxFp8 => self.peak_fp8,
-            Precision::NvFp4 => self.peak_fp4,
+            Precision::Fp8 | Precision::Fp8Block => self.peak_fp8,
+            Precision::MxFp8 if self.block_formats.mxfp8 => self.peak_fp8,
+            Precision::NvFp4 if self.block_formats.nvfp4 => self.peak_fp4,
+            Precision::MxFp8 | Precision::NvFp4 => None,
         }
     }
 

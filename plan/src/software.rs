@@ -10,9 +10,37 @@ pub const TORCHTITAN: f64 = 1.1013;
 /// Fitted.
 pub const TORCHTITAN_ATTENTION: f64 = 1.2119;
 
+/// Whose software runs a step, and how much was done for its speed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Tuning {
+    /// Megatron-LM by a recipe that its vendor tuned for the model and the machine: MLPerf, Megatron-Bridge.
+    Tuned,
+    /// Megatron-LM with its defaults, as in a first run.
+    Stock,
+    /// torchtitan.
+    Torchtitan,
+}
+
+impl Tuning {
+    /// Those of Megatron-LM that a question may name.
+    pub const NAMES: [(&'static str, Self); 2] = [("tuned", Self::Tuned), ("stock", Self::Stock)];
+
+    /// The name, as answers print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tuned => "tuned Megatron-LM",
+            Self::Stock => "stock Megatron-LM",
+            Self::Torchtitan => "torchtitan",
+        }
+    }
+}
+
 /// How a training framework runs a step, as far as sizes do not say it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Software {
+    /// Whose it is; where that is not told, times are those of tuned recipes.
+    pub tuning: Option<Tuning>,
     /// The share of a layer's kernels whose launches a CUDA graph replaces: 0 without graphs, 1 where a
     /// whole step is one.
     pub graphs: f64,
@@ -52,6 +80,7 @@ impl Default for Software {
     /// That of Megatron-LM without graphs and overlap, with plain all-to-alls.
     fn default() -> Self {
         Self {
+            tuning: None,
             graphs: 0.0,
             overlap_experts: false,
             streams: None,
@@ -75,9 +104,18 @@ impl Software {
     #[must_use]
     pub fn of_torchtitan(self) -> Self {
         Self {
+            tuning: Some(Tuning::Torchtitan),
             compute: self.compute * TORCHTITAN,
             attention: self.attention * TORCHTITAN_ATTENTION,
             ..self
+        }
+    }
+
+    /// The same on a machine with these `rates`, with what its defaults cost.
+    pub(crate) fn on(self, rates: &Efficiency) -> Self {
+        match self.tuning {
+            Some(Tuning::Stock) => Self { compute: self.compute * rates.stock, ..self },
+            Some(Tuning::Tuned | Tuning::Torchtitan) | None => self,
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::cli::stdout;
 use crate::plan::{command, json};
 
 /// What one run of the program printed and wrote: it takes long, so all tests look at one.
@@ -14,6 +15,7 @@ struct Validated {
     sets: Vec<Value>,
     csv: String,
     svg: String,
+    table: String,
 }
 
 fn validated() -> &'static Validated {
@@ -29,18 +31,21 @@ fn validated() -> &'static Validated {
             sets: serde_json::from_slice(&out.stdout).unwrap(),
             csv: fs::read_to_string(csv).unwrap(),
             svg: fs::read_to_string(svg).unwrap(),
+            table: stdout(&crate::plan::command().args(["plan", "--validate"]).output().unwrap()),
         }
     })
 }
 
 /// The sets of today's runs, by name.
 fn today() -> BTreeMap<&'static str, &'static Value> {
-    const NAMES: [&str; 7] = [
+    const NAMES: [&str; 9] = [
         "MLPerf, dense",
         "MLPerf, experts",
         "Megatron-Bridge, dense",
         "Megatron-Bridge, experts",
         "torchtitan",
+        "SimuMax, dense",
+        "SimuMax, experts",
         "ccl-bench",
         "today, all rows",
     ];
@@ -112,7 +117,10 @@ fn bars_are_what_rows_say() {
 fn rows_and_picture_are_those_of_the_answer() {
     let one = validated();
     let header = one.csv.lines().next().unwrap();
-    assert_eq!(header, "set,run,quantity,measured,predicted,error,fitted,kind,held_out,set_apart");
+    assert_eq!(
+        header,
+        "set,run,quantity,measured,predicted,error,fitted,kind,held_out,without_source,set_apart"
+    );
     let rows: usize = one.sets.iter().map(|set| set["rows"].as_array().unwrap().len()).sum();
     assert_eq!(one.csv.lines().count(), rows + 1);
     let spots = one.svg.lines().filter(|line| line.starts_with("<path class=\"spot\"")).count();
@@ -120,6 +128,23 @@ fn rows_and_picture_are_those_of_the_answer() {
         row["quantity"].as_str().unwrap().starts_with("s per") && row["apart"].is_null()
     });
     assert_eq!(spots, times.count());
+}
+
+/// The numbers of the errors of a kind, as they are recorded.
+pub(crate) fn numbers_of(kind: &Value) -> Vec<String> {
+    let counts = |keys: &[&str]| keys.iter().map(|key| kind[*key].to_string()).collect::<Vec<_>>();
+    let share =
+        |key: &&str| kind[*key].as_f64().map_or_else(String::new, |one| format!("{one:.4}"));
+    let shares = |keys: &[&str]| keys.iter().map(share).collect::<Vec<_>>();
+    [
+        counts(&["rows", "fitted"]),
+        shares(&["mean", "held_out_mean", "error", "max", "shortest", "longest"]),
+        counts(&["configurations", "slower"]),
+        shares(&["above", "below"]),
+        counts(&["sequence_most", "devices_most"]),
+        vec![kind["precisions"].as_str().unwrap().to_owned()],
+    ]
+    .concat()
 }
 
 /// Errors of kinds of today's devices stand beside plans, recorded: they are found again.
@@ -132,10 +157,7 @@ fn recorded_errors_of_today_are_those_that_are_found() {
     let mut found = Vec::new();
     for kind in today().values().flat_map(|set| set["kinds"].as_array().unwrap()) {
         let words = ["set", "kind"].map(|key| kind[key].as_str().unwrap().to_owned());
-        let counts = ["rows", "fitted"].map(|key| kind[key].to_string());
-        let shares = ["mean", "held_out_mean", "error", "max", "shortest", "longest"]
-            .map(|key| format!("{:.4}", number(kind, key)));
-        found.push([&words[..], &counts[..], &shares[..]].concat());
+        found.push([&words[..], &numbers_of(kind)[..]].concat());
     }
     let alike = |(one, other): (&String, &String)| match (one.parse::<f64>(), other.parse::<f64>())
     {
@@ -165,5 +187,36 @@ fn plans_on_todays_devices_have_an_error_bar() {
     let answer = json(&question);
     let bar = &answer["errors"][0];
     assert!(bar["kind"].as_str().unwrap().starts_with("H100 80GB, flash attention"), "{bar}");
-    assert!(number(bar, "error") > 0.0 && number(bar, "error") < 0.3, "{bar}");
+    let told = |tuning: &str| {
+        let training = format!("[training]\ntuning = \"{tuning}\"\n[search]");
+        json(&question.replace("[search]", &training))["errors"][0].clone()
+    };
+    let [tuned, stock] = ["tuned", "stock"].map(told);
+    for bar in [bar, &tuned, &stock] {
+        assert!(number(bar, "low") > 0.0 && number(bar, "high") < 0.6, "{bar}");
+    }
+    // Nobody says whose software it is: then it may be either.
+    assert!(number(bar, "high") > number(&tuned, "high") + 0.1, "{bar} {tuned}");
+    assert!(number(bar, "high") >= number(&stock, "high"), "{bar} {stock}");
+    assert_eq!(number(bar, "low"), number(&tuned, "low"));
+}
+
+/// The intervals that steps would have had without their source hold most of them, and are not as wide as that
+/// anything would.
+#[test]
+fn intervals_hold_the_steps_of_a_source_that_is_left_out() {
+    let table = &validated().table;
+    let lines = table.lines().skip_while(|line| !line.starts_with("source left out"));
+    let rows: Vec<Vec<&str>> = lines
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split("  ").filter(|cell| !cell.trim().is_empty()).collect())
+        .collect();
+    let share = |cell: &str| cell.trim().trim_end_matches(" %").parse::<f64>().unwrap();
+    assert!(rows.len() >= 9, "{table}");
+    for row in &rows {
+        assert!(share(row[2]) >= 89.0, "{row:?}");
+    }
+    let all = rows.last().unwrap();
+    assert!(share(all[2]) >= 90.0 && share(all[3]) <= 20.0 && share(all[3]) > 5.0, "{all:?}");
 }

@@ -25,6 +25,10 @@ const OF_MACHINES: &[(&str, &str)] = &[
         "device.peak-fp4-tflops",
         "Peak rate of 4-bit matrix products without sparsity, TFLOP/s; nothing where there are none.",
     ),
+    (
+        "device.block-formats",
+        "Formats with a scale for each block of numbers that products take: `mxfp8`, `nvfp4`; both of a device with 4-bit products, unless given.",
+    ),
     ("device.bandwidth", "Bandwidth of the device's memory."),
     ("device.watts", "Power that a device may draw."),
     ("device.per-node", "Devices of a node: those of one host."),
@@ -98,6 +102,10 @@ const OF_MACHINES: &[(&str, &str)] = &[
         "How many times as long kernels that do little for each byte take as their bytes.",
     ),
     ("efficiency.eager", "The same where no compiler fuses them, over that."),
+    (
+        "efficiency.stock",
+        "How many times as long Megatron-LM computes with its defaults as in tuned recipes (`tuning = \"stock\"`).",
+    ),
     (
         "efficiency.unfused-activation",
         "How many times as much the activation function of experts moves where it is not fused.",

@@ -8,7 +8,7 @@ use plan::{
     Searches, Setup, Watch, number, percentiles_with,
 };
 
-use papers::measured::ErrorBar;
+use papers::measured::{ErrorBar, Step, StepAsked};
 use question::host::foretell;
 use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
@@ -246,7 +246,11 @@ impl Planner<'_> {
     fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Diagnostic> {
         let clusters = self.question.clusters.iter().zip(finalists);
         let steps = clusters.flat_map(|(cluster, found)| {
-            found.iter().map(move |finalist| (cluster, self.kind(cluster, finalist)))
+            found.iter().map(move |finalist| StepAsked {
+                cluster,
+                kind: self.kind(cluster, finalist),
+                step: self.step(cluster),
+            })
         });
         ErrorBar::of_all(&steps.collect::<Vec<_>>())
     }
@@ -254,6 +258,15 @@ impl Planner<'_> {
     /// The kind of the step of `finalist` on `cluster`.
     fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
         Kind::of(&ground(self.question, cluster), &finalist.costed().setup)
+    }
+
+    /// What is known of all steps on `cluster` beside their kind.
+    fn step(&self, cluster: &Cluster) -> Step {
+        Step {
+            sequence: self.question.model.sequence,
+            devices: cluster.devices(),
+            precision: self.question.recipe.precision,
+        }
     }
 
     /// All that is asked of one set-up.
@@ -275,8 +288,10 @@ impl Planner<'_> {
         let percentiles = percentiles.map(|both| both.map(shifted));
         let percentiles = percentiles.map(|[median, p95]| [median, p95 + beyond]);
         let tokens = number(self.question.recipe.batch) * number(self.question.model.sequence);
+        let precision = self.question.recipe.precision;
+        let rate = |kind: &Machine| kind.peak_of(precision).unwrap_or(kind.peak);
         let peak: f64 =
-            cluster.parts.iter().map(|(kind, devices)| kind.peak * number(*devices)).sum();
+            cluster.parts.iter().map(|(kind, devices)| rate(kind) * number(*devices)).sum();
         let used = |flops: f64| flops * tokens / (step * peak);
         let failures = self.failures(cluster);
         // What the budget takes: the median step, and what failures leave.
@@ -287,9 +302,12 @@ impl Planner<'_> {
         let hourly = cluster.hourly(|machine| self.price(machine).0);
         let kind = self.kind(cluster, &finalist);
         let (machine, words) = (cluster.name(), kind.to_string());
-        let own = |bar: &&ErrorBar| bar.machine == machine && bar.kind == words;
+        let own = |bar: &&ErrorBar| {
+            bar.machine == machine && bar.kind == words && bar.devices == cluster.devices()
+        };
         // Shares of all-to-alls that are hidden were fitted to measured steps; what streams hide was not.
         let is_fitted = self.question.recipe.software.streams.is_none();
+        let bar = bars.iter().find(own).filter(|_| is_fitted);
         Plan {
             cluster: at,
             step: told,
@@ -304,7 +322,8 @@ impl Planner<'_> {
             days: wall / DAY,
             gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
-            error: bars.iter().find(own).and_then(|bar| bar.error).filter(|_| is_fitted),
+            error: bar.and_then(|bar| Some([bar.low?, bar.high?])),
+            apart: bar.and_then(|bar| bar.apart),
             kind,
             on_front: false,
             boundary: self.question.recipe.boundary,

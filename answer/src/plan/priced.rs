@@ -42,8 +42,10 @@ pub struct Plan {
     pub dollars: f64,
     /// Of what kind its step is.
     pub kind: Kind,
-    /// How far its step may be off, as a share; nothing if nothing of its kind was measured.
-    pub error: Option<f64>,
+    /// By what shares its step may be shorter and longer; nothing if nothing is known of its devices.
+    pub error: Option<[f64; 2]>,
+    /// By what share two steps of its kind must differ to be told apart, where any was measured.
+    pub apart: Option<f64>,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
     /// How stages meet between steps.

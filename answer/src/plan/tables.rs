@@ -1,6 +1,6 @@
 //! The answer in words and numbers.
 
-use pipeline::{Nanos, Vocabulary};
+use pipeline::{Family, Limit, Nanos, Vocabulary};
 use plan::{Recompute, Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
@@ -126,8 +126,12 @@ pub struct Row {
     least_step_ns: Option<u64>,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
-    /// How far the step may be off, as a share; nothing if nothing of its kind was measured.
+    /// How far the step may be off, as a share: the larger of the next two; nothing if nothing is known of its devices.
     error: Option<f64>,
+    /// By what share of the step a run may be faster, in 95 % of runs.
+    error_low: Option<f64>,
+    /// By what share it may be slower.
+    error_high: Option<f64>,
     /// Of what kind it is, in words.
     kind: String,
     tokens_per_second: f64,
@@ -195,7 +199,9 @@ impl Row {
             least_step_ns: plan.least_step.map(|least| least.0),
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
-            error: plan.error,
+            error: plan.error.map(|[low, high]| low.max(high)),
+            error_low: plan.error.map(|[low, _]| low),
+            error_high: plan.error.map(|[_, high]| high),
             kind: plan.kind.to_string(),
             tokens_per_second: plan.tokens_per_second,
             mfu: plan.mfu,
@@ -330,14 +336,42 @@ pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
 
 /// The schedule of `plan`, in brackets if no framework runs it.
 pub fn schedule(question: &Question, plan: &Plan) -> String {
-    let name = plan.finalist.costed().setup.schedule_name();
+    let name = order_name(plan);
     let runs = Framework::REAL.iter().any(|framework| plan.runs_in(*framework, question));
-    if runs { name.to_owned() } else { format!("[{name}]") }
+    if runs { name } else { format!("[{name}]") }
+}
+
+/// The name of the schedule of `plan`; with the limit that it is made for where that is below 1p, the least that its
+/// name promises.
+#[must_use]
+pub fn order_name(plan: &Plan) -> String {
+    let costed = plan.finalist.costed();
+    let name = costed.setup.schedule_name();
+    match costed.limit {
+        Some(limit @ Limit::TimesP { millionths }) if millionths < 1_000_000 => {
+            format!("{name} at {limit}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// That the order of `plan` is made for less than its name promises, and what else there is for so little memory.
+#[must_use]
+pub fn scarce(plan: &Plan) -> Option<String> {
+    let costed = plan.finalist.costed();
+    let limit = costed.limit.filter(|_| order_name(plan) != costed.setup.schedule_name())?;
+    let other = match costed.setup.family {
+        Family::VAdaptive => "",
+        _ if costed.setup.searched => "",
+        _ => "; v-adaptive is made for such limits",
+    };
+    Some(format!("its order is made for {limit}, since no more fits{other}"))
 }
 
 /// How far the step of `plan` may be off, or that nothing of its kind was measured.
 pub fn error(plan: &Plan) -> String {
-    plan.error.map_or_else(|| "unknown".to_owned(), |error| format!("{:.0} %", 100.0 * error))
+    let written = |[low, high]: [f64; 2]| format!("-{:.0}/+{:.0} %", 100.0 * low, 100.0 * high);
+    plan.error.map_or_else(|| "unknown".to_owned(), written)
 }
 
 /// A number of days, with more digits where it is less than ten.
@@ -379,19 +413,59 @@ pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2]
             number.map_or(0, |number| number + 1),
             cluster.devices(),
             cluster.name(),
-            own.schedule_name(),
+            order_name(winner),
             setup(own),
         ),
         format!(
-            "{} days, {} GPU-hours, {} dollars; {:.2} % of the time is useful, with a checkpoint \
-             every {:.0} s",
+            "a step of {}, {} days{}, {} GPU-hours, {} dollars{}; {} of {} on the fullest device; MFU {:.0} % of the {} peak",
+            format::time(winner.step),
             days(winner.days),
+            between(winner, winner.days, days),
             amount(winner.gpu_hours),
             amount(winner.dollars),
-            100.0 * winner.goodput,
-            winner.checkpoint_interval,
+            between(winner, winner.dollars, amount),
+            format::size(winner.memory()[1]),
+            format::size(winner.memory()[0]),
+            100.0 * winner.mfu,
+            question.recipe.precision.name(),
         ),
     ]
+}
+
+/// From where to where `value`, which grows with the step of `plan`, reaches in 95 % of runs.
+fn between(plan: &Plan, value: f64, written: fn(f64) -> String) -> String {
+    plan.error.map_or_else(String::new, |[low, high]| {
+        format!(" ({} to {})", written(value * (1.0 - low)), written(value * (1.0 + high)))
+    })
+}
+
+/// The share of time that failures leave, in words.
+#[must_use]
+pub fn useful(plan: &Plan) -> String {
+    format!(
+        "{:.2} % of the time is useful, with a checkpoint every {:.0} s",
+        100.0 * plan.goodput,
+        plan.checkpoint_interval
+    )
+}
+
+/// That nothing is measured on the devices of the plan to take, or that a cheaper one is left for that.
+#[must_use]
+pub fn unmeasured(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    let name = |plan: &Plan| question.clusters[plan.cluster].name();
+    if winner.error.is_none() {
+        return Some(format!(
+            "nothing is measured on {} like this: its step is what data sheets promise, not what was seen",
+            name(winner)
+        ));
+    }
+    let mut plans = plans.iter().filter(|plan| plan.error.is_none() && plan.lacks.is_none());
+    let cheaper = plans.find(|plan| plan.dollars < winner.dollars)?;
+    Some(format!(
+        "{} would be cheaper by its data sheet, {} dollars, and nothing is measured on it",
+        name(cheaper),
+        amount(cheaper.dollars)
+    ))
 }
 
 /// Why the plan to take is not the cheapest, if it is not.
@@ -496,16 +570,25 @@ fn ranges(numbers: &[usize]) -> String {
     runs.map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// The marks of the table of plans, in short.
+pub const MARKS: &str = "error: how much less and more than that 95 % of measured runs take. >: the plan to take. *: no \
+     other plan is both faster and cheaper. [..]: no framework runs it";
+
+/// Why errors reach so far up where the question does not say whose software runs.
+pub const TUNING: &str = "errors are those of tuned recipes and of Megatron-LM's defaults, which are slower: \
+     `tuning = \"tuned\"` or `\"stock\"` in [training] says which";
+
 /// The definitions of the words in the tables.
 pub const DEFINITIONS: [&str; 6] = [
     "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets the \
-     deadline, or the one with most room of those that cannot be told from it. Prices are assumptions of \
+     deadline on devices of which something is measured, or the one with most room of those that cannot be told from it. Prices are assumptions of \
      the machines' files",
-    "step: by the event engine, in which transfers share wires; error: of predictions of measured steps \
-     of its kind, unknown where nothing is measured of this kind",
+    "step: by the event engine, in which transfers share wires; error: how much less and more than that 95 % of \
+     measured runs take, unknown where nothing is measured on devices of this generation",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \
      at the best interval and failures",
-    "GiB: held by the fullest device. MFU: model FLOPs, 3 forwards with all pairs of tokens, over peak; \
+    "GiB: held by the fullest device. MFU: model FLOPs, 3 forwards with all pairs of tokens, over the peak \
+     of the precision of products; \
      HFU: with what is recomputed",
     "over replay: how much longer the step is than by replay, which searched the set-ups and counts \
      transfers with the passes",

@@ -65,8 +65,8 @@ pub struct Panel {
 pub struct Details {
     /// The label beside each point, in a larger panel.
     pub labels: Vec<Vec<String>>,
-    /// By what share of its x and y at once a point may be off; `None` where nobody knows.
-    pub errors: Vec<Vec<Option<f64>>>,
+    /// By what shares of its x and y at once a point may be less and more; `None` where nobody knows.
+    pub errors: Vec<Vec<Option<[f64; 2]>>>,
 }
 
 impl Details {
@@ -89,8 +89,8 @@ impl Details {
         let points = panel.series.iter().zip(&self.errors).flat_map(|(own, errors)| {
             own.iter().zip(errors).filter_map(|(mark, error)| Some((mark, (*error)?)))
         });
-        let ends = |(mark, error): (&Mark, f64)| {
-            [1.0 - error, 1.0 + error].map(|factor| (mark.x * factor, mark.y * factor))
+        let ends = |(mark, [low, high]): (&Mark, [f64; 2])| {
+            [1.0 - low, 1.0 + high].map(|factor| (mark.x * factor, mark.y * factor))
         };
         points.map(ends).collect()
     }
@@ -445,7 +445,7 @@ mod tests {
         let labels = vec![vec!["first".to_owned(), "second".to_owned()], vec!["third".to_owned()]];
         let plain = svg(&one).unwrap();
         assert!(!plain.contains(BAR));
-        let mut details = Details { labels, errors: vec![vec![Some(0.1), Some(0.2)], vec![None]] };
+        let mut details = Details { labels, errors: vec![vec![Some([0.1, 0.2]); 2], vec![None]] };
         let drawn = svg_with(&one, &details).unwrap();
         check_svg(&drawn);
         for text in ["first", "second", "third", BAR, NO_BAR] {
@@ -453,7 +453,7 @@ mod tests {
         }
         // Two bars with their caps, and the sample of the legend.
         assert_eq!(drawn.matches("#777777").count(), 3 * 3);
-        details.errors[1][0] = Some(0.5);
+        details.errors[1][0] = Some([0.5, 0.1]);
         let drawn = svg_with(&one, &details).unwrap();
         assert!(!drawn.contains(NO_BAR) && drawn.matches("#777777").count() == 3 * 4);
     }

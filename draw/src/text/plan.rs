@@ -23,10 +23,11 @@ pub fn plan(planned: &Planned, details: bool) -> String {
     if question.is_of_one() {
         return text + &setup::setups(planned, details);
     }
-    text += &format!("\n{}\n", plans(question, answer));
+    text.push('\n');
     if let Some(winner) = planned.winner() {
         text += &taken(planned, winner, details);
     }
+    text += &format!("{}\n", plans(question, answer));
     text += &format!("{}\n", searched(question, answer));
     if details {
         text += &all_plans(question, answer);
@@ -39,7 +40,16 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
     let Planned { question, answer, levers, .. } = planned;
     let [which, what] = tables::taken(question, answer, winner);
     let mut text = paragraph(&format!("the plan to take: {which}"));
+    if let Some(unmeasured) = tables::unmeasured(question, &answer.plans, winner) {
+        text += &paragraph(&format!("  {unmeasured}"));
+    }
     text += &paragraph(&format!("  {what}"));
+    for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
+        let saved = tables::amount(lever.saved);
+        text += &paragraph(&format!("  would save most: {}, {saved} dollars", lever.name));
+    }
+    text.extend(tables::scarce(winner).map(|scarce| paragraph(&format!("  {scarce}"))));
+    text += &paragraph(&format!("  {}", tables::useful(winner)));
     text.extend(tables::least(winner).map(|least| paragraph(&format!("  {least}"))));
     let dealt = tables::dealt(question, winner);
     text.extend(dealt.map(|dealt| paragraph(&format!("  {dealt}"))));
@@ -52,10 +62,6 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
         return text + &format!("\n{parts}\n{worth}\n");
     }
     text += &paragraph(&format!("  its time: {}", largest(winner)));
-    for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
-        let saved = tables::amount(lever.saved);
-        text += &paragraph(&format!("  would save most: {}, {saved} dollars", lever.name));
-    }
     text + "\n"
 }
 
@@ -65,20 +71,22 @@ fn notes(question: &Question, answer: &Answer, details: bool) -> String {
     let left_out = assumptions::of(question, answer);
     text.extend(left_out.into_iter().map(|line| paragraph(&format!("- {line}"))));
     text.push('\n');
-    let notes = tables::frameworks(question, answer);
-    let notes = notes.into_iter().chain(answer.bars.iter().map(ErrorBar::source));
-    let notes = notes.chain([tables::room(question), tables::legend(answer)]);
-    text.extend(notes.map(|note| paragraph(&note)));
-    // The last two are about columns that only the details have.
-    let known = if details { tables::DEFINITIONS.len() } else { tables::DEFINITIONS.len() - 2 };
-    text.extend(tables::DEFINITIONS[..known].iter().map(|definition| paragraph(definition)));
-    if !details {
-        text += &paragraph(
-            "--details: time under noise, memory part by part, the plan's time breakdown, what each \
-             change would save, why set-ups were left out",
-        );
+    let frameworks = tables::frameworks(question, answer);
+    let bars = answer.bars.iter().filter(|bar| details || bar.error.is_none());
+    let notes = frameworks.into_iter().chain(bars.map(ErrorBar::source));
+    let tuning = answer.bars.iter().any(|bar| bar.stock.is_some()) && !details;
+    let notes = notes.chain(tuning.then(|| tables::TUNING.to_owned()));
+    let notes = notes.chain(details.then(|| tables::room(question)));
+    text.extend(notes.chain([tables::legend(answer)]).map(|note| paragraph(&note)));
+    if details {
+        text.extend(tables::DEFINITIONS.iter().map(|definition| paragraph(definition)));
+        return text;
     }
-    text
+    text += &paragraph(tables::MARKS);
+    text + &paragraph(
+        "--details: where errors are from, what columns mean, time under noise, memory part by part, the plan's time \
+         breakdown, what each change would save, why set-ups were left out",
+    )
 }
 
 /// Each line of `text` in lines of at most [`COLUMNS`], what goes on indented.
@@ -119,12 +127,12 @@ fn plans(question: &Question, answer: &Answer) -> String {
         "step",
         "error",
         "days",
-        "GPU-hours",
         "dollars",
         "GiB",
         "MFU",
+        "GPU-hours",
     ];
-    HeadedTable { header, words: 3, folded: 1, lines }.text(COLUMNS, 8)
+    HeadedTable { header, words: 3, folded: 1, lines }.text(COLUMNS, 9)
 }
 
 /// The memory that may be used of the devices that `plan` runs on: the least and the most.
@@ -145,10 +153,10 @@ fn row(question: &Question, number: usize, plan: &Plan, taken: bool) -> Vec<Stri
         time(plan.step),
         tables::error(plan),
         tables::days(plan.days),
-        tables::amount(plan.gpu_hours),
         tables::amount(plan.dollars),
         gibibytes(held.sum()),
         format!("{:.0} %", 100.0 * plan.mfu),
+        tables::amount(plan.gpu_hours),
     ]
 }
 
@@ -208,7 +216,7 @@ fn searched(question: &Question, answer: &Answer) -> String {
 /// All that is known of each plan and of what was left out.
 fn all_plans(question: &Question, answer: &Answer) -> String {
     let numbered = || (1..).zip(&answer.plans);
-    let columns = [0, 6, 7, 8, 9, 10, 11, 12, 16];
+    let columns = [0, 6, 7, 8, 9, 11, 12, 14, 16];
     let header = columns.map(|column| tables::HEADER[column]);
     let lines = numbered().map(|(number, plan)| {
         let line = tables::line(question, number, plan);

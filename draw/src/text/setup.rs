@@ -29,8 +29,10 @@ pub(super) fn setups(planned: &Planned, details: bool) -> String {
 fn setup(question: &Question, plan: &Plan) -> String {
     let own = &plan.finalist.costed().setup;
     let own_name = tables::asked(question, own);
-    let which = format!("{}: {} {own_name}", name(question, plan.cluster), own.schedule_name());
+    let which =
+        format!("{}: {} {own_name}", name(question, plan.cluster), tables::order_name(plan));
     let mut text = format!("\n{}\n", cut(&which, COLUMNS));
+    text.extend(tables::scarce(plan).map(|scarce| paragraph(&format!("  {scarce}"))));
     text += &paragraph(&format!("  {}", told::room(plan)));
     for line in told::figures(question, plan) {
         text += &paragraph(&format!("  {line}"));

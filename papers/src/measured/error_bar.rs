@@ -1,14 +1,14 @@
 //! The error of a predicted step: the errors of the model on measured iterations of the same kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Cluster, Kind, Machine};
+use plan::{Cluster, Kind, Machine, Tuning};
 use question::Diagnostic;
-use question::format;
 use question::plan::machines;
 use serde::{Deserialize, Serialize};
 
 use super::Row;
+use super::interval::{Level, Pool, Step};
 use super::quantities::{SPEED, is_step};
 use super::records;
 use super::rows;
@@ -40,6 +40,20 @@ pub struct SetErrors {
     pub shortest: f64,
     /// The greatest measured time over the predicted one.
     pub longest: f64,
+    /// The number of configurations: rows that differ in more than when they were measured.
+    pub configurations: usize,
+    /// How many of them took longer than predicted, with constants that were fitted without their source.
+    pub slower: usize,
+    /// The root of the mean square of the logarithms of measured over predicted times of those.
+    pub above: f64,
+    /// The same of those that took less.
+    pub below: f64,
+    /// The longest of their sequences, in tokens.
+    pub sequence_most: u64,
+    /// The most of their devices.
+    pub devices_most: u64,
+    /// Their formats of products, with a space between two.
+    pub precisions: String,
 }
 
 /// The errors on the iterations of `rows`, which are of `set`, by kind.
@@ -59,6 +73,14 @@ pub(super) fn grouped<'a>(
     }
     let errors_of = |(kind, rows): (&str, Vec<&Row>)| {
         let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
+        let scores = scores(&rows);
+        let rms = |is: fn(&f64) -> bool| {
+            let squares: Vec<f64> =
+                scores.iter().filter(|one| is(one)).map(|one| one * one).collect();
+            let mean = accuracy::mean_absolute(&squares);
+            if squares.is_empty() { 0.0 } else { mean.sqrt() }
+        };
+        let precisions: BTreeSet<&str> = rows.iter().map(|row| row.step.precision.name()).collect();
         let held_out = rows.iter().filter(|row| !row.fitted);
         let held_out: Vec<f64> = held_out.map(|row| row.error).collect();
         SetErrors {
@@ -72,9 +94,33 @@ pub(super) fn grouped<'a>(
             max: errors.iter().copied().fold(0.0, f64::max),
             shortest: rows.iter().map(|row| times_as_long(row)).fold(f64::MAX, f64::min),
             longest: rows.iter().map(|row| times_as_long(row)).fold(0.0, f64::max),
+            configurations: scores.len(),
+            slower: scores.iter().filter(|one| **one > 0.0).count(),
+            above: rms(|one| *one > 0.0),
+            below: rms(|one| *one <= 0.0),
+            sequence_most: rows.iter().map(|row| row.step.sequence).max().unwrap_or_default(),
+            devices_most: rows.iter().map(|row| row.step.devices).max().unwrap_or_default(),
+            precisions: Vec::from_iter(precisions).join(" "),
         }
     };
     kinds.into_iter().map(errors_of).collect()
+}
+
+/// The score of each configuration: the mean, over its rows, of the logarithm of the measured over the predicted time,
+/// with constants that were fitted without their source where that is known.
+pub(super) fn scores(rows: &[&Row]) -> Vec<f64> {
+    let mut by_configuration: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for row in rows {
+        let own = by_configuration.entry(&row.configuration).or_default();
+        own.push(score(row));
+    }
+    let mean = |own: &Vec<f64>| own.iter().sum::<f64>() / plan::number(own.len() as u64);
+    by_configuration.values().map(mean).collect()
+}
+
+fn score(row: &Row) -> f64 {
+    let predicted = row.without_source.unwrap_or(row.predicted);
+    times_as_long(&Row { predicted, ..row.clone() }).ln()
 }
 
 /// How many times as long as predicted the step of `row` took: what an error of a half leaves open.
@@ -85,69 +131,111 @@ fn times_as_long(row: &Row) -> f64 {
     }
 }
 
-/// The error bar of predicted steps of one kind on one machine.
+/// The error bar of predicted steps of one kind on one cluster.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ErrorBar {
     /// The name of the machine, or of all kinds of devices with a plus.
     pub machine: String,
+    /// The number of devices.
+    pub devices: u64,
     /// The kind of step, in words.
     pub kind: String,
-    /// The widest error of the sets that have iterations of the kind, as a share of the step; none if
-    /// nothing of the kind was measured.
+    /// The larger of `low` and `high`; none if nothing is known of devices of their generation.
     pub error: Option<f64>,
-    /// The mean absolute error over all their iterations.
-    pub mean: Option<f64>,
-    /// The largest absolute error of all their iterations.
-    pub max: Option<f64>,
-    /// The least measured time over the predicted one.
-    pub shortest: Option<f64>,
-    /// The greatest measured time over the predicted one.
-    pub longest: Option<f64>,
-    /// The number of measured iterations of the kind.
+    /// By what share of the predicted step the measured one may be shorter, in 95 % of runs.
+    pub low: Option<f64>,
+    /// By what share it may be longer.
+    pub high: Option<f64>,
+    /// The configurations that say so.
+    pub configurations: usize,
+    /// What they have in common with the step.
+    pub level: Option<Level>,
+    /// The error that 95 % of the rows of the kind do not exceed, of several sets the largest: by how much two steps
+    /// must differ to be told apart.
+    pub apart: Option<f64>,
+    /// The number of measured iterations of the kind itself.
     pub rows: usize,
-    /// The number of them to which constants of the planner were fitted.
-    pub fitted: usize,
-    /// The names of the sets.
+    /// The names of the sets of `configurations`.
     pub sources: Vec<String>,
-    /// The errors by set.
+    /// The errors of the kind itself, by set.
     pub sets: Vec<SetErrors>,
+    /// Of a machine on which defaults are slower, how much of `high` they are, where the question does not say whose
+    /// software runs.
+    pub stock: Option<f64>,
+}
+
+/// A step whose error bar is asked for.
+#[derive(Clone, Debug)]
+pub struct StepAsked<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// The kind of its step.
+    pub kind: Kind,
+    /// What else is known of it.
+    pub step: Step,
 }
 
 impl ErrorBar {
-    /// The error bar of `kind` on `machine`, from those of `sets` that are of the kind.
-    pub fn new(machine: &str, kind: &str, sets: &[SetErrors]) -> Self {
-        let own = sets.iter().filter(|set| set.kind == kind);
-        let sets: Vec<SetErrors> = own.cloned().collect();
-        let rows = sets.iter().map(|set| set.rows).sum();
-        let widest = |of: fn(&SetErrors) -> f64| sets.iter().map(of).reduce(f64::max);
-        let sum = |set: &SetErrors| set.mean * plan::number(set.rows as u64);
-        let sum = sets.iter().map(sum).sum::<f64>();
+    /// The error bar of a step of `kind` on `machine`, from `sets`; how many times as long it takes with the defaults
+    /// of its software is `stock`, where that is not told.
+    pub fn new(
+        machine: &str,
+        (kind, step): (&Kind, Step),
+        sets: &[SetErrors],
+        stock: Option<f64>,
+    ) -> Self {
+        // Times are those of tuned recipes where nothing is told.
+        let like = |tuning| Kind { tuning: Some(tuning), ..kind.clone() }.to_string();
+        let words = kind.to_string();
+        let own = match stock {
+            Some(_) => like(Tuning::Tuned),
+            None => words.clone(),
+        };
+        let pool = Pool::of(&own, sets).filter(|_| !kind.profiled);
+        let interval = pool.as_ref().map(|pool| pool.interval(&own, step));
+        let stock = interval.zip(stock).and_then(|(_, times)| {
+            let own = like(Tuning::Stock);
+            let [_, above] = Pool::of(&own, sets)?.interval(&own, step);
+            Some((above + times.ln()).exp() - 1.0)
+        });
+        let [low, high] = [
+            interval.map(|[below, _]| 1.0 - below.exp()),
+            interval.map(|[_, above]| (above.exp() - 1.0).max(stock.unwrap_or(0.0))),
+        ];
+        let of_kind: Vec<SetErrors> = sets.iter().filter(|set| set.kind == own).cloned().collect();
+        let names = pool.iter().flat_map(|pool| &pool.sets).map(|set| set.set.clone());
+        let names: BTreeSet<String> = names.collect();
         Self {
             machine: machine.to_owned(),
-            kind: kind.to_owned(),
-            error: widest(|set| set.error),
-            mean: (rows > 0).then(|| sum / plan::number(rows as u64)),
-            max: widest(|set| set.max),
-            shortest: sets.iter().map(|set| set.shortest).reduce(f64::min),
-            longest: widest(|set| set.longest),
-            rows,
-            fitted: sets.iter().map(|set| set.fitted).sum(),
-            sources: sets.iter().map(|set| set.set.clone()).collect(),
-            sets,
+            devices: step.devices,
+            kind: words,
+            error: low.zip(high).map(|(low, high)| low.max(high)),
+            low,
+            high,
+            configurations: pool.as_ref().map_or(0, Pool::configurations),
+            level: pool.as_ref().map(|pool| pool.level),
+            apart: of_kind.iter().map(|set| set.error).reduce(f64::max),
+            rows: of_kind.iter().map(|set| set.rows).sum(),
+            sources: names.into_iter().collect(),
+            sets: of_kind,
+            stock,
         }
     }
 
-    /// The error bars of the kinds in `steps`, each once. For each, all measured iterations on its types
+    /// The error bars of `steps`, one for each kind on each cluster. For each, all measured iterations on its types
     /// of device are predicted with the constants of its machines.
     ///
     /// # Errors
     /// If an iteration cannot be predicted with them.
-    pub fn of_all(steps: &[(&Cluster, Kind)]) -> Result<Vec<Self>, Diagnostic> {
+    pub fn of_all(steps: &[StepAsked<'_>]) -> Result<Vec<Self>, Diagnostic> {
         let mut known: Vec<(&str, Vec<SetErrors>)> = Vec::new();
         let mut bars: Vec<Self> = Vec::new();
-        for (cluster, kind) in steps {
+        for StepAsked { cluster, kind, step } in steps {
             let (name, words) = (cluster.name(), kind.to_string());
-            if bars.iter().any(|bar| bar.machine == name && bar.kind == words) {
+            let is_own = |bar: &Self| {
+                bar.machine == name && bar.kind == words && bar.devices == step.devices
+            };
+            if bars.iter().any(is_own) {
                 continue;
             }
             let mut sets = Vec::new();
@@ -158,28 +246,42 @@ impl ErrorBar {
                 let own = known.iter().filter(|(name, _)| *name == machine.name);
                 sets.extend(own.flat_map(|(_, sets)| sets.clone()));
             }
-            bars.push(Self::new(&name, &words, &sets));
+            let slower = cluster.parts.iter().map(|(machine, _)| machine.efficiency.stock);
+            let slower = slower.fold(1.0, f64::max);
+            let stock = (kind.tuning.is_none() && slower > 1.0).then_some(slower);
+            bars.push(Self::new(&name, (kind, *step), &sets, stock));
         }
         Ok(bars)
     }
 
+    /// The interval, in words: `-9 % to +12 %`.
+    #[must_use]
+    pub fn interval(&self) -> Option<String> {
+        let (low, high) = self.low.zip(self.high)?;
+        Some(format!("-{:.0}/+{:.0} %", 100.0 * low, 100.0 * high))
+    }
+
     /// The error and the measurements that it comes from, in words.
     pub fn source(&self) -> String {
-        let Self { machine, kind, rows, fitted, .. } = self;
-        let Some(error) = self.error else {
+        let Self { machine, devices, kind, configurations, sources, .. } = self;
+        let (Some(interval), Some(level)) = (self.interval(), self.level) else {
             return format!("{machine}: nothing measured of this kind ({kind})");
         };
-        let [error, mean, max] =
-            [error, self.mean.unwrap_or_default(), self.max.unwrap_or_default()]
-                .map(format::percent);
-        let sets = self.sets.iter().map(|set| format!("{} ({})", set.set, set.rows));
+        let rows = match self.rows {
+            0 => "none of this kind itself".to_owned(),
+            rows => format!("{rows} rows of this kind itself"),
+        };
+        let sources = sources.join("; ");
+        let stock = self.stock.map_or_else(String::new, |stock| {
+            format!(
+                "; + {:.0} % with Megatron-LM's defaults, less with a tuned recipe: say tuning = \"stock\" or \"tuned\"",
+                100.0 * stock
+            )
+        });
         format!(
-            "{machine}: +- {error} ({kind}), by {rows} measured iterations of this kind, {mean} off in \
-             the mean, {max} at most: they took {:.2} to {:.2} times as long as predicted; constants \
-             were fitted to {fitted} of them: {}",
-            self.shortest.unwrap_or_default(),
-            self.longest.unwrap_or_default(),
-            sets.collect::<Vec<_>>().join("; "),
+            "{devices} {machine}: {interval} in 95 % of runs ({kind}), by {configurations} measured configurations {}, \
+             {rows}: {sources}{stock}",
+            level.words()
         )
     }
 }

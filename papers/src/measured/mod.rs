@@ -4,7 +4,9 @@
 //! each set. The same errors, by kind of step, are the [`ErrorBar`]s that stand beside the steps of plans;
 //! those of memory are [`memory_error`].
 
+mod coverage;
 mod error_bar;
+mod interval;
 mod memory_error;
 pub(crate) mod papers;
 mod quantities;
@@ -21,7 +23,9 @@ use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
-pub use self::error_bar::{ErrorBar, SetErrors};
+pub use self::coverage::Coverage;
+pub use self::error_bar::{ErrorBar, SetErrors, StepAsked};
+pub use self::interval::{Level, Step};
 pub use self::memory_error::memory_error;
 pub use self::today::{Today, model};
 
@@ -69,9 +73,18 @@ pub struct Row {
     /// What is predicted with constants that were fitted without its configuration, where that was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out: Option<f64>,
+    /// The same with constants that were fitted without its source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_source: Option<f64>,
     /// Why it is set apart from the bars, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<String>,
+    /// What repeats of its set-up have in common.
+    #[serde(skip)]
+    pub configuration: String,
+    /// What is known of its step beside the kind.
+    #[serde(skip)]
+    pub step: Step,
 }
 
 impl Row {
@@ -131,6 +144,9 @@ pub struct Validated {
     /// recorded; none where only files were asked about.
     #[serde(skip)]
     pub recorded: Vec<SetErrors>,
+    /// How many steps of each source lie in the intervals that others give; none where only files were asked about.
+    #[serde(skip)]
+    pub coverage: Vec<Coverage>,
     /// What else is told of runs of today's models; none where only files were asked about.
     #[serde(skip)]
     pub today: Option<Today>,
@@ -182,7 +198,11 @@ pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated,
     let is_predicted =
         |one: &SetErrors| sets.iter().flat_map(|set| &set.kinds).any(|kind| kind.set == one.set);
     recorded.retain(|one| !is_predicted(one));
-    Ok(Validated { sets, recorded, today })
+    let coverage = match question.built_in {
+        true => coverage::coverage(&sets, &recorded),
+        false => Vec::new(),
+    };
+    Ok(Validated { sets, recorded, coverage, today })
 }
 
 fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
@@ -228,6 +248,7 @@ fn csv(sets: &[ValidatedSet]) -> Result<Vec<u8>, csv::Error> {
         "fitted",
         "kind",
         "held_out",
+        "without_source",
         "set_apart",
     ];
     writer.write_record(header)?;
@@ -237,11 +258,13 @@ fn csv(sets: &[ValidatedSet]) -> Result<Vec<u8>, csv::Error> {
             let numbers = [measured, predicted, error].map(|number| format!("{number:.6}"));
             let [measured, predicted, error] = numbers;
             let fitted = if *fitted { "yes" } else { "no" };
-            let held_out = row.held_out.map_or_else(String::new, |one| format!("{one:.6}"));
+            let written =
+                |one: Option<f64>| one.map_or_else(String::new, |one| format!("{one:.6}"));
+            let [held_out, without] = [row.held_out, row.without_source].map(written);
             let apart = row.apart.as_deref().unwrap_or_default();
             let record = [
                 one.set, run, quantity, &measured, &predicted, &error, fitted, kind, &held_out,
-                apart,
+                &without, apart,
             ];
             writer.write_record(record)?;
         }

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use sim::Replay;
 
-use super::Row;
+use super::{Row, Step};
 use crate::accuracy;
 
 /// The vocabulary of GPT in Megatron-LM, padded.
@@ -181,6 +181,7 @@ pub(super) struct Run<'a> {
 pub(super) struct Predicted {
     pub(super) finalist: Finalist,
     kind: Kind,
+    step: Step,
 }
 
 impl Run<'_> {
@@ -200,7 +201,12 @@ impl Run<'_> {
         let evaluation = ground.evaluate(&costed, &mut Replay::new());
         let evaluation = evaluation.map_err(|error| error.to_string())?;
         let finalist = ground.finalist(evaluation).map_err(|error| error.to_string())?;
-        Ok(Predicted { finalist, kind: Kind::of(&ground, setup) })
+        let step = Step {
+            sequence: model.sequence,
+            devices: setup.devices(),
+            precision: recipe.precision,
+        };
+        Ok(Predicted { finalist, kind: Kind::of(&ground, setup), step })
     }
 }
 
@@ -214,7 +220,7 @@ impl Predicted {
     pub(super) fn row(&self, run: &str, quantity: &'static str, values: [f64; 2]) -> Row {
         let [predicted, measured] = values;
         let error = accuracy::error(predicted, measured);
-        let (run, kind) = (run.to_owned(), self.kind.to_string());
+        let (run, configuration, kind) = (run.to_owned(), run.to_owned(), self.kind.to_string());
         Row {
             run,
             kind,
@@ -224,7 +230,10 @@ impl Predicted {
             error,
             fitted: false,
             held_out: None,
+            without_source: None,
             apart: None,
+            configuration,
+            step: self.step,
         }
     }
 }

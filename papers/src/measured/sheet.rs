@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use question::format;
 use question::sheet::Sheet;
 
-use super::error_bar::{ErrorBar, SetErrors};
-use super::{Row, Validated, ValidatedSet, sets};
+use super::error_bar::SetErrors;
+use super::{Row, Validated, ValidatedSet, coverage, sets};
 
 /// Sets of at most this many rows are shown whole, others by their worst rows.
 const WHOLE: usize = 64;
@@ -14,9 +14,9 @@ const WHOLE: usize = 64;
 const WORST: usize = 12;
 
 const KINDS: &str = "\
-The error that stands beside the step of a plan is that of measured iterations of its kind: the size
-that 95 % of a set do not exceed, of fewer than 20 the largest, and of several sets the widest. Of any
-kind that is not here nothing is measured, and plans say so.";
+Beside the step of a plan stands the interval in which 95 % of runs lie: Student's t over the measured
+configurations of its kind, of fewer than eight over those of its generation of devices, each predicted without
+its source; wider for longer sequences, more devices, other precisions and devices than were measured. The kinds:";
 
 /// Every set, then all bars, then the errors by kind.
 pub(super) fn sheet(validated: &Validated) -> Sheet {
@@ -25,6 +25,7 @@ pub(super) fn sheet(validated: &Validated) -> Sheet {
     let known = sets.iter().flat_map(|one| &one.kinds).chain(&validated.recorded);
     let known: Vec<SetErrors> = known.cloned().collect();
     let sheet = predictions.and(bars(sets));
+    let sheet = sheet.and(coverage::sheet(&validated.coverage));
     let sheet = validated.today.iter().fold(sheet, |sheet, today| sheet.and(today.sheet()));
     sheet.and_text(format!("\n{}\n{}\n", kinds(&known), sets::WEAK))
 }
@@ -83,9 +84,8 @@ fn kinds(sets: &[SetErrors]) -> String {
     let kinds: BTreeSet<&str> = sets.iter().map(|set| set.kind.as_str()).collect();
     let mut text = format!("{KINDS}\n");
     for kind in kinds {
-        let bar = ErrorBar::new("", kind, sets);
-        text += &format!("{kind}: +- {}\n", format::percent(bar.error.unwrap_or_default()));
-        for set in &bar.sets {
+        text += &format!("{kind}\n");
+        for set in sets.iter().filter(|set| set.kind == kind) {
             let [mean, error, max] = [set.mean, set.error, set.max].map(format::percent);
             let held_out = set.held_out_mean.map_or_else(|| "-".to_owned(), format::percent);
             let SetErrors { set, rows, fitted, shortest, longest, .. } = set;

@@ -65,6 +65,7 @@ impl<'a> Task<'a> {
     ) -> Self {
         let Recipe { precision, software, head, attended, .. } = *recipe;
         let load = recipe.imbalance.load(model, cut);
+        let software = software.on(&machine.efficiency);
         Self { model, machine, cut, precision, software, recompute, head, load, attended }
     }
 

@@ -73,6 +73,7 @@ fn machine() -> Machine {
         peak: 312e12,
         peak_fp8: None,
         peak_fp4: None,
+        block_formats: BlockFormats::default(),
         bandwidth: 2039e9,
         node: 8,
         domain: 8,

@@ -164,7 +164,8 @@ pub struct SearchDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub pipeline: Option<Vec<u64>>,
-    /// Context-parallel degrees [default: 1].
+    /// Context-parallel degrees [default: powers of two that leave each device 8,192 tokens of a sequence or more, at
+    /// most 64].
     #[serde(
         deserialize_with = "crate::one_or_many::optional",
         skip_serializing_if = "Option::is_none"
@@ -237,6 +238,11 @@ pub struct SearchDocument {
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct TrainingDocument {
+    /// Whose software runs the step: `tuned`, Megatron-LM by a vendor's recipe for the model and the machine, or `stock`,
+    /// with its defaults, which overlap less [default: the times of tuned, with the error of both].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["tuned", "stock"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<String>,
     /// Bytes of gradients per parameter [default: 4].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_bytes: Option<u64>,

@@ -124,6 +124,15 @@ impl Question {
     }
 }
 
+/// Tokens of a sequence that a device is not asked to share.
+const WHOLE_SEQUENCE: u64 = 8192;
+
+/// The context groups that are tried for sequences of this length: powers of two that leave each device
+/// [`WHOLE_SEQUENCE`] tokens or more, at most 64.
+fn contexts(sequence: u64) -> Vec<u64> {
+    powers((sequence / WHOLE_SEQUENCE).clamp(1, 64))
+}
+
 impl Reader<'_> {
     pub(super) fn framework(&self) -> Result<Framework, Diagnostic> {
         let Some(name) = self.document.framework.as_deref() else { return Ok(Framework::Any) };
@@ -159,7 +168,9 @@ impl Reader<'_> {
             rest: Space {
                 tensor: Vec::new(),
                 pipeline: Vec::new(),
-                context: sizes("search.context", &search.context, || vec![1])?,
+                context: self
+                    .sizes_of("search.context", &search.context)?
+                    .unwrap_or_else(|| contexts(model.sequence)),
                 expert: self.sizes_of("search.expert", &search.expert)?.unwrap_or(experts),
                 zero: self.zeros()?,
                 microbatch: sizes("search.microbatch", &search.microbatch, || powers(8))?,

@@ -2,7 +2,8 @@
 
 use pipeline::Bytes;
 use plan::{
-    Boundary, Cluster, Imbalance, Loss, Offload, Offloaded, Precision, Recipe, Room, Software,
+    Boundary, Cluster, Imbalance, Loss, Machine, Offload, Offloaded, Precision, Recipe, Room,
+    Software, Tuning,
 };
 
 use super::framework::Framework;
@@ -26,6 +27,28 @@ fn is_of_today(clusters: &[Cluster]) -> bool {
     machines.all(|(machine, _)| machine.peak_fp8.is_some())
 }
 
+/// That `machine` has no products of `precision`, and what to write.
+fn lacks_format(machine: &Machine, precision: Precision) -> (String, String) {
+    let (name, format) = (&machine.name, precision.name());
+    let rate = if precision == Precision::NvFp4 { "fp4" } else { "fp8" };
+    let peak = if rate == "fp4" { machine.peak_fp4 } else { machine.peak_fp8 };
+    if peak.is_none() {
+        return (
+            format!("the machine {name} has no peak rate for {format}"),
+            format!("write bf16, take another machine, or give its file a peak-{rate}-tflops"),
+        );
+    }
+    let others: Vec<&str> = Precision::ALL
+        .into_iter()
+        .filter(|one| machine.peak_of(*one).is_some())
+        .map(Precision::name)
+        .collect();
+    (
+        format!("the devices of {name} have no {format}"),
+        format!("write {}, or take another machine", others.join(", ")),
+    )
+}
+
 impl Reader<'_> {
     /// The recipe, checked against the machines of `clusters`; what experts have to do is for others to say.
     pub(super) fn recipe(
@@ -36,7 +59,9 @@ impl Reader<'_> {
         let training = &self.document.training;
         let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
         self.check_bytes()?;
-        let today = is_of_today(clusters);
+        let tuning = self.tuning(framework)?;
+        // Megatron-LM overlaps nothing by default.
+        let today = is_of_today(clusters) && tuning != Some(Tuning::Stock);
         Ok(Recipe {
             batch: self.document.batch,
             gradient_bytes: gradient_bytes.unwrap_or(4),
@@ -47,7 +72,7 @@ impl Reader<'_> {
             offload: self.offload(clusters)?,
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
-            overlap_gradients: training.overlap_gradients.unwrap_or(true),
+            overlap_gradients: training.overlap_gradients.unwrap_or(tuning != Some(Tuning::Stock)),
             overlap_parameters: training.overlap_parameters.unwrap_or(today),
             loss: self.loss()?,
             boundary: self.boundary()?,
@@ -55,10 +80,25 @@ impl Reader<'_> {
             room: Room { error: self.memory_error, cap: self.memory_cap()? },
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
-            software: framework.runs_like(self.software(today)?),
+            software: framework.runs_like(Software { tuning, ..self.software(today)? }),
             imbalance: Imbalance::default(),
             attended: 1.0,
         })
+    }
+
+    /// Whose software runs the step, where that is told.
+    fn tuning(&self, framework: Framework) -> Result<Option<Tuning>, Diagnostic> {
+        let Some(given) = &self.document.training.tuning else { return Ok(None) };
+        if framework == Framework::Torchtitan {
+            let message = "tuning is about Megatron-LM, and framework is torchtitan".to_owned();
+            return Err(self.wrong("training.tuning", message).with_help("leave tuning out"));
+        }
+        let known = Tuning::NAMES.into_iter().find(|(name, _)| name == given);
+        let (_, tuning) = known.ok_or_else(|| {
+            let brief: String = given.chars().take(40).collect();
+            self.wrong("training.tuning", format!("tuning is `{brief}`: write tuned or stock"))
+        })?;
+        Ok(Some(tuning))
     }
 
     /// Checks that numbers of bytes are some.
@@ -125,11 +165,7 @@ impl Reader<'_> {
         let mut lacking = machines.filter(|(machine, _)| machine.peak_of(precision).is_none());
         match lacking.next() {
             Some((machine, _)) => {
-                let message = format!("the machine {} has no peak rate for {name}", machine.name);
-                let rate = if precision == Precision::NvFp4 { "fp4" } else { "fp8" };
-                let cure = format!(
-                    "write bf16, take another machine, or give its file a peak-{rate}-tflops"
-                );
+                let (message, cure) = lacks_format(machine, precision);
                 Err(self.wrong(&path, message).with_help(cure))
             }
             None => Ok(precision),

@@ -4,7 +4,7 @@
 //! `src/megatron/bridge/perf_recipes` of Megatron-Bridge, as of the releases named here.
 
 use pipeline::LayerLayout;
-use plan::{Loss, Precision, Recompute, Reshard};
+use plan::{Loss, Precision, Recompute, Reshard, Tuning};
 
 use super::models::Model;
 use super::published::{Published, Source};
@@ -59,7 +59,7 @@ impl Line<'_> {
             Source::Bridge => {
                 self.is_of_table() && self.releases_before() == 0 || self.is_of_new_recipe()
             }
-            Source::Torchtitan | Source::CclBench => false,
+            Source::Torchtitan | Source::SimuMax | Source::CclBench => false,
         }
     }
 
@@ -93,8 +93,14 @@ impl Line<'_> {
             Source::MlPerf => self.row.tp_comm_overlap == "on",
             Source::Bridge => !self.model.has_experts(),
             Source::Torchtitan => self.row.async_tp == "on",
-            Source::CclBench => false,
+            Source::SimuMax | Source::CclBench => false,
         }
+    }
+
+    /// Whether gradients, parameters and what stages send move beside compute: by the defaults of Megatron-LM, which
+    /// the runs of SimuMax keep, they do not.
+    pub(super) fn overlaps_exchange(&self) -> bool {
+        self.source != Source::SimuMax
     }
 
     /// The share of launches that CUDA graphs replace. Where it is not told, of tables: dense models run
@@ -142,7 +148,7 @@ impl Line<'_> {
         match self.source {
             Source::MlPerf => true,
             Source::Bridge => self.row.dispatcher != "alltoall",
-            Source::Torchtitan | Source::CclBench => false,
+            Source::Torchtitan | Source::SimuMax | Source::CclBench => false,
         }
     }
 
@@ -154,6 +160,15 @@ impl Line<'_> {
     /// Whether elementwise kernels run one by one: neither fused by hand as in Megatron nor compiled.
     pub(super) fn is_eager(&self) -> bool {
         self.is_torchtitan() && !["on", "inductor"].contains(&self.row.compile.as_str())
+    }
+
+    /// Whose software ran it, and whether it was tuned for the model and the machine.
+    pub(super) fn tuning(&self) -> Tuning {
+        match self.source {
+            _ if self.is_torchtitan() => Tuning::Torchtitan,
+            Source::MlPerf | Source::Bridge => Tuning::Tuned,
+            Source::Torchtitan | Source::SimuMax | Source::CclBench => Tuning::Stock,
+        }
     }
 
     /// Whether it is of torchtitan, whoever ran it.
@@ -168,7 +183,7 @@ impl Line<'_> {
             Source::MlPerf => 2,
             Source::Bridge if self.row.kind == "pull request" && self.is_megatron() => 4,
             Source::Bridge => 2,
-            Source::Torchtitan | Source::CclBench => 4,
+            Source::Torchtitan | Source::SimuMax | Source::CclBench => 4,
         }
     }
 
@@ -216,7 +231,7 @@ impl Line<'_> {
         match self.source {
             Source::MlPerf => false,
             Source::Bridge => !["", "0", "1"].contains(&self.row.fsdp.as_str()),
-            Source::Torchtitan | Source::CclBench => self.is_torchtitan(),
+            Source::Torchtitan | Source::SimuMax | Source::CclBench => self.is_torchtitan(),
         }
     }
 

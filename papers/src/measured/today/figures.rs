@@ -54,12 +54,14 @@ pub(super) struct RowKind {
 
 impl RowKind {
     /// All that are told.
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 8] = [
         Self { source: Source::MlPerf, experts: false },
         Self { source: Source::Bridge, experts: false },
         Self { source: Source::Torchtitan, experts: false },
         Self { source: Source::MlPerf, experts: true },
         Self { source: Source::Bridge, experts: true },
+        Self { source: Source::SimuMax, experts: false },
+        Self { source: Source::SimuMax, experts: true },
         Self { source: Source::CclBench, experts: false },
     ];
 
@@ -77,6 +79,8 @@ impl RowKind {
             (Source::Bridge, false) => "Megatron-Bridge, dense",
             (Source::Bridge, true) => "Megatron-Bridge, experts",
             (Source::Torchtitan, _) => "torchtitan",
+            (Source::SimuMax, false) => "SimuMax, dense",
+            (Source::SimuMax, true) => "SimuMax, experts",
             (Source::CclBench, _) => "ccl-bench",
         }
     }

@@ -74,6 +74,7 @@ impl Models {
         let (known, cut) = match name {
             "llama3.1-8b" => ("llama3-8b", None),
             "llama3.1-70b" => ("llama3-70b", None),
+            "deepseekv2" => ("deepseek-v2", None),
             // The model of torchtitan's configuration of this name.
             "deepseek-v3-16b" => ("deepseek-v2-lite", None),
             // How many of its layers are dense is not told: one is assumed.
@@ -105,6 +106,16 @@ impl Model<'_> {
     /// Layers of multi-token prediction that it has.
     pub(super) fn mtp(&self) -> u64 {
         self.line.mtp_layers
+    }
+
+    /// The same with its first `layers` alone.
+    pub(super) fn cut_to(self, layers: u64) -> Self {
+        Self { layers, dense: self.dense.min(layers), ..self }
+    }
+
+    /// Whether layers are left out of it.
+    pub(super) fn is_cut(&self) -> bool {
+        self.layers != self.line.layers
     }
 
     /// Layers.

@@ -17,14 +17,16 @@ pub(in super::super) enum Source {
     Bridge,
     /// The benchmark pages of torchtitan.
     Torchtitan,
+    /// Megatron-LM without overlap on one node of B200, by the authors of SimuMax.
+    SimuMax,
     /// Runs of ccl-bench on Perlmutter.
     CclBench,
 }
 
 impl Source {
     /// All, in the order in which they are told.
-    pub(in super::super) const ALL: [Self; 4] =
-        [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::CclBench];
+    pub(in super::super) const ALL: [Self; 5] =
+        [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::SimuMax, Self::CclBench];
 
     /// What answers call it.
     pub(in super::super) const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Source {
             Self::MlPerf => "MLPerf",
             Self::Bridge => "Megatron-Bridge",
             Self::Torchtitan => "torchtitan",
+            Self::SimuMax => "SimuMax",
             Self::CclBench => "ccl-bench",
         }
     }
@@ -42,6 +45,7 @@ impl Source {
             Self::MlPerf => "today-mlperf.csv",
             Self::Bridge => "today-megatron-bridge.csv",
             Self::Torchtitan => "today-torchtitan.csv",
+            Self::SimuMax => "today-simumax.csv",
             Self::CclBench => "today-ccl-bench.csv",
         }
     }
@@ -52,6 +56,7 @@ impl Source {
             Self::MlPerf => &["submitter", "tp_comm_overlap", "run_median_min", "step_seconds"],
             Self::Bridge => &["release", "dispatcher", "precision_as_written", "step_seconds"],
             Self::Torchtitan => &["local_batch", "async_tp", "compile", "step_seconds"],
+            Self::SimuMax => &["row", "layers", "peak_memory_gib", "step_seconds"],
             Self::CclBench => &["framework", "metric", "repeats", "step_seconds"],
         }
     }
@@ -75,6 +80,7 @@ pub(super) struct Published {
     pub(super) table: String,
     pub(super) framework: String,
     pub(super) model: String,
+    pub(super) layers: String,
     pub(super) machine: String,
     pub(super) gpus: String,
     pub(super) fsdp: String,

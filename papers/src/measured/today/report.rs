@@ -2,7 +2,7 @@
 
 use super::super::error_bar::by_kind;
 use super::super::quantities::{PEAK, TIME};
-use super::super::{Bar, Row, ValidatedSet};
+use super::super::{Bar, Row, Step, ValidatedSet};
 use super::figures::{
     Errors, Pairs, RowKind, floor, held_out, in_sample, ranked, ranked_held_out, without,
 };
@@ -78,12 +78,15 @@ fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
         outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
     let none = Allowed::default();
     let mut bars = vec![bar("step, in sample", in_sample(&own), none)];
-    if kind.source != Source::CclBench {
+    if !matches!(kind.source, Source::CclBench | Source::SimuMax) {
         bars.push(bar("step, held out by configuration", held_out(&own), none));
         bars.push(bar("step, each configuration at its own mean", floor(&own), none));
     }
     let rows: Vec<Row> = outcomes.iter().flat_map(|one| rows_of(one)).collect();
-    let kinds = by_kind(kind.name(), &held_out_rows(&rows));
+    let kinds = match kind.source {
+        Source::SimuMax => by_kind(kind.name(), &of_one_source(&rows)),
+        _ => by_kind(kind.name(), &held_out_rows(&rows)),
+    };
     ValidatedSet { set: kind.name(), rows, bars, kinds }
 }
 
@@ -98,6 +101,11 @@ fn held_out_rows(rows: &[Row]) -> Vec<Row> {
     rows.iter().filter_map(one).collect()
 }
 
+/// The same of the only source of its software: a fit without it would be none.
+fn of_one_source(rows: &[Row]) -> Vec<Row> {
+    rows.iter().map(|row| Row { without_source: None, ..row.clone() }).collect()
+}
+
 /// The step and the memory of a run beside what was measured.
 pub(super) fn rows_of(one: &Outcome) -> Vec<Row> {
     let run = format!("{}: {}", one.run.place, one.run.name);
@@ -110,12 +118,20 @@ pub(super) fn rows_of(one: &Outcome) -> Vec<Row> {
         error: accuracy::error(predicted, measured),
         fitted: false,
         held_out: None,
+        without_source: None,
         apart: one.run.apart.clone(),
+        configuration: one.run.configuration.clone(),
+        step: Step {
+            sequence: one.run.model.sequence,
+            devices: one.run.setup.devices(),
+            precision: one.run.recipe.precision,
+        },
     };
     let held_out = (!one.held_out.is_empty()).then(|| accuracy::median(&one.held_out));
     let step = one.run.seconds.map(|seconds| Row {
-        fitted: one.is_fitted() && held_out.is_some(),
+        fitted: one.is_fitted() && held_out.is_some() || one.run.source == Source::SimuMax,
         held_out,
+        without_source: one.without_source,
         ..row(TIME, one.prediction.seconds, seconds)
     });
     let memory = one.run.memory.filter(|_| one.run.fits != Some(false));

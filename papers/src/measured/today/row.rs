@@ -118,6 +118,7 @@ pub(super) fn read(
         return apart("it failed, and why is not told".to_owned());
     }
     let machine = on_its_network(source, machine);
+    let model = model.cut_to(whole("layers", &row.layers, model.layers())?);
     let hopper = is_hopper(&machine);
     let run = Line { source, row, model, hopper };
     let sizes = sizes(&run)?;
@@ -167,9 +168,9 @@ fn is_without_figures(row: &Published) -> bool {
 
 /// The name of a model; of one that is cut, with its layers.
 fn name_of(model: &Model<'_>) -> String {
-    match (model.name(), model.layers()) {
-        ("deepseek-v3-671b", layers) if layers != 61 => format!("deepseek-v3 of {layers} layers"),
-        (name, _) => name.to_owned(),
+    match model.is_cut() {
+        true => format!("{} of {} layers", model.name(), model.layers()),
+        false => model.name().to_owned(),
     }
 }
 
@@ -302,8 +303,8 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
         offload: plan::Offload::NONE,
         sequence_parallel: true,
         scatter_gather: true,
-        overlap_gradients: true,
-        overlap_parameters: true,
+        overlap_gradients: run.overlaps_exchange(),
+        overlap_parameters: run.overlaps_exchange(),
         loss: run.loss(),
         boundary: Boundary::Barrier,
         reserved: RESERVED,
@@ -313,11 +314,12 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
         imbalance: Imbalance::Factor(run.imbalance()),
         attended: 1.0,
         software: Software {
+            tuning: Some(run.tuning()),
             graphs: run.graphs(),
             overlap_experts: run.overlaps_experts(),
             overlap_tensor: run.overlaps_tensor(),
             sends_once: run.sends_once(),
-            overlap_transfers: true,
+            overlap_transfers: run.overlaps_exchange(),
             fused_experts: run.fuses_experts(),
             unfused_activation: run.has_unfused_activation(),
             eager: run.is_eager(),
@@ -366,7 +368,7 @@ fn release(source: Source, line: usize, row: &Published) -> String {
         Source::MlPerf => row.source.split(" (").next().unwrap_or_default().to_owned(),
         Source::Bridge if !row.release.is_empty() => row.release.clone(),
         Source::Bridge => format!("{} {}", row.kind, row.model),
-        Source::Torchtitan => source.name().to_owned(),
+        Source::Torchtitan | Source::SimuMax => source.name().to_owned(),
         Source::CclBench => format!("ccl-bench {line}"),
     }
 }

@@ -5,7 +5,7 @@ use plan::fit::{Fit, FitError, Observation, Start, deal, groups};
 use question::Diagnostic;
 use rayon::prelude::*;
 
-use super::constants::{CONSTANTS, in_use, parameters};
+use super::constants::{CONSTANTS, STOCK, in_use, parameters};
 use super::predict::{Near, Prediction, predicted};
 use super::published::Source;
 use super::row::Run;
@@ -28,6 +28,8 @@ pub(super) struct Outcome {
     pub(super) without_model: Option<f64>,
     /// With those that were fitted without its machine.
     pub(super) without_machine: Option<f64>,
+    /// With those that were fitted without its source.
+    pub(super) without_source: Option<f64>,
 }
 
 /// A constant, and what a fit to all runs makes of it.
@@ -59,9 +61,11 @@ impl Outcome {
     }
 }
 
-/// Whether constants are fitted to `run`: it has a step, and is not set apart.
+/// Whether constants are fitted to `run`: it has a step, and is not set apart. To those of stock software one constant
+/// alone is, when all others are known.
 fn is_fitted(run: &Run) -> bool {
-    run.seconds.is_some() && run.apart.is_none() && run.source != Source::CclBench
+    let is_of_others = matches!(run.source, Source::CclBench | Source::SimuMax);
+    run.seconds.is_some() && run.apart.is_none() && !is_of_others
 }
 
 /// Predicts all `runs` with the constants in use; nothing is fitted.
@@ -74,8 +78,14 @@ pub(super) fn without_fits(runs: Vec<Run>) -> Result<Vec<Outcome>, Diagnostic> {
     let one = |run: Run| -> Result<Outcome, Diagnostic> {
         let prediction = predicted(&run, &values, &orders);
         let prediction = prediction.map_err(|cause| wrong(&run, &cause))?;
-        let (held_out, without_model, without_machine) = (Vec::new(), None, None);
-        Ok(Outcome { run, prediction, held_out, without_model, without_machine })
+        Ok(Outcome {
+            run,
+            prediction,
+            held_out: Vec::new(),
+            without_model: None,
+            without_machine: None,
+            without_source: None,
+        })
     };
     runs.into_par_iter().map(one).collect()
 }
@@ -115,10 +125,18 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
         left_out.steps(&groups(&runs.iter().map(|run| name(run)).collect::<Vec<_>>()))
     };
     let (models, machines) = (by(|run| &run.model_name)?, by(|run| &run.machine.name)?);
+    let sources = by(|run| run.source.name())?;
     for (at, outcome) in outcomes.iter_mut().filter(|one| one.is_fitted()).enumerate() {
         outcome.held_out = shuffles.iter().map(|steps| steps[at]).collect();
         outcome.without_model = Some(models[at]);
         outcome.without_machine = Some(machines[at]);
+        outcome.without_source = Some(sources[at]);
+    }
+    for outcome in outcomes.iter_mut().filter(|one| one.run.source == Source::SimuMax) {
+        let mut run = outcome.run.clone();
+        run.machine.efficiency.stock = STOCK;
+        let prediction = predicted(&run, &values, &orders).map_err(|cause| wrong(&run, &cause))?;
+        outcome.without_source = Some(prediction.seconds);
     }
     let refitted = |((constant, &in_use), &fitted)| -> Refitted {
         let (constant, prior): (&super::constants::Constant, f64) = constant;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use pipeline::{Bandwidth, Bytes, Nanos};
-use plan::{Machine, Measured, Price, Reliability, Times, Transformer};
+use plan::{BlockFormats, Machine, Measured, Price, Reliability, Times, Transformer};
 use profile::{Part, Quantity};
 use serde::Deserialize;
 use sim::cluster::Host;
@@ -53,6 +53,8 @@ struct DeviceDocument {
     peak_tflops: f64,
     peak_fp8_tflops: Option<f64>,
     peak_fp4_tflops: Option<f64>,
+    /// Both of those with 4-bit products unless given.
+    block_formats: Option<Vec<BlockFormat>>,
     #[serde(deserialize_with = "text")]
     bandwidth: Option<Bandwidth>,
     per_node: u64,
@@ -67,6 +69,14 @@ struct DeviceDocument {
     /// 1 unless given.
     devices_per_host_link: Option<u64>,
     watts: Option<f64>,
+}
+
+/// A format with a scale for each block of numbers.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum BlockFormat {
+    MxFp8,
+    NvFp4,
 }
 
 #[derive(Deserialize)]
@@ -227,6 +237,14 @@ fn check_prices(price: &PriceDocument) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
+fn block_formats(device: &DeviceDocument) -> BlockFormats {
+    let has = |format| match &device.block_formats {
+        Some(given) => given.contains(&format),
+        None => device.peak_fp4_tflops.is_some(),
+    };
+    BlockFormats { mxfp8: has(BlockFormat::MxFp8), nvfp4: has(BlockFormat::NvFp4) }
+}
+
 fn machine(name: &str, document: &Document) -> Machine {
     let Document { device, efficiency: given, price, failures, .. } = document;
     let rate = |bandwidth: Option<Bandwidth>| {
@@ -242,6 +260,7 @@ fn machine(name: &str, document: &Document) -> Machine {
         peak: device.peak_tflops * 1e12,
         peak_fp8: device.peak_fp8_tflops.map(|peak| peak * 1e12),
         peak_fp4: device.peak_fp4_tflops.map(|peak| peak * 1e12),
+        block_formats: block_formats(device),
         bandwidth: rate(device.bandwidth),
         node: device.per_node,
         domain: device.domain.unwrap_or(device.per_node),
