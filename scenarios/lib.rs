@@ -119,6 +119,7 @@ pub const PAPER: Folder = folder!(
         "today-ccl-bench.csv",
         "today-errors.csv",
         "sets-errors.csv",
+        "trainings.csv",
     ]
 );
 

@@ -83,6 +83,7 @@ mod torch_csv;
 mod trace;
 #[cfg(feature = "parquet")]
 mod traces;
+mod trainings;
 mod verify;
 mod version;
 mod vocabulary;

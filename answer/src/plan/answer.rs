@@ -8,7 +8,7 @@ use plan::{
     Searches, Setup, Watch, number, percentiles_with,
 };
 
-use papers::measured::{ErrorBar, Step, StepAsked};
+use papers::measured::{Contingency, ErrorBar, Step, StepAsked};
 use question::host::foretell;
 use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
@@ -83,6 +83,8 @@ pub struct Answer {
     pub plans: Vec<Plan>,
     /// How far steps of each kind among the plans may be off.
     pub bars: Vec<ErrorBar>,
+    /// What published trainings took over their plans.
+    pub contingency: Contingency,
 }
 
 /// Every machine of `clusters`, by name, once.
@@ -155,10 +157,7 @@ impl Planner<'_> {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        if !self.context.cut_short() {
-            self.check_deadline(&plans)?;
-        }
-        Ok(Answer { searched, plans, bars })
+        Ok(Answer { searched, plans, bars, contingency: Contingency::published()? })
     }
 
     /// Runs the set-up that is asked for on every cluster, whether it fits or not.
@@ -194,7 +193,7 @@ impl Planner<'_> {
             plan.lacks = lacks;
         }
         mark_front(&mut plans);
-        Ok(Answer { searched, plans, bars })
+        Ok(Answer { searched, plans, bars, contingency: Contingency::published()? })
     }
 
     /// All that is asked of the finalists of each cluster.
@@ -298,7 +297,7 @@ impl Planner<'_> {
         let goodput = failures.goodput();
         let steps = (self.question.tokens / tokens).ceil();
         let median = percentiles.map_or(told, |[median, _]| median);
-        let wall = steps * seconds(median) / goodput;
+        let wall = steps * seconds(median) / goodput * self.question.contingency.unwrap_or(1.0);
         let hourly = cluster.hourly(|machine| self.price(machine).0);
         let kind = self.kind(cluster, &finalist);
         let (machine, words) = (cluster.name(), kind.to_string());
@@ -322,6 +321,7 @@ impl Planner<'_> {
             days: wall / DAY,
             gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
+            energy: watts(cluster).map(|watts| watts * wall / 3.6e6),
             error: bar.and_then(|bar| Some([bar.low?, bar.high?])),
             apart: bar.and_then(|bar| bar.apart),
             kind,
@@ -438,22 +438,11 @@ impl Planner<'_> {
         let (_, best) = plan::run_with(&ground, &setups, 1, watch);
         !best.is_empty()
     }
+}
 
-    fn check_deadline(&self, plans: &[Plan]) -> Result<(), Diagnostic> {
-        let Some(deadline) = self.question.deadline_days else { return Ok(()) };
-        let fastest = plans.iter().min_by(|a, b| a.days.total_cmp(&b.days));
-        let Some(fastest) = fastest.filter(|plan| plan.days > deadline) else { return Ok(()) };
-        let cluster = &self.question.clusters[fastest.cluster];
-        let message = format!(
-            "no plan is done in {deadline:?} days: the nearest takes {}, on {} {}, for {:.0} \
-             dollars",
-            super::tables::days(fastest.days),
-            cluster.devices(),
-            cluster.name(),
-            fastest.dollars,
-        );
-        Err(Diagnostic::new(message).with_help("give more devices, or a later deadline-days"))
-    }
+/// The power that all devices of `cluster` may draw, in watts, where it is known of each.
+fn watts(cluster: &Cluster) -> Option<f64> {
+    cluster.parts.iter().map(|(kind, devices)| Some(kind.watts? * number(*devices))).sum()
 }
 
 /// The best of `best`, and of set-ups whose orders are searched where `question` may have them.

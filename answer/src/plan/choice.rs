@@ -5,7 +5,7 @@ use question::plan::Question;
 use super::priced::{Plan, seconds};
 use crate::front::{Candidate, standings};
 
-/// The plan to take: of the cheapest that fits and meets the deadline, and of those of its kind on its
+/// The plan to take: of the cheapest that fits and meets deadline and budget, and of those of its kind on its
 /// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
 /// of another kind are off by something else, so that nothing is known of the difference.
 #[must_use]
@@ -18,21 +18,28 @@ pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
     };
     // Of those that leave as much, the faster.
     let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.step));
-    plans.iter().filter(|plan| is_in_time(question, plan)).filter(alike).max_by_key(room)
+    plans.iter().filter(|plan| is_takeable(question, plan)).filter(alike).max_by_key(room)
 }
 
-/// The cheapest plan of those that meet the deadline: where something is measured on the devices of any of them, of
+/// The cheapest plan of those that meet deadline and budget: where something is measured on the devices of any of them, of
 /// these alone.
 #[must_use]
 pub fn cheapest<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
-    let in_time = || plans.iter().filter(|plan| is_in_time(question, plan));
+    let may = || plans.iter().filter(|plan| is_takeable(question, plan));
     let dollars = |a: &&Plan, b: &&Plan| a.dollars.total_cmp(&b.dollars);
-    let measured = in_time().filter(|plan| plan.error.is_some()).min_by(dollars);
-    measured.or_else(|| in_time().min_by(dollars))
+    let measured = may().filter(|plan| plan.error.is_some()).min_by(dollars);
+    measured.or_else(|| may().min_by(dollars))
 }
 
-fn is_in_time(question: &Question, plan: &Plan) -> bool {
-    plan.lacks.is_none() && question.deadline_days.is_none_or(|days| plan.days <= days)
+fn is_takeable(question: &Question, plan: &Plan) -> bool {
+    plan.lacks.is_none() && !is_late(question, plan)
+}
+
+/// Whether `plan` misses the deadline or the budget.
+#[must_use]
+pub fn is_late(question: &Question, plan: &Plan) -> bool {
+    question.deadline_days.is_some_and(|days| plan.days > days)
+        || question.budget.is_some_and(|budget| plan.dollars > budget)
 }
 
 /// By how much two steps must differ to be told apart where nothing was measured of their kind: an

@@ -15,7 +15,7 @@ mod priced;
 pub mod tables;
 pub mod told;
 
-use papers::measured::ErrorBar;
+use papers::measured::{Contingency, ErrorBar};
 use plan::Orders;
 use question::plan::Question;
 use question::{Context, Diagnostic};
@@ -24,7 +24,7 @@ use serde::{Serialize, Serializer};
 pub use self::against::Against;
 use self::answer::Planner;
 pub use self::answer::{Answer, Searched, ground};
-pub use self::choice::{cheapest, told_apart, winner};
+pub use self::choice::{cheapest, is_late, told_apart, winner};
 pub use self::documents::OfDocuments;
 pub use self::experts::{OfExperts, OfStreams};
 pub use self::levers::Lever;
@@ -93,11 +93,20 @@ struct Json<'a> {
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
+    /// How many times as long as planned published trainings took, and what the question takes for its own.
+    contingency: ContingencyJson,
     /// The omissions of the plans, a sentence each.
     assumptions: Vec<&'static str>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct ContingencyJson {
+    /// Days, hours and dollars are so many times those of the steps.
+    factor: f64,
+    published: Contingency,
 }
 
 #[derive(Serialize)]
@@ -127,6 +136,10 @@ fn json(planned: &Planned) -> Json<'_> {
         plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
         setups: told::all(planned),
         errors: &answer.bars,
+        contingency: ContingencyJson {
+            factor: question.contingency.unwrap_or(1.0),
+            published: answer.contingency,
+        },
         assumptions: assumptions::of(question, answer),
         interrupted: interrupted.then_some(true),
         winner: winner

@@ -40,6 +40,8 @@ pub struct Plan {
     pub gpu_hours: f64,
     /// Dollars for all tokens.
     pub dollars: f64,
+    /// Energy of all devices at the watts that they may draw, in kWh; nothing where one's are not known.
+    pub energy: Option<f64>,
     /// Of what kind its step is.
     pub kind: Kind,
     /// By what shares its step may be shorter and longer; nothing if nothing is known of its devices.

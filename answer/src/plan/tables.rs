@@ -1,11 +1,12 @@
 //! The answer in words and numbers.
 
+use papers::measured::Contingency;
 use pipeline::{Family, Limit, Nanos, Vocabulary};
 use plan::{Recompute, Room, Setup, Split, StageMemory};
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::choice::{cheapest, told_apart};
+use super::choice::{cheapest, is_late, told_apart};
 use super::levers::Lever;
 use super::parts::Part;
 use super::priced::{Plan, seconds};
@@ -154,6 +155,8 @@ pub struct Row {
     days: f64,
     dollars: f64,
     dollars_per_million_tokens: f64,
+    /// Energy of all devices at the watts that they may draw, in kWh.
+    energy_kwh: Option<f64>,
     on_front: bool,
     /// The limit that the order was made under, where the schedule takes one.
     memory_limit: Option<String>,
@@ -222,6 +225,7 @@ impl Row {
             days: plan.days,
             dollars: plan.dollars,
             dollars_per_million_tokens: plan.dollars / question.tokens * 1e6,
+            energy_kwh: plan.energy,
             on_front: plan.on_front,
             gpu_hours: plan.gpu_hours,
             split: match own.split {
@@ -439,11 +443,51 @@ fn between(plan: &Plan, value: f64, written: fn(f64) -> String) -> String {
     })
 }
 
+/// What published trainings took over their plans, and what the question says of its own, in words.
+#[must_use]
+pub fn contingency(question: &Question, answer: &Answer) -> String {
+    let Contingency { trainings, least, median, most } = answer.contingency;
+    let own = match question.contingency {
+        Some(factor) => format!("days, hours and dollars are {factor} times those of the steps"),
+        None => "days, hours and dollars are those of the steps, without a contingency".to_owned(),
+    };
+    format!(
+        "{own}: {trainings} published trainings took {least:.2} to {most:.2} times their plans, {median:.2} in the median"
+    )
+}
+
+/// That no plan meets deadline and budget, and by how much the nearest miss them.
+#[must_use]
+pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
+    if plans.is_empty() || plans.iter().any(|plan| !is_late(question, plan)) {
+        return None;
+    }
+    let nearest = |of: fn(&Plan) -> f64| plans.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
+    let told = |plan: &Plan| {
+        let cluster = &question.clusters[plan.cluster];
+        let (days, dollars) = (days(plan.days), amount(plan.dollars));
+        format!("{days} days and {dollars} dollars on {} {}", cluster.devices(), cluster.name())
+    };
+    let deadline = question.deadline_days.map(|days| format!("{days:?} days"));
+    let budget = question.budget.map(|dollars| format!("{} dollars", amount(dollars)));
+    let limits: Vec<String> = deadline.into_iter().chain(budget).collect();
+    Some(format!(
+        "no plan keeps within {}: the fastest takes {}, the cheapest {}; give other devices or more of \
+         deadline-days and budget",
+        limits.join(" and "),
+        nearest(|plan| plan.days).map(told)?,
+        nearest(|plan| plan.dollars).map(told)?,
+    ))
+}
+
 /// The share of time that failures leave, in words.
 #[must_use]
 pub fn useful(plan: &Plan) -> String {
+    let energy = plan.energy.map_or_else(String::new, |energy| {
+        format!("; {} MWh at most, by the watts of its devices", amount(energy / 1e3))
+    });
     format!(
-        "{:.2} % of the time is useful, with a checkpoint every {:.0} s",
+        "{:.2} % of the time is useful, with a checkpoint every {:.0} s{energy}",
         100.0 * plan.goodput,
         plan.checkpoint_interval
     )
@@ -493,8 +537,12 @@ pub fn room(question: &Question) -> String {
     });
     format!(
         "may use: what frameworks see of a device, less the reserve of its file, less {} by which \
-         predicted memory is off at most on published peaks{cap}",
-        format::percent(error)
+         predicted memory is off at most on published peaks of {}{cap}",
+        format::percent(error),
+        match question.framework {
+            Framework::Any | Framework::Megatron => Framework::Megatron.title(),
+            Framework::Torchtitan => Framework::Torchtitan.title(),
+        }
     )
 }
 
@@ -572,7 +620,7 @@ fn ranges(numbers: &[usize]) -> String {
 
 /// The marks of the table of plans, in short.
 pub const MARKS: &str = "error: how much less and more than that 95 % of measured runs take. >: the plan to take. *: no \
-     other plan is both faster and cheaper. [..]: no framework runs it";
+     other plan is both faster and cheaper. !: it misses deadline or budget. [..]: no framework runs it";
 
 /// Why errors reach so far up where the question does not say whose software runs.
 pub const TUNING: &str = "errors are those of tuned recipes and of Megatron-LM's defaults, which are slower: \

@@ -1,6 +1,6 @@
 //! The answer of the planner, in at most 100 columns.
 
-use answer::plan::{Answer, Plan, Planned, assumptions, seconds, tables, winner};
+use answer::plan::{Answer, Plan, Planned, assumptions, is_late, seconds, tables, winner};
 use papers::measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
 use question::format;
@@ -27,6 +27,9 @@ pub fn plan(planned: &Planned, details: bool) -> String {
     if let Some(winner) = planned.winner() {
         text += &taken(planned, winner, details);
     }
+    if let Some(missed) = tables::missed(question, &answer.plans) {
+        text += &(paragraph(&missed) + "\n");
+    }
     text += &format!("{}\n", plans(question, answer));
     text += &format!("{}\n", searched(question, answer));
     if details {
@@ -50,6 +53,7 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
     }
     text.extend(tables::scarce(winner).map(|scarce| paragraph(&format!("  {scarce}"))));
     text += &paragraph(&format!("  {}", tables::useful(winner)));
+    text += &paragraph(&format!("  {}", tables::contingency(question, answer)));
     text.extend(tables::least(winner).map(|least| paragraph(&format!("  {least}"))));
     let dealt = tables::dealt(question, winner);
     text.extend(dealt.map(|dealt| paragraph(&format!("  {dealt}"))));
@@ -144,7 +148,11 @@ fn room(plan: &Plan) -> [String; 2] {
 
 fn row(question: &Question, number: usize, plan: &Plan, taken: bool) -> Vec<String> {
     let (_, held) = plan.finalist.evaluation.fullest();
-    let mark = if taken { ">" } else { " " };
+    let mark = match (taken, is_late(question, plan)) {
+        (true, _) => ">",
+        (false, true) => "!",
+        (false, false) => " ",
+    };
     let front = if plan.on_front { "*" } else { "" };
     vec![
         format!("{mark}{number}{front}"),

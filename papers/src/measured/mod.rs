@@ -15,6 +15,7 @@ mod rows;
 mod sets;
 mod sheet;
 mod today;
+mod trainings;
 
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,7 @@ pub use self::error_bar::{ErrorBar, SetErrors, StepAsked};
 pub use self::interval::{Level, Step};
 pub use self::memory_error::memory_error;
 pub use self::today::{Today, model};
+pub use self::trainings::{Contingency, Training, trainings};
 
 use self::quantities::Limits;
 use self::sets::{SETS, Set};
@@ -304,6 +306,6 @@ mod tests {
         let rows = rows.filter(|row| row.quantity == quantities::MEMORY);
         let largest = rows.map(|row| row.error.abs()).fold(0.0, f64::max);
         assert!(largest > 0.0);
-        assert!((memory_error().unwrap() - largest).abs() < 1e-12);
+        assert!((memory_error().unwrap().megatron - largest).abs() < 1e-12);
     }
 }

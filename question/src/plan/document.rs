@@ -41,6 +41,13 @@ pub struct Document {
     /// The days after which training must be done [default: no deadline].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_days: Option<f64>,
+    /// The dollars that training may cost [default: no limit].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<f64>,
+    /// How many times as long as its steps training takes, for restarts, evaluation and what else is no step
+    /// [default: 1].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contingency: Option<f64>,
     /// The price that is paid for machines: `on-demand`, `reserved` or `spot`
     /// [default: on-demand].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["on-demand", "reserved", "spot"])))]
@@ -132,6 +139,9 @@ pub struct ClusterDocument {
     /// A profile of the model on the machine, as `debubble calibrate` writes it [default: times by formulas].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<PathBuf>,
+    /// Dollars for an hour of a device, however it is paid [default: that of the machine's file].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
 }
 
 /// Machines of one kind within a cluster.
@@ -143,6 +153,9 @@ pub struct PartDocument {
     pub machine: String,
     /// The number of its devices.
     pub devices: u64,
+    /// Dollars for an hour of a device, however it is paid [default: that of the machine's file].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
 }
 
 /// The set-ups that are tried. Keys that are left out follow from the model and each cluster.

@@ -71,6 +71,10 @@ pub struct Question {
     pub tokens: f64,
     /// The days after which training must be done.
     pub deadline_days: Option<f64>,
+    /// The dollars that training may cost.
+    pub budget: Option<f64>,
+    /// How many times as long as its steps training takes.
+    pub contingency: Option<f64>,
     /// The price that is paid for machines.
     pub paid: Paid,
     /// The number of plans that are told for each cluster.
@@ -96,12 +100,34 @@ pub struct Question {
     pub noise: Noise,
 }
 
+/// How much more than predicted a device may come to hold, as a share of what is predicted, by whose software runs.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct MemoryError {
+    /// With Megatron-LM.
+    pub megatron: f64,
+    /// With torchtitan.
+    pub torchtitan: f64,
+}
+
+impl MemoryError {
+    const fn of(self, framework: Framework) -> f64 {
+        match framework {
+            Framework::Any | Framework::Megatron => self.megatron,
+            Framework::Torchtitan => self.torchtitan,
+        }
+    }
+}
+
 /// Reads the question in `path` and checks it; `memory_error` is the part by which the memory of a plan may
 /// be underestimated.
 ///
 /// # Errors
 /// If the file cannot be read or understood, or the question makes no sense.
-pub fn read(context: &Context<'_>, path: &Path, memory_error: f64) -> Result<Question, Diagnostic> {
+pub fn read(
+    context: &Context<'_>,
+    path: &Path,
+    memory_error: MemoryError,
+) -> Result<Question, Diagnostic> {
     let text = context.read_toml(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
@@ -119,7 +145,7 @@ pub fn check(
     context: &Context<'_>,
     folder: &Path,
     document: &Document,
-    memory_error: f64,
+    memory_error: MemoryError,
 ) -> Result<Question, Diagnostic> {
     Reader { context, folder, file: None, document, memory_error }.question()
 }
@@ -150,7 +176,7 @@ struct Reader<'a> {
     /// The file of the question and its text, if it has one.
     file: Option<(&'a Path, &'a str)>,
     document: &'a Document,
-    memory_error: f64,
+    memory_error: MemoryError,
 }
 
 impl Reader<'_> {
@@ -190,6 +216,8 @@ impl Reader<'_> {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
             tokens: document.tokens,
             deadline_days: document.deadline_days,
+            budget: self.within("budget", document.budget, [0.01, 1e15])?,
+            contingency: self.within("contingency", document.contingency, [1.0, 100.0])?,
             paid: self.paid(&clusters)?,
             plans: usize::try_from(plans).unwrap_or(1),
             clusters,
@@ -206,6 +234,22 @@ impl Reader<'_> {
             rotary_base,
             model_assumed: assumed,
         })
+    }
+
+    /// The value of `key`, if it is given: from `least` to `most`.
+    fn within(
+        &self,
+        key: &str,
+        given: Option<f64>,
+        [least, most]: [f64; 2],
+    ) -> Result<Option<f64>, Diagnostic> {
+        match given {
+            Some(value) if !(least..=most).contains(&value) => {
+                let name = key.rsplit('.').next().unwrap_or(key);
+                Err(self.wrong(key, format!("{name} is {value}: from {least} to {most}")))
+            }
+            given => Ok(given),
+        }
     }
 
     /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
@@ -280,6 +324,7 @@ impl Reader<'_> {
                     let placed = |error| self.at(&format!("{path}.profile"), error);
                     machine.measured = Some(measured.map_err(placed)?);
                 }
+                self.set_price(&format!("{path}.price"), one.price, &mut machine)?;
                 let key = format!("{path}.devices");
                 let of = |&devices: &u64| {
                     self.check_devices(&key, devices)?;
@@ -287,7 +332,7 @@ impl Reader<'_> {
                 };
                 devices.iter().map(of).collect()
             }
-            (None, None, Some(parts)) if one.profile.is_none() => {
+            (None, None, Some(parts)) if one.profile.is_none() && one.price.is_none() => {
                 Ok(vec![self.mixed(&format!("{path}.parts"), parts)?])
             }
             _ => {
@@ -295,6 +340,23 @@ impl Reader<'_> {
                 Err(self.wrong(path, message))
             }
         }
+    }
+
+    /// Sets the price of an hour of a device of `machine`, if one is given.
+    fn set_price(
+        &self,
+        key: &str,
+        given: Option<f64>,
+        machine: &mut plan::Machine,
+    ) -> Result<(), Diagnostic> {
+        let Some(dollars) = self.within(key, given, [1e-6, 1e6])? else { return Ok(()) };
+        let rate = machine.price.spot.map_or(0.0, |(_, rate)| rate);
+        machine.price = plan::Price {
+            on_demand: dollars,
+            reserved: Some(dollars),
+            spot: Some((dollars, rate)),
+        };
+        Ok(())
     }
 
     /// A cluster of several kinds of machines, those of the list `parts` at `path`.
@@ -305,7 +367,8 @@ impl Reader<'_> {
         let parts = parts.iter().enumerate().map(|(number, part)| {
             let named = machines::named(self.context, &part.machine, self.folder);
             let key = format!("{path}.{number}.machine");
-            let machine = named.map_err(|error| self.at(&key, error))?;
+            let mut machine = named.map_err(|error| self.at(&key, error))?;
+            self.set_price(&format!("{path}.{number}.price"), part.price, &mut machine)?;
             self.check_devices(&format!("{path}.{number}.devices"), part.devices)?;
             Ok((machine, part.devices))
         });

@@ -77,7 +77,7 @@ impl Reader<'_> {
             loss: self.loss()?,
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
-            room: Room { error: self.memory_error, cap: self.memory_cap()? },
+            room: Room { error: self.memory_error.of(framework), cap: self.memory_cap()? },
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
             software: framework.runs_like(Software { tuning, ..self.software(today)? }),

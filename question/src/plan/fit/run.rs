@@ -13,7 +13,9 @@ use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
 use crate::plan::framework::Framework;
-use crate::plan::{self as questions, Document, MAX_DEVICES, ModelDocument, SetupDocument};
+use crate::plan::{
+    self as questions, Document, MAX_DEVICES, MemoryError, ModelDocument, SetupDocument,
+};
 
 /// The largest batch.
 const MAX_BATCH: u64 = 1 << 30;
@@ -172,7 +174,7 @@ impl Reader<'_> {
             folder: self.folder,
             file: None,
             document: &document,
-            memory_error: 0.0,
+            memory_error: MemoryError::default(),
         };
         let model = self.model(line, &reader)?;
         let clusters = [cluster(self.machine, devices)];
@@ -227,6 +229,8 @@ fn document(line: Line<'_>, setup: SetupDocument) -> Result<Document, String> {
         tokens: 1.0,
         batch: line.whole("batch", MAX_BATCH)?.ok_or("batch is empty")?,
         deadline_days: None,
+        budget: None,
+        contingency: None,
         price: None,
         framework: None,
         plans: None,
