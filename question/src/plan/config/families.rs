@@ -317,6 +317,88 @@ const FAMILIES: &[Family] = &[
         harmless: "swiglu_alpha swiglu_limit",
         ..LLAMA
     },
+    // The bias that balances its experts is no parameter.
+    Family {
+        name: "glm4_moe_lite",
+        experts: Some(ExpertKeys { router_bias: RouterBias::Never, ..DEEPSEEK_EXPERTS }),
+        ..DEEPSEEK_V3
+    },
+    // Its scales of queries and keys are of all heads, as those of OLMoE and OLMo 2 and 3, which makes less than
+    // 0.01 % of the parameters.
+    Family {
+        name: "minimax_m2",
+        bias: AttentionBias::Never,
+        mlp_bias: false,
+        qk_norm: QkNorm::Always,
+        experts: Some(MIXTRAL_EXPERTS),
+        explicit: HEADS,
+        harmless: "qk_norm_type rotary_dim use_qk_norm use_routing_bias",
+        ..LLAMA
+    },
+    Family {
+        name: "olmoe",
+        mlp_bias: false,
+        qk_norm: QkNorm::Always,
+        experts: Some(MIXTRAL_EXPERTS),
+        explicit: GROUPED,
+        ..LLAMA
+    },
+    Family { name: "olmo2", mlp_bias: false, qk_norm: QkNorm::Always, ..LLAMA },
+    Family { name: "granite", ..LLAMA },
+    Family {
+        name: "granitemoe",
+        mlp_bias: false,
+        experts: Some(MIXTRAL_EXPERTS),
+        tied: true,
+        ..LLAMA
+    },
+    Family { name: "smollm3", tied: true, ..LLAMA },
+    Family {
+        name: "dots1",
+        mlp_bias: false,
+        qk_norm: QkNorm::Always,
+        experts: Some(DEEPSEEK_EXPERTS),
+        explicit: HEADS,
+        ..LLAMA
+    },
+    Family {
+        name: "seed_oss",
+        bias: AttentionBias::QkvKey("attention_bias"),
+        explicit: &["attention_bias", "head_dim", "num_key_value_heads"],
+        ..LLAMA
+    },
+    Family {
+        name: "hunyuan_v1_dense",
+        mlp_bias: false,
+        qk_norm: QkNorm::Always,
+        explicit: HEADS,
+        ..LLAMA
+    },
+    Family {
+        name: "glm4",
+        mlp_bias: false,
+        bias: AttentionBias::QkvKey("attention_bias"),
+        norms: Some(4),
+        explicit: HEADS,
+        ..LLAMA
+    },
+    Family {
+        name: "qwen3_5_text",
+        attention_gate: true,
+        mixing: Mixing::Linear(4),
+        mtp: Some("mtp_num_hidden_layers"),
+        harmless: "attn_output_gate mamba_ssm_dtype mtp_use_dedicated_embeddings",
+        ..QWEN3
+    },
+    Family {
+        name: "qwen3_5_moe_text",
+        experts: Some(ExpertKeys { dense: Dense::Never, ..SHARED_QWEN_EXPERTS }),
+        attention_gate: true,
+        mixing: Mixing::Linear(4),
+        mtp: Some("mtp_num_hidden_layers"),
+        harmless: "attn_output_gate mamba_ssm_dtype mtp_use_dedicated_embeddings",
+        ..QWEN3
+    },
     // Its normalisation of queries and keys learns nothing.
     Family {
         name: "llama4_text",
@@ -374,6 +456,9 @@ const LIKE_LLAMA: Family = Family {
 /// The `model_type` of hybrids of Mamba-2, attention, MLPs and experts.
 pub(super) const HYBRID: &str = "nemotron_h";
 
+/// Those whose layers have Mamba-2 or attention before an MLP or experts.
+pub(super) const MAMBA: [&str; 2] = ["granitemoehybrid", "bamba"];
+
 /// The family of `model_type`, or `None` where it is not known.
 pub(super) fn family(model_type: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.name.eq_ignore_ascii_case(model_type))
@@ -386,13 +471,15 @@ pub(super) const fn like_llama() -> &'static Family {
 
 /// Whether models of this kind are read.
 pub(super) fn is_known(model_type: &str) -> bool {
-    ["gpt2", HYBRID].contains(&model_type) || family(model_type).is_some()
+    ["gpt2", HYBRID].contains(&model_type)
+        || MAMBA.contains(&model_type)
+        || family(model_type).is_some()
 }
 
 /// The kinds of models that are read, for help.
 pub(super) fn families() -> String {
     let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
-    format!("{}, {HYBRID} and gpt2", names.join(", "))
+    format!("{}, {}, {HYBRID} and gpt2", names.join(", "), MAMBA.join(", "))
 }
 
 /// Kinds of models whose layers are not those of a plan, and why: taking keys out of their config
@@ -406,8 +493,7 @@ const UNPLANNED: &[(&str, &str)] = &[
         "layers with several streams of activations, and embeddings of each layer",
     ),
     (
-        "mamba mamba2 falcon_mamba falcon_h1 jamba bamba zamba zamba2 granitemoehybrid lfm2 rwkv \
-         recurrent_gemma",
+        "mamba mamba2 falcon_mamba falcon_h1 jamba zamba zamba2 lfm2 rwkv recurrent_gemma",
         "layers of a recurrent kind that is not Mamba-2 beside attention, MLPs and experts",
     ),
     ("mllama mllama_text_model", "layers of cross-attention to images"),
@@ -473,8 +559,8 @@ impl ExpertKeys {
         }
         read.push(match self.dense {
             Dense::Never => "",
-            Dense::First => "first_k_dense_replace moe_layer_freq",
-            Dense::Step => "decoder_sparse_step mlp_only_layers",
+            Dense::First => "first_k_dense_replace moe_layer_freq mlp_layer_types",
+            Dense::Step => "decoder_sparse_step mlp_only_layers mlp_layer_types",
             Dense::Interleaved => "interleave_moe_layer_step moe_layers",
         });
         read

@@ -55,9 +55,11 @@ impl Config<'_> {
                 }
                 Some(feature) if self.is_neutral(feature.neutral, value, sequence, windows) => {}
                 Some(feature) => {
-                    match refused.iter_mut().find(|one| one.reason == feature.reason) {
+                    let reason =
+                        if names_no_window(value) { keys::RECURRENT } else { feature.reason };
+                    match refused.iter_mut().find(|one| one.reason == reason) {
                         Some(one) => one.keys.push(key),
-                        None => refused.push(Refused { reason: feature.reason, keys: vec![key] }),
+                        None => refused.push(Refused { reason, keys: vec![key] }),
                     }
                 }
             }
@@ -127,6 +129,15 @@ impl Config<'_> {
         let window = self.keys.get("sliding_window").and_then(Value::as_u64);
         !self.is_switched_on(windows) || window.is_some_and(|window| window >= sequence)
     }
+}
+
+/// Whether `value` is a list of layers, of which none attends in windows.
+fn names_no_window(value: &Value) -> bool {
+    let is_in_windows = |layer: &str| ["sliding_attention", "chunked_attention"].contains(&layer);
+    value.as_array().is_some_and(|layers| {
+        let mut names = layers.iter().map(Value::as_str);
+        !layers.is_empty() && names.all(|name| name.is_some_and(|name| !is_in_windows(name)))
+    })
 }
 
 /// Names of keys in a message.

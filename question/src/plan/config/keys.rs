@@ -39,6 +39,8 @@ const fn feature(reason: &'static str, neutral: Neutral, keys: &'static str) -> 
 
 const SPARSE: &str = "layers with and without experts in one model";
 const WINDOWS: &str = "attention in windows shorter than the sequence";
+/// What `layer_types` describes, too.
+pub(super) const RECURRENT: &str = "layers of a recurrent kind, as Mamba and linear attention";
 const OTHER_PARTS: &str =
     "encoders, cross-attention and other parts beside a stack of decoder layers";
 const BLOCKS: &str = "blocks that this model_type is not known to have";
@@ -78,7 +80,7 @@ const FEATURES: &[Feature] = &[
     feature(WINDOWS, Neutral::Layers, "layer_types"),
     feature(WINDOWS, Neutral::WindowPattern, "sliding_window_pattern"),
     feature(
-        "layers of a recurrent kind, as Mamba and linear attention",
+        RECURRENT,
         NULL,
         "attn_layer_offset attn_layer_period expand expert_layer_offset expert_layer_period \
          full_attention_interval hybrid_override_pattern layers_block_type linear_attn_config \
@@ -123,6 +125,7 @@ const FEATURES: &[Feature] = &[
          use_qk_norm",
     ),
     feature(BLOCKS, EMPTY, "pruned_heads"),
+    feature(BLOCKS, Neutral::Values(&["\"rmsnorm\""]), "normalization_function"),
     feature(BLOCKS, NULL, "attn_logit_softcapping clip_qkv final_logit_softcapping"),
 ];
 
@@ -155,6 +158,12 @@ pub(super) const HYBRID: &str = "attention_head_dim chunk_size conv_kernel expan
      mtp_layers_block_type n_groups n_routed_experts n_shared_experts num_experts_per_tok \
      num_logits_to_keep rescale_prenorm_residual residual_in_fp32 ssm_state_size time_step_floor \
      time_step_limit time_step_max time_step_min time_step_rank use_mamba_kernels";
+
+/// The keys of models with Mamba-2 or attention before an MLP or experts in each layer, as Granite 4 and Bamba have them.
+pub(super) const MAMBA: &str = "attention_bias attn_layer_indices attn_rotary_emb layer_types layers_block_type \
+     mamba_chunk_size mamba_d_conv mamba_d_head mamba_d_state mamba_expand mamba_n_groups mamba_n_heads \
+     num_experts_per_tok num_local_experts num_logits_to_keep position_embedding_type shared_intermediate_size \
+     time_step_limit time_step_max time_step_min use_mamba_kernels z_loss_coefficient";
 
 /// Keys that change neither parameters nor products nor what is held: files and classes, tokens,
 /// how text is generated, rotations of positions, how weights begin, dropout, constants of

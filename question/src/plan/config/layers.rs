@@ -139,10 +139,55 @@ impl Config<'_> {
         local.map(|rest| rest.len() as u64 + 1).ok_or_else(wrong)
     }
 
+    /// Whether each layer has experts, by the list `mlp_layer_types`, if it is there.
+    fn told_experts(&self, layers: u64) -> Result<Option<Vec<bool>>, Diagnostic> {
+        const KEY: &str = "mlp_layer_types";
+        let Some(list) = self.keys.get(KEY).filter(|list| !list.is_null()) else { return Ok(None) };
+        let one = |name: &Value| match name.as_str() {
+            Some("sparse") => Some(true),
+            Some("dense") => Some(false),
+            _ => None,
+        };
+        let told: Option<Vec<bool>> = list.as_array().and_then(|all| all.iter().map(one).collect());
+        match told.filter(|told| told.len() as u64 == layers) {
+            Some(told) => Ok(Some(told)),
+            None => {
+                let wanted = format!("a list of dense or sparse for each of {layers} layers");
+                Err(self.file.not(&wanted, KEY, list))
+            }
+        }
+    }
+
+    /// The mixers of the layers of a model with Mamba-2 or attention in each.
+    pub(super) fn mamba_mixers(&self, layers: u64) -> Result<Vec<Mixer>, Diagnostic> {
+        let count = layers.min(MAX_LAYERS);
+        if let Some(attending) = self.numbers("attn_layer_indices")? {
+            let mixer = |layer| if attending.contains(&layer) { Mixer::Full } else { Mixer::Mamba };
+            return Ok((0..count).map(mixer).collect());
+        }
+        let keys = ["layer_types", "layers_block_type"];
+        let Some(key) = keys.into_iter().find(|key| self.has(key)) else {
+            return Err(self.missing(&[keys[0], "attn_layer_indices"]));
+        };
+        let one = |name: &Value| match name.as_str()? {
+            "mamba" => Some(Mixer::Mamba),
+            "attention" | "full_attention" => Some(Mixer::Full),
+            _ => None,
+        };
+        let list = self.keys[key].as_array();
+        let mixers: Option<Vec<Mixer>> = list.and_then(|all| all.iter().map(one).collect());
+        let wanted = format!("a list of mamba or attention for each of {layers} layers");
+        let mixers = mixers.filter(|mixers| mixers.len() as u64 == layers);
+        mixers.ok_or_else(|| self.file.not(&wanted, key, &self.keys[key]))
+    }
+
     /// Whether each layer has experts.
     fn experts_of_layers(&self, family: &Family, layers: u64) -> Result<Vec<bool>, Diagnostic> {
         let all = 0..layers;
         let Some(experts) = family.experts else { return Ok(vec![false; index(layers)]) };
+        if let Some(told) = self.told_experts(layers)? {
+            return Ok(told);
+        }
         Ok(match experts.dense {
             Dense::Never => vec![true; index(layers)],
             Dense::First => {

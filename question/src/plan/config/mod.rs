@@ -7,6 +7,7 @@ mod judge;
 mod keys;
 mod layers;
 mod parts;
+mod python;
 mod sizes;
 
 use std::path::Path;
@@ -50,7 +51,7 @@ pub fn read(
 fn parse(file: &File, sequence: Option<u64>, attention: Attention) -> Result<Model, Diagnostic> {
     let File { path, text } = *file;
     // Nesting beyond 128 levels is refused by the parser.
-    let Unique(value) = serde_json::from_str(text).map_err(|error| {
+    let Unique(value) = serde_json::from_str(&python::as_json(text)).map_err(|error| {
         let place = place(text, error.line(), error.column());
         let wrong = match error.classify() {
             serde_json::error::Category::Data => error.to_string(),
@@ -129,6 +130,10 @@ impl Config<'_> {
             (families::HYBRID, _) => {
                 self.judge(&[keys::SIZES, keys::HYBRID, "layer_types"], taken, true)?;
                 self.hybrid(taken, attention)?
+            }
+            (name, _) if families::MAMBA.contains(&name) => {
+                self.judge(&[keys::SIZES, keys::MAMBA], taken, true)?;
+                self.beside_mamba(taken, attention)?
             }
             (_, Some(family)) => self.known(family, taken, attention)?,
             (_, None) => self.known(families::like_llama(), taken, attention)?,

@@ -1,6 +1,6 @@
 //! From the keys of a config to the sizes of a model.
 
-use plan::{Attention, Biases, Experts, Ffn, Latent, Linear, Mamba, Mixer, Norm, Sizes};
+use plan::{Attention, Biases, Experts, Ffn, Latent, LayerKind, Linear, Mamba, Mixer, Norm, Sizes};
 
 use super::Config;
 use super::families::{AttentionBias, ExpertKeys, Family, QkNorm, RouterBias, Shared};
@@ -157,6 +157,62 @@ impl Config<'_> {
             kinds,
             router_bias: has_experts,
             ..Sizes::default()
+        })
+    }
+
+    /// Keys as Granite 4 and Bamba have them: Mamba-2 or attention in each layer, and behind it an MLP or experts.
+    pub(super) fn beside_mamba(
+        &self,
+        sequence: u64,
+        attention: Attention,
+    ) -> Result<Sizes, Diagnostic> {
+        let layers = self.required(&["num_hidden_layers"])?;
+        let (hidden, heads) =
+            (self.required(&["hidden_size"])?, self.required(&["num_attention_heads"])?);
+        let count = self.optional(&["num_local_experts"])?.unwrap_or(0);
+        let shared = self.optional(&["shared_intermediate_size"])?;
+        let experts = || {
+            let top_k = self.required(&["num_experts_per_tok"])?;
+            Ok(Experts { count, top_k, shared: shared.unwrap_or(0) })
+        };
+        let ffn = if count > 0 { Ffn::Experts } else { Ffn::Dense };
+        let mixers = self.mamba_mixers(layers)?;
+        let bias = self.flag("attention_bias")?.unwrap_or(false);
+        Ok(Sizes {
+            layers,
+            hidden,
+            heads,
+            kv_heads: self.optional(&["num_key_value_heads"])?.unwrap_or(heads),
+            head_size: match self.optional(&["head_dim"])? {
+                Some(size) => size,
+                None => self.head_size("num_attention_heads", hidden, heads)?,
+            },
+            // Without experts there is the shared MLP alone.
+            ffn: match shared.filter(|_| count == 0) {
+                Some(width) => width,
+                None => self.required(&["intermediate_size"])?,
+            },
+            gated: true,
+            vocabulary: self.required(&["vocab_size"])?,
+            sequence,
+            experts: (count > 0).then(experts).transpose()?,
+            tied: self.flag("tie_word_embeddings")?.unwrap_or(false),
+            biases: Biases { qkv: bias, output: bias, mlp: false },
+            norm: Norm::Rms,
+            attention,
+            mamba: mixers.contains(&Mixer::Mamba).then(|| self.granite_mamba()).transpose()?,
+            kinds: mixers.into_iter().map(|mixer| LayerKind { mixer, ffn }).collect(),
+            ..Sizes::default()
+        })
+    }
+
+    fn granite_mamba(&self) -> Result<Mamba, Diagnostic> {
+        Ok(Mamba {
+            heads: self.required(&["mamba_n_heads"])?,
+            head_size: self.required(&["mamba_d_head"])?,
+            state: self.required(&["mamba_d_state"])?,
+            groups: self.required(&["mamba_n_groups"])?,
+            convolution: self.required(&["mamba_d_conv"])?,
         })
     }
 

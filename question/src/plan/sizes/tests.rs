@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use plan::Transformer;
 
 use crate::host::Context;
-use crate::plan::read;
+use crate::plan::{MemoryError, read};
 
 /// The model of a question whose table `[model]` is `table`, or the error.
 fn model(table: &str) -> Result<Transformer, String> {
@@ -26,7 +26,7 @@ fn of_config(config: &str) -> Transformer {
 }
 
 fn answer(host: &BTreeMap<PathBuf, Vec<u8>>) -> Result<Transformer, String> {
-    match read(&Context::new(host), Path::new("plan.toml"), 0.0) {
+    match read(&Context::new(host), Path::new("plan.toml"), MemoryError::default()) {
         Ok(question) => Ok(question.model),
         Err(error) => Err(format!("{error} {}", error.help.clone().unwrap_or_default())),
     }

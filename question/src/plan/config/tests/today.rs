@@ -315,3 +315,123 @@ fn relatives_have_windows_where_their_classes_have_them() {
     assert_eq!(layers(&linear, |kind| kind.mixer == Mixer::Linear).len(), 36);
     assert!(linear.attention_gate && linear.shared_gate && linear.qk_norm);
 }
+
+fn glm_flash() -> String {
+    let mut mlps = vec!["sparse"; 47];
+    mlps[0] = "dense";
+    config_of(json!({
+        "model_type": "glm4_moe_lite", "hidden_size": 2048, "num_hidden_layers": 47,
+        "num_attention_heads": 20, "num_key_value_heads": 20, "intermediate_size": 10_240,
+        "moe_intermediate_size": 1536, "n_routed_experts": 64, "n_shared_experts": 1,
+        "num_experts_per_tok": 4, "kv_lora_rank": 512, "q_lora_rank": 768, "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 192, "qk_head_dim": 256, "v_head_dim": 256, "vocab_size": 154_880,
+        "mlp_layer_types": mlps, "tie_word_embeddings": false,
+    }))
+}
+
+fn granite_hybrid() -> String {
+    let mut kinds = vec!["mamba"; 40];
+    for at in [5, 15, 25, 35] {
+        kinds[at] = "attention";
+    }
+    config_of(json!({
+        "model_type": "granitemoehybrid", "hidden_size": 4096, "num_hidden_layers": 40,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 768,
+        "shared_intermediate_size": 1536, "num_local_experts": 72, "num_experts_per_tok": 10,
+        "vocab_size": 100_352, "layer_types": kinds, "mamba_n_heads": 128, "mamba_d_head": 64,
+        "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_d_conv": 4, "mamba_expand": 2,
+        "mamba_chunk_size": 256, "mamba_conv_bias": true, "mamba_proj_bias": false,
+        "normalization_function": "rmsnorm", "position_embedding_type": "nope",
+        "tie_word_embeddings": true, "residual_multiplier": 0.22,
+    }))
+}
+
+fn minimax() -> String {
+    config_of(json!({
+        "model_type": "minimax_m2", "hidden_size": 3072, "num_hidden_layers": 62, "head_dim": 128,
+        "num_attention_heads": 48, "num_key_value_heads": 8, "intermediate_size": 1536,
+        "num_local_experts": 256, "num_experts_per_tok": 8, "vocab_size": 200_064,
+        "tie_word_embeddings": false,
+    }))
+}
+
+fn qwen35() -> String {
+    let every = |layer: usize| if layer % 4 == 3 { "full_attention" } else { "linear_attention" };
+    config_of(json!({
+        "model_type": "qwen3_5_text", "hidden_size": 4096, "num_hidden_layers": 32, "head_dim": 256,
+        "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 12_288,
+        "vocab_size": 248_320, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+        "layer_types": (0..32).map(every).collect::<Vec<_>>(), "tie_word_embeddings": false,
+    }))
+}
+
+/// As the classes of transformers 5.24 count them; the scales of all heads of MiniMax are counted as those of one.
+#[test]
+fn newer_families_have_the_parameters_of_their_classes() {
+    for (text, counted, off) in [
+        (glm_flash(), 29_943_390_976, 0),
+        (granite_hybrid(), 32_207_337_984, 0),
+        (minimax(), 228_689_748_992, 428_544),
+        (qwen35(), 8_953_803_264, 0),
+    ] {
+        let model = transformer(&text);
+        assert_eq!(model.parameters() + off, counted, "{text}");
+    }
+    let sparse = layers(&transformer(&glm_flash()), |kind| kind.ffn == Ffn::Experts);
+    assert_eq!(sparse, (1..47).collect::<Vec<_>>());
+    let mamba = layers(&transformer(&granite_hybrid()), |kind| kind.mixer == Mixer::Mamba);
+    assert_eq!(mamba.len(), 36);
+    // Without experts an MLP as wide as the shared one is left.
+    let dense = changed(&granite_hybrid(), json!({ "num_local_experts": 0 }));
+    assert_eq!(layers(&transformer(&dense), |kind| kind.ffn == Ffn::Dense).len(), 40);
+}
+
+#[test]
+fn lists_of_layers_are_checked() {
+    for (text, why) in [
+        (changed(&glm_flash(), json!({ "mlp_layer_types": ["dense"] })), "for each of 47 layers"),
+        (
+            changed(&granite_hybrid(), json!({ "layer_types": ["mamba", "lstm"] })),
+            "for each of 40 layers",
+        ),
+        (
+            changed(&granite_hybrid(), json!({ "layer_types": null })),
+            "there is no layer_types or attn_layer_indices",
+        ),
+    ] {
+        let error = read(&text, Some(2048)).err().unwrap();
+        assert!(error.message.contains(why), "{}", error.message);
+    }
+}
+
+/// Layers that are not planned have no windows because they are a list.
+#[test]
+fn a_reason_is_of_what_the_keys_say() {
+    let toy = config_of(json!({
+        "model_type": "toy_hybrid", "hidden_size": 1024, "num_hidden_layers": 2, "hidden_act": "silu",
+        "num_attention_heads": 8, "num_key_value_heads": 8, "intermediate_size": 2816,
+        "vocab_size": 32_000, "layer_types": ["linear_attention", "full_attention"],
+        "tie_word_embeddings": false,
+    }));
+    let message = read(&toy, Some(2048)).err().unwrap().message;
+    assert!(message.contains("recurrent kind") && !message.contains("windows"), "{message}");
+    let windows = changed(&toy, json!({ "layer_types": ["sliding_attention", "full_attention"] }));
+    let message = read(&windows, Some(2048)).err().unwrap().message;
+    assert!(message.contains("windows"), "{message}");
+}
+
+/// What Python writes of numbers that JSON lacks is read.
+#[test]
+fn infinities_of_python_are_read() {
+    let text = config!("nemotron-h-8b").trim_end().trim_end_matches('}').to_owned();
+    let python = format!("\u{feff}{text}, \"time_step_limit\": [0.0, Infinity, -Infinity, NaN]}}");
+    assert_eq!(
+        transformer(&python).parameters(),
+        transformer(config!("nemotron-h-8b")).parameters()
+    );
+    let wrong = python.replace("\"hidden_size\": 4096", "\"hidden_size\": NaN");
+    assert_ne!(wrong, python);
+    let message = read(&wrong, Some(2048)).err().unwrap().message;
+    assert!(message.contains("hidden_size"), "{message}");
+}
