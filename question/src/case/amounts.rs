@@ -167,6 +167,23 @@ pub(super) fn footprints(
     }))
 }
 
+/// Footprints by the layers of each chunk, in no unit of bytes: those of a layout whose activations are not told.
+pub(super) fn layers_held(keys: &Keys, shape: Shape) -> Option<Footprints> {
+    let layers = layout::layers(keys);
+    let is_even = layers.iter().all(|one| *one == layers[0]);
+    if is_even || layers.len() != usize::from(shape.chunks()) {
+        return None;
+    }
+    let one = |&layers: &u64| {
+        let held = Bytes(layers.saturating_mul(LAYER));
+        Footprint { until_backward: held, until_weight: held }
+    };
+    Some(Footprints::new(layers.iter().map(one).collect()))
+}
+
+/// What stands for a layer where layers are counted: segments cut it evenly.
+const LAYER: u64 = 5040;
+
 /// M_B and M_W of one stage and microbatch, or of one layer and token if neither layers nor
 /// microbatch size are given.
 fn model_footprint(keys: &Keys, hidden: u64) -> Result<[Bytes; 2], Fault> {

@@ -210,7 +210,8 @@ fn prepared(
         problem = problem.with_group(group);
     }
     let has_footprints = footprints.is_some();
-    if let Some(footprints) = footprints {
+    let counted = || amounts::layers_held(keys, shape);
+    if let Some(footprints) = footprints.or_else(counted) {
         problem = problem.with_footprints(footprints).map_err(fault)?;
     }
     if let Some(limits) = &keys.memory_limit {

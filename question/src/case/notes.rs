@@ -149,9 +149,16 @@ fn of_streams(keys: &Keys) -> Option<String> {
 /// The assumption about memory.
 fn of_memory(keys: &Keys) -> Option<String> {
     if !has_footprints(keys) {
-        let note = "no activation sizes are given (--hidden --heads --seq, or --activation): \
-                    memory is counted in chunk activations, each held whole until its W";
-        return Some(note.to_owned());
+        let counted = match &keys.layout {
+            Some(layout) if layout.layers().iter().any(|one| *one != layout.layers()[0]) => {
+                "the activations of layers"
+            }
+            _ => "chunk activations",
+        };
+        return Some(format!(
+            "no activation sizes are given (--hidden --heads --seq, or --activation): memory is counted in \
+             {counted}, each held whole until its W"
+        ));
     }
     if limit_in_bytes(keys).is_some() && !hardware::measures_bytes(keys) {
         let note = "activations are bytes per layer and token, and so is the memory limit: give \

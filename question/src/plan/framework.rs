@@ -64,6 +64,18 @@ impl Framework {
         matches!(self, Self::Any | Self::Torchtitan)
     }
 
+    /// Whether Megatron-LM interleaves fewer microbatches than there are stages: it wants groups of p to m.
+    pub(super) fn lacks_microbatches(setup: &Setup, batch: u64) -> bool {
+        let interleaves = matches!(setup.family, Family::Interleaved | Family::InterleavedOverlap);
+        let count = setup.microbatches(batch);
+        interleaves && count.is_some_and(|count| count < setup.pipeline)
+    }
+
+    /// Whether Megatron-LM would overlap the communication of experts where there is none.
+    pub(super) fn overlaps_nothing(setup: &Setup) -> bool {
+        setup.family == Family::InterleavedOverlap && setup.expert <= 1
+    }
+
     /// Whether it has the schedule `family`.
     pub fn has_schedule(self, family: Family) -> bool {
         match self {
@@ -101,13 +113,9 @@ impl Framework {
             && (self.has_vocabulary_parallel() || !setup.vocabulary_parallel);
         can && match self {
             Self::Any => true,
-            // Interleaving takes groups of p to m microbatches; only experts have communication to overlap.
             Self::Megatron => {
-                let overlaps = setup.family == Family::InterleavedOverlap;
                 stages == 1
-                    || !(overlaps || setup.family == Family::Interleaved)
-                    || (!overlaps || setup.expert > 1)
-                        && setup.microbatches(batch).is_none_or(|count| count >= stages)
+                    || !(Self::lacks_microbatches(setup, batch) || Self::overlaps_nothing(setup))
             }
             // Its V has two chunks. FSDP keeps parameters and gradients whole while a pipeline
             // runs, which is stage 1 of ZeRO; without a pipeline it is stage 2 or 3.
