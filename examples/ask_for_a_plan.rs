@@ -8,9 +8,9 @@ use std::error::Error;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss, Machine, Norm,
-    Precision, Price, Recipe, Recompute, Reliability, Room, Sizes, Software, Space, Split,
-    Transformer, Zero, number, search,
+    Attention, Biases, BlockFormats, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss,
+    Machine, Norm, Precision, Price, Recipe, Recompute, Reliability, Room, Sizes, Software, Space,
+    Split, Transformer, Zero, number, search,
 };
 
 fn llama_7b() -> Sizes {
@@ -45,6 +45,7 @@ fn h100() -> Machine {
         peak: 989e12,
         peak_fp8: Some(1979e12),
         peak_fp4: None,
+        block_formats: BlockFormats::default(),
         bandwidth: 3350e9,
         node: 8,
         domain: 8,

@@ -7,9 +7,9 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss, Machine, Norm,
-    Orders, Precision, Price, Recipe, Recompute, Reliability, Room, Setup, Sizes, Software, Space,
-    Split, Transformer, Zero, search,
+    Attention, Biases, BlockFormats, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss,
+    Machine, Norm, Orders, Precision, Price, Recipe, Recompute, Reliability, Room, Setup, Sizes,
+    Software, Space, Split, Transformer, Zero, search,
 };
 use rustix::time::{ClockId, clock_gettime};
 use sim::Replay;
@@ -76,6 +76,7 @@ fn machine() -> Machine {
         peak: 312e12,
         peak_fp8: None,
         peak_fp4: None,
+        block_formats: BlockFormats::default(),
         bandwidth: 2039e9,
         node: 8,
         domain: 8,

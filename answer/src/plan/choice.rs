@@ -1,11 +1,11 @@
 //! Which of the plans to take, and which of them no other one beats.
 
-use question::plan::Question;
+use question::plan::{Framework, Question};
 
 use super::priced::{Plan, seconds};
 use crate::front::{Candidate, standings};
 
-/// The plan to take: of the cheapest that fits and meets deadline and budget, and of those of its kind on its
+/// The plan to take: of the cheapest that may be taken, and of those of its kind on its
 /// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
 /// of another kind are off by something else, so that nothing is known of the difference.
 #[must_use]
@@ -18,17 +18,34 @@ pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
     };
     // Of those that leave as much, the faster.
     let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.step));
-    plans.iter().filter(|plan| is_takeable(question, plan)).filter(alike).max_by_key(room)
+    candidates(question, plans).into_iter().filter(alike).max_by_key(room)
 }
 
-/// The cheapest plan of those that meet deadline and budget: where something is measured on the devices of any of them, of
-/// these alone.
+/// The cheapest of the plans that may be taken.
 #[must_use]
 pub fn cheapest<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
-    let may = || plans.iter().filter(|plan| is_takeable(question, plan));
     let dollars = |a: &&Plan, b: &&Plan| a.dollars.total_cmp(&b.dollars);
-    let measured = may().filter(|plan| plan.error.is_some()).min_by(dollars);
-    measured.or_else(|| may().min_by(dollars))
+    candidates(question, plans).into_iter().min_by(dollars)
+}
+
+/// The plans that may be taken: those that fit and meet deadline and budget; of these, where there are any, those on
+/// devices of which something is measured; and of these those that some framework runs.
+fn candidates<'a>(question: &Question, plans: &'a [Plan]) -> Vec<&'a Plan> {
+    let all: Vec<&Plan> = plans.iter().filter(|plan| is_takeable(question, plan)).collect();
+    let measured = narrowed(all, |plan| plan.error.is_some());
+    narrowed(measured, |plan| is_run(question, plan))
+}
+
+/// Those of `plans` that `is` says, or all where there are none.
+fn narrowed(plans: Vec<&Plan>, is: impl Fn(&Plan) -> bool) -> Vec<&Plan> {
+    let own: Vec<&Plan> = plans.iter().copied().filter(|plan| is(plan)).collect();
+    if own.is_empty() { plans } else { own }
+}
+
+/// Whether some framework runs `plan`.
+#[must_use]
+pub(super) fn is_run(question: &Question, plan: &Plan) -> bool {
+    Framework::REAL.iter().any(|framework| plan.runs_in(*framework, question))
 }
 
 fn is_takeable(question: &Question, plan: &Plan) -> bool {

@@ -12,6 +12,7 @@ mod levers;
 mod model;
 mod parts;
 mod priced;
+mod row;
 pub mod tables;
 pub mod told;
 
@@ -30,6 +31,7 @@ pub use self::experts::{OfExperts, OfStreams};
 pub use self::levers::Lever;
 pub use self::parts::Part;
 pub use self::priced::{Plan, seconds};
+pub use self::row::Row;
 pub use self::told::Told;
 
 /// A question with all that a planner says to it.
@@ -81,7 +83,7 @@ struct Json<'a> {
     parameters_active: u64,
     /// The assumptions made when the model was read.
     model_assumed: &'a [String],
-    plans: Vec<tables::Row>,
+    plans: Vec<Row>,
     /// Of set-ups that were asked for, every part: in the order of the plans.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     setups: Vec<Told>,
@@ -133,7 +135,7 @@ fn json(planned: &Planned) -> Json<'_> {
         parameters_total: question.model.parameters(),
         parameters_active: question.model.active_parameters(),
         model_assumed: &question.model_assumed,
-        plans: answer.plans.iter().map(|plan| tables::Row::of(question, plan)).collect(),
+        plans: answer.plans.iter().map(|plan| Row::of(question, plan)).collect(),
         setups: told::all(planned),
         errors: &answer.bars,
         contingency: ContingencyJson {

@@ -3,10 +3,9 @@
 use papers::measured::Contingency;
 use pipeline::{Family, Limit, Nanos, Vocabulary};
 use plan::{Recompute, Room, Setup, Split, StageMemory};
-use serde::Serialize;
 
 use super::answer::Answer;
-use super::choice::{cheapest, is_late, told_apart};
+use super::choice::{cheapest, is_late, is_run, told_apart};
 use super::levers::Lever;
 use super::parts::Part;
 use super::priced::{Plan, seconds};
@@ -101,148 +100,8 @@ pub fn legend(answer: &Answer) -> String {
     format!("set-up: {}", own.collect::<Vec<_>>().join(", "))
 }
 
-/// One plan for machines, and a line of the CSV.
-#[derive(Serialize)]
-pub struct Row {
-    machine: String,
-    devices: u64,
-    schedule: &'static str,
-    data: u64,
-    tensor: u64,
-    pipeline: u64,
-    context: u64,
-    expert: u64,
-    chunks: u64,
-    microbatch: u64,
-    microbatches: u32,
-    zero: u8,
-    recompute: String,
-    vocabulary_parallel: bool,
-    /// How stages meet between steps.
-    boundary: &'static str,
-    step_ns: u64,
-    /// The step by replay, by which set-ups are searched.
-    replay_step_ns: u64,
-    /// What no order of its passes undercuts in the memory of its devices; nothing where no bound is known.
-    least_step_ns: Option<u64>,
-    step_p50_ns: Option<u64>,
-    step_p95_ns: Option<u64>,
-    /// How far the step may be off, as a share: the larger of the next two; nothing if nothing is known of its devices.
-    error: Option<f64>,
-    /// By what share of the step a run may be faster, in 95 % of runs.
-    error_low: Option<f64>,
-    /// By what share it may be slower.
-    error_high: Option<f64>,
-    /// Of what kind it is, in words.
-    kind: String,
-    tokens_per_second: f64,
-    mfu: f64,
-    hfu: f64,
-    bubble_rate: f64,
-    /// All parameters of the model, and those that a token meets.
-    parameters_total: u64,
-    parameters_active: u64,
-    peak_bytes: u64,
-    /// The memory that a plan may use of that device.
-    device_bytes: u64,
-    parameter_bytes: u64,
-    gradient_bytes: u64,
-    optimizer_bytes: u64,
-    activation_bytes: u64,
-    buffer_bytes: u64,
-    goodput: f64,
-    checkpoint_interval_s: f64,
-    days: f64,
-    dollars: f64,
-    dollars_per_million_tokens: f64,
-    /// Energy of all devices at the watts that they may draw, in kWh.
-    energy_kwh: Option<f64>,
-    on_front: bool,
-    /// The limit that the order was made under, where the schedule takes one.
-    memory_limit: Option<String>,
-    /// Hours of all devices together.
-    gpu_hours: f64,
-    /// How layers are dealt to chunks: balanced, even, by the layout of the question, or searched with the order.
-    split: &'static str,
-    /// The layers of each chunk, where no rule says them: as `layout` in `[setup]` takes them.
-    layout: Option<String>,
-    /// Whether Megatron-LM runs the set-up.
-    runs_in_megatron: bool,
-    /// Whether torchtitan does.
-    runs_in_torchtitan: bool,
-}
-
-impl Row {
-    /// The row of `plan`, which answers `question`.
-    #[must_use]
-    pub fn of(question: &Question, plan: &Plan) -> Self {
-        let cluster = &question.clusters[plan.cluster];
-        let costed = plan.finalist.costed();
-        let own = &costed.setup;
-        let (_, held) = plan.finalist.evaluation.fullest();
-        let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-        Self {
-            machine: cluster.name(),
-            devices: cluster.devices(),
-            schedule: own.schedule_name(),
-            data: own.data,
-            tensor: own.tensor,
-            pipeline: own.pipeline,
-            context: own.context,
-            expert: own.expert,
-            chunks: own.chunks,
-            microbatch: own.microbatch,
-            microbatches: costed.shape.microbatches(),
-            zero: own.zero.stage(),
-            recompute: own.recompute.name(),
-            vocabulary_parallel: own.vocabulary_parallel,
-            boundary: question.recipe.boundary.name(),
-            step_ns: plan.step.0,
-            replay_step_ns: plan.finalist.evaluation.step.0,
-            least_step_ns: plan.least_step.map(|least| least.0),
-            step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
-            step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
-            error: plan.error.map(|[low, high]| low.max(high)),
-            error_low: plan.error.map(|[low, _]| low),
-            error_high: plan.error.map(|[_, high]| high),
-            kind: plan.kind.to_string(),
-            tokens_per_second: plan.tokens_per_second,
-            mfu: plan.mfu,
-            hfu: plan.hfu,
-            bubble_rate: plan.finalist.bubble_rate(),
-            parameters_total: question.model.parameters(),
-            parameters_active: question.model.active_parameters(),
-            peak_bytes: held.sum().0,
-            device_bytes: plan.memory()[0].0,
-            memory_limit: costed.limit.map(|limit| limit.to_string()),
-            parameter_bytes: parameters.0,
-            gradient_bytes: gradients.0,
-            optimizer_bytes: optimizer.0,
-            activation_bytes: activations.0,
-            buffer_bytes: buffers.0,
-            goodput: plan.goodput,
-            checkpoint_interval_s: plan.checkpoint_interval,
-            days: plan.days,
-            dollars: plan.dollars,
-            dollars_per_million_tokens: plan.dollars / question.tokens * 1e6,
-            energy_kwh: plan.energy,
-            on_front: plan.on_front,
-            gpu_hours: plan.gpu_hours,
-            split: match own.split {
-                Split::Even => "even",
-                Split::Balanced => "balanced",
-                Split::Layout => "layout",
-                Split::Searched => "searched",
-            },
-            layout: told_layout(question, plan),
-            runs_in_megatron: plan.runs_in(Framework::Megatron, question),
-            runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
-        }
-    }
-}
-
 /// The layers of each chunk of `plan` as `layout` takes them, where no rule says them.
-fn told_layout(question: &Question, plan: &Plan) -> Option<String> {
+pub(super) fn told_layout(question: &Question, plan: &Plan) -> Option<String> {
     let is_told = plan.finalist.costed().setup.split.is_told();
     let layout = super::told::layout(question, plan).filter(|_| is_told);
     layout.map(|layout| layout.to_string())
@@ -341,8 +200,7 @@ pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
 /// The schedule of `plan`, in brackets if no framework runs it.
 pub fn schedule(question: &Question, plan: &Plan) -> String {
     let name = order_name(plan);
-    let runs = Framework::REAL.iter().any(|framework| plan.runs_in(*framework, question));
-    if runs { name } else { format!("[{name}]") }
+    if is_run(question, plan) { name } else { format!("[{name}]") }
 }
 
 /// The name of the schedule of `plan`; with the limit that it is made for where that is below 1p, the least that its
@@ -484,7 +342,8 @@ pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
 #[must_use]
 pub fn useful(plan: &Plan) -> String {
     let energy = plan.energy.map_or_else(String::new, |energy| {
-        format!("; {} MWh at most, by the watts of its devices", amount(energy / 1e3))
+        let (energy, unit) = if energy < 1e4 { (energy, "kWh") } else { (energy / 1e3, "MWh") };
+        format!("; {} {unit} at most, by the watts of its devices", amount(energy))
     });
     format!(
         "{:.2} % of the time is useful, with a checkpoint every {:.0} s{energy}",
@@ -493,23 +352,39 @@ pub fn useful(plan: &Plan) -> String {
     )
 }
 
-/// That nothing is measured on the devices of the plan to take, or that a cheaper one is left for that.
+/// That nothing is measured on the devices of the plan to take, that no framework runs it, or that a cheaper one is left
+/// for that: a sentence each.
 #[must_use]
-pub fn unmeasured(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String> {
     let name = |plan: &Plan| question.clusters[plan.cluster].name();
-    if winner.error.is_none() {
-        return Some(format!(
+    let cheaper = |is: &dyn Fn(&Plan) -> bool| {
+        let mut plans = plans.iter().filter(|plan| plan.lacks.is_none() && is(plan));
+        plans.find(|plan| plan.dollars < winner.dollars)
+    };
+    let unmeasured = match winner.error {
+        None => Some(format!(
             "nothing is measured on {} like this: its step is what data sheets promise, not what was seen",
             name(winner)
-        ));
-    }
-    let mut plans = plans.iter().filter(|plan| plan.error.is_none() && plan.lacks.is_none());
-    let cheaper = plans.find(|plan| plan.dollars < winner.dollars)?;
-    Some(format!(
-        "{} would be cheaper by its data sheet, {} dollars, and nothing is measured on it",
-        name(cheaper),
-        amount(cheaper.dollars)
-    ))
+        )),
+        Some(_) => cheaper(&|plan| plan.error.is_none()).map(|plan| {
+            format!(
+                "{} would be cheaper by its data sheet, {} dollars, and nothing is measured on it",
+                name(plan),
+                amount(plan.dollars)
+            )
+        }),
+    };
+    let not_run = match is_run(question, winner) {
+        false => Some("neither Megatron-LM nor torchtitan runs it".to_owned()),
+        true => cheaper(&|plan| !is_run(question, plan) && plan.error.is_some()).map(|plan| {
+            format!(
+                "{} would be cheaper, {} dollars, and neither Megatron-LM nor torchtitan runs it",
+                order_name(plan),
+                amount(plan.dollars)
+            )
+        }),
+    };
+    unmeasured.into_iter().chain(not_run).collect()
 }
 
 /// Why the plan to take is not the cheapest, if it is not.
@@ -649,5 +524,5 @@ pub const DEFINITIONS: [&str; 6] = [
 /// # Errors
 /// If memory runs out.
 pub fn csv(question: &Question, answer: &Answer) -> Result<Vec<u8>, Diagnostic> {
-    crate::csv(answer.plans.iter().map(|plan| Row::of(question, plan)))
+    crate::csv(answer.plans.iter().map(|plan| super::Row::of(question, plan)))
 }

@@ -343,14 +343,8 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
             sheet.push_text(&told(row, solved));
         });
     }
-    for (name, gain, uncertainty) in rows.iter().filter_map(Row::within_noise) {
-        let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
-        sheet.push_text(&format!(
-            "\nnot told apart from {name}: the order is predicted to take {gain} less, and the recording knows its \
-             times within {uncertainty}\n"
-        ));
-    }
-    rows.iter().for_each(|row| sheet.push_text(&running(row).unwrap_or_default()));
+    let told = |row: &Row| [within_noise(row), running(row)];
+    rows.iter().flat_map(told).flatten().for_each(|text| sheet.push_text(&text));
     sheet.push_text(
         "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
          stages at which it looks\n",
@@ -410,6 +404,16 @@ fn told(row: &Row, solved: &Solved) -> String {
             )
         }
     }
+}
+
+/// That the recording of a trainer does not tell an order apart from the best published one.
+fn within_noise(row: &Row) -> Option<String> {
+    let (name, gain, uncertainty) = row.within_noise()?;
+    let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
+    Some(format!(
+        "\nnot told apart from {name}: the order is predicted to take {gain} less, and the recording knows its \
+         times within {uncertainty}\n"
+    ))
 }
 
 /// The step of an order whose stages run on, where it is less than the cost: the bound on costs does not hold for it.

@@ -43,8 +43,8 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
     let Planned { question, answer, levers, .. } = planned;
     let [which, what] = tables::taken(question, answer, winner);
     let mut text = paragraph(&format!("the plan to take: {which}"));
-    if let Some(unmeasured) = tables::unmeasured(question, &answer.plans, winner) {
-        text += &paragraph(&format!("  {unmeasured}"));
+    for doubt in tables::doubts(question, &answer.plans, winner) {
+        text += &paragraph(&format!("  {doubt}"));
     }
     text += &paragraph(&format!("  {what}"));
     for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {

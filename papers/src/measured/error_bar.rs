@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Cluster, Kind, Machine, Tuning};
+use plan::{Cluster, Kind, Machine, Precision, Tuning};
 use question::Diagnostic;
 use question::plan::machines;
 use serde::{Deserialize, Serialize};
@@ -284,6 +284,21 @@ impl ErrorBar {
             level.words()
         )
     }
+}
+
+/// By what shares steps of `kind` may be shorter and longer that are like the rows of the kind itself, from `sets` of all
+/// kinds.
+#[must_use]
+pub fn interval_of_kind(kind: &str, sets: &[SetErrors]) -> Option<[f64; 2]> {
+    let own = || sets.iter().filter(|set| set.kind == kind);
+    let precision = own().find_map(|set| Precision::named(set.precisions.split(' ').next()?));
+    let step = Step {
+        sequence: own().map(|set| set.sequence_most).max()?,
+        devices: own().map(|set| set.devices_most).max()?,
+        precision: precision.unwrap_or_default(),
+    };
+    let [below, above] = Pool::of(kind, sets)?.interval(kind, step);
+    Some([1.0 - below.exp(), above.exp() - 1.0])
 }
 
 /// The errors of `machine` on all measured iterations of its type of device, and those recorded.

@@ -21,7 +21,13 @@ use crate::host::Host;
 type Part = (&'static str, fn() -> String);
 
 /// The parts of the page.
-pub const PARTS: [Part; 3] = [("all", all), ("kinds", kinds), ("tables", tables)];
+pub const PARTS: [Part; 5] = [
+    ("all", all),
+    ("kinds", kinds),
+    ("coverage", coverage),
+    ("trainings", trainings),
+    ("tables", tables),
+];
 
 /// The part `which`.
 pub fn of(which: &str) -> Result<String, String> {
@@ -168,36 +174,75 @@ fn recorded_cells(set: &SetErrors) -> Vec<String> {
 
 /// The errors of the planner by kind of step: what stands beside a plan.
 fn kinds() -> String {
-    let mut kinds: BTreeMap<String, Vec<SetErrors>> = BTreeMap::new();
     let built_in = validated().sets.iter().flat_map(|set| &set.kinds);
-    for set in built_in.chain(&validated().recorded) {
-        kinds.entry(set.kind.clone()).or_default().push(set.clone());
+    let all: Vec<SetErrors> = built_in.chain(&validated().recorded).cloned().collect();
+    let mut kinds: BTreeMap<&str, Vec<&SetErrors>> = BTreeMap::new();
+    for set in &all {
+        kinds.entry(&set.kind).or_default().push(set);
     }
     let percent = |error: f64| format!("{:.1}\u{a0}%", error * 100.0);
     let rows = kinds.into_iter().map(|(kind, sets)| {
-        let bar = papers::measured::ErrorBar::new("", &kind, &sets);
-        let number = |of: fn(&SetErrors) -> usize| sets.iter().map(of).sum::<usize>().to_string();
-        let or_none = |error: Option<f64>| error.map_or("-".to_owned(), percent);
+        let sum = |of: fn(&SetErrors) -> usize| sets.iter().map(|set| of(set)).sum::<usize>();
+        let most = |of: fn(&SetErrors) -> f64| sets.iter().map(|set| of(set)).fold(0.0, f64::max);
+        let errors = sets.iter().map(|set| set.mean * plan::number(set.rows as u64)).sum::<f64>();
+        let shortest = sets.iter().map(|set| set.shortest).fold(f64::MAX, f64::min);
+        let interval = papers::measured::interval_of_kind(kind, &all);
+        let interval =
+            interval.map(|[low, high]| format!("-{:.0}/+{:.0}\u{a0}%", 100.0 * low, 100.0 * high));
         vec![
-            kind,
-            number(|set| set.rows),
-            number(|set| set.fitted),
-            or_none(bar.error),
-            or_none(bar.mean),
-            or_none(bar.max),
-            format!("{:.2} to {:.2}", bar.shortest.unwrap_or(1.0), bar.longest.unwrap_or(1.0)),
+            kind.to_owned(),
+            sum(|set| set.rows).to_string(),
+            sum(|set| set.configurations).to_string(),
+            sum(|set| set.fitted).to_string(),
+            interval.unwrap_or_else(|| "-".to_owned()),
+            percent(errors / plan::number(sum(|set| set.rows) as u64)),
+            percent(most(|set| set.max)),
+            format!("{shortest:.2} to {:.2}", most(|set| set.longest)),
         ]
     });
     let head = [
         "kind of step",
         "rows",
+        "configurations",
         "of them fitted",
-        "error bar",
+        "95 % of runs",
         "mean",
         "largest",
         "measured over predicted",
     ];
     table(&head, rows)
+}
+
+/// How many steps of each source lie in the intervals that the others give.
+fn coverage() -> String {
+    let percent = |share: f64| format!("{:.0}\u{a0}%", share * 100.0);
+    let rows = validated().coverage.iter().map(|one| {
+        let share =
+            plan::number(one.covered as u64) / plan::number(one.configurations.max(1) as u64);
+        vec![
+            one.source.clone(),
+            one.configurations.to_string(),
+            percent(share),
+            percent(one.half_width),
+        ]
+    });
+    table(&["source left out", "configurations", "in the interval", "half its width"], rows)
+}
+
+/// Published trainings beside the plans for them.
+fn trainings() -> String {
+    let hours = |hours: f64| question::format::grouped(hours);
+    let rows = papers::measured::trainings().unwrap();
+    let rows = rows.iter().map(|one| {
+        vec![
+            one.training.clone(),
+            hours(one.published_gpu_hours),
+            hours(one.planned_gpu_hours),
+            format!("{:.2}", one.times()),
+            prose(&one.source),
+        ]
+    });
+    table(&["training", "published GPU-hours", "planned", "times as many", "source"], rows)
 }
 
 /// A row of a file in `results/`, by its columns.

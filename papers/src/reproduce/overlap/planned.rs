@@ -19,7 +19,9 @@ fn overlap(contention: &str) -> Overlap {
     let file = PathBuf::from("plan.toml");
     let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::from([(file, text.into_bytes())]);
     let context = Context::new(&host);
-    let question = questions::read(&context, Path::new("plan.toml"), 0.0).unwrap();
+    let question =
+        questions::read(&context, Path::new("plan.toml"), questions::MemoryError::default())
+            .unwrap();
     let cluster = &question.clusters[0];
     let setup = question.setups(cluster).unwrap()[0];
     let inputs = Inputs::new(&question.model, &question.recipe, cluster);

@@ -1,0 +1,152 @@
+//! A plan for machines: an entry of the JSON, and a line of the CSV.
+
+use plan::{Split, StageMemory};
+use question::plan::{Framework, Question};
+use serde::Serialize;
+
+use super::priced::Plan;
+
+/// One plan for machines, and a line of the CSV.
+#[derive(Serialize)]
+pub struct Row {
+    machine: String,
+    devices: u64,
+    schedule: &'static str,
+    data: u64,
+    tensor: u64,
+    pipeline: u64,
+    context: u64,
+    expert: u64,
+    chunks: u64,
+    microbatch: u64,
+    microbatches: u32,
+    zero: u8,
+    recompute: String,
+    vocabulary_parallel: bool,
+    /// How stages meet between steps.
+    boundary: &'static str,
+    step_ns: u64,
+    /// The step by replay, by which set-ups are searched.
+    replay_step_ns: u64,
+    /// What no order of its passes undercuts in the memory of its devices; nothing where no bound is known.
+    least_step_ns: Option<u64>,
+    step_p50_ns: Option<u64>,
+    step_p95_ns: Option<u64>,
+    /// How far the step may be off, as a share: the larger of the next two; nothing if nothing is known of its devices.
+    error: Option<f64>,
+    /// By what share of the step a run may be faster, in 95 % of runs.
+    error_low: Option<f64>,
+    /// By what share it may be slower.
+    error_high: Option<f64>,
+    /// Of what kind it is, in words.
+    kind: String,
+    tokens_per_second: f64,
+    mfu: f64,
+    hfu: f64,
+    bubble_rate: f64,
+    /// All parameters of the model, and those that a token meets.
+    parameters_total: u64,
+    parameters_active: u64,
+    peak_bytes: u64,
+    /// The memory that a plan may use of that device.
+    device_bytes: u64,
+    parameter_bytes: u64,
+    gradient_bytes: u64,
+    optimizer_bytes: u64,
+    activation_bytes: u64,
+    buffer_bytes: u64,
+    goodput: f64,
+    checkpoint_interval_s: f64,
+    days: f64,
+    dollars: f64,
+    dollars_per_million_tokens: f64,
+    /// Energy of all devices at the watts that they may draw, in kWh.
+    energy_kwh: Option<f64>,
+    on_front: bool,
+    /// The limit that the order was made under, where the schedule takes one.
+    memory_limit: Option<String>,
+    /// Hours of all devices together.
+    gpu_hours: f64,
+    /// How layers are dealt to chunks: balanced, even, by the layout of the question, or searched with the order.
+    split: &'static str,
+    /// The layers of each chunk, where no rule says them: as `layout` in `[setup]` takes them.
+    layout: Option<String>,
+    /// Whether Megatron-LM runs the set-up.
+    runs_in_megatron: bool,
+    /// Whether torchtitan does.
+    runs_in_torchtitan: bool,
+}
+
+impl Row {
+    /// The row of `plan`, which answers `question`.
+    #[must_use]
+    pub fn of(question: &Question, plan: &Plan) -> Self {
+        let cluster = &question.clusters[plan.cluster];
+        let costed = plan.finalist.costed();
+        let own = &costed.setup;
+        let (_, held) = plan.finalist.evaluation.fullest();
+        let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
+        Self {
+            machine: cluster.name(),
+            devices: cluster.devices(),
+            schedule: own.schedule_name(),
+            data: own.data,
+            tensor: own.tensor,
+            pipeline: own.pipeline,
+            context: own.context,
+            expert: own.expert,
+            chunks: own.chunks,
+            microbatch: own.microbatch,
+            microbatches: costed.shape.microbatches(),
+            zero: own.zero.stage(),
+            recompute: own.recompute.name(),
+            vocabulary_parallel: own.vocabulary_parallel,
+            boundary: question.recipe.boundary.name(),
+            step_ns: plan.step.0,
+            replay_step_ns: plan.finalist.evaluation.step.0,
+            least_step_ns: plan.least_step.map(|least| least.0),
+            step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
+            step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),
+            error: plan.error.map(|[low, high]| low.max(high)),
+            error_low: plan.error.map(|[low, _]| low),
+            error_high: plan.error.map(|[_, high]| high),
+            kind: plan.kind.to_string(),
+            tokens_per_second: plan.tokens_per_second,
+            mfu: plan.mfu,
+            hfu: plan.hfu,
+            bubble_rate: plan.finalist.bubble_rate(),
+            parameters_total: question.model.parameters(),
+            parameters_active: question.model.active_parameters(),
+            peak_bytes: held.sum().0,
+            device_bytes: plan.memory()[0].0,
+            memory_limit: costed.limit.map(|limit| limit.to_string()),
+            parameter_bytes: parameters.0,
+            gradient_bytes: gradients.0,
+            optimizer_bytes: optimizer.0,
+            activation_bytes: activations.0,
+            buffer_bytes: buffers.0,
+            goodput: plan.goodput,
+            checkpoint_interval_s: plan.checkpoint_interval,
+            days: plan.days,
+            dollars: plan.dollars,
+            dollars_per_million_tokens: plan.dollars / question.tokens * 1e6,
+            energy_kwh: plan.energy,
+            on_front: plan.on_front,
+            gpu_hours: plan.gpu_hours,
+            split: split(own.split),
+            layout: super::tables::told_layout(question, plan),
+            runs_in_megatron: plan.runs_in(Framework::Megatron, question),
+            runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
+        }
+    }
+}
+
+/// The name of a deal of layers.
+const fn split(split: Split) -> &'static str {
+    match split {
+        Split::Even => "even",
+        Split::Balanced => "balanced",
+        Split::Layout => "layout",
+        Split::Searched => "searched",
+    }
+}
