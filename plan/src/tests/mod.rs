@@ -12,6 +12,7 @@ mod room;
 mod search;
 mod streams;
 
+use crate::BlockFormats;
 use pipeline::{Bandwidth, Bytes, Family};
 use sim::cluster::Host;
 
