@@ -43,7 +43,7 @@ fn a_file_and_itself_differ_in_nothing() {
     assert!(compared["waits"].as_array().unwrap().is_empty());
     assert!(compared["passes"].as_array().unwrap().iter().all(|one| one["error"] == 0.0));
     let tables = stdout(&run(&format!("compare {path} {path}")));
-    assert!(tables.contains("bubble") && tables.contains("F3"), "{tables}");
+    assert!(tables.contains("idle/span") && tables.contains("F3"), "{tables}");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn schemas_allow_the_files_of_the_repository() {
             "clusters" | "machines" | "profiles" => is_none(&name, &text),
             _ if text.contains("[device]") => is_none(&name, &text),
             _ if name == "Cargo.toml" => is_none(&name, &text),
-            "plan" => {
+            "plan" | "trainings" => {
                 assert!(is_allowed(&plan, &text), "{name}");
                 assert!(!is_allowed(&scenario, &text), "{name}");
                 seen[2] += 1;
