@@ -8,7 +8,7 @@ use pipeline::{Kind, Nanos, Pass, Placement};
 use search::{Effort, Found, Instance, Objective, search};
 use sim::Replay;
 
-use crate::tests::{instance_of, one_by_one};
+use crate::tests::{instance_of, one_by_one, recomputing};
 use crate::{BRIEF_STEPS, End, go_on, is_small, solve};
 
 /// What became of the searches of one kind.
@@ -285,4 +285,28 @@ fn pairs_that_are_changed_are_refused() {
         matches!(verify(&text), Err(Refusal::Bound { .. }))
     };
     assert!((0..pairs.len()).any(is_refused));
+}
+
+#[test]
+fn what_a_search_with_recomputation_proves_is_verified_and_more_is_refused() {
+    let (mut optimal, mut windows, mut refused) = (0, 0, 0);
+    for seed in 0..40 {
+        let (layout, size) = match seed % 4 {
+            0 => (Placement::Vee, [2 + seed / 4 % 2, 2, 2 + seed / 8 % 3]),
+            1 => (Placement::Looped, [2, 2, 2 + seed / 4 % 4]),
+            _ => (Placement::Looped, [2 + seed / 4 % 4, 1, 2 + seed / 8 % 5]),
+        };
+        let asked = instance_of(layout, size, seed, seed % 3 == 0);
+        let asked = recomputing(&asked, seed, seed % 3 == 0);
+        let found = search(&asked, Effort::default(), |_| (), &|| false).unwrap();
+        assert_verified(&asked, &found);
+        optimal += usize::from(found.is_optimal());
+        windows += usize::from(found.bound.argument.stages().is_empty());
+        for claim in claims(&asked, &found, found.cost + Nanos(1)) {
+            let refusal = verify(&claim.to_string());
+            assert!(matches!(refusal, Err(Refusal::Bound { .. })), "{refusal:?}\n{claim}");
+            refused += 1;
+        }
+    }
+    assert!(optimal >= 34 && windows >= 15 && refused >= 190, "{optimal} {windows} {refused}");
 }

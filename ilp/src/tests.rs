@@ -74,6 +74,29 @@ pub(crate) fn instance_of(
     Instance::new(shape, placement, costs, footprints, limits, objective).unwrap()
 }
 
+/// The same where all chunks recompute, or each or not, as limited as `asked` is.
+pub(crate) fn recomputing(asked: &Instance, seed: u64, alike: bool) -> Instance {
+    let Instance { shape, placement, costs, footprints, limits, .. } = asked.clone();
+    let of = |chunk: u16, what: u64, low, high| {
+        drawn(seed, 3000 + 16 * if alike { 0 } else { u64::from(chunk) } + what, low, high)
+    };
+    let chosen =
+        |chunk: u16| drawn(seed, 4000 + u64::from(chunk), 0, 2) > 0 || seed.is_multiple_of(2);
+    let again = (0..shape.chunks()).map(|chunk| chosen(chunk).then(|| Nanos(of(chunk, 0, 1, 9))));
+    let kept = (0..shape.chunks()).map(|chunk| {
+        let whole = footprints.of(chunk).until_backward.0;
+        chosen(chunk).then(|| Bytes(of(chunk, 1, 0, whole)))
+    });
+    let costs = costs.with_recompute(again.collect());
+    let less = footprints.clone().with_kept(kept.collect());
+    let least = footprints.least_peaks(shape, placement).into_iter();
+    let least = least.zip(less.least_peaks(shape, placement));
+    let limits = limits.as_ref().unwrap().by_stage().iter().zip(least);
+    let limits: Vec<Bytes> = limits.map(|(limit, (was, is))| *limit - was + is).collect();
+    let limits = Some(Limits::new(shape, &limits).unwrap());
+    Instance::new(shape, placement, costs, less, limits, asked.objective).unwrap()
+}
+
 /// The certificate of an answer, as text.
 fn text_of(instance: &Instance, answer: &Answer) -> String {
     let log = answer.proof.as_ref().unwrap().log.clone();
@@ -254,8 +277,11 @@ pub(crate) fn one_by_one(instance: &Instance) -> Schedule {
         let microbatch = |microbatch| {
             let pass = move |kind, chunk| Pass { kind, chunk, microbatch };
             let down = chunks.clone().into_iter().map(move |chunk| pass(Kind::F, chunk));
-            let up = chunks.clone().into_iter().rev();
-            down.chain(up.flat_map(move |chunk| [pass(Kind::B, chunk), pass(Kind::W, chunk)]))
+            let up = chunks.clone().into_iter().rev().flat_map(move |chunk| {
+                let again = instance.costs.recompute(chunk).map(|_| pass(Kind::R, chunk));
+                again.into_iter().chain([pass(Kind::B, chunk), pass(Kind::W, chunk)])
+            });
+            down.chain(up)
         };
         (0..shape.microbatches()).flat_map(microbatch).collect::<Order>()
     };
