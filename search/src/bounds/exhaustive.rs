@@ -227,6 +227,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         (Looped, [3, 1, 2]),
         (Looped, [3, 1, 3]),
         (Looped, [3, 1, 4]),
+        (Vee, [1, 2, 2]),
         (Vee, [1, 2, 3]),
         (Vee, [2, 2, 1]),
         (Vee, [2, 2, 2]),
