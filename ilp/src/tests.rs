@@ -194,7 +194,7 @@ fn small_pipelines_that_recompute_are_solved_to_the_end() {
     }
     println!("with R: {tally:?}");
     assert_eq!(tally.solved, tally.cases);
-    assert!(tally.above >= 10 && tally.branched > 0, "{tally:?}");
+    assert!(tally.above > 0 && tally.branched > 0, "{tally:?}");
 }
 
 #[test]
