@@ -15,8 +15,9 @@ pub(crate) fn times(pipe: &Pipe, stage: &Stage) -> Result<Option<[i128; 2]>, Too
     if until_backward == 0 {
         return Ok(None);
     }
-    let at_once = stage.limit / until_backward;
-    if at_once == 0 || at_once >= pipe.microbatches {
+    // With a B also what its R has taken is held; and while F may start, the next B is still to come.
+    let at_once = (stage.limit - stage.again[0][1]) / until_backward;
+    if at_once <= 0 || at_once >= pipe.microbatches {
         return Ok(None);
     }
     let mut trips = Trips {
@@ -50,7 +51,7 @@ struct Trips {
     f: i128,
     b: i128,
     w: i128,
-    /// How many M_B the limit holds.
+    /// How many M_B, or what is kept of them, the limit holds where a B runs.
     at_once: i128,
     /// No B starts sooner, by microbatch.
     backwards: Vec<i128>,

@@ -158,7 +158,7 @@ fn next(line: &Line, windows: &Windows, weights: &Weights) -> Option<Pair> {
     let mut best: Option<([i128; 2], Pair)> = None;
     for stage in 0..line.stages {
         for (lane, pass) in passes(line, stage) {
-            for other in lane + 1..(stage + 1) * line.width {
+            for other in lane + 1..line.lanes_of(stage).end {
                 let [fewest, most] = windows.range(line, pass, other);
                 for microbatch in fewest..most {
                     let pair = Pair { first: pass, second: line.pass(other, microbatch) };

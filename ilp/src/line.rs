@@ -2,18 +2,22 @@
 //!
 //! A *lane* is the passes of one kind and chunk, which run in microbatch order. The lanes of a stage
 //! are numbered chunk by chunk, kind by kind; passes are numbered stage by stage, lane by lane,
-//! microbatch by microbatch.
+//! microbatch by microbatch. R has a lane behind the others of its chunk where that recomputes.
+
+use std::ops::Range;
 
 use pipeline::{Footprint, Kind, Pass};
 use search::{Instance, Objective};
 
 /// The kinds of passes, in the order of the lanes of a chunk.
-pub(crate) const KINDS: [Kind; 3] = [Kind::F, Kind::B, Kind::W];
+pub(crate) const KINDS: [Kind; 4] = [Kind::F, Kind::B, Kind::W, Kind::R];
 
 /// The passes of one kind and chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     pub(crate) stage: usize,
+    /// Which of the lanes of its stage it is.
+    pub(crate) place: usize,
     pub(crate) chunk: u16,
     pub(crate) kind: Kind,
     pub(crate) time: i64,
@@ -21,8 +25,23 @@ pub(crate) struct Lane {
     pub(crate) input: Option<(usize, i64)>,
     /// The lane that waits for this one, with the hop.
     pub(crate) output: Option<(usize, i64)>,
+    /// The lane of its own chunk whose pass of the same microbatch runs before.
+    pub(crate) behind: Option<usize>,
     /// What a pass adds to the memory held before it, at its start or its end, if that is more.
     pub(crate) takes: i64,
+    /// What is held more when it has ended.
+    pub(crate) leaves: i64,
+}
+
+/// A chunk of a stage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    /// The lane of F; those of B and W are the next.
+    pub(crate) forward: usize,
+    /// The lane of R.
+    pub(crate) again: Option<usize>,
+    /// What F takes, what R takes, and M_W.
+    pub(crate) held: [i64; 3],
 }
 
 /// All lanes, and what the stages may hold.
@@ -30,12 +49,14 @@ pub(crate) struct Lane {
 pub(crate) struct Line {
     pub(crate) stages: usize,
     pub(crate) microbatches: usize,
-    /// Lanes of each stage.
+    /// The most lanes of a stage.
     pub(crate) width: usize,
     /// Stage by stage.
     pub(crate) lanes: Vec<Lane>,
-    /// M_B and M_W of every chunk of every stage, as the lanes lie.
-    pub(crate) held: Vec<[i64; 2]>,
+    /// By stage, its first lane; and the number of all.
+    firsts: Vec<usize>,
+    /// By stage, its chunks in model order.
+    pub(crate) homes: Vec<Vec<Home>>,
     /// By stage; nothing without limits.
     pub(crate) limits: Option<Vec<i64>>,
     pub(crate) makespan: bool,
@@ -46,53 +67,90 @@ pub(crate) struct Line {
 impl Line {
     /// `instance` must be looped or a V, and checked as [`Instance::new`] does.
     pub(crate) fn of(instance: &Instance) -> Self {
-        let Instance { shape, placement, costs, footprints, limits, objective } = instance;
-        let width = KINDS.len() * usize::from(shape.chunks_per_stage());
-        let places: Vec<Vec<u16>> =
-            (0..shape.stages()).map(|stage| placement.chunks_of(*shape, stage).collect()).collect();
-        let home = |chunk: u16| placement.stage(*shape, chunk, 0);
-        let number = |chunk: u16, kind: usize| {
-            let stage = home(chunk);
-            let place = places[stage].iter().position(|&one| one == chunk).unwrap_or(0);
-            stage * width + KINDS.len() * place + kind
-        };
-        let last = shape.chunks() - 1;
-        let hop = |from: u16, to: u16| signed(costs.hops().between(home(from), home(to)).0);
-        let link = |neighbour: Option<u16>, chunk: u16, kind: usize| {
-            neighbour.map(|other| (number(other, kind), hop(other, chunk)))
-        };
-        let mut lanes = Vec::with_capacity(shape.stages() * width);
-        let mut held = Vec::new();
-        for (stage, chunks) in places.iter().enumerate() {
-            for &chunk in chunks {
-                let Footprint { until_backward, until_weight } = footprints.of(chunk);
-                let [most, rest] = [signed(until_backward.0), signed(until_weight.0)];
-                held.push([most, rest]);
-                let (below, above) = (chunk.checked_sub(1), Some(chunk + 1).filter(|&c| c <= last));
-                let ends = [(below, above, most), (above, below, (rest - most).max(0))];
-                let ends = ends.into_iter().chain([(None, None, 0)]);
-                for (at, (from, to, takes)) in ends.enumerate() {
-                    let kind = KINDS[at];
-                    let time = signed(costs.of(Pass { kind, chunk, microbatch: 0 }).0);
-                    let (input, output) = (link(from, chunk, at), link(to, chunk, at));
-                    lanes.push(Lane { stage, chunk, kind, time, input, output, takes });
-                }
-            }
-        }
+        let Instance { shape, placement, limits, objective, .. } = instance;
         let limits = limits
             .as_ref()
             .map(|limits| limits.by_stage().iter().map(|limit| signed(limit.0)).collect());
-        let twins = (0..shape.stages()).map(|stage| twins(&lanes, &held, stage, width)).collect();
-        Self {
+        let mut line = Self {
             stages: shape.stages(),
             microbatches: shape.microbatches() as usize,
-            width,
-            lanes,
-            held,
+            width: 0,
+            lanes: Vec::new(),
+            firsts: vec![0],
+            homes: Vec::new(),
             limits,
             makespan: *objective == Objective::Makespan,
-            twins,
+            twins: Vec::new(),
+        };
+        for stage in 0..shape.stages() {
+            let chunks = placement.chunks_of(*shape, stage);
+            let homes = chunks.map(|chunk| line.add(instance, stage, chunk)).collect();
+            line.homes.push(homes);
+            line.firsts.push(line.lanes.len());
+            line.width = line.width.max(line.lanes_of(stage).len());
         }
+        line.connect(instance);
+        line.twins = (0..line.stages).map(|stage| line.twins_of(stage)).collect();
+        line
+    }
+
+    /// Adds the lanes of `chunk`.
+    fn add(&mut self, instance: &Instance, stage: usize, chunk: u16) -> Home {
+        let Instance { costs, footprints, .. } = instance;
+        let Footprint { until_backward, until_weight } = footprints.of(chunk);
+        let kept = footprints.kept(chunk).unwrap_or(until_backward);
+        let [most, waiting, kept] = [until_backward, until_weight, kept].map(|size| signed(size.0));
+        let recomputes = costs.recompute(chunk).is_some();
+        let forward = self.lanes.len();
+        let again = recomputes.then_some(forward + 3);
+        let lanes = [
+            (None, [kept, kept]),
+            (again.or(Some(forward)), [(waiting - most).max(0), waiting - most]),
+            (Some(forward + 1), [0, -waiting]),
+            (Some(forward), [most - kept; 2]),
+        ];
+        let lanes = KINDS.into_iter().zip(lanes).take(3 + usize::from(recomputes));
+        for (kind, (behind, [takes, leaves])) in lanes {
+            let place = self.lanes.len() - self.firsts[stage];
+            let time = signed(costs.of(Pass { kind, chunk, microbatch: 0 }).0);
+            let [input, output] = [None; 2];
+            self.lanes.push(Lane {
+                stage,
+                place,
+                chunk,
+                kind,
+                time,
+                input,
+                output,
+                behind,
+                takes,
+                leaves,
+            });
+        }
+        Home { forward, again, held: [kept, most - kept, waiting] }
+    }
+
+    /// Sets what every lane waits for.
+    fn connect(&mut self, instance: &Instance) {
+        let mut forwards = vec![(0, 0); usize::from(instance.shape.chunks())];
+        for (number, lane) in self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == Kind::F)
+        {
+            forwards[usize::from(lane.chunk)] = (number, lane.stage);
+        }
+        for pair in forwards.windows(2) {
+            let [(lower, from), (upper, to)] = [pair[0], pair[1]];
+            let hop = |from, to| signed(instance.costs.hops().between(from, to).0);
+            let links = [(lower, upper, hop(from, to)), (upper + 1, lower + 1, hop(to, from))];
+            for (early, late, hop) in links {
+                self.lanes[early].output = Some((late, hop));
+                self.lanes[late].input = Some((early, hop));
+            }
+        }
+    }
+
+    /// The lanes of `stage`.
+    pub(crate) fn lanes_of(&self, stage: usize) -> Range<usize> {
+        self.firsts[stage]..self.firsts[stage + 1]
     }
 
     pub(crate) fn passes(&self) -> usize {
@@ -112,34 +170,32 @@ impl Line {
     }
 
     /// Whether a pass of lane `one` runs before that of the same microbatch in lane `other` of its
-    /// stage, because of the way a microbatch takes: F by chunk, B against it, each W behind its B.
+    /// stage, because of the way a microbatch takes: F by chunk, B against it, each W behind its B, each R between F
+    /// and B.
     pub(crate) fn leads(&self, one: usize, other: usize) -> bool {
         let (one, other) = (&self.lanes[one], &self.lanes[other]);
-        let last = i32::from(u16::MAX);
-        let leg = |kind: Kind, chunk: u16| match kind {
-            Kind::F => i32::from(chunk),
-            _ => 2 * last + 1 - i32::from(chunk),
-        };
         match (one.kind, other.kind) {
-            (Kind::W, _) => false,
-            (kind, Kind::W) => leg(kind, one.chunk) <= leg(Kind::B, other.chunk),
-            (kind, next) => leg(kind, one.chunk) < leg(next, other.chunk),
+            (Kind::F, Kind::F) => one.chunk < other.chunk,
+            (Kind::F, Kind::R) => one.chunk <= other.chunk,
+            (Kind::F, _) => true,
+            (Kind::B, Kind::B) => one.chunk > other.chunk,
+            (Kind::R, Kind::B | Kind::W) | (Kind::B, Kind::W) => one.chunk >= other.chunk,
+            _ => false,
         }
     }
-}
 
-/// The pairs of lanes of W of `stage` that take as long and free as much.
-fn twins(lanes: &[Lane], held: &[[i64; 2]], stage: usize, width: usize) -> Vec<[usize; 2]> {
-    let kinds = KINDS.len();
-    let weights = (stage * width..(stage + 1) * width).step_by(kinds).map(|forward| forward + 2);
-    let alike = |&[one, other]: &[usize; 2]| {
-        let freed = |lane: usize| held[lane / kinds][1];
-        lanes[one].time == lanes[other].time && freed(one) == freed(other)
-    };
-    let behind = |one: usize| {
-        weights.clone().filter(move |&other| one < other).map(move |other| [one, other])
-    };
-    weights.clone().flat_map(behind).filter(alike).collect()
+    /// The pairs of lanes of W of `stage` that take as long and free as much.
+    fn twins_of(&self, stage: usize) -> Vec<[usize; 2]> {
+        let weights: Vec<usize> = self.homes[stage].iter().map(|home| home.forward + 2).collect();
+        let alike = |[one, other]: &[usize; 2]| {
+            let of = |lane: usize| (self.lanes[lane].time, self.lanes[lane].leaves);
+            of(*one) == of(*other)
+        };
+        let behind =
+            |at: usize| weights[at + 1..].iter().map(|&other| [weights[at], other]).collect();
+        let pairs = (0..weights.len()).flat_map(|at| -> Vec<[usize; 2]> { behind(at) });
+        pairs.filter(alike).collect()
+    }
 }
 
 /// A number that [`Instance::new`] has checked, as a signed one. Limits may be larger: none is

@@ -5,7 +5,7 @@ use search::Instance;
 
 use crate::line::{Line, signed};
 use crate::solve::{check_kind, divisor, tick};
-use crate::windows::{lanes, passes};
+use crate::windows::passes;
 use crate::{Unsuitable, windows};
 
 /// The most binaries of a program that is built: a file of it has some hundred megabytes.
@@ -59,27 +59,24 @@ impl Model {
         check_kind(instance)?;
         let relaxed = instance.relaxed();
         let instance = &*relaxed;
-        let times = instance.costs.chunks().iter();
-        let mut times =
-            times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
-        if times.any(|time| time == Nanos(0)) {
+        let mut line = Line::of(instance);
+        if line.lanes.iter().any(|lane| lane.time == 0) {
             return Err(Unsuitable::Instant);
         }
-        let binaries = binaries(instance);
+        let binaries = binaries_of(&line);
         if binaries > MOST_BINARIES {
             return Err(Unsuitable::TooManyBinaries { binaries });
         }
-        let mut line = Line::of(instance);
         let (time_unit, size_unit) = (tick(instance), common_size(&line));
         let [ticks, sizes] = [time_unit, size_unit].map(signed);
         for lane in &mut line.lanes {
             lane.time /= ticks;
             lane.takes /= sizes;
+            lane.leaves /= sizes;
             for (_, hop) in lane.input.iter_mut().chain(&mut lane.output) {
                 *hop /= ticks;
             }
         }
-        line.held.iter_mut().flatten().for_each(|size| *size /= sizes);
         line.limits.iter_mut().flatten().for_each(|limit| *limit /= sizes);
         let known = signed(known.0.div_ceil(time_unit));
         let mut builder = Builder::new(&line, known);
@@ -124,12 +121,15 @@ impl Model {
 /// and the order of microbatches: so many binaries has the program.
 #[must_use]
 pub fn binaries(instance: &Instance) -> u64 {
-    let line = Line::of(instance);
+    binaries_of(&Line::of(instance))
+}
+
+fn binaries_of(line: &Line) -> u64 {
     let all = line.microbatches as u64;
     let mut binaries = 0;
     for stage in 0..line.stages {
-        for lane in lanes(&line, stage) {
-            for other in lane + 1..(stage + 1) * line.width {
+        for lane in line.lanes_of(stage) {
+            for other in lane + 1..line.lanes_of(stage).end {
                 let settled = line.leads(lane, other) || line.leads(other, lane);
                 binaries += if settled { all * (all - 1) / 2 } else { all * all };
             }
@@ -139,7 +139,7 @@ pub fn binaries(instance: &Instance) -> u64 {
 }
 
 fn common_size(line: &Line) -> u64 {
-    let sizes = line.held.iter().flatten();
+    let sizes = line.homes.iter().flatten().flat_map(|home| home.held);
     sizes.fold(0, |common, size| divisor(common, size.unsigned_abs())).max(1)
 }
 
@@ -205,8 +205,8 @@ impl<'a> Builder<'a> {
                 if let Some((from, hop)) = lane.input {
                     self.after("arrives", line.pass(from, microbatch), pass, hop);
                 }
-                if lane.kind != Kind::F {
-                    self.after("behind", line.pass(number - 1, microbatch), pass, 0);
+                if let Some(early) = lane.behind {
+                    self.after("behind", line.pass(early, microbatch), pass, 0);
                 }
                 if microbatch > 0 {
                     self.after("next", pass - 1, pass, 0);
@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
     fn add_stage(&mut self, stage: usize) {
         let line = self.line;
         for (lane, pass) in passes(line, stage) {
-            for other in lane + 1..(stage + 1) * line.width {
+            for other in lane + 1..line.lanes_of(stage).end {
                 let [fewest, most] = self.known.range(line, pass, other);
                 for microbatch in fewest..most {
                     self.add_pair(pass, line.pass(other, microbatch));
@@ -258,8 +258,8 @@ impl<'a> Builder<'a> {
     /// last W.
     fn add_cost(&mut self, stage: usize) {
         let line = self.line;
-        let first = line.pass(stage * line.width, 0);
-        for lane in lanes(line, stage).filter(|&lane| line.lanes[lane].kind == Kind::W) {
+        let first = line.pass(line.lanes_of(stage).start, 0);
+        for lane in line.lanes_of(stage).filter(|&lane| line.lanes[lane].kind == Kind::W) {
             let last = line.pass(lane, line.microbatches - 1);
             let mut terms = vec![(0, 1), (self.end(last), -1)];
             let mut least = 0;
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
         let mut room = room;
         let mut terms = Vec::new();
         for (lane, other) in passes(line, stage).filter(|&(_, other)| other != pass) {
-            let change = self.change(lane);
+            let change = line.lanes[lane].leaves;
             match self.before(other, pass) {
                 _ if change == 0 => {}
                 Before::Known(true) => room -= change,
@@ -292,16 +292,6 @@ impl<'a> Builder<'a> {
         }
         if !terms.is_empty() {
             self.row(format!("room_{}", name(line, pass)), terms, -room);
-        }
-    }
-
-    /// What a stage holds more after a pass of `lane`.
-    fn change(&self, lane: usize) -> i64 {
-        let [until_backward, until_weight] = self.line.held[lane / 3];
-        match self.line.lanes[lane].kind {
-            Kind::F => until_backward,
-            Kind::B => until_weight - until_backward,
-            _ => -until_weight,
         }
     }
 

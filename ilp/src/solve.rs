@@ -10,7 +10,7 @@ use sim::Replay;
 use thiserror::Error;
 
 use crate::branch::{Decision, Question, Weights};
-use crate::line::{Line, signed};
+use crate::line::{KINDS, Line, signed};
 use crate::model::MOST_BINARIES;
 
 /// The most passes of a pipeline that is solved: the work at a node grows with the square of those of
@@ -75,9 +75,6 @@ pub enum Unsuitable {
     /// Microbatches that take different ways.
     #[error("microbatches go in two directions: only looped chunks and a V are modelled")]
     Mirrored,
-    /// Chunks that recompute their activations.
-    #[error("passes R, which recompute activations, are not modelled")]
-    Recomputed,
     /// Pairs of passes that share the two streams of a device.
     #[error("pairs of passes that overlap on two streams are not modelled")]
     Overlapped,
@@ -117,7 +114,7 @@ pub enum Unsuitable {
 /// The reason why not.
 pub fn check(instance: &Instance) -> Result<(), Unsuitable> {
     check_kind(instance)?;
-    let passes = 3 * instance.shape.cells();
+    let passes = kinds(instance) * instance.shape.cells();
     if passes > MOST_PASSES {
         return Err(Unsuitable::TooLarge { passes, binaries: crate::model::binaries(instance) });
     }
@@ -132,19 +129,21 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
     if instance.placement == Placement::Mirrored {
         return Err(Unsuitable::Mirrored);
     }
-    if instance.costs.has_recompute() || instance.footprints.has_kept() {
-        return Err(Unsuitable::Recomputed);
-    }
     if instance.costs.overlap().is_some_and(Overlap::communicates) {
         return Err(Unsuitable::Overlapped);
     }
     Ok(check_limits(instance)?)
 }
 
+/// The most kinds of passes that a chunk has.
+fn kinds(instance: &Instance) -> usize {
+    if instance.costs.has_recompute() { KINDS.len() } else { KINDS.len() - 1 }
+}
+
 /// Whether `instance` is so small that a brief solution mostly proves its optimum.
 #[must_use]
 pub fn is_small(instance: &Instance) -> bool {
-    let each = 3 * usize::from(instance.shape.chunks_per_stage());
+    let each = kinds(instance) * usize::from(instance.shape.chunks_per_stage());
     let each = each.saturating_mul(instance.shape.microbatches() as usize);
     each.saturating_mul(each).saturating_mul(instance.shape.stages()) <= SMALL_PAIRS
 }
@@ -286,7 +285,8 @@ pub(crate) fn tick(instance: &Instance) -> u64 {
     let times = instance.costs.chunks().iter();
     let times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
     let hops = instance.costs.hops().by_link().iter().copied();
-    times.chain(hops).fold(0, |tick, time| divisor(tick, time.0)).max(1)
+    let again = (0..instance.shape.chunks()).filter_map(|chunk| instance.costs.recompute(chunk));
+    times.chain(hops).chain(again).fold(0, |tick, time| divisor(tick, time.0)).max(1)
 }
 
 /// The greatest common divisor.

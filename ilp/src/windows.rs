@@ -11,7 +11,7 @@
 //! "Every order" is one whose microbatches are named as they run, and so are W that take as long and free as much: names
 //! cost nothing.
 
-use crate::line::Line;
+use crate::line::{Home, Line};
 use crate::room;
 
 /// There is no order within the cost.
@@ -63,7 +63,7 @@ impl Windows {
         let heads = first_arrivals(line);
         let mut latest = Vec::with_capacity(line.passes());
         for (number, lane) in line.lanes.iter().enumerate() {
-            let first = lane.stage * line.width;
+            let first = line.lanes_of(lane.stage).start;
             let begin = heads[line.pass(first, 0)];
             let end = if line.makespan { most } else { begin.saturating_add(most) };
             for microbatch in 0..line.microbatches {
@@ -83,7 +83,7 @@ impl Windows {
 
     /// Between which counts of passes of `lane` run before `pass`.
     pub(crate) fn range(&self, line: &Line, pass: usize, lane: usize) -> room::Range {
-        self.counts[pass * line.width + lane % line.width].map(usize::from)
+        self.counts[pass * line.width + line.lanes[lane].place].map(usize::from)
     }
 
     /// How many passes surely run before `pass`.
@@ -101,7 +101,7 @@ impl Windows {
         lane: usize,
         [fewest, most]: room::Range,
     ) -> Result<bool, Contradiction> {
-        let range = &mut self.counts[pass * line.width + lane % line.width];
+        let range = &mut self.counts[pass * line.width + line.lanes[lane].place];
         let [low, high] = *range;
         let new = [low.max(narrow(fewest)), high.min(narrow(most))];
         if new == *range {
@@ -164,7 +164,7 @@ impl Windows {
             if pass % line.microbatches > 0 {
                 self.follow(line, pass - 1, pass, stage)?;
             }
-            for other in lanes(line, stage).filter(|&other| other != lane) {
+            for other in line.lanes_of(stage).filter(|&other| other != lane) {
                 let [fewest, most] = self.range(line, pass, other);
                 if fewest > 0 {
                     self.follow(line, line.pass(other, fewest - 1), pass, stage)?;
@@ -200,8 +200,9 @@ impl Windows {
         late: usize,
         stage: usize,
     ) -> Result<(), Contradiction> {
-        for lane in lanes(line, stage) {
-            let place = lane % line.width;
+        let first = line.lanes_of(stage).start;
+        for place in 0..line.lanes_of(stage).len() {
+            let lane = first + place;
             let [fewest, own_most] = self.counts[early * line.width + place];
             let [own_fewest, most] = self.counts[late * line.width + place];
             if fewest > own_fewest {
@@ -217,26 +218,29 @@ impl Windows {
     /// What is held with each pass fits the limit.
     fn keep_room(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
         let Some(limits) = &line.limits else { return Ok(()) };
-        let each = line.width / 3;
+        let homes = &line.homes[stage];
         for (lane, pass) in passes(line, stage) {
             let room = limits[stage] - line.lanes[lane].takes;
-            let counts = |windows: &Self, place: usize| {
-                let lane = stage * line.width + 3 * place;
-                [lane, lane + 1, lane + 2].map(|lane| windows.range(line, pass, lane))
+            let counts = |windows: &Self, home: &Home| {
+                let of = |lane: usize| windows.range(line, pass, lane);
+                let [forwards, backwards, weights] = [0, 1, 2].map(|kind| of(home.forward + kind));
+                [forwards, backwards, weights, home.again.map_or([0, 0], of)]
             };
-            let size = |place: usize| line.held[stage * each + place];
             let least: Vec<i64> =
-                (0..each).map(|place| room::least(size(place), counts(self, place))).collect();
+                homes.iter().map(|home| room::least(home.held, counts(self, home))).collect();
             let all: i64 = least.iter().sum();
             if all > room {
                 return Err(Contradiction { pass });
             }
-            for (place, least) in least.iter().enumerate() {
+            for (home, least) in homes.iter().zip(&least) {
                 let left = room - (all - least);
-                let fitting = room::fitting(size(place), counts(self, place), left);
-                for (kind, range) in fitting.into_iter().enumerate() {
-                    let lane = stage * line.width + 3 * place + kind;
-                    self.restrict(line, pass, lane, range)?;
+                let [forwards, backwards, weights, again] =
+                    room::fitting(home.held, counts(self, home), left);
+                for (kind, range) in [forwards, backwards, weights].into_iter().enumerate() {
+                    self.restrict(line, pass, home.forward + kind, range)?;
+                }
+                if let Some(lane) = home.again {
+                    self.restrict(line, pass, lane, again)?;
                 }
             }
         }
@@ -247,7 +251,7 @@ impl Windows {
     fn settle_by_time(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
         for (lane, pass) in passes(line, stage) {
             let (time, head) = (line.lanes[lane].time, self.heads[pass]);
-            for other in lanes(line, stage).filter(|&other| other != lane) {
+            for other in line.lanes_of(stage).filter(|&other| other != lane) {
                 let [mut fewest, mut most] = self.range(line, pass, other);
                 while fewest < most && head + time > self.latest[line.pass(other, fewest)] {
                     fewest += 1;
@@ -314,7 +318,7 @@ impl Windows {
                 if seat.due <= until.due { end.max(seat.head) + seat.time } else { end }
             });
             if end > until.due {
-                let lane = stage * line.width + until.lane;
+                let lane = line.lanes_of(stage).start + until.lane;
                 return Err(Contradiction { pass: line.pass(lane, usize::from(until.microbatch)) });
             }
         }
@@ -336,7 +340,7 @@ impl Windows {
             .sort_unstable_by_key(|seat| (std::cmp::Reverse(seat.due), seat.lane, seat.microbatch));
         for (lane, pass) in passes(line, stage) {
             let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
-            let own = (lane % line.width, narrow(pass % line.microbatches));
+            let own = (line.lanes[lane].place, narrow(pass % line.microbatches));
             let begin = sorted.iter().fold(i64::MAX, |begin, seat| {
                 let behind =
                     seat.microbatch >= counts[seat.lane][1] && (seat.lane, seat.microbatch) != own;
@@ -357,7 +361,7 @@ impl Windows {
                 head: self.heads[pass],
                 due: self.latest[pass] + time,
                 time,
-                lane: lane % line.width,
+                lane: line.lanes[lane].place,
                 microbatch: narrow(pass % line.microbatches),
             }
         };
@@ -382,7 +386,7 @@ fn first_arrivals(line: &Line) -> Vec<i64> {
     // A trip has two legs for each chunk, and a W behind each B: so many rounds settle all.
     for _ in 0..=line.lanes.len() {
         for (number, lane) in line.lanes.iter().enumerate() {
-            let before = lane.input.or_else(|| (number % 3 > 0).then(|| (number - 1, 0)));
+            let before = lane.input.or_else(|| Some((lane.behind?, 0)));
             if let Some((from, hop)) = before {
                 let arrival = heads[line.pass(from, 0)] + line.lanes[from].time + hop;
                 (0..line.microbatches)
@@ -397,7 +401,7 @@ fn counts_at_first(line: &Line) -> Vec<[u16; 2]> {
     let mut counts = Vec::with_capacity(line.passes() * line.width);
     for (lane, own) in line.lanes.iter().enumerate() {
         for place in 0..line.microbatches {
-            for other in lanes(line, own.stage) {
+            for other in line.lanes_of(own.stage) {
                 let [mut fewest, mut most] = [0, line.microbatches];
                 if line.leads(other, lane) {
                     fewest = place + 1;
@@ -410,20 +414,16 @@ fn counts_at_first(line: &Line) -> Vec<[u16; 2]> {
                 }
                 counts.push([narrow(fewest), narrow(most)]);
             }
+            counts.resize(counts.len().next_multiple_of(line.width), [0; 2]);
         }
     }
     counts
 }
 
-/// The lanes of `stage`.
-pub(crate) fn lanes(line: &Line, stage: usize) -> std::ops::Range<usize> {
-    stage * line.width..(stage + 1) * line.width
-}
-
 /// The passes of `stage`, with their lanes.
 pub(crate) fn passes(line: &Line, stage: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
     let microbatches = line.microbatches;
-    lanes(line, stage)
+    line.lanes_of(stage)
         .flat_map(move |lane| (0..microbatches).map(move |i| (lane, lane * microbatches + i)))
 }
 

@@ -151,19 +151,27 @@ fn what_cannot_be_recomputed_is_refused() {
     assert!(told.contains("recomputes nothing, recompute-time is ignored"), "{told}");
 }
 
-/// Branches know no R: what they show of an order without is not taken for one with it, even where R takes
-/// neither time nor memory.
+/// What branches show of an order without R holds where R takes nothing and F as much as before, and not where F
+/// takes less.
 #[test]
-fn a_branching_log_says_nothing_of_recomputation() {
+fn a_branching_log_speaks_of_what_recomputation_leaves_as_it_was() {
     let mut text = include_str!("../golden/branching.cert").to_owned();
     assert!(certificate::verify(&text).is_ok());
     for microbatch in 0..4 {
         let backward = format!(" B0.{microbatch} ");
         text = text.replacen(&backward, &format!(" R0.{microbatch}{backward}"), 1);
     }
-    let lists = "recompute-ns = [0, 0, 0, 0]\nkept-bytes = [1, 1, 1, 1]\nmemory-limit";
-    let refusal = certificate::verify(&text.replacen("memory-limit", lists, 1)).unwrap_err();
-    assert!(refusal.to_string().contains("the schedule has R"), "{refusal}");
+    let keeping = |kept: u64| {
+        let lists = format!("recompute-ns = [0, 0, 0, 0]\nkept-bytes = [{kept}, 1, 1, 1]");
+        text.replacen("memory-limit", &format!("{lists}\nmemory-limit"), 1)
+    };
+    assert!(certificate::verify(&keeping(1)).is_ok_and(|verdict| verdict.is_optimal()));
+    let refusal = certificate::verify(&keeping(0)).unwrap_err();
+    assert!(refusal.to_string().contains("does not show"), "{refusal}");
+    // R of a chunk that has none is no pass of a pair.
+    let strange = keeping(1).replacen("B2.2<F2.3", "R2.2<F2.3", 1);
+    let refusal = certificate::verify(&strange).unwrap_err();
+    assert!(refusal.to_string().contains("two passes of one stage"), "{refusal}");
 }
 
 #[test]

@@ -70,7 +70,6 @@ fn unsuitable(what: &str, why: &Unsuitable) -> Diagnostic {
         Unsuitable::TooManyBinaries { .. } => "ask for fewer microbatches or stages",
         Unsuitable::Instant => "give passes that take no time a nanosecond",
         Unsuitable::Mirrored
-        | Unsuitable::Recomputed
         | Unsuitable::Overlapped
         | Unsuitable::Infeasible(_)
         | Unsuitable::Fault(_) => "leave it out",

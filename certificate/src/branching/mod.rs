@@ -17,7 +17,7 @@ pub use self::log::{Log, MAX_WORDS};
 
 use self::log::Word;
 use crate::trip::Pipe;
-use crate::windows::{Heads, MOST_PAIRS, Root, Spent, Stages, Windows, root};
+use crate::windows::{Heads, Root, Spent, Stages, Windows, pairs, root};
 use crate::{Certificate, Refusal};
 
 /// The work for one word of a log is bounded by so many times the pairs of passes of all stages.
@@ -38,22 +38,13 @@ pub(crate) fn shows(
     bound: u64,
 ) -> Result<bool, Refusal> {
     let refuse = |why| Err(Refusal::Log { why });
-    if certificate.schedule.has_recompute() {
-        return refuse("its branches are of F, B and W, and the schedule has R");
-    }
-    let shape = certificate.schedule.shape();
-    let passes = 3 * shape.cells();
-    let pairs = passes.saturating_mul(passes / shape.stages());
-    if pairs > MOST_PAIRS {
-        return refuse("the schedule has too many passes for windows");
-    }
-    let pairs = pairs as u64;
+    let pairs = pairs(certificate)?;
     let words = log.branches() as u64 * 2 + 1;
     let words = words + heads.count() as u64;
-    let work = words.saturating_mul(ROUNDS).saturating_mul(pairs).min(MOST_WORK);
+    let work = words.saturating_mul(ROUNDS).saturating_mul(pairs as u64).min(MOST_WORK);
     let stages = Stages::of(certificate, pipe, work);
     let words = log.words(&stages)?;
-    if deepest(&words).saturating_mul(usize::try_from(pairs).unwrap_or(usize::MAX)) > MOST_KEPT {
+    if deepest(&words).saturating_mul(pairs) > MOST_KEPT {
         return refuse("it branches too deep");
     }
     let shown = match root(&stages, heads, i128::from(bound) - 1) {

@@ -12,6 +12,9 @@
 //! of the others: times stay, less is held, and stages are free more often. If the windows of these contradict
 //! each other when a pass of microbatch k must start before some time, whatever the order costs, then no order starts
 //! it sooner. Later windows may count on that.
+//!
+//! R, where passes are recomputed, is one more pass of its stage, behind its F and before its B, which nothing of another stage
+//! waits for.
 
 mod heads;
 mod narrow;
@@ -22,12 +25,13 @@ use pipeline::{Kind, Pass};
 
 pub use self::heads::{Heads, MAX_HEADS};
 pub(crate) use self::narrow::Windows;
+use self::stages::kinds;
 pub(crate) use self::stages::{Spent, Stages};
 use crate::trip::Pipe;
 use crate::{Certificate, Refusal};
 
 /// More pairs of passes of a stage, over all stages, are not looked at.
-pub(crate) const MOST_PAIRS: usize = 1 << 28;
+const MOST_PAIRS: usize = 1 << 28;
 
 /// The work for all windows, in pairs of passes.
 const MOST_WORK: u64 = 1 << 39;
@@ -40,14 +44,7 @@ pub(crate) fn shows(
     bound: u64,
 ) -> Result<bool, Refusal> {
     let refuse = |why| Err(Refusal::Log { why });
-    if certificate.schedule.has_recompute() {
-        return refuse("windows are of F, B and W, and the schedule has R");
-    }
-    let shape = certificate.schedule.shape();
-    let passes = 3 * shape.cells();
-    if passes.saturating_mul(passes / shape.stages()) > MOST_PAIRS {
-        return refuse("the schedule has too many passes for windows");
-    }
+    pairs(certificate)?;
     let stages = Stages::of(certificate, pipe, MOST_WORK);
     let shown = match root(&stages, heads, i128::from(bound) - 1) {
         Ok(Root::Open(mut windows)) => windows.conclude(&stages, None).map(|holds| !holds),
@@ -56,6 +53,15 @@ pub(crate) fn shows(
         Err(Spent) => Err(Spent),
     };
     shown.or_else(|Spent| refuse("following it takes too long"))
+}
+
+/// The pairs of passes of a stage, over all stages, where they are not too many.
+pub(crate) fn pairs(certificate: &Certificate) -> Result<usize, Refusal> {
+    let shape = certificate.schedule.shape();
+    let passes = kinds(certificate) * shape.cells();
+    let pairs = passes.saturating_mul(passes / shape.stages());
+    let why = "the schedule has too many passes for windows";
+    if pairs > MOST_PAIRS { Err(Refusal::Log { why }) } else { Ok(pairs) }
 }
 
 /// What raised heads come to.
@@ -100,6 +106,7 @@ pub(crate) fn read_pass(word: &str) -> Option<Pass> {
         "F" => Kind::F,
         "B" => Kind::B,
         "W" => Kind::W,
+        "R" => Kind::R,
         _ => return None,
     };
     let (chunk, microbatch) = word[1..].split_once('.')?;

@@ -9,13 +9,13 @@
 //!    after the other, none before its earliest start. Likewise behind it.
 //! 4. Passes that must all have ended at some time have room until then.
 //! 5. With every pass, its stage holds no more than its limit: for each chunk there are at least so many
-//!    and at most so many F, B and W before it, never more B than F or W than B, and the least memory
+//!    and at most so many F, R, B and W before it, never more B than F or R, or W than B, and the least memory
 //!    with such counts must fit. Where it fits only with some other pass before it, or only without,
 //!    that one is before it, or behind.
-//! 6. With an F, one of the counts of what has ended on its stage holds for which there is room
+//! 6. With an F or R, one of the counts of what has ended on its stage holds for which there is room
 //!    ([`Needy::rooms`]), those left out whose last passes are behind it or cannot end in time. It starts no sooner than
 //!    what is before it can be done together with what one of them counts, behind what all of them
-//!    count, and before those F of which none of them has room for one more.
+//!    count, and before those F and R of which none of them has room for one more.
 //! 7. W of two chunks of a stage that take as long and free as much run in the order of their B: of two such W the
 //!    one that runs first may be taken to be that of the B that runs first. As many B have run before each W as
 //!    before, those of a chunk stay in order, and what is held stays the same.
@@ -23,7 +23,7 @@
 use std::ops::Range;
 
 use super::room::Needy;
-use super::stages::{End, Spent, Stages};
+use super::stages::{End, RECOMPUTE, Spent, Stages};
 
 /// With more passes than this, step 5 takes too long, and is left out.
 const MOST_FITTED: usize = 3_000;
@@ -68,7 +68,7 @@ impl Windows {
         for pass in 0..passes {
             let (line, first) = (pass / stages.microbatches, pass / each * stages.chunks);
             let begin = stages.alone[first][0];
-            windows.earliest.push(stages.alone[line / 3][line % 3]);
+            windows.earliest.push(stages.alone[line / stages.kinds][line % stages.kinds]);
             let end = if stages.makespan { most } else { begin + most };
             let last = end - stages.time(pass);
             windows.last.push(if pass % each == 0 { last.min(begin) } else { last });
@@ -247,7 +247,8 @@ impl Windows {
     /// Step 1.
     fn arrive(&mut self, stages: &Stages, pass: usize) -> Result<(), End> {
         let (line, microbatch) = (pass / stages.microbatches, pass % stages.microbatches);
-        let Some(Some((from, hop))) = stages.inputs[line / 3].get(line % 3).copied() else {
+        let (chunk, kind) = (line / stages.kinds, line % stages.kinds);
+        let Some(Some((from, hop))) = stages.inputs[chunk].get(kind).copied() else {
             return Ok(());
         };
         let from = from + microbatch;
@@ -272,12 +273,12 @@ impl Windows {
     /// Step 7.
     fn keep_twins(&mut self, stages: &Stages, passes: Range<usize>) -> Result<(), End> {
         let m = stages.microbatches;
-        let first = passes.start / m / 3;
+        let first = passes.start / m / stages.kinds;
         let chunks = first..first + stages.chunks;
         let pairs = chunks.clone().flat_map(|one| chunks.clone().map(move |other| (one, other)));
         for (one, other) in pairs.filter(|&(one, other)| stages.are_twins(one, other)) {
             for (b, its_b) in (0..m * m).map(|at| (at / m, at % m)) {
-                let [b, its_b] = [(3 * one + 1) * m + b, (3 * other + 1) * m + its_b];
+                let [b, its_b] = [stages.line(one, 1) * m + b, stages.line(other, 1) * m + its_b];
                 let [w, its_w] = [b + m, its_b + m];
                 if self.is_before(stages, b, its_b) {
                     self.order(stages, w, its_w)?;
@@ -347,7 +348,8 @@ impl Windows {
         let limit = limits[passes.start / each];
         let mut sorted = self.seen(stages, passes.clone());
         sorted.sort_by_key(|one| one.earliest);
-        for line in (passes.start / stages.microbatches..).step_by(3).take(stages.chunks) {
+        let lines = passes.start / stages.microbatches..passes.end / stages.microbatches;
+        for line in lines.filter(|line| line % stages.kinds == 0 || stages.takes(*line) > 0) {
             for microbatch in 0..stages.microbatches {
                 self.leave_room_for(stages, &sorted, [line, microbatch], limit)?;
             }
@@ -355,7 +357,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Step 6 for F of a line; `sorted` are the passes of its stage by earliest start.
+    /// Step 6 for a pass of a line of F or R; `sorted` are the passes of its stage by earliest start.
     fn leave_room_for(
         &mut self,
         stages: &Stages,
@@ -364,14 +366,15 @@ impl Windows {
         limit: i128,
     ) -> Result<(), End> {
         let pass = line * stages.microbatches + microbatch;
-        let first = line / 3 / stages.chunks * stages.chunks * 3;
-        let lines = first..first + 3 * stages.chunks;
+        let width = stages.kinds * stages.chunks;
+        let first = line / width * width;
+        let lines = first..first + width;
         let ranges = lines.map(|line| self.count_in_time(stages, line, pass)).collect();
-        let needy = Needy { stages, chunk: line / 3, microbatch, limit, ranges };
+        let needy = Needy { stages, line, microbatch, limit, ranges };
         let rooms = needy.rooms();
         stages.spend(rooms.ended.len())?;
         let place = |chunk: usize, kind: usize, count: usize| {
-            (count > 0).then(|| (3 * chunk + 1 + kind) * stages.microbatches + count - 1)
+            (count > 0).then(|| stages.line(chunk, 1 + kind) * stages.microbatches + count - 1)
         };
         let mut soonest: Option<i128> = None;
         for ended in &rooms.ended {
@@ -393,13 +396,9 @@ impl Windows {
                 }
             }
         }
-        let other = rooms.chunks.iter().find(|&&chunk| chunk != line / 3);
-        match other {
-            Some(other) if rooms.started < stages.microbatches => {
-                self.order(stages, pass, 3 * other * stages.microbatches + rooms.started)
-            }
-            _ => Ok(()),
-        }
+        let rivals = rooms.rivals.iter().filter(|(_, started)| *started < stages.microbatches);
+        let mut firsts = rivals.map(|(line, started)| line * stages.microbatches + started);
+        firsts.try_for_each(|rival| self.order(stages, pass, rival))
     }
 
     /// When all that is before `pass` can be done and `lasts` with all that is before them, or `known` if that is not
@@ -447,14 +446,15 @@ impl Windows {
         let Some(limit) = stages.limits.as_ref().map(|limits| limits[pass / each]) else {
             return Ok(());
         };
-        let lines = 3 * stages.chunks;
+        let lines = stages.kinds * stages.chunks;
         let first_line = pass / each * lines;
         let own = pass / stages.microbatches;
-        let [most, rest] = stages.held[own / 3];
-        let room = limit - [most, (rest - most).max(0), 0][own % 3];
+        let [kept, rest, waiting] = stages.held[own / stages.kinds];
+        let turned = (waiting - rest - kept).max(0);
+        let room = limit - [kept, turned, 0, rest][own % stages.kinds];
         let mut counts: Vec<[usize; 2]> =
             (0..lines).map(|line| self.count(stages, first_line + line, pass)).collect();
-        let chunks = first_line / 3;
+        let chunks = first_line / stages.kinds;
         if least(stages, chunks, &counts) > room {
             return Err(End::Empty);
         }
@@ -511,14 +511,15 @@ fn has(row: &[u64], place: usize) -> bool {
 /// and so many passes of each line have run.
 fn least(stages: &Stages, chunks: usize, counts: &[[usize; 2]]) -> i128 {
     let of = |(place, lines): (usize, &[[usize; 2]])| {
-        let [most, rest] = stages.held[chunks + place];
+        let sizes = stages.held[chunks + place];
         let [[forwards, _], [fewest, many], [_, weights]] = [lines[0], lines[1], lines[2]];
+        let again = lines.get(RECOMPUTE).map_or(0, |[again, _]| *again);
         let with = |backwards: usize| {
-            let active = forwards.saturating_sub(backwards) as i128;
-            let waiting = backwards.saturating_sub(weights) as i128;
-            active * most + waiting * rest
+            let active = [forwards, again].map(|started| started.saturating_sub(backwards));
+            let counts = [active[0], active[1], backwards.saturating_sub(weights)];
+            counts.into_iter().zip(sizes).map(|(count, size)| count as i128 * size).sum::<i128>()
         };
         (fewest..=many).map(with).min().unwrap_or(0)
     };
-    counts.chunks_exact(3).enumerate().map(of).sum()
+    counts.chunks_exact(stages.kinds).enumerate().map(of).sum()
 }

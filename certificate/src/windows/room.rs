@@ -1,29 +1,30 @@
-//! The room for a forward: what has ended on its stage when it starts.
+//! The room for a pass that takes memory when it starts, F or R: what has ended on its stage by then.
 //!
 //! When F of microbatch k of a chunk starts, k + 1 of its F have started and some number b of its B have ended, w of its W;
 //! the stage holds M_B for each F whose B has not ended and M_W for each B whose W has not. So the counts of an order are
 //! among those that fit the limit. Where the stage has two chunks both count, with B of the
-//! higher before B of the lower, and of the chunk of which F is not, as many F have started as are known to
-//! be before F, or more.
+//! higher before B of the lower; and of every other line as many passes have started as are known to be before, or more.
 //!
-//! F of the lower chunk also leaves room for the next to come back: if as many B of either chunk have
-//! ended, then B of the higher chunk of the next microbatch is still to run. B of the lower chunk of the
-//! microbatch, and all behind it, run after that; so while it runs all that the stage holds for the lower chunk now
-//! it still holds, beside M_B of the higher for that microbatch and for every other whose F there is known to be
-//! before F.
+//! Of a chunk that recomputes, F takes only what it keeps of M_B, and R the rest: k + 1 have started where R of microbatch
+//! k is the pass, of other lines again what is known, and of both lines no fewer than b.
 //!
-//! Where a stage has more chunks, the lowest is counted, with the chunk of F or, for F of the lowest itself, with
+//! The stage must also have room for each next B. With b of the B of a chunk ended, B of microbatch b runs later, behind its F and
+//! its R. No other B of the chunk runs until then: so it holds M_B of that microbatch, and F and R of the others that have started
+//! still hold what they took. While B of the higher chunk is the next, no more B of the lower end than have of the higher,
+//! so the F and R of the lower beyond those hold what they took, too. What waits for W may be gone by then.
+//!
+//! Where a stage has more chunks, the lowest is counted, with the chunk of the pass or, for one of the lowest itself, with
 //! the highest: what others hold is left out.
 
-use super::stages::Stages;
+use super::stages::{RECOMPUTE, Stages};
 
 /// How many B and W of a chunk have ended.
 pub(super) type Ended = [usize; 2];
 
-/// An F that needs room, of chunk and microbatch; chunks of all stages are numbered stage by stage.
+/// A pass that needs room, of a line and microbatch; lines and chunks of all stages are numbered stage by stage.
 pub(super) struct Needy<'a> {
     pub(super) stages: &'a Stages,
-    pub(super) chunk: usize,
+    pub(super) line: usize,
     pub(super) microbatch: usize,
     pub(super) limit: i128,
     /// By line of its stage, how many passes are before it at least and at most.
@@ -31,14 +32,13 @@ pub(super) struct Needy<'a> {
 }
 
 /// The counts of which one holds.
-#[derive(Default)]
 pub(super) struct Rooms {
-    /// The chunks that are counted, one or two.
+    /// The chunks that are counted, one or two, the lower first.
     pub(super) chunks: Vec<usize>,
     /// For each chunk so many B, and so many W or more.
     pub(super) ended: Vec<Vec<Ended>>,
-    /// How many F of the other chunk can have started at most, where two are counted.
-    pub(super) started: usize,
+    /// The other lines of F and R of these chunks, with how many of each can have started at most.
+    pub(super) rivals: Vec<(usize, usize)>,
 }
 
 /// More microbatches than this, and the W of a chunk are counted as if those of the other could all be done.
@@ -47,97 +47,125 @@ const FEW: usize = 12;
 impl Needy<'_> {
     /// The counts that fit.
     pub(super) fn rooms(&self) -> Rooms {
-        let lowest = self.chunk / self.stages.chunks * self.stages.chunks;
+        let chunks = self.counted();
+        let lines = chunks.iter().flat_map(|&chunk| self.takers(chunk));
+        let rivals = lines.filter(|&line| line != self.line).map(|line| (line, 0)).collect();
+        let mut rooms = Rooms { ended: Vec::new(), rivals, chunks };
+        let backwards = |chunk: &usize| self.range(self.stages.line(*chunk, 1));
+        let ranges: Vec<[usize; 2]> = rooms.chunks.iter().map(backwards).collect();
+        for low in ranges[0][0]..=ranges[0][1] {
+            match ranges.get(1) {
+                None => self.add(&mut rooms, &[low]),
+                Some(&[fewest, most]) => {
+                    (fewest.max(low)..=most).for_each(|high| self.add(&mut rooms, &[low, high]));
+                }
+            }
+        }
+        rooms
+    }
+
+    /// The chunks that are counted.
+    fn counted(&self) -> Vec<usize> {
+        let chunk = self.line / self.stages.kinds;
+        let lowest = chunk / self.stages.chunks * self.stages.chunks;
         let highest = lowest + self.stages.chunks - 1;
-        match self.chunk {
-            only if lowest == highest => self.of_one(only),
-            chunk if chunk == lowest => self.of_two([lowest, highest], 1),
-            chunk => self.of_two([lowest, chunk], 0),
+        match chunk {
+            only if lowest == highest => vec![only],
+            chunk if chunk == lowest => vec![lowest, highest],
+            chunk => vec![lowest, chunk],
         }
     }
 
-    /// How many F, B or W of a chunk are before F, at least and at most.
-    fn range(&self, chunk: usize, kind: usize) -> [usize; 2] {
-        self.ranges[3 * (chunk % self.stages.chunks) + kind]
+    /// The lines of a chunk whose passes take memory when they start.
+    fn takers(&self, chunk: usize) -> impl Iterator<Item = usize> {
+        let kinds = [0, RECOMPUTE].into_iter().filter(|&kind| kind < self.stages.kinds);
+        kinds.map(move |kind| self.stages.line(chunk, kind))
+    }
+
+    /// How many passes of a line are before the pass, at least and at most.
+    fn range(&self, line: usize) -> [usize; 2] {
+        self.ranges[line % self.ranges.len()]
+    }
+
+    /// How many passes of a line have started at the least.
+    fn started(&self, line: usize) -> usize {
+        if line == self.line { self.microbatch + 1 } else { self.range(line)[0] }
+    }
+
+    /// What a chunk holds before B, where so many have ended and `at_least` so many F and R have started.
+    fn active(&self, chunk: usize, ended: usize, at_least: usize) -> i128 {
+        let of = |line: usize| self.held(line, self.started(line).max(at_least), ended);
+        self.takers(chunk).map(of).sum()
+    }
+
+    /// What so many passes of a line hold where so many B have ended.
+    fn held(&self, line: usize, started: usize, ended: usize) -> i128 {
+        started.saturating_sub(ended) as i128 * self.stages.takes(line)
+    }
+
+    /// Adds the counts with so many B ended, where they fit.
+    fn add(&self, rooms: &mut Rooms, ended: &[usize]) {
+        let held = |at: usize| self.active(rooms.chunks[at], ended[at], 0);
+        let left = self.limit - (0..ended.len()).map(held).sum::<i128>();
+        if left < 0 || !self.has_room_for_next(&rooms.chunks, ended) {
+            return;
+        }
+        self.split(rooms, ended, left);
+        let waiting = rooms.chunks.iter().zip(ended).map(|(&chunk, &ended)| {
+            let [_, most] = self.range(self.stages.line(chunk, 2));
+            ended.saturating_sub(most) as i128 * self.stages.held[chunk][2]
+        });
+        let free = left - waiting.sum::<i128>();
+        for (line, most) in &mut rooms.rivals {
+            let (line, size) = (*line, self.stages.takes(*line));
+            let chunk = line / self.stages.kinds;
+            let at = rooms.chunks.iter().position(|&one| one == chunk).unwrap_or(0);
+            // Beside all but what the line itself holds.
+            let beside = free + self.held(line, self.started(line), ended[at]);
+            if beside >= 0 {
+                let more = beside.checked_div(size).unwrap_or(i128::MAX);
+                let more = usize::try_from(more).unwrap_or(usize::MAX);
+                *most = (*most).max(more.saturating_add(ended[at]));
+            }
+        }
+    }
+
+    /// Whether the next B of each chunk has room, where so many have ended.
+    fn has_room_for_next(&self, chunks: &[usize], ended: &[usize]) -> bool {
+        (0..chunks.len()).filter(|&at| ended[at] < self.stages.microbatches).all(|at| {
+            let next = ended[at];
+            let below = chunks[..at].iter().map(|&chunk| self.active(chunk, next, 0));
+            self.active(chunks[at], next, next + 1) + below.sum::<i128>() <= self.limit
+        })
     }
 
     /// The least count of W, as known and as needed, with so many B ended and what is left for the others.
     fn weights(&self, chunk: usize, ended: usize, left: i128) -> usize {
-        let size = self.stages.held[chunk][1];
-        let waiting = if size == 0 { i128::MAX } else { left / size };
+        let size = self.stages.held[chunk][2];
+        let waiting = left.checked_div(size).unwrap_or(i128::MAX);
         let needed = ended.saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX));
-        needed.max(self.range(chunk, 2)[0])
-    }
-
-    fn of_one(&self, chunk: usize) -> Rooms {
-        let mut rooms = Rooms { chunks: vec![chunk], started: usize::MAX, ..Rooms::default() };
-        let [least, most] = self.range(chunk, 1);
-        for ended in least..=most.min(self.microbatch) {
-            let left = self.limit - self.active(chunk, self.microbatch + 1, ended);
-            let weights = self.weights(chunk, ended, left);
-            if left >= 0 && weights <= self.range(chunk, 2)[1] {
-                rooms.ended.push(vec![[ended, weights]]);
-            }
-        }
-        rooms
-    }
-
-    /// What the F that have started hold before their B have ended.
-    fn active(&self, chunk: usize, started: usize, ended: usize) -> i128 {
-        started.saturating_sub(ended) as i128 * self.stages.held[chunk][0]
-    }
-
-    /// `other` is the place of the chunk of which F is not.
-    fn of_two(&self, chunks: [usize; 2], other: usize) -> Rooms {
-        let mut rooms = Rooms { chunks: chunks.to_vec(), ..Rooms::default() };
-        let own = 1 - other;
-        let known = self.range(chunks[other], 0)[0];
-        let [lower, higher] = chunks.map(|chunk| self.range(chunk, 1));
-        for low in lower[0]..=lower[1].min(self.microbatch) {
-            for high in higher[0].max(low)..=higher[1].min(self.microbatch) {
-                let ended = [low, high];
-                let beside = self.limit - self.active(chunks[own], self.microbatch + 1, ended[own]);
-                let left = beside - self.active(chunks[other], known, ended[other]);
-                let next = if low == high { known.max(high + 1) } else { known };
-                let returns =
-                    other == 0 || beside >= self.active(chunks[other], next, ended[other]);
-                if left < 0 || !returns {
-                    continue;
-                }
-                self.split(&mut rooms, chunks, ended, left);
-                let waiting = |at: usize| {
-                    let most = self.range(chunks[at], 2)[1];
-                    ended[at].saturating_sub(most) as i128 * self.stages.held[chunks[at]][1]
-                };
-                let free = beside - waiting(0) - waiting(1);
-                let size = self.stages.held[chunks[other]][0];
-                let more =
-                    if size == 0 { usize::MAX } else { usize::try_from(free / size).unwrap_or(0) };
-                if free >= 0 {
-                    rooms.started = rooms.started.max(more.saturating_add(ended[other]));
-                }
-            }
-        }
-        rooms
+        needed.max(self.range(self.stages.line(chunk, 2))[0])
     }
 
     /// Adds the counts of W with which so many B fit.
-    fn split(&self, rooms: &mut Rooms, chunks: [usize; 2], ended: [usize; 2], left: i128) {
-        let most = chunks.map(|chunk| self.range(chunk, 2)[1]);
-        let first = self.weights(chunks[0], ended[0], left);
-        if self.stages.all_microbatches > FEW {
-            let second = self.weights(chunks[1], ended[1], left);
-            if first <= most[0] && second <= most[1] {
-                rooms.ended.push(vec![[ended[0], first], [ended[1], second]]);
+    fn split(&self, rooms: &mut Rooms, ended: &[usize], left: i128) {
+        let most = |at: usize| self.range(self.stages.line(rooms.chunks[at], 2))[1];
+        let weights = |at: usize, left: i128| self.weights(rooms.chunks[at], ended[at], left);
+        let first = weights(0, left);
+        if ended.len() == 1 || self.stages.all_microbatches > FEW {
+            let counts: Vec<Ended> =
+                (0..ended.len()).map(|at| [ended[at], weights(at, left)]).collect();
+            if (0..ended.len()).all(|at| counts[at][1] <= most(at)) {
+                rooms.ended.push(counts);
             }
             return;
         }
-        for weights in first..=most[0].min(ended[0]) {
-            let waiting = (ended[0] - weights) as i128 * self.stages.held[chunks[0]][1];
-            let second = self.weights(chunks[1], ended[1], left - waiting);
-            if waiting <= left && second <= most[1] {
-                rooms.ended.push(vec![[ended[0], weights], [ended[1], second]]);
-            }
-        }
+        let splits = (first..=most(0).min(ended[0])).filter_map(|one| {
+            let rest = left - (ended[0] - one) as i128 * self.stages.held[rooms.chunks[0]][2];
+            let other = weights(1, rest);
+            (rest >= 0 && other <= most(1)).then(|| vec![[ended[0], one], [ended[1], other]])
+        });
+        let splits: Vec<Vec<Ended>> = splits.collect();
+        rooms.ended.extend(splits);
     }
 }

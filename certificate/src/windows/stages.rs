@@ -19,30 +19,43 @@ pub(super) enum End {
 /// All the work that may be done is done.
 pub(crate) struct Spent;
 
+/// The place of R among the kinds of passes, behind F, B and W.
+pub(super) const RECOMPUTE: usize = 3;
+
 /// The passes of all stages, and what they wait for. A pass is a place: chunk by chunk of its stage in
-/// model order, kind by kind, microbatch by microbatch.
+/// model order, kind by kind, microbatch by microbatch. R are among them only where some chunk recomputes; then those of
+/// chunks that do not take neither time nor memory, and stand right behind their F, so that nothing else changes.
 pub(crate) struct Stages {
     /// Chunks of a stage.
     pub(super) chunks: usize,
+    /// Kinds of passes: F, B, W, and R where some chunk recomputes.
+    pub(super) kinds: usize,
     pub(super) microbatches: usize,
     /// Those of the pipeline, where only the first are looked at.
     pub(super) all_microbatches: usize,
     /// By chunk of the model: its stage, and which of its chunks it is.
     homes: Vec<(usize, usize)>,
-    /// By chunk of a stage: times of F, B, W.
-    times: Vec<[i128; 3]>,
-    /// By chunk of a stage: M_B and M_W.
-    pub(super) held: Vec<[i128; 2]>,
+    /// By chunk of the model: whether it recomputes.
+    again: Vec<bool>,
+    /// By chunk of a stage: times of F, B, W, R.
+    times: Vec<[i128; 4]>,
+    /// By chunk of a stage: what F takes, what R takes, and M_W.
+    pub(super) held: Vec<[i128; 3]>,
     pub(super) limits: Option<Vec<i128>>,
     /// By chunk of a stage: where F and B of microbatch 0 come from, and the hop.
     pub(super) inputs: Vec<[Option<(usize, i128)>; 2]>,
     /// By line, chunk by chunk and kind by kind: the stage that waits for its passes, if another does.
     pub(super) takers: Vec<Option<usize>>,
-    /// By chunk of a stage: starts of F, B, W where a microbatch is alone.
-    pub(super) alone: Vec<[i128; 3]>,
+    /// By chunk of a stage: starts of F, B, W, R where a microbatch is alone.
+    pub(super) alone: Vec<[i128; 4]>,
     pub(super) makespan: bool,
     /// The work that may still be done, in pairs of passes.
     work: Cell<u64>,
+}
+
+/// How many kinds of passes windows are of.
+pub(crate) fn kinds(certificate: &Certificate) -> usize {
+    RECOMPUTE + usize::from(certificate.schedule.has_recompute())
 }
 
 impl Stages {
@@ -58,28 +71,34 @@ impl Stages {
             lying[stage].push(chunk);
         }
         let chunks = usize::from(shape.chunks_per_stage());
+        let kinds = kinds(certificate);
         let mut stages = Self {
             chunks,
+            kinds,
             microbatches: shape.microbatches() as usize,
             all_microbatches: shape.microbatches() as usize,
             homes,
+            again: (0..shape.chunks()).map(|chunk| schedule.recomputes(chunk)).collect(),
             times: Vec::new(),
             held: Vec::new(),
             limits: limits
                 .as_ref()
                 .map(|limits| limits.by_stage().iter().map(|one| one.0.into()).collect()),
             inputs: Vec::new(),
-            takers: vec![None; 3 * count],
+            takers: vec![None; kinds * count],
             alone: Vec::new(),
             makespan: *objective == Objective::Makespan,
             work: Cell::new(work),
         };
         for chunk in lying.into_iter().flatten() {
             let one = costs.chunks()[usize::from(chunk)];
-            let times = [one.forward, one.backward_input, one.backward_weight];
+            let again = costs.recompute(chunk).unwrap_or_default();
+            let times = [one.forward, one.backward_input, one.backward_weight, again];
             stages.times.push(times.map(|time| time.0.into()));
             let size = footprints.of(chunk);
-            stages.held.push([size.until_backward.0.into(), size.until_weight.0.into()]);
+            let kept = footprints.kept(chunk).unwrap_or(size.until_backward);
+            let sizes = [kept, size.until_backward - kept, size.until_weight];
+            stages.held.push(sizes.map(|size| size.0.into()));
             let at = usize::from(chunk);
             let hop = |from: usize| {
                 i128::from(costs.hops().between(stages.homes[from].0, stages.homes[at].0).0)
@@ -95,7 +114,7 @@ impl Stages {
             }
             stages.inputs.push([forward, backward]);
             let [down, up] = [at, 2 * count - 1 - at];
-            stages.alone.push([pipe.start(down), pipe.start(up), pipe.end(up)]);
+            stages.alone.push([pipe.start(down), pipe.start(up), pipe.end(up), pipe.end(down)]);
         }
         stages
     }
@@ -108,6 +127,7 @@ impl Stages {
             microbatches,
             all_microbatches: self.all_microbatches,
             homes: self.homes.clone(),
+            again: self.again.clone(),
             times: self.times.clone(),
             held: self.held.clone(),
             limits: self.limits.clone(),
@@ -115,6 +135,7 @@ impl Stages {
             takers: self.takers.clone(),
             alone: self.alone.clone(),
             chunks: self.chunks,
+            kinds: self.kinds,
             makespan: self.makespan,
             work: self.work.clone(),
         }
@@ -127,15 +148,26 @@ impl Stages {
 
     /// The place of microbatch 0 of a kind and a chunk of a stage.
     fn first(&self, chunk: usize, kind: usize) -> usize {
-        (3 * chunk + kind) * self.microbatches
+        self.line(chunk, kind) * self.microbatches
+    }
+
+    /// The line of a kind and a chunk of a stage.
+    pub(super) fn line(&self, chunk: usize, kind: usize) -> usize {
+        self.kinds * chunk + kind
+    }
+
+    /// What a pass of a line takes when it starts.
+    pub(super) fn takes(&self, line: usize) -> i128 {
+        let [kept, rest, _] = self.held[line / self.kinds];
+        [kept, 0, 0, rest][line % self.kinds]
     }
 
     pub(super) fn passes_per_stage(&self) -> usize {
-        3 * self.chunks * self.microbatches
+        self.kinds * self.chunks * self.microbatches
     }
 
     pub(super) fn passes(&self) -> usize {
-        3 * self.held.len() * self.microbatches
+        self.kinds * self.held.len() * self.microbatches
     }
 
     pub(crate) fn together(&self, one: usize, other: usize) -> bool {
@@ -151,6 +183,7 @@ impl Stages {
             Kind::F => 0,
             Kind::B => 1,
             Kind::W => 2,
+            Kind::R if self.again[usize::from(pass.chunk)] => RECOMPUTE,
             Kind::BW | Kind::S | Kind::T | Kind::R => return None,
         };
         Some(self.first(stage * self.chunks + chunk, kind) + microbatch)
@@ -158,13 +191,13 @@ impl Stages {
 
     /// Whether W of two chunks take as long and free as much; not those of one chunk.
     pub(super) fn are_twins(&self, one: usize, other: usize) -> bool {
-        let of = |chunk: usize| (self.times[chunk][2], self.held[chunk][1]);
+        let of = |chunk: usize| (self.times[chunk][2], self.held[chunk][2]);
         one != other && of(one) == of(other)
     }
 
     pub(super) fn time(&self, pass: usize) -> i128 {
         let line = pass / self.microbatches;
-        self.times[line / 3][line % 3]
+        self.times[line / self.kinds][line % self.kinds]
     }
 
     pub(super) fn spend(&self, work: usize) -> Result<(), End> {
@@ -182,13 +215,21 @@ impl Stages {
             let at = |chunk: usize, kind: usize| self.first(chunk, kind) + k;
             let pass = at(chunk, kind);
             let earlier = (k > 0).then(|| pass - 1);
-            let own = (kind > 0).then(|| at(chunk, kind - 1));
+            let own = match kind {
+                0 => None,
+                1 if self.kinds > RECOMPUTE => Some(at(chunk, RECOMPUTE)),
+                RECOMPUTE => Some(at(chunk, 0)),
+                kind => Some(at(chunk, kind - 1)),
+            };
             let below = (kind == 0 && chunk > first).then(|| at(chunk - 1, 0));
             let above = (kind == 1 && chunk + 1 < first + self.chunks).then(|| at(chunk + 1, 1));
             (pass, [earlier, own, below.or(above)])
         };
         (0..self.microbatches).flat_map(move |k| {
-            let down = chunks.clone().map(move |chunk| one(chunk, 0, k));
+            let again = (self.kinds > RECOMPUTE).then_some(RECOMPUTE);
+            let down = chunks.clone().flat_map(move |chunk| {
+                [Some(0), again].into_iter().flatten().map(move |kind| one(chunk, kind, k))
+            });
             let up =
                 chunks.clone().rev().flat_map(move |chunk| [one(chunk, 1, k), one(chunk, 2, k)]);
             down.chain(up)

@@ -11,7 +11,9 @@ use super::line::{Line, Part, Station};
 /// (j+1)-th B. Times count from its first F; f, b, w are those of the stage.
 ///
 /// Where the stage recomputes, M_B stands for what is kept of it, which it holds at the least, and R takes
-/// no time here: an order without its R is one of such passes, and no longer.
+/// no time here: an order without its R is one of such passes, and no longer. But each B also needs the rest, which its R
+/// has taken: so K, below, is the most M_B that the limit holds beside that. When F_k starts and y B have ended, the
+/// (y+1)-th is still to run, behind F_k, so k + 1 - y are no more than K.
 ///
 /// *Backwards.* Every B comes behind its own F and the round trip r: b_j >= g_j + f + r; and the time
 /// b of a B behind the one before it.
@@ -37,7 +39,7 @@ pub(super) struct Cycles {
 impl Cycles {
     pub(super) fn of(line: &Line, station: &Station, after: u64) -> Option<Self> {
         let [part] = station.parts[..] else { return None };
-        let held = station.limit.checked_div(part.until_backward)?;
+        let held = station.limit.checked_sub(part.recomputed)?.checked_div(part.until_backward)?;
         if held == 0 || held >= line.microbatches {
             return None;
         }
@@ -57,7 +59,7 @@ impl Cycles {
 struct Trips {
     part: Part,
     limit: u64,
-    /// The most M_B that the limit holds, K.
+    /// The most M_B that the limit holds where a B runs, K.
     held: u64,
     /// b_j.
     backwards: Vec<u64>,

@@ -9,7 +9,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use sim::Replay;
 
-use super::{Prover, all, check_limits, of_one_stage, smallest_limit};
+use super::{Prover, all, best, check_limits, of_one_stage, smallest_limit};
 use crate::{Effort, Instance, Objective, search};
 
 /// As many orders of the whole pipeline are tried, at most.
@@ -227,6 +227,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         (Looped, [3, 1, 2]),
         (Looped, [3, 1, 3]),
         (Looped, [3, 1, 4]),
+        (Vee, [1, 2, 2]),
         (Vee, [1, 2, 3]),
         (Vee, [2, 2, 1]),
         (Vee, [2, 2, 2]),
@@ -279,7 +280,7 @@ proptest! {
         }
         // They are asked for more than there is to prove.
         for best in [Nanos(optimum.0 + 1), Nanos(optimum.0 + optimum.0 / 4 + 2)] {
-            let Some(mut prover) = Prover::of(&instance, Nanos(0)) else { continue };
+            let mut prover = Prover::of(&instance, Nanos(0)).unwrap();
             prover.prove(best, u64::MAX, &|| false);
             let bound = prover.bound();
             let wrong = bound.filter(|bound| bound.cost > optimum);
@@ -330,4 +331,33 @@ fn a_search_of_whole_and_split_backwards_mostly_has_the_optimum() {
         found += u32::from(answer.cost == optimum);
     }
     assert!(100 * found >= 95 * asked, "{found} of {asked}");
+}
+
+#[test]
+fn a_search_with_recomputation_mostly_has_the_optimum_and_proves_it() {
+    let mut runner = TestRunner::deterministic();
+    let (mut asked, mut found, mut proved, mut by_formulas, mut lost) = (0, 0, 0, 0, 0);
+    while asked < 150 {
+        let instance = drawn().new_tree(&mut runner).unwrap().current().instance();
+        if !instance.costs.has_recompute() || instance.mixes() {
+            continue;
+        }
+        let Some(Some(optimum)) = optimum(&instance) else { continue };
+        let answer = search(&instance, Effort::default(), |_| (), &|| false).unwrap();
+        assert!(answer.cost >= optimum && answer.bound.cost <= optimum, "{instance:?}");
+        asked += 1;
+        found += u32::from(answer.cost == optimum);
+        proved += u32::from(answer.bound.cost == optimum);
+        by_formulas += u32::from(best(&instance).cost == optimum);
+        // In parts of a thousand.
+        lost += 1_000 * (optimum.0 - answer.bound.cost.0) / optimum.0.max(1);
+    }
+    assert!(
+        100 * found >= 95 * asked && lost <= 10 * u64::from(asked),
+        "{found}, {lost} of {asked}"
+    );
+    assert!(
+        proved >= 98 * asked / 100 && proved > by_formulas,
+        "{proved}, {by_formulas} of {asked}"
+    );
 }

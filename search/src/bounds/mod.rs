@@ -9,7 +9,7 @@
 //! passes are segments on two streams, `overlapped.rs` has bounds of its own.
 //!
 //! *Names of microbatches.* All microbatches cost and hold the same and take the same way. If in
-//! every chunk the k-th F, B and W in time are renamed to be those of microbatch k, every pass still
+//! every chunk the k-th F, R, B and W in time are renamed to be those of microbatch k, every pass still
 //! comes behind what it needs: before the k-th F of a chunk, k microbatches have run the F before
 //! it; and so on. So a bound for schedules that run microbatches in order holds for all.
 

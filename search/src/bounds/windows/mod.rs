@@ -19,8 +19,8 @@
 //! all: its head is raised. In windows of a cost there is as much slack everywhere as in the whole step, and what
 //! each round trip loses is not added up; here the slack is only what that B may lose, and losses add up.
 //!
-//! All this is counts at the start of an F and order on a stage: it holds for passes that take no time and for
-//! M_W greater than M_B, too. It is not used where passes are recomputed or overlap.
+//! All this is counts at the start of an F or R and order on a stage: it holds for passes that take no time and for
+//! M_W greater than M_B, too. It is not used where passes overlap.
 
 mod orders;
 mod overload;

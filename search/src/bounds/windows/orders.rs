@@ -30,11 +30,13 @@ impl Trials<'_> {
         loop {
             let before = self.shown.len();
             for stage in (0..self.passes.stages()).rev() {
-                for own in 0..width {
+                let lanes = stage * width..(stage + 1) * width;
+                let lanes: Vec<usize> =
+                    lanes.filter(|&lane| !self.passes.lanes[lane].is_empty).collect();
+                for &own in &lanes {
                     for k in 0..windows.microbatches {
-                        for lane in (0..width).filter(|&lane| lane != own) {
-                            let pass = (stage * width + own, k);
-                            windows = self.pair(windows, pass, stage * width + lane)?;
+                        for &lane in lanes.iter().filter(|&&lane| lane != own) {
+                            windows = self.pair(windows, (own, k), lane)?;
                         }
                     }
                 }

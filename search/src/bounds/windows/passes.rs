@@ -1,12 +1,15 @@
 //! The passes of all stages in flat arrays, and what they wait for.
 
-use pipeline::{Kind, Pass, Placement};
+use pipeline::{Footprint, Kind, Pass, Placement};
 
 use super::room::Held;
 use crate::{Instance, Objective};
 
-/// The kinds of passes in the order of the lanes of a chunk.
-const KINDS: [Kind; 3] = [Kind::F, Kind::B, Kind::W];
+/// The kinds of passes in the order of the lanes of a chunk; R only where a chunk recomputes.
+const KINDS: [Kind; 4] = [Kind::F, Kind::B, Kind::W, Kind::R];
+
+/// The place of R among them.
+pub(super) const AGAIN: usize = 3;
 
 /// A cost so high that no window is narrow: half of it is more than all passes take one after the
 /// other.
@@ -19,16 +22,25 @@ const MOST_PAIRS: usize = 1 << 28;
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
     pub(super) time: i64,
+    /// Whether its passes take memory when they start.
+    pub(super) takes: bool,
+    /// Whether it stands for passes R of a chunk that has none.
+    pub(super) is_empty: bool,
     /// The lane whose pass of the same microbatch must have started so long before.
     pub(super) input: Option<(usize, i64)>,
     /// The lane that takes what this one makes, with the time from start to start.
     pub(super) output: Option<(usize, i64)>,
 }
 
-/// The passes of all stages. A stage has three lanes for each chunk in model order, F, B and W; a pass
-/// is the place of its microbatch in its lane.
+/// The passes of all stages. A stage has three lanes for each chunk in model order, F, B and W, and where any chunk of
+/// the pipeline recomputes a fourth, R; a pass is the place of its microbatch in its lane.
+///
+/// A chunk that does not recompute has an empty lane of R then. *Proof that it changes nothing.* Put an R that takes no time
+/// and no memory right behind each F of the chunk: no pass starts at another time, and no more is held.
 pub(super) struct Passes {
     pub(super) lanes: Vec<Lane>,
+    /// Lanes of a chunk.
+    pub(super) kinds: usize,
     /// Lanes of a stage.
     pub(super) width: usize,
     pub(super) microbatches: usize,
@@ -44,15 +56,15 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    /// `None` where the proofs do not hold (microbatches that take different ways, passes that overlap or are
-    /// recomputed), or where there are too many passes.
+    /// `None` where the proofs do not hold (microbatches that take different ways, passes that overlap), or where there
+    /// are too many passes.
     pub(super) fn of(instance: &Instance) -> Option<Self> {
-        let Instance { shape, placement, costs, footprints, objective, .. } = instance;
+        let Instance { shape, placement, costs, objective, .. } = instance;
         let chunks = usize::from(shape.chunks_per_stage());
         let microbatches = usize::try_from(shape.microbatches()).ok()?;
-        let each = (3 * chunks).checked_mul(microbatches)?;
-        let plain = costs.overlap().is_none() && !costs.has_recompute() && !footprints.has_kept();
-        if *placement == Placement::Mirrored || !plain {
+        let kinds = if costs.has_recompute() { KINDS.len() } else { AGAIN };
+        let each = (kinds * chunks).checked_mul(microbatches)?;
+        if *placement == Placement::Mirrored || costs.overlap().is_some() {
             return None;
         }
         if each.checked_mul(each)?.checked_mul(shape.stages())? > MOST_PAIRS {
@@ -60,7 +72,8 @@ impl Passes {
         }
         let mut passes = Self {
             lanes: Vec::new(),
-            width: 3 * chunks,
+            kinds,
+            width: kinds * chunks,
             microbatches,
             makespan: *objective == Objective::Makespan,
             begins: Vec::new(),
@@ -70,14 +83,7 @@ impl Passes {
         };
         for stage in 0..shape.stages() {
             for chunk in placement.chunks_of(*shape, stage) {
-                passes.homes[usize::from(chunk)] = passes.lanes.len();
-                let held = footprints.of(chunk);
-                passes.held.push([held.until_backward.0, held.until_weight.0]);
-                let times = costs.chunks()[usize::from(chunk)];
-                for time in [times.forward, times.backward_input, times.backward_weight] {
-                    let time = i64::try_from(time.0).ok()?;
-                    passes.lanes.push(Lane { time, input: None, output: None });
-                }
+                passes.add(instance, chunk)?;
             }
         }
         passes.limits = (0..shape.stages())
@@ -85,6 +91,31 @@ impl Passes {
             .collect();
         passes.connect(instance)?;
         Some(passes)
+    }
+
+    /// Adds the lanes of `chunk`.
+    fn add(&mut self, instance: &Instance, chunk: u16) -> Option<()> {
+        let Instance { costs, footprints, .. } = instance;
+        self.homes[usize::from(chunk)] = self.lanes.len();
+        let Footprint { until_backward, until_weight } = footprints.of(chunk);
+        let kept = footprints.kept(chunk).unwrap_or(until_backward);
+        let again = costs.recompute(chunk);
+        let held =
+            Held { kept: kept.0, rest: (until_backward - kept).0, until_weight: until_weight.0 };
+        let times = costs.chunks()[usize::from(chunk)];
+        let times =
+            [times.forward, times.backward_input, times.backward_weight, again.unwrap_or_default()];
+        for (kind, time) in times.into_iter().enumerate().take(self.kinds) {
+            self.lanes.push(Lane {
+                time: i64::try_from(time.0).ok()?,
+                takes: kind == 0 || (kind == AGAIN && held.rest > 0),
+                is_empty: kind == AGAIN && again.is_none(),
+                input: None,
+                output: None,
+            });
+        }
+        self.held.push(held);
+        Some(())
     }
 
     /// Sets what every lane waits for, and when stages begin.
@@ -97,7 +128,9 @@ impl Passes {
             let stage = own / self.width;
             self.begins[stage] = self.begins[stage].min(start);
             let Some(&next) = self.homes.get(usize::from(chunk) + 1) else {
-                self.link(own, own + 1, 0);
+                let turn = (self.kinds > AGAIN).then_some(own + AGAIN);
+                turn.into_iter().for_each(|again| self.link(own, again, 0));
+                self.link(turn.unwrap_or(own), own + 1, 0);
                 break;
             };
             let hop = i64::try_from(costs.hop_after((*shape, *placement), chunk).0).ok()?;
@@ -120,10 +153,10 @@ impl Passes {
 
     /// The pass of a lane and a microbatch.
     pub(super) fn pass(&self, lane: usize, microbatch: usize) -> Option<Pass> {
-        let forward = lane - lane % 3;
+        let forward = lane - lane % self.kinds;
         let chunk = self.homes.iter().position(|&home| home == forward)?;
         Some(Pass {
-            kind: KINDS[lane % 3],
+            kind: KINDS[lane % self.kinds],
             chunk: u16::try_from(chunk).ok()?,
             microbatch: u32::try_from(microbatch).ok()?,
         })

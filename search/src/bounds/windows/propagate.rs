@@ -5,7 +5,7 @@
 //!    a pass is before all that are behind it.
 //! 3. *Sets.* A pass starts when all that run before it have ended: no sooner than that can be done one pass
 //!    after the other, none before its head. Likewise from behind.
-//! 4. *Memory.* F starts when one of the [ways to make room for it](super::room) can be done.
+//! 4. *Memory.* F, and R, starts when one of the [ways to make room for it](super::room) can be done.
 //! 5. *Overload.* Passes whose windows lie within a time have room there ([`super::overload`]).
 
 use super::overload;
@@ -208,7 +208,7 @@ impl<'a> Propagation<'a> {
             let at = self.windows.at(global, k);
             self.close(stage, own, k, key + time)?;
             let mut head = self.done(key, false)?;
-            if own % 3 == 0 {
+            if self.passes.lanes[global].takes {
                 head = self.make_room(stage, own, k, head)?;
             }
             if self.windows.row(self.passes, global, k) != &self.row[..] {

@@ -1,4 +1,4 @@
-//! Memory: the ways to make room for a forward.
+//! Memory: the ways to make room for a pass that takes some when it starts, F or R.
 //!
 //! When F of microbatch k of a chunk starts, forwards 0 to k of the chunk hold memory, but for those whose B have
 //! ended, y of them; these hold M_W until their W have, z of them. What is held then must fit: *some* y and z with
@@ -14,50 +14,76 @@
 //! k. B of c of microbatch y comes before it and has not ended either: it ends later, and while it runs the stage holds
 //! M_c of it, and of all others whose F of c have started, beside those.
 //!
-//! *More chunks.* What others hold is left out, which is weaker, never wrong: for F of the lowest chunk it and
-//! the highest are counted, for F of another chunk it and the lowest.
+//! *Recomputation.* Where a chunk recomputes, M_B is what F keeps and the rest, which R takes. Then (s - y) of the former
+//! and (r - y) of the latter are held, s and r the numbers of F and R that have started: k + 1 of the lane of the pass
+//! that needs room, of other lanes as many as are known to be before it, and never fewer than y. R of a may start when more
+//! than k of B of c have ended.
 //!
-//! Ways are left out whose last B or W is known to be behind F or cannot end by its last start; if none is left, that is
-//! a contradiction. F starts no sooner than what is before it and what one of the others asks for can be done;
-//! what all of them ask for is before it; and behind it is the first forward of the other chunk
-//! for which none of them has room.
+//! *Room for the next B*, where any chunk recomputes. Where y B of a chunk have ended, that of microbatch y is still to
+//! run, and its R runs before it: then the chunk holds M_B of it, and of the others no less than now, but for what waits for W.
+//! So that must fit. Of c too much may be gone until the next B of a; but until the next B of c no more than y_c of a have
+//! ended, so what a holds of the others counts there.
+//!
+//! *More chunks.* What others hold is left out, which is weaker, never wrong: for a pass of the lowest chunk it and
+//! the highest are counted, for a pass of another chunk it and the lowest.
+//!
+//! Ways are left out whose last B or W is known to be behind the pass or cannot end by its last start; if none is left, that
+//! is a contradiction. The pass starts no sooner than what is before it and what one of the others asks for can be done;
+//! what all of them ask for is before it; and behind it is the first forward of the other chunk, and the first of every
+//! other lane of F or R where any chunk recomputes, for which none of them has room.
 
+use super::passes::AGAIN;
 use super::propagate::{End, Propagation};
 
 /// Up to so many microbatches every split of W between two chunks is a way of its own; beyond, the W of
 /// either chunk are counted as if those of the other were all done, which is weaker.
 const FEW: usize = 12;
 
-/// What a chunk holds for each microbatch: M_B and M_W.
-pub(super) type Held = [u64; 2];
+/// What a chunk holds for each microbatch.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// What F takes: M_B, or what is kept of it.
+    pub(super) kept: u64,
+    /// The rest of M_B, which R takes.
+    pub(super) rest: u64,
+    /// M_W.
+    pub(super) until_weight: u64,
+}
 
-/// A forward that needs room, and the ways to make it that were found.
-pub(super) struct Forward {
-    /// The first lane of the stage, the lane of F counted from it, and the microbatch.
+/// A pass that needs room, and the ways to make it that were found.
+pub(super) struct Needy {
+    /// The first lane of the stage, the lane of the pass counted from it, and the microbatch.
     first: usize,
     own: usize,
     microbatch: usize,
     /// The lanes of F of the chunks that count, the lower one first; twice the same where it is one.
     chunks: [usize; 2],
+    /// Which of them is that of the pass.
+    home: usize,
     held: [Held; 2],
     limit: u64,
-    /// The last start of F.
+    is_one: bool,
+    /// Whether any chunk recomputes.
+    again: bool,
+    /// By chunk, the fewest F and R that have started, the pass among them.
+    started: [[usize; 2]; 2],
+    /// The last start of the pass.
     until: i64,
     /// When it starts at the soonest, without regard to room.
     head: i64,
     /// The same with room.
     least: i64,
-    /// The fewest B and W of each chunk that a way asks for.
-    common: [[usize; 2]; 2],
-    /// The most forwards of the other chunk that a way has room for.
-    started: usize,
+    /// The fewest B and W of each chunk that a way asks for, chunk by chunk.
+    common: [usize; 4],
+    /// By chunk, the most F and R that a way has room for.
+    fitting: [[usize; 2]; 2],
 }
 
 /// So many B and W of each chunk have ended.
 type Counts = [[usize; 2]; 2];
 
 impl Propagation<'_> {
-    /// The head of F of microbatch `k`, whose counts are in `row`, if that was `head`.
+    /// The head of the pass of microbatch `k` in lane `own`, whose counts are in `row`, if that was `head`.
     pub(super) fn make_room(
         &mut self,
         stage: usize,
@@ -66,51 +92,66 @@ impl Propagation<'_> {
         head: i64,
     ) -> Result<i64, End> {
         let Some(limit) = self.passes.limits[stage] else { return Ok(head) };
-        let first = stage * self.passes.width;
-        let top = self.passes.width - 3;
-        let chunks = if own == 0 { [0, top] } else { [0, own] };
-        let held = chunks.map(|lane| self.passes.held[(first + lane) / 3]);
-        let mut forward = Forward {
+        let mut needy = self.needy([stage, own, k], limit, head);
+        if needy.is_one {
+            self.ways_of_one(&mut needy)?;
+        } else {
+            self.ways_of_two(&mut needy)?;
+        }
+        if needy.least == i64::MAX {
+            return Err(End::Empty);
+        }
+        for (lane, count) in needy.asked_lanes().into_iter().zip(needy.common) {
+            let known = &mut self.row[lane];
+            *known = (*known).max(u32::try_from(count).unwrap_or(u32::MAX));
+        }
+        if needy.again {
+            needy.rivals().for_each(|(chunk, kind)| self.put_behind(&needy, chunk, kind));
+        } else if !needy.is_one {
+            self.put_behind(&needy, 1 - needy.home, 0);
+        }
+        Ok(head.max(needy.least))
+    }
+
+    /// What is known of the pass of a stage, lane and microbatch, and of no way yet.
+    fn needy(&self, [stage, own, k]: [usize; 3], limit: u64, head: i64) -> Needy {
+        let kinds = self.passes.kinds;
+        let (first, top) = (stage * self.passes.width, self.passes.width - kinds);
+        let forward = own - own % kinds;
+        let home = usize::from(forward > 0);
+        let chunks = if forward == 0 { [0, top] } else { [0, forward] };
+        let again = kinds > AGAIN;
+        let before = |lane: usize| self.row[lane] as usize;
+        let mut started =
+            chunks.map(|lane| [before(lane), if again { before(lane + AGAIN) } else { 0 }]);
+        started[home][usize::from(own > forward)] = k + 1;
+        Needy {
             first,
             own,
             microbatch: k,
             chunks,
-            held,
+            home,
+            held: chunks.map(|lane| self.passes.held[(first + lane) / kinds]),
             limit,
+            is_one: top == 0,
+            again,
+            started,
             until: self.windows.lasts[self.windows.at(first + own, k)],
             head,
             least: i64::MAX,
-            common: [[usize::MAX; 2]; 2],
-            started: 0,
-        };
-        if top == 0 {
-            self.ways_of_one(&mut forward)?;
-        } else {
-            self.ways_of_two(&mut forward)?;
+            common: [usize::MAX; 4],
+            fitting: [[0; 2]; 2],
         }
-        if forward.least == i64::MAX {
-            return Err(End::Empty);
-        }
-        for (chunk, lane) in chunks.into_iter().enumerate() {
-            for (kind, &count) in forward.common[chunk].iter().enumerate() {
-                let known = &mut self.row[lane + 1 + kind];
-                *known = (*known).max(u32::try_from(count).unwrap_or(u32::MAX));
-            }
-        }
-        if top > 0 {
-            self.put_behind(&forward);
-        }
-        Ok(head.max(forward.least))
     }
 
-    /// Puts the forwards of the other chunk behind F for which no way has room.
-    fn put_behind(&mut self, forward: &Forward) {
-        let other = forward.chunks[usize::from(forward.own == 0)];
-        if forward.started < self.windows.microbatches {
+    /// Puts the F of a chunk, or its R, behind the pass for which no way has room.
+    fn put_behind(&mut self, needy: &Needy, chunk: usize, kind: usize) {
+        let fitting = needy.fitting[chunk][kind];
+        if fitting < self.windows.microbatches {
             let passes = self.passes;
-            let pass = (forward.first + other, forward.started);
-            let count = u32::try_from(forward.microbatch + 1).unwrap_or(u32::MAX);
-            let known = &mut self.windows.row(passes, pass.0, pass.1)[forward.own];
+            let lane = needy.first + needy.chunks[chunk] + AGAIN * kind;
+            let count = u32::try_from(needy.microbatch + 1).unwrap_or(u32::MAX);
+            let known = &mut self.windows.row(passes, lane, fitting)[needy.own];
             if *known < count {
                 *known = count;
                 self.changed = true;
@@ -118,16 +159,16 @@ impl Propagation<'_> {
         }
     }
 
-    /// By which microbatch on B or W of a chunk are behind F or cannot end in time, from `from` on.
-    fn can_have(&self, forward: &Forward, lane: usize, from: usize, to: usize) -> usize {
-        let global = forward.first + lane;
+    /// By which microbatch on B or W of a chunk are behind the pass or cannot end in time, from `from` on.
+    fn can_have(&self, needy: &Needy, lane: usize, from: usize, to: usize) -> usize {
+        let global = needy.first + lane;
         let time = self.passes.lanes[global].time;
         let mut count = from;
         while count < to {
             let at = self.windows.at(global, count);
-            let is_behind = self.windows.before[at * self.passes.width + forward.own] as usize
-                > forward.microbatch;
-            if is_behind || self.windows.heads[at] + time > forward.until {
+            let is_behind =
+                self.windows.before[at * self.passes.width + needy.own] as usize > needy.microbatch;
+            if is_behind || self.windows.heads[at] + time > needy.until {
                 break;
             }
             count += 1;
@@ -136,60 +177,62 @@ impl Propagation<'_> {
     }
 
     /// What is known to have ended, and what can have, of B and W of the chunks that count.
-    fn ranges(&self, forward: &Forward) -> [Counts; 2] {
-        let known = forward.chunks.map(|lane| [1, 2].map(|kind| self.row[lane + kind] as usize));
+    fn ranges(&self, needy: &Needy) -> [Counts; 2] {
+        let known = needy.chunks.map(|lane| [1, 2].map(|kind| self.row[lane + kind] as usize));
         let mut most = known;
-        for (chunk, lane) in forward.chunks.into_iter().enumerate() {
+        for (chunk, lane) in needy.chunks.into_iter().enumerate() {
+            let is_ahead = chunk > needy.home && needy.is_recompute();
+            let to = if is_ahead { self.windows.microbatches } else { needy.microbatch };
             for kind in 0..2 {
-                most[chunk][kind] =
-                    self.can_have(forward, lane + 1 + kind, known[chunk][kind], forward.microbatch);
+                most[chunk][kind] = self.can_have(needy, lane + 1 + kind, known[chunk][kind], to);
             }
         }
         [known, most]
     }
 
-    fn ways_of_one(&mut self, forward: &mut Forward) -> Result<(), End> {
-        let [known, most] = self.ranges(forward).map(|counts| counts[0]);
-        let [until_backward, until_weight] = forward.held[0];
-        for done in known[0]..=most[0] {
-            let taken = ((forward.microbatch + 1 - done) as u64).checked_mul(until_backward);
-            let Some(room) = taken.and_then(|taken| forward.limit.checked_sub(taken)) else {
+    fn ways_of_one(&mut self, needy: &mut Needy) -> Result<(), End> {
+        let [known, most] = self.ranges(needy);
+        let until_weight = needy.held[0].until_weight;
+        let mut is_settled = false;
+        for done in known[0][0]..=most[0][0] {
+            let ended = [done; 2];
+            if needy.again && !needy.lets_return(ended, self.windows.microbatches) {
                 continue;
-            };
-            let weights = least_done(done, until_weight, room).max(known[1]);
-            if weights <= most[1] {
-                self.way(forward, [[done, weights], [0, 0]])?;
             }
-            if weights == known[1] {
+            let Some(room) = needy.left(&needy.started, ended) else { continue };
+            let weights = least_done(done, until_weight, room).max(known[0][1]);
+            if weights <= most[0][1] && !is_settled {
+                self.way(needy, [[done, weights], [0, 0]])?;
+            }
+            is_settled |= weights == known[0][1];
+            if needy.again {
+                needy.rivals().for_each(|rival| needy.let_start(rival, ended, &most));
+            } else if is_settled {
                 break;
             }
         }
         Ok(())
     }
 
-    fn ways_of_two(&mut self, forward: &mut Forward) -> Result<(), End> {
-        let [known, most] = self.ranges(forward);
-        let is_lower = forward.own == forward.chunks[0];
-        let other = usize::from(is_lower);
-        let (own, known_started) =
-            (forward.microbatch + 1, self.row[forward.chunks[other]] as usize);
+    fn ways_of_two(&mut self, needy: &mut Needy) -> Result<(), End> {
+        let [known, most] = self.ranges(needy);
         for lower in known[0][0]..=most[0][0] {
             for higher in known[1][0].max(lower)..=most[1][0] {
                 let ended = [lower, higher];
-                let started = known_started.max(ended[other]);
-                let held = |started: usize| match is_lower {
-                    true => forward.left([own - lower, started - higher]),
-                    false => forward.left([started - lower, own - higher]),
+                let returns = match needy.again {
+                    true => needy.lets_return(ended, self.windows.microbatches),
+                    false => needy.home == 1 || lower < higher || needy.lets_come_back(ended),
                 };
-                // The way back of the microbatch whose B is next must fit, too.
-                let next = started.max(higher + usize::from(higher == lower));
-                if is_lower && held(next).is_none() {
+                if !returns {
                     continue;
                 }
-                let Some(room) = held(started) else { continue };
-                let all = held(ended[other]).unwrap_or(room);
-                self.splits(forward, ended, room, [known, most])?;
-                forward.let_start(other, ended, all, most);
+                let Some(room) = needy.left(&needy.started, ended) else { continue };
+                self.splits(needy, ended, room, [known, most])?;
+                if needy.again {
+                    needy.rivals().for_each(|rival| needy.let_start(rival, ended, &most));
+                } else {
+                    needy.let_start((1 - needy.home, 0), ended, &most);
+                }
             }
         }
         Ok(())
@@ -198,17 +241,17 @@ impl Propagation<'_> {
     /// The ways with so many B, that differ in W.
     fn splits(
         &mut self,
-        forward: &mut Forward,
+        needy: &mut Needy,
         ended: [usize; 2],
         room: u64,
         [known, most]: [Counts; 2],
     ) -> Result<(), End> {
-        let sizes = forward.held.map(|held| held[1]);
+        let sizes = needy.held.map(|held| held.until_weight);
         let [lower, higher] =
             [0, 1].map(|at| least_done(ended[at], sizes[at], room).max(known[at][1]));
         if self.passes.microbatches > FEW {
             if lower <= most[0][1] && higher <= most[1][1] {
-                self.way(forward, [[ended[0], lower], [ended[1], higher]])?;
+                self.way(needy, [[ended[0], lower], [ended[1], higher]])?;
             }
             return Ok(());
         }
@@ -217,7 +260,7 @@ impl Propagation<'_> {
             let Some(rest) = room.checked_sub(waiting * sizes[0]) else { continue };
             let other = least_done(ended[1], sizes[1], rest).max(known[1][1]);
             if other <= most[1][1] {
-                self.way(forward, [[ended[0], weights], [ended[1], other]])?;
+                self.way(needy, [[ended[0], weights], [ended[1], other]])?;
             }
             if other == known[1][1] {
                 break;
@@ -227,57 +270,114 @@ impl Propagation<'_> {
     }
 
     /// Takes a way into account whose last passes can end in time.
-    fn way(&mut self, forward: &mut Forward, counts: Counts) -> Result<(), End> {
+    fn way(&mut self, needy: &mut Needy, counts: Counts) -> Result<(), End> {
         self.spend(1)?;
-        for (common, count) in forward.common.iter_mut().flatten().zip(counts.into_iter().flatten())
-        {
+        let [[b, w], [other_b, other_w]] = counts;
+        let counts = [b, w, other_b, other_w];
+        for (common, count) in needy.common.iter_mut().zip(counts) {
             *common = (*common).min(count);
         }
-        if forward.least <= forward.head {
+        if needy.least <= needy.head {
             return Ok(());
         }
-        let mut end = forward.head;
-        let lanes = forward.chunks.map(|lane| [lane + 1, lane + 2]);
-        let asked = || lanes.into_iter().flatten().zip(counts.into_iter().flatten());
+        let mut end = needy.head;
+        let lanes = needy.asked_lanes();
+        let asked = || lanes.into_iter().zip(counts);
         for (lane, count) in asked().filter(|(_, count)| *count > 0) {
-            let at = self.windows.at(forward.first + lane, count - 1);
-            end = end.max(self.windows.heads[at] + self.passes.lanes[forward.first + lane].time);
+            let at = self.windows.at(needy.first + lane, count - 1);
+            end = end.max(self.windows.heads[at] + self.passes.lanes[needy.first + lane].time);
         }
-        if end >= forward.least {
+        if end >= needy.least {
             return Ok(());
         }
         let width = self.passes.width;
         self.joined.copy_from_slice(&self.row);
         for (lane, count) in asked().filter(|(_, count)| *count > 0) {
             self.joined[lane] = self.joined[lane].max(u32::try_from(count).unwrap_or(u32::MAX));
-            let at = self.windows.at(forward.first + lane, count - 1) * width;
+            let at = self.windows.at(needy.first + lane, count - 1) * width;
             let other = &self.windows.before[at..at + width];
             self.joined.iter_mut().zip(other).for_each(|(to, from)| *to = (*to).max(*from));
         }
-        forward.least = forward.least.min(self.done(end, true)?);
+        needy.least = needy.least.min(self.done(end, true)?);
         Ok(())
     }
 }
 
-impl Forward {
-    /// What is left of the limit beside so many microbatches before their B.
-    fn left(&self, counts: [usize; 2]) -> Option<u64> {
-        let taken = |at: usize| (counts[at] as u64).checked_mul(self.held[at][0]);
-        self.limit.checked_sub(taken(0)?.checked_add(taken(1)?)?)
+impl Needy {
+    /// Whether it is an R.
+    fn is_recompute(&self) -> bool {
+        self.own > self.chunks[self.home]
     }
 
-    /// Notes how many forwards of the `other` chunk can have started where so many B have ended, as many W as can,
-    /// and `room` is left beside its own chunk.
-    fn let_start(&mut self, other: usize, ended: [usize; 2], room: u64, most: Counts) {
+    /// The lanes of B and W of the chunks that count.
+    fn asked_lanes(&self) -> [usize; 4] {
+        let [lower, higher] = self.chunks;
+        [lower + 1, lower + 2, higher + 1, higher + 2]
+    }
+
+    /// What a chunk holds before B where so many F and R have started, and so many B have ended.
+    #[inline]
+    fn taken(&self, chunk: usize, [forwards, again]: [usize; 2], ended: usize) -> Option<u64> {
+        let Held { kept, rest, .. } = self.held[chunk];
+        let active = (forwards.saturating_sub(ended) as u64).checked_mul(kept)?;
+        if rest == 0 {
+            return Some(active);
+        }
+        (again.saturating_sub(ended) as u64).checked_mul(rest)?.checked_add(active)
+    }
+
+    /// What is left of the limit beside what the chunks hold before B.
+    #[inline]
+    fn left(&self, started: &Counts, ended: [usize; 2]) -> Option<u64> {
+        let left = self.limit.checked_sub(self.taken(0, started[0], ended[0])?)?;
+        if self.is_one {
+            Some(left)
+        } else {
+            left.checked_sub(self.taken(1, started[1], ended[1])?)
+        }
+    }
+
+    /// Whether the next B of each chunk that has one, of so many microbatches, fits, too.
+    fn lets_return(&self, ended: [usize; 2], microbatches: usize) -> bool {
+        let next = |chunk: usize| self.started[chunk].map(|count| count.max(ended[chunk] + 1));
+        let [lower, higher] = [0, 1].map(next);
+        if self.taken(0, lower, ended[0]).is_none_or(|taken| taken > self.limit) {
+            return false;
+        }
+        let is_last = self.is_one || ended[1] == microbatches;
+        is_last || self.left(&[self.started[0], higher], [ended[1]; 2]).is_some()
+    }
+
+    /// Whether the way back of the microbatch whose B are next in both chunks fits, too.
+    fn lets_come_back(&self, ended: [usize; 2]) -> bool {
+        let next = self.started[1][0].max(ended[1] + 1);
+        self.left(&[self.started[0], [next, 0]], ended).is_some()
+    }
+
+    /// The chunks and kinds, F or R, of the other lanes that need room.
+    fn rivals(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let own = (self.home, usize::from(self.is_recompute()));
+        let chunks = if self.is_one { 0..1 } else { 0..2 };
+        chunks.flat_map(|chunk| [(chunk, 0), (chunk, 1)]).filter(move |&rival| rival != own)
+    }
+
+    /// Notes how many F of a chunk, or R, can have started where so many B have ended, and as many W as can.
+    fn let_start(&mut self, (chunk, kind): (usize, usize), ended: [usize; 2], most: &Counts) {
+        let mut started = self.started;
+        started[chunk][kind] = 0;
         let waiting = |chunk: usize| {
             let waiting = ended[chunk].saturating_sub(most[chunk][1]) as u64;
-            waiting.saturating_mul(self.held[chunk][1])
+            waiting.saturating_mul(self.held[chunk].until_weight)
         };
-        let Some(room) = room.checked_sub(waiting(0).saturating_add(waiting(1))) else { return };
+        let waiting = if self.is_one { waiting(0) } else { waiting(0).saturating_add(waiting(1)) };
+        let room = self.left(&started, ended).and_then(|room| room.checked_sub(waiting));
+        let Some(room) = room else { return };
+        let size = if kind == 0 { self.held[chunk].kept } else { self.held[chunk].rest };
         let more = room
-            .checked_div(self.held[other][0])
+            .checked_div(size)
             .map_or(usize::MAX, |more| usize::try_from(more).unwrap_or(usize::MAX));
-        self.started = self.started.max(more.saturating_add(ended[other]));
+        let fitting = &mut self.fitting[chunk][kind];
+        *fitting = (*fitting).max(more.saturating_add(ended[chunk]));
     }
 }
 

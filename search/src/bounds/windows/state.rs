@@ -1,6 +1,8 @@
 //! What is known of when passes start, and which run before which.
 
-use super::passes::{NEVER, Passes};
+use std::cmp::Ordering;
+
+use super::passes::{AGAIN, NEVER, Passes};
 
 /// Windows contradict each other: no order is like that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,19 +44,19 @@ impl Windows {
 
     /// Notes what runs before a pass in every order.
     fn give(&mut self, passes: &Passes, lane: usize, microbatch: usize) {
-        let [own, kind] = [lane % passes.width, lane % 3];
+        let [own, kind] = [lane % passes.width, lane % passes.kinds];
         let (k, all) = (microbatch, microbatch + 1);
         let row = self.row(passes, lane, microbatch);
-        let counts = row.chunks_exact_mut(3).enumerate();
+        let counts = row.chunks_exact_mut(passes.kinds).enumerate();
         for (chunk, counts) in counts {
-            let count = match (kind, chunk.cmp(&(own / 3))) {
-                (0, std::cmp::Ordering::Less) => [all, 0, 0],
-                (0, std::cmp::Ordering::Equal) => [k, 0, 0],
-                (0, std::cmp::Ordering::Greater) => [0; 3],
-                (_, std::cmp::Ordering::Less) => [all, 0, 0],
-                (1, std::cmp::Ordering::Equal) => [all, k, 0],
-                (_, std::cmp::Ordering::Equal) => [all, all, k],
-                (_, std::cmp::Ordering::Greater) => [all, all, 0],
+            let count = match (kind, chunk.cmp(&(own / passes.kinds))) {
+                (_, Ordering::Less) => [all, 0, 0, 0],
+                (0, Ordering::Equal) => [k, 0, 0, 0],
+                (0 | AGAIN, Ordering::Greater) => [0; 4],
+                (AGAIN, Ordering::Equal) => [all, 0, 0, k],
+                (1, Ordering::Equal) => [all, k, 0, all],
+                (_, Ordering::Equal) => [all, all, k, all],
+                (_, Ordering::Greater) => [all, all, 0, all],
             };
             for (to, count) in counts.iter_mut().zip(count) {
                 *to = u32::try_from(count).unwrap_or(u32::MAX);

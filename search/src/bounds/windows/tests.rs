@@ -12,41 +12,48 @@ use sim::Replay;
 use super::*;
 use crate::Objective;
 
-/// An order in which passes run as `choices` pick them from those that can, at most `ahead` microbatches at once.
-fn order(shape: Shape, placement: Placement, choices: &[u16], ahead: u32) -> Schedule {
+/// An order in which passes run as `choices` pick them from those that can, at most `ahead` microbatches at once, with R
+/// of the chunks that recompute.
+fn order(instance: &Instance, choices: &[u16], ahead: u32) -> Schedule {
+    let Instance { shape, placement, costs, .. } = instance;
     let chunks = usize::from(shape.chunks());
-    // F, B and W that have run, by chunk.
-    let mut done = vec![[0u32; 3]; chunks];
+    // F, B, W and R that have run, by chunk; where there is no R, all that there could be.
+    let again = |chunk| costs.recompute(chunk).map_or(shape.microbatches(), |_| 0);
+    let mut done: Vec<[u32; 4]> =
+        (0..shape.chunks()).map(|chunk| [0, 0, 0, again(chunk)]).collect();
     let mut orders = vec![Vec::new(); shape.stages()];
     let mut choices = choices.iter().cycle();
     loop {
         let mut ready = Vec::new();
         for chunk in 0..chunks {
-            let [f, b, w] = done[chunk];
+            let [f, b, w, r] = done[chunk];
             let given = if chunk == 0 { done[0][2] + ahead } else { done[chunk - 1][0] };
             if f < given.min(shape.microbatches()) {
                 ready.push((chunk, 0));
             }
             let given = done.get(chunk + 1).map_or(f, |above| above[1]);
-            if b < given.min(f) {
+            if b < given.min(f).min(r) {
                 ready.push((chunk, 1));
             }
             if w < b {
                 ready.push((chunk, 2));
             }
+            if r < f {
+                ready.push((chunk, 3));
+            }
         }
         let choice = usize::from(*choices.next().unwrap());
         let Some(&(chunk, kind)) = ready.get(choice % ready.len().max(1)) else { break };
         let pass = Pass {
-            kind: [Kind::F, Kind::B, Kind::W][kind],
+            kind: [Kind::F, Kind::B, Kind::W, Kind::R][kind],
             chunk: u16::try_from(chunk).unwrap(),
             microbatch: done[chunk][kind],
         };
         done[chunk][kind] += 1;
-        orders[placement.stage_of(shape, pass)].push(pass);
+        orders[placement.stage_of(*shape, pass)].push(pass);
     }
     let orders = orders.into_iter().map(|passes| passes.into_iter().collect::<Order>());
-    Schedule::new(shape, placement, orders.collect()).unwrap()
+    Schedule::new(*shape, *placement, orders.collect()).unwrap()
 }
 
 /// What a small pipeline is drawn from.
@@ -58,6 +65,8 @@ struct Drawn {
     ahead: u32,
     times: Vec<[u64; 3]>,
     held: Vec<[u64; 2]>,
+    /// By chunk that recomputes, the time of R and what F keeps.
+    again: Vec<Option<[u64; 2]>>,
     /// All alike, or by link.
     hops: Vec<u64>,
     alike: bool,
@@ -86,14 +95,17 @@ impl Drawn {
         };
         let links: Vec<Nanos> = links.into_iter().map(Nanos).collect();
         let hops = Hops::placed(shape, placement, &links).unwrap();
+        let again = |part: usize| (0..chunks).map(move |chunk| Some(self.again[of(chunk)]?[part]));
         let costs = Costs::new(times.collect(), Nanos(0)).with_hops(hops);
-        let footprints = Footprints::new(held.collect());
-        let schedule = order(shape, placement, &self.choices, self.ahead);
-        let limits = Memory::of(&schedule, &footprints).unwrap().peak;
-        let limits = Some(Limits::new(shape, &limits).unwrap());
+        let costs = costs.with_recompute(again(0).map(|time| time.map(Nanos)).collect());
+        let kept = again(1).map(|kept| kept.map(Bytes)).collect();
+        let footprints = Footprints::new(held.collect()).with_kept(kept);
         let objective = if self.makespan { Objective::Makespan } else { Objective::Span };
-        let instance = Instance::new(shape, placement, costs, footprints, limits, objective);
-        (schedule, instance.unwrap())
+        let free = Instance::new(shape, placement, costs, footprints, None, objective).unwrap();
+        let schedule = order(&free, &self.choices, self.ahead);
+        let limits = Memory::of(&schedule, &free.footprints).unwrap().peak;
+        let limits = Some(Limits::new(shape, &limits).unwrap());
+        (schedule, Instance { limits, ..free })
     }
 }
 
@@ -117,18 +129,23 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let held = prop::collection::vec([0..7u64, 0..6u64], 9);
     let order = (prop::collection::vec(any::<u16>(), 1..60), 1..8u32, 1..15u64);
     let hops = prop_oneof![prop::collection::vec(0..5u64, 1), prop::collection::vec(0..9u64, 3)];
-    let rest = (hops, any::<bool>(), prop::bool::weighted(0.3));
+    let one = prop::option::of([0..9u64, 0..6u64]);
+    let again = prop_oneof![Just(vec![None; 9]), prop::collection::vec(one, 9)];
+    let rest = (hops, again, any::<bool>(), prop::bool::weighted(0.3));
     (prop::sample::select(layouts), order, times, held, rest).prop_map(
-        |(layout, (choices, ahead, microbatches), times, held, (hops, alike, makespan))| Drawn {
-            layout,
-            microbatches,
-            choices,
-            ahead,
-            times,
-            held,
-            hops,
-            alike,
-            makespan,
+        |(layout, (choices, ahead, microbatches), times, held, (hops, again, alike, makespan))| {
+            Drawn {
+                layout,
+                microbatches,
+                choices,
+                ahead,
+                times,
+                held,
+                again,
+                hops,
+                alike,
+                makespan,
+            }
         },
     )
 }
@@ -145,7 +162,7 @@ proptest! {
         // To the end, and cut short somewhere.
         let cut = u32::from(drawn.choices[0]) % 200;
         for (asked, looks) in [(little, u32::MAX), (more, u32::MAX), (more, cut)] {
-            let Some(mut prover) = Prover::of(&instance, Nanos(0)) else { continue };
+            let mut prover = Prover::of(&instance, Nanos(0)).unwrap();
             let looked = Cell::new(0);
             let stop = || {
                 looked.set(looked.get() + 1);
