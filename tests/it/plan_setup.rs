@@ -269,6 +269,16 @@ fn formats_and_software_are_read_and_checked() {
     assert!(step("precision = \"fp8\"") < plain);
     let on_a100 = refusal(&with("[setup]\ntensor = 2\n[training]\nprecision = \"fp8\"\n"));
     assert!(on_a100.contains("the machine a100-80g has no peak rate for fp8"), "{on_a100}");
+    // Hopper has 8-bit products, and none with a scale for each block; AMD's have no NVFP4.
+    for (machine, format, others) in [
+        ("h100", "mxfp8", "bf16, fp8, fp8-blockwise"),
+        ("mi355x", "nvfp4", "bf16, fp8, fp8-blockwise, mxfp8"),
+    ] {
+        let training = format!("[setup]\ntensor = 2\n[training]\nprecision = \"{format}\"\n");
+        let text = refusal(&with(&training).replace("a100-80g", machine));
+        assert!(text.contains(&format!("the devices of {machine} have no {format}")), "{text}");
+        assert!(text.contains(&format!("write {others}, or take another machine")), "{text}");
+    }
     for (wrong, said) in [
         ("precision = \"nvfp4\"", "the machine h100 has no peak rate for nvfp4"),
         ("precision = \"fp88\"", "precision is `fp88`: did you mean `fp8`"),

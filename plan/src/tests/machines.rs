@@ -5,7 +5,14 @@ use crate::{Layout, Machine, Precision};
 
 /// 72 devices in a rack, four to a host, as GB200 NVL72.
 fn rack() -> Machine {
-    let peak = Machine { peak: 2500e12, peak_fp8: Some(5e15), peak_fp4: Some(1e16), ..machine() };
+    let block_formats = crate::BlockFormats { mxfp8: true, nvfp4: true };
+    let peak = Machine {
+        peak: 2500e12,
+        peak_fp8: Some(5e15),
+        peak_fp4: Some(1e16),
+        block_formats,
+        ..machine()
+    };
     Machine { node: 4, domain: 72, link: 900e9, network: 50e9, ..peak }
 }
 

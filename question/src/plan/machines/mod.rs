@@ -381,7 +381,11 @@ mod tests {
             let name = &machine.name;
             if let Some(eight) = machine.peak_of(Precision::Fp8) {
                 assert!((eight / machine.peak / 2.0 - 1.0).abs() < 0.05, "{name}");
-                assert_eq!(machine.peak_of(Precision::MxFp8), Some(eight));
+                let block = machine.peak_of(Precision::MxFp8);
+                // Those with 4-bit products take scales for blocks, too.
+                assert_eq!(block, machine.peak_fp4.and(Some(eight)), "{name}");
+                let is_nvidia = name.starts_with('b') || name.starts_with("gb");
+                assert_eq!(machine.peak_of(Precision::NvFp4).is_some(), is_nvidia, "{name}");
                 checked += 1;
             }
             // Blackwell Ultra has three halves of that.
