@@ -24,7 +24,7 @@
 # make torch  how well steps of PyTorch are foretold: stages that sleep and a small GPT in named schedules
 #             and a searched one, recorded, predicted, run and compared: results/torch-cpu.csv, on a machine
 #             with two GPUs torch-cuda.csv, unless DEVICE=cpu. Says which bars hold and fails where one does
-#             not; takes eight minutes of a machine with nothing else to do, and 700 MB to download at first
+#             not; takes a quarter of an hour of a machine with nothing else to do, and 700 MB to download at first
 # make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
 #             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the

@@ -24,8 +24,8 @@ pub struct Asked {
 pub struct Lacks {
     /// The stage that lacks most of what may be used.
     pub overflow: Overflow,
-    /// The memory of that stage's device, where every device holds what is predicted and lacks only the
-    /// margin for the error of that.
+    /// The memory of that stage's device, where every device may hold its part: it lacks no more than predictions were
+    /// off.
     pub may_hold: Option<Bytes>,
 }
 
@@ -69,18 +69,20 @@ impl Inputs<'_> {
         finalist.evaluation.costed.capacities = capacities;
         let lacks = lacks.map(|overflow| Lacks {
             overflow,
-            may_hold: self.if_exact(&finalist).map(|all| all[overflow.stage]),
+            may_hold: self.at_best(&finalist).map(|all| all[overflow.stage]),
         });
         Ok(Asked { finalist, lacks })
     }
 
-    /// The memory of the device of each stage, if each holds what is predicted of `finalist`.
-    fn if_exact(&self, finalist: &Finalist) -> Option<Vec<Bytes>> {
+    /// The memory of the device of each stage, if each may hold what is predicted of `finalist`.
+    fn at_best(&self, finalist: &Finalist) -> Option<Vec<Bytes>> {
         let kinds = self.cluster.machine_of_stages(finalist.costed().setup.pipeline)?;
-        let room = |&kind: &usize| self.recipe.room.if_exact(&self.cluster.parts[kind].0);
-        let all: Vec<Bytes> = kinds.iter().map(room).collect();
+        let machine = |kind: &usize| &self.cluster.parts[*kind].0;
+        let room = self.recipe.room;
+        let most: Vec<Bytes> = kinds.iter().map(|kind| room.at_best(machine(kind))).collect();
         let needs = finalist.evaluation.memory.iter().map(StageMemory::sum);
-        fits(needs, &all).is_ok().then_some(all)
+        let exact = || kinds.iter().map(|kind| room.if_exact(machine(kind))).collect();
+        fits(needs, &most).is_ok().then(exact)
     }
 
     fn run(&self, costed: &Costed, orders: &Orders<'_>) -> Result<Finalist, FinalistError> {

@@ -9,7 +9,7 @@ use crate::model::number;
 /// predicts it.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Room {
-    /// How much more than predicted a device may come to hold, as a share.
+    /// How much more than predicted a device may come to hold, or how much more than that may be predicted, as a share.
     pub error: f64,
     /// The most that is allowed, if the question says so.
     pub cap: Option<Bytes>,
@@ -31,5 +31,14 @@ impl Room {
     #[must_use]
     pub fn if_exact(&self, machine: &Machine) -> Bytes {
         Self { error: 0.0, ..*self }.of(machine)
+    }
+
+    /// The most that may be predicted where devices come to hold as much less as predictions were off.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Neither negative nor large.
+    pub fn at_best(&self, machine: &Machine) -> Bytes {
+        let exact = number(Self { cap: None, ..*self }.if_exact(machine).0);
+        let most = Bytes((exact * (1.0 + self.error.max(0.0))).floor() as u64);
+        self.cap.map_or(most, |cap| cap.min(most))
     }
 }

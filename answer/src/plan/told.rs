@@ -167,8 +167,8 @@ pub fn room(plan: &Plan) -> String {
     let [needs, has] = [needs, has].map(format::size);
     match may_hold.map(format::size) {
         Some(holds) => format!(
-            "may fit: stage {stage} needs {needs} of {holds}, but more than the {has} that are sure, \
-             since predicted memory may be off"
+            "may fit: {needs} are predicted on stage {stage}, of {holds}; only up to {has} are sure, since \
+             predicted memory may be off, either way"
         ),
         None => format!("does not fit: stage {stage} needs {needs} of {has}"),
     }

@@ -21,6 +21,10 @@ fn a_device_has_what_is_seen_less_a_reserve_an_error_and_a_cap() {
     assert_eq!(room(0.25, Some(70_000)), 64_000);
     let none = Machine { reserve: Bytes(90_000), ..machine.clone() };
     assert_eq!(Room::default().of(&none), Bytes(0));
+    let room = |error, cap: Option<u64>| Room { error, cap: cap.map(Bytes) }.at_best(&machine).0;
+    assert_eq!(room(0.25, None), 100_000);
+    assert_eq!(room(0.25, Some(90_000)), 90_000);
+    assert_eq!(Room::default().at_best(&none), Bytes(0));
 }
 
 /// The runs of the best set-ups.
