@@ -70,8 +70,8 @@ class Block(torch.nn.Module):
 
 
 class Checkpointed(Block):
-    """A layer that holds its input alone and computes the rest again for its backward: of a split one for B and once
-    more for W.
+    """A layer that holds its input alone and computes the rest again for its backward: of a split one for B
+    and once more for W.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -116,8 +116,9 @@ def question(profile: db.Profile, chunks: int) -> db.Question:
 
 
 def worked(rank: int, case: Case) -> Any:
-    """Records the model in one schedule for each number of chunks, predicts every schedule and the best that a search
-    finds, runs them all, and holds both against each other; and does so with torch's own DualPipeV, recorded in itself.
+    """Records the model in one schedule for each number of chunks, predicts every schedule and the best that
+    a search finds, runs them all, and holds both against each other; and does so with torch's own DualPipeV,
+    recorded in itself.
     """
     own = Rank(case, rank)
     profiles = {
@@ -147,8 +148,8 @@ def worked(rank: int, case: Case) -> Any:
             )
     again = own.recorded_dual_pipe_v()
     if rank == 0:
-        step = makespans(db.compare(expected, again.timeline()).to_dict())
-        rows.append(Row(case.name, "dualpipe-v", *step, whole.hop or 0.0, whole.overhead or 0.0))
+        both = makespans(db.compare(expected, again.timeline()).to_dict())
+        rows.append(Row(case.name, "dualpipe-v", *both, whole.hop or 0.0, whole.overhead or 0.0))
     return rows, pictures
 
 

@@ -686,6 +686,9 @@ class PlanClusterKeys(TypedDict, total=False):
     parts: Iterable[PlanPartKeys | Mapping[str, Any]] | None
     """The parts of a cluster of several kinds of machines."""
 
+    price: Number | None
+    """Dollars for an hour of a device, however it is paid [default: that of the machine's file]."""
+
     profile: Name | None
     """A profile of the model on the machine, as `debubble calibrate` writes it [default: times by formulas].
     """
@@ -699,6 +702,9 @@ class PlanPartKeys(TypedDict, total=False):
 
     machine: Name | None
     """The machine: the name of one that is built in, or a file."""
+
+    price: Number | None
+    """Dollars for an hour of a device, however it is paid [default: that of the machine's file]."""
 
 
 class PlanLengthsKeys(TypedDict, total=False):
@@ -890,7 +896,9 @@ class PlanSearchKeys(TypedDict, total=False):
     """Chunks per stage, for schedules that take several [default: 2, 3, 4, 6, 8]."""
 
     context: OneOrMany[Whole] | None
-    """Context-parallel degrees [default: 1]."""
+    """Context-parallel degrees [default: powers of two that leave each device 8,192 tokens of a sequence or
+    more, at most 64].
+    """
 
     expert: OneOrMany[Whole] | None
     """Expert-parallel degrees [default: powers of two up to the experts, at most 64]."""
@@ -1129,6 +1137,11 @@ class PlanTrainingKeys(TypedDict, total=False):
     sequence_parallel: bool | None
     """Whether tensor-parallel groups share the sequence between their layers [default: true]."""
 
+    tuning: Literal["tuned", "stock"] | None
+    """Whose software runs the step: `tuned`, Megatron-LM by a vendor's recipe for the model and the machine,
+    or `stock`, with its defaults, which overlap less [default: the times of tuned, with the error of both].
+    """
+
     two_streams: bool | None
     """Whether a forward and a backward that a schedule pairs share two streams, segment by segment, so that
     what is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v,
@@ -1150,8 +1163,16 @@ class PlanKeys(TypedDict, total=False):
     batch: Whole | None
     """The samples of a global batch."""
 
+    budget: Number | None
+    """The dollars that training may cost [default: no limit]."""
+
     cluster: Iterable[PlanClusterKeys | Mapping[str, Any]] | None
     """The clusters to choose from."""
+
+    contingency: Number | None
+    """How many times as long as its steps training takes, for restarts, evaluation and what else is no step
+    [default: 1].
+    """
 
     deadline_days: Number | None
     """The days after which training must be done [default: no deadline]."""

@@ -5,9 +5,6 @@ const GAP: usize = 2;
 /// A column of words is not cut narrower than this.
 const NARROWEST: usize = 12;
 
-/// The column that is folded is not cut narrower than this to make room for another one.
-const FOLDED: usize = 16;
-
 /// A table whose rows stand under headings.
 pub(super) struct HeadedTable {
     /// The names of the columns.
@@ -30,12 +27,10 @@ pub(super) enum Line {
 
 impl HeadedTable {
     /// The text, at most `width` columns wide as long as numbers leave room for words; columns from
-    /// number `optional` on are left out, the last first, if there is no room for them beside a folded one of
-    /// [`FOLDED`].
+    /// number `optional` on are left out, the last first, if there is no room for them.
     pub(super) fn text(&self, width: usize, optional: usize) -> String {
         let mut widths: Vec<usize> = (0..self.header.len()).map(|at| self.width(at)).collect();
-        let saved = widths[self.folded].saturating_sub(FOLDED);
-        while widths.len() > optional && sum(&widths) - saved > width {
+        while widths.len() > optional && sum(&widths) > width {
             widths.pop();
         }
         let over = sum(&widths).saturating_sub(width);

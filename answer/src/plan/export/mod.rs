@@ -13,7 +13,7 @@ use sim::cluster::ClusterSpec;
 
 use self::torch_order::TorchOrder;
 use super::priced::Plan;
-use question::plan::Question;
+use question::plan::{Framework, Question};
 
 /// The order of the plan as torch reads it, beside the configurations of torchtitan that name it.
 const SCHEDULE_CSV: &str = "schedule.csv";
@@ -32,10 +32,13 @@ pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
 }
 
 /// Why there is no `megatron.sh` among [`files`]: Megatron-LM would refuse the order of the plan, or run another one
-/// on layers that are dealt for it.
+/// on layers that are dealt for it. `None` where the question asks for torchtitan.
 #[must_use]
 pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     let reason = megatron::lacks(question, plan)?;
+    if question.framework == Framework::Torchtitan {
+        return None;
+    }
     Some(format!("there is no megatron.sh: {reason}"))
 }
 
