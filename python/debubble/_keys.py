@@ -1206,6 +1206,11 @@ class PlanKeys(TypedDict, total=False):
     setup: PlanSetupKeys | Mapping[str, Any] | None
     """One set-up to answer, in place of a search [default: those of `[search]` are tried]."""
 
+    storage: str | None
+    """The rate at which storage takes a checkpoint from all devices together [default: as fast as they
+    write].
+    """
+
     title: Name | None
     """The title of the answer."""
 

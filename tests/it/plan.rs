@@ -398,6 +398,24 @@ fn contingency_and_price_are_factors_of_the_bill() {
     assert!(published["least"].as_f64() < published["median"].as_f64());
 }
 
+/// Storage that takes a quarter of what eight devices write at 2 GB/s each makes checkpoints four times as long, and
+/// by Young's rule half as frequent; storage that takes more changes nothing.
+#[test]
+fn storage_limits_how_fast_checkpoints_are_written() {
+    let one = SMALL.replace("[8, 16]", "8");
+    let figures = |storage: &str| {
+        let answer = json(&one.replace("plans = 2", &format!("plans = 2\n{storage}")));
+        ["checkpoint_interval_s", "days"].map(|key| answer["plans"][0][key].as_f64().unwrap())
+    };
+    let plain = figures("");
+    assert_eq!(plain, figures("storage = \"1TB/s\""));
+    let slow = figures("storage = \"4GB/s\"");
+    assert!((slow[0] / plain[0] - 2.0).abs() < 0.05, "{plain:?} {slow:?}");
+    assert!(slow[1] > plain[1], "{plain:?} {slow:?}");
+    let nothing = refusal(&one.replace("plans = 2", "storage = \"0GB/s\""));
+    assert!(nothing.contains("storage") || nothing.contains("0GB/s"), "{nothing}");
+}
+
 #[test]
 fn what_cannot_be_planned_is_refused_with_a_cure() {
     let changed = |from: &str, to: &str| refusal(&SMALL.replace(from, to));

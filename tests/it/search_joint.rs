@@ -168,6 +168,22 @@ fn what_layers_hold_all_the_time_counts_under_the_limit() {
     assert!(without <= number(row, "cost_ns"));
 }
 
+/// Times of recomputation are no idle keys where recomputation is searched: a split costs R once more.
+#[test]
+fn times_of_recomputation_count_where_it_is_varied() {
+    let sizes = "--stages 2 --microbatches 4 --layers-per-stage 2 --microbatch-size 1 --hidden 1024 --heads 16 \
+                 --seq 1024 --forward 4ms --backward-input 4ms --backward-weight 4ms --backward 6ms --hop 100us";
+    let question = format!("search {sizes} --vary recompute --memory-limit 250MiB --effort 0");
+    let cost = |again: &str| {
+        let output = run(&format!("{question} --recompute-again {again} --json"));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!told.contains("ignored"), "{told}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        number(&answer["results"][0], "cost_ns")
+    };
+    assert!(cost("1us") < cost("50ms"));
+}
+
 #[test]
 fn layers_of_multi_token_prediction_lie_where_they_may() {
     let model = "--stages 2 --microbatches 6 --layers 10 --mtp-layers 1 --hop 1ms --chain layer=3ms/3ms/3ms \

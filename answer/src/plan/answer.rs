@@ -333,7 +333,7 @@ impl Planner<'_> {
     }
 
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
-    /// weights and optimizer.
+    /// weights and optimizer, as fast as storage takes all of them.
     fn failures(&self, cluster: &Cluster) -> Failures {
         let state = number(self.question.model.parameters())
             * (2.0 + number(self.question.recipe.optimizer_bytes));
@@ -349,10 +349,12 @@ impl Planner<'_> {
                 number(*devices) * (own + self.price(kind).1)
             })
             .sum();
+        let written = share / slowest(|kind| kind.reliability.checkpoint);
+        let stored = self.question.storage.map_or(0.0, |rate| state / number(rate.bytes_per_second()));
         let restarts = cluster.parts.iter().map(|(kind, _)| kind.reliability.restart);
         Failures {
             between: 3600.0 / rate,
-            checkpoint: share / slowest(|kind| kind.reliability.checkpoint),
+            checkpoint: written.max(stored),
             restart: restarts.fold(0.0, f64::max),
         }
     }

@@ -250,7 +250,9 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
         }
         if keys.varies(Varied::Recompute) {
             // They are of what may be chosen.
-            (setting.keys.recompute_time, setting.keys.activation_kept) = (None, None);
+            setting.keys.recompute_time = None;
+            setting.keys.recompute_again = None;
+            setting.keys.activation_kept = None;
         }
         case::assumed(context, &setting).into_iter().for_each(|text| warnings.add_of_setting(text));
         for text in case::ignored_by_search(&setting, keys.placement()) {

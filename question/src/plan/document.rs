@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use pipeline::{Bytes, LayerLayout};
+use pipeline::{Bandwidth, Bytes, LayerLayout};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,10 @@ pub struct Document {
     /// [default: 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contingency: Option<f64>,
+    /// The rate at which storage takes a checkpoint from all devices together
+    /// [default: as fast as they write].
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Bandwidth>,
     /// The price that is paid for machines: `on-demand`, `reserved` or `spot`
     /// [default: on-demand].
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["on-demand", "reserved", "spot"])))]

@@ -16,7 +16,7 @@ mod training;
 
 use std::path::{Path, PathBuf};
 
-use pipeline::Bytes;
+use pipeline::{Bandwidth, Bytes};
 use plan::{Attention, Cluster, Noise, Recipe, Transformer};
 
 pub use self::document::{
@@ -75,6 +75,8 @@ pub struct Question {
     pub budget: Option<f64>,
     /// How many times as long as its steps training takes.
     pub contingency: Option<f64>,
+    /// The rate at which storage takes a checkpoint from all devices together, if it limits them.
+    pub storage: Option<Bandwidth>,
     /// The price that is paid for machines.
     pub paid: Paid,
     /// The number of plans that are told for each cluster.
@@ -218,6 +220,7 @@ impl Reader<'_> {
             deadline_days: document.deadline_days,
             budget: self.within("budget", document.budget, [0.01, 1e15])?,
             contingency: self.within("contingency", document.contingency, [1.0, 100.0])?,
+            storage: document.storage,
             paid: self.paid(&clusters)?,
             plans: usize::try_from(plans).unwrap_or(1),
             clusters,

@@ -231,6 +231,7 @@ fn document(line: Line<'_>, setup: SetupDocument) -> Result<Document, String> {
         deadline_days: None,
         budget: None,
         contingency: None,
+        storage: None,
         price: None,
         framework: None,
         plans: None,
