@@ -87,7 +87,7 @@ tables:
 	"$(PROGRAM)" reproduce all --check
 	"$(PROGRAM)" simulate scenarios/gantt.toml --svg results/gantt.svg --gantt never
 	"$(PROGRAM)" simulate scenarios/all.toml --pareto results/all.svg --gantt never
-	cd results && "$(PROGRAM)" plan --validate --csv planner-today.csv --svg planner-today.svg > /dev/null
+	cd results && "$(abspath $(PROGRAM))" plan --validate --csv planner-today.csv --svg planner-today.svg > /dev/null
 
 beyond: build
 	cargo run --quiet --release --locked -- reproduce table5 table8 --beyond
@@ -187,6 +187,7 @@ lint: cargo
 	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
 	bash tests/python.sh lint
 	bash tests/workflows.sh
+	bash tests/stages-check.sh
 	bash tests/web.sh lint
 
 check: lint test

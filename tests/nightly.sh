@@ -10,7 +10,10 @@ failed=()
 
 check() {
   local name=$1
-  stage "$@" || { echo "FAILED: $name"; failed+=("$name"); }
+  # Not behind `||`, which would switch off `set -e` in what it runs.
+  stage "$@"
+  # shellcheck disable=SC2181
+  if [ $? != 0 ]; then echo "FAILED: $name"; failed+=("$name"); fi
 }
 
 # What a stranger's first command builds and checks.

@@ -25,12 +25,17 @@ timings() {
   printf '%7d  all, some of them side by side\n' "$SECONDS"
 }
 
+# In both, a shell of its own keeps `set -e` alive in functions, which `||` and `if` switch off.
+
 # stage NAME COMMAND..: runs it and notes its time.
 stage() {
-  local name=$1 since=$SECONDS status=0
+  local name=$1 since=$SECONDS status strict=$-
   shift
   echo "== $name"
-  "$@" || status=$?
+  set +e
+  (set -e; "$@")
+  status=$?
+  case $strict in *e*) set -e ;; esac
   printf '%d\t%s\n' $((SECONDS - since)) "$name" >>"$stages"
   return $status
 }
@@ -41,8 +46,10 @@ beside() {
   shift
   set -m
   {
-    since=$SECONDS status=0
-    "$@" || status=$?
+    since=$SECONDS
+    set +e
+    (set -e; "$@")
+    status=$?
     printf '%d\t%s\n' $((SECONDS - since)) "$name" >>"$stages"
     exit $status
   } >"$said/$name" 2>&1 </dev/null &

@@ -350,7 +350,8 @@ impl Planner<'_> {
             })
             .sum();
         let written = share / slowest(|kind| kind.reliability.checkpoint);
-        let stored = self.question.storage.map_or(0.0, |rate| state / number(rate.bytes_per_second()));
+        let stored =
+            self.question.storage.map_or(0.0, |rate| state / number(rate.bytes_per_second()));
         let restarts = cluster.parts.iter().map(|(kind, _)| kind.reliability.restart);
         Failures {
             between: 3600.0 / rate,

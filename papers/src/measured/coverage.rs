@@ -70,8 +70,10 @@ fn of_source<'a>(
     };
     let found: Vec<(f64, f64, f64)> =
         by_configuration.iter().filter_map(|(key, rows)| interval(key, rows)).collect();
-    let half_widths: Vec<f64> =
-        found.iter().map(|(below, above, _)| (above.exp() - below.exp()) / 2.0).collect();
+    let half_widths: Vec<f64> = found
+        .iter()
+        .map(|(below, above, _)| (libm::exp(*above) - libm::exp(*below)) / 2.0)
+        .collect();
     Coverage {
         source: name.to_owned(),
         configurations: found.len(),

@@ -120,7 +120,7 @@ pub(super) fn scores(rows: &[&Row]) -> Vec<f64> {
 
 fn score(row: &Row) -> f64 {
     let predicted = row.without_source.unwrap_or(row.predicted);
-    times_as_long(&Row { predicted, ..row.clone() }).ln()
+    libm::log(times_as_long(&Row { predicted, ..row.clone() }))
 }
 
 /// How many times as long as predicted the step of `row` took: what an error of a half leaves open.
@@ -196,11 +196,11 @@ impl ErrorBar {
         let stock = interval.zip(stock).and_then(|(_, times)| {
             let own = like(Tuning::Stock);
             let [_, above] = Pool::of(&own, sets)?.interval(&own, step);
-            Some((above + times.ln()).exp() - 1.0)
+            Some(libm::exp(above + libm::log(times)) - 1.0)
         });
         let [low, high] = [
-            interval.map(|[below, _]| 1.0 - below.exp()),
-            interval.map(|[_, above]| (above.exp() - 1.0).max(stock.unwrap_or(0.0))),
+            interval.map(|[below, _]| 1.0 - libm::exp(below)),
+            interval.map(|[_, above]| (libm::exp(above) - 1.0).max(stock.unwrap_or(0.0))),
         ];
         let of_kind: Vec<SetErrors> = sets.iter().filter(|set| set.kind == own).cloned().collect();
         let names = pool.iter().flat_map(|pool| &pool.sets).map(|set| set.set.clone());
@@ -298,7 +298,7 @@ pub fn interval_of_kind(kind: &str, sets: &[SetErrors]) -> Option<[f64; 2]> {
         precision: precision.unwrap_or_default(),
     };
     let [below, above] = Pool::of(kind, sets)?.interval(kind, step);
-    Some([1.0 - below.exp(), above.exp() - 1.0])
+    Some([1.0 - libm::exp(below), libm::exp(above) - 1.0])
 }
 
 /// The errors of `machine` on all measured iterations of its type of device, and those recorded.

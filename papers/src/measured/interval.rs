@@ -166,7 +166,7 @@ impl<'a> Pool<'a> {
         let count = plan::number(self.configurations() as u64);
         let beyond = step.beyond(kind, self);
         let wide = quantile(count - 1.0) * (1.0 + 1.0 / count).sqrt();
-        let [below, above] = self.scales().map(|scale| wide * scale.hypot(beyond));
+        let [below, above] = self.scales().map(|scale| wide * libm::hypot(scale, beyond));
         [-below, above]
     }
 }
@@ -176,8 +176,9 @@ impl Step {
     fn beyond(self, kind: &str, pool: &Pool<'_>) -> f64 {
         let most =
             |of: fn(&SetErrors) -> u64| pool.sets.iter().map(|set| of(set)).max().unwrap_or(1);
-        let doublings =
-            |own: u64, most: u64| (plan::number(own) / plan::number(most.max(1))).log2().max(0.0);
+        let doublings = |own: u64, most: u64| {
+            libm::log2(plan::number(own) / plan::number(most.max(1))).max(0.0)
+        };
         let own = Words::of(kind);
         let lacks = |has: &dyn Fn(&SetErrors) -> bool| !pool.sets.iter().any(|set| has(set));
         let unseen = [

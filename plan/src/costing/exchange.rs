@@ -163,7 +163,7 @@ impl Machine {
 
     /// What a step on `devices` takes besides, in seconds.
     pub(super) fn step_latency(&self, devices: u64) -> f64 {
-        let doublings = (number(devices) / 64.0).log2().max(0.0);
+        let doublings = libm::log2(number(devices) / 64.0).max(0.0);
         self.efficiency.step_latency + self.efficiency.step_doubling * doublings
     }
 }

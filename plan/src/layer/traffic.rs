@@ -168,7 +168,7 @@ fn copies(task: &Task<'_>, experts: Experts) -> [f64; 2] {
         return [k * (inner - 1.0) / e, k * (nodes - 1.0) / nodes];
     }
     // Of as many places, the share that none of k tokens' experts is in.
-    let missed = |places: f64| (1.0 - 1.0 / places).powf(k);
+    let missed = |places: f64| libm::pow(1.0 - 1.0 / places, k);
     let here = (inner - 1.0) * (1.0 - missed(e)) * nodes;
     let there = if nodes > 1.0 { (nodes - 1.0) * (1.0 - missed(nodes)) } else { 0.0 };
     [here, there]
