@@ -9,7 +9,7 @@ rust() {
   env "$runner=bash $PWD/tests/timed-test.sh" cargo test "$@" 2>&1 | tee "$log" || status=$?
   echo
   echo "the slowest tests"
-  sed -n 's/^test \(.*\) \.\.\. .* <\([0-9.]*\)s>$/\2 s  \1/p' "$log" | sort -rn | head -n 10
+  sed -n 's/^test \(.*\) \.\.\. .* <\([0-9.]*\)s>$/\2 s  \1/p' "$log" | sort -rn | sed -n 1,10p
   rm -f "$log"
   return $status
 }
