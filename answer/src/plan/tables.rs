@@ -1,6 +1,6 @@
 //! The answer in words and numbers.
 
-use papers::measured::Contingency;
+use papers::measured::{Contingency, interval_in_words};
 use pipeline::{Family, Limit, Nanos, Vocabulary};
 use plan::{Recompute, Room, Setup, Split, StageMemory};
 
@@ -232,8 +232,7 @@ pub fn scarce(plan: &Plan) -> Option<String> {
 
 /// How far the step of `plan` may be off, or that nothing of its kind was measured.
 pub fn error(plan: &Plan) -> String {
-    let written = |[low, high]: [f64; 2]| format!("-{:.0}/+{:.0} %", 100.0 * low, 100.0 * high);
-    plan.error.map_or_else(|| "unknown".to_owned(), written)
+    plan.error.map_or_else(|| "unknown".to_owned(), interval_in_words)
 }
 
 /// A number of days, with more digits where it is less than ten.

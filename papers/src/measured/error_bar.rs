@@ -192,16 +192,14 @@ impl ErrorBar {
             None => words.clone(),
         };
         let pool = Pool::of(&own, sets).filter(|_| !kind.profiled);
-        let interval = pool.as_ref().map(|pool| pool.interval(&own, step));
-        let stock = interval.zip(stock).and_then(|(_, times)| {
+        let shares = pool.as_ref().map(|pool| pool.shares(&own, step));
+        let stock = shares.zip(stock).and_then(|(_, times)| {
             let own = like(Tuning::Stock);
             let [_, above] = Pool::of(&own, sets)?.interval(&own, step);
             Some(libm::exp(above + libm::log(times)) - 1.0)
         });
-        let [low, high] = [
-            interval.map(|[below, _]| 1.0 - libm::exp(below)),
-            interval.map(|[_, above]| (libm::exp(above) - 1.0).max(stock.unwrap_or(0.0))),
-        ];
+        let low = shares.map(|[low, _]| low);
+        let high = shares.map(|[_, high]| high.max(stock.unwrap_or(0.0)));
         let of_kind: Vec<SetErrors> = sets.iter().filter(|set| set.kind == own).cloned().collect();
         let names = pool.iter().flat_map(|pool| &pool.sets).map(|set| set.set.clone());
         let names: BTreeSet<String> = names.collect();
@@ -254,11 +252,11 @@ impl ErrorBar {
         Ok(bars)
     }
 
-    /// The interval, in words: `-9 % to +12 %`.
+    /// The interval, in words.
     #[must_use]
     pub fn interval(&self) -> Option<String> {
         let (low, high) = self.low.zip(self.high)?;
-        Some(format!("-{:.0}/+{:.0} %", 100.0 * low, 100.0 * high))
+        Some(interval_in_words([low, high]))
     }
 
     /// The error and the measurements that it comes from, in words.
@@ -286,6 +284,12 @@ impl ErrorBar {
     }
 }
 
+/// By what shares steps may be shorter and longer, in words: `-9/+12 %`.
+#[must_use]
+pub fn interval_in_words([low, high]: [f64; 2]) -> String {
+    format!("-{:.0}/+{:.0} %", 100.0 * low, 100.0 * high)
+}
+
 /// By what shares steps of `kind` may be shorter and longer that are like the rows of the kind itself, from `sets` of all
 /// kinds.
 #[must_use]
@@ -297,8 +301,7 @@ pub fn interval_of_kind(kind: &str, sets: &[SetErrors]) -> Option<[f64; 2]> {
         devices: own().map(|set| set.devices_most).max()?,
         precision: precision.unwrap_or_default(),
     };
-    let [below, above] = Pool::of(kind, sets)?.interval(kind, step);
-    Some([1.0 - libm::exp(below), libm::exp(above) - 1.0])
+    Some(Pool::of(kind, sets)?.shares(kind, step))
 }
 
 /// The errors of `machine` on all measured iterations of its type of device, and those recorded.

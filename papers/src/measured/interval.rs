@@ -26,6 +26,7 @@ const DEVICES: f64 = 0.015;
 /// The scale of what no row of the pool has: the type of device, the precision, the software, dense layers or experts. Rows of a machine
 /// that was left out of the fit are 8 % off in the mean.
 const UNSEEN: f64 = 0.08;
+
 /// The words of a kind, as they are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Words<'a> {
@@ -161,6 +162,12 @@ impl<'a> Pool<'a> {
         [side(below, all - slower), side(above, slower)]
     }
 
+    /// By what shares a step of `kind` may be shorter and longer than predicted.
+    pub(super) fn shares(&self, kind: &str, step: Step) -> [f64; 2] {
+        let [below, above] = self.interval(kind, step);
+        [1.0 - libm::exp(below), libm::exp(above) - 1.0]
+    }
+
     /// How much longer than predicted a step of `kind` takes, as logarithms of its least and its longest time.
     pub(super) fn interval(&self, kind: &str, step: Step) -> [f64; 2] {
         let count = plan::number(self.configurations() as u64);
@@ -192,7 +199,7 @@ impl Step {
             SEQUENCE * doublings(self.sequence, most(|set| set.sequence_most)),
             DEVICES * doublings(self.devices, most(|set| set.devices_most)),
         ];
-        far.into_iter().chain(unseen).fold(0.0, f64::hypot)
+        far.into_iter().chain(unseen).fold(0.0, libm::hypot)
     }
 }
 

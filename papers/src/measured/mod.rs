@@ -25,7 +25,7 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 pub use self::coverage::Coverage;
-pub use self::error_bar::{ErrorBar, SetErrors, StepAsked, interval_of_kind};
+pub use self::error_bar::{ErrorBar, SetErrors, StepAsked, interval_in_words, interval_of_kind};
 pub use self::interval::{Level, Step};
 pub use self::memory_error::memory_error;
 pub use self::today::{Today, model};

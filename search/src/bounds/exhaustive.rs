@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use sim::Replay;
 
 use super::{Prover, all, best, check_limits, of_one_stage, smallest_limit};
-use crate::{Effort, Instance, Objective, search};
+use crate::{Effort, Found, Instance, Objective, search};
 
 /// As many orders of the whole pipeline are tried, at most.
 const TRIED: usize = 30_000;
@@ -315,43 +315,47 @@ proptest! {
     }
 }
 
-#[test]
-fn a_search_of_whole_and_split_backwards_mostly_has_the_optimum() {
+/// Searches `count` drawn instances that are as `is` says, and gives each with what was found and the optimum.
+fn searched(
+    count: u32,
+    is: impl Fn(&Instance) -> bool,
+    mut each: impl FnMut(&Instance, &Found, Nanos),
+) {
     let mut runner = TestRunner::deterministic();
-    let (mut asked, mut found) = (0, 0);
-    while asked < 200 {
+    let mut asked = 0;
+    while asked < count {
         let instance = drawn().new_tree(&mut runner).unwrap().current().instance();
-        if !instance.mixes() {
+        if !is(&instance) {
             continue;
         }
         let Some(Some(optimum)) = optimum(&instance) else { continue };
         let answer = search(&instance, Effort::default(), |_| (), &|| false).unwrap();
         assert!(answer.cost >= optimum && answer.bound.cost <= optimum, "{instance:?}");
         asked += 1;
-        found += u32::from(answer.cost == optimum);
+        each(&instance, &answer, optimum);
     }
+}
+
+#[test]
+fn a_search_of_whole_and_split_backwards_mostly_has_the_optimum() {
+    let (asked, mut found) = (200, 0);
+    searched(asked, Instance::mixes, |_, answer, optimum| {
+        found += u32::from(answer.cost == optimum);
+    });
     assert!(100 * found >= 95 * asked, "{found} of {asked}");
 }
 
 #[test]
 fn a_search_with_recomputation_mostly_has_the_optimum_and_proves_it() {
-    let mut runner = TestRunner::deterministic();
-    let (mut asked, mut found, mut proved, mut by_formulas, mut lost) = (0, 0, 0, 0, 0);
-    while asked < 150 {
-        let instance = drawn().new_tree(&mut runner).unwrap().current().instance();
-        if !instance.costs.has_recompute() || instance.mixes() {
-            continue;
-        }
-        let Some(Some(optimum)) = optimum(&instance) else { continue };
-        let answer = search(&instance, Effort::default(), |_| (), &|| false).unwrap();
-        assert!(answer.cost >= optimum && answer.bound.cost <= optimum, "{instance:?}");
-        asked += 1;
+    let (asked, mut found, mut proved, mut by_formulas, mut lost) = (150, 0, 0, 0, 0);
+    let recomputes = |instance: &Instance| instance.costs.has_recompute() && !instance.mixes();
+    searched(asked, recomputes, |instance, answer, optimum| {
         found += u32::from(answer.cost == optimum);
         proved += u32::from(answer.bound.cost == optimum);
-        by_formulas += u32::from(best(&instance).cost == optimum);
+        by_formulas += u32::from(best(instance).cost == optimum);
         // In parts of a thousand.
         lost += 1_000 * (optimum.0 - answer.bound.cost.0) / optimum.0.max(1);
-    }
+    });
     assert!(
         100 * found >= 95 * asked && lost <= 10 * u64::from(asked),
         "{found}, {lost} of {asked}"

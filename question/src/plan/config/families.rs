@@ -207,6 +207,15 @@ const QWEN3: Family = Family {
     ..LLAMA
 };
 
+const QWEN3_5: Family = Family {
+    name: "qwen3_5_text",
+    attention_gate: true,
+    mixing: Mixing::Linear(4),
+    mtp: Some("mtp_num_hidden_layers"),
+    harmless: "attn_output_gate mamba_ssm_dtype mtp_use_dedicated_embeddings",
+    ..QWEN3
+};
+
 const GEMMA2: Family = Family {
     name: "gemma2",
     mlp_bias: false,
@@ -382,22 +391,11 @@ const FAMILIES: &[Family] = &[
         explicit: HEADS,
         ..LLAMA
     },
-    Family {
-        name: "qwen3_5_text",
-        attention_gate: true,
-        mixing: Mixing::Linear(4),
-        mtp: Some("mtp_num_hidden_layers"),
-        harmless: "attn_output_gate mamba_ssm_dtype mtp_use_dedicated_embeddings",
-        ..QWEN3
-    },
+    QWEN3_5,
     Family {
         name: "qwen3_5_moe_text",
         experts: Some(ExpertKeys { dense: Dense::Never, ..SHARED_QWEN_EXPERTS }),
-        attention_gate: true,
-        mixing: Mixing::Linear(4),
-        mtp: Some("mtp_num_hidden_layers"),
-        harmless: "attn_output_gate mamba_ssm_dtype mtp_use_dedicated_embeddings",
-        ..QWEN3
+        ..QWEN3_5
     },
     // Its normalisation of queries and keys learns nothing.
     Family {
