@@ -57,7 +57,8 @@ fn errors_of(sets: &[Value], kind: &str) -> Vec<(String, Vec<f64>)> {
     all.filter(|(_, errors)| !errors.is_empty()).collect()
 }
 
-fn measured_of_others() -> bool {
+/// Whether there are measurements that the project reads in place, and does not keep.
+pub(crate) fn measured_of_others() -> bool {
     let there = Path::new("../shared/measured/vtrain_ground_truth_single.csv").is_file();
     if !there {
         eprintln!("skipped: measurements of others are not there");

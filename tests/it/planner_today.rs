@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::cli::stdout;
 use crate::plan::{command, json};
+use crate::plan_bars::measured_of_others;
 
 /// What one run of the program printed and wrote: it takes long, so all tests look at one.
 struct Validated {
@@ -218,5 +219,9 @@ fn intervals_hold_the_steps_of_a_source_that_is_left_out() {
         assert!(share(row[2]) >= 89.0, "{row:?}");
     }
     let all = rows.last().unwrap();
-    assert!(share(all[2]) >= 90.0 && share(all[3]) <= 20.0 && share(all[3]) > 5.0, "{all:?}");
+    assert!(share(all[2]) >= 90.0 && share(all[3]) > 5.0, "{all:?}");
+    // Of all sources: what those that may lack are off is less than what the rest is.
+    if measured_of_others() {
+        assert!(share(all[3]) <= 20.0, "{all:?}");
+    }
 }
