@@ -17,8 +17,8 @@ use crate::setup::Setup;
 /// Which set-ups compete.
 #[derive(Clone, Copy)]
 pub struct Contest<'a> {
-    /// Whether a set-up whose order is searched may.
-    pub may: &'a (dyn Fn(&Setup) -> bool + Sync),
+    /// A set-up whose order is searched, with its software, if it may.
+    pub may: &'a (dyn Fn(Setup) -> Option<Setup> + Sync),
     /// Whether those with published schedules do, or only say how devices are shared.
     pub published: bool,
     /// How many set-ups are wanted.
@@ -88,10 +88,8 @@ fn candidates(
     for own in best.iter().map(|one| &one.costed().setup).filter(|own| own.pipeline > 1) {
         let looped = Some(own.chunks).filter(|chunks| *chunks > 2);
         for chunks in [1, 2].into_iter().chain(looped) {
-            let setup = own.with_order_searched(chunks);
-            if !setups.contains(&setup) && (contest.may)(&setup) {
-                setups.push(setup);
-            }
+            let setup = (contest.may)(own.with_order_searched(chunks));
+            setups.extend(setup.filter(|setup| !setups.contains(setup)));
         }
     }
     let first = setups.first().copied();

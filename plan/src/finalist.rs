@@ -25,7 +25,8 @@ use crate::layout::Layout;
 use crate::limits;
 use crate::memory::StageMemory;
 use crate::orders::Orders;
-use crate::setup::{Boundary, Unfit};
+use crate::setup::{Boundary, Setup, Unfit};
+use crate::software::Options;
 
 /// Why a set-up has no run.
 #[derive(Clone, PartialEq, Debug, Error)]
@@ -84,10 +85,23 @@ impl Inputs<'_> {
     /// # Errors
     /// If these machines do not hold it.
     pub fn again(&self, known: &Finalist) -> Result<Finalist, FinalistError> {
+        self.again_with(known, known.costed().setup.options)
+    }
+
+    /// The same with the software of `options` in place of its own.
+    ///
+    /// # Errors
+    /// If these machines do not hold it.
+    pub fn again_with(
+        &self,
+        known: &Finalist,
+        options: Options,
+    ) -> Result<Finalist, FinalistError> {
         let orders = Orders::told(Arc::clone(&known.schedule));
+        let setup = Setup { options, ..known.costed().setup };
         let layout = known.costed().layout(self.model);
         let inputs = Inputs { layout: layout.as_ref(), ..*self };
-        let costed = Costed { limit: known.costed().limit, ..inputs.cost(&known.costed().setup)? };
+        let costed = Costed { limit: known.costed().limit, ..inputs.cost(&setup)? };
         let evaluation = self.evaluate_one(costed, &mut Replay::new(), &orders)?;
         self.finalist_in(evaluation, &orders)
     }

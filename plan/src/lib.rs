@@ -104,7 +104,7 @@ pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Reshard, Setup, Split, Unfit, Zero, check};
-pub use software::{Software, Tuning};
+pub use software::{Graphs, Options, Software, Tuning};
 pub use space::{MAX_SETUPS, Space};
 pub use times::{Times, nanos};
 

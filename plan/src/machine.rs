@@ -226,6 +226,15 @@ impl Efficiency {
     };
 }
 
+impl Efficiency {
+    /// Whether constants of the software that hides exchanges are known, as they are of machines on which it was
+    /// measured.
+    #[must_use]
+    pub fn has_hidden_exchanges(&self) -> bool {
+        self.expert_overlapped < 1.0 && self.tensor_overlapped < self.tensor_exposed
+    }
+}
+
 /// The price of an hour of a device, in dollars.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Price {

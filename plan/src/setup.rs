@@ -11,7 +11,7 @@ use crate::model::{Recompute, Transformer, number};
 use crate::offload::Offload;
 use crate::precision::Precision;
 use crate::room::Room;
-use crate::software::Software;
+use crate::software::{Options, Software};
 
 /// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
 pub(crate) const MAX_PASSES: u64 = 2_000_000;
@@ -147,6 +147,8 @@ pub struct Setup {
     pub split: Split,
     /// Whether all stages share embedding and head (vocabulary parallelism, arXiv 2411.05288).
     pub vocabulary_parallel: bool,
+    /// Software beside that of [`Recipe::software`].
+    pub options: Options,
 }
 
 impl Setup {
@@ -207,11 +209,17 @@ impl Setup {
         Self { family, chunks, searched: true, vocabulary_parallel: shared, ..self }
     }
 
-    /// Whether this and `other` share devices, microbatches and state alike, whatever their schedules.
+    /// Whether this and `other` share devices, microbatches and state alike, whatever their schedules and software.
     #[must_use]
     pub fn divides_as(&self, other: &Self) -> bool {
-        let Self { family, searched, chunks, .. } = *other;
-        Self { family, searched, chunks, ..*self } == *other
+        let Self { family, searched, chunks, options, .. } = *other;
+        Self { family, searched, chunks, options, ..*self } == *other
+    }
+
+    /// The software that runs it by `recipe`.
+    #[must_use]
+    pub fn software(&self, recipe: &Recipe) -> Software {
+        recipe.software.with(self.options)
     }
 
     /// How one device of a stage sees the model.

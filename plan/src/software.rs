@@ -36,6 +36,93 @@ impl Tuning {
     }
 }
 
+/// The kernels of a layer whose launches CUDA graphs replace.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Graphs {
+    /// None.
+    #[default]
+    None,
+    /// Those of attention and router.
+    Partial,
+    /// Those of a whole step.
+    Full,
+}
+
+impl Graphs {
+    /// All, by the names that a question has for them.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("none", Self::None), ("partial", Self::Partial), ("full", Self::Full)];
+
+    /// The name in questions.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Partial => "partial",
+            Self::Full => "full",
+        }
+    }
+
+    /// The share of a layer's launches that is replaced.
+    #[must_use]
+    pub const fn share(self) -> f64 {
+        match self {
+            Self::None => 0.0,
+            Self::Partial => 0.5,
+            Self::Full => 1.0,
+        }
+    }
+}
+
+/// Software that a search turns on for a set-up, beside that of the recipe.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Options {
+    /// CUDA graphs.
+    pub graphs: Graphs,
+    /// [`Software::sends_once`].
+    pub sends_once: bool,
+    /// [`Software::overlap_experts`].
+    pub overlap_experts: bool,
+    /// [`Software::overlap_tensor`].
+    pub overlap_tensor: bool,
+}
+
+impl Options {
+    /// Those that both have.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            graphs: if self.graphs == other.graphs { self.graphs } else { Graphs::None },
+            sends_once: self.sends_once && other.sends_once,
+            overlap_experts: self.overlap_experts && other.overlap_experts,
+            overlap_tensor: self.overlap_tensor && other.overlap_tensor,
+        }
+    }
+
+    /// Those that `other` has not.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self {
+            graphs: if self.graphs == other.graphs { Graphs::None } else { self.graphs },
+            sends_once: self.sends_once && !other.sends_once,
+            overlap_experts: self.overlap_experts && !other.overlap_experts,
+            overlap_tensor: self.overlap_tensor && !other.overlap_tensor,
+        }
+    }
+
+    /// The same with each option that is on turned off alone.
+    #[must_use]
+    pub fn each_off(self) -> Vec<Self> {
+        let all = [
+            Self { graphs: Graphs::None, ..self },
+            Self { sends_once: false, ..self },
+            Self { overlap_experts: false, ..self },
+            Self { overlap_tensor: false, ..self },
+        ];
+        all.into_iter().filter(|one| *one != self).collect()
+    }
+}
+
 /// How a training framework runs a step, as far as sizes do not say it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Software {
@@ -107,6 +194,18 @@ impl Software {
             tuning: Some(Tuning::Torchtitan),
             compute: self.compute * TORCHTITAN,
             attention: self.attention * TORCHTITAN_ATTENTION,
+            ..self
+        }
+    }
+
+    /// The same with `options` turned on.
+    #[must_use]
+    pub fn with(self, options: Options) -> Self {
+        Self {
+            graphs: self.graphs.max(options.graphs.share()),
+            sends_once: self.sends_once || options.sends_once,
+            overlap_experts: self.overlap_experts || options.overlap_experts,
+            overlap_tensor: self.overlap_tensor || options.overlap_tensor,
             ..self
         }
     }

@@ -4,6 +4,7 @@ use pipeline::{Chunks, Family, Vocabulary};
 
 use crate::model::Recompute;
 use crate::setup::{Cluster, Reshard, Setup, Split, Zero};
+use crate::software::Options;
 
 /// The most set-ups of one cluster.
 pub const MAX_SETUPS: usize = 200_000;
@@ -96,6 +97,7 @@ impl Space {
                     recompute: Recompute::None,
                     split: Split::Even,
                     vocabulary_parallel: false,
+                    options: Options::default(),
                 }));
             }
         }

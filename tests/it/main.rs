@@ -60,6 +60,7 @@ mod plan_model;
 mod plan_noise;
 mod plan_page;
 mod plan_setup;
+mod plan_software;
 mod planner_today;
 mod processes;
 mod recompute;

@@ -15,7 +15,8 @@ type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 const RULES: [Rule; 20] = [
     (
         |question, plan| {
-            let apart = !question.recipe.software.overlap_experts && !has_streams(question);
+            let software = setup(plan).software(&question.recipe);
+            let apart = !software.overlap_experts && !has_streams(question);
             question.model.experts.is_some() && setup(plan).expert > 1 && apart
         },
         "the all-to-all of experts is not overlapped: passes wait for dispatch and combine",

@@ -1,11 +1,11 @@
-//! The changes of the machines, and the step time that each would save for the recommended plan.
+//! The changes of software and machines, and the step time that each would save for the recommended plan.
 
 use std::cmp::Reverse;
 
 use pipeline::{Bytes, Nanos};
-use plan::{Machine, Orders, Watch};
+use plan::{Cluster, Machine, Orders, Watch};
 
-use super::answer::ground;
+use super::answer::{compete, ground};
 use super::priced::{Plan, seconds};
 use question::Context;
 use question::plan::Question;
@@ -13,7 +13,7 @@ use question::plan::Question;
 /// A change of the winner's ground, and what it would be worth.
 pub struct Lever {
     /// The change.
-    pub name: &'static str,
+    pub name: String,
     /// The step with the best set-up then.
     pub step: Nanos,
     /// Dollars saved of the whole training, at the same prices.
@@ -31,15 +31,74 @@ const LEVERS: [(&str, Change); 6] = [
         machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
     }),
     ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
-    ("launches that take no time (CUDA graphs)", |machine| machine.efficiency.launch = 0.0),
+    ("launches that take no time", |machine| machine.efficiency.launch = 0.0),
     ("large matrix products 10 % faster", |machine| {
         machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
     }),
 ];
 
-/// Searches the best set-up anew under each of [`LEVERS`], and says what it would be worth to `plan`; the
-/// one that saves most comes first. Somebody who asks to end gets those tried by then.
+/// Searches the best set-up anew with each key of software that the question leaves out and under each of [`LEVERS`],
+/// and says what it would be worth to `plan`: first software, then machines, of each what saves most. Somebody who
+/// asks to end gets those tried by then.
 pub(super) fn levers(
+    context: &Context<'_>,
+    question: &Question,
+    plan: &Plan,
+    orders: &Orders<'_>,
+) -> Vec<Lever> {
+    let mut all = of_software(context, question, plan, orders);
+    all.extend(of_machines(context, question, plan, orders));
+    all
+}
+
+/// What a plan with a step of `step` in place of that of `plan` saves.
+fn lever(name: String, step: Nanos, plan: &Plan) -> Lever {
+    let share = 1.0 - seconds(step) / seconds(plan.finalist.step);
+    Lever { name, step, saved: share * plan.dollars }
+}
+
+/// Each key of software that the question leaves out: the fastest plan of the same question with it.
+fn of_software(
+    context: &Context<'_>,
+    question: &Question,
+    plan: &Plan,
+    orders: &Orders<'_>,
+) -> Vec<Lever> {
+    let cluster = &question.clusters[plan.cluster];
+    let keys = question.open_software(cluster);
+    let work = context.host().begin(keys.len() as u64, "levers of software");
+    let mut levers = Vec::new();
+    for key in keys.into_iter().filter(|_| !question.is_of_one()) {
+        let step = fastest(context, &question.with_key(key), cluster, orders);
+        if context.stopped() {
+            break;
+        }
+        work.inc(1);
+        levers.extend(step.map(|step| lever(key.line(), step, plan)));
+    }
+    levers.retain(|lever| lever.saved > 0.0);
+    levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
+    levers
+}
+
+/// The step of the fastest plan of `question` on `cluster`.
+fn fastest(
+    context: &Context<'_>,
+    question: &Question,
+    cluster: &Cluster,
+    orders: &Orders<'_>,
+) -> Option<Nanos> {
+    let setups = question.setups(cluster)?;
+    let stop = || context.stopped();
+    let watch = Watch { done: &|_| {}, stop: &stop, orders };
+    let ground = ground(question, cluster);
+    let (_, best) = plan::run_with(&ground, &setups, question.plans, watch);
+    let (best, _) = compete(question, &ground, best, question.plans, watch);
+    best.iter().map(|one| one.step).min()
+}
+
+/// Each of [`LEVERS`], the one that saves most first.
+fn of_machines(
     context: &Context<'_>,
     question: &Question,
     plan: &Plan,
@@ -68,8 +127,7 @@ pub(super) fn levers(
         }
         work.inc(1);
         let Some(best) = best.pop() else { continue };
-        let share = 1.0 - seconds(best.step) / seconds(plan.finalist.step);
-        levers.push(Lever { name, step: best.step, saved: share * plan.dollars });
+        levers.push(lever(name.to_owned(), best.step, plan));
     }
     levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
     levers

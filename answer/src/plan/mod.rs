@@ -13,6 +13,7 @@ mod model;
 mod parts;
 mod priced;
 mod row;
+pub mod software;
 pub mod tables;
 pub mod told;
 
@@ -32,6 +33,7 @@ pub use self::levers::Lever;
 pub use self::parts::Part;
 pub use self::priced::{Plan, seconds};
 pub use self::row::Row;
+pub use self::software::Chosen;
 pub use self::told::Told;
 
 /// A question with all that a planner says to it.
@@ -40,8 +42,10 @@ pub struct Planned {
     pub question: Question,
     /// The plans, and what became of all set-ups.
     pub answer: Answer,
-    /// Changes of the machines, and what each would be worth to the plan to take.
+    /// Changes of software and machines, and what each would be worth to the plan to take.
     pub levers: Vec<Lever>,
+    /// The software that the search turned on for the plan to take.
+    pub software: Vec<Chosen>,
     /// Whether somebody asked to end: the best of the set-ups and levers that had been looked at.
     pub interrupted: bool,
 }
@@ -65,8 +69,10 @@ pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagno
     let answer = Planner { context, question: &question }.answer(&orders)?;
     let levers = winner(&question, &answer.plans)
         .map_or_else(Vec::new, |winner| levers::levers(context, &question, winner, &orders));
+    let software = winner(&question, &answer.plans)
+        .map_or_else(Vec::new, |winner| software::chosen(&question, winner));
     let interrupted = context.cut_short();
-    Ok(Planned { question, answer, levers, interrupted })
+    Ok(Planned { question, answer, levers, software, interrupted })
 }
 
 impl Serialize for Planned {
@@ -92,6 +98,9 @@ struct Json<'a> {
     /// Where a step of the plan to take goes, on the stage that works longest.
     time_breakdown: Vec<Part>,
     levers: Vec<LeverJson<'a>>,
+    /// The software that the search turned on for the plan to take.
+    #[serde(skip_serializing_if = "<[Chosen]>::is_empty")]
+    software: &'a [Chosen],
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
@@ -128,7 +137,7 @@ struct SearchedJson<'a> {
 }
 
 fn json(planned: &Planned) -> Json<'_> {
-    let Planned { question, answer, levers, interrupted } = planned;
+    let Planned { question, answer, levers, software, interrupted } = planned;
     let winner = planned.winner();
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
@@ -143,6 +152,7 @@ fn json(planned: &Planned) -> Json<'_> {
             published: answer.contingency,
         },
         assumptions: assumptions::of(question, answer),
+        software,
         interrupted: interrupted.then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),
@@ -150,7 +160,7 @@ fn json(planned: &Planned) -> Json<'_> {
         levers: levers
             .iter()
             .map(|lever| LeverJson {
-                name: lever.name,
+                name: &lever.name,
                 step_ns: lever.step.0,
                 dollars_saved: lever.saved,
             })

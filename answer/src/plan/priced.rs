@@ -77,7 +77,7 @@ impl Plan {
 
     /// Whether `framework` runs it.
     pub fn runs_in(&self, framework: Framework, question: &Question) -> bool {
-        framework.runs(&self.finalist.costed().setup, question.recipe.batch)
+        framework.runs(&self.finalist.costed().setup, &question.recipe)
     }
 
     /// The parts of the step, on the stage that works longest; they add up to it.

@@ -71,6 +71,8 @@ pub struct Row {
     split: &'static str,
     /// The layers of each chunk, where no rule says them: as `layout` in `[setup]` takes them.
     layout: Option<String>,
+    /// The software that the search turned on: lines of `[training]` with commas between.
+    software: String,
     /// Whether Megatron-LM runs the set-up.
     runs_in_megatron: bool,
     /// Whether torchtitan does.
@@ -135,6 +137,7 @@ impl Row {
             gpu_hours: plan.gpu_hours,
             split: split(own.split),
             layout: super::tables::told_layout(question, plan),
+            software: super::software::line(question, plan),
             runs_in_megatron: plan.runs_in(Framework::Megatron, question),
             runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
         }

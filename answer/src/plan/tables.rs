@@ -438,7 +438,7 @@ pub const PARTS: [&str; 3] =
 /// The savings of each change for the winner: name, step and dollars.
 pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
     let line =
-        |lever: &Lever| vec![lever.name.to_owned(), format::time(lever.step), amount(lever.saved)];
+        |lever: &Lever| vec![lever.name.clone(), format::time(lever.step), amount(lever.saved)];
     levers.iter().map(line).collect()
 }
 
@@ -483,7 +483,7 @@ pub fn frameworks(question: &Question, answer: &Answer) -> Vec<String> {
 }
 
 /// Ascending numbers in words: `1, 4-6`.
-fn ranges(numbers: &[usize]) -> String {
+pub(super) fn ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|one, next| *next == one + 1);
     let one = |run: &[usize]| match run {
         [first, .., last] => format!("{first}-{last}"),

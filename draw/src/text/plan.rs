@@ -1,6 +1,8 @@
 //! The answer of the planner, in at most 100 columns.
 
-use answer::plan::{Answer, Plan, Planned, assumptions, is_late, seconds, tables, winner};
+use answer::plan::{
+    Answer, Plan, Planned, assumptions, is_late, seconds, software, tables, winner,
+};
 use papers::measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
 use question::format;
@@ -47,6 +49,8 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
         text += &paragraph(&format!("  {doubt}"));
     }
     text += &paragraph(&format!("  {what}"));
+    let needed = software::in_words(winner, &planned.software);
+    text.extend(needed.map(|needed| paragraph(&format!("  {needed}"))));
     for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
         let saved = tables::amount(lever.saved);
         text += &paragraph(&format!("  would save most: {}, {saved} dollars", lever.name));
@@ -79,6 +83,8 @@ fn notes(question: &Question, answer: &Answer, details: bool) -> String {
     let bars = answer.bars.iter().filter(|bar| details || bar.error.is_none());
     let notes = frameworks.into_iter().chain(bars.map(ErrorBar::source));
     let tuning = answer.bars.iter().any(|bar| bar.stock.is_some()) && !details;
+    let notes = notes.chain(software::needed(question, answer));
+    let notes = notes.chain(software::untried(question));
     let notes = notes.chain(tuning.then(|| tables::TUNING.to_owned()));
     let notes = notes.chain(details.then(|| tables::room(question)));
     text.extend(notes.chain([tables::legend(answer)]).map(|note| paragraph(&note)));

@@ -141,6 +141,7 @@ pub(super) fn set_up(
         recompute,
         split: Split::Even,
         vocabulary_parallel: false,
+        options: plan::Options::default(),
     }
 }
 

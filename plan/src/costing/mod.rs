@@ -153,7 +153,7 @@ impl<'a> Costing<'a> {
 
     fn task_with(&self, machine: &'a Machine, recompute: Recompute) -> Task<'a> {
         let Inputs { model, recipe, .. } = self.inputs;
-        Task::new(model, machine, self.setup.cut(recipe), recipe, recompute)
+        Task::new(model, machine, self.setup, recipe, recompute)
     }
 
     /// A layer of each kind under `recompute`, by stage.
@@ -219,7 +219,7 @@ impl<'a> Costing<'a> {
         own: &[LayerTimes],
         ends: &[LayerTimes],
     ) -> Vec<LayerTimes> {
-        let graphs = self.inputs.recipe.software.graphs;
+        let graphs = self.setup.software(self.inputs.recipe).graphs;
         let one = |((layers, &stage), end): ((&LayerTimes, &usize), &LayerTimes)| {
             let latency = self.machines[stage].efficiency.pass_latency * (1.0 - graphs);
             let half = latency / 2.0 / number(u64::from(self.shape.chunks_per_stage()));

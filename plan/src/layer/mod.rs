@@ -11,7 +11,7 @@ use crate::experts::Load;
 use crate::machine::Machine;
 use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer};
 use crate::precision::Precision;
-use crate::setup::Recipe;
+use crate::setup::{Recipe, Setup};
 use crate::software::Software;
 use crate::times::Times;
 
@@ -54,18 +54,19 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// That of `model` on `machine` by `recipe`.
+    /// That of `model` on `machine`, as `setup` cuts it, by `recipe`.
     #[must_use]
     pub fn new(
         model: &'a Transformer,
         machine: &'a Machine,
-        cut: Cut,
+        setup: &Setup,
         recipe: &Recipe,
         recompute: Recompute,
     ) -> Self {
-        let Recipe { precision, software, head, attended, .. } = *recipe;
+        let Recipe { precision, head, attended, .. } = *recipe;
+        let cut = setup.cut(recipe);
         let load = recipe.imbalance.load(model, cut);
-        let software = software.on(&machine.efficiency);
+        let software = setup.software(recipe).on(&machine.efficiency);
         Self { model, machine, cut, precision, software, recompute, head, load, attended }
     }
 

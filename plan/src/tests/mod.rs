@@ -151,6 +151,7 @@ fn setup([data, tensor, pipeline]: [u64; 3]) -> Setup {
         recompute: Recompute::None,
         split: Split::Balanced,
         vocabulary_parallel: false,
+        options: crate::Options::default(),
     }
 }
 

@@ -113,15 +113,6 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     assert_eq!(wide.attention_flops(kind), 2.0 * narrow.attention_flops(kind));
     let more = 2.0 * number(projections / 32) + narrow.attention_flops(kind);
     assert_eq!(wide.flops_of(kind) - narrow.flops_of(kind), more);
-    let cut = Cut {
-        tensor: 4,
-        context: 1,
-        expert: 1,
-        expert_tensor: 1,
-        microbatch: 1,
-        sequence_parallel: true,
-        loss: Loss::Fused,
-    };
     let held = |model: &Transformer| {
         let one = footprint(model, &setup([1, 4, 1]), &recipe(64), model.counts(0..1));
         one.until_backward.0
@@ -130,7 +121,10 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
     assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);
     let device = machine();
     let recipe = recipe(8);
-    let time = |model| layer(&Task::new(model, &device, cut, &recipe, Recompute::None), kind).parts;
+    let time = |model| {
+        let own = setup([1, 4, 1]);
+        layer(&Task::new(model, &device, &own, &recipe, Recompute::None), kind).parts
+    };
     let [a, b] = [time(&narrow), time(&wide)];
     assert!(b.of(Part::Attention) > 1.9 * a.of(Part::Attention));
     assert!(b.of(Part::Products) > a.of(Part::Products));

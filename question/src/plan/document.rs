@@ -244,6 +244,12 @@ pub struct SearchDocument {
         skip_serializing_if = "Option::is_none"
     )]
     pub vocabulary_parallel: Option<Vec<bool>>,
+    /// Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of experts and
+    /// of tensor groups where the framework and the machine have them, `as told` leaves all off
+    /// [default: all; as told with tuning = stock].
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["all", "as told"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub software: Option<String>,
     /// The most memory that a plan may hold of a device [default: what the device leaves].
     #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
     pub memory_cap: Option<Bytes>,

@@ -6,7 +6,7 @@
 //! and `distributed/fsdp.py`.
 
 use pipeline::{Family, InTorch, Placement};
-use plan::{Module, Modules, Recompute, Setup, Software, Zero};
+use plan::{Module, Modules, Recipe, Recompute, Setup, Software, Zero};
 
 /// A training framework, or any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,13 +104,20 @@ impl Framework {
         self == Self::Any
     }
 
-    /// Whether it runs `setup` on batches of `batch` sequences.
-    pub fn runs(self, setup: &Setup, batch: u64) -> bool {
+    /// Whether it runs `setup` by `recipe`.
+    pub fn runs(self, setup: &Setup, recipe: &Recipe) -> bool {
+        self.runs_on(setup, recipe.batch, &setup.software(recipe))
+    }
+
+    /// Whether it runs `setup` on batches of `batch` sequences with `software`.
+    fn runs_on(self, setup: &Setup, batch: u64, software: &Software) -> bool {
         let stages = setup.pipeline;
         let has_order = self.has_schedule(setup.family) && (self.takes_orders() || !setup.searched);
         let can = (stages == 1 || has_order)
             && self.has_recompute(setup.recompute)
-            && (self.has_vocabulary_parallel() || !setup.vocabulary_parallel);
+            && (self.has_vocabulary_parallel() || !setup.vocabulary_parallel)
+            && self.has_options(setup.options)
+            && !self.lacks_overlap(setup, software);
         can && match self {
             Self::Any => true,
             Self::Megatron => {
@@ -150,11 +157,13 @@ mod tests {
         recompute: Recompute::None,
         split: Split::Even,
         vocabulary_parallel: false,
+        options: plan::Options::default(),
     };
 
     /// By `Megatron`, then `Torchtitan`, at 8 microbatches.
     fn runs(setup: Setup) -> [bool; 2] {
-        Framework::REAL.map(|framework| framework.runs(&setup, 16))
+        let software = Software::default();
+        Framework::REAL.map(|framework| framework.runs_on(&setup, 16, &software))
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod noise;
 mod search;
 mod setup;
 mod sizes;
+mod software;
 mod streams;
 mod training;
 
@@ -30,6 +31,8 @@ use self::search::Search;
 use self::setup::Asked;
 pub use self::setup::SetupDocument;
 pub use self::sizes::SizesDocument;
+use self::software::Open;
+pub use self::software::SoftwareKey;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::kinds::{self, Kind};
@@ -58,6 +61,7 @@ pub enum Paid {
 }
 
 /// A question, whole and checked.
+#[derive(Clone)]
 pub struct Question {
     /// The title of the answer.
     pub title: String,
@@ -85,6 +89,10 @@ pub struct Question {
     pub clusters: Vec<Cluster>,
     search: Search,
     asked: Option<Asked>,
+    /// Whether the software that the question leaves out is searched.
+    software_searched: bool,
+    /// The keys of software that it leaves out.
+    open: Open,
     /// The file of the question and its text, if it has one.
     file: Option<(PathBuf, String)>,
     /// The training framework that must run the plan.
@@ -212,6 +220,7 @@ impl Reader<'_> {
             ..self.recipe(framework, &clusters)?
         };
         recipe.software.streams = self.streams(&model)?;
+        let (software_searched, open) = self.open(recipe.software.tuning)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         let dynamic_context = self.dynamic_context(packed.as_ref(), framework, model.sequence)?;
         Ok(Question {
@@ -225,6 +234,8 @@ impl Reader<'_> {
             plans: usize::try_from(plans).unwrap_or(1),
             clusters,
             search,
+            software_searched,
+            open,
             framework,
             recipe,
             packed,

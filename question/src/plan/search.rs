@@ -1,7 +1,9 @@
 //! `[search]`: which set-ups are tried.
 
 use pipeline::{Choice, Family, LayerLayout, Placement, Semantics};
-use plan::{Attention, Cluster, Machine, Recompute, Setup, Space, Split, Transformer, Zero};
+use plan::{
+    Attention, Cluster, Machine, Options, Recompute, Setup, Space, Split, Transformer, Zero,
+};
 
 use super::framework::Framework;
 use super::{MAX_DEVICES, Question, Reader};
@@ -23,6 +25,7 @@ pub(super) const SPLIT_SEARCHED: &str = "searched";
 const MAX_STAGES: u64 = 128;
 
 /// The table `[search]`. Where it has no groups, they follow from each cluster.
+#[derive(Clone)]
 pub(super) struct Search {
     tensor: Option<Vec<u64>>,
     pipeline: Option<Vec<u64>>,
@@ -45,8 +48,8 @@ struct Schedules {
 }
 
 impl Search {
-    /// The values that are tried on `cluster`.
-    fn space(&self, model: &Transformer, cluster: &Cluster) -> Space {
+    /// The values that are tried on `cluster`, with `modules` among what is recomputed.
+    fn space(&self, model: &Transformer, cluster: &Cluster, modules: Option<Recompute>) -> Space {
         let group = |kind: &Machine| kind.node.max(kind.domain.min(TENSOR_IN_DOMAIN));
         let node = cluster.parts.iter().map(|(kind, _)| group(kind)).max().unwrap_or(1);
         let devices = cluster.devices();
@@ -55,6 +58,7 @@ impl Search {
         let pipeline = self.pipeline.clone().unwrap_or_else(divisors);
         let tensor = self.tensor.clone().unwrap_or_else(|| powers(node));
         let mut space = Space { tensor, pipeline, ..self.rest.clone() };
+        space.recompute.extend(modules);
         if let Some(layout) = &self.layout {
             let stages = space.pipeline.iter();
             let mut chunks: Vec<u64> =
@@ -82,9 +86,13 @@ impl Question {
         if let Some(asked) = &self.asked {
             return Some(vec![asked.on(cluster)]);
         }
-        let mut setups = self.search.space(&self.model, cluster).setups(cluster)?;
-        let runs = |setup: &Setup| self.framework.runs(setup, self.recipe.batch);
+        let mut setups =
+            self.search.space(&self.model, cluster, self.modules(cluster)).setups(cluster)?;
+        let runs = |setup: &Setup| self.framework.runs(setup, &self.recipe);
         setups.retain(|setup| runs(setup) && self.search.has_chunks(setup));
+        for setup in &mut setups {
+            *setup = self.with_software(*setup, cluster);
+        }
         Some(setups)
     }
 
@@ -97,12 +105,14 @@ impl Question {
         }
     }
 
-    /// Whether an order may be searched for `setup`.
+    /// `setup` on `cluster` with the software that a search turns on for it, if an order may be searched for it.
     #[must_use]
-    pub fn may_search(&self, setup: &Setup) -> bool {
-        let runs =
-            || self.framework.runs(setup, self.recipe.batch) && self.search.has_chunks(setup);
-        self.asked.is_none() && self.search.searched && runs()
+    pub fn with_order_searched(&self, setup: Setup, cluster: &Cluster) -> Option<Setup> {
+        let plain = Setup { options: Options::default(), ..setup };
+        let may = self.asked.is_none() && self.search.searched;
+        let may = may && self.framework.runs(&plain, &self.recipe);
+        let may = may && self.search.has_chunks(&plain);
+        may.then(|| self.with_software(plain, cluster))
     }
 
     /// Whether set-ups with published schedules are plans: always, unless orders are to be searched alone.

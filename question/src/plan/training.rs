@@ -2,8 +2,8 @@
 
 use pipeline::Bytes;
 use plan::{
-    Boundary, Cluster, Imbalance, Loss, Machine, Offload, Offloaded, Precision, Recipe, Room,
-    Software, Tuning,
+    Boundary, Cluster, Graphs, Imbalance, Loss, Machine, Offload, Offloaded, Precision, Recipe,
+    Room, Software, Tuning,
 };
 
 use super::framework::Framework;
@@ -16,9 +16,6 @@ const DISPATCHERS: [(&str, bool); 3] = [("alltoall", false), ("deepep", true), (
 
 /// How keys and values reach a context group, and whether all of them are gathered first.
 const EXCHANGES: [(&str, bool); 2] = [("ring", false), ("all-gather", true)];
-
-/// What CUDA graphs replace, and the share of a layer's launches that is.
-const GRAPHS: [(&str, f64); 3] = [("none", 0.0), ("partial", 0.5), ("full", 1.0)];
 
 /// Whether all machines are of the kind whose constants were fitted to software that overlaps what it
 /// exchanges: those with products of 8 bits.
@@ -175,9 +172,9 @@ impl Reader<'_> {
     /// What the software does; unless told, as it does on machines of `today`.
     fn software(&self, today: bool) -> Result<Software, Diagnostic> {
         let training = &self.document.training;
-        let graphs = self.word("cuda-graphs", &training.cuda_graphs, &GRAPHS)?;
+        let graphs = self.word("cuda-graphs", &training.cuda_graphs, &Graphs::NAMES)?;
         Ok(Software {
-            graphs: graphs.1,
+            graphs: graphs.1.share(),
             overlap_experts: training.overlap_experts.unwrap_or(false),
             overlap_tensor: training.overlap_tensor.unwrap_or(false),
             overlap_transfers: training.overlap_transfers.unwrap_or(today),

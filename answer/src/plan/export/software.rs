@@ -4,9 +4,14 @@ use plan::{Offload, Precision, Recipe, Routing, Setup, Software, Zero};
 
 use question::plan::Question;
 
-/// Those of `question` for the set-up `own`.
-pub(super) fn megatron(question: &Question, own: &Setup) -> Vec<String> {
-    let Recipe { precision, software, overlap_parameters, .. } = question.recipe;
+use super::super::priced::Plan;
+
+/// Those of `question` for `plan`.
+pub(super) fn megatron(question: &Question, plan: &Plan) -> Vec<String> {
+    let own = &plan.finalist.costed().setup;
+    let software = own.software(&question.recipe);
+    let dispatcher = question.dispatcher_of(own, &question.clusters[plan.cluster]);
+    let Recipe { precision, overlap_parameters, .. } = question.recipe;
     let mut lines: Vec<&str> = formats(precision).to_vec();
     let Software { graphs, overlap_experts, overlap_tensor, sends_once, .. } = software;
     if graphs >= 1.0 {
@@ -33,7 +38,7 @@ pub(super) fn megatron(question: &Question, own: &Setup) -> Vec<String> {
     }
     let has_experts = question.model.experts.is_some();
     if has_experts && own.expert > 1 {
-        let flex = format!("--moe-flex-dispatcher-backend {}", question.dispatcher);
+        let flex = format!("--moe-flex-dispatcher-backend {dispatcher}");
         let mut dispatch = match sends_once {
             true => vec!["--moe-token-dispatcher-type flex".to_owned(), flex],
             false => vec!["--moe-token-dispatcher-type alltoall".to_owned()],

@@ -75,6 +75,7 @@ pub(in super::super) fn vocabulary(
         family,
         split: Split::Even,
         vocabulary_parallel: in_shards,
+        options: plan::Options::default(),
         ..set_up([1, 1, row.gpus], 1, chunks, Recompute::None)
     };
     let recipe = recipe(row.microbatches);

@@ -288,6 +288,7 @@ fn setup(run: &Line<'_>, sizes: &Sizes) -> Result<Setup, String> {
         recompute: run.recompute()?,
         split: Split::Layout,
         vocabulary_parallel: false,
+        options: plan::Options::default(),
     })
 }
 

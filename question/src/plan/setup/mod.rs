@@ -5,7 +5,7 @@ mod layers;
 mod unfit;
 
 use pipeline::{Choice, Chunks, Family, LayerLayout, Placement, Semantics, Vocabulary};
-use plan::{Cluster, Inputs, Recipe, Recompute, Reshard, Setup, Split, Transformer, Zero};
+use plan::{Cluster, Inputs, Options, Recipe, Recompute, Reshard, Setup, Split, Transformer, Zero};
 
 pub use self::document::SetupDocument;
 use super::framework::Framework;
@@ -15,6 +15,7 @@ use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
 
 /// The set-up of a question, for any of its clusters.
+#[derive(Clone)]
 pub(super) struct Asked {
     /// As it is, but for the replicas where those are not told.
     setup: Setup,
@@ -112,6 +113,7 @@ impl Reader<'_> {
             recompute: self.recompute_of(given)?,
             split,
             vocabulary_parallel: shared || given.vocabulary_parallel.unwrap_or(false),
+            options: Options::default(),
         };
         Ok(Asked { setup, data: given.data, layout })
     }
@@ -246,7 +248,7 @@ impl Reader<'_> {
         recipe: &Recipe,
         framework: Framework,
     ) -> Result<(), Diagnostic> {
-        if framework.runs(setup, recipe.batch) {
+        if framework.runs(setup, recipe) {
             return Ok(());
         }
         let any = || "write framework = \"any\", or ask for another".to_owned();
@@ -282,6 +284,12 @@ impl Reader<'_> {
             () if is_megatron && Framework::overlaps_nothing(setup) => {
                 let what = format!("{} where experts are on one device", setup.family.name());
                 ("schedule", what, "write expert = 2 or more, or schedule = \"1f1b-i\"".to_owned())
+            }
+            () if framework.lacks_overlap(setup, &recipe.software) => {
+                let what =
+                    "overlap-experts on one chunk per stage, or with whole layers recomputed";
+                let cure = "write schedule = \"1f1b-i\", or take overlap-experts out";
+                ("schedule", what.to_owned(), cure.to_owned())
             }
             () if wave => {
                 let what = format!("a V of {} chunks per stage: its own has 2", setup.chunks);

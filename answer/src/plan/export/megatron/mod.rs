@@ -33,7 +33,7 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         model::arguments(&question.model, question.rotary_base),
         parallelism(question, own),
         recipe(question, own),
-        super::software::megatron(question, own),
+        super::software::megatron(question, plan),
         schedule(question, plan),
     ];
     super::array(&head, "MEGATRON_ARGS", &lines.concat())
@@ -174,7 +174,7 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
 /// Why Megatron-LM cannot run the order of the plan, and who can; `None` if it can.
 pub(super) fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     let own = &plan.finalist.costed().setup;
-    if Framework::Megatron.runs(own, question.recipe.batch) {
+    if Framework::Megatron.runs(own, &question.recipe) {
         return None;
     }
     let name = own.schedule_name();

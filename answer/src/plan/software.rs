@@ -1,0 +1,124 @@
+//! The software that a search turns on, and what each key of it is worth.
+
+use pipeline::Nanos;
+use plan::{Cluster, Finalist, Inputs, Offload, Options, number};
+use question::plan::{Question, SoftwareKey};
+use serde::Serialize;
+
+use super::answer::{Answer, ground};
+use super::priced::{Plan, seconds};
+use super::tables::ranges;
+
+/// The least share of a step that a key of software must save to be among those of a plan.
+const LEAST: f64 = 0.001;
+
+/// A key of `[training]` that the search turned on for a plan.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Chosen {
+    /// The key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: &'static str,
+    /// The step of the same set-up and order without it, in nanoseconds.
+    pub step_without_ns: u64,
+}
+
+/// `finalist` without the software that saves next to nothing of its step.
+pub(super) fn trimmed(ground: &Inputs<'_>, mut finalist: Finalist) -> Finalist {
+    for off in finalist.costed().setup.options.each_off() {
+        let options = finalist.costed().setup.options.and(off);
+        let Ok(without) = ground.again_with(&finalist, options) else { continue };
+        if is_needless(finalist.step, without.step) {
+            finalist = without;
+        }
+    }
+    finalist
+}
+
+/// Whether a step that takes `without` is worth no key that makes it `with`.
+fn is_needless(with: Nanos, without: Nanos) -> bool {
+    number(without.0) <= (1.0 + LEAST) * number(with.0)
+}
+
+/// The software that the search turned on for `plan`, the key that saves most first.
+#[must_use]
+pub fn chosen(question: &Question, plan: &Plan) -> Vec<Chosen> {
+    let cluster = &question.clusters[plan.cluster];
+    let inputs = ground(question, cluster);
+    let setup = &plan.finalist.costed().setup;
+    let one = |SoftwareKey { key, value, options }| {
+        let rest = setup.options.without(options);
+        let without = inputs.again_with(&plan.finalist, rest).ok()?;
+        Some(Chosen { key, value, step_without_ns: without.step.0 })
+    };
+    let keys = question.keys(setup.options, cluster);
+    let mut all: Vec<Chosen> = keys.into_iter().filter_map(one).collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.step_without_ns));
+    all
+}
+
+/// The software that the search turned on for `plan`, as lines of `[training]` with commas between.
+#[must_use]
+pub fn line(question: &Question, plan: &Plan) -> String {
+    let keys = question.keys(options(plan), &question.clusters[plan.cluster]);
+    keys.iter().map(SoftwareKey::line).collect::<Vec<_>>().join(", ")
+}
+
+fn options(plan: &Plan) -> Options {
+    plan.finalist.costed().setup.options
+}
+
+/// The software that plans need: a line for each that some have, with their numbers.
+#[must_use]
+pub fn needed(question: &Question, answer: &Answer) -> Vec<String> {
+    let mut all: Vec<(String, Vec<usize>)> = Vec::new();
+    for (number, plan) in (1..).zip(&answer.plans) {
+        let own = line(question, plan);
+        match all.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, numbers)) => numbers.push(number),
+            None => all.push((own, vec![number])),
+        }
+    }
+    all.retain(|(own, _)| !own.is_empty());
+    let one = |(own, numbers): &(String, Vec<usize>)| match numbers[..] {
+        [only] => format!("plan {only} needs in [training]: {own}"),
+        _ => format!("plans {} need in [training]: {own}", ranges(numbers)),
+    };
+    all.iter().map(one).collect()
+}
+
+/// The changes that a search does not try, in words.
+#[must_use]
+pub fn untried(question: &Question) -> Option<String> {
+    if question.is_of_one() {
+        return None;
+    }
+    let machines = || question.clusters.iter().flat_map(|cluster| &cluster.parts);
+    let experts = question.model.experts.is_some();
+    let streams = question.recipe.software.streams.is_some();
+    let hosts = machines().all(|(machine, _)| machine.host.is_some());
+    let low = machines().all(|(machine, _)| machine.peak_fp8.is_some());
+    let unknown = |cluster: &&Cluster| !question.searches_software(cluster);
+    let unknown: Vec<String> =
+        question.clusters.iter().filter(unknown).map(Cluster::name).collect();
+    let all = [
+        (!unknown.is_empty()).then(|| format!("software on {}", unknown.join(", "))),
+        (low && !question.recipe.precision.is_low()).then(|| "precision".to_owned()),
+        (experts && !streams).then(|| "two-streams".to_owned()),
+        (hosts && question.recipe.offload == Offload::NONE).then(|| "offload".to_owned()),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| format!("not tried: {}", all.join(", ")))
+}
+
+/// The software that the search turned on for the plan to take, in words.
+#[must_use]
+pub fn in_words(plan: &Plan, chosen: &[Chosen]) -> Option<String> {
+    let one = |one: &Chosen| {
+        let saved = 1.0 - seconds(plan.finalist.step) / (number(one.step_without_ns) / 1e9);
+        let key = SoftwareKey::line_of(one.key, one.value);
+        format!("{key} ({} of the step)", question::format::percent(saved))
+    };
+    let all: Vec<String> = chosen.iter().map(one).collect();
+    (!all.is_empty()).then(|| format!("software that it needs: {}", all.join(", ")))
+}

@@ -1,0 +1,274 @@
+//! `[search] software`: the software that a search turns on, as far as framework and machines have it.
+//!
+//! Sources, read in 2026: Megatron-LM's `arguments.py` and `transformer_config.py`, torchtitan's
+//! `config/job_config.py` and `distributed/dual_pipe_v.py`.
+
+use pipeline::Family;
+use plan::{
+    Cluster, Graphs, Module, Modules, Options, Recipe, Recompute, Setup, Software, Transformer,
+    Tuning, Zero,
+};
+
+use super::{Framework, Question, Reader};
+use crate::diagnostic::Diagnostic;
+
+/// The values of `software`, and whether keys that are left out are searched.
+const VALUES: [(&str, bool); 2] = [("all", true), ("as told", false)];
+
+/// The keys of software that a question leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Open {
+    graphs: bool,
+    dispatcher: bool,
+    overlap_experts: bool,
+    overlap_tensor: bool,
+    recompute: bool,
+}
+
+impl Open {
+    /// Those of `options` that are open.
+    fn of(self, options: Options) -> Options {
+        Options {
+            graphs: if self.graphs { options.graphs } else { Graphs::None },
+            sends_once: self.dispatcher && options.sends_once,
+            overlap_experts: self.overlap_experts && options.overlap_experts,
+            overlap_tensor: self.overlap_tensor && options.overlap_tensor,
+        }
+    }
+}
+
+/// A key of `[training]` with a value that a search found or a lever tries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SoftwareKey {
+    /// The key.
+    pub key: &'static str,
+    /// Its value, as TOML writes it without quotes.
+    pub value: &'static str,
+    /// The same as options of a set-up.
+    pub options: Options,
+}
+
+impl SoftwareKey {
+    /// Its line in `[training]`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        Self::line_of(self.key, self.value)
+    }
+
+    /// The line in `[training]` that gives `key` the value `value`.
+    #[must_use]
+    pub fn line_of(key: &str, value: &str) -> String {
+        let is_word = value != "true";
+        if is_word { format!("{key} = \"{value}\"") } else { format!("{key} = {value}") }
+    }
+}
+
+/// Whether whole layers are computed again.
+const fn is_full(recompute: Recompute) -> bool {
+    matches!(recompute, Recompute::Full | Recompute::First(_))
+}
+
+/// Whether Megatron-LM overlaps the all-to-alls of experts in `setup`: beside another chunk's microbatch or, without a
+/// pipeline, beside another microbatch; layers that are computed again whole leave nothing to run beside.
+const fn overlaps_experts(setup: &Setup) -> bool {
+    (setup.pipeline == 1 || setup.chunks > 1) && !is_full(setup.recompute)
+}
+
+impl Framework {
+    /// Whether this framework refuses to overlap the all-to-alls of experts of `setup` as `software` says.
+    pub(super) fn lacks_overlap(self, setup: &Setup, software: &Software) -> bool {
+        let overlaps = software.overlap_experts && setup.expert > 1;
+        let is_paired = setup.family == Family::OneFOneBOverlap;
+        self == Self::Megatron && overlaps && !is_paired && !overlaps_experts(setup)
+    }
+
+    /// Whether it has the software of `options`, which were chosen for another framework.
+    pub(super) const fn has_options(self, options: Options) -> bool {
+        match self {
+            Self::Any | Self::Megatron => true,
+            Self::Torchtitan => matches!(options.graphs, Graphs::None) && !options.overlap_experts,
+        }
+    }
+
+    /// All software that it has for `setup` of `model`.
+    fn options(self, setup: &Setup, model: &Transformer) -> Options {
+        let exchanges = model.experts.is_some() && setup.expert > 1;
+        let plain = Options {
+            sends_once: exchanges,
+            overlap_tensor: setup.tensor > 1,
+            ..Options::default()
+        };
+        match self {
+            // FSDP gathers parameters into new buffers, and graphs want old ones.
+            Self::Any | Self::Megatron => {
+                let is_whole = matches!(setup.zero, Zero::None | Zero::Optimizer);
+                let graphs = match model.experts {
+                    _ if is_full(setup.recompute) || !is_whole => Graphs::None,
+                    Some(_) => Graphs::Partial,
+                    None => Graphs::Full,
+                };
+                let beside = exchanges && is_whole && model.mtp <= 1 && overlaps_experts(setup);
+                Options { graphs, overlap_experts: beside, ..plain }
+            }
+            Self::Torchtitan => {
+                Options { overlap_tensor: plain.overlap_tensor && model.experts.is_none(), ..plain }
+            }
+        }
+    }
+}
+
+/// Whether constants of software are known of all machines of `cluster`.
+fn is_known(cluster: &Cluster) -> bool {
+    cluster.parts.iter().all(|(machine, _)| machine.efficiency.has_hidden_exchanges())
+}
+
+impl Question {
+    /// Whether the software that the question leaves out is searched on `cluster`: constants of it must be known of its
+    /// machines.
+    #[must_use]
+    pub fn searches_software(&self, cluster: &Cluster) -> bool {
+        self.software_searched && is_known(cluster)
+    }
+
+    /// `setup` on `cluster` with the software that a search turns on for it.
+    #[must_use]
+    pub fn with_software(&self, setup: Setup, cluster: &Cluster) -> Setup {
+        if !self.searches_software(cluster) {
+            return setup;
+        }
+        Setup { options: self.open.of(self.options(&setup)), ..setup }
+    }
+
+    /// The modules whose recomputation is searched on `cluster` beside that of whole layers: those that Megatron-LM has
+    /// for layers of this kind and that take least time for the memory which they free.
+    pub(super) fn modules(&self, cluster: &Cluster) -> Option<Recompute> {
+        if !(self.open.recompute && self.searches_software(cluster)) {
+            return None;
+        }
+        let modules: &[Module] = match (self.model.experts, self.model.latent) {
+            (Some(_), Some(_)) => &[Module::LayerNorm, Module::MoeActivation, Module::LatentUp],
+            (Some(_), None) => &[Module::LayerNorm, Module::MoeActivation],
+            (None, _) => &[Module::Mlp],
+        };
+        let recompute = Modules::of(modules).map(Recompute::Modules);
+        recompute.filter(|recompute| self.framework.has_recompute(*recompute))
+    }
+
+    /// All software that a framework which runs `setup` has for it.
+    fn options(&self, setup: &Setup) -> Options {
+        let framework = match self.framework {
+            Framework::Any => {
+                let mut real = Framework::REAL.into_iter();
+                real.find(|one| one.runs(setup, &self.recipe)).unwrap_or(Framework::Any)
+            }
+            own => own,
+        };
+        framework.options(setup, &self.model)
+    }
+
+    /// The keys of software that the question leaves out, each with the value that a search would give it on `cluster`;
+    /// none where constants of software are not known of its machines, or where a search has them already.
+    #[must_use]
+    pub fn open_software(&self, cluster: &Cluster) -> Vec<SoftwareKey> {
+        if self.software_searched || !is_known(cluster) {
+            return Vec::new();
+        }
+        let is_torchtitan = self.framework == Framework::Torchtitan;
+        let experts = self.model.experts.is_some();
+        let all = Options {
+            graphs: match (is_torchtitan, experts) {
+                (true, _) => Graphs::None,
+                (false, true) => Graphs::Partial,
+                (false, false) => Graphs::Full,
+            },
+            sends_once: experts,
+            overlap_experts: experts && !is_torchtitan && self.model.mtp <= 1,
+            overlap_tensor: !(is_torchtitan && experts),
+        };
+        self.keys(self.open.of(all), cluster)
+    }
+
+    /// The keys of `[training]` that say `options` on `cluster`.
+    #[must_use]
+    pub fn keys(&self, options: Options, cluster: &Cluster) -> Vec<SoftwareKey> {
+        let none = Options::default();
+        let Options { graphs, sends_once, overlap_experts, overlap_tensor } = options;
+        let all = [
+            SoftwareKey {
+                key: "cuda-graphs",
+                value: graphs.name(),
+                options: Options { graphs, ..none },
+            },
+            SoftwareKey {
+                key: "dispatcher",
+                value: dispatcher_on(cluster),
+                options: Options { sends_once, ..none },
+            },
+            SoftwareKey {
+                key: "overlap-experts",
+                value: "true",
+                options: Options { overlap_experts, ..none },
+            },
+            SoftwareKey {
+                key: "overlap-tensor",
+                value: "true",
+                options: Options { overlap_tensor, ..none },
+            },
+        ];
+        all.into_iter().filter(|one| one.options != none).collect()
+    }
+
+    /// The same question with `key` in `[training]`.
+    #[must_use]
+    pub fn with_key(&self, key: SoftwareKey) -> Self {
+        let software = self.recipe.software.with(key.options);
+        let recipe = Recipe { software, ..self.recipe.clone() };
+        let dispatcher = if key.options.sends_once { key.value } else { self.dispatcher };
+        Self { recipe, dispatcher, ..self.clone() }
+    }
+
+    /// How tokens get to their experts in `setup` on `cluster`, by name.
+    #[must_use]
+    pub fn dispatcher_of(&self, setup: &Setup, cluster: &Cluster) -> &'static str {
+        match self.recipe.software.sends_once || !setup.options.sends_once {
+            true => self.dispatcher,
+            false => dispatcher_on(cluster),
+        }
+    }
+}
+
+/// The dispatcher that sends a token once to each node of `cluster`: HybridEP where fast links reach beyond a node.
+fn dispatcher_on(cluster: &Cluster) -> &'static str {
+    let beyond = cluster.parts.iter().any(|(machine, _)| machine.domain > machine.node);
+    if beyond { "hybridep" } else { "deepep" }
+}
+
+impl Reader<'_> {
+    /// Whether software is searched, and the keys that the question leaves out.
+    pub(super) fn open(&self, tuning: Option<Tuning>) -> Result<(bool, Open), Diagnostic> {
+        let given = &self.document.search.software;
+        let searched = match given.as_deref() {
+            // Megatron-LM's defaults have none of it.
+            None => tuning != Some(Tuning::Stock),
+            Some(name) => {
+                let known = VALUES.into_iter().find(|(value, _)| *value == name);
+                let (_, searched) = known.ok_or_else(|| {
+                    let brief: String = name.chars().take(40).collect();
+                    let message = format!("software is `{brief}`: write all or as told");
+                    self.wrong("search.software", message)
+                })?;
+                searched
+            }
+        };
+        let training = &self.document.training;
+        let streams = training.two_streams.unwrap_or(false);
+        let open = Open {
+            graphs: training.cuda_graphs.is_none(),
+            dispatcher: training.dispatcher.is_none(),
+            overlap_experts: training.overlap_experts.is_none() && !streams,
+            overlap_tensor: training.overlap_tensor.is_none(),
+            recompute: self.document.search.recompute.is_none(),
+        };
+        Ok((searched && self.document.setup.is_none(), open))
+    }
+}
