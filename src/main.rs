@@ -106,6 +106,7 @@ fn main() -> ExitCode {
     if let Some(backend) = command.backend() {
         devices::begin_with_environment(backend);
     }
+    limit_threads();
     progress::watch();
     let mut out = BufWriter::new(stdout().lock());
     let verdict = run(command, &mut out).and_then(|verdict| {
@@ -121,6 +122,15 @@ fn main() -> ExitCode {
         Ok(_) if interrupt::cut_short() => ExitCode::from(interrupt::ENDED),
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::Missed) => ExitCode::from(1),
+    }
+}
+
+/// Starts fewer threads than the environment asks for, where it asks for more than any machine gains by.
+fn limit_threads() {
+    let Some([asked, most]) = native::threads::too_many() else { return };
+    // It fails where threads run already, and none does yet.
+    if rayon::ThreadPoolBuilder::new().num_threads(most).build_global().is_ok() {
+        messages::note(&format!("{} is {asked}: {most} are started", native::threads::VARIABLE));
     }
 }
 

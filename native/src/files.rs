@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use question::{ReadError, echo};
 
@@ -11,13 +14,41 @@ use crate::memory;
 /// The most that a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
+/// How long a named pipe is given until somebody writes to it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Opens `path`; a named pipe only if somebody opens it for writing within [`PATIENCE`], since nothing ends the wait
+/// for one.
+fn open(path: &Path) -> io::Result<File> {
+    if !is_named_pipe(path) {
+        return File::open(path);
+    }
+    let (sender, opened) = mpsc::channel();
+    let own = path.to_owned();
+    // A thread whose pipe nobody writes to stays until the process ends.
+    thread::spawn(move || sender.send(File::open(own)));
+    let late = || io::Error::other("it is a pipe, and nobody writes to it");
+    opened.recv_timeout(PATIENCE).map_err(|_| late())?
+}
+
+#[cfg(unix)]
+fn is_named_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+#[cfg(not(unix))]
+const fn is_named_pipe(_: &Path) -> bool {
+    false
+}
+
 /// Reads a file of at most `limit` bytes; a pipe or a device of at most 64 MiB.
 ///
 /// # Errors
 /// If there is none, it cannot be read, or it is larger.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let other = |cause: io::Error| ReadError::Other(cause.to_string());
-    let file = File::open(path).map_err(|cause| match cause.kind() {
+    let file = open(path).map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => ReadError::Missing,
         _ => other(cause),
     })?;

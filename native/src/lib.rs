@@ -9,5 +9,6 @@
 
 mod files;
 pub mod memory;
+pub mod threads;
 
 pub use files::read;

@@ -62,7 +62,7 @@ pub use costs::{
 };
 pub use family::{
     About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, ROUND_TRIPS, Semantics,
-    copied_in_turn,
+    copied_in_turn, interleaved_group,
 };
 pub use fault::{Cycle, Fault, Wait};
 pub use layer_layout::{LayerLayout, LayoutError, LayoutMisfit};

@@ -88,6 +88,14 @@ pub struct Options {
 }
 
 impl Options {
+    /// None of them.
+    pub const NONE: Self = Self {
+        graphs: Graphs::None,
+        sends_once: false,
+        overlap_experts: false,
+        overlap_tensor: false,
+    };
+
     /// Those that both have.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -185,7 +185,9 @@ fn leave_to_itself() {
 
 fn new_pool() -> PyResult<ThreadPool> {
     let name = |number| format!("debubble-{number}");
-    let pool = ThreadPoolBuilder::new().thread_name(name).build();
+    // 0: as many as the variable or the machine says.
+    let threads = native::threads::too_many().map_or(0, |[_, most]| most);
+    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
     pool.map_err(|error| InternalError::new_err(format!("no thread can be started: {error}")))
 }
 

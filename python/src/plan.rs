@@ -61,7 +61,7 @@ impl Planned {
     /// The tables that the command line prints, with `details` all of them.
     #[pyo3(signature = (details=false))]
     fn table(&self, details: bool) -> String {
-        draw::text::plan(&self.planned, details)
+        draw::text::plan(&self.planned, details, draw::text::COLUMNS)
     }
 
     /// Days against dollars as SVG.

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -203,4 +203,40 @@ fn what_is_whole_ends_with_success() {
     assert_eq!(output.status.code(), Some(0));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json.get("interrupted").is_none());
+}
+
+/// A named pipe is waited for, but not for ever.
+#[test]
+fn a_pipe_that_nobody_writes_to_is_refused_and_another_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("question.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let ask = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
+        command.arg("simulate").arg(&pipe).args(["--json"]);
+        command
+    };
+    let alone = ask().output().unwrap();
+    let message = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert_eq!(alone.status.code(), Some(2), "{message}");
+    assert!(message.contains("nobody writes to it"), "{message}");
+    // With a writer that comes later it is read like a file.
+    let text = "schedule = [\"1f1b\"]\nstages = 2\nmicrobatches = 2\nforward = \"1ms\"\n\
+                backward-input = \"1ms\"\nbackward-weight = \"1ms\"\n";
+    let child = ask().stdout(Stdio::piped()).spawn().unwrap();
+    fs::write(&pipe, text).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+}
+
+/// Thousands of threads are not started because the environment says so.
+#[test]
+fn a_wild_number_of_threads_is_not_started() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
+    let question = "simulate --schedule 1f1b --stages 2 --microbatches 2 --forward 1ms --backward-input 1ms \
+                    --backward-weight 1ms";
+    command.args(question.split(' ')).env("RAYON_NUM_THREADS", "100000");
+    let out = command.output().unwrap();
+    let message = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{message}");
+    assert!(message.contains("RAYON_NUM_THREADS is 100000"), "{message}");
 }

@@ -317,16 +317,6 @@ fn a_limit_that_a_family_cannot_keep() {
 #[test]
 fn shapes_that_a_family_does_not_know() {
     let ask = |family: Family, shape| family.schedule(&Problem::new(shape, ones(shape)).unwrap());
-    let Err(Fault::Needs { family, key: "microbatches", what }) =
-        ask(Family::Interleaved, shape(4, 2, 9))
-    else {
-        panic!("9 microbatches do not fall into 2 equal rounds")
-    };
-    assert_eq!(family, "1f1b-i");
-    assert!(what.contains("a multiple of 2") && what.contains("8 or 10 would"), "{what}");
-    for (m, fits) in [(8, true), (10, true), (3, true), (4, true), (13, false)] {
-        assert_eq!(ask(Family::Interleaved, shape(4, 2, m)).is_ok(), fits, "m = {m}");
-    }
     let needs = |family: Family, what: &str| {
         Err(Fault::Needs { family: family.name(), key: "chunks", what: what.to_owned() })
     };

@@ -267,8 +267,17 @@ fn a_plan_reads_alike() {
     let context = Context::new(&files.host);
     let question = question::plan::read(&context, Path::new("plan.toml"), memory_error().unwrap());
     let planned = answer::plan::plan(&context, question.unwrap()).unwrap();
-    let brief = text::plan(&planned, false);
+    let brief = text::plan(&planned, false, text::COLUMNS);
     assert_eq!(brief, files.prints("plan plan.toml"));
     assert!(brief.lines().all(|line| line.chars().count() <= 100), "{brief}");
-    assert_eq!(text::plan(&planned, true), files.prints("plan plan.toml --details"));
+    for columns in [60, 72, 80, 120, 200] {
+        let fitted = text::plan(&planned, false, columns);
+        assert!(fitted.lines().all(|line| line.chars().count() <= columns), "{fitted}");
+        // No column goes without a word.
+        for name in ["error", "GiB", "MFU"] {
+            assert!(fitted.contains(name), "{columns}: {fitted}");
+        }
+        assert_eq!(fitted.contains("a wider terminal has"), columns < 80, "{fitted}");
+    }
+    assert_eq!(text::plan(&planned, true, text::COLUMNS), files.prints("plan plan.toml --details"));
 }

@@ -11,8 +11,11 @@ pub(super) struct HeadedTable {
     pub(super) header: Vec<&'static str>,
     /// How many columns are words, which begin to the left; the others are numbers.
     pub(super) words: usize,
-    /// The column whose text may go on in the next line, at a blank.
-    pub(super) folded: usize,
+    /// The columns whose text may go on in the next line, at a blank.
+    pub(super) folded: Vec<usize>,
+    /// The columns that may be left out where there is no room for them, in the order in which they are; the first
+    /// before any text is folded, the others behind.
+    pub(super) optional: Vec<usize>,
     /// Headings and rows.
     pub(super) lines: Vec<Line>,
 }
@@ -26,25 +29,42 @@ pub(super) enum Line {
 }
 
 impl HeadedTable {
-    /// The text, at most `width` columns wide as long as numbers leave room for words; columns from
-    /// number `optional` on are left out, the last first, if there is no room for them.
-    pub(super) fn text(&self, width: usize, optional: usize) -> String {
-        let mut widths: Vec<usize> = (0..self.header.len()).map(|at| self.width(at)).collect();
-        while widths.len() > optional && sum(&widths) > width {
-            widths.pop();
-        }
-        let over = sum(&widths).saturating_sub(width);
-        let folded = &mut widths[self.folded];
-        *folded = folded.saturating_sub(over).max(NARROWEST.min(*folded));
+    /// The text, at most `width` columns wide as long as numbers leave room for words, and the names of the columns
+    /// that are left out for that.
+    pub(super) fn text(&self, width: usize) -> (String, Vec<&'static str>) {
+        let whole: Vec<Option<usize>> =
+            (0..self.header.len()).map(|at| Some(self.width(at))).collect();
+        let without = |count: usize| {
+            let mut widths = whole.clone();
+            self.optional[..count].iter().for_each(|&at| widths[at] = None);
+            widths
+        };
+        // The first goes before text is folded; the others stay as long as folding makes room.
+        let first = usize::from(sum(&whole) > width).min(self.optional.len());
+        let folded = (first..=self.optional.len()).map(|count| (count, without(count)));
+        let folded = folded.map(|(count, widths)| (count, self.fold(widths, width)));
+        let all: Vec<(usize, Vec<Option<usize>>)> = folded.collect();
+        let fitting = all.iter().find(|(_, widths)| sum(widths) <= width);
+        let Some((count, widths)) = fitting.or(all.last()) else { return Default::default() };
         let header: Vec<String> = self.header.iter().map(ToString::to_string).collect();
-        let mut text = self.row(&header, &widths);
+        let mut text = self.row(&header, widths);
         for line in &self.lines {
             match line {
                 Line::Heading(heading) => text += &(cut(heading, width) + "\n"),
-                Line::Row(cells) => text += &self.row(cells, &widths),
+                Line::Row(cells) => text += &self.row(cells, widths),
             }
         }
-        text
+        (text, self.optional[..*count].iter().map(|&at| self.header[at]).collect())
+    }
+
+    /// `widths` with folded columns as narrow as `width` asks for, the first of them first.
+    fn fold(&self, mut widths: Vec<Option<usize>>, width: usize) -> Vec<Option<usize>> {
+        for &column in &self.folded {
+            let over = sum(&widths).saturating_sub(width);
+            widths[column] =
+                widths[column].map(|whole| whole.saturating_sub(over).max(NARROWEST.min(whole)));
+        }
+        widths
     }
 
     fn width(&self, column: usize) -> usize {
@@ -56,29 +76,34 @@ impl HeadedTable {
     }
 
     /// One row in lines of the `widths` of its columns.
-    fn row(&self, cells: &[String], widths: &[usize]) -> String {
-        let folded = folded(&cells[self.folded], widths[self.folded]);
-        let lines = folded.iter().enumerate().map(|(number, part)| {
-            let cells = widths.iter().enumerate().map(|(column, &width)| {
-                let cell = match (column == self.folded, number) {
-                    (true, _) => part,
-                    (false, 0) => &cells[column][..],
-                    (false, _) => "",
-                };
-                match column < self.words {
+    fn row(&self, cells: &[String], widths: &[Option<usize>]) -> String {
+        let shown = widths.iter().enumerate().filter_map(|(at, width)| Some((at, (*width)?)));
+        let cells: Vec<(usize, usize, Vec<String>)> = shown
+            .map(|(at, width)| match self.folded.contains(&at) {
+                true => (at, width, folded(&cells[at], width)),
+                false => (at, width, vec![cells[at].clone()]),
+            })
+            .collect();
+        let lines = cells.iter().map(|(_, _, lines)| lines.len()).max().unwrap_or(0);
+        let line = |number: usize| {
+            let cells = cells.iter().map(|(at, width, lines)| {
+                let cell = lines.get(number).map_or("", String::as_str);
+                match *at < self.words {
                     true => format!("{cell:<width$}"),
                     false => format!("{cell:>width$}"),
                 }
             });
             let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
             line.trim_end().to_owned() + "\n"
-        });
-        lines.collect()
+        };
+        (0..lines).map(line).collect()
     }
 }
 
-fn sum(widths: &[usize]) -> usize {
-    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+/// The columns of a line of `widths`, with the gaps between them.
+fn sum(widths: &[Option<usize>]) -> usize {
+    let shown = widths.iter().flatten();
+    shown.clone().sum::<usize>() + GAP * shown.count().saturating_sub(1)
 }
 
 /// `text` in lines of at most `width`, parted at blanks.
@@ -115,7 +140,8 @@ mod tests {
         HeadedTable {
             header: vec!["set-up", "step", "dollars", "MFU"],
             words: 1,
-            folded: 0,
+            folded: vec![0],
+            optional: vec![3, 1],
             lines: vec![
                 Line::Heading("16 devices of a machine with a long name".to_owned()),
                 row(["d8 t2 p16 v2 b1 z1", "1.5 s", "12", "40 %"]),
@@ -132,7 +158,7 @@ set-up                step  dollars   MFU
 d8 t2 p16 v2 b1 z1   1.5 s       12  40 %
 d1                  12.5 s    1,234   7 %
 ";
-        assert_eq!(table().text(100, 3), expected);
+        assert_eq!(table().text(100), (expected.to_owned(), vec![]));
     }
 
     #[test]
@@ -144,6 +170,14 @@ d8 t2 p16 v2   1.5 s       12
 b1 z1
 d1            12.5 s    1,234
 ";
-        assert_eq!(table().text(29, 3), expected);
+        assert_eq!(table().text(29), (expected.to_owned(), vec!["MFU"]));
+        let expected = "\
+set-up        dollars
+16 devices of a ma...
+d8 t2 p16 v2       12
+b1 z1
+d1              1,234
+";
+        assert_eq!(table().text(21), (expected.to_owned(), vec!["MFU", "step"]));
     }
 }

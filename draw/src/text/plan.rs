@@ -1,4 +1,4 @@
-//! The answer of the planner, in at most 100 columns.
+//! The answer of the planner, as wide as a terminal.
 
 use answer::plan::{
     Answer, Plan, Planned, assumptions, is_late, seconds, software, tables, winner,
@@ -11,37 +11,40 @@ use question::plan::Question;
 use super::headed::{HeadedTable, Line, cut};
 use super::{setup, table};
 
-/// The most columns of a line.
-pub(super) const COLUMNS: usize = 100;
+/// The columns of a line where no terminal says how many there are.
+pub const COLUMNS: usize = 100;
 /// The most columns of the name of a cluster.
 const NAME: usize = 40;
 
-/// The answer in at most 100 columns; with `details` everything that is known of each plan.
+/// The answer in lines of at most `columns`; with `details` everything that is known of each plan, in tables as wide as
+/// they are.
 #[must_use]
-pub fn plan(planned: &Planned, details: bool) -> String {
+pub fn plan(planned: &Planned, details: bool, columns: usize) -> String {
+    let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, .. } = planned;
-    let mut text = cut(&question.title, COLUMNS) + "\n";
+    let mut text = cut(&question.title, columns) + "\n";
     text.extend(tables::model(question).iter().map(|line| paragraph(line)));
     if question.is_of_one() {
-        return text + &setup::setups(planned, details);
+        return text + &setup::setups(planned, details, columns);
     }
     text.push('\n');
     if let Some(winner) = planned.winner() {
-        text += &taken(planned, winner, details);
+        text += &taken(planned, winner, details, columns);
     }
     if let Some(missed) = tables::missed(question, &answer.plans) {
         text += &(paragraph(&missed) + "\n");
     }
-    text += &format!("{}\n", plans(question, answer));
-    text += &format!("{}\n", searched(question, answer));
+    text += &format!("{}\n", plans(question, answer, columns));
+    text += &format!("{}\n", searched(question, answer, columns));
     if details {
-        text += &all_plans(question, answer);
+        text += &all_plans(question, answer, columns);
     }
-    text + &notes(question, answer, details)
+    text + &notes(question, answer, details, columns)
 }
 
 /// The plan to take, why, and the parts of its time.
-fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
+fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> String {
+    let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, levers, .. } = planned;
     let [which, what] = tables::taken(question, answer, winner);
     let mut text = paragraph(&format!("the plan to take: {which}"));
@@ -74,7 +77,8 @@ fn taken(planned: &Planned, winner: &Plan, details: bool) -> String {
 }
 
 /// What the answer leaves out, where its numbers are from, and what its words mean.
-fn notes(question: &Question, answer: &Answer, details: bool) -> String {
+fn notes(question: &Question, answer: &Answer, details: bool, columns: usize) -> String {
+    let paragraph = |text: &str| paragraph(text, columns);
     let mut text = "what these answers leave out:\n".to_owned();
     let left_out = assumptions::of(question, answer);
     text.extend(left_out.into_iter().map(|line| paragraph(&format!("- {line}"))));
@@ -99,11 +103,11 @@ fn notes(question: &Question, answer: &Answer, details: bool) -> String {
     )
 }
 
-/// Each line of `text` in lines of at most [`COLUMNS`], what goes on indented.
-pub(super) fn paragraph(text: &str) -> String {
+/// Each line of `text` in lines of at most `columns`, what goes on indented.
+pub(super) fn paragraph(text: &str, columns: usize) -> String {
     let line = |line: &str| {
         let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
-        format::wrapped(line, COLUMNS, &lead) + "\n"
+        format::wrapped(line, columns, &lead) + "\n"
     };
     text.lines().map(line).collect()
 }
@@ -115,7 +119,7 @@ pub(super) fn name(question: &Question, cluster: usize) -> String {
 }
 
 /// The plans, under a heading for each cluster.
-fn plans(question: &Question, answer: &Answer) -> String {
+fn plans(question: &Question, answer: &Answer, columns: usize) -> String {
     let winner = winner(question, &answer.plans);
     let mut lines = Vec::new();
     let mut known = None;
@@ -124,7 +128,7 @@ fn plans(question: &Question, answer: &Answer) -> String {
             let [least, most] = room(plan);
             let room = if least == most { least } else { format!("{least} to {most}") };
             let room = format!(", may use {room} each");
-            let name = cut(&name(question, plan.cluster), COLUMNS - room.len());
+            let name = cut(&name(question, plan.cluster), columns.saturating_sub(room.len()));
             lines.push(Line::Heading(name + &room));
         }
         let taken = winner.is_some_and(|winner| std::ptr::eq(winner, plan));
@@ -142,7 +146,18 @@ fn plans(question: &Question, answer: &Answer) -> String {
         "MFU",
         "GPU-hours",
     ];
-    HeadedTable { header, words: 3, folded: 1, lines }.text(COLUMNS, 9)
+    // GPU-hours follow from days; of the others the step and what it costs stay.
+    let optional = ["GPU-hours", "MFU", "GiB", "error"];
+    let optional = optional.iter().filter_map(|name| header.iter().position(|one| one == name));
+    let optional = optional.collect();
+    let (text, left_out) =
+        HeadedTable { header, words: 3, folded: vec![1, 2], optional, lines }.text(columns);
+    match &left_out[..] {
+        [] | ["GPU-hours"] => text,
+        names => {
+            text + &paragraph(&format!("a wider terminal has {}, too", names.join(", ")), columns)
+        }
+    }
 }
 
 /// The memory that may be used of the devices that `plan` runs on: the least and the most.
@@ -202,7 +217,7 @@ fn largest(plan: &Plan) -> String {
 }
 
 /// The fate of the set-ups: a line for each cluster.
-fn searched(question: &Question, answer: &Answer) -> String {
+fn searched(question: &Question, answer: &Answer, columns: usize) -> String {
     let rows = answer.searched.iter().enumerate().map(|(cluster, one)| {
         let left_out = &one.found.left_out;
         let of = |reasons: &[&str]| -> u64 {
@@ -224,26 +239,28 @@ fn searched(question: &Question, answer: &Answer) -> String {
         header.pop();
     }
     let count = header.len();
-    table(&header, rows.into_iter().map(|row| row.into_iter().take(count).collect()))
+    let lines = rows.into_iter().map(|row| Line::Row(row.into_iter().take(count).collect()));
+    let lines = lines.collect();
+    HeadedTable { header, words: 1, folded: vec![0], optional: Vec::new(), lines }.text(columns).0
 }
 
 /// All that is known of each plan and of what was left out.
-fn all_plans(question: &Question, answer: &Answer) -> String {
+fn all_plans(question: &Question, answer: &Answer, columns: usize) -> String {
     let numbered = || (1..).zip(&answer.plans);
-    let columns = [0, 6, 7, 8, 9, 11, 12, 14, 16];
-    let header = columns.map(|column| tables::HEADER[column]);
+    let shown = [0, 6, 7, 8, 9, 11, 12, 14, 16];
+    let header = shown.map(|column| tables::HEADER[column]);
     let lines = numbered().map(|(number, plan)| {
         let line = tables::line(question, number, plan);
-        columns.iter().map(|&column| line[column].clone()).collect()
+        shown.iter().map(|&column| line[column].clone()).collect()
     });
     let memory = numbered().map(|(number, plan)| tables::memory(number, plan));
     let mut text = format!("{}\n{}\n", table(&header, lines), table(&tables::MEMORY, memory));
     text += "why set-ups were left out\n";
     for (cluster, one) in answer.searched.iter().enumerate() {
-        text += &(cut(&name(question, cluster), COLUMNS) + "\n");
+        text += &(cut(&name(question, cluster), columns) + "\n");
         for (reason, &count) in &one.found.left_out {
             let count = tables::amount(plan::number(count));
-            text += &format!("{count:>9}  {}\n", cut(reason, COLUMNS - 11));
+            text += &format!("{count:>9}  {}\n", cut(reason, columns.saturating_sub(11)));
         }
     }
     text + "\n"

@@ -9,9 +9,10 @@ use super::plan::{COLUMNS, name, paragraph};
 use super::table;
 
 /// The set-up of the question on each of its clusters; with `details` what each change would save.
-pub(super) fn setups(planned: &Planned, details: bool) -> String {
+pub(super) fn setups(planned: &Planned, details: bool, columns: usize) -> String {
+    let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, levers, .. } = planned;
-    let mut text: String = answer.plans.iter().map(|plan| setup(question, plan)).collect();
+    let mut text: String = answer.plans.iter().map(|plan| setup(question, plan, columns)).collect();
     if details && !levers.is_empty() {
         text += &format!("\n{}", table(&tables::WORTH, tables::worth(levers)));
     }
@@ -26,12 +27,13 @@ pub(super) fn setups(planned: &Planned, details: bool) -> String {
 }
 
 /// One set-up on one cluster.
-fn setup(question: &Question, plan: &Plan) -> String {
+fn setup(question: &Question, plan: &Plan, columns: usize) -> String {
+    let paragraph = |text: &str| paragraph(text, columns);
     let own = &plan.finalist.costed().setup;
     let own_name = tables::asked(question, own);
     let which =
         format!("{}: {} {own_name}", name(question, plan.cluster), tables::order_name(plan));
-    let mut text = format!("\n{}\n", cut(&which, COLUMNS));
+    let mut text = format!("\n{}\n", cut(&which, columns));
     text.extend(tables::scarce(plan).map(|scarce| paragraph(&format!("  {scarce}"))));
     text += &paragraph(&format!("  {}", told::room(plan)));
     for line in told::figures(question, plan) {
@@ -51,6 +53,7 @@ fn setup(question: &Question, plan: &Plan) -> String {
 /// Two plans side by side.
 #[must_use]
 pub fn against(both: &Against<'_>) -> String {
+    let paragraph = |text: &str| paragraph(text, COLUMNS);
     let mut text: String = both.names().iter().map(|line| paragraph(line)).collect();
     for (title, lines) in [
         ("a step", both.time()),

@@ -27,6 +27,7 @@ mod zb_heuristic;
 mod zb_v;
 
 pub use frameworks::InTorch;
+pub use interleaved::group as interleaved_group;
 pub use left_out::LeftOut;
 pub use pipeoffload::{ROUND_TRIPS, in_turn as copied_in_turn};
 

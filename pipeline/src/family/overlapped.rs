@@ -22,7 +22,6 @@ use crate::schedule::Schedule;
 pub(super) const ABOUT: About = About {
     name: "1f1b-overlap",
     source: "combined 1F1B of Megatron-LM (--overlap-moe-expert-parallel-comm), with one chunk per stage",
-    needs: "m a multiple of p, or of floor(m/p)",
     whole_backwards: true,
     overlaps_lone: true,
     bubble: "(p-1)(F+B+W), F and B of a pair one after the other",
@@ -34,7 +33,6 @@ pub(super) const ABOUT: About = About {
 pub(super) const ABOUT_INTERLEAVED: About = About {
     name: "1f1b-i-overlap",
     source: "combined 1F1B of Megatron-LM (--overlap-moe-expert-parallel-comm)",
-    needs: "m a multiple of p, or of floor(m/p)",
     chunks: Chunks::Any { default: 2 },
     whole_backwards: true,
     overlaps_lone: true,
@@ -45,11 +43,11 @@ pub(super) const ABOUT_INTERLEAVED: About = About {
 };
 
 pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
-    paired(problem, ABOUT.name)
+    paired(problem)
 }
 
 pub(super) fn schedule_interleaved(problem: &Problem) -> Result<Schedule, Fault> {
-    paired(problem, ABOUT_INTERLEAVED.name)
+    paired(problem)
 }
 
 /// Forwards in the warm-up beyond those of interleaved 1F1B.
@@ -57,12 +55,9 @@ const MORE: u32 = 1;
 
 /// The order of interleaved 1F1B with one more forward in the warm-up, each forward in a pair with the
 /// backward behind it.
-fn paired(problem: &Problem, family: &'static str) -> Result<Schedule, Fault> {
+fn paired(problem: &Problem) -> Result<Schedule, Fault> {
     let shape = problem.shape();
-    let apart = ahead(shape, MORE).map_err(|fault| match fault {
-        Fault::Needs { key, what, .. } => Fault::Needs { family, key, what },
-        other => other,
-    })?;
+    let apart = ahead(shape, MORE)?;
     let orders = apart.orders().iter().enumerate();
     let orders = orders.map(|(stage, order)| pairs(order, warm_up(shape, stage, MORE))).collect();
     Schedule::new(shape, apart.placement(), orders)

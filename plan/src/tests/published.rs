@@ -2,7 +2,7 @@
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Biases, Cut, Experts, LayerKind, Loss, ModelError, Part, Recipe, Recompute, Setup, Sizes, Task,
+    Biases, Experts, LayerKind, ModelError, Part, Recipe, Recompute, Setup, Sizes, Task,
     Transformer, footprint, layer, number,
 };
 

@@ -157,7 +157,7 @@ mod tests {
         recompute: Recompute::None,
         split: Split::Even,
         vocabulary_parallel: false,
-        options: plan::Options::default(),
+        options: plan::Options::NONE,
     };
 
     /// By `Megatron`, then `Torchtitan`, at 8 microbatches.

@@ -4,7 +4,7 @@
 mod fit;
 mod validate;
 
-use std::io::Write;
+use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use answer::plan::{Against, Planned, export, plan, tables};
@@ -19,6 +19,9 @@ use super::{OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
+
+/// The least and the most columns that an answer is fitted to.
+const WIDTHS: [usize; 2] = [60, 200];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -154,7 +157,7 @@ impl Plan {
         self.write(&planned)?;
         match self.json {
             true => print_json(out, &planned)?,
-            false => write!(out, "{}", text::plan(&planned, self.details))?,
+            false => write!(out, "{}", text::plan(&planned, self.details, columns()))?,
         }
         Ok(Verdict::Done)
     }
@@ -203,4 +206,11 @@ fn nothing_to_export() -> Diagnostic {
         "name one as [setup] in the question: `debubble plan QUESTION.toml --export FOLDER` writes it then; or \
          leave --export out",
     )
+}
+
+/// The columns of an answer on the terminal, or of one in a file.
+fn columns() -> usize {
+    let [least, most] = WIDTHS;
+    let size = terminal_size::terminal_size_of(stdout());
+    size.map_or(text::COLUMNS, |(width, _)| usize::from(width.0).clamp(least, most))
 }

@@ -1,7 +1,7 @@
 //! The order of a plan as `torch.distributed.pipelining` reads it: the name of a class, or a file.
 
 use pipeline::torch_csv::{self, TorchRefusal};
-use pipeline::{InTorch, Placement};
+use pipeline::{Family, InTorch, Placement};
 
 use super::super::priced::Plan;
 
@@ -28,9 +28,9 @@ impl TorchOrder {
             return Self::Class("1F1B");
         }
         match setup.family.in_torch() {
-            InTorch::Class(name) => Self::Class(name),
+            InTorch::Class(name) if has_equal_groups(plan) => Self::Class(name),
             InTorch::No(lacks) => Self::No(lacks),
-            InTorch::Order => {
+            InTorch::Class(_) | InTorch::Order => {
                 let schedule = plan.finalist.schedule();
                 let csv = match torch_csv::write(schedule) {
                     Ok(csv) => csv,
@@ -48,4 +48,12 @@ impl TorchOrder {
             }
         }
     }
+}
+
+/// Whether interleaved microbatches fall into groups of as many, which the class of torch needs.
+fn has_equal_groups(plan: &Plan) -> bool {
+    let costed = plan.finalist.costed();
+    let shape = costed.shape;
+    costed.setup.family != Family::Interleaved
+        || shape.microbatches().is_multiple_of(pipeline::interleaved_group(shape))
 }

@@ -39,7 +39,7 @@ pub(super) const INTERLEAVED: Sharded = Sharded {
     base: Family::Interleaved,
     about: &interleaved::ABOUT,
     names: ["1f1b-i-vocab-1", "1f1b-i-vocab-2"],
-    needs: "m a multiple of p, or of floor(m/p); times of S and T (vocab-s, vocab-t)",
+    needs: "any p, any m; times of S and T (vocab-s, vocab-t)",
     bubble: "about (p-1)(F+B+W)/v, and what of the barriers F+B+W of a chunk does not hide",
     memory: ["(p + (p+1)/v) M_B", "(p + p/v) M_B"],
 };

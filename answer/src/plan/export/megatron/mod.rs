@@ -154,11 +154,10 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
     }
     if is_interleaved {
-        // Rounds of 1f1b-i are longer than p where p does not divide m.
-        let microbatches = u64::from(costed.shape.microbatches());
-        let round = microbatches / (microbatches / own.pipeline).max(1);
-        if round != own.pipeline {
-            lines.push(format!("--microbatch-group-size-per-virtual-pipeline-stage {round}"));
+        // Groups of 1f1b-i are larger than p where p does not divide m.
+        let group = u64::from(pipeline::interleaved_group(costed.shape));
+        if group != own.pipeline {
+            lines.push(format!("--microbatch-group-size-per-virtual-pipeline-stage {group}"));
         }
     }
     if own.family == Family::InterleavedOverlap {
