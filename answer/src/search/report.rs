@@ -215,6 +215,12 @@ impl Row {
         self.searched.found.best_published()
     }
 
+    /// Whether cost and bound are of the span, and not of the makespan.
+    #[must_use]
+    pub fn is_of_span(&self) -> bool {
+        self.searched.instance.objective == Objective::Span
+    }
+
     /// The lower bound on the cost of any order.
     #[must_use]
     pub fn bound(&self) -> Nanos {
