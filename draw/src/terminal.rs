@@ -286,7 +286,7 @@ stage 2 |........F0  F1  ....B0  F2
 stage 3 |............F0  B0  F1  B1  
 the first 7.000 ms of 1203.000 ms
 ";
-        assert_eq!(first_part(&long, 37).unwrap(), golden);
+        assert_eq!(first_part(&long, 38).unwrap(), golden);
         // As wide as it may be, of no more stages than are drawn, and whole where it is short.
         let tall = first_part(&samples::timeline(Family::GPipe, 17, 2, 40), 80).unwrap();
         assert_eq!(tall.lines().count(), MAX_STAGES + 1);
