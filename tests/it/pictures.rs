@@ -307,7 +307,7 @@ fn committed_pictures_name_themselves_and_read_whole_numbers_as_such() {
         assert!(!svg.contains(".0\n"), "{}", path.display());
         count += 1;
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 13);
 }
 
 /// A bar is the gain in pairs where the schedule has some, its tick the gain with passes one after the other.
