@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 def visit_inline(translator: Any, node: nodes.math) -> None:
     """Writes a formula within a line."""
-    translator.body.append(tex2mathml(node.astext()))
+    translator.body.append(tex2mathml(node.astext()).strip())
     raise nodes.SkipNode
 
 
 def visit_block(translator: Any, node: nodes.math_block) -> None:
     """Writes a formula of its own."""
-    translator.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    translator.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True).strip()}</div>\n')
     raise nodes.SkipNode
 
 

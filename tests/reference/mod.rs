@@ -178,10 +178,7 @@ fn nothing_is_left_out() {
     needed.extend(accuracy::PARTS.iter().map(|(which, _)| format!("accuracy {which}")));
     for name in needed {
         let times = found.iter().filter(|found| **found == name).count();
-        assert_eq!(
-            times, 1,
-            "<!-- generated: {name} --> stands on {times} pages, not on one"
-        );
+        assert_eq!(times, 1, "<!-- generated: {name} --> stands on {times} pages, not on one");
     }
 }
 

@@ -24,6 +24,8 @@ const EDGED: i32 = 5;
 
 /// Where things stand, in pixels; `plot` pixels show `time` nanoseconds.
 pub(super) struct Layout {
+    /// Width of the picture.
+    pub(super) width: i32,
     /// Height of the title of the picture.
     pub(super) room: i32,
     pub(super) plot: f64,
@@ -65,7 +67,11 @@ impl Layout {
         let note = too_narrow(&durations, end as f64 / plot, dense);
         let (time, left) = (end as f64, left(font));
         let room = if style.title.is_some() { pixel(font * 2.0) } else { 0 };
-        let mut layout = Self { room, plot, time, left, row, font, edged, dense, note, lane: 0 };
+        let width = match style.width {
+            None => left + pixel(plot) + pixel(2.0 * font),
+            Some(width) => i32::try_from(width.pixels()).unwrap_or(i32::MAX),
+        };
+        let mut layout = Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 };
         if segments {
             lane::fit(&mut layout, charts);
         }
@@ -104,7 +110,7 @@ impl Layout {
     pub(super) fn draw_title(&self, area: &Area<'_>, style: &Style<'_>) -> Result<i32, DrawError> {
         let Some(title) = style.title else { return Ok(0) };
         let size = self.font * 1.2;
-        let title = canvas::fit(title, size * 1.1, f64::from(self.width()) - 2.0 * self.font);
+        let title = canvas::fit(title, size * 1.1, f64::from(self.width) - 2.0 * self.font);
         let lettering = Lettering { bold: true, ..Lettering::new(size, HPos::Left) };
         lettering.write(area, &title, (pixel(self.font), pixel(self.font * 1.2)))?;
         Ok(self.room)
@@ -113,10 +119,6 @@ impl Layout {
     pub(super) fn chart(&self, chart: &Chart<'_>) -> i32 {
         let stages = i32::try_from(chart.timeline.stages.len()).unwrap_or(i32::MAX);
         self.line() + self.row.saturating_mul(stages) + 8
-    }
-
-    pub(super) fn width(&self) -> i32 {
-        self.left + pixel(self.plot) + pixel(2.0 * self.font)
     }
 
     pub(super) fn height(&self, charts: &[Chart<'_>], legend: &Legend) -> i32 {

@@ -51,7 +51,7 @@ impl Legend {
             let mut x = layout.left;
             for entry in group {
                 let width = entry.width(layout);
-                if x > layout.left && x + width > layout.width() {
+                if x > layout.left && x + width > layout.width {
                     (x, row) = (layout.left, row + 1);
                 }
                 entries.push((entry, (x, row)));

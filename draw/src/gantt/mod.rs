@@ -55,7 +55,7 @@ pub fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
 pub fn svg_with(charts: &[Chart<'_>], style: &Style<'_>) -> Result<String, DrawError> {
     let layout = Layout::of(charts, style)?;
     let legend = Legend::of(charts, &layout);
-    let size = (extent(layout.width()), extent(layout.height(charts, &legend)));
+    let size = (extent(layout.width), extent(layout.height(charts, &legend)));
     canvas::picture(size, &about(&layout, charts, style), |area| {
         let mut top = layout.draw_title(area, style)?;
         legend.draw(area, &layout, top)?;
@@ -323,6 +323,7 @@ mod tests {
         ];
         let timeline = Timeline { stages: vec![spans] };
         let layout = Layout {
+            width: 11,
             room: 0,
             plot: 4.0,
             time: 40.0,
