@@ -50,7 +50,8 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
         let SteadyState { lead, measured, .. } = steady;
         let s = if measured == 1 { "" } else { "s" };
         notes.push(format!(
-            "never flushes: the times are of {measured} update{s} in a run of {}, after {lead}",
+            "asynchronous, with stale weights: times are for {measured} update{s} in steady state, in a run of {} after \
+             {lead}; do not compare them with synchronous schedules",
             steady.updates()
         ));
     }
@@ -69,7 +70,7 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     {
         let told: Vec<String> = told.iter().map(Limit::to_string).collect();
         let told = told.join(",");
-        notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
+        notes.push(format!("built for a memory limit of {own}; {told} is checked, not used"));
     }
     notes
 }
