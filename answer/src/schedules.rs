@@ -109,7 +109,9 @@ impl From<Family> for Entry {
         };
         let memory_limit = match about.limit {
             LimitUse::Checked => "only checked".to_owned(),
-            LimitUse::Own(limit) => format!("built for {limit}; another limit is checked, not used"),
+            LimitUse::Own(limit) => {
+                format!("built for {limit}; another limit is checked, not used")
+            }
             LimitUse::Shapes { default: None } => "shapes the order, none by default".to_owned(),
             LimitUse::Shapes { default: Some(limit) } => {
                 format!("shapes the order, {limit} by default")

@@ -25,5 +25,7 @@ def visit_block(translator: Any, node: nodes.math_block) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tells Sphinx of the renderer."""
-    app.add_html_math_renderer("mathml", inline_renderers=(visit_inline, None), block_renderers=(visit_block, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(visit_inline, None), block_renderers=(visit_block, None)
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}

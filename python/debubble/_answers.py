@@ -381,8 +381,8 @@ class Outcome:
         return self._answers._inner.svg([self._at], width)
 
     def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
-        """Writes the timeline as a picture (`.svg`) of that `width`, as trace events for Perfetto (`.json`), or the
-        order in the text form (`.txt`).
+        """Writes the timeline as a picture (`.svg`) of that `width`, as trace events for Perfetto (`.json`),
+        or the order in the text form (`.txt`).
         """
         forms: _pictures.Forms = {
             ".svg": lambda: self.to_svg(width),

@@ -195,9 +195,9 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return str(self._inner.front_svg(width))
 
     def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
-        """Writes the results (`.json`, `.csv`) or their timelines (`.svg`) in a picture of that `width`; of a single
-        one also the order in the text form (`.txt`), the certificate (`.toml`) and the integer program (`.lp`,
-        `.mps`).
+        """Writes the results (`.json`, `.csv`) or their timelines (`.svg`) in a picture of that `width`; of a
+        single one also the order in the text form (`.txt`), the certificate (`.toml`) and the integer program
+        (`.lp`, `.mps`).
         """
         forms = {
             ".json": lambda: _pictures.lines(self.to_json()),

@@ -1,5 +1,8 @@
 """How installers build the package from a clone: maturin, and the command line in the wheel beside it."""
 
+# maturin has no types.
+# pyright: basic
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 
     python python/tools/command.py WHEEL...
 
-builds it for the system of the wheels, for glibc 2.17 where cargo-zigbuild is installed, and for both kinds of Mac on
-macOS, and adds it to each of them.
+builds it for the system of the wheels, for glibc 2.17 where cargo-zigbuild is installed, and for both kinds
+of Mac on macOS, and adds it to each of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "debubble.exe" if os.name == "nt" else "debubble"
-BUILD = ["--profile", "dist", "--locked", "--package", "debubble", "--bin", "debubble", "--features", "parquet"]
+BUILD = [
+    "--profile",
+    "dist",
+    "--locked",
+    "--package",
+    "debubble",
+    "--bin",
+    "debubble",
+    "--features",
+    "parquet",
+]
 OLD_GLIBC = "2.17"
 MACS = ["aarch64-apple-darwin", "x86_64-apple-darwin"]
 
@@ -54,7 +64,15 @@ def build() -> Path:
             _run(["cargo", "build", *BUILD, "--target", target])
         both = folder / "python" / NAME
         both.parent.mkdir(parents=True, exist_ok=True)
-        _run(["lipo", "-create", "-output", str(both), *(str(folder / target / "dist" / NAME) for target in MACS)])
+        _run(
+            [
+                "lipo",
+                "-create",
+                "-output",
+                str(both),
+                *(str(folder / target / "dist" / NAME) for target in MACS),
+            ]
+        )
         return both
     if platform.system() == "Linux" and shutil.which("cargo-zigbuild"):
         host = _host()
@@ -81,7 +99,11 @@ def add(wheel: Path, program: Path) -> None:
             if one.filename == command:
                 continue
             if one.filename == record:
-                kept = [line for line in content.splitlines(keepends=True) if not line.startswith(command.encode())]
+                kept = [
+                    line
+                    for line in content.splitlines(keepends=True)
+                    if not line.startswith(command.encode())
+                ]
                 archive.writestr(entry, data)
                 content = line + b"".join(kept)
             archive.writestr(one, content)

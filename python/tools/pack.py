@@ -1,4 +1,4 @@
-"""Packs the Python package with the extension and the command line that cargo has built for the tests as a wheel.
+"""Packs the Python package as a wheel, with what cargo has built for the tests: extension and command line.
 
     python python/tools/pack.py target/debug FOLDER
 

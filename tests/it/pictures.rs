@@ -411,7 +411,10 @@ fn a_terminal_shows_the_first_part_of_what_is_too_large() {
     let question = format!("simulate {TIMES} --stages 4 --microbatches 200 --schedule zb-h1");
     let always = stdout(&run(&format!("{question} --gantt always")));
     let shown: Vec<&str> = always.lines().filter(|line| line.starts_with("stage ")).collect();
-    assert!(shown.len() == 4 && shown.iter().all(|line| line.len() > 110 && line.len() <= 120), "{always}");
+    assert!(
+        shown.len() == 4 && shown.iter().all(|line| line.len() > 110 && line.len() <= 120),
+        "{always}"
+    );
     assert!(shown[0].starts_with("stage 0 |F0 "), "{always}");
     assert!(always.contains("the first ") && always.contains(" of 5"), "{always}");
     assert!(!stdout(&run(&question)).contains("stage 0 |"));

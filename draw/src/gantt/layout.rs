@@ -71,7 +71,8 @@ impl Layout {
             None => left + pixel(plot) + pixel(2.0 * font),
             Some(width) => i32::try_from(width.pixels()).unwrap_or(i32::MAX),
         };
-        let mut layout = Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 };
+        let mut layout =
+            Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 };
         if segments {
             lane::fit(&mut layout, charts);
         }
