@@ -30,12 +30,14 @@ pub fn answer() -> String {
     let rows = simulated.iter().zip(ROWS).map(|(one, (name, shown))| {
         let peaks = one["peak_activation_bytes"].as_array().unwrap().iter();
         let peak = peaks.map(|peak| peak.as_f64().unwrap()).fold(0.0, f64::max);
-        let fits = if one["fits"] == true { "yes" } else { "no" };
-        let proof = match name {
-            _ if searched["published"] == name => "best of the published schedules".to_owned(),
-            "zb-auto" => format!("no order is below {}", percent(&searched["bound_rate"])),
-            _ => String::new(),
+        let fits = match one["fits"] == true {
+            true if searched["published"] == name => "**yes, best published schedule**",
+            true => "yes",
+            false => "no",
         };
+        let is_searched = name == "zb-auto";
+        let bound = percent(&searched["bound_rate"]);
+        let proof = is_searched.then(|| format!("no order is below {bound}")).unwrap_or_default();
         vec![
             shown.to_owned(),
             percent(&one["bubble_rate"]),
