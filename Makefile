@@ -27,17 +27,18 @@
 #             not; takes a quarter of an hour of a machine with nothing else to do, and 700 MB to download at first
 # make install  debubble, its manual pages and its completions under PREFIX (/usr/local), where `man debubble`
 #             and shells look; DESTDIR goes before it, for packagers. make uninstall takes them away
+# make hero   the animation at the top of the README, results/hero-*.svg: needs Python
 # make book   the book of docs/, in target/book: needs Python 3.11, and 40 MB of packages at first. With the
 #             pictures of schedules, drawn anew, and the page to play with where `make web` has built it. What
 #             its commands and those of the README print is tested by `make python`; DEBUBBLE_BOOK=overwrite
 #             make python writes it into the pages
 # make reference  the parts of the book that the program makes: keys, commands, schedules, machines,
 #             accuracy; and the schemas of questions. Look at what has changed, then commit it
-# make wheel  the Python package for every Linux from glibc 2.17 on and every Python from 3.9 on, in
-#             target/wheels. Three minutes of two cores
+# make wheel  the Python package with the command line, for every Linux from glibc 2.17 on and every Python from 3.9
+#             on, in target/wheels. Five minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
-#             Needs the target wasm32-unknown-unknown
+#             Its target, wasm32-unknown-unknown, comes from rustup
 # make web-test  the page in a headless chromium, beside the command line; with DEBUBBLE_WEB=require a
 #             failure where `make test` skips it. With WEB_PROFILE=web-quick, as `make test` has it, the page
 #             is built quickly, and not as it is published
@@ -53,7 +54,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly tables tested test slurm lint check fuzz fuzz-minute bench cargo python torch book reference wheel sdist web web-test
+.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly tables tested test slurm lint check fuzz fuzz-minute bench cargo python torch hero book reference wheel sdist wasm web web-test
 
 all: reproduce
 
@@ -143,6 +144,11 @@ torch: cargo
 	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/torch.sh bench "$(TARGET)/debug"
 
+# The animation at the top of the README, with what the tests have built.
+hero: cargo
+	cargo build --quiet --profile test $(TESTED) --bin debubble
+	python3 tests/hero.py "$(TARGET)/debug/debubble" results
+
 # With what the tests have built: examples and the reference are made by the program and the package.
 book: cargo
 	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
@@ -156,11 +162,18 @@ wheel sdist: cargo
 	bash tests/wheel.sh $@
 
 # The program that makes WebAssembly smaller comes from npm, where there is npm.
-web: cargo
+web: cargo wasm
 	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
 	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
 	  $(if $(filter web,$(WEB_PROFILE)),,--quick)
+
+# The target of the page: rustup installs it where it is missing, and where there is no rustup, its name is said.
+wasm: cargo
+	@[ -d "$$(rustc --print target-libdir --target $(WASM))" ] || { \
+	  echo "The page is built for the target $(WASM), which is not installed."; \
+	  if command -v rustup >/dev/null; then rustup target add $(WASM); else \
+	    echo "Install it with your package manager, or Rust with https://rustup.rs, then run make again."; exit 1; fi; }
 
 # `web-quick` builds a page for its tests in less time. `make test` leaves it in web/dist.
 WEB_PROFILE ?= web

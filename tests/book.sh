@@ -4,6 +4,7 @@
 # In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
 # python3. Says "skipped" and succeeds where there is none of 3.11 or newer, or its packages cannot be had;
 # with DEBUBBLE_PYTHON=require, as in CI, it fails then. Warnings are errors, links into nowhere among them.
+# Where there is node, the search of the book is asked in everyday words.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tests/python-environment.sh
@@ -20,4 +21,9 @@ run python tests/book_pictures.py "$built/debubble" docs/reference/schedules
 run sphinx-build --quiet --fail-on-warning --keep-going --jobs auto \
   --doctree-dir "$target/python/doctrees" docs "$book"
 run python tests/book_stands_alone.py "$book"
+if command -v node >/dev/null; then
+  run node tests/book_search.js "$book"
+else
+  echo "skipped: there is no node to ask the search of the book"
+fi
 echo "the book: $book/index.html"

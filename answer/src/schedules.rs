@@ -105,14 +105,16 @@ impl From<Family> for Entry {
         let about = family.about();
         let chunks = match about.chunks {
             Chunks::Exactly(chunks) => format!("{chunks}"),
-            Chunks::Any { default } => format!("any, {default} unless told"),
+            Chunks::Any { default } => format!("any, {default} by default"),
         };
         let memory_limit = match about.limit {
             LimitUse::Checked => "only checked".to_owned(),
-            LimitUse::Own(limit) => format!("made for {limit}, another is only checked"),
-            LimitUse::Shapes { default: None } => "shapes the order, none unless told".to_owned(),
+            LimitUse::Own(limit) => {
+                format!("built for {limit}; another limit is checked, not used")
+            }
+            LimitUse::Shapes { default: None } => "shapes the order, none by default".to_owned(),
             LimitUse::Shapes { default: Some(limit) } => {
-                format!("shapes the order, {limit} unless told")
+                format!("shapes the order, {limit} by default")
             }
         };
         let choice = match about.choice {
@@ -157,7 +159,7 @@ fn searched() -> Entry {
         source: "`debubble search` at its default effort",
         needs: "any p, any m",
         chunks: "any, 1 unless told; 2 lie in a V".to_owned(),
-        memory_limit: "shapes the order, none unless told".to_owned(),
+        memory_limit: "shapes the order, none by default".to_owned(),
         bubble: "no more than that of any schedule above with its chunks that fits the limit",
         memory: "up to the limit",
         choice: Some("--seed, 0 unless told".to_owned()),

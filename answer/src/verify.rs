@@ -4,7 +4,7 @@ use std::path::Path;
 
 use certificate::{Backwards, MAX_BYTES, Objective, Refusal, Verdict};
 use pipeline::Nanos;
-use question::format::percent;
+use question::format::{percent, size};
 use question::kinds::{self, Kind};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -163,6 +163,7 @@ fn memory(verified: &Verdict) -> String {
     // The stage with the least room left; of equal ones the first.
     let fullest = stages.min_by_key(|(_, (peak, limit))| limit.0 - peak.0);
     fullest.map_or(String::new(), |(stage, (peak, limit))| {
+        let [peak, limit] = [*peak, *limit].map(size);
         format!("within its limit on every stage; fullest is stage {stage}: {peak} of {limit}")
     })
 }

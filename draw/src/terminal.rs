@@ -1,6 +1,7 @@
 //! A timeline as text: one line per stage, one cell per unit of time.
 
-use pipeline::{Kind, Pass, Slot, Span, Timeline};
+use pipeline::{Kind, Nanos, Pass, Slot, Span, Timeline};
+use question::format;
 
 use super::{is_later_chunk, later_chunk_means};
 
@@ -21,17 +22,10 @@ pub fn gantt(timeline: &Timeline, columns: usize) -> Option<String> {
     if stages.is_empty() || stages.len() > MAX_STAGES || !stages.iter().all(room) {
         return None;
     }
-    let heads: Vec<String> = (0..stages.len()).map(|stage| format!("stage {stage}")).collect();
-    let head = heads.iter().map(String::len).max().unwrap_or(0);
     let boxes = labelled(timeline);
-    let cells = columns.checked_sub(head + " ||".len())?;
-    let scale = Scale::finest(&boxes, cells)?;
+    let scale = Scale::finest(&boxes, room_for(stages.len(), columns)?)?;
     let length = boxes.iter().flatten().map(|one| scale.cell(one.end)).max().unwrap_or(0);
-    let mut text = String::new();
-    for (name, row) in heads.iter().zip(&boxes) {
-        let drawn = draw_row(row, scale, length);
-        text += &format!("{name:head$} |{drawn}|\n");
-    }
+    let mut text = rows(&boxes, scale, length, "|");
     if let Some(meaning) = later_chunk_means(timeline) {
         let legend = format!("lower case: {meaning}");
         if legend.len() > columns {
@@ -41,6 +35,53 @@ pub fn gantt(timeline: &Timeline, columns: usize) -> Option<String> {
         text.push('\n');
     }
     Some(text)
+}
+
+/// Draws the first part of `timeline`, as much of it as `columns` characters per line show so that most passes can be
+/// read, and says how much that is; `None` if no pass takes any time or there is no room for one.
+pub fn first_part(timeline: &Timeline, columns: usize) -> Option<String> {
+    let mut boxes = labelled(timeline);
+    let end = boxes.iter().flatten().map(|one| one.end).max()?;
+    boxes.truncate(MAX_STAGES);
+    let cells = room_for(boxes.len(), columns)?;
+    let scale = Scale::of_most(&boxes)?;
+    let is_seen = |one: &Labelled| scale.cell(one.start) < cells;
+    for row in &mut boxes {
+        row.retain(is_seen);
+    }
+    let last = boxes.iter().flatten().map(|one| one.end).max().unwrap_or(0);
+    let length = cells.min(scale.cell(last));
+    let shown = Nanos(scale.time_of(length).min(end));
+    let mut text = rows(&boxes, scale, length, if shown.0 < end { "" } else { "|" });
+    let (part, whole) = (format::time(shown), format::time(Nanos(end)));
+    text += &format!("the first {part} of {whole}");
+    if timeline.stages.len() > boxes.len() {
+        text += &format!(", {} of {} stages", boxes.len(), timeline.stages.len());
+    }
+    if let Some(meaning) = later_chunk_means(timeline) {
+        text += &format!("; lower case: {meaning}");
+    }
+    Some(text + "\n")
+}
+
+/// The name of a stage at the left of its row.
+fn head(stage: usize) -> String {
+    format!("stage {stage}")
+}
+
+/// How many cells rows of so many `stages` have in `columns` characters.
+fn room_for(stages: usize, columns: usize) -> Option<usize> {
+    let widest = head(stages.checked_sub(1)?).len();
+    columns.checked_sub(widest + " ||".len()).filter(|&cells| cells > 0)
+}
+
+/// A line for each stage of `length` cells, with `close` at its end.
+fn rows(boxes: &[Vec<Labelled>], scale: Scale, length: usize, close: &str) -> String {
+    let widest = head(boxes.len().saturating_sub(1)).len();
+    let line = |(stage, row): (usize, &Vec<Labelled>)| {
+        format!("{:widest$} |{}{close}\n", head(stage), draw_row(row, scale, length))
+    };
+    boxes.iter().enumerate().map(line).collect()
 }
 
 /// A slot in time and what is written on it.
@@ -106,6 +147,22 @@ impl Scale {
         usize::try_from(doubled / (2 * u128::from(self.time))).unwrap_or(usize::MAX)
     }
 
+    /// A scale on which three quarters of all slots have room for the longest label.
+    fn of_most(boxes: &[Vec<Labelled>]) -> Option<Self> {
+        let all = || boxes.iter().flatten();
+        let cells = all().map(|one| one.label.len()).max()?;
+        let mut durations: Vec<u64> = all().map(Labelled::duration).collect();
+        let quarter = durations.len() / 4;
+        let time = *durations.select_nth_unstable(quarter).1;
+        Some(Self { cells: u64::try_from(cells).ok()?, time })
+    }
+
+    /// When cell number `cell` begins.
+    fn time_of(self, cell: usize) -> u64 {
+        let time = cell as u128 * u128::from(self.time) / u128::from(self.cells);
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+
     /// A scale that shows every label within `cells` cells: one that divides all times if there
     /// is one, and then one with a blank behind every label if there is room.
     fn finest(boxes: &[Vec<Labelled>], cells: usize) -> Option<Self> {
@@ -148,13 +205,14 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// One stage of `length` cells.
+/// One stage of `length` cells. A label ends where its slot ends.
 fn draw_row(row: &[Labelled], scale: Scale, length: usize) -> String {
     let mut line = String::new();
     for one in row {
-        let (start, end) = (scale.cell(one.start), scale.cell(one.end));
+        let (start, end) = (scale.cell(one.start), scale.cell(one.end).min(length));
         line.extend(std::iter::repeat_n('.', start.saturating_sub(line.len())));
-        line += &format!("{:width$}", one.label, width = end - start);
+        let width = end.saturating_sub(start);
+        line += &format!("{:width$.width$}", one.label);
     }
     line.extend(std::iter::repeat_n('.', length.saturating_sub(line.len())));
     line
@@ -215,6 +273,29 @@ lower case: last stage to first
         let times = PassTimes::new(Nanos(18_522_123), Nanos(18_086_001), Nanos(9_337_999));
         let timeline = samples::costed(Family::ZbH2, Shape::new(4, 1, 8).unwrap(), times);
         check_lines(&gantt(&timeline, 140).unwrap(), 4, 140);
+    }
+
+    #[test]
+    fn of_a_long_timeline_the_first_part_is_drawn() {
+        let long = samples::timeline(Family::ZbH1, 4, 1, 400);
+        assert!(gantt(&long, 40).is_none());
+        let golden = "\
+stage 0 |F0  F1  F2  F3  ............
+stage 1 |....F0  F1  F2  ........B0  
+stage 2 |........F0  F1  ....B0  F2  
+stage 3 |............F0  B0  F1  B1  
+the first 7.000 ms of 1203.000 ms
+";
+        assert_eq!(first_part(&long, 38).unwrap(), golden);
+        // As wide as it may be, of no more stages than are drawn, and whole where it is short.
+        let tall = first_part(&samples::timeline(Family::GPipe, 17, 2, 40), 80).unwrap();
+        assert_eq!(tall.lines().count(), MAX_STAGES + 1);
+        assert!(tall.lines().take(MAX_STAGES).all(|line| line.len() <= 80));
+        assert!(tall.contains("16 of 17 stages"), "{tall}");
+        let short = samples::timeline(Family::OneFOneB, 2, 1, 2);
+        assert!(first_part(&short, 400).unwrap().contains("the first 9.000 ms of 9.000 ms"));
+        assert_eq!(first_part(&Timeline { stages: vec![Vec::new(); 2] }, 80), None);
+        assert_eq!(first_part(&short, 5), None);
     }
 
     #[test]

@@ -171,9 +171,12 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
             self._text = self._inner.json()
         return self._text
 
-    def front_svg(self) -> str:
-        """A picture of bubble rate against peak memory, as SVG; ask with `front=True` to mark the front."""
-        return self._inner.front_svg()
+    def front_svg(self, width: Optional[str] = None) -> str:
+        """A picture of bubble rate against peak memory, as SVG; ask with `front=True` to mark the front.
+
+        `width` is one of `84mm`, `1200px`, and `1col` or `2col` for the columns of a paper.
+        """
+        return self._inner.front_svg(width)
 
     def explain_svg(self) -> str:
         """A picture of what each change would save, as SVG; ask with `explain=True`."""
@@ -183,15 +186,18 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         """A page that zooms into the timelines, with memory and links, for a browser."""
         return self._inner.html()
 
-    def to_svg(self) -> str:
-        """The timelines as SVG, on one time axis."""
-        return self._inner.svg(list(range(len(self))))
+    def to_svg(self, width: Optional[str] = None) -> str:
+        """The timelines as SVG, on one time axis; `width` as in `front_svg`."""
+        return self._inner.svg(list(range(len(self))), width)
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the answers (`.json`), the timelines (`.svg`), or a page that zooms into them (`.html`)."""
+    def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
+        """Writes the answers (`.json`), the timelines (`.svg`), or a page that zooms into them (`.html`).
+
+        `width` is that of the picture, as in `front_svg`.
+        """
         forms = {
             ".json": lambda: _pictures.lines(self.to_json()),
-            ".svg": self.to_svg,
+            ".svg": lambda: self.to_svg(width),
             ".html": self.to_html,
         }
         _pictures.save(path, forms)
@@ -370,16 +376,16 @@ class Outcome:
         """The run as trace events for Perfetto or chrome://tracing, as `simulate --trace` writes it."""
         return self._inner.trace()
 
-    def to_svg(self) -> str:
-        """The timeline as SVG."""
-        return self._answers._inner.svg([self._at])
+    def to_svg(self, width: Optional[str] = None) -> str:
+        """The timeline as SVG; `width` as in `Answers.front_svg`."""
+        return self._answers._inner.svg([self._at], width)
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the timeline as a picture (`.svg`), as trace events for Perfetto (`.json`), or the order in
-        the text form (`.txt`).
+    def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
+        """Writes the timeline as a picture (`.svg`) of that `width`, as trace events for Perfetto (`.json`),
+        or the order in the text form (`.txt`).
         """
         forms: _pictures.Forms = {
-            ".svg": self.to_svg,
+            ".svg": lambda: self.to_svg(width),
             ".json": self.to_trace,
             ".txt": self.order.to_text,
         }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ._errors import InputError
+
 
 class Kept:
     """Texts in the place of the compiled part that gave them: it answers the same calls."""
@@ -26,7 +28,15 @@ class Kept:
             raise AttributeError(name)
         if name in self._fields:
             return self._fields[name]
-        return lambda *args: self._calls[_call(name, list(args))]
+        return lambda *args: self._given(name, list(args))
+
+    def _given(self, name: str, args: list[Any]) -> Any:
+        try:
+            return self._calls[_call(name, args)]
+        except KeyError:
+            message = "a copy of this answer has its pictures in their own width alone"
+            cure = "ask for the width before the answer is pickled or copied"
+            raise InputError(f"{message}\n  help: {cure}", message=message) from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Kept, (self._fields, self._calls)

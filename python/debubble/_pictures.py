@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Union
+from typing import Optional, Union
 
 from ._errors import InputError
 
@@ -34,6 +34,11 @@ def save(path: Union[str, os.PathLike[str]], forms: Forms) -> None:
         if isinstance(error, OSError) and error.filename is not None:
             error.filename = str(file)
         raise
+
+
+def wide(width: Optional[str]) -> tuple[str, ...]:
+    """The argument for a width, if there is one: copies of answers have pictures in their own width alone."""
+    return () if width is None else (width,)
 
 
 def lines(text: str) -> str:

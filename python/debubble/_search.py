@@ -183,22 +183,26 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         """The results as CSV, as `debubble search --csv` writes them."""
         return bytes(self._inner.csv()).decode()
 
-    def to_svg(self) -> str:
-        """The timelines of all results as SVG, on one time axis."""
-        return str(self._inner.svg(list(range(len(self)))))
+    def to_svg(self, width: Optional[str] = None) -> str:
+        """The timelines of all results as SVG, on one time axis, with the bound that is proved.
 
-    def front_svg(self) -> str:
+        `width` is one of `84mm`, `1200px`, and `1col` or `2col` for the columns of a paper.
+        """
+        return str(self._inner.svg(list(range(len(self))), *_pictures.wide(width)))
+
+    def front_svg(self, width: Optional[str] = None) -> str:
         """A picture of bubble rate against peak memory as SVG: found, published, and bounds."""
-        return str(self._inner.front_svg())
+        return str(self._inner.front_svg(*_pictures.wide(width)))
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the results (`.json`, `.csv`) or their timelines (`.svg`); of a single one also the order in
-        the text form (`.txt`), the certificate (`.toml`) and the integer program (`.lp`, `.mps`).
+    def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
+        """Writes the results (`.json`, `.csv`) or their timelines (`.svg`) in a picture of that `width`; of a
+        single one also the order in the text form (`.txt`), the certificate (`.toml`) and the integer program
+        (`.lp`, `.mps`).
         """
         forms = {
             ".json": lambda: _pictures.lines(self.to_json()),
             ".csv": self.to_csv,
-            ".svg": self.to_svg,
+            ".svg": lambda: self.to_svg(width),
             ".txt": lambda: self.schedule.to_text(),
             ".toml": lambda: self.certificate,
             ".lp": self.to_lp,
@@ -317,9 +321,9 @@ class FoundOrder:
         """The order, simulated: its timeline, why stages wait, memory."""
         return self._answers[0]
 
-    def to_svg(self) -> str:
-        """The timeline as SVG."""
-        return str(self._inner.svg([self._at]))
+    def to_svg(self, width: Optional[str] = None) -> str:
+        """The timeline as SVG, with the bound that is proved; `width` as in `Found.to_svg`."""
+        return str(self._inner.svg([self._at], *_pictures.wide(width)))
 
     def __repr__(self) -> str:
         limit = "" if self.memory_limit is None else f" under {self.memory_limit}"

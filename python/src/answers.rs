@@ -6,11 +6,12 @@ use answer::explain::{Explanation, report};
 use answer::outcome;
 use answer::simulate::Wants;
 use answer::timelines::{self, Recorded};
+use draw::gantt::Width;
 use draw::pictures;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use question::Work;
 use question::simulate::Sort;
+use question::{Diagnostic, Work};
 
 use crate::ask::{Files, ask, look};
 use crate::columns;
@@ -97,19 +98,22 @@ impl Answers {
     }
 
     /// The timelines of the outcomes number `which` as SVG, on one time axis.
-    fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
+    #[pyo3(signature = (which, width=None))]
+    fn svg(&self, py: Python<'_>, which: Vec<usize>, width: Option<String>) -> PyResult<String> {
+        let title = self.title.clone();
         look(py, &self.answers, move |answers| {
             let chosen: Vec<_> = which.iter().filter_map(|&at| answers.outcomes.get(at)).collect();
-            pictures::simulate::timelines(chosen)
+            pictures::simulate::timelines_with(title.as_deref(), chosen, wide(width)?)
         })
     }
 
     /// Bubble rate against peak memory as SVG.
-    fn front_svg(&self, py: Python<'_>) -> PyResult<String> {
+    #[pyo3(signature = (width=None))]
+    fn front_svg(&self, py: Python<'_>, width: Option<String>) -> PyResult<String> {
         let title = self.title.clone();
         look(py, &self.answers, move |answers| {
             pictures::simulate::check(answers.sizes.len())?;
-            pictures::simulate::svg(title.as_deref(), answers)
+            pictures::simulate::svg(title.as_deref(), answers, wide(width)?)
         })
     }
 
@@ -122,6 +126,13 @@ impl Answers {
     fn explain_svg(&self, py: Python<'_>) -> PyResult<String> {
         look(py, &self.answers, |answers| pictures::explain::tornado(&answers.outcomes))
     }
+}
+
+/// The width that a keyword names, if it does.
+#[allow(clippy::needless_pass_by_value)] // It comes into another thread.
+pub(crate) fn wide(width: Option<String>) -> Result<Option<Width>, Diagnostic> {
+    let parsed = width.as_deref().map(str::parse).transpose();
+    parsed.map_err(|wrong: String| Diagnostic::new(format!("width: {wrong}")))
 }
 
 /// The outcome of one schedule in one setting.

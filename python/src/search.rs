@@ -8,6 +8,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use question::search::Keys;
 
+use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
 use crate::question::{Question, asked};
@@ -113,16 +114,21 @@ impl Searched {
     }
 
     /// The timelines of the searches number `which` as SVG, on one time axis.
-    fn svg(&self, py: Python<'_>, which: Vec<usize>) -> PyResult<String> {
+    #[pyo3(signature = (which, width=None))]
+    fn svg(&self, py: Python<'_>, which: Vec<usize>, width: Option<String>) -> PyResult<String> {
+        let title = self.title.clone();
         look(py, &self.answer, move |answer| {
             let chosen: Vec<_> = which.iter().filter_map(|&at| answer.rows.get(at)).collect();
-            pictures::search::timelines(chosen)
+            pictures::search::timelines(title.as_deref(), chosen, wide(width)?)
         })
     }
 
     /// Bubble rate against peak memory as SVG.
-    fn front_svg(&self, py: Python<'_>) -> PyResult<String> {
+    #[pyo3(signature = (width=None))]
+    fn front_svg(&self, py: Python<'_>, width: Option<String>) -> PyResult<String> {
         let title = self.title.clone();
-        look(py, &self.answer, move |answer| pictures::search::svg(title.as_deref(), &answer.rows))
+        look(py, &self.answer, move |answer| {
+            pictures::search::svg_with(title.as_deref(), &answer.rows, wide(width)?)
+        })
     }
 }

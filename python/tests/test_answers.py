@@ -544,6 +544,21 @@ def test_searches_are_copied(way: str) -> None:
     assert one.certificate == every[1].certificate
     assert one.predicted.span_ns == every[1].predicted.span_ns
     assert one.to_svg() == every[1].to_svg()
+    assert ' width="317" ' in every[1].to_svg("1col")
+    if "pickle" in way:
+        with pytest.raises(db.InputError, match="own width alone"):
+            one.to_svg("1col")
+
+
+def test_pictures_are_as_wide_as_they_are_asked_to_be(tmp_path: Path) -> None:
+    answers = db.simulate(question(), ["1f1b", "zb-h1"])
+    for width, pixels in [("1col", 317), ("84mm", 317), ("900px", 900)]:
+        answers.save(tmp_path / "wide.svg", width=width)
+        assert f' width="{pixels}" ' in (tmp_path / "wide.svg").read_text(encoding="utf-8")
+        assert f' width="{pixels}" ' in answers[0].to_svg(width)
+        assert f' width="{pixels}" ' in answers.front_svg(width)
+    with pytest.raises(db.InputError, match="`3cm` is no width"):
+        answers.to_svg("3cm")
 
 
 @pytest.mark.parametrize("way", COPIES)

@@ -1,4 +1,4 @@
-"""Packs the Python package with the extension that cargo has built for the tests as a wheel.
+"""Packs the Python package as a wheel, with what cargo has built for the tests: extension and command line.
 
     python python/tools/pack.py target/debug FOLDER
 
@@ -16,6 +16,8 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+
+import command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,7 +73,10 @@ def main() -> int:
     if len(sys.argv) != 3:
         print("pack: name the folder of what cargo has built, and the one of the wheel", file=sys.stderr)
         return 2
-    print(pack(Path(sys.argv[1]), Path(sys.argv[2])))
+    built = Path(sys.argv[1])
+    wheel = pack(built, Path(sys.argv[2]))
+    command.add(wheel, built / command.NAME)
+    print(wheel)
     return 0
 
 

@@ -153,7 +153,7 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(help_heading = "Activation memory"))]
     #[serde(deserialize_with = "list")]
     pub activation_until_weight: Option<Vec<Bytes>>,
-    /// What of its activations a chunk discards after F and recomputes by a pass R before B: none, full
+    /// Activations that a chunk discards after F and recomputes by a pass R before B: none, full
     /// (all but its input), selective (the core of attention), or its first so many layers; or one
     /// per stage, or one per chunk [default: none]
     #[cfg_attr(feature = "clap", arg(long, value_name = "PART,..", value_delimiter = ',', help_heading = RECOMPUTE))]
@@ -243,10 +243,10 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(allow_hyphen_values = true))]
     #[serde(deserialize_with = "list")]
     pub vocab_activation: Option<Vec<Bytes>>,
-    /// What a layer does, in the order of F: a segment is a name and the times of F, B and W of a layer and
+    /// Segments of a layer, in the order of F: a segment is a name and the times of F, B and W of a layer and
     /// microbatch, or of F and B, as in attention=4.4ms/9.3ms/2.4ms,dispatch=6.7ms/7.5ms; dispatch and
-    /// combine run on the communication stream, others on the compute stream, unless told by @communication
-    /// or @compute; sizes in place of times move over the wires of --cluster. Takes the place of --forward
+    /// combine run on the communication stream, all others on the compute stream, unless @communication
+    /// or @compute says so; sizes in place of times move over the wires of --cluster. Takes the place of --forward
     /// and --backward, and needs --layers, --layers-per-stage or --layout
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME=F/B[/W],..", value_delimiter = ',', help_heading = STREAMS))]
     #[serde(deserialize_with = "list")]
@@ -286,7 +286,7 @@ pub struct Keys {
     #[cfg_attr(feature = "clap", arg(long, value_name = "WHERE", help_heading = STREAMS))]
     #[serde(deserialize_with = "text")]
     pub weight_gradient: Option<WeightGradient>,
-    /// What a whole backward that stands alone does: overlapped, its communication beside its own W, or
+    /// Order of a whole backward that stands alone: overlapped, its communication beside its own W, or
     /// in-one-piece [default: overlapped for what a search finds and for schedules that are published so,
     /// 1f1b-overlap and 1f1b-i-overlap, else in-one-piece]
     #[cfg_attr(feature = "clap", arg(long, value_name = "HOW", help_heading = STREAMS))]
@@ -342,7 +342,7 @@ pub struct Keys {
     /// only replica 0
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = NOISE, allow_negative_numbers = true))]
     pub replicas: Option<u64>,
-    /// What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).
+    /// State that data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).
     /// Parameters are then gathered and gradients reduced on a stream beside the passes of a stage
     /// [default: none]
     #[cfg_attr(feature = "clap", arg(long, value_name = "WHAT", help_heading = SHARDING))]

@@ -26,19 +26,19 @@ const SOLVER_TIME: Duration = Duration::from_secs(30);
 #[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Keys {
-    /// Where the chunks lie [default: looped; v for two chunks per stage, which a v has unless told]
+    /// Where the chunks lie [default: looped; v for two chunks per stage, the number of a v by default]
     #[cfg_attr(feature = "clap", arg(long, value_enum, help_heading = SEARCH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementArg>,
-    /// Memory limits to search one after the other: bubble against memory. What fits one fits the
-    /// larger ones
+    /// Memory limits to search one after the other: bubble against memory. An order that fits one
+    /// limit fits the larger ones
     #[cfg_attr(feature = "clap", arg(long, value_name = "LIMIT,..", value_delimiter = ',', help_heading = SEARCH))]
     #[cfg_attr(feature = "clap", arg(conflicts_with = "memory_limit", allow_hyphen_values = true))]
     #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
     pub memory_limits: Vec<Limit>,
-    /// What is to be small. On a cluster, or over several steps, span and makespan are those of the last step, and
+    /// The cost to minimise. On a cluster, or over several steps, span and makespan are those of the last step, and
     /// the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the noise of the
-    /// question, which ends as --boundary says: with asynchronous, unless told, at the span of the slowest stage,
+    /// question, which ends as --boundary says: with asynchronous, by default, at the span of the slowest stage,
     /// with barrier at the makespan
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
     pub objective: ObjectiveArg,
@@ -111,7 +111,7 @@ pub enum Varied {
     Chunks,
     /// Where the chunks lie
     Placement,
-    /// What each chunk recomputes
+    /// Recomputation of each chunk
     Recompute,
     /// Which chunks copy their activations to the host
     Offload,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use answer::search::{Row, certificate, program, scenario, search, settings};
 use clap::Args;
+use draw::gantt::Width;
 use draw::pictures::search as pictures;
 use draw::text;
 use question::Context;
@@ -117,6 +118,9 @@ pub struct Search {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
+    /// The width of pictures: in millimetres or pixels, or 1 or 2 columns of a paper
+    #[arg(long, help_heading = OUTPUT, value_name = "84mm|1200px|1col|2col")]
+    width: Option<Width>,
     /// Write a picture of the bubble against peak memory
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
@@ -162,12 +166,13 @@ impl Search {
         if answer.interrupted {
             note("interrupted: the best so far, where a search had begun, else the best published");
         }
-        self.write_files(&answer.rows)?;
+        self.write_files(scenario.title.as_deref(), &answer.rows)?;
         if let Some(path) = &self.csv {
             files::write(path, answer.csv()?)?;
         }
         if let Some(path) = &self.pareto {
-            files::write(path, pictures::svg(scenario.title.as_deref(), &answer.rows)?)?;
+            let title = scenario.title.as_deref();
+            files::write(path, pictures::svg_with(title, &answer.rows, self.width)?)?;
         }
         match self.json {
             true => print_json(out, &answer),
@@ -191,7 +196,7 @@ impl Search {
     }
 
     /// Writes the files of the searches.
-    fn write_files(&self, rows: &[Row]) -> Result<(), Error> {
+    fn write_files(&self, title: Option<&str>, rows: &[Row]) -> Result<(), Error> {
         if let (Some(path), [row]) = (&self.export, rows) {
             files::write(path, row.searched.found.schedule.to_string())?;
         }
@@ -205,7 +210,7 @@ impl Search {
             self.write_program(row)?;
         }
         match &self.svg {
-            Some(path) => files::write(path, pictures::timelines(rows)?),
+            Some(path) => files::write(path, pictures::timelines(title, rows, self.width)?),
             None => Ok(()),
         }
     }

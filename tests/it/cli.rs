@@ -186,7 +186,7 @@ fn what_has_no_influence_is_said() {
     let output = small("--schedule 1f1b,zb-2p --chunks 4 --memory-limit 1.5p");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("chunks = 4 is ignored"), "{stderr}");
-    assert!(stderr.contains("zb-2p: made for a memory limit of 2p"), "{stderr}");
+    assert!(stderr.contains("zb-2p: built for a memory limit of 2p"), "{stderr}");
     assert!(stdout(&output).contains("no: limit"));
 }
 

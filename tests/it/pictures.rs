@@ -307,7 +307,7 @@ fn committed_pictures_name_themselves_and_read_whole_numbers_as_such() {
         assert!(!svg.contains(".0\n"), "{}", path.display());
         count += 1;
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 13);
 }
 
 /// A bar is the gain in pairs where the schedule has some, its tick the gain with passes one after the other.
@@ -332,6 +332,92 @@ fn the_picture_of_gains_by_overlap_shows_its_table() {
         assert!(near(number(spot, "tick"), apart), "{spot:?}");
         assert!(near(number(spot, "y"), of("pairs").unwrap_or(apart)), "{spot:?}");
     }
+}
+
+/// What a picture is as wide as, in pixels.
+fn width(svg: &str) -> u32 {
+    let (_, rest) = svg.split_once(" width=\"").unwrap();
+    rest.split_once('"').unwrap().0.parse().unwrap()
+}
+
+#[test]
+fn timelines_have_their_figures_and_the_width_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("times.svg");
+    let question = format!("simulate {TIMES} --stages 4 --microbatches 12 --schedule 1f1b,zb-h1");
+    for (asked, wide) in [("1col", 317), ("2col", 673), ("84mm", 317), ("900px", 900)] {
+        let words = format!("{question} --json --width {asked} --svg {}", path.display());
+        let answer: Value = serde_json::from_str(&stdout(&run(&words))).unwrap();
+        let svg = fs::read_to_string(&path).unwrap();
+        assert_eq!(width(&svg), wide, "{asked}");
+        assert!(svg.contains("\n4 stages, 12 microbatches\n"));
+        for one in answer["results"].as_array().unwrap() {
+            let bubble = format!("bubble {:.2} %", one["bubble_rate"].as_f64().unwrap() * 100.0);
+            let makespan = one["makespan_ns"].as_f64().unwrap() / 1e6;
+            assert!(svg.contains(&bubble), "{asked}: {bubble}");
+            // In the description, whatever the width is.
+            assert!(svg.contains(&format!("makespan {makespan:.3} ms")), "{asked}");
+        }
+    }
+    let words = format!("{question} --width 3cm --svg {}", path.display());
+    refused(&run(&words), &["--width", "`3cm` is no width", "84mm, 1200px, 1col or 2col"]);
+}
+
+#[test]
+fn a_search_draws_the_bound_that_it_proves() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("found.svg");
+    let words = format!(
+        "search {TIMES} --stages 4 --microbatches 6 --memory-limit 0.75p --effort 0 --json --svg {}",
+        path.display()
+    );
+    let answer: Value = serde_json::from_str(&stdout(&run(&words))).unwrap();
+    let found = &answer["results"][0];
+    let svg = fs::read_to_string(&path).unwrap();
+    let [cost, bound] = ["cost_ns", "bound_ns"].map(|name| found[name].as_f64().unwrap() / 1e6);
+    assert!(cost > bound, "{found}");
+    assert!(svg.contains(&format!("span {cost:.3} ms; dashed: no order below {bound:.3} ms")));
+    // Dashes of two pixels, and nothing else is drawn with them.
+    assert!(svg.matches("stroke=\"#222222\" stroke-width=\"2\"").count() > 5);
+}
+
+#[test]
+fn a_sweep_is_drawn_as_its_axes_suggest_and_needs_no_file_of_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let draw = |axes: &str| {
+        let (head, _) = GRID.split_once("[sweep]").unwrap();
+        let text = format!("{head}stages = 4\n[sweep]\n{axes}");
+        fs::write(folder.path().join("grid.toml"), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
+        command.current_dir(folder.path()).args(["sweep", "grid.toml", "--svg", "grid.svg"]);
+        stdout(&command.output().unwrap());
+        read(folder.path(), "grid.svg")
+    };
+    let limits = "memory-limit = [\"1p\", \"1.5p\", \"2p\"]\n";
+    let lines = draw(&format!("microbatches = [8]\n{limits}"));
+    assert_eq!(spots(&lines).len(), 4 * 3);
+    assert!(lines.contains("\nmemory-limit, in p\n"));
+    let maps = draw(&format!("microbatches = [8, 16]\n{limits}"));
+    assert_eq!(spots(&maps).len(), 4 * 3 * 2);
+    assert!(maps.contains("16, 1.5p: ") || maps.contains("1.5p, 16: "), "{maps}");
+    let mut left: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["grid.svg", "grid.toml"]);
+}
+
+#[test]
+fn a_terminal_shows_the_first_part_of_what_is_too_large() {
+    let question = format!("simulate {TIMES} --stages 4 --microbatches 200 --schedule zb-h1");
+    let always = stdout(&run(&format!("{question} --gantt always")));
+    let shown: Vec<&str> = always.lines().filter(|line| line.starts_with("stage ")).collect();
+    assert!(
+        shown.len() == 4 && shown.iter().all(|line| line.len() > 110 && line.len() <= 120),
+        "{always}"
+    );
+    assert!(shown[0].starts_with("stage 0 |F0 "), "{always}");
+    assert!(always.contains("the first ") && always.contains(" of 5"), "{always}");
+    assert!(!stdout(&run(&question)).contains("stage 0 |"));
 }
 
 #[test]

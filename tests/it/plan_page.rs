@@ -299,7 +299,7 @@ fn torchtitan_gets_the_order_of_the_plan() {
 }
 
 #[test]
-fn points_of_one_cluster_have_labels_of_their_own_and_bars() {
+fn points_of_one_cluster_have_labels_of_their_own_and_dollars() {
     let one = SMALL.replace("[8, 16]", "8").replace("plans = 2", "plans = 3");
     let (folder, _) = printed(&one, &["--svg", "one.svg"]);
     let picture = fs::read_to_string(folder.path().join("one.svg")).unwrap();
@@ -309,7 +309,8 @@ fn points_of_one_cluster_have_labels_of_their_own_and_bars() {
     assert!(picture.contains("8 a100-80g"), "the cluster is named once");
     let titles = picture.lines().filter(|line| line.starts_with("8 a100-80g"));
     assert_eq!(titles.count(), 1);
-    assert!(picture.contains("error bar"), "{picture}");
+    assert!(picture.contains("\n95 % of measured runs lie within -"), "{picture}");
+    assert!(picture.lines().any(|line| line.starts_with('$')), "{picture}");
     let (folder, _) = printed(SMALL, &["--svg", "two.svg"]);
     let picture = fs::read_to_string(folder.path().join("two.svg")).unwrap();
     assert!(picture.contains("8 a100-80g") && picture.contains("16 a100-80g"), "{picture}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ::draw::pictures;
-use ::draw::pictures::simulate::Traced;
+use ::draw::pictures::simulate::{Traced, timelines_with};
 use ::draw::{html, text};
 use answer::compare::Comparison;
 use answer::outcome::title;
@@ -161,10 +161,11 @@ fn pictures_and_traces_of_a_kept_run_are_those_of_the_command_line_and_take_no_r
     let kept = Wants { timelines: Timelines::All, runs: true, ..Wants::default() };
     for (wants, again) in [(kept, 0), (Wants::default(), 3)] {
         let answers = files.simulated("two.toml", wants);
-        let svg = pictures::simulate::timelines(&answers.outcomes).unwrap();
+        let above = Some("Two schedules");
+        let svg = timelines_with(above, &answers.outcomes, None).unwrap();
         assert_eq!(svg, files.written("two.svg"));
         let one = &answers.outcomes[1];
-        assert_eq!(pictures::simulate::timelines([one]).unwrap(), files.written("one.svg"));
+        assert_eq!(timelines_with(above, [one], None).unwrap(), files.written("one.svg"));
         let trace = Traced::of(one, &title(one)).unwrap().bytes().unwrap();
         assert_eq!(String::from_utf8(trace).unwrap(), files.written("one.json"));
         assert_eq!(one.engine_runs.count(), 1 + again);
@@ -193,7 +194,10 @@ fn a_search_is_drawn_alike() {
     let printed = files.prints("search small.toml --memory-limits 0.67p,1p --svg found.svg");
     assert_eq!(text::sheet(&answer.sheet()), printed);
     check_fragment(&answer.sheet());
-    assert_eq!(pictures::search::timelines(&answer.rows).unwrap(), files.written("found.svg"));
+    assert_eq!(
+        pictures::search::timelines(None, &answer.rows, None).unwrap(),
+        files.written("found.svg")
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The book says what the program says: every part of a page of `docs/` between `<!-- generated: PART -->`
+//! The book says what the program says: every part of the README and of a page of `docs/` between `<!-- generated: PART -->`
 //! and `<!-- end of generated -->` is made anew by the program, and compared.
 //!
 //! Part of the tests of the program, so that it sees the flags of every command. `make reference` writes what
@@ -8,6 +8,7 @@ mod accuracy;
 mod commands;
 mod defaults;
 mod facts;
+mod first;
 mod forms;
 mod keys;
 mod machines;
@@ -37,9 +38,9 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The pages of the book, in the order of their paths.
+/// The README and the pages of the book, in the order of their paths.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = Vec::new();
+    let mut pages = vec![root().join("README.md")];
     let mut folders = vec![root().join("docs")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -77,6 +78,7 @@ fn part(name: &str) -> Result<String, String> {
         ("clusters", "") => machines::clusters(),
         ("laws", "") => Ok(facts::laws()),
         ("limits", "") => Ok(facts::limits()),
+        ("first", "answer") => Ok(first::answer()),
         ("tables", "") => Ok(facts::tables()),
         ("accuracy", which) => accuracy::of(which),
         _ => Err(format!("there is no part `{name}`")),
@@ -164,7 +166,7 @@ fn nothing_is_left_out() {
     let mut needed: Vec<String> = ["forms", "commands", "schedules", "not-offered", "machines"]
         .map(str::to_owned)
         .into_iter()
-        .chain(["clusters", "laws", "limits", "tables"].map(str::to_owned))
+        .chain(["clusters", "laws", "limits", "tables", "first answer"].map(str::to_owned))
         .collect();
     // A sweep is a scenario, and its own table stands there.
     let questions = SCHEMAS.iter().filter(|one| one.name != "sweep");
@@ -176,10 +178,7 @@ fn nothing_is_left_out() {
     needed.extend(accuracy::PARTS.iter().map(|(which, _)| format!("accuracy {which}")));
     for name in needed {
         let times = found.iter().filter(|found| **found == name).count();
-        assert_eq!(
-            times, 1,
-            "<!-- generated: {name} --> stands on {times} pages of docs/, not on one"
-        );
+        assert_eq!(times, 1, "<!-- generated: {name} --> stands on {times} pages, not on one");
     }
 }
 

@@ -215,6 +215,12 @@ impl Row {
         self.searched.found.best_published()
     }
 
+    /// Whether cost and bound are of the span, and not of the makespan.
+    #[must_use]
+    pub fn is_of_span(&self) -> bool {
+        self.searched.instance.objective == Objective::Span
+    }
+
     /// The lower bound on the cost of any order.
     #[must_use]
     pub fn bound(&self) -> Nanos {
@@ -346,22 +352,21 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
     let told = |row: &Row| [within_noise(row), running(row)];
     rows.iter().flat_map(told).flatten().for_each(|text| sheet.push_text(&text));
     sheet.push_text(
-        "\ngap: by how much the cost exceeds the bound, below which no order gets; argument: why, and the \
-         stages at which it looks\n",
+        "\ngap: distance from the cost to the proven lower bound. argument: the proof of the bound, and its stages.\n",
     );
     if rows.iter().any(|row| !row.overlaps() && row.searched.instance.costs.has_whole()) {
         sheet.push_text(
-            "bubble: what the least work leaves of a cost, F and the lesser of BW and B + W: an order that splits \
-             backwards works more\n",
+            "bubble: share of the cost beyond the least work, F and the smaller of BW and B + W. Splitting a backward adds \
+             work.\n",
         );
     }
     sheet.push_text(match rows.iter().any(Row::overlaps) {
         true => {
-            "bubble: where passes overlap, the part of the cost in which the compute stream of the mean stage \
-             waits\npublished: the best of the published schedules that fit, with its own pairs\n"
+            "bubble: where passes overlap, share of the cost in which the compute stream of the average stage waits.\n\
+             published: best published schedule that fits, with its own pairs.\n"
         }
         false => {
-            "published: the best of the published schedules that fit\n"
+            "published: best published schedule that fits.\n"
         }
     });
     under_noise::tell(&mut sheet, rows);
@@ -369,8 +374,8 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
     joint::tell(&mut sheet, rows);
     if marked {
         sheet.push_text(
-            "front: * where nothing of the setting, found or published, has less bubble or less peak \
-             memory, and no more of the other\n",
+            "front: * marks rows of the Pareto front: no other row of the setting, found or published, is as good in bubble and \
+             peak memory and better in one.\n",
         );
     }
     sheet

@@ -12,8 +12,8 @@ use crate::canvas;
 use crate::canvas::{Area, Lettering, Point, colours, pixel};
 use crate::{DrawError, is_later_chunk};
 
-/// Font size of the numbers in boxes.
-const NUMBER: f64 = 11.0;
+/// The largest and the smallest font size of the numbers in boxes.
+const NUMBER: [f64; 2] = [11.0, 7.0];
 /// The lowest box with a line along its lower edge if it is of a later chunk.
 pub(super) const BANDED: i32 = 10;
 
@@ -106,8 +106,47 @@ fn band(later: bool, [top, bottom]: [i32; 2]) -> Option<[i32; 2]> {
     (later && bottom - top >= BANDED).then_some([bottom - 3, bottom - 1])
 }
 
-/// Draws a box with an edge on its right, and its microbatch if that fits.
-pub(super) fn draw_patch(area: &Area<'_>, patch: &Patch) -> Result<(), DrawError> {
+/// The font sizes of the numbers in boxes, by kind: the same for all boxes of a kind, so that none of them lacks
+/// its number because of its digits.
+pub(super) struct Numbers(BTreeMap<Kind, f64>);
+
+impl Numbers {
+    /// Those of `timeline`: each kind has numbers if the longest fits into nine of ten of its boxes.
+    pub(super) fn of(layout: &Layout, timeline: &Timeline) -> Self {
+        let mut widths: BTreeMap<Kind, Vec<i32>> = BTreeMap::new();
+        let mut digits = 1;
+        for span in timeline.stages.iter().flatten() {
+            let width = layout.x(span.end) - layout.x(span.start);
+            for pass in span.slot.passes() {
+                digits = digits.max(pass.microbatch.to_string().len());
+                widths.entry(pass.kind).or_default().push(width);
+            }
+        }
+        let longest = "0".repeat(digits);
+        let size = |mut widths: Vec<i32>| {
+            let narrow = widths.len() / 10;
+            let width = f64::from(*widths.select_nth_unstable(narrow).1) - 3.0;
+            let [most, least] = NUMBER;
+            let size = (width / canvas::width(&longest, 1.0)).min(most);
+            (size >= least).then_some(size)
+        };
+        let sizes = widths.into_iter().filter_map(|(kind, widths)| Some((kind, size(widths)?)));
+        Self(sizes.collect())
+    }
+
+    /// The font size in a box of `kind` of that `height`, if it has a number.
+    fn size(&self, kind: Kind, height: i32) -> Option<f64> {
+        let size = self.0.get(&kind)?.min(f64::from(height - 2));
+        (size >= NUMBER[1]).then_some(size)
+    }
+}
+
+/// Draws a box with an edge on its right, and its microbatch if boxes of its kind have `numbers`.
+pub(super) fn draw_patch(
+    area: &Area<'_>,
+    patch: &Patch,
+    numbers: &Numbers,
+) -> Result<(), DrawError> {
     let (width, height) = (patch.to.0 - patch.from.0, patch.to.1 - patch.from.1);
     if width == 0 {
         return Ok(());
@@ -119,8 +158,8 @@ pub(super) fn draw_patch(area: &Area<'_>, patch: &Patch) -> Result<(), DrawError
         canvas::fill(area, (patch.from.0, top), (right, bottom), ink)?;
     }
     let number = patch.pass.microbatch.to_string();
-    let size = NUMBER.min(f64::from(height - 2));
-    if size < 8.0 || canvas::width(&number, size) + 3.0 > f64::from(width) {
+    let Some(size) = numbers.size(patch.pass.kind, height) else { return Ok(()) };
+    if canvas::width(&number, size) + 2.0 > f64::from(width) {
         return Ok(());
     }
     let centre = (patch.from.0 + (width - 1) / 2, i32::midpoint(patch.from.1, patch.to.1));

@@ -126,13 +126,14 @@ mod tests {
         let mut streams = Streams::of(&costs).unwrap();
         let all = timeline.stages.iter().map(|spans| streams.spans(spans));
         let end = timeline.stages.iter().flatten().map(|span| span.end.0).max().unwrap();
-        let layout = Layout::of(&[Chart {
+        let chart = Chart {
             title: "overlap",
             timeline: &timeline,
             row: "stage",
             copies: &[],
             costs: Some(&costs),
-        }]);
+        };
+        let layout = Layout::of(&[chart], &super::super::Style::default());
         let pixel = end as f64 / layout.unwrap().plot;
         for (stage, times) in all.enumerate() {
             for (colour, time) in COMMUNICATION.into_iter().zip([times.hidden(), times.exposed]) {

@@ -2,11 +2,12 @@
 
 use pipeline::{Nanos, Slot};
 use plotters::style::text_anchor::HPos;
+use question::format;
 
-use super::{Chart, lane};
+use super::legend::Legend;
+use super::{Chart, Style, lane};
 use crate::DrawError;
-use crate::canvas;
-use crate::canvas::{Lettering, pixel};
+use crate::canvas::{self, Area, Lettering, pixel};
 
 /// The widest the time axis may be, in pixels.
 const MAX_PLOT: f64 = 2_400.0;
@@ -14,11 +15,19 @@ const MAX_PLOT: f64 = 2_400.0;
 const MIN_PLOT: f64 = 960.0;
 /// The width of a short pass if the axis allows.
 const PASS: f64 = 26.0;
+/// The font size of a picture of a given width: that of a paper where it is narrow.
+const FONTS: [(u32, f64); 3] = [(480, 10.0), (800, 11.5), (u32::MAX, 13.0)];
+/// Charts that are taller, in pixels, have the axis above them, too.
+const TALL: i32 = 480;
 /// Boxes that are narrower than this have no edges of their own.
 const EDGED: i32 = 5;
 
 /// Where things stand, in pixels; `plot` pixels show `time` nanoseconds.
 pub(super) struct Layout {
+    /// Width of the picture.
+    pub(super) width: i32,
+    /// Height of the title of the picture.
+    pub(super) room: i32,
     pub(super) plot: f64,
     pub(super) time: f64,
     pub(super) left: i32,
@@ -35,29 +44,35 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(charts: &[Chart<'_>]) -> Result<Self, DrawError> {
+    pub(super) fn of(charts: &[Chart<'_>], style: &Style<'_>) -> Result<Self, DrawError> {
         let spans = || charts.iter().flat_map(|chart| chart.timeline.stages.iter().flatten());
         let end = spans().map(|span| span.end.0).max().unwrap_or(0);
         let durations = spans().map(|span| (span.end - span.start).0).filter(|&time| time > 0);
         let durations: Vec<u64> = durations.collect();
         let passes = end as f64 / short_pass(durations.clone())? as f64;
-        // A whole number of pixels for a short pass keeps equal passes equally wide.
-        let narrowest = (MIN_PLOT / passes).ceil();
-        let pass = (MAX_PLOT / passes).floor().min(narrowest.max(PASS));
-        let plot = if pass < 1.0 { MAX_PLOT } else { pass * passes };
         let stages = charts.iter().map(|chart| chart.timeline.stages.len()).max().unwrap_or(1);
+        let name = charts.iter().map(|chart| chart.row).max_by_key(|row| row.len()).unwrap_or("");
+        let left = |font| pixel(canvas::width(&format!("{name} {}", stages - 1), font) + 12.0);
+        let (pass, font) = match style.width {
+            None => of_passes(passes),
+            Some(width) => of_width(f64::from(width.pixels()), passes, left),
+        };
+        let plot = if pass < 1.0 && style.width.is_none() { MAX_PLOT } else { pass * passes };
         let paired = spans().any(|span| matches!(span.slot, Slot::Pair(..)));
         let segments = charts.iter().any(|chart| lane::is_wanted(chart));
         let tallest = if paired { 34 } else { 24 } + if segments { lane::TALLEST } else { 0 };
+        let tallest = pixel(f64::from(tallest) * (font / 13.0).min(1.0));
         let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
-        // A wide picture is shown smaller than it is, so its text is larger.
-        let font = 13.0 * (plot / 1_200.0).clamp(1.0, 1.5);
-        let name = charts.iter().map(|chart| chart.row).max_by_key(|row| row.len()).unwrap_or("");
-        let left = pixel(canvas::width(&format!("{name} {}", stages - 1), font) + 12.0);
         let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
         let note = too_narrow(&durations, end as f64 / plot, dense);
+        let (time, left) = (end as f64, left(font));
+        let room = if style.title.is_some() { pixel(font * 2.0) } else { 0 };
+        let width = match style.width {
+            None => left + pixel(plot) + pixel(2.0 * font),
+            Some(width) => i32::try_from(width.pixels()).unwrap_or(i32::MAX),
+        };
         let mut layout =
-            Self { plot, time: end as f64, left, row, font, edged, dense, note, lane: 0 };
+            Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 };
         if segments {
             lane::fit(&mut layout, charts);
         }
@@ -73,9 +88,33 @@ impl Layout {
         pixel(self.font * 1.7)
     }
 
-    /// Height of the legend: communication has a line of its own.
-    pub(super) fn legend(&self) -> i32 {
-        self.line() * if self.lane > 0 { 2 } else { 1 } + 6
+    /// Height of the time axis with its labels.
+    pub(super) fn axis(&self) -> i32 {
+        2 * self.line() + 6
+    }
+
+    /// The note in lines as wide as the plot.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let letters = canvas::width("m", self.font);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
+        let columns = (self.plot / letters) as usize;
+        let note = self.note.as_deref().unwrap_or_default();
+        format::wrapped(note, columns, "").lines().map(str::to_owned).collect()
+    }
+
+    /// Whether `charts` are so tall that the axis stands above them, too.
+    pub(super) fn is_tall(&self, charts: &[Chart<'_>]) -> bool {
+        charts.iter().map(|chart| self.chart(chart)).fold(0, i32::saturating_add) > TALL
+    }
+
+    /// Writes the title of the picture, if there is one, and returns where the legend begins.
+    pub(super) fn draw_title(&self, area: &Area<'_>, style: &Style<'_>) -> Result<i32, DrawError> {
+        let Some(title) = style.title else { return Ok(0) };
+        let size = self.font * 1.2;
+        let title = canvas::fit(title, size * 1.1, f64::from(self.width) - 2.0 * self.font);
+        let lettering = Lettering { bold: true, ..Lettering::new(size, HPos::Left) };
+        lettering.write(area, &title, (pixel(self.font), pixel(self.font * 1.2)))?;
+        Ok(self.room)
     }
 
     pub(super) fn chart(&self, chart: &Chart<'_>) -> i32 {
@@ -83,14 +122,13 @@ impl Layout {
         self.line() + self.row.saturating_mul(stages) + 8
     }
 
-    pub(super) fn width(&self) -> i32 {
-        self.left + pixel(self.plot) + pixel(2.0 * self.font)
-    }
-
-    pub(super) fn height(&self, charts: &[Chart<'_>]) -> i32 {
+    pub(super) fn height(&self, charts: &[Chart<'_>], legend: &Legend) -> i32 {
+        let above = if self.is_tall(charts) { self.axis() + 4 } else { 0 };
         let charts = charts.iter().map(|chart| self.chart(chart));
-        let below = if self.note.is_some() { 3 } else { 2 };
-        charts.fold(self.legend() + below * self.line() + 6, i32::saturating_add)
+        let notes = i32::try_from(self.notes().len()).unwrap_or(i32::MAX);
+        let below = self.axis().saturating_add(notes.saturating_mul(self.line()));
+        let rest = self.room + legend.height(self) + above + below;
+        charts.fold(rest, i32::saturating_add)
     }
 
     /// Space between rows.
@@ -101,6 +139,25 @@ impl Layout {
     pub(super) fn letters(&self, anchor: HPos) -> Lettering {
         Lettering::new(self.font, anchor)
     }
+}
+
+/// The pixels of a short pass and the font size where a step is as long as so many short passes.
+fn of_passes(passes: f64) -> (f64, f64) {
+    // A whole number of pixels for a short pass keeps equal passes equally wide.
+    let narrowest = (MIN_PLOT / passes).ceil();
+    let pass = (MAX_PLOT / passes).floor().min(narrowest.max(PASS));
+    let plot = if pass < 1.0 { MAX_PLOT } else { pass * passes };
+    // A wide picture is shown smaller than it is, so its text is larger.
+    (pass, 13.0 * (plot / 1_200.0).clamp(1.0, 1.5))
+}
+
+/// The same of a picture `width` pixels wide, where `left` says what lies left of the plot.
+fn of_width(width: f64, passes: f64, left: impl Fn(f64) -> i32) -> (f64, f64) {
+    let font = FONTS.iter().find(|(most, _)| width <= f64::from(*most)).map_or(13.0, |one| one.1);
+    let plot = width - f64::from(left(font)) - f64::from(pixel(2.0 * font));
+    let pass = plot / passes;
+    // Equal passes are equally wide where that costs little of the width.
+    (if pass >= 8.0 { pass.floor() } else { pass }, font)
 }
 
 /// The time that a quarter of all passes stay below: a few stragglers do not change it.

@@ -3,20 +3,23 @@
 mod boxes;
 mod lane;
 mod layout;
+mod legend;
+mod style;
 
-use std::collections::BTreeSet;
-
-use pipeline::{Costs, Kind, Timeline};
+use pipeline::{Costs, Nanos, Timeline};
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use sim::HostCopy;
 use sim::streams::Streams;
 
-use self::boxes::{BANDED, draw_copies, draw_merged, draw_patch, patches, samples};
+use self::boxes::{Numbers, draw_copies, draw_merged, draw_patch, patches, samples};
 use self::layout::{Layout, step, unit};
-use super::canvas::{self, About, Area, Lettering, colours, extent, pixel};
-use super::{DrawError, later_chunk_means};
+use self::legend::Legend;
+pub use self::style::{Style, Width};
+use super::DrawError;
+use super::canvas::{self, About, Area, Lettering, extent, pixel};
 
 /// One schedule of a picture.
 pub struct Chart<'a> {
@@ -42,41 +45,58 @@ pub struct Chart<'a> {
 /// # Errors
 /// If no pass takes any time.
 pub fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
-    let layout = Layout::of(charts)?;
-    let size = (extent(layout.width()), extent(layout.height(charts)));
-    canvas::picture(size, &about(&layout, charts), |area| {
-        draw_legend(area, &layout, charts)?;
-        let mut top = layout.legend();
-        for chart in charts {
-            draw_chart(area, &layout, chart, top)?;
+    svg_with(charts, &Style::default())
+}
+
+/// The same in a `style`: with a title, figures behind the titles of charts, bounds, and of a width.
+///
+/// # Errors
+/// The same.
+pub fn svg_with(charts: &[Chart<'_>], style: &Style<'_>) -> Result<String, DrawError> {
+    let layout = Layout::of(charts, style)?;
+    let legend = Legend::of(charts, &layout);
+    let size = (extent(layout.width), extent(layout.height(charts, &legend)));
+    canvas::picture(size, &about(&layout, charts, style), |area| {
+        let mut top = layout.draw_title(area, style)?;
+        legend.draw(area, &layout, top)?;
+        top += legend.height(&layout);
+        if layout.is_tall(charts) {
+            top += layout.axis();
+            draw_axis(area, &layout, top, Side::Top)?;
+            top += 4;
+        }
+        for (number, chart) in charts.iter().enumerate() {
+            draw_chart(area, &layout, (chart, style, number), top)?;
             top += layout.chart(chart);
         }
-        draw_axis(area, &layout, top)?;
-        if let Some(note) = &layout.note {
-            let below = top + 5 + 5 * layout.line() / 2 + 6;
-            layout.letters(HPos::Left).write(area, note, (layout.left, below))?;
+        draw_axis(area, &layout, top, Side::Bottom)?;
+        let mut below = top + 5 + 5 * layout.line() / 2 + 6;
+        for line in layout.notes() {
+            layout.letters(HPos::Left).write(area, &line, (layout.left, below))?;
+            below += layout.line();
         }
         Ok(Vec::new())
     })
 }
 
-fn about(layout: &Layout, charts: &[Chart<'_>]) -> About {
+fn about(layout: &Layout, charts: &[Chart<'_>], style: &Style<'_>) -> About {
     let (unit, nanos) = unit(layout.time);
-    let chart = |chart: &Chart<'_>| {
+    let chart = |(number, chart): (usize, &Chart<'_>)| {
         let stages = &chart.timeline.stages;
         let end = stages.iter().flatten().map(|span| span.end.0).max().unwrap_or(0);
         let end = end as f64 / nanos;
+        let figures = style.figures.get(number).map(|text| format!("; {text}")).unwrap_or_default();
         format!(
-            "{}: {} rows, one for each {}, ends at {end:.3} {unit}.",
+            "{}: {} rows, one for each {}, ends at {end:.3} {unit}{figures}.",
             chart.title,
             stages.len(),
             chart.row
         )
     };
-    let charts: Vec<String> = charts.iter().map(chart).collect();
+    let charts: Vec<String> = charts.iter().enumerate().map(chart).collect();
     let note = layout.note.iter().map(|note| format!(" {note}.")).collect::<String>();
     About {
-        title: "Passes in time".to_owned(),
+        title: style.title.unwrap_or("Passes in time").to_owned(),
         description: charts.join(" ") + &note,
         crisp: !layout.edged,
     }
@@ -85,15 +105,14 @@ fn about(layout: &Layout, charts: &[Chart<'_>]) -> About {
 fn draw_chart(
     area: &Area<'_>,
     layout: &Layout,
-    chart: &Chart<'_>,
+    (chart, style, place): (&Chart<'_>, &Style<'_>, usize),
     top: i32,
 ) -> Result<(), DrawError> {
-    let title = canvas::fit(chart.title, layout.font, layout.plot);
-    let at = (layout.left, top + layout.line() / 2);
-    Lettering { bold: true, ..layout.letters(HPos::Left) }.write(area, &title, at)?;
+    draw_head(area, layout, (chart.title, style.figures.get(place)), top)?;
     let stages = &chart.timeline.stages;
     let end = stages.iter().flatten().map(|span| span.end).max().unwrap_or_default();
     let every = (pixel(layout.font * 1.1) / layout.row).max(1);
+    let numbers = Numbers::of(layout, chart.timeline);
     let mut streams = chart.costs.filter(|_| layout.lane > 0).and_then(Streams::of);
     for (stage, number) in (0..stages.len()).zip(0..) {
         let y = top + layout.line() + number * layout.row;
@@ -113,7 +132,7 @@ fn draw_chart(
             false => patches(layout, chart.timeline, stage, [y, strip]),
         };
         if layout.edged {
-            patches.iter().try_for_each(|patch| draw_patch(area, patch))?;
+            patches.iter().try_for_each(|patch| draw_patch(area, patch, &numbers))?;
         } else {
             draw_merged(area, &patches)?;
         }
@@ -122,105 +141,91 @@ fn draw_chart(
             lane::draw(area, layout, streams, &stages[stage], [lane + 1, bottom])?;
         }
     }
-    Ok(())
-}
-
-/// Draws a sample of every kind that occurs, in both shades where both occur.
-fn draw_legend(area: &Area<'_>, layout: &Layout, charts: &[Chart<'_>]) -> Result<(), DrawError> {
-    let spans = charts.iter().flat_map(|chart| chart.timeline.stages.iter().flatten());
-    let kinds: BTreeSet<Kind> = spans.flat_map(|span| span.slot.passes()).map(|p| p.kind).collect();
-    let later = charts.iter().filter_map(|chart| later_chunk_means(chart.timeline));
-    let later: Vec<&str> = later.collect::<BTreeSet<_>>().into_iter().collect();
-    let side = pixel(layout.font);
-    let mut x = layout.left;
-    let item = |x: &mut i32, row: i32, samples: &[RGBColor], text: &str| -> Result<(), DrawError> {
-        let middle = (layout.line() + 6) / 2 + row * layout.line();
-        let (top, bottom) = (middle - side / 2, middle - side / 2 + side);
-        for &colour in samples {
-            canvas::fill(area, (*x, top), (*x + side, bottom), colour)?;
-            if colour == canvas::IDLE {
-                let frame = Rectangle::new([(*x, top), (*x + side, bottom)], canvas::GRID);
-                area.draw(&frame)?;
-            }
-            *x += side;
-        }
-        *x += 5;
-        layout.letters(HPos::Left).write(area, text, (*x, middle))?;
-        *x += pixel(canvas::width(text, layout.font) + layout.font);
-        Ok(())
-    };
-    for kind in kinds {
-        let one_shade = later.is_empty() || !canvas::has_two_shades(kind);
-        let shades = if one_shade { &[false][..] } else { &[false, true] };
-        let samples: Vec<RGBColor> = shades.iter().map(|&later| colours(kind, later).0).collect();
-        item(&mut x, 0, &samples, kind_name(kind))?;
-    }
-    item(&mut x, 0, &[canvas::IDLE], "idle")?;
-    if charts.iter().any(|chart| !chart.copies.is_empty()) {
-        for (colour, text) in canvas::COPIES.into_iter().zip(["to the host", "back"]) {
-            item(&mut x, 0, &[colour], text)?;
-        }
-    }
-    let row = i32::from(layout.lane > 0);
-    if row > 0 {
-        x = layout.left;
-        for (colour, text) in canvas::COMMUNICATION.into_iter().zip(lane::LEGEND) {
-            item(&mut x, row, &[colour], text)?;
-        }
-    }
-    if later.is_empty() {
-        return Ok(());
-    }
-    let lined =
-        if layout.row - layout.gap() - layout.lane >= BANDED { ", with a line" } else { "" };
-    item(&mut x, row, &[], &format!("darker{lined}: {}", later.join(", ")))
-}
-
-const fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::F => "F forward",
-        Kind::B => "B input gradient",
-        Kind::W => "W weight gradient",
-        Kind::BW => "BW both",
-        Kind::S => "S vocabulary",
-        Kind::T => "T its gradients",
-        Kind::R => "R recompute",
+    match style.bounds.get(place).copied().flatten() {
+        Some(bound) => draw_bound(area, layout, bound, [top, top + layout.chart(chart) - 6]),
+        None => Ok(()),
     }
 }
 
-/// Draws the time axis with its top at `top`.
-fn draw_axis(area: &Area<'_>, layout: &Layout, top: i32) -> Result<(), DrawError> {
+/// Writes the title of a chart and, behind it, its figures.
+fn draw_head(
+    area: &Area<'_>,
+    layout: &Layout,
+    (title, figures): (&str, Option<&String>),
+    top: i32,
+) -> Result<(), DrawError> {
+    let title = canvas::fit(title, layout.font, layout.plot);
+    let (x, y) = (layout.left, top + layout.line() / 2);
+    Lettering { bold: true, ..layout.letters(HPos::Left) }.write(area, &title, (x, y))?;
+    let Some(figures) = figures else { return Ok(()) };
+    // Bold letters are wider by a tenth.
+    let taken = canvas::width(&title, layout.font) * 1.1 + layout.font;
+    let figures = whole_parts(figures, layout, layout.plot - taken);
+    layout.letters(HPos::Left).write(area, figures, (x + pixel(taken), y))
+}
+
+/// As many of the parts of `figures`, which commas and semicolons part, as fit into `room` pixels.
+fn whole_parts<'a>(figures: &'a str, layout: &Layout, room: f64) -> &'a str {
+    let mut rest = figures;
+    while canvas::width(rest, layout.font) > room {
+        rest = rest.rfind([',', ';']).map_or("", |at| &rest[..at]);
+    }
+    rest
+}
+
+/// Draws a dashed line where no order can end sooner, seen on passes and on idle time.
+fn draw_bound(
+    area: &Area<'_>,
+    layout: &Layout,
+    bound: Nanos,
+    [top, bottom]: [i32; 2],
+) -> Result<(), DrawError> {
+    let x = layout.x(bound);
+    let top = top + layout.line() - 4;
+    canvas::fill(area, (x - 2, top), (x + 3, bottom), WHITE)?;
+    let style = canvas::INK.stroke_width(2);
+    Ok(area.draw(&DashedPathElement::new([(x, top), (x, bottom)], 5, 3, style))?)
+}
+
+/// The side of its line on which an axis has its ticks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Top,
+    Bottom,
+}
+
+/// Draws the time axis with its line at `at`.
+fn draw_axis(area: &Area<'_>, layout: &Layout, at: i32, side: Side) -> Result<(), DrawError> {
     let right = layout.left + pixel(layout.plot);
-    canvas::line(area, [(layout.left, top), (right, top)], canvas::INK, 1)?;
+    canvas::line(area, [(layout.left, at), (right, at)], canvas::INK, 1)?;
     let (unit, nanos) = unit(layout.time);
-    let step = step(layout.time / (layout.plot / (9.0 * layout.font)).floor());
-    let text = top + 5 + layout.line() / 2;
+    let step = step(layout.time / (layout.plot / (9.0 * layout.font)).floor().max(1.0));
+    let away = |pixels: i32| if side == Side::Top { at - pixels } else { at + pixels };
+    let text = 5 + layout.line() / 2;
     for tick in 0.. {
         let time = step * f64::from(tick);
         if time > layout.time {
             break;
         }
         let x = layout.left + pixel(time / layout.time * layout.plot);
-        canvas::line(area, [(x, top), (x, top + 5)], canvas::INK, 1)?;
+        canvas::line(area, [(x, at), (x, away(5))], canvas::INK, 1)?;
         // Ticks are multiples of 1, 2 or 5: three decimals of a larger unit always suffice.
         let label = (time / nanos * 1_000.0).round() / 1_000.0;
-        layout.letters(HPos::Center).write(area, &label.to_string(), (x, text))?;
+        layout.letters(HPos::Center).write(area, &label.to_string(), (x, away(text)))?;
     }
     let middle = i32::midpoint(layout.left, right);
-    layout.letters(HPos::Center).write(
-        area,
-        &format!("time ({unit})"),
-        (middle, text + layout.line()),
-    )
+    let label = format!("time ({unit})");
+    layout.letters(HPos::Center).write(area, &label, (middle, away(text + layout.line())))
 }
 
 #[cfg(test)]
 mod tests {
     use super::boxes::Patch;
+    use super::canvas::colours;
     use super::layout::too_narrow;
     use super::*;
     use crate::samples::{self as sample, check_svg, rectangles};
-    use pipeline::{Family, Nanos, Pass};
+    use pipeline::{Family, Kind, Pass};
 
     fn draw(timelines: &[&Timeline]) -> String {
         let chart = |timeline| Chart {
@@ -318,6 +323,8 @@ mod tests {
         ];
         let timeline = Timeline { stages: vec![spans] };
         let layout = Layout {
+            width: 11,
+            room: 0,
             plot: 4.0,
             time: 40.0,
             left: 7,

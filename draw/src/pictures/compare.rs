@@ -3,6 +3,8 @@
 use answer::compare::Comparison;
 use question::Diagnostic;
 
+use crate::gantt::Style;
+
 /// The compared step of the prediction and that of the measurement, on one time axis.
 ///
 /// # Errors
@@ -11,5 +13,5 @@ pub fn timelines(comparison: &Comparison<'_>) -> Result<String, Diagnostic> {
     let titles = [comparison.predicted, comparison.measured]
         .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));
     let titled: Vec<_> = titles.into_iter().zip(comparison.timelines()).collect();
-    super::stages(&titled)
+    super::stages(&titled, &Style::default())
 }

@@ -15,9 +15,9 @@ use question::plan::Question;
 pub fn svg(question: &Question, answer: &Answer) -> Result<String, Diagnostic> {
     let mut series: Vec<String> = Vec::new();
     let mut points: Vec<Vec<Mark>> = Vec::new();
-    let mut details = Details::default();
+    let mut details = Details { labels: Vec::new(), notes: vec![errors(&answer.plans)] };
     let dearest = answer.plans.iter().map(|plan| plan.dollars).fold(0.0, f64::max);
-    let units = [(1e9, ", in billions"), (1e6, ", in millions"), (1e3, ", in thousands")];
+    let units = [(1e9, "B"), (1e6, "M"), (1e3, "k")];
     let unit = units.into_iter().find(|(size, _)| dearest >= 2.0 * size).unwrap_or((1.0, ""));
     let is_one = answer.plans.iter().all(|plan| plan.cluster == answer.plans[0].cluster);
     for (number, plan) in (1..).zip(&answer.plans) {
@@ -33,42 +33,47 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Diagnostic> {
             series.push(name);
             points.push(Vec::new());
             details.labels.push(Vec::new());
-            details.errors.push(Vec::new());
             series.len() - 1
         });
         let standing = if plan.on_front { Standing::OnFront } else { Standing::Beaten };
         points[at].push(Mark { x: plan.days, y: plan.dollars / unit.0, standing });
         details.labels[at].push(label);
-        details.errors[at].push(plan.error);
     }
     let one = match (is_one, answer.plans.first()) {
         (true, Some(plan)) => {
             let cluster = &question.clusters[plan.cluster];
             format!("{} {}", cluster.devices(), cluster.name())
         }
-        _ => "time against money".to_owned(),
+        _ => "time against money, by the number of the plan".to_owned(),
     };
     let scatter = Scatter {
         title: question.title.clone(),
         x_label: "days for all tokens".to_owned(),
-        y_label: format!("dollars for all tokens{}", unit.1),
-        scale: Scale::Amounts,
+        y_label: "dollars for all tokens".to_owned(),
+        scale: Scale::Dollars(unit.1),
         series,
         columns: 1,
         named: false,
         not_compared: String::new(),
-        panels: vec![Panel { title: one + unmeasured(answer), series: points, limit: None }],
+        width: None,
+        panels: vec![Panel { title: one, series: points, limit: None }],
     };
     Ok(scatter::svg_with(&scatter, &details)?)
 }
 
-/// Whether there are plans whose steps may be off by nobody knows how much, for the picture's title.
-fn unmeasured(answer: &Answer) -> &'static str {
-    let unknown = answer.plans.iter().filter(|plan| plan.error.is_none()).count();
-    match unknown {
-        0 => "",
-        _ if unknown == answer.plans.len() => ": nothing measured of this kind",
-        _ => ": of some, nothing measured of this kind",
+/// By how much the days and dollars of `plans` may be off: one factor changes both.
+fn errors(plans: &[Plan]) -> String {
+    let known: Vec<[f64; 2]> = plans.iter().filter_map(|plan| plan.error).collect();
+    let most = |end: usize| known.iter().map(|error| error[end]).fold(0.0, f64::max) * 100.0;
+    match known.len() {
+        0 => "no run of this kind was measured: nobody knows the error of days and dollars"
+            .to_owned(),
+        count => format!(
+            "95 % of measured runs lie within -{:.0} to +{:.0} % of these days, and of these dollars with them{}",
+            most(0),
+            most(1),
+            if count < plans.len() { "; of some plans no run was measured" } else { "" }
+        ),
     }
 }
 

@@ -34,6 +34,7 @@ fn bar_chart(picture: &Bars) -> BarChart {
         groups: groups.collect(),
         series: picture.series.clone(),
         tick: picture.mark.to_owned(),
+        note: picture.unmarked.to_owned(),
     }
 }
 

@@ -1,13 +1,16 @@
 //! Searches as pictures: bubble against peak memory, of what was found and what was published, and the
 //! orders found in time.
 
+use pipeline::{Metrics, Nanos, Timeline};
+
+use crate::gantt::{Style, Width};
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
 use answer::front::Standing;
 use answer::search::Row;
-use question::Diagnostic;
 use question::case::SEARCHED;
+use question::{Diagnostic, format};
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
@@ -15,6 +18,18 @@ const MOST_PANELS: usize = 36;
 /// A panel for each setting: the orders found, the best published ones under the same limits, and
 /// the bounds at those limits, which nobody need reach.
 pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
+    svg_with(title, rows, None)
+}
+
+/// The same in a picture of that `width`.
+///
+/// # Errors
+/// If there are too many settings, or no row.
+pub fn svg_with(
+    title: Option<&str>,
+    rows: &[Row],
+    width: Option<Width>,
+) -> Result<String, Diagnostic> {
     let mut panels: Vec<Panel> = Vec::new();
     for row in rows {
         let title = row.setting().unwrap_or_default();
@@ -51,20 +66,55 @@ pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
         columns: 2,
         named: false,
         not_compared: "a bound at its limit, not an order".to_owned(),
+        width,
         panels,
     })?)
 }
 
-/// The orders found, one below the other, on one time axis.
+/// The orders found, one below the other, on one time axis, each with its cost and the bound that is proved, in a
+/// picture of that `width`.
 ///
 /// # Errors
 /// If the clock overflows, or no pass takes any time.
-pub fn timelines<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Result<String, Diagnostic> {
-    let timed = |row: &Row| {
+pub fn timelines<'a>(
+    title: Option<&str>,
+    rows: impl IntoIterator<Item = &'a Row>,
+    width: Option<Width>,
+) -> Result<String, Diagnostic> {
+    let (mut titled, mut figures, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+    let mut shapes = Vec::new();
+    for row in rows {
         let case = &row.searched.case;
-        let timeline = case.simulation().timeline(None);
-        Ok((row.title(), timeline.map_err(|error| case.error(&error))?))
+        shapes.push((case.schedule.shape().stages(), case.microbatches()));
+        let timeline = case.simulation().timeline(None).map_err(|error| case.error(&error))?;
+        let (text, bound) = proved(row, &timeline);
+        titled.push((row.title(), timeline));
+        figures.push(text);
+        bounds.push(bound);
+    }
+    let shape = super::shape(shapes);
+    let style =
+        Style { title: title.or(shape.as_deref()), figures: &figures, bounds: &bounds, width };
+    super::stages(&titled, &style)
+}
+
+/// The cost of an order beside the bound, and the time before which it cannot end: of its span, counted from the first
+/// pass of the stage whose span is the longest. Under noise and on hardware a bound is of other times.
+fn proved(row: &Row, timeline: &Timeline) -> (String, Option<Nanos>) {
+    let metrics = Metrics::of(timeline);
+    let longest = metrics.stages.iter().max_by_key(|stage| stage.last_end - stage.first_start);
+    let (name, cost, start) = match row.is_of_span() {
+        false => ("makespan", metrics.makespan(), Nanos(0)),
+        true => ("span", metrics.span(), longest.map_or(Nanos(0), |stage| stage.first_start)),
     };
-    let titled = rows.into_iter().map(timed).collect::<Result<Vec<_>, Diagnostic>>()?;
-    super::stages(&titled)
+    let found = format!("bubble {}, {name} {}", format::percent(row.bubble()), format::time(cost));
+    if row.under_noise.is_some() || row.on_hardware.is_some() {
+        return (found, None);
+    }
+    let bound = row.bound();
+    let text = match bound < cost {
+        true => format!("{found}; dashed: no order below {}", format::time(bound)),
+        false => format!("{found}; dashed: no order is shorter"),
+    };
+    (text, Some(start + bound))
 }

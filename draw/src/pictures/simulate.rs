@@ -8,7 +8,7 @@ use question::hardware::Hardware;
 use sim::engine::Run;
 use sim::occupancy::Curve;
 
-use crate::gantt::{self, Chart};
+use crate::gantt::{self, Chart, Style, Width};
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
@@ -16,7 +16,7 @@ use crate::trace::{self, Trace};
 use answer::front::{ASYNCHRONOUS, Standing};
 use answer::outcome::{self, Outcome, title};
 use answer::simulate::{Answers, point};
-use question::Diagnostic;
+use question::{Diagnostic, format};
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
@@ -34,7 +34,11 @@ pub fn check(settings: usize) -> Result<(), Diagnostic> {
 
 /// Bubble rate against peak memory: a panel for each setting, every point named and drawn as it was
 /// marked.
-pub fn svg(title: Option<&str>, answers: &Answers) -> Result<String, Diagnostic> {
+pub fn svg(
+    title: Option<&str>,
+    answers: &Answers,
+    width: Option<Width>,
+) -> Result<String, Diagnostic> {
     let bytes = answers.outcomes.iter().all(|outcome| outcome.case.has_whole_bytes);
     let mut series: Vec<String> = Vec::new();
     let panels = answers.by_setting().into_iter();
@@ -49,6 +53,7 @@ pub fn svg(title: Option<&str>, answers: &Answers) -> Result<String, Diagnostic>
         columns: 2,
         named: true,
         not_compared: ASYNCHRONOUS.to_owned(),
+        width,
         panels,
     })?)
 }
@@ -100,9 +105,22 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
 pub fn timelines<'a>(
     outcomes: impl IntoIterator<Item = &'a Outcome>,
 ) -> Result<String, Diagnostic> {
+    timelines_with(None, outcomes, None)
+}
+
+/// The same below a `title`, in a picture of that `width`.
+///
+/// # Errors
+/// As [`timelines`].
+pub fn timelines_with<'a>(
+    title: Option<&str>,
+    outcomes: impl IntoIterator<Item = &'a Outcome>,
+    width: Option<Width>,
+) -> Result<String, Diagnostic> {
     let timed = |outcome| Ok((outcome, outcome::timeline(outcome)?));
     let timed = outcomes.into_iter().map(timed).collect::<Result<Vec<_>, Diagnostic>>()?;
-    timelines_of(timed.iter().map(|(outcome, timeline)| (*outcome, &**timeline)))
+    let timed = timed.iter().map(|(outcome, timeline)| (*outcome, &**timeline));
+    timelines_of(title, timed, width)
 }
 
 /// The same of outcomes whose timelines are at hand.
@@ -110,7 +128,9 @@ pub fn timelines<'a>(
 /// # Errors
 /// As [`timelines`].
 pub fn timelines_of<'a>(
+    above: Option<&str>,
     timed: impl IntoIterator<Item = (&'a Outcome, &'a Timeline)>,
+    width: Option<Width>,
 ) -> Result<String, Diagnostic> {
     let parts = timed.into_iter().map(|(outcome, timeline)| {
         Ok((outcome, title(outcome), timeline, outcome::copies(outcome)?))
@@ -123,7 +143,24 @@ pub fn timelines_of<'a>(
             Chart { title, timeline, row: "stage", copies, costs }
         })
         .collect();
-    Ok(gantt::svg(&charts)?)
+    let outcomes = || parts.iter().map(|(outcome, ..)| *outcome);
+    let figures: Vec<String> = outcomes().map(figures).collect();
+    let shape = |one: &Outcome| (one.case.schedule.shape().stages(), one.case.microbatches());
+    let shape = super::shape(outcomes().map(shape));
+    let title = above.or(shape.as_deref());
+    let style = Style { title, figures: &figures, width, ..Style::default() };
+    Ok(gantt::svg_with(&charts, &style)?)
+}
+
+/// The bubble and the step of `outcome`, as its table has them.
+fn figures(outcome: &Outcome) -> String {
+    let metrics = &outcome.metrics;
+    format!(
+        "bubble {}, span {}, makespan {}",
+        format::percent(metrics.bubble_rate()),
+        format::time(metrics.span()),
+        format::time(metrics.makespan())
+    )
 }
 
 /// The run of an outcome with all that trace events show of it.

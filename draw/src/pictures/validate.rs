@@ -1,33 +1,42 @@
 //! Steps as they are predicted, against what was measured.
 
-use papers::measured::Validated;
+use papers::measured::{Row, Validated, unknown};
 use question::Diagnostic;
 
-use crate::plot::agreement::{self, Agreement, Pair};
+use crate::plot::agreement::{self, Agreement, Apart, Pair};
 
 /// Steps that differ by less are predicted well.
 const BAND: f64 = 0.1;
 
-/// Every step of `validated` whose unit is seconds, coloured by its set; what is set apart is left out.
+/// Every step of `validated` whose unit is seconds, coloured by its set; what is set apart is left out. Sets that the
+/// model does not know stand in a panel of their own.
 ///
 /// # Errors
 /// If no step was measured.
 pub fn steps(validated: &Validated) -> Result<String, Diagnostic> {
     let mut series: Vec<String> = Vec::new();
     let mut points = Vec::new();
+    let mut apart: Option<Apart> = None;
     for set in &validated.sets {
         let steps = set.rows.iter().filter(|row| row.is_time() && row.apart.is_none());
-        let own: Vec<_> = steps.collect();
-        if own.is_empty() {
-            continue;
-        }
-        series.push(set.set.to_owned());
-        points.extend(own.into_iter().map(|row| Pair {
-            series: series.len() - 1,
+        let pair = |row: &Row| Pair {
+            series: series.len(),
             name: row.run.clone(),
             across: row.measured,
             up: row.predicted,
-        }));
+        };
+        let own: Vec<Pair> = steps.map(pair).collect();
+        if own.is_empty() {
+            continue;
+        }
+        if let Some(reason) = unknown(set.set) {
+            let title = format!("{}, {} runs", set.set, own.len());
+            let reason = reason.to_owned();
+            apart.get_or_insert(Apart { title, reason, points: Vec::new() }).points.extend(own);
+            continue;
+        }
+        series.push(set.set.to_owned());
+        points.extend(own);
     }
     Ok(agreement::svg(&Agreement {
         title: "Steps of published runs, predicted against measured".to_owned(),
@@ -36,5 +45,6 @@ pub fn steps(validated: &Validated) -> Result<String, Diagnostic> {
         series,
         band: BAND,
         points,
+        apart,
     })?)
 }

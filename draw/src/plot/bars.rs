@@ -4,8 +4,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    FONT, LINE, SAMPLE, axis_font, check_finite, draw_legend, draw_title, legend_height, letters,
-    marks, percent, rates_from_zero,
+    FONT, LINE, SAMPLE, Scale, TITLE, axis_font, check_finite, draw_legend, draw_title,
+    legend_height, letters, marks, percent, rates_from_zero,
 };
 use crate::DrawError;
 use crate::canvas;
@@ -23,6 +23,8 @@ pub struct BarChart {
     /// The name of the ticks across the bars, such as `published`; in the legend where there is
     /// one.
     pub tick: String,
+    /// A line below the legend, such as why some bars have no tick, or nothing.
+    pub note: String,
     /// The groups, left to right.
     pub groups: Vec<BarGroup>,
 }
@@ -90,7 +92,8 @@ pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
     let mut names = chart.series.clone();
     names.extend(all().any(|bar| bar.tick.is_some()).then(|| chart.tick.clone()));
     let width = extent(LEFT + layout.group * layout.groups + LINE);
-    let head = 2 * LINE + legend_height(&names, width);
+    let below = 2 * LINE + legend_height(&names, width);
+    let head = below + if chart.note.is_empty() { 0 } else { LINE };
     let height = extent(head + HEIGHT + layout.label_lines * LINE + MARGIN);
     canvas::picture((width, height), &chart.about(), |area| {
         draw_title(area, &chart.title)?;
@@ -101,6 +104,9 @@ pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
             }
             canvas::fill(area, (middle.0 - 7, y - 7), (middle.0 + 7, y + 7), colour(index))
         })?;
+        if !chart.note.is_empty() {
+            letters(HPos::Left).write(area, &chart.note, (canvas::pixel(TITLE), below - 4))?;
+        }
         let middle = head + HEIGHT / 2;
         let upright = Lettering { upright: true, ..letters(HPos::Center) };
         upright.write(area, &chart.y_label, (LINE / 2 + 2, middle))?;
@@ -113,7 +119,13 @@ impl BarChart {
         let groups: Vec<&str> = self.groups.iter().map(|group| group.label.as_str()).collect();
         About::new(
             self.title.clone(),
-            format!("{} of {}, for {}.", self.y_label, self.series.join(", "), groups.join("; ")),
+            format!(
+                "{} of {}, for {}.{}",
+                self.y_label,
+                self.series.join(", "),
+                groups.join("; "),
+                if self.note.is_empty() { String::new() } else { format!(" {}.", self.note) }
+            ),
         )
     }
 }
@@ -175,7 +187,8 @@ fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<S
     let mut mesh = axes.configure_mesh();
     mesh.disable_x_mesh().x_labels(0).y_labels(8).axis_style(INK);
     mesh.light_line_style(TRANSPARENT).bold_line_style(GRID).label_style(axis_font());
-    mesh.y_label_formatter(&|rate| percent(*rate, &range)).draw()?;
+    let decimals = Scale::Rates.decimals(&range, 8);
+    mesh.y_label_formatter(&|rate| percent(*rate, decimals)).draw()?;
     let corner = area.get_base_pixel();
     let place = |rate: f64| {
         let at = axes.plotting_area().map_coordinate(&(0.0, rate));
@@ -252,6 +265,7 @@ mod tests {
             y_label: "bubble rate".to_owned(),
             series: (0..rates.len()).map(|series| format!("series {series}")).collect(),
             tick: "published".to_owned(),
+            note: "a note".to_owned(),
             groups: (1..=12).map(group).collect(),
         }
     }
@@ -262,6 +276,7 @@ mod tests {
         check_svg(&drawn);
         let published = drawn.matches("fill=\"#000000\"").count();
         assert_eq!(published, 12 * 4 + 1);
+        assert!(drawn.contains("\na note\n") && drawn.contains("a note.</desc>"));
         let dark = rectangles(&drawn).into_iter().filter(|one| one.fill == "#1B3A6B");
         let heights: Vec<i32> = dark.map(|one| one.size.1).collect();
         assert!(heights.len() == 13 && heights[1..].iter().all(|&height| height > 200));

@@ -76,7 +76,7 @@ pub fn svg(chart: &Comparison) -> Result<String, DrawError> {
         for ((panel, x), cell) in chart.panels.iter().zip(&axes).zip(&cells) {
             spots.extend(draw_panel(cell, chart, panel, x)?);
         }
-        panels::draw_labels(area, (&chart.x_label, &chart.y_label), head)?;
+        panels::draw_labels(area, (&chart.x_label, &chart.y_label), head, panels::SMALL.1)?;
         Ok(spots)
     })
 }

@@ -164,7 +164,7 @@ fn draw_cell(
     if matches!(cell, Cell::OverLimit(_)) {
         canvas::line(area, [(at.0, end.1 - 1), (end.0 - 1, at.1)], STRUCK, 1)?;
     }
-    let text = cell.rate().map_or_else(|| "none".to_owned(), |rate| percent(rate, &(0.0..0.04)));
+    let text = cell.rate().map_or_else(|| "none".to_owned(), |rate| percent(rate, 1));
     let ink = if part.is_some_and(|part| part > 0.55) { WHITE } else { INK };
     let lettering = Lettering { colour: ink, ..letters(HPos::Center) };
     lettering.write(area, &text, (at.0 + CELL.0 / 2, at.1 + CELL.1 / 2))

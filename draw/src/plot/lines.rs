@@ -49,7 +49,7 @@ pub struct Dot {
     pub x: f64,
     /// Its rate (1 is 100 %).
     pub y: f64,
-    /// Where a dot stands beside it or on it, as a rate.
+    /// Where a ring stands around it or beside it, as a rate.
     pub beside: Option<f64>,
     /// Whether it keeps its memory limit: no line leads through one that does not.
     pub fits: bool,
@@ -100,7 +100,7 @@ pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
                 return marks::draw_sample(area, Standing::OverLimit, middle);
             }
             if index >= chart.series.len() {
-                return marks::draw_dot(area, middle);
+                return marks::draw_ring(area, middle);
             }
             marks::draw_line(area, index, &[(x, y), (x + SAMPLE, y)])?;
             marks::draw_marker(area, index, middle)
@@ -111,7 +111,7 @@ pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
             let y = if chart.same_scale { shared.clone() } else { own() };
             spots.extend(draw_panel(&cell, chart, panel, &x, y)?);
         }
-        panels::draw_labels(area, (&chart.x_label, &chart.y_label), head)?;
+        panels::draw_labels(area, (&chart.x_label, &chart.y_label), head, panels::SMALL.1)?;
         Ok(spots)
     })
 }
@@ -156,7 +156,7 @@ fn draw_panel(
         for dot in dots {
             marks::draw_standing(cell, index, dot.standing(), at(dot))?;
             if let Some(beside) = dot.beside {
-                marks::draw_dot(cell, place(dot.x, beside))?;
+                marks::draw_ring(cell, place(dot.x, beside))?;
             }
             let at = (at(dot).0 + corner.0, at(dot).1 + corner.1);
             spots.push(spot(chart, panel, index, dot, at));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn published_figures_are_dots_and_no_line_leads_through_what_does_not_fit() {
+    fn published_figures_are_rings_and_no_line_leads_through_what_does_not_fit() {
         let mut one = chart(1, 0.2);
         let plain = svg(&one).unwrap();
         assert!(!plain.contains("published") && !plain.contains(DOES_NOT_FIT));
@@ -230,8 +230,10 @@ mod tests {
         one.panels[0].series[0][8].fits = false;
         let drawn = svg(&one).unwrap();
         check_svg(&drawn);
-        // A dot for each point of a series, and the legend's.
-        assert_eq!(drawn.matches("fill=\"#000000\"").count(), 17 + 1);
+        // A ring for each point of a series, and the legend's.
+        let rings = drawn.lines().filter(|line| line.starts_with("<circle"));
+        let rings = rings.filter(|line| line.contains("stroke=\"#000000\"")).count();
+        assert_eq!(rings, 17 + 1);
         let lines = |svg: &str| svg.matches("stroke=\"#0072B2\" stroke-width=\"2\"").count();
         assert_eq!((lines(&plain), lines(&drawn)), (2, 3));
         assert_eq!(drawn.matches("data-fits=\"false\"").count(), 1);

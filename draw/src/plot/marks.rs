@@ -76,7 +76,7 @@ fn draw_stood(
     at: Point,
 ) -> Result<(), DrawError> {
     let RGBColor(r, g, b) = colour;
-    let [r, g, b] = [r, g, b].map(|part| 255 - (255 - part) / 5 * 2);
+    let [r, g, b] = [r, g, b].map(|part| 255 - (255 - part) / 5 * 3);
     let pale = RGBColor(r, g, b);
     let (x, y) = at;
     match standing {
@@ -93,18 +93,23 @@ fn draw_stood(
     }
 }
 
+/// A black ring around a marker, which stays seen within: a published figure.
+pub(super) fn draw_ring(area: &Area<'_>, at: Point) -> Result<(), DrawError> {
+    Ok(area.draw(&Circle::new(at, 7, BLACK.stroke_width(1)))?)
+}
+
 /// A black dot with a white edge, seen on markers of any colour: a published figure.
 pub(super) fn draw_dot(area: &Area<'_>, at: Point) -> Result<(), DrawError> {
     area.draw(&Circle::new(at, 3, WHITE.filled()))?;
     Ok(area.draw(&Circle::new(at, 2, BLACK.filled()))?)
 }
 
-/// A black line with a white edge, seen on marks of any colour and beside them: a published figure.
+/// A white line with black edges, seen on bars of any colour and beside them: a published figure.
 pub(super) fn draw_tick(area: &Area<'_>, middle: Point, width: i32) -> Result<(), DrawError> {
     let (x, y) = middle;
     let (left, right) = (x - width / 2, x - width / 2 + width);
-    canvas::fill(area, (left, y - 2), (right, y + 2), WHITE)?;
-    canvas::fill(area, (left, y - 1), (right, y + 1), BLACK)
+    canvas::fill(area, (left, y - 2), (right, y + 3), BLACK)?;
+    canvas::fill(area, (left + 1, y - 1), (right - 1, y + 2), WHITE)
 }
 
 fn draw_shape(area: &Area<'_>, index: usize, colour: RGBColor, at: Point) -> Result<(), DrawError> {
@@ -117,7 +122,10 @@ fn draw_shape(area: &Area<'_>, index: usize, colour: RGBColor, at: Point) -> Res
         1 => area.draw(&TriangleMarker::new(at, MARKER + 1, filled))?,
         2 => area.draw(&Rectangle::new(square, filled))?,
         3 => area.draw(&Polygon::new(diamond(), filled))?,
-        4 => area.draw(&Cross::new(at, MARKER, line))?,
+        4 => {
+            let aside = vec![(x - 4, y - 5), (x - 4, y + 5), (x + 5, y)];
+            area.draw(&Polygon::new(aside, filled))?;
+        }
         5 => {
             area.draw(&Circle::new(at, MARKER, WHITE.filled()))?;
             area.draw(&Circle::new(at, MARKER, line))?;

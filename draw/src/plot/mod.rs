@@ -13,6 +13,7 @@ pub mod tornado;
 
 use std::ops::Range;
 
+use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -84,13 +85,19 @@ fn legend_places(names: &[String], width: u32) -> Vec<Point> {
     places
 }
 
-/// `value` in percent, with decimals if the whole axis is `range` wide and needs them.
-fn percent(value: f64, range: &Range<f64>) -> String {
-    let decimals = match (range.end - range.start) * 100.0 {
-        width if width < 0.5 => 2,
-        width if width < 5.0 => 1,
-        _ => 0,
+/// How many decimals tell the ticks of an axis of `range` apart, `labels` of them at most, in units of one part of
+/// `unit`.
+fn decimals(range: &Range<f64>, labels: usize, unit: f64) -> usize {
+    let ticks = RangedCoordf64::from(range.clone()).key_points(labels);
+    let is_whole = |factor: f64| {
+        let off = |tick: &f64| (tick * unit * factor - (tick * unit * factor).round()).abs();
+        ticks.iter().all(|tick| off(tick) < 1e-6 * factor.max(1.0))
     };
+    [1.0, 10.0, 100.0, 1e3].into_iter().position(is_whole).unwrap_or(4)
+}
+
+/// `value` in percent.
+fn percent(value: f64, decimals: usize) -> String {
     format!("{:.decimals$}%", value * 100.0)
 }
 
@@ -101,6 +108,8 @@ pub enum Scale {
     Rates,
     /// Amounts, as far as there are any.
     Amounts,
+    /// Amounts of dollars, in thousands, millions or billions as the letter behind says.
+    Dollars(&'static str),
 }
 
 impl Scale {
@@ -108,22 +117,21 @@ impl Scale {
     fn range(self, values: impl Iterator<Item = f64>) -> Result<Range<f64>, DrawError> {
         match self {
             Self::Rates => Ok(rates_from_zero(values)),
-            Self::Amounts => panels::fitted(values),
+            Self::Amounts | Self::Dollars(_) => panels::fitted(values),
         }
     }
 
-    /// The label at `value` on an axis of `range`.
-    fn label(self, value: f64, range: &Range<f64>) -> String {
+    /// The decimals of the labels of an axis of `range`, `labels` of them at most.
+    fn decimals(self, range: &Range<f64>, labels: usize) -> usize {
+        decimals(range, labels, if self == Self::Rates { 100.0 } else { 1.0 })
+    }
+
+    /// The label at `value`.
+    fn label(self, value: f64, decimals: usize) -> String {
         match self {
-            Self::Rates => percent(value, range),
-            Self::Amounts => {
-                let decimals = match range.end - range.start {
-                    width if width < 0.5 => 2,
-                    width if width < 5.0 => 1,
-                    _ => 0,
-                };
-                format!("{value:.decimals$}")
-            }
+            Self::Rates => percent(value, decimals),
+            Self::Amounts => format!("{value:.decimals$}"),
+            Self::Dollars(unit) => format!("${value:.decimals$}{unit}"),
         }
     }
 }
@@ -142,4 +150,25 @@ fn check_finite(name: &str, mut values: impl Iterator<Item = f64>) -> Result<(),
         return Ok(());
     }
     Err(DrawError::NotFinite { name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_ticks_read_alike() {
+        let of = |range: Range<f64>, scale: Scale| {
+            let decimals = scale.decimals(&range, 6);
+            let ticks = RangedCoordf64::from(range).key_points(6);
+            ticks.into_iter().map(|tick| scale.label(tick, decimals)).collect::<Vec<_>>()
+        };
+        for range in [0.983..1.001, 0.0..1.0, 3.0..57.0, 0.0..0.0004, 95.0..1300.0] {
+            for scale in [Scale::Rates, Scale::Amounts] {
+                let labels = of(range.clone(), scale);
+                assert!(labels.windows(2).all(|two| two[0] != two[1]), "{labels:?}");
+            }
+        }
+        assert!(of(3.0..57.0, Scale::Amounts).iter().all(|label| !label.contains('.')));
+    }
 }

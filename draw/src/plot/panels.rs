@@ -15,9 +15,12 @@ pub(super) const SMALL: (i32, i32) = (340, 240);
 /// The same where every point has a name.
 pub(super) const LARGE: (i32, i32) = (780, 500);
 
+/// Width of what lies left and right of all panels.
+pub(super) const AROUND: i32 = LINE + 10;
+
 /// Width of a picture of `columns` panels of the size `panel` side by side.
 pub(super) fn width(columns: usize, panel: (i32, i32)) -> u32 {
-    extent(panel.0.saturating_mul(cells(columns)) + LINE + 10)
+    extent(panel.0.saturating_mul(cells(columns)) + AROUND)
 }
 
 /// Height of a picture of `rows` panels of the size `panel` below a head of `head` pixels.
@@ -45,18 +48,24 @@ pub(super) fn fitted(values: impl Iterator<Item = f64>) -> Result<Range<f64>, Dr
     Ok(low - room..high + room)
 }
 
-/// Draws the labels of the axes, once for all panels.
+/// Draws the labels of the axes: that across once for all panels, that up beside each row of panels of that height.
 pub(super) fn draw_labels(
     area: &Area<'_>,
     (x_label, y_label): (&str, &str),
     head: i32,
+    row: i32,
 ) -> Result<(), DrawError> {
     let (width, height) = area.dim_in_pixel();
-    let middle = |from: i32, to: u32| i32::midpoint(from, i32::try_from(to).unwrap_or(from));
-    let bottom = i32::try_from(height).unwrap_or(i32::MAX) - LINE / 2 - 4;
-    letters(HPos::Center).write(area, x_label, (middle(LINE, width), bottom))?;
+    let height = i32::try_from(height).unwrap_or(i32::MAX);
+    let middle = i32::midpoint(LINE, i32::try_from(width).unwrap_or(i32::MAX));
+    letters(HPos::Center).write(area, x_label, (middle, height - LINE / 2 - 4))?;
     let upright = Lettering { upright: true, ..letters(HPos::Center) };
-    upright.write(area, y_label, (LINE / 2 + 2, middle(head, height)))
+    let mut top = head;
+    while top + row <= height {
+        upright.write(area, y_label, (LINE / 2 + 2, top + row / 2))?;
+        top += row;
+    }
+    Ok(())
 }
 
 /// The horizontal axis of a panel.
@@ -102,21 +111,23 @@ pub(super) fn draw_axes<'a, 'b>(
     y: Range<f64>,
     scale: Scale,
 ) -> Result<Axes<'a, 'b>, DrawError> {
+    let left = if matches!(scale, Scale::Dollars(_)) { 66 } else { 46 };
     let mut axes = ChartBuilder::on(cell)
         .margin_top(LINE + 4)
         .margin_right(8)
         .x_label_area_size(26)
-        .y_label_area_size(46)
+        .y_label_area_size(left)
         .build_cartesian_2d(x.range.clone(), y.clone())?;
     let mut mesh = axes.configure_mesh();
     mesh.light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(INK);
     mesh.label_style(axis_font()).x_labels(x.ticks()).y_labels(6);
     mesh.x_label_formatter(&|value| number(*value));
-    mesh.y_label_formatter(&|value| scale.label(*value, &y)).draw()?;
+    let decimals = scale.decimals(&y, 6);
+    mesh.y_label_formatter(&|value| scale.label(*value, decimals)).draw()?;
     let (width, _) = cell.dim_in_pixel();
-    let title = canvas::fit(title, FONT, f64::from(width) - 54.0);
+    let title = canvas::fit(title, FONT, f64::from(width) - f64::from(left) - 8.0);
     let bold = Lettering { bold: true, ..letters(HPos::Left) };
-    bold.write(cell, &title, (46, LINE / 2 + 2))?;
+    bold.write(cell, &title, (left, LINE / 2 + 2))?;
     Ok(axes)
 }
 

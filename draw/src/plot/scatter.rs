@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
 use super::names::Named;
 use super::panels::Horizontal;
 use super::{
-    FONT, LINE, SAMPLE, Scale, check_finite, draw_legend, draw_title, legend_height, marks, names,
-    panels,
+    FONT, LINE, SAMPLE, Scale, TITLE, check_finite, draw_legend, draw_title, legend_height,
+    letters, marks, names, panels,
 };
 use crate::DrawError;
 use crate::canvas;
 use crate::canvas::{About, Area, INK, Point, Spot};
+use crate::gantt::Width;
 use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
@@ -30,11 +32,12 @@ pub struct Scatter {
     pub series: Vec<String>,
     /// Panels per row, at least one.
     pub columns: usize,
-    /// Whether the name of its series stands beside every point, in larger panels, rather than in a
-    /// legend.
+    /// Whether the name of its series stands beside every point, in larger panels, too.
     pub named: bool,
     /// The legend for points that are not compared, where there are some.
     pub not_compared: String,
+    /// The width of the picture; without one, as wide as its panels are.
+    pub width: Option<Width>,
     /// The panels, row by row; each has axes of its own.
     pub panels: Vec<Panel>,
 }
@@ -60,13 +63,13 @@ pub struct Panel {
     pub limit: Option<f64>,
 }
 
-/// The details drawn at single points of the one panel of a [`Scatter`], by series and point.
+/// The details of the one panel of a [`Scatter`].
 #[derive(Default)]
 pub struct Details {
-    /// The label beside each point, in a larger panel.
+    /// The label beside each point, by series and point, in a larger panel.
     pub labels: Vec<Vec<String>>,
-    /// By what shares of its x and y at once a point may be less and more; `None` where nobody knows.
-    pub errors: Vec<Vec<Option<[f64; 2]>>>,
+    /// What holds for all points, in lines below the legend.
+    pub notes: Vec<String>,
 }
 
 impl Details {
@@ -74,39 +77,18 @@ impl Details {
     fn label(&self, series: usize, point: usize) -> Option<&String> {
         self.labels.get(series)?.get(point)
     }
-
-    fn has_errors(&self) -> bool {
-        self.errors.iter().flatten().any(Option::is_some)
-    }
-
-    /// Whether some points have an error and others none.
-    fn lacks_errors(&self) -> bool {
-        self.has_errors() && self.errors.iter().flatten().any(Option::is_none)
-    }
-
-    /// The ends of the bars of `panel`: both coordinates grow and shrink together.
-    fn bars(&self, panel: &Panel) -> Vec<[(f64, f64); 2]> {
-        let points = panel.series.iter().zip(&self.errors).flat_map(|(own, errors)| {
-            own.iter().zip(errors).filter_map(|(mark, error)| Some((mark, (*error)?)))
-        });
-        let ends = |(mark, [low, high]): (&Mark, [f64; 2])| {
-            [1.0 - low, 1.0 + high].map(|factor| (mark.x * factor, mark.y * factor))
-        };
-        points.map(ends).collect()
-    }
 }
 
-/// The legend for the bar of a point, and its absence.
-const BAR: &str = "error bar: both change together";
-const NO_BAR: &str = "without a bar: nothing measured of this kind";
 /// The legend for the staircase.
 const FRONT: &str = "Pareto front: nothing is better in both";
 /// The legend for the largest x that is allowed.
 const LIMIT: &str = "memory limit";
 /// The legend for points that are dominated.
 const BEATEN: &str = "off the front";
+/// The narrowest and the lowest panel of a picture of a given width.
+const NARROWEST: i32 = 240;
+const LOWEST: i32 = 200;
 const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
-const BAR_COLOUR: RGBColor = RGBColor(0x77, 0x77, 0x77);
 
 /// An entry of the legend.
 enum Key {
@@ -114,8 +96,6 @@ enum Key {
     Front,
     Limit,
     Standing(Standing),
-    Bar,
-    NoBar,
 }
 
 /// Draws `scatter`.
@@ -137,22 +117,18 @@ pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawErro
         }
     }
     let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
-    let columns = scatter.columns.clamp(1, drawn.len().max(1));
+    let (keys, legend): (Vec<Key>, Vec<String>) = legend(scatter, &drawn).into_iter().unzip();
+    let Sizes { columns, size, width } = scatter.sizes(drawn.len(), details, &legend);
     let rows = drawn.len().div_ceil(columns);
-    let (keys, legend): (Vec<Key>, Vec<String>) =
-        legend(scatter, &drawn, details).into_iter().unzip();
-    // Titles and the longest entry of the legend have room, also over a single panel.
-    let longest = legend.iter().map(|name| canvas::width(name, FONT)).fold(400.0, f64::max);
-    let is_large = scatter.named || !details.labels.is_empty();
-    let size = if is_large { panels::LARGE } else { panels::SMALL };
-    let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest) + 100));
-    let head = 2 * LINE + legend_height(&legend, width);
+    let notes = i32::try_from(details.notes.len()).unwrap_or(i32::MAX).saturating_mul(LINE);
+    let below = 2 * LINE + legend_height(&legend, width);
+    let head = below + notes;
     let axes: Vec<Horizontal> =
-        drawn.iter().map(|panel| panel.horizontal(details)).collect::<Result<_, _>>()?;
+        drawn.iter().map(|panel| panel.horizontal()).collect::<Result<_, _>>()?;
     if axes.is_empty() {
         return Err(DrawError::Empty { what: "no row has an answer" });
     }
-    let about = scatter.about(&drawn);
+    let about = scatter.about(&drawn, details);
     canvas::picture((width, panels::height(rows, head, size)), &about, |area| {
         draw_title(area, &scatter.title)?;
         draw_legend(area, &legend, 2 * LINE - 4, |index, (x, y)| match keys[index] {
@@ -160,24 +136,29 @@ pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawErro
             Key::Limit => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
             Key::Series(series) => marks::draw_marker(area, series, (x + SAMPLE / 2, y)),
             Key::Standing(standing) => marks::draw_sample(area, standing, (x + SAMPLE / 2, y)),
-            Key::Bar => draw_bar(area, [(x + 4, y + 6), (x + SAMPLE - 4, y - 6)]),
-            Key::NoBar => Ok(()),
         })?;
+        for (line, note) in (0..).zip(&details.notes) {
+            let at = (canvas::pixel(TITLE), below + line * LINE - 4);
+            letters(HPos::Left).write(area, note, at)?;
+        }
         let cells = panels::split(area, head, (rows, columns));
         let mut spots = Vec::new();
         for ((panel, x), cell) in drawn.iter().zip(&axes).zip(&cells) {
             spots.extend(draw_panel(cell, (scatter, details), panel, x)?);
         }
-        panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head)?;
+        panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head, size.1)?;
         Ok(spots)
     })
 }
 
-/// The series, unless their names stand at the points, and what lines and other marks mean.
-fn legend(scatter: &Scatter, drawn: &[&Panel], details: &Details) -> Vec<(Key, String)> {
+/// The series that have points, and what lines and other marks mean.
+fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<(Key, String)> {
     let has =
         |standing| drawn.iter().any(|panel| panel.marks().any(|one| one.standing == standing));
-    let series = scatter.series.iter().enumerate().filter(|_| !scatter.named);
+    let is_drawn = |index: usize| {
+        drawn.iter().any(|panel| panel.series.get(index).is_some_and(|own| !own.is_empty()))
+    };
+    let series = scatter.series.iter().enumerate().filter(|(index, _)| is_drawn(*index));
     let series = series.map(|(index, name)| (Key::Series(index), name.clone()));
     let limited = drawn.iter().any(|panel| panel.limit.is_some());
     let others = [
@@ -190,8 +171,6 @@ fn legend(scatter: &Scatter, drawn: &[&Panel], details: &Details) -> Vec<(Key, S
             Key::Standing(Standing::NotCompared),
             scatter.not_compared.as_str(),
         ),
-        (details.has_errors(), Key::Bar, BAR),
-        (details.lacks_errors(), Key::NoBar, NO_BAR),
     ];
     let others = others.into_iter().filter(|(there, ..)| *there);
     series.chain(others.map(|(_, key, text)| (key, text.to_owned()))).collect()
@@ -201,15 +180,36 @@ fn draw_limit(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
     Ok(area.draw(&DashedPathElement::new(ends, 6, 4, LIMIT_COLOUR.stroke_width(1)))?)
 }
 
-/// A line with a cap at each of its `ends`.
-fn draw_bar(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
-    canvas::line(area, ends, BAR_COLOUR, 1)?;
-    ends.into_iter()
-        .try_for_each(|(x, y)| canvas::line(area, [(x - 3, y), (x + 3, y)], BAR_COLOUR, 1))
+/// Panels in a row, the width and height of one, and the width of the picture.
+struct Sizes {
+    columns: usize,
+    size: (i32, i32),
+    width: u32,
 }
 
 impl Scatter {
-    fn about(&self, drawn: &[&Panel]) -> About {
+    /// The sizes of so many `panels`. Titles and the longest entry of the `legend` have room over a single panel of
+    /// a picture whose width is not given.
+    fn sizes(&self, panels: usize, details: &Details, legend: &[String]) -> Sizes {
+        let is_large = self.named || !details.labels.is_empty();
+        let size = if is_large { panels::LARGE } else { panels::SMALL };
+        let columns = self.columns.clamp(1, panels.max(1));
+        let Some(width) = self.width.map(Width::pixels) else {
+            let lines = legend.iter().map(|name| canvas::width(name, FONT) + 100.0);
+            let notes = details.notes.iter().map(|note| canvas::width(note, FONT) + 2.0 * TITLE);
+            let longest = lines.chain(notes).fold(500.0, f64::max);
+            let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest)));
+            return Sizes { columns, size, width };
+        };
+        let room = i32::try_from(width).unwrap_or(i32::MAX) - panels::AROUND;
+        // A panel keeps its shape, and is no narrower than one that can be read.
+        let columns = columns.min(usize::try_from(room / NARROWEST).unwrap_or(1)).max(1);
+        let across = room / i32::try_from(columns).unwrap_or(i32::MAX);
+        let size = (across, (across * size.1 / size.0).max(LOWEST));
+        Sizes { columns, size, width }
+    }
+
+    fn about(&self, drawn: &[&Panel], details: &Details) -> About {
         let panels = drawn.iter().map(|panel| {
             let mut front: Vec<&str> = Vec::new();
             for (name, marks) in self.series.iter().zip(&panel.series) {
@@ -225,7 +225,13 @@ impl Scatter {
         let panels: Vec<String> = panels.collect();
         About::new(
             self.title.clone(),
-            format!("Across: {}. Up: {}. {}", self.x_label, self.y_label, panels.join(" ")),
+            format!(
+                "Across: {}. Up: {}. {}{}",
+                self.x_label,
+                self.y_label,
+                panels.join(" "),
+                details.notes.iter().map(|note| format!(" {note}.")).collect::<String>()
+            ),
         )
     }
 }
@@ -239,9 +245,8 @@ impl Panel {
         self.marks().next().is_none()
     }
 
-    fn horizontal(&self, details: &Details) -> Result<Horizontal, DrawError> {
-        let bars = details.bars(self).into_iter().flatten().map(|end| end.0);
-        Horizontal::of(self.marks().map(|mark| mark.x).chain(self.limit).chain(bars))
+    fn horizontal(&self) -> Result<Horizontal, DrawError> {
+        Horizontal::of(self.marks().map(|mark| mark.x).chain(self.limit))
     }
 
     /// The points of the front by ascending x, each once.
@@ -261,9 +266,7 @@ fn draw_panel(
     panel: &Panel,
     x: &Horizontal,
 ) -> Result<Vec<Spot>, DrawError> {
-    let bars = details.bars(panel);
-    let heights = bars.iter().flatten().map(|end| end.1);
-    let y = scatter.scale.range(panel.marks().map(|mark| mark.y).chain(heights))?;
+    let y = scatter.scale.range(panel.marks().map(|mark| mark.y))?;
     let axes = panels::draw_axes(cell, &panel.title, x, y.clone(), scatter.scale)?;
     let at = |mark: &Mark| panels::place(&axes, cell, &(mark.x, mark.y));
     let [left, right] = x.ends();
@@ -274,9 +277,6 @@ fn draw_panel(
     if let Some(limit) = panel.limit {
         let at = panels::place(&axes, cell, &(limit, y.start)).0;
         draw_limit(cell, [(at, bounds[0].1), (at, bounds[1].1)])?;
-    }
-    for bar in bars {
-        draw_bar(cell, bar.map(|end| panels::place(&axes, cell, &end)))?;
     }
     // Where many lie on the same pixels, one is drawn; the best above all others.
     let (mut drawn, mut spots) = (BTreeSet::new(), Vec::new());
@@ -323,6 +323,7 @@ fn spot(
     let y = match scatter.scale {
         Scale::Rates => format!("{:.2}%", mark.y * 100.0),
         Scale::Amounts => panels::number(mark.y),
+        Scale::Dollars(unit) => format!("${}{unit}", panels::number(mark.y)),
     };
     let x = format!("{:.3}", mark.x);
     Spot {
@@ -386,6 +387,7 @@ mod tests {
             columns: 3,
             named: false,
             not_compared: "asynchronous".to_owned(),
+            width: None,
             panels: panels.into_iter().map(panel).collect(),
         }
     }
@@ -432,30 +434,45 @@ mod tests {
         (one.named, one.panels[0].limit) = (true, Some(5.0));
         let drawn = svg(&one).unwrap();
         check_svg(&drawn);
-        for text in ["1f1b", "zb-h1", "zb-2p", FRONT, LIMIT, BEATEN] {
+        for text in [FRONT, LIMIT, BEATEN] {
             assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
         }
-        // One marker each, and none in the legend.
-        assert_eq!(drawn.matches("<circle").count(), 1);
+        // Each name stands at its point and in the legend, with a marker at both.
+        for text in ["1f1b", "zb-h1", "zb-2p"] {
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 2, "{text}");
+        }
+        assert_eq!(drawn.matches("<circle").count(), 2);
     }
 
     #[test]
-    fn points_have_labels_and_bars_of_their_own() {
+    fn points_have_labels_and_notes_stand_below_the_legend() {
         let one = scatter(vec![vec![vec![(1.0, 0.2), (2.0, 0.1)], vec![(3.0, 0.3)]]]);
         let labels = vec![vec!["first".to_owned(), "second".to_owned()], vec!["third".to_owned()]];
-        let plain = svg(&one).unwrap();
-        assert!(!plain.contains(BAR));
-        let mut details = Details { labels, errors: vec![vec![Some([0.1, 0.2]); 2], vec![None]] };
-        let drawn = svg_with(&one, &details).unwrap();
+        let notes = vec!["all within 5 %".to_owned()];
+        let drawn = svg_with(&one, &Details { labels, notes }).unwrap();
         check_svg(&drawn);
-        for text in ["first", "second", "third", BAR, NO_BAR] {
+        for text in ["first", "second", "third", "all within 5 %"] {
             assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
         }
-        // Two bars with their caps, and the sample of the legend.
-        assert_eq!(drawn.matches("#777777").count(), 3 * 3);
-        details.errors[1][0] = Some([0.5, 0.1]);
-        let drawn = svg_with(&one, &details).unwrap();
-        assert!(!drawn.contains(NO_BAR) && drawn.matches("#777777").count() == 3 * 4);
+        assert!(drawn.contains("all within 5 %.</desc>"));
+    }
+
+    #[test]
+    fn a_picture_is_as_wide_as_it_is_asked_to_be() {
+        let mut one = scatter(vec![vec![vec![(1.0, 0.2)], vec![(2.0, 0.1)]]; 3]);
+        for width in [317, 900] {
+            one.width = Some(format!("{width}px").parse().unwrap());
+            let drawn = svg(&one).unwrap();
+            check_svg(&drawn);
+            assert!(drawn.contains(&format!(" width=\"{width}\" ")), "{width}");
+        }
+    }
+
+    #[test]
+    fn dollars_say_so() {
+        let points = vec![(1.0, 510.0), (2.0, 1057.0)];
+        let dollars = Scatter { scale: Scale::Dollars("k"), ..scatter(vec![vec![points]]) };
+        assert!(svg(&dollars).unwrap().contains("\n$1000k\n"));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Bars {
     pub series: Vec<String>,
     /// What the mark across a bar is, such as [`PUBLISHED`].
     pub mark: &'static str,
+    /// Why some bars have no mark, or nothing.
+    pub unmarked: &'static str,
     /// The groups from left to right.
     pub groups: Vec<Group>,
 }
@@ -151,6 +153,7 @@ pub(super) fn bars(title: &str, cells: &[Cell]) -> Picture {
         y_label: "bubble rate".to_owned(),
         groups: groups.collect(),
         mark: PUBLISHED,
+        unmarked: "",
         series,
     })
 }

@@ -46,14 +46,7 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     }
     notes.extend(of_vocabulary(setting, *family));
     notes.extend(without_recompute(keys));
-    if let Some(steady) = amounts::steady(keys, rule) {
-        let SteadyState { lead, measured, .. } = steady;
-        let s = if measured == 1 { "" } else { "s" };
-        notes.push(format!(
-            "never flushes: the times are of {measured} update{s} in a run of {}, after {lead}",
-            steady.updates()
-        ));
-    }
+    notes.extend(of_steady_state(keys, rule));
     let has_groups = matches!(about.choice, Choice::Group | Choice::Offload);
     if let (false, Some(told)) = (has_groups, keys.group) {
         notes.push(format!("has no groups to choose, group = {told} is ignored"));
@@ -69,9 +62,21 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     {
         let told: Vec<String> = told.iter().map(Limit::to_string).collect();
         let told = told.join(",");
-        notes.push(format!("made for a memory limit of {own}, {told} is only checked"));
+        notes.push(format!("built for a memory limit of {own}; {told} is checked, not used"));
     }
     notes
+}
+
+/// The warning that times are of a steady state, if they are.
+fn of_steady_state(keys: &Keys, rule: &ScheduleSource) -> Option<String> {
+    let steady = amounts::steady(keys, rule)?;
+    let SteadyState { lead, measured, .. } = steady;
+    let s = if measured == 1 { "" } else { "s" };
+    Some(format!(
+        "asynchronous, with stale weights: times are for {measured} update{s} in steady state, in a run of {} after \
+         {lead}; do not compare them with synchronous schedules",
+        steady.updates()
+    ))
 }
 
 /// The warning about the keys of the output layer in shards, if there is one.

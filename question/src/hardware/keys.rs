@@ -21,7 +21,7 @@ use crate::text_form::text_form;
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[cfg_attr(feature = "clap", command(next_help_heading = "Cluster, memory and step boundary"))]
 pub struct HardwareKeys {
-    /// What the pipeline runs on: dgx-a100, dgx-h100, dgx-h200, a100-roce, a100-pcie, or a file of
+    /// Cluster of the pipeline: dgx-a100, dgx-h100, dgx-h200, a100-roce, a100-pcie, or a file of
     /// that form, in a scenario first looked for in its folder [default: links that are never
     /// shared, with --hop]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
@@ -104,7 +104,7 @@ pub struct HardwareKeys {
     /// How many slots before its backward an activation is called back from the host [default: 2]
     #[cfg_attr(feature = "clap", arg(long, value_name = "SLOTS"))]
     pub reload_ahead: Option<u32>,
-    /// What happens where a device is full: report it, or let passes wait [default: report]
+    /// Behaviour where a device is full: report it, or let passes wait [default: report]
     #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
     #[serde(deserialize_with = "text")]
     pub when_full: Option<FullKey>,

@@ -11,6 +11,7 @@ use answer::simulate::baseline::{Baseline, Growth, Tolerance};
 use answer::simulate::{Answers, Timelines, Wants, report, simulate};
 use answer::timelines::{self, Recorded};
 use clap::{Args, ValueEnum};
+use draw::gantt::Width;
 use draw::pictures::simulate::Traced;
 use draw::pictures::{explain as pictures, simulate as front};
 use draw::{terminal, text};
@@ -133,6 +134,9 @@ pub struct Simulate {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
+    /// The width of pictures: in millimetres or pixels, or 1 or 2 columns of a paper
+    #[arg(long, help_heading = OUTPUT, value_name = "84mm|1200px|1col|2col")]
+    width: Option<Width>,
     /// Write a page that zooms into the timelines, with memory and links, for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
     #[arg(value_parser = files::output)]
@@ -161,7 +165,7 @@ struct Held<'a> {
 enum Draw {
     /// Where the pipeline is small enough.
     Auto,
-    /// Always, or say why not.
+    /// Always: of what is too large, the first part.
     Always,
     /// Never.
     Never,
@@ -256,9 +260,9 @@ impl Simulate {
                 false => Ok(None),
             })
             .collect::<Result<Vec<_>, _>>()?;
-        self.write_files(outcomes, &timelines)?;
+        self.write_files(title, outcomes, &timelines)?;
         if let Some(path) = &self.pareto {
-            files::write(path, front::svg(title, answers)?)?;
+            files::write(path, front::svg(title, answers, self.width)?)?;
         }
         if self.json {
             print_json(out, held)?;
@@ -278,12 +282,13 @@ impl Simulate {
     /// The files of timelines and explanations that were asked for.
     fn write_files(
         &self,
+        title_of_all: Option<&str>,
         outcomes: &[Outcome],
         drawn: &[Option<Cow<'_, Timeline>>],
     ) -> Result<(), Error> {
         if let Some(path) = &self.svg {
             let timed = outcomes.iter().zip(drawn.iter().flatten().map(|one| &**one));
-            files::write(path, front::timelines_of(timed)?)?;
+            files::write(path, front::timelines_of(title_of_all, timed, self.width)?)?;
         }
         if let Some(path) = &self.explain_svg {
             files::write(path, pictures::tornado(outcomes)?)?;
@@ -310,15 +315,17 @@ impl Simulate {
         outcome: &Outcome,
         timeline: &Timeline,
     ) -> Result<(), Error> {
-        match terminal::gantt(timeline, COLUMNS) {
+        let whole = terminal::gantt(timeline, COLUMNS);
+        let drawing = match self.gantt {
+            Draw::Always => whole.or_else(|| terminal::first_part(timeline, COLUMNS)),
+            Draw::Auto | Draw::Never => whole,
+        };
+        match drawing {
             // JSON on stdout must stay JSON.
             Some(drawing) if self.json => {
                 messages::print(&format!("{}\n{drawing}\n", title(outcome)));
             }
             Some(drawing) => writeln!(out, "\n{}\n{drawing}", title(outcome))?,
-            None if self.gantt == Draw::Always => {
-                note(&format!("{} is too large for the terminal: use --svg", title(outcome)));
-            }
             None => {}
         }
         Ok(())

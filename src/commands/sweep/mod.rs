@@ -51,6 +51,8 @@ Examples:
     debubble sweep scenarios/paper/fig9-sweep.toml --out part1.csv --shard 1/2
     debubble sweep scenarios/paper/fig9-sweep.toml --out part2.csv --shard 2/2
     debubble sweep --merge part1.csv part2.csv --out fig9.csv
+  A picture alone, of lines or heat maps:
+    debubble sweep grid.toml --svg grid.svg
   As Parquet, with a picture of what memory buys:
     debubble sweep grid.toml --out grid.parquet --plot-pareto pareto.svg
   In 100 SLURM jobs and one that merges:
@@ -66,10 +68,11 @@ pub struct Sweep {
     /// Scenario file with a table `[sweep]` of axes; flags override it
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "merge")]
     scenario: Option<PathBuf>,
-    /// Where the rows go, one per question: CSV, or Parquet if the name ends in .parquet
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
+    /// Where the rows go, one per question: CSV, or Parquet if the name ends in .parquet; with --svg they need
+    /// not go anywhere
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE", required_unless_present = "svg")]
     #[arg(value_parser = files::output)]
-    out: PathBuf,
+    out: Option<PathBuf>,
     /// Answer one of COUNT nearly equal parts of the questions
     #[arg(long, help_heading = OUTPUT, value_name = "NUMBER/COUNT")]
     shard: Option<Shard>,
@@ -81,6 +84,12 @@ pub struct Sweep {
     #[arg(long, help_heading = OUTPUT, value_name = "COUNT", conflicts_with = "shard")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     slurm: Option<u64>,
+    /// Draw the bubble as the axes suggest: lines over one axis, heat maps over two or more, and against the peak
+    /// memory where no axis has numbers
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
+    #[arg(value_parser = files::output)]
+    svg: Option<PathBuf>,
     /// Draw the bubble over an axis: a line per schedule, a panel for each setting and value of the
     /// other axes
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
@@ -108,10 +117,11 @@ pub struct Sweep {
 impl Sweep {
     /// Answers into files; only a script goes to `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
-        parquet::check(&self.out)?;
+        let file = self.rows();
+        parquet::check(&file)?;
         let Some(scenario) = &self.scenario else {
-            let shards = merge::merge(&self.merge, &self.out)?;
-            note(&format!("{shards} shards are in {}", self.out.display()));
+            let shards = merge::merge(&self.merge, &file)?;
+            note(&format!("{shards} shards are in {}", file.display()));
             return Ok(());
         };
         let host = Host::default();
@@ -121,47 +131,61 @@ impl Sweep {
         let grid = grid?;
         if let Some(count) = self.slurm {
             let program = std::env::current_exe()?;
-            let script = slurm::script(&program, &words(), &self.out, count);
+            let script = slurm::script(&program, &words(), &file, count);
             return Ok(out.write_all(script.as_bytes())?);
         }
-        if self.shard.is_some() && parquet::is_named(&self.out) {
+        if self.shard.is_some() && parquet::is_named(&file) {
             let message = "a shard is CSV, whatever its name: merging shards writes Parquet";
             let cure = "name it .csv, and give the name that ends in .parquet to --merge";
             return Err(Error::question(message).with_help(cure));
         }
-        let pictures = self.pictures();
+        let keys = pictures::axes_of_maps(&grid);
+        let pictures = self.pictures(&grid, &keys);
         pictures::check(&grid, pictures.iter().map(|picture| &picture.kind))?;
         answers::warn(&context, &grid)?;
         note_all(&context);
         answers::check_answers(&context, &grid)?;
         answers::announce(&context, &grid)?;
-        let answered = run::answer(&context, &grid, self.shard, &self.out)?;
+        let answered = run::answer(&context, &grid, self.shard, &file)?;
         if interrupt::cut_short() {
             let (done, all) = (answered.journal.rows, answered.range.end - answered.range.start);
-            let out = echo::path(&self.out);
+            let out = echo::path(&file);
             note(&format!(
                 "interrupted: {done} of {all} questions are in {out}.partial; the same command goes on \
                  from there"
             ));
             return Ok(());
         }
-        answered.publish(&self.out)?;
+        if let Some(out) = &self.out {
+            answered.publish(out)?;
+        }
         let drawn = pictures.iter().try_for_each(|one| draw(&context, &grid, one, &answered));
         let (count, all) = (answered.range.end - answered.range.start, grid.questions);
         answered.journal.end()?;
         drawn?;
-        note(&format!("{count} of {all} questions are in {}", self.out.display()));
+        let shown = self.out.as_ref().or(self.svg.as_ref()).unwrap_or(&file);
+        note(&format!("{count} of {all} questions are in {}", shown.display()));
         Ok(())
     }
 
-    /// The pictures that are asked for.
-    fn pictures(&self) -> Vec<Picture<'_>> {
+    /// The file of the rows; where they go nowhere, a name beside the picture, for the journal.
+    fn rows(&self) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| {
+            let mut name = self.svg.clone().unwrap_or_default().into_os_string();
+            name.push(".rows");
+            name.into()
+        })
+    }
+
+    /// The pictures that are asked for; `keys` are the two axes of heat maps, where `grid` has them.
+    fn pictures<'a>(&'a self, grid: &Grid, keys: &'a [String]) -> Vec<Picture<'a>> {
+        let any = self.svg.iter().map(|path| Picture { path, kind: Kind::suited(grid, keys) });
         let plot = self.plot.iter().map(|path| match &self.plot_map[..] {
             [] => Picture { path, kind: Kind::Lines { over: self.plot_over.as_deref() } },
             keys => Picture { path, kind: Kind::Maps { keys } },
         });
         let pareto = self.plot_pareto.iter().map(|path| Picture { path, kind: Kind::Pareto });
-        plot.chain(pareto).collect()
+        any.chain(plot).chain(pareto).collect()
     }
 }
 

@@ -21,8 +21,9 @@ use crate::host::Host;
 type Part = (&'static str, fn() -> String);
 
 /// The parts of the page.
-pub const PARTS: [Part; 5] = [
+pub const PARTS: [Part; 6] = [
     ("all", all),
+    ("machines", machines),
     ("kinds", kinds),
     ("coverage", coverage),
     ("trainings", trainings),
@@ -211,6 +212,31 @@ fn kinds() -> String {
         "measured over predicted",
     ];
     table(&head, rows)
+}
+
+/// The errors of the planner by type of device, dense models and those of experts apart.
+fn machines() -> String {
+    let built_in = validated().sets.iter().flat_map(|set| &set.kinds);
+    let mut machines: BTreeMap<(&str, &str), Vec<&SetErrors>> = BTreeMap::new();
+    for set in built_in.chain(&validated().recorded) {
+        let device = set.kind.split(", ").next().unwrap_or_default();
+        let model = if set.kind.contains("experts") { "experts" } else { "dense" };
+        machines.entry((device, model)).or_default().push(set);
+    }
+    let percent = |error: f64| format!("{:.1}\u{a0}%", error * 100.0);
+    let rows = machines.into_iter().map(|((device, model), sets)| {
+        let rows = sets.iter().map(|set| set.rows).sum::<usize>();
+        let errors = sets.iter().map(|set| set.mean * plan::number(set.rows as u64)).sum::<f64>();
+        let largest = sets.iter().map(|set| set.max).fold(0.0, f64::max);
+        vec![
+            device.to_owned(),
+            model.to_owned(),
+            rows.to_string(),
+            percent(errors / plan::number(rows as u64)),
+            percent(largest),
+        ]
+    });
+    table(&["machine", "model", "rows", "mean error", "largest error"], rows)
 }
 
 /// How many steps of each source lie in the intervals that the others give.

@@ -1,16 +1,45 @@
-//! The README says the same as the tables of the book.
+//! The README, and the page of what debubble is worth, say the same as the tables of the book.
+
+use pipeline::Family;
 
 use super::runs::{runs, traces};
 use super::{Cells, Line, mean, number, planner, results};
 use crate::reference::root;
 
-/// The figures of the table in the README, as it writes them.
-fn of_readme() -> Vec<String> {
+/// The page of the book with all figures.
+const PAGE: &str = "docs/explanation/worth.md";
+
+/// The figures of the page, as it writes them.
+fn of_page() -> Vec<String> {
     let mut all = of_papers();
     all.push(of_traces());
     all.extend(of_plans());
     all.extend(of_runs());
+    all.extend(far_off());
     all
+}
+
+/// The figures of the README, as it writes them.
+fn of_readme() -> Vec<String> {
+    let mut all = vec![of_traces(), format!("**{} schedules**", Family::ALL.len())];
+    all.extend(of_plans());
+    all.extend(far_off());
+    all
+}
+
+/// The errors of the sets whose runs are farthest off.
+fn far_off() -> [String; 2] {
+    let lines = planner();
+    let ccl = lines.iter().find(|line| line.source == "ccl-bench").unwrap();
+    let recorded = super::validated().recorded.iter().map(|set| set.max).fold(0.0, f64::max);
+    [
+        format!(
+            "mean error {:.0} %, largest {:.0} %",
+            mean(&ccl.held_out).unwrap() * 100.0,
+            largest(&ccl.held_out) * 100.0
+        ),
+        format!("largest error {:.0} %", recorded * 100.0),
+    ]
 }
 
 fn percent(error: f64) -> String {
@@ -114,8 +143,12 @@ fn of_runs() -> [String; 2] {
 
 #[test]
 fn the_readme_says_the_same() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    for figure in of_readme() {
-        assert!(readme.contains(&figure), "README.md does not say: {figure}");
-    }
+    let check = |file: &str, figures: Vec<String>| {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        for figure in figures {
+            assert!(text.contains(&figure), "{file} does not say: {figure}");
+        }
+    };
+    check("README.md", of_readme());
+    check(PAGE, of_page());
 }

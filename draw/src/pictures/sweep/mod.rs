@@ -32,6 +32,29 @@ pub enum Kind<'a> {
     Pareto,
 }
 
+impl<'a> Kind<'a> {
+    /// The kind that suits the axes of `grid`: maps over `keys`, which [`axes_of_maps`] says; lines over an axis of
+    /// numbers; and where there is none, the bubble against the peak memory.
+    #[must_use]
+    pub fn suited(grid: &Grid, keys: &'a [String]) -> Self {
+        match keys {
+            [] if lines::check(grid, None).is_ok() => Self::Lines { over: None },
+            [] => Self::Pareto,
+            keys => Self::Maps { keys },
+        }
+    }
+}
+
+/// The two axes of heat maps of `grid`, those that vary fastest; none where it has fewer than two of several values,
+/// or maps cannot be drawn.
+#[must_use]
+pub fn axes_of_maps(grid: &Grid) -> Vec<String> {
+    let varies = |axis: &&Axis| axis.key != "schedule" && axis.count() > 1;
+    let fastest = grid.axes.iter().rev().filter(varies);
+    let keys: Vec<String> = fastest.take(2).map(|axis| axis.key.clone()).collect();
+    if maps::check(grid, &keys).is_ok() { keys } else { Vec::new() }
+}
+
 /// Checks that `pictures` of `grid` can be drawn.
 pub fn check<'a>(
     grid: &Grid,

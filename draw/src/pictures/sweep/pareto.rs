@@ -86,6 +86,7 @@ pub(super) fn svg(
         columns: 3,
         named: false,
         not_compared: ASYNCHRONOUS.to_owned(),
+        width: None,
     })?)
 }
 

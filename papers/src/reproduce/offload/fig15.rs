@@ -27,6 +27,8 @@ const TOLERANCE: f64 = 0.05;
 const HALF_DIGIT: f64 = 0.5;
 /// The columns.
 const MEMORY: &str = "activation GB";
+/// Pictures have memory in GiB.
+const GIB_OF_GB: f64 = 1e9 / (1u64 << 30) as f64;
 const SPEED: &str = "MFU over po-h";
 
 /// Cells that are known to miss, by model, sequence length, schedule and column, and why.
@@ -228,8 +230,8 @@ pub(super) fn picture(title: &str, cells: &[Cell]) -> Picture {
         // Throughput is over that of PO-H.
         let [there, here] = speed.map_or([1.0; 2], |cell| [cell.published, cell.ours]);
         let point = PlacePair {
-            ours: Place { x: memory.ours, y: here },
-            published: Place { x: memory.published, y: there },
+            ours: Place { x: memory.ours * GIB_OF_GB, y: here },
+            published: Place { x: memory.published * GIB_OF_GB, y: there },
         };
         if panels.last().is_none_or(|(last, _)| *last != setting) {
             panels.push((setting.clone(), Places { title: setting, points: Vec::new() }));
@@ -241,7 +243,7 @@ pub(super) fn picture(title: &str, cells: &[Cell]) -> Picture {
     }
     Picture::Comparison(Comparison {
         title: title.to_owned(),
-        x_label: "activations of the fullest device, GB".to_owned(),
+        x_label: "activations of the fullest device, in GiB".to_owned(),
         y_label: "MFU over that of po-h".to_owned(),
         series,
         panels: panels.into_iter().map(|(_, places)| places).collect(),

@@ -265,6 +265,7 @@ pub(in super::super) fn picture(_: &str, cells: &[Cell]) -> Picture {
         y_label: "gain in throughput over 1F1B".to_owned(),
         series: DRAWN.map(|family| family.name().to_owned()).into(),
         mark: APART,
+        unmarked: "",
         groups: groups.collect(),
     })
 }
