@@ -37,7 +37,8 @@
 #             target/wheels. Three minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
-#             Needs the target wasm32-unknown-unknown
+#             Needs the target wasm32-unknown-unknown. With DEBUBBLE_HOME=https://... it has links to the
+#             repository there, its README and its book
 # make web-test  the page in a headless chromium, beside the command line; with DEBUBBLE_WEB=require a
 #             failure where `make test` skips it. With WEB_PROFILE=web-quick, as `make test` has it, the page
 #             is built quickly, and not as it is published
@@ -160,7 +161,7 @@ web: cargo
 	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
 	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
-	  $(if $(filter web,$(WEB_PROFILE)),,--quick)
+	  $(if $(filter web,$(WEB_PROFILE)),,--quick) $(if $(DEBUBBLE_HOME),--home "$(DEBUBBLE_HOME)")
 
 # `web-quick` builds a page for its tests in less time. `make test` leaves it in web/dist.
 WEB_PROFILE ?= web

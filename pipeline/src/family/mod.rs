@@ -41,12 +41,15 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 /// Declares [`Family`] from one row per family: its variant, the facts about it and its rule.
 macro_rules! families {
-    ($($(#[$doc:meta])* $family:ident: $about:expr, $rule:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $family:ident: $about:expr, $rule:expr;)*) => {
         /// A schedule family: a rule that makes the order of passes for a problem.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Family {
-            $($(#[$doc])* $family,)*
+            $($(#[doc = $doc])* $family,)*
         }
+
+        /// What each family does, in a line; families are links of the documentation there.
+        const SUMMARIES: [&str; [$(stringify!($family)),*].len()] = [$(concat!($($doc),*)),*];
 
         /// The facts and the rule of each family, in the order of the variants.
         const ROWS: [(&About, Rule); [$(stringify!($family)),*].len()] = [$((&$about, $rule)),*];
@@ -298,6 +301,15 @@ impl Family {
     #[must_use]
     pub const fn about(self) -> &'static About {
         self.row().0
+    }
+
+    /// What the family does, in a line.
+    #[must_use]
+    pub fn summary(self) -> String {
+        let text = SUMMARIES[self as usize].trim().to_owned();
+        Self::ALL
+            .into_iter()
+            .fold(text, |text, other| text.replace(&format!("[`Family::{other:?}`]"), other.name()))
     }
 
     /// How the family splits the output layer over the stages.
