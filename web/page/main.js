@@ -71,21 +71,22 @@ function remember(changed, by) {
   address();
 }
 
-/** The question of the parts `asked` of a link, if they have one; what a link without schedules asks is a change of `example`. */
+/** Keys that give times, without which there is no question. */
+const TIMES = ["forward", "profile", "chain", "chain-file", "setting"];
+
+/** The question of the parts `asked` of a link, if they have one; what a link without times asks is a change of `example`. */
 async function question(engine, asked, examples) {
   const named = examples.find(({ name }) => name === asked.example);
   if (!asked.scenario) return named?.text;
-  const { keys } = await engine.ask({ ask: "keys", text: asked.scenario }).catch(() => ({ keys: { schedule: "" } }));
-  if ("schedule" in keys || "setting" in keys) return asked.scenario;
+  const { keys } = await engine.ask({ ask: "keys", text: asked.scenario }).catch(() => ({ keys: null }));
+  if (!keys || TIMES.some((key) => key in keys)) return asked.scenario;
   const change = { title: null, source: null, ...keys };
   return (await engine.ask({ ask: "change", text: (named ?? examples[0]).text, change })).text;
 }
 
 /** The way past the form, to the timelines. */
 function skip() {
-  const link = el("skip");
-  link.addEventListener("click", (event) => {
-    event.preventDefault();
+  el("skip").addEventListener("click", () => {
     state.change({ view: "play" });
     play.enter();
   });

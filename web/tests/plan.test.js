@@ -62,20 +62,30 @@ onPage("a model that is pasted over an example begins a new question, and what i
   assert.equal(await shown(), examples[0].text);
 });
 
-onPage("a plan says its precision, and one that no framework runs comes without scripts", { link: { view: "plan" } }, async (opened) => {
-  const { page } = opened, { examples } = await opened.answer("plan-examples");
-  assert.match(examples[0].text, /schedule = "dualpipe"/);
+/** A set-up that no framework runs: torch has no passes S and T. */
+const OWN = `${QUESTION}
+[setup]
+tensor = 4
+pipeline = 4
+schedule = "v-half-vocab-1"
+
+[training]
+precision = "fp8-blockwise"
+`;
+
+onPage("a plan says its precision, and one that no framework runs comes without scripts", { link: { view: "plan", plan: OWN, config: CONFIG } }, async (opened) => {
   await opened.named("button", "Plan").click();
   await opened.until("plan", ({ answer, failure, broken, ended }) => Boolean(answer || failure || broken || ended));
   await opened.rest();
   const { taken, runs, columns, rows } = await opened.answer("plan");
+  const text = await opened.text();
   assert.match(taken.join(), /of the fp8-blockwise peak/);
-  assert.ok((await opened.text()).includes(taken[1]));
-  assert.equal(rows[0][columns.indexOf("schedule")], "[dualpipe]");
+  assert.ok(text.includes(taken[1]) && /HFU .* % of the fp8-blockwise peak/.test(text));
+  assert.equal(rows[0][columns.indexOf("schedule")], "[v-half-vocab-1]");
   assert.equal(runs, false);
-  const buttons = await page.$$eval("#plan .answer button", (all) => all.map((one) => one.textContent));
+  const buttons = await opened.page.$$eval("#plan .answer button", (all) => all.map((one) => one.textContent));
   assert.deepEqual(buttons.filter((one) => /megatron|torchtitan|schedule.csv/.test(one ?? "")), []);
-  assert.match(await opened.text(), /No framework runs this plan/);
+  assert.match(text, /No framework runs this plan/);
 });
 
 onPage("a plan that a framework runs has its scripts", { link: { view: "plan", plan: QUESTION, config: CONFIG } }, async (opened) => {
