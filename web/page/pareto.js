@@ -20,7 +20,7 @@ export function pareto(answer, chosen) {
   svg.append(...axes(most[0], most[1], x, y, isBytes));
   if (limit) {
     svg.append(draw("line", { x1: x(limit), x2: x(limit), y1: TOP, y2: TALL - BOTTOM, class: "limit" }),
-      words(x(limit) + 4, TALL - BOTTOM - 6, "memory limit", "start"));
+      words(x(limit) + 4, TOP - 4, "memory limit", "start"));
   }
   const front = points.filter((one) => one.standing === "front").toSorted((a, b) => a.memory[0] - b.memory[0]);
   const steps = front.flatMap((one, at) => [at ? [one.memory[0], front[at - 1].bubble[0]] : null, [one.memory[0], one.bubble[0]]]);

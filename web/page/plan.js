@@ -160,7 +160,9 @@ class Plan {
 
   /** Shows the question `text` with its `config` in the fields. */
   async show(text, config, keep = link.write) {
-    this.banner.hidden = true;
+    const example = this.examples.find((one) => one.text === text);
+    this.banner.textContent = example ? `An example: ${example.title}. A model that you paste begins a question of your own.` : "";
+    this.banner.hidden = !example;
     try {
       const { keys } = await this.engine.ask({ ask: "keys", text });
       this.config = typeof keys.model === "string" ? config : "";

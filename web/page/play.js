@@ -86,6 +86,7 @@ class Play {
     const text = make("details", { class: "box" }, make("summary", {}, "The scenario as a file (TOML)"), this.text);
     const head = make("div", { class: "bar start" }, this.examples, this.whole());
     const boxes = [this.schedules.element, this.form.noise, this.form.rest, text];
+    boxes.forEach((box) => box.classList.add("asked"));
     const side = make("div", { class: "side" }, head, this.form.played);
     this.answer = make("div", { class: "answer" }, this.headline.element, this.results.element, this.why,
       this.gantts.element, this.pareto);

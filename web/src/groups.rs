@@ -59,6 +59,7 @@ fn group(family: Family) -> &'static str {
         (.., Choice::Group | Choice::Offload, _) => "Offload",
         (.., Placement::Mirrored) => "Bidirectional",
         _ if family == Family::DualPipeV => "Bidirectional",
+        _ if family == Family::GisH => "Offload",
         (.., Placement::Vee) => "V",
         (.., Placement::Looped) if whole_backwards => "Classic",
         (.., Placement::Looped) => "Zero Bubble",
