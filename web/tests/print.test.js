@@ -54,7 +54,8 @@ test("the page that the command line writes is printed as a whole", async () => 
     await page.setViewport({ width: 1000, height: 400 });
     await page.goto(pathToFileURL(path).href);
     await page.pdf({ format: "A4" });
-    complete(await colours(page, "#charts > canvas"), 4);
+    // Of each schedule, its timeline and its memory.
+    complete(await colours(page, "#charts > canvas"), 8);
     await page.emulateMediaType("print");
     assert.equal(await page.$eval(".key", (one) => getComputedStyle(one).printColorAdjust), "exact");
   } finally {
