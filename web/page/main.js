@@ -73,11 +73,14 @@ function remember(changed, by) {
 
 /** Keys that give times, without which there is no question. */
 const TIMES = ["forward", "profile", "chain", "chain-file", "setting"];
+/** What most questions are known by before they are read. */
+const TIMED = /^\s*forward\s*=/m;
 
 /** The question of the parts `asked` of a link, if they have one; what a link without times asks is a change of `example`. */
 async function question(engine, asked, examples) {
   const named = examples.find(({ name }) => name === asked.example);
   if (!asked.scenario) return named?.text;
+  if (TIMED.test(asked.scenario)) return asked.scenario;
   const { keys } = await engine.ask({ ask: "keys", text: asked.scenario }).catch(() => ({ keys: null }));
   if (!keys || TIMES.some((key) => key in keys)) return asked.scenario;
   const change = { title: null, source: null, ...keys };

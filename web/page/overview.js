@@ -20,12 +20,16 @@ export class Overview {
     on("pointerup", (event) => this.drop(event));
     on("pointercancel", () => { this.drag = null; });
     this.element = make("div", { class: "strip" }, this.canvas);
-    new ResizeObserver(() => this.paint()).observe(this.canvas);
+    // To ask for the width is slow.
+    new ResizeObserver(([{ contentRect }]) => {
+      this.wide = contentRect.width;
+      this.paint();
+    }).observe(this.canvas);
   }
   // Left edge and width of the time axis, which is that of the timelines.
   axis() {
     const [first] = this.charts.charts;
-    return first?.wide ? [first.left, first.width()] : [0, this.canvas.clientWidth];
+    return first?.wide ? [first.left, first.width()] : [0, this.wide ?? 0];
   }
   time(x) {
     const [left, wide] = this.axis();
@@ -54,11 +58,16 @@ export class Overview {
     if (grip !== false || Math.abs(event.offsetX - x) >= MOVED) return;
     this.charts.show(time - (end - begin) / 2, time + (end - begin) / 2);
   }
-  /** Draws the passes anew, and the window. */
+  /** Draws the passes anew, and the window, with the next frame: behind the timelines, whose axis it takes. */
   paint() {
-    const wide = this.canvas.clientWidth, ratio = devicePixelRatio || 1;
-    if (!wide) return;
-    for (const one of [this.base, this.canvas]) Object.assign(one, { width: wide * ratio, height: TALL * ratio });
+    if (!this.pending) requestAnimationFrame(() => this.draw());
+    this.pending = true;
+  }
+  draw() {
+    this.pending = false;
+    const ratio = devicePixelRatio || 1;
+    if (!this.wide) return;
+    for (const one of [this.base, this.canvas]) Object.assign(one, { width: this.wide * ratio, height: TALL * ratio });
     const pen = this.base.getContext("2d"), [first] = this.charts.charts;
     pen.scale(ratio, ratio);
     const rows = first?.rows ?? [], [left, across] = this.axis(), high = (TALL - 4) / Math.max(rows.length, 1);

@@ -14,6 +14,9 @@ export function scale(points) {
  */
 export function peaks(element, chart, point, most) {
   const { stages: { peaks, limits }, memory: [, peak], limit } = point;
+  const shown = JSON.stringify([point.title, peaks, limits, most, chart.top, chart.height]);
+  if (element.dataset.shown === shown) return;
+  element.dataset.shown = shown;
   const percent = (value) => `${100 * value / most}%`;
   const style = (at, left, width) => ({ top: `${chart.top + at * chart.height}px`, height: `${chart.height - 2}px`, left, width });
   const bars = peaks.map((held, at) => {

@@ -45,6 +45,7 @@ class Play {
     this.changes = {};
     this.keys = {};
     this.quick = new Latest(new Engine());
+    this.quick.engine.warm();
     this.thorough = new Latest(new Engine());
     this.form = new Form(schema, (key, value) => this.change(key, value));
     this.schedules = new Schedules(groups, (names) => this.change("schedule", names), (on) => this.fit(on));
@@ -155,7 +156,8 @@ class Play {
   describe() {
     const { title, stages, microbatches } = this.keys;
     this.title.textContent = title || "Schedules side by side";
-    document.title = `${title || `${stages} stages, ${microbatches} microbatches`} - debubble`;
+    const named = `${title || `${stages} stages, ${microbatches} microbatches`} - debubble`;
+    if (document.title !== named) document.title = named;
     const settings = this.keys.setting?.length;
     this.source.textContent = [this.keys.source, settings ? `${settings} settings: the keys of each stand in the file` : ""]
       .filter(Boolean).join(". ");

@@ -53,6 +53,8 @@ test("the page that the command line writes is printed as a whole", async () => 
   try {
     await page.setViewport({ width: 1000, height: 400 });
     await page.goto(pathToFileURL(path).href);
+    // Those off the screen, too.
+    await page.waitForFunction(() => [...document.querySelectorAll("#charts > canvas")].every((one) => /** @type {HTMLCanvasElement} */ (one).width !== 300));
     await page.pdf({ format: "A4" });
     // Of each schedule, its timeline and its memory.
     complete(await colours(page, "#charts > canvas"), 8);

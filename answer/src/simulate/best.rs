@@ -63,3 +63,50 @@ fn asked(context: &Context<'_>, scenario: Scenario) -> Option<f64> {
     let scenario = scenario.with(context, &Keys { schedule, ..Keys::default() }).ok()?;
     simulate(context, &scenario, Wants::default()).ok()?.outcomes.first().map(step)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    const QUESTION: &str = "stages = 4\nmicrobatches = 8\nforward = \"10ms\"\nbackward-input = \"10ms\"\n\
+                            backward-weight = \"10ms\"\nhop = \"1ms\"\nactivation = \"1GiB\"\nmemory-limit = \"4GiB\"\n";
+
+    /// The name of the best of `schedules` of [`QUESTION`], how much faster than 1F1B each is, and its span.
+    fn asked(schedules: &str) -> (Option<String>, Vec<Option<f64>>, Vec<u64>) {
+        let text = format!("schedule = [{schedules}]\n{QUESTION}").into_bytes();
+        let host: BTreeMap<PathBuf, Vec<u8>> = [("question.toml".into(), text)].into();
+        let context = Context::new(&host);
+        let file = Some(Path::new("question.toml"));
+        let scenario = Scenario::asked(&context, file, &Keys::default()).unwrap();
+        let answers = simulate(&context, &scenario, Wants::default()).unwrap();
+        let name = best(&answers.outcomes).map(|at| answers.outcomes[at].case.name.clone());
+        context.take_warnings();
+        let speedups = speedups(&context, &scenario, &answers);
+        assert!(context.take_warnings().is_empty());
+        (name, speedups, answers.outcomes.iter().map(|one| one.metrics.span().0).collect())
+    }
+
+    #[test]
+    fn the_best_fits_and_trains_as_the_others() {
+        // ZB-H2 needs more than there is, and PipeDream never flushes: both are faster.
+        let (name, _, spans) = asked("\"zb-h1\", \"1f1b\", \"zb-h2\", \"pipedream\"");
+        assert_eq!(name.as_deref(), Some("zb-h1"));
+        assert!(spans[2] < spans[0] && spans[3] < spans[0], "{spans:?}");
+        assert_eq!(asked("\"pipedream\"").0, None);
+        assert_eq!(asked("\"zb-h2\"").0, None);
+        // Of equals, the first.
+        assert_eq!(asked("\"zb-1p\", \"zb-h1\"").0.as_deref(), Some("zb-1p"));
+    }
+
+    #[test]
+    #[allow(clippy::cast_precision_loss)]
+    fn speedups_are_those_over_1f1b_whether_or_not_it_is_asked() {
+        let (_, with, spans) = asked("\"1f1b\", \"zb-h1\", \"pipedream\"");
+        assert_eq!(with, [Some(1.0), Some(spans[0] as f64 / spans[1] as f64), None]);
+        let (_, without, _) = asked("\"zb-h1\", \"pipedream\"");
+        assert_eq!(without, with[1..]);
+    }
+}

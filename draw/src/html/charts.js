@@ -69,9 +69,11 @@ export class Charts {
     this.mix();
     this.draw();
   }
-  // Makes what passes and causes are filled with.
+  // Makes what passes and causes are filled with, unless that is made already.
   mix() {
-    const { data, theme } = this;
+    const { data, theme } = this, mixed = JSON.stringify([theme, this.causes, data?.colours]);
+    if (mixed === this.mixed) return;
+    this.mixed = mixed;
     this.tiles = this.causes.map(([name, colour]) => tile(name, colour, theme));
     if (!data) return;
     this.colours = theme.passes || data.colours;

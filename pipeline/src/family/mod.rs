@@ -48,8 +48,11 @@ macro_rules! families {
             $($(#[doc = $doc])* $family,)*
         }
 
+        /// The names of the variants.
+        const VARIANTS: [&str; ROWS.len()] = [$(stringify!($family)),*];
+
         /// What each family does, in a line; families are links of the documentation there.
-        const SUMMARIES: [&str; [$(stringify!($family)),*].len()] = [$(concat!($($doc),*)),*];
+        const SUMMARIES: [&str; ROWS.len()] = [$(concat!($($doc),*)),*];
 
         /// The facts and the rule of each family, in the order of the variants.
         const ROWS: [(&About, Rule); [$(stringify!($family)),*].len()] = [$((&$about, $rule)),*];
@@ -306,10 +309,13 @@ impl Family {
     /// What the family does, in a line.
     #[must_use]
     pub fn summary(self) -> String {
-        let text = SUMMARIES[self as usize].trim().to_owned();
-        Self::ALL
-            .into_iter()
-            .fold(text, |text, other| text.replace(&format!("[`Family::{other:?}`]"), other.name()))
+        let mut parts = SUMMARIES[self as usize].trim().split("[`Family::");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            let (variant, rest) = part.split_once("`]").unwrap_or(("", part));
+            let other = VARIANTS.iter().position(|name| *name == variant);
+            text + other.map_or(variant, |at| Self::ALL[at].name()) + rest
+        })
     }
 
     /// How the family splits the output layer over the stages.
