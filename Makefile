@@ -38,7 +38,8 @@
 #             on, in target/wheels. Five minutes of two cores
 # make sdist  its sources, from which `pip install` builds it with Rust
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
-#             Its target, wasm32-unknown-unknown, comes from rustup
+#             Its target, wasm32-unknown-unknown, comes from rustup. With DEBUBBLE_HOME=https://... it has links to
+#             the repository there, its README and its book
 # make web-test  the page in a headless chromium, beside the command line; with DEBUBBLE_WEB=require a
 #             failure where `make test` skips it. With WEB_PROFILE=web-quick, as `make test` has it, the page
 #             is built quickly, and not as it is published
@@ -166,7 +167,7 @@ web: cargo wasm
 	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
 	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
-	  $(if $(filter web,$(WEB_PROFILE)),,--quick)
+	  $(if $(filter web,$(WEB_PROFILE)),,--quick) $(if $(DEBUBBLE_HOME),--home "$(DEBUBBLE_HOME)")
 
 # The target of the page: rustup installs it where it is missing, and where there is no rustup, its name is said.
 wasm: cargo

@@ -57,6 +57,7 @@ pub const EXAMPLES: Folder = folder!(
     "examples",
     ".toml",
     [
+        "first-look",
         "gpt-6.2b",
         "equal-times",
         "gpt-14.6b",

@@ -1,6 +1,7 @@
 //! Schedules side by side: what each answers to its question, or why it cannot.
 
 pub mod baseline;
+mod best;
 pub mod report;
 
 use question::case::{self, Case, Selected};
@@ -16,6 +17,7 @@ use sim::{Details, Replay};
 use crate::explain::Explanation;
 use crate::front::{Candidate, standings};
 use crate::outcome::Outcome;
+pub use best::{best, speedups};
 
 /// The most passes of all orders that `all` stands for: some gigabytes.
 const MOST_PASSES: u64 = 100_000_000;

@@ -28,13 +28,21 @@ macro_rules! schema {
     };
 }
 
+/// The schema of a scenario.
+pub const SCENARIO: Schema =
+    schema!("scenario", "A scenario, for simulate, sweep, search and export");
+/// That of a question for the planner.
+pub const PLAN: Schema = schema!("plan", "A question for the planner");
+/// That of the keys of a search.
+pub const SEARCH: Schema = schema!("search", "The keys of a search, besides those of its scenario");
+
 /// The schemas of all questions.
 pub static SCHEMAS: &[Schema] = &[
-    schema!("scenario", "A scenario, for simulate, sweep, search and export"),
+    SCENARIO,
     schema!("sweep", "A scenario with axes, for sweep"),
-    schema!("plan", "A question for the planner"),
+    PLAN,
     schema!("fsdp", "A study of packing and communication"),
-    schema!("search", "The keys of a search, besides those of its scenario"),
+    SEARCH,
     schema!("replay", "The changes of a run that are tried on its trace"),
     schema!("reproduce", "A question for published tables"),
 ];

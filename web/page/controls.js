@@ -19,7 +19,9 @@ export class Control {
     this.field = key.choices ? this.choice(id) : make("input", { id, type: "text", autocomplete: "off", spellcheck: false });
     this.field.setAttribute("aria-describedby", help);
     this.field.addEventListener(key.choices ? "change" : "input", () => this.typed());
-    this.help = make("p", { id: help, class: "help", hidden: true }, [key.help, key.form].filter(Boolean).join(". "));
+    if (key.time) this.field.addEventListener("change", () => { this.field.value = shown(meant(key, this.field.value)); });
+    const more = key.time ? "A number without a unit is in ms" : "";
+    this.help = make("p", { id: help, class: "help", hidden: true }, [key.help, key.form.replace(/\.$/, ""), more].filter(Boolean).join(". "));
     this.fault = make("p", { class: "fault" });
     const label = make("label", { htmlFor: id, title: key.help }, key.name);
     const ask = button("?", () => this.toggle(), { class: "ask", "aria-label": `Help for ${key.name}`, "aria-expanded": "false" });

@@ -92,6 +92,11 @@ export class Engine {
     this.patience = setTimeout(() => this.end("It was stopped before there was an answer."), this.stops ? PATIENCE : 0);
   }
 
+  /** Starts the worker before there is a request. */
+  warm() {
+    this.turn = this.turn.then(async () => { await this.started(); }).catch(() => {});
+  }
+
   async started() {
     if (this.worker) return this.worker;
     const worker = new Worker(script);

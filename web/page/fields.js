@@ -36,16 +36,22 @@ function typed(key, value) {
   return number && typeof value === "string" && Number.isFinite(Number(value)) ? Number(value) : value;
 }
 
-/** Fields for a table: one for each key, but for those in `skip`. `changed` is told of every change. */
+/** Fields for a table: one for each key, but for those in `skip`; where some stand `first`, the others are folded.
+ *  `changed` is told of every change. */
 export class Fields {
-  constructor(all, changed, { skip = [], only = null } = {}) {
+  constructor(all, changed, { skip = [], only = null, first = null } = {}) {
     this.values = {};
     this.controls = new Map();
     for (const key of all.values()) {
       if (skip.includes(key.name) || !key.plain || (only && !only.includes(key.name))) continue;
       this.controls.set(key.name, new Control(key, (_, value) => this.take(key, value, changed), { slider: false }));
     }
-    this.element = make("div", { class: "controls" }, ...[...this.controls.values()].map((one) => one.element));
+    const controls = (names) => make("div", { class: "controls" }, ...names.map((name) => this.controls.get(name).element));
+    const names = [...this.controls.keys()];
+    this.element = first
+      ? make("div", {}, controls(first), make("details", { class: "box" }, make("summary", {}, "More"),
+        controls(names.filter((name) => !first.includes(name)))))
+      : controls(names);
   }
 
   take(key, value, changed) {

@@ -17,3 +17,8 @@ export function address(parts) {
 export function write(parts) {
   history.replaceState(null, "", address(parts));
 }
+
+/** Shows `parts` in the address, as a step that Back takes back. */
+export function step(parts) {
+  if (address(parts) !== location.href) history.pushState(null, "", address(parts));
+}

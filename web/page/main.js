@@ -44,33 +44,85 @@ function tabs() {
   });
 }
 
+/** The parts of the address that are the page's own, as they are now. */
+const parts = () => ({ ...link.read(), view: state.now.view, scenario: state.now.scenario });
+
+/** What was changed last and does not stand in the address yet. */
+let latest = null;
+
 // Browsers bear only so many changes of an address, fewer than a slider makes.
 const address = settled(() => {
-  const { view, scenario } = state.now;
-  link.write({ ...link.read(), view, scenario });
+  if (latest) link.write(parts());
+  latest = null;
 }, 300);
+
+/** What a step shows anew: not the part of the timelines that the last question showed. */
+const ANEW = { from: null, to: null, microbatch: null, example: null };
+
+// Keeps the question in the address: what somebody types in place of what was there, all else as a step.
+function remember(changed, by) {
+  if (!changed.has("view") && !changed.has("scenario")) return;
+  if (by === null) {
+    // Back leads to what was typed last.
+    if (latest) link.write(latest);
+    link.step({ ...parts(), ...changed.has("scenario") ? ANEW : {} });
+  }
+  latest = by === null || by === state.HISTORY ? null : parts();
+  address();
+}
+
+/** Keys that give times, without which there is no question. */
+const TIMES = ["forward", "profile", "chain", "chain-file", "setting"];
+/** What most questions are known by before they are read. */
+const TIMED = /^\s*forward\s*=/m;
+
+/** The question of the parts `asked` of a link, if they have one; what a link without times asks is a change of `example`. */
+async function question(engine, asked, examples) {
+  const named = examples.find(({ name }) => name === asked.example);
+  if (!asked.scenario) return named?.text;
+  if (TIMED.test(asked.scenario)) return asked.scenario;
+  const { keys } = await engine.ask({ ask: "keys", text: asked.scenario }).catch(() => ({ keys: null }));
+  if (!keys || TIMES.some((key) => key in keys)) return asked.scenario;
+  const change = { title: null, source: null, ...keys };
+  return (await engine.ask({ ask: "change", text: (named ?? examples[0]).text, change })).text;
+}
+
+/** The way past the form, to the timelines. */
+function skip() {
+  el("skip").addEventListener("click", () => {
+    state.change({ view: "play" });
+    play.enter();
+  });
+}
+
+/** A link to the book, where the page lies in it. */
+function book() {
+  if (!/\/play\/(index\.html)?$/.test(location.pathname)) return;
+  el("more").append(Object.assign(document.createElement("a"), { href: "../index.html", textContent: "The book" }));
+}
 
 /** The question of the link, or the first example. */
 async function begin() {
   theme.begin(el("theme"));
+  skip();
+  book();
   const engine = new Engine();
   const { examples } = await engine.ask({ ask: "examples" });
-  const parts = link.read();
-  const view = parts.view in TABS ? parts.view : "play";
-  document.body.classList.toggle("embedded", parts.embed === "1");
+  const asked = link.read();
+  const view = asked.view in TABS ? asked.view : "play";
+  document.body.classList.toggle("embedded", asked.embed === "1");
   tabs();
-  state.listen((changed) => {
+  state.listen((changed, by) => {
     if (changed.has("view")) show(state.now.view);
-    if (changed.has("view") || changed.has("scenario")) {
-      address();
-    }
+    remember(changed, by);
   });
-  addEventListener("hashchange", () => {
-    const { view: shown, scenario } = link.read();
-    state.change({ view: shown in TABS ? shown : state.now.view, scenario: scenario ?? state.now.scenario });
+  addEventListener("hashchange", async () => {
+    const asked = link.read(), scenario = await question(engine, asked, examples);
+    state.change({ view: asked.view in TABS ? asked.view : state.now.view, scenario: scenario ?? state.now.scenario }, state.HISTORY);
   });
   for (const part of Object.values(TABS)) await part.begin({ engine, say, examples });
-  state.change({ view, scenario: parts.scenario ?? examples[0].text });
+  const scenario = await question(engine, asked, examples);
+  state.change({ view, scenario: scenario ?? examples[0].text }, state.TYPING);
   show(view);
   say("");
 }

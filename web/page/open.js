@@ -2,7 +2,7 @@
 
 import { button, make, picture, sheet } from "page/dom.js";
 import { Engine } from "page/engine.js";
-import { bytes, droppable, read, saver } from "page/files.js";
+import { droppable, read, saver } from "page/files.js";
 import * as plan from "page/plan.js";
 import { changed, lend, put } from "page/question.js";
 import * as state from "page/state.js";
@@ -10,11 +10,9 @@ import { Work } from "page/work.js";
 
 /** The most files that are opened at once: a trace has one for each rank. */
 const MOST_FILES = 512;
-/** The name of the question of “Play” among the files of a request. */
-const SCENARIO = "scenario.toml";
 
 /** Makes the tab. */
-export async function begin({ engine }) {
+export async function begin() {
   const shown = make("div", { class: "answer", "aria-live": "polite" });
   const opener = new Opener(shown);
   const choose = make("input", { type: "file", multiple: true, id: "choose" });
@@ -24,7 +22,7 @@ export async function begin({ engine }) {
   document.getElementById("open").append(
     make("h2", {}, "Files of your own"),
     make("p", {}, "A scenario, a schedule (as text or as torch reads it), a profile, a trace (Parquet or JSON, one file or one for each rank), a timeline or two of them, a certificate, a question for the planner, the config.json of a model, a machine or a cluster. Nothing is sent anywhere: the files are read by this page, in this browser."),
-    zone, shown, ...exports(engine));
+    zone, shown);
 }
 
 /** Opens files. What breaks the library down ends its worker, and nothing else. */
@@ -178,40 +176,4 @@ async function compared(opener, one, other) {
   const files = new Map([...one.content, ...other.content]);
   const answer = await opener.engine.ask({ ask: "compare", predicted: predicted.name, measured: measured.name }, { files });
   return [make("h4", {}, `${predicted.name} against ${measured.name}`), ...sheet(answer.sheet), picture(answer.svg, "Both timelines on one time axis"), json(answer.comparison, "comparison.json")];
-}
-
-/** Files of the question of “Play”. */
-function exports(engine) {
-  const schedule = make("select", { "aria-label": "Schedule" });
-  const fault = make("pre", { class: "error", role: "alert", hidden: true });
-  const failed = (text) => {
-    fault.textContent = text;
-    fault.hidden = !text;
-  };
-  const offer = async () => {
-    const known = await engine.ask({ ask: "keys", text: state.now.scenario }).catch(() => ({ keys: {} }));
-    const names = [known.keys.schedule ?? []].flat();
-    schedule.replaceChildren(...names.map((name) => make("option", { value: name }, name)));
-  };
-  state.listen((parts) => {
-    if (parts.has("scenario")) offer();
-  });
-  const asked = (request) => {
-    failed("");
-    return engine.ask(request, { files: new Map([...state.now.files, [SCENARIO, bytes(state.now.scenario)]]) });
-  };
-  const form = (text, name, form) => saver(text, name, async () => {
-    const request = { ask: "export", text: state.now.scenario, schedule: schedule.value || undefined, form };
-    return (await asked(request)).content;
-  }, failed);
-  return [
-    make("h2", {}, "Take the question with you"),
-    make("p", {}, "Files of the question of “Play”, as the command line reads and writes them."),
-    make("div", { class: "buttons" }, saver("Scenario", "scenario.toml", () => state.now.scenario),
-      saver("Timelines as SVG", "timelines.svg", async () => (await asked({ ask: "picture", text: state.now.scenario })).content, failed),
-      saver("Figures as CSV", "figures.csv", async () => (await asked({ ask: "sweep", file: SCENARIO })).csv, failed)),
-    make("div", { class: "buttons" }, make("label", {}, "Order of ", schedule), form("As text", "order.txt", "text"),
-      form("As CSV for torch", "order.csv", "torch-csv"), form("Timeline for Perfetto", "timeline.json", "chrome")),
-    fault,
-  ];
 }

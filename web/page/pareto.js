@@ -5,7 +5,7 @@ import { make } from "page/dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDE, TALL, LEFT, RIGHT, TOP, BOTTOM] = [720, 380, 56, 16, 14, 44];
-const WORDS = { front: "on the front", beaten: "beaten", "over-limit": "does not fit", "not-compared": "not compared" };
+const WORDS = { front: "on the front", beaten: "beaten", "over-limit": "does not fit", "not-compared": "asynchronous: not compared" };
 
 /** The picture of the `points` of an answer; `chosen` is called with the schedule that is clicked. */
 export function pareto(answer, chosen) {
@@ -20,14 +20,23 @@ export function pareto(answer, chosen) {
   svg.append(...axes(most[0], most[1], x, y, isBytes));
   if (limit) {
     svg.append(draw("line", { x1: x(limit), x2: x(limit), y1: TOP, y2: TALL - BOTTOM, class: "limit" }),
-      words(x(limit) + 4, TALL - BOTTOM - 6, "memory limit", "start"));
+      words(x(limit) + 4, TOP - 4, "memory limit", "start"));
   }
   const front = points.filter((one) => one.standing === "front").toSorted((a, b) => a.memory[0] - b.memory[0]);
   const steps = front.flatMap((one, at) => [at ? [one.memory[0], front[at - 1].bubble[0]] : null, [one.memory[0], one.bubble[0]]]);
   const path = steps.filter(Boolean).map(([memory, bubble]) => `${x(memory)},${y(bubble)}`).join(" ");
   svg.append(draw("polyline", { points: path, class: "front" }));
   svg.append(...points.map((one) => mark(one, x, y, chosen)), ...labels(points, x, y));
+  if (points.some((one) => one.standing === "not-compared")) svg.append(...ring());
   return svg;
+}
+
+// What a ring stands for.
+function ring() {
+  const [cx, cy] = [WIDE - RIGHT - 168, TOP + 8];
+  const group = draw("g", { class: "point not-compared" });
+  group.append(draw("circle", { cx, cy, r: 5 }));
+  return [group, words(cx + 12, cy + 4, WORDS["not-compared"], "start")];
 }
 
 function axes(memory, bubble, x, y, isBytes) {

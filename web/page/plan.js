@@ -6,8 +6,11 @@ import { bytes, droppable, read, saver } from "page/files.js";
 import * as link from "page/link.js";
 import { Work } from "page/work.js";
 
-/** The tables of a question besides its model and clusters. */
-const TABLES = ["search", "training", "noise"];
+/** The tables of a question besides its model and clusters, and what they are called. */
+const TABLES = { setup: "One set-up to answer", search: "Set-ups to try", training: "Recipe of training", lengths: "Documents in sequences",
+  noise: "Noise and slow devices" };
+/** The keys that most questions have, and those that a question about another model keeps. */
+const FIRST = ["tokens", "batch", "sequence", "deadline-days", "budget", "framework"], KEPT_KEYS = ["tokens", "batch"];
 /** The name of a config.json on the page, and the most of it that a link carries. */
 const CONFIG = "config.json", MOST_IN_LINK = 12_000;
 
@@ -45,28 +48,28 @@ class Plan {
     this.kept = new Map();
     const edited = settled(() => this.edited(), 200);
     const table = (name) => described(schema, schema.properties[name]);
-    this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"] }) };
-    for (const name of TABLES) this.fields[name] = new Fields(table(name), edited);
+    this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"], first: FIRST }) };
+    for (const name of Object.keys(TABLES)) this.fields[name] = new Fields(table(name), edited);
     const sizes = resolved(schema, schema.properties.model).anyOf.map((one) => resolved(schema, one)).find((one) => one.properties);
     this.sizes = new Fields(described(schema, sizes), edited);
     this.machines = new Machines(schema, built.machines, edited);
     this.work = new Work("Plan", (own, options) => this.answer(own, options));
     this.shown = make("div", { class: "answer", "aria-live": "polite" });
     this.note = make("p", { class: "note", hidden: true });
+    this.banner = make("p", { class: "banner", role: "status", hidden: true });
   }
 
   parts() {
-    const open = (name, title) => make("details", { class: "box" }, make("summary", { title: resolved(this.schema, this.schema.properties[name]).description }, title), this.fields[name].element);
+    const open = ([name, title]) => make("details", { class: "box" }, make("summary", { title: resolved(this.schema, this.schema.properties[name]).description }, title), this.fields[name].element);
     this.written = make("textarea", { rows: 12, spellcheck: false, "aria-label": "The question as a file" });
     this.written.addEventListener("change", () => this.show(this.written.value, this.config));
     return [
       make("h2", {}, "Machines for a model"),
       make("p", {}, "Searches tensor, pipeline, context, expert and data parallelism, schedules and recomputation for a model on the machines to choose from, and ranks what trains it in time, money and memory."),
-      make("div", { class: "buttons" }, ...this.examples.map(({ name, text }) => button(`Example: ${name}`, () => this.show(text, "")))),
-      make("h3", {}, "The model"), this.model(),
+      make("h3", {}, "The model"), this.model(), this.banner,
       make("h3", {}, "The machines"), this.machines.element,
       make("h3", {}, "The training"), this.fields[""].element,
-      open("search", "Set-ups to try"), open("training", "Recipe of training"), open("noise", "Noise and slow devices"),
+      ...Object.entries(TABLES).map(open),
       make("details", { class: "box" }, make("summary", {}, "The question as a file"), this.written,
         make("div", { class: "buttons" }, saver("Question", "plan.toml", () => this.text))),
       this.note, this.work.element, this.shown,
@@ -76,33 +79,49 @@ class Plan {
   /** The model: a config.json of Hugging Face, or sizes. */
   model() {
     this.pasted = make("textarea", { rows: 6, spellcheck: false, placeholder: "Paste a config.json of Hugging Face, or drop it here", "aria-label": "config.json of the model" });
-    this.pasted.addEventListener("input", settled(() => this.configured(this.pasted.value), 300));
+    const typed = settled((anew) => this.configured(this.pasted.value, anew), 300);
+    this.pasted.addEventListener("input", (event) => typed(/** @type {InputEvent} */ (event).inputType === "insertFromPaste"));
     droppable(this.pasted, (files) => this.dropped(files));
     const file = make("input", { type: "file", accept: ".json,application/json", "aria-label": "Choose a config.json" });
     file.addEventListener("change", () => this.dropped([...file.files]));
     this.byHand = make("details", { class: "box" }, make("summary", {}, "Sizes by hand"), this.sizes.element);
-    return make("div", {}, this.pasted, make("div", { class: "buttons" }, file), this.byHand);
+    const example = make("select", { "aria-label": "Examples of plans" }, make("option", { value: "" }, "Examples …"),
+      ...this.examples.map(({ name, title }) => make("option", { value: name }, title)));
+    example.addEventListener("change", () => {
+      const chosen = this.examples.find(({ name }) => name === example.value);
+      if (chosen) this.show(chosen.text, "", link.step);
+    });
+    return make("div", {}, this.pasted, make("div", { class: "buttons" }, file, example), this.byHand);
   }
 
   async dropped(files) {
     try {
       const [content] = (await read(this.engine, files.slice(0, 1))).values();
-      if (content) await this.configured(new TextDecoder().decode(content));
+      if (content) await this.configured(new TextDecoder().decode(content), true);
     } catch (error) {
       this.work.complain(error.text || error.message);
     }
   }
 
-  configured(text) {
+  /** Takes the config.json `text`: where it is of another model than the one before, as a new question. */
+  configured(text, anew = false) {
+    const other = anew || !this.config;
     this.config = text.trim();
-    if (this.config && Object.keys(this.sizes.values).length) {
-      // The title is that of the model whose sizes stood here.
-      const { title, ...values } = this.fields[""].values;
-      this.fields[""].show(values);
-      this.sizes.show({});
-    }
     this.pasted.value = text;
-    return this.edited();
+    if (this.config && other) this.renew();
+    return this.edited(other ? link.step : link.write);
+  }
+
+  /** Leaves of the question what any model is asked, and says what that is. */
+  renew() {
+    const all = this.fields[""].values, kept = Object.fromEntries(KEPT_KEYS.filter((key) => key in all).map((key) => [key, all[key]]));
+    this.fields[""].show(kept);
+    this.sizes.show({});
+    for (const name of Object.keys(TABLES)) this.fields[name].show({});
+    const clusters = this.machines.values().filter((one) => one.machine).map(({ machine, devices }) => `${[devices].flat().join(" or ")} ${machine}`);
+    const words = [...Object.entries(kept).map(([key, value]) => `${key} ${value}`), ...clusters];
+    this.banner.textContent = `A new question. Kept from the one before: ${words.join(", ")}. The recipe is the default one, in 16 bits.`;
+    this.banner.hidden = false;
   }
 
   /** What the fields ask, as the keys of a file. */
@@ -111,46 +130,48 @@ class Plan {
     const keys = { ...this.fields[""].values };
     keys.model = this.config ? CONFIG : this.sizes.values;
     keys.cluster = this.machines.values();
-    for (const name of TABLES) {
+    for (const name of Object.keys(TABLES)) {
       if (Object.keys(this.fields[name].values).length) keys[name] = this.fields[name].values;
     }
     return keys;
   }
 
   /** Makes the question of the fields the one that is asked. */
-  async edited() {
+  async edited(keep = link.write) {
     try {
       const { text } = await this.engine.ask({ ask: "text", keys: this.keys() });
-      this.hold(text);
+      this.hold(text, keep);
       this.work.complain("");
     } catch (error) {
       this.work.complain(error.text || error.message);
     }
   }
 
-  /** Holds the question `text`, in the link, too. */
-  hold(text) {
+  /** Holds the question `text`, in the link, too, which `keep` changes. */
+  hold(text, keep = link.write) {
     this.text = text;
     if (document.activeElement !== this.written) this.written.value = text;
     this.shown.classList.add("stale");
     const small = this.config.length <= MOST_IN_LINK;
     this.note.hidden = small;
     this.note.textContent = "The config.json is too long for the link: whoever opens it must paste the file again.";
-    link.write({ ...link.read(), plan: text, config: small ? this.config : "" });
+    keep({ ...link.read(), plan: text, config: small ? this.config : "" });
   }
 
   /** Shows the question `text` with its `config` in the fields. */
-  async show(text, config) {
+  async show(text, config, keep = link.write) {
+    const example = this.examples.find((one) => one.text === text);
+    this.banner.textContent = example ? `An example: ${example.title}. A model that you paste begins a question of your own.` : "";
+    this.banner.hidden = !example;
     try {
       const { keys } = await this.engine.ask({ ask: "keys", text });
       this.config = typeof keys.model === "string" ? config : "";
       this.pasted.value = this.config;
       this.fields[""].show(keys);
       this.sizes.show(typeof keys.model === "object" ? keys.model : {});
-      this.byHand.open = !this.config;
       this.machines.show(keys.cluster ?? []);
-      for (const name of TABLES) this.fields[name].show(keys[name]);
-      this.hold(text);
+      for (const name of Object.keys(TABLES)) this.fields[name].show(keys[name]);
+      this.hold(text, keep);
       this.work.complain("");
     } catch (error) {
       this.work.complain(error.text || error.message);
@@ -173,7 +194,7 @@ class Plan {
   /** Takes a file that was opened. */
   async take(kind, text, name) {
     if (kind === "plan") return this.show(text, this.config);
-    if (kind === "model-config") return this.configured(text);
+    if (kind === "model-config") return this.configured(text, true);
     this.files.set(name, bytes(text));
     this.machines.add(name);
     return this.edited();
@@ -220,14 +241,16 @@ class Plan {
     const files = answer.export.map(([name, content]) => saver(name, name, () => content));
     const words = make("pre", { tabIndex: 0 }, answer.table);
     return [
-      ...notes, ...answer.setups ? [words] : [], picture(answer.svg, "Days against dollars of all plans"),
+      ...notes, ...answer.setups ? [words] : [],
+      ...answer.svg && answer.rows.length > 1 ? [picture(answer.svg, "Days against dollars of all plans, with their error bars")] : [],
       ...answer.taken.map((one, at) => make("p", at ? {} : { class: "holds" }, at ? one : `The plan to take: ${one}`)),
       table(answer.columns, answer.rows, answer.winner),
       ...answer.setups ? [] : [make("details", { class: "box" }, make("summary", {}, "The answer in words, and what its words mean"), words)],
       make("details", { class: "box" }, make("summary", {}, "Everything about each plan"), make("pre", { tabIndex: 0 }, answer.details)),
       make("h3", {}, "Take it with you"),
+      ...answer.runs || !answer.taken.length ? [] : [make("p", { class: "note" }, "No framework runs this plan: there is no script that would train with it.")],
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
-        saver("Picture", "plans.svg", () => answer.svg), ...files),
+        ...answer.svg ? [saver("Picture", "plans.svg", () => answer.svg)] : [], ...files),
     ];
   }
 }

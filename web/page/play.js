@@ -4,9 +4,12 @@ import { Engine, Latest } from "page/engine.js";
 import { button, make, picture, settled, sheet } from "page/dom.js";
 import { Form } from "page/form.js";
 import { Gantts } from "page/gantts.js";
+import { Headline } from "page/headline.js";
 import { pareto, paretoTable } from "page/pareto.js";
 import { Results } from "page/results.js";
 import { Schedules } from "page/schedules.js";
+import * as search from "page/search.js";
+import { Share } from "page/share.js";
 import * as link from "page/link.js";
 import * as state from "page/state.js";
 
@@ -18,9 +21,9 @@ const BEGUN = "changed; at first: ";
 
 /** Makes the tab. */
 export async function begin({ engine, examples }) {
-  const [schema, { schedules }] = await Promise.all([
+  const [schema, { groups }] = await Promise.all([
     engine.ask({ ask: "schema", of: "scenario" }), engine.ask({ ask: "schedules" })]);
-  const play = new Play({ engine, examples, schema, schedules });
+  const play = shown = new Play({ engine, examples, schema, groups });
   document.getElementById("play").append(play.element);
   state.listen((changed, by) => {
     if (changed.has("view") && state.now.view === "play") play.seen();
@@ -28,18 +31,36 @@ export async function begin({ engine, examples }) {
   });
 }
 
+let shown = null;
+
+/** Puts the focus on the first timeline. */
+export function enter() {
+  shown.gantts.enter();
+}
+
 class Play {
-  constructor({ engine, examples, schema, schedules }) {
+  constructor({ engine, examples, schema, groups }) {
     this.engine = engine;
     this.base = "";
     this.changes = {};
     this.keys = {};
     this.quick = new Latest(new Engine());
+    this.quick.engine.warm();
     this.thorough = new Latest(new Engine());
     this.form = new Form(schema, (key, value) => this.change(key, value));
-    this.schedules = new Schedules(schedules, (names) => this.change("schedule", names));
+    this.schedules = new Schedules(groups, (names) => this.change("schedule", names), (on) => this.fit(on));
+    this.share = new Share(engine);
+    this.headline = new Headline({
+      search: () => {
+        state.change({ view: "search" });
+        search.run();
+      },
+      share: () => this.share.open(),
+      plan: () => state.change({ view: "plan" }),
+    });
     this.look = settled((look) => this.note(look), REST);
     this.gantts = new Gantts((look) => this.look(look));
+    this.gantts.tools.append(this.share.element);
     this.results = new Results((point) => this.explain(point));
     this.settle = settled(() => this.details(), REST);
     this.element = this.made(examples);
@@ -64,37 +85,19 @@ class Play {
     this.pareto.addEventListener("toggle", () => this.all());
     this.why = make("section", { class: "box", hidden: true, "aria-label": "Why stages wait", tabIndex: -1 });
     const text = make("details", { class: "box" }, make("summary", {}, "The scenario as a file (TOML)"), this.text);
-    const head = make("div", { class: "bar start" }, this.examples, this.share(), this.whole());
+    const head = make("div", { class: "bar start" }, this.examples, this.whole());
     const boxes = [this.schedules.element, this.form.noise, this.form.rest, text];
+    boxes.forEach((box) => box.classList.add("asked"));
     const side = make("div", { class: "side" }, head, this.form.played);
-    this.answer = make("div", { class: "answer" }, this.results.element, this.why, this.gantts.element, this.pareto);
+    this.answer = make("div", { class: "answer" }, this.headline.element, this.results.element, this.why,
+      this.gantts.element, this.pareto);
     const main = make("div", { class: "main" }, this.title, this.source, this.fault, this.busy, this.said, this.answer);
-    // On a narrow page the picture follows the sliders.
+    // On a narrow page the answer follows the sliders.
     const narrow = matchMedia("(max-width: 820px)");
-    const place = () => {
-      (narrow.matches ? main : side).append(...boxes);
-      if (narrow.matches) this.results.element.before(this.gantts.element);
-      else this.why.after(this.gantts.element);
-    };
+    const place = () => (narrow.matches ? main : side).append(...boxes);
     narrow.addEventListener("change", place);
     place();
     return make("div", { class: "split" }, side, main);
-  }
-  share() {
-    const share = button("Copy link", async () => {
-      const parts = { ...link.read(), view: "play", scenario: state.now.scenario, embed: null };
-      const address = link.address(parts);
-      try {
-        await navigator.clipboard.writeText(address);
-        share.textContent = "Copied";
-      } catch {
-        // Without leave to write to the clipboard, the address bar has the link.
-        link.write(parts);
-        share.textContent = "It is in the address bar";
-      }
-      setTimeout(() => { share.textContent = "Copy link"; }, 2_000);
-    }, { class: "share" });
-    return share;
   }
   // Keeps in the link which part of the timelines is shown.
   note(look) {
@@ -129,7 +132,7 @@ class Play {
   }
   show() {
     this.form.show(this.keys);
-    this.schedules.show(this.keys.schedule);
+    this.schedules.choose(this.keys.schedule);
     this.describe();
   }
   /** Changes the key `name` of the scenario; null takes it out. */
@@ -151,14 +154,17 @@ class Play {
     };
   }
   describe() {
-    this.title.textContent = this.keys.title || "Schedules side by side";
+    const { title, stages, microbatches } = this.keys;
+    this.title.textContent = title || "Schedules side by side";
+    const named = `${title || `${stages} stages, ${microbatches} microbatches`} - debubble`;
+    if (document.title !== named) document.title = named;
     const settings = this.keys.setting?.length;
     this.source.textContent = [this.keys.source, settings ? `${settings} settings: the keys of each stand in the file` : ""]
       .filter(Boolean).join(". ");
   }
   retype() {
     if (this.text.value === state.now.scenario) return;
-    state.change({ scenario: this.text.value });
+    state.change({ scenario: this.text.value }, state.TYPING);
   }
   request(more) {
     return { ask: "simulate", text: this.base, change: this.changes, partial: true, ...more };
@@ -186,10 +192,12 @@ class Play {
     this.fault.hidden = true;
     this.form.settle();
     this.answer.classList.remove("stale");
-    this.gantts.take(answer.drawing, answer.not_drawn);
+    this.gantts.forget();
+    this.draw(answer);
     if (this.unseen && answer.drawing) this.gantts.see(this.unseen);
     this.unseen = null;
-    this.results.take(answer);
+    this.headline.take(answer);
+    this.results.take(answer, this.fitting);
     this.why.classList.add("stale");
     performance.measure("question to picture", { start: this.began, end: performance.now() });
     this.began = null;
@@ -223,30 +231,56 @@ class Play {
     try {
       const answer = await this.thorough.ask(this.request({ draw: "all" }), this.options());
       if (!answer || base !== this.base || changes !== this.changes) return;
-      if (answer.drawing) this.gantts.take(answer.drawing, answer.not_drawn);
+      if (answer.drawing) this.draw(answer);
       this.said.textContent = answer.points.map(({ title, bubble, memory }) =>
         `${title}: bubble ${bubble[1]}, peak memory ${memory[1]}`).join("; ");
     } catch {
       // The question has been refused already, or the work was stopped.
     }
     this.all();
+    this.limit();
+  }
+  // Draws the timelines of `answer`: where it is asked, of those that fit.
+  draw({ drawing, points, not_drawn: why }) {
+    this.drawn = { drawing, points, not_drawn: why };
+    const kept = points.map((_, at) => at).filter((at) => !this.fitting || points[at].fits !== false);
+    const charts = drawing && { ...drawing, charts: kept.map((at) => drawing.charts[at]) };
+    this.gantts.take(charts, kept.map((at) => points[at]), why);
+  }
+  /** Leaves out what breaks the memory limit, or no longer. */
+  fit(on) {
+    this.fitting = on;
+    this.limited = null;
+    if (this.drawn) this.draw(this.drawn);
+    if (this.results.answer) this.results.take(this.results.answer, on);
+    this.limit();
+  }
+  // Which of all schedules fit, where that is asked.
+  async limit() {
+    if (!this.fitting) return this.schedules.limit(null);
+    const { base, changes } = this;
+    if (this.limited === changes) return undefined;
+    const answer = await this.thorough.ask(this.request({ schedules: ["all"] }), this.options()).catch(() => null);
+    if (!answer || base !== this.base || changes !== this.changes || !this.fitting) return undefined;
+    this.limited = changes;
+    return this.schedules.limit(new Set(answer.points.filter((one) => one.fits !== false).map((one) => one.schedule)));
   }
   // The plane of all schedules, where it is open.
   async all() {
     const { base, changes } = this;
-    if (!this.pareto.open || this.drawn === changes) return;
+    if (!this.pareto.open || this.planed === changes) return;
     const watch = this.watch(this.thorough);
     try {
       const answer = await this.thorough.ask(this.request({ schedules: ["all"], front: true }), this.options());
       if (!answer || base !== this.base || changes !== this.changes) return;
-      this.drawn = changes;
+      this.planed = changes;
       const chosen = ({ schedule }) => this.schedules.toggle(schedule, true);
       const refused = (answer.refused || []).map(({ schedule, reason }) =>
         make("tr", {}, make("td", {}, schedule), make("td", {}, reason)));
       this.plane.replaceChildren(make("p", { class: "help" }, "Lower left is better. A click on a schedule draws it above."),
         pareto(answer, chosen),
         make("details", {}, make("summary", {}, "As a table"), paretoTable(answer)),
-        make("details", {}, make("summary", {}, `Not able to do this question: ${refused.length}`),
+        make("details", {}, make("summary", {}, `${refused.length} schedules do not apply here`),
           make("table", { class: "words" }, make("tbody", {}, ...refused))));
     } catch (error) {
       this.plane.replaceChildren(make("pre", { class: "error" }, error.text || error.message));

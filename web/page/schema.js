@@ -7,7 +7,11 @@ export function keys(schema) {
   return all;
 }
 
-/** A key: its `help`, whether it may have `many` values, its `type`, the `choices` and `examples`. */
+/** What all times refer to. */
+const TIME = "#/definitions/Time";
+
+/** A key: its `help`, whether it may have `many` values, whether these are times, its `type`, the `choices` and
+ *  `examples`. */
 function describe(schema, name, part) {
   const whole = resolved(schema, part);
   const forms = (whole.anyOf || whole.allOf || [whole]).map((form) => resolved(schema, form));
@@ -17,6 +21,7 @@ function describe(schema, name, part) {
     help: whole.description || single.description || "",
     form: single === whole ? "" : single.description || "",
     many: forms.some((form) => form.type === "array"),
+    time: (whole.anyOf || whole.allOf || [whole]).some((form) => form.$ref === TIME),
     type: [single.type].flat(),
     choices: single.enum || null,
     examples: single.examples || [],
@@ -45,6 +50,8 @@ export function meant(key, text) {
 }
 
 function single(key, text) {
+  // A time without a unit is in milliseconds.
+  if (key.time && /^[0-9]+(\.[0-9]+)?$/.test(text)) return `${text}ms`;
   const number = key.type.includes("integer") || key.type.includes("number");
   return number && /^-?[0-9]+(\.[0-9]+)?$/.test(text) ? Number(text) : text;
 }

@@ -7,7 +7,18 @@ import * as figure from "page/figure9.js";
 import * as link from "page/link.js";
 import { put } from "page/question.js";
 import * as state from "page/state.js";
+import { percent } from "page/words.js";
 import { Work } from "page/work.js";
+
+/** Keys of a search that leave its question as it is. */
+const HARMLESS = ["effort", "time-limit", "placement"];
+
+let begun = null;
+
+/** Begins the search, unless one is under way. */
+export function run() {
+  return begun.run();
+}
 
 /** Makes the tab. */
 export async function begin({ engine }) {
@@ -15,7 +26,7 @@ export async function begin({ engine }) {
   const fields = new Fields(described(schema), () => remember(fields.values));
   fields.show(remembered());
   const shown = make("div", { class: "answer", "aria-live": "polite" });
-  const work = new Work("Search", (own, options) => search(own, options, fields, shown));
+  const work = begun = new Work("Search", (own, options) => search(own, options, fields, shown));
   const asked = make("pre", {});
   state.listen((changed) => {
     if (!changed.has("scenario")) return;
@@ -27,7 +38,8 @@ export async function begin({ engine }) {
     make("h2", {}, "The best order of passes"),
     make("p", {}, "Searches the order with the least bubble for the question of “Play”, and says how far any order can be from it."),
     make("details", { class: "box" }, make("summary", {}, "The question"), asked),
-    fields.element, work.element, shown, ...await figure.parts(engine));
+    make("details", { class: "box", open: Object.keys(remembered()).length > 0 }, make("summary", {}, "How to search"), fields.element),
+    work.element, shown, ...await figure.parts(engine));
 }
 
 const remember = (values) => link.write({ ...link.read(), search: Object.keys(values).length ? JSON.stringify(values) : "" });
@@ -50,6 +62,8 @@ async function search(engine, options, fields, shown) {
     const verdicts = await Promise.all(answer.found.map((one) => checked(engine, one)));
     shown.classList.remove("stale");
     shown.replaceChildren(...parts(answer, verdicts, text));
+    const [result] = answer.results, same = Object.keys(fields.values).every((key) => HARMLESS.includes(key));
+    if (same && answer.results.length === 1 && isPlain(result)) state.change({ found: { scenario: text, result } });
     return answer.interrupted ? "Stopped: the best orders by then." : "Done.";
   } catch (error) {
     if (error.failure?.key) fields.complain(error.failure.key, error.text);
@@ -63,11 +77,32 @@ async function checked(engine, found) {
   return engine.ask({ ask: "verify", file: "order.cert" }, { files });
 }
 
+/** Whether `result` is of one step without noise on links that are not shared: others are judged otherwise. */
+function isPlain(result) {
+  return result.value_ns === undefined && !result.hardware;
+}
+
+/** What the order of `result` gains over the best named schedule, and how far from it any order can be. */
+function gained({ setting, memory_limit: limit, cost_ns: cost, bubble_rate: rate, bound_ns: bound, bound_rate: least, published, published_ns: other,
+  published_rate: known }, isOneOfMany) {
+  const where = isOneOfMany ? [setting, limit && `under ${limit}`].filter(Boolean).join(", ") : "";
+  const gain = published
+    ? cost < other
+      ? `${percent(1 - cost / other)} shorter than ${published} (${percent(known)}), the best named schedule that fits`
+      : `no shorter than ${published}, the best named schedule that fits`
+    : "no named schedule fits";
+  const far = bound < cost
+    ? `no such order is below ${percent(least)}: at most ${percent(1 - bound / cost)} of the step is left to gain`
+    : "proved: no such order is shorter";
+  return `${where ? `${where}: ` : ""}${percent(rate)} bubble, ${gain}; ${far}.`;
+}
+
 function parts(answer, verdicts, text) {
+  const gains = answer.results.filter(isPlain).map((one) => make("p", { class: "lead" }, gained(one, answer.results.length > 1)));
   const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
   const front = answer.front ? [picture(answer.front, "Bubble rate against peak memory of the orders found and the best published ones")] : [];
   return [
-    ...notes, ...sheet(answer.sheet),
+    ...gains, ...notes, ...sheet(answer.sheet),
     make("div", { class: "buttons" }, saver("Table as CSV", "search.csv", () => answer.csv)),
     ...front, ...answer.found.map((one, at) => order(one, verdicts[at], text)),
   ];

@@ -7,6 +7,7 @@
 mod edit;
 mod export;
 mod figure9;
+mod groups;
 mod host;
 mod limits;
 mod lists;

@@ -38,9 +38,12 @@ pub(crate) struct Answer {
     csv: String,
     /// All of it as a page of its own.
     page: String,
-    /// Days against dollars.
-    svg: String,
-    /// The files that make the plan to take run in other programs, and their contents.
+    /// Days against dollars with the error of each; nothing where no error is known.
+    svg: Option<String>,
+    /// Whether some framework runs the plan to take.
+    runs: bool,
+    /// The files that make the plan to take run in other programs, and their contents: where no framework runs it,
+    /// those of this program alone.
     export: Vec<(String, String)>,
     /// This answer beside that of the other question, as the command line prints both.
     against: Option<String>,
@@ -59,9 +62,12 @@ impl Request {
             Ok(draw::text::against(&Against::of(&other, &planned)?))
         };
         let against = self.against.as_deref().map(beside).transpose()?;
-        let svg = pictures::plan::svg(&planned.question, &planned.answer)?;
+        let has_errors = planned.answer.plans.iter().any(|plan| plan.error.is_some());
+        let svg = has_errors.then(|| pictures::plan::svg(&planned.question, &planned.answer));
         let winner = planned.winner();
+        let runs = winner.is_some_and(|one| planned.runs(one));
         let export = winner.map_or_else(Vec::new, |one| export::files(&planned.question, one));
+        let export = export.into_iter().filter(|(name, _)| runs || is_own(name)).collect();
         let plans = (1..).zip(&planned.answer.plans);
         let line = |(number, plan)| tables::line(&planned.question, number, plan);
         let taken = winner.map_or_else(Vec::new, |one| {
@@ -77,10 +83,16 @@ impl Request {
             table: draw::text::plan(&planned, false, draw::text::COLUMNS),
             details: draw::text::plan(&planned, true, draw::text::COLUMNS),
             page: pictures::plan::html(&planned)?,
-            svg,
+            svg: svg.transpose()?,
+            runs,
             export,
             against,
             planned,
         })
     }
+}
+
+/// Whether the file `name` of an export is read by this program, and by no framework.
+fn is_own(name: &str) -> bool {
+    !["megatron.", "torchtitan.", "schedule.csv"].iter().any(|start| name.starts_with(start))
 }

@@ -2,19 +2,22 @@
 
 use std::path::Path;
 
+use papers::schemas::{self, Schema};
 use question::scenario::Scenario;
 use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{edit, export, figure9, limits, lists, open, plan, search, simulate, unwritable};
+use crate::{
+    edit, export, figure9, groups, limits, lists, open, plan, search, simulate, unwritable,
+};
 
 /// A request.
 #[derive(Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 enum Request {
     /// The JSON schema of the question `of`.
-    Schema { of: String },
+    Schema { of: Of },
     /// All schedules: what each is, needs and comes to.
     Schedules,
     /// Questions to begin with.
@@ -65,6 +68,25 @@ enum Request {
     Compare(open::Compare),
 }
 
+/// The questions that the page has forms for.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum Of {
+    Scenario,
+    Plan,
+    Search,
+}
+
+impl Of {
+    const fn schema(self) -> Schema {
+        match self {
+            Self::Scenario => schemas::SCENARIO,
+            Self::Plan => schemas::PLAN,
+            Self::Search => schemas::SEARCH,
+        }
+    }
+}
+
 /// An answer, and what its user should be warned of.
 #[derive(Serialize)]
 struct Answer<T> {
@@ -104,10 +126,10 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     let request: Request = keywords::value(request)?;
     Ok(match request {
         Request::Schema { of } => {
-            let schema: Value = keywords::value(papers::schemas::named(&of)?.text)?;
+            let schema: Value = keywords::value(of.schema().text)?;
             json(context, &schema)
         }
-        Request::Schedules => json(context, &::answer::schedules::schedules()),
+        Request::Schedules => json(context, &groups::schedules()),
         Request::Examples => json(context, &lists::examples(scenarios::EXAMPLES)?),
         Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),
         Request::Text { keys } => {

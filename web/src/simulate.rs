@@ -6,7 +6,7 @@ use answer::outcome::{self, Outcome};
 use answer::simulate::{Answers, Wants, point, report};
 use draw::html::Drawing;
 use draw::pictures::explain as pictures;
-use pipeline::{Span, Timeline};
+use pipeline::{Bytes, Limits, Span, Timeline};
 use question::case;
 use question::format;
 use question::keys::Keys;
@@ -74,6 +74,8 @@ pub(crate) struct Answer {
     answers: Answers,
     /// What it prints for people, with all that belongs to each table.
     sheet: Vec<Part>,
+    /// By setting, the schedule to take.
+    headlines: Vec<Headline>,
     /// By result, the standing in bubble and memory.
     points: Vec<Point>,
     /// The timelines of all results, if they were asked for.
@@ -86,6 +88,16 @@ pub(crate) struct Answer {
     why: Vec<Why>,
 }
 
+/// The schedule to take of a setting.
+#[derive(Serialize)]
+struct Headline {
+    setting: Option<String>,
+    /// Its place among all results: the fastest that fits, if one does.
+    best: Option<usize>,
+    /// Whether anything limits memory.
+    limited: bool,
+}
+
 /// A result in the plane of bubble and memory.
 #[derive(Serialize)]
 struct Point {
@@ -95,8 +107,25 @@ struct Point {
     bubble: (f64, String),
     /// The peak memory, and in words.
     memory: (f64, String),
+    /// The memory limit in words, where it is the same for all stages.
+    limit: Option<String>,
+    /// Peaks and limits of the stages, in the unit of `memory`.
+    stages: Stages,
+    /// Whether it keeps all limits, if there are any.
+    fits: Option<bool>,
+    /// Whether it never flushes, so that it is no alternative to the others.
+    asynchronous: bool,
+    /// How many times as fast as 1F1B it is.
+    faster: Option<f64>,
     /// Its standing beside the others, if that was asked.
     standing: Option<&'static str>,
+}
+
+/// Memory of each stage.
+#[derive(Serialize)]
+struct Stages {
+    peaks: Vec<f64>,
+    limits: Option<Vec<f64>>,
 }
 
 /// Why the stages of a result wait.
@@ -140,10 +169,16 @@ impl Request {
         let columns = |one| Ok(Columns::of(outcome::title(one), &*outcome::timeline(one)?));
         let timelines = drawn.map(columns).collect::<Result<_, Diagnostic>>()?;
         let (drawing, not_drawn) = drawing(outcomes, self.draw)?;
+        let speedups = answer::simulate::speedups(context, &scenario, &answers);
         Ok(Answer {
             text,
             sheet: parts(report::sheet(&answers)),
-            points: outcomes.iter().map(Point::of).collect(),
+            headlines: headlines(&answers),
+            points: outcomes
+                .iter()
+                .zip(speedups)
+                .map(|(one, faster)| Point::of(one, faster))
+                .collect(),
             timelines,
             drawing,
             not_drawn,
@@ -193,21 +228,65 @@ fn drawing(
     pictures::drawing(outcomes, all, all).map(|drawing| (Some(drawing), None))
 }
 
+/// The schedule to take of each setting that has a synchronous one.
+fn headlines(answers: &Answers) -> Vec<Headline> {
+    let mut first = 0;
+    let settings = answers.by_setting().into_iter().filter_map(|setting| {
+        let before = first;
+        first += setting.len();
+        let synchronous = setting.iter().find(|one| one.case.steady.is_none())?;
+        Some(Headline {
+            setting: synchronous.case.setting.clone(),
+            best: answer::simulate::best(setting).map(|at| before + at),
+            limited: setting.iter().any(|one| one.fits_in_memory().is_some()),
+        })
+    });
+    settings.collect()
+}
+
 impl Point {
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &Outcome, faster: Option<f64>) -> Self {
         let (memory, bubble) = point(outcome);
         let (_, peak) = outcome.worst();
-        let words = match outcome.case.has_footprints {
-            true => format::size(peak),
-            false => format!("{memory:.2} M_B"),
-        };
+        let limits = outcome.case.limits.as_ref();
         Self {
             title: outcome::title(outcome),
             schedule: outcome.case.name.clone(),
             bubble: (bubble, format::percent(bubble)),
-            memory: (memory, words),
+            memory: (memory, words(outcome, peak)),
+            limit: limits.and_then(Limits::same).map(|limit| words(outcome, limit)),
+            stages: Stages::of(outcome),
+            fits: outcome.fits_in_memory(),
+            asynchronous: outcome.case.steady.is_some(),
+            faster,
             standing: outcome.standing.map(Standing::name),
         }
+    }
+}
+
+impl Stages {
+    fn of(outcome: &Outcome) -> Self {
+        let amount = |bytes: Bytes| amount(outcome, bytes);
+        let stages = 0..outcome.memory.peak.len();
+        let limits = outcome.case.limits.as_ref();
+        Self {
+            peaks: outcome.memory.peak.iter().copied().map(amount).collect(),
+            limits: limits.map(|limits| stages.map(|stage| amount(limits.of(stage))).collect()),
+        }
+    }
+}
+
+/// `bytes` of `outcome`, or multiples of M_B where no sizes are known.
+#[allow(clippy::cast_precision_loss)]
+fn amount(outcome: &Outcome, bytes: Bytes) -> f64 {
+    if outcome.case.has_footprints { bytes.0 as f64 } else { outcome.in_microbatches(bytes) }
+}
+
+/// The same in words.
+fn words(outcome: &Outcome, bytes: Bytes) -> String {
+    match outcome.case.has_footprints {
+        true => format::size(bytes),
+        false => format!("{:.2} M_B", outcome.in_microbatches(bytes)),
     }
 }
 

@@ -39,7 +39,7 @@ onPage("hostile questions in links are refused with a message, and the page live
   await opened.follow({ view: "play", scenario: FINE });
   const { results } = await opened.answer("simulate");
   assert.equal(results[0].schedule, "1f1b");
-  assert.equal(await opened.page.title(), "debubble");
+  assert.equal(await opened.page.title(), "4 stages, 8 microbatches - debubble");
 });
 
 onPage("links that are no questions open the page all the same", { link: { view: "<b>", scenario: "%", embed: "\u0000", plan: "%FF" } },

@@ -86,3 +86,50 @@ onPage("keys move a slider, choose a schedule and ask why stages wait", { link: 
   assert.equal(asked.length, 1);
   assert.match(await opened.text(), /Why zb-h2 .*waits/);
 });
+
+onPage("the first timeline is a few keys away, and keys move it", { link: { view: "play", scenario: SCENARIO } }, async (opened) => {
+  const { page } = opened;
+  let presses = 0;
+  const at = () => page.evaluate(() => document.activeElement?.matches(".charts canvas"));
+  await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement)?.blur());
+  await page.keyboard.press("Tab");
+  assert.match(await page.evaluate(() => document.activeElement?.textContent ?? ""), /^Skip to the timelines$/);
+  await page.keyboard.press("Enter");
+  for (presses = 1; presses <= 12 && !await at(); presses += 1) await page.keyboard.press("Tab");
+  assert.ok(presses <= 12, `${presses} presses`);
+  const range = () => page.$eval(".range", (one) => one.textContent);
+  const whole = await range();
+  await page.keyboard.press("w");
+  await page.waitForFunction((text) => document.querySelector(".range")?.textContent !== text, {}, whole);
+  const near = await range();
+  await page.keyboard.press("d");
+  await page.waitForFunction((text) => document.querySelector(".range")?.textContent !== text, {}, near);
+  await page.keyboard.press("a");
+  await page.waitForFunction((text) => document.querySelector(".range")?.textContent === text, {}, near);
+  await page.keyboard.press("s");
+  await page.waitForFunction((text) => document.querySelector(".range")?.textContent === text, {}, whole);
+  // A pass that is chosen is told below its timeline, too.
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowDown");
+  const told = await page.$eval(".selected", (one) => ({ shown: one.checkVisibility(), text: one.textContent, before: one.previousElementSibling?.className }));
+  assert.ok(told.shown && told.before === "chart", JSON.stringify(told));
+  assert.match(String(told.text), /^F1\.0 on stage 1.*waited for: a value from stage 0/);
+  await page.keyboard.press("?");
+  assert.ok(await page.$eval("dialog", (one) => /** @type {HTMLDialogElement} */ (one).open && /zoom in and out/.test(one.textContent ?? "")));
+  await page.keyboard.press("Escape");
+  assert.equal(await page.$eval("dialog", (one) => /** @type {HTMLDialogElement} */ (one).open), false);
+});
+
+onPage("the strip above the timelines chooses the part that they show", { link: { view: "play", scenario: SCENARIO } }, async (opened) => {
+  const { page } = opened;
+  const box = await (await page.waitForSelector(".overview"))?.boundingBox();
+  assert.ok(box);
+  const y = box.y + box.height / 2, end = (await opened.answer("simulate")).drawing.end;
+  await page.mouse.move(box.x + 84 + (box.width - 96) / 2, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width - 12, y, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForFunction(() => location.hash.includes("from="));
+  const parts = await page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
+  assert.ok(Math.abs(Number(parts.from) / end - 0.5) < 0.03 && Math.abs(Number(parts.to) / end - 1) < 0.03, JSON.stringify([parts.from, parts.to, end]));
+});

@@ -40,3 +40,60 @@ onPage("an answer stands beside the one that was kept", { link: { view: "plan", 
   // The same question twice: neither is faster.
   assert.match(against, /both are as fast/);
 });
+
+onPage("a model that is pasted over an example begins a new question, and what is kept is said", { link: { view: "plan" } }, async (opened) => {
+  const { page } = opened, { examples } = await opened.answer("plan-examples");
+  assert.match(examples[0].text, /precision = "fp8-blockwise"/);
+  await page.$eval("textarea[aria-label='config.json of the model']", (field, text) => {
+    /** @type {HTMLTextAreaElement} */ (field).value = text;
+    field.dispatchEvent(new InputEvent("input", { bubbles: true, inputType: "insertFromPaste" }));
+  }, CONFIG);
+  await page.waitForFunction(() => location.hash.includes("config="));
+  await opened.rest();
+  const { plan } = await page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
+  assert.doesNotMatch(plan, /title|training|setup|precision|overlap|optimizer-bytes/);
+  assert.match(plan, /^batch = 15360$/m);
+  const banner = await page.$eval(".banner", (one) => one.checkVisibility() ? one.textContent ?? "" : "");
+  for (const word of ["tokens 1000000000000", "batch 15360", "2048 h800", "in 16 bits"]) assert.ok(banner.includes(word), banner);
+  // Back leads to the example.
+  await page.goBack();
+  await opened.rest();
+  const shown = () => page.$eval("textarea[aria-label='The question as a file']", (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+  assert.equal(await shown(), examples[0].text);
+});
+
+/** A set-up that no framework runs: torch has no passes S and T. */
+const OWN = `${QUESTION}
+[setup]
+tensor = 4
+pipeline = 4
+schedule = "v-half-vocab-1"
+
+[training]
+precision = "fp8-blockwise"
+`;
+
+onPage("a plan says its precision, and one that no framework runs comes without scripts", { link: { view: "plan", plan: OWN, config: CONFIG } }, async (opened) => {
+  await opened.named("button", "Plan").click();
+  await opened.until("plan", ({ answer, failure, broken, ended }) => Boolean(answer || failure || broken || ended));
+  await opened.rest();
+  const { taken, runs, columns, rows } = await opened.answer("plan");
+  const text = await opened.text();
+  assert.match(taken.join(), /of the fp8-blockwise peak/);
+  assert.ok(text.includes(taken[1]), text);
+  assert.match(text, /HFU [^,]* % of the\s+fp8-blockwise\s+peak/);
+  assert.equal(rows[0][columns.indexOf("schedule")], "[v-half-vocab-1]");
+  assert.equal(runs, false);
+  const buttons = await opened.page.$$eval("#plan .answer button", (all) => all.map((one) => one.textContent));
+  assert.deepEqual(buttons.filter((one) => /megatron|torchtitan|schedule.csv/.test(one ?? "")), []);
+  assert.match(text, /No framework runs this plan/);
+});
+
+onPage("a plan that a framework runs has its scripts", { link: { view: "plan", plan: QUESTION, config: CONFIG } }, async (opened) => {
+  await opened.named("button", "Plan").click();
+  await opened.until("plan", ({ answer, failure, broken, ended }) => Boolean(answer || failure || broken || ended));
+  await opened.rest();
+  assert.equal((await opened.answer("plan")).runs, true);
+  const buttons = await opened.page.$$eval("#plan .answer button", (all) => all.map((one) => one.textContent));
+  assert.ok(buttons.includes("torchtitan.toml"), buttons.join());
+});

@@ -42,7 +42,7 @@ onPage("keys go from pass to pass, and to what each waited for", { link: LINK },
 });
 
 onPage("the table is sorted by a column, and says why a schedule waits", { link: LINK }, async (opened) => {
-  const names = () => texts(opened, ".results tbody th");
+  const names = () => texts(opened, ".results tbody .name");
   assert.deepEqual(await names(), ["1f1b", "zb-h1"]);
   await opened.press("bubble");
   assert.deepEqual(await names(), ["zb-h1", "1f1b"]);
@@ -62,7 +62,7 @@ onPage("a schedule that is clicked beside all others is drawn", { link: LINK }, 
   await page.$eval("[aria-label^='zb-v: bubble']", (one) => /** @type {SVGElement} */ (one).focus());
   await page.keyboard.press("Enter");
   await opened.rest();
-  assert.deepEqual(await texts(opened, ".results tbody th"), ["1f1b", "zb-h1", "zb-v"]);
+  assert.deepEqual(await texts(opened, ".results tbody .name"), ["1f1b", "zb-h1", "zb-v"]);
 });
 
 onPage("a wrong value is blamed beside its field, and a right one mends it", { link: LINK }, async (opened) => {
@@ -75,7 +75,7 @@ onPage("a wrong value is blamed beside its field, and a right one mends it", { l
   assert.equal(invalid, "true");
   assert.match(String(await page.$eval("[role=alert]", (one) => one.textContent)), /forward = "1mz"/);
   // The last answer stays.
-  assert.equal((await texts(opened, ".results tbody th")).length, 2);
+  assert.equal((await texts(opened, ".results tbody .name")).length, 2);
   await type(opened, "forward", "2ms");
   assert.deepEqual(await fault(), ["", null]);
   assert.equal(await page.$eval("[role=alert]", (one) => one.checkVisibility()), false);

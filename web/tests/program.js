@@ -9,7 +9,7 @@ import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 
 /** The program: the one that DEBUBBLE names, else that of the tests. */
-const PROGRAM = process.env.DEBUBBLE ?? fileURLToPath(new URL("../../target/debug/debubble", import.meta.url));
+export const PROGRAM = process.env.DEBUBBLE ?? fileURLToPath(new URL("../../target/debug/debubble", import.meta.url));
 
 /** A folder for files that the program reads and writes. */
 export const FOLDER = mkdtempSync(join(tmpdir(), "debubble-page-"));

@@ -56,6 +56,12 @@ impl Planned {
     pub fn winner(&self) -> Option<&Plan> {
         winner(&self.question, &self.answer.plans)
     }
+
+    /// Whether some framework runs `plan`.
+    #[must_use]
+    pub fn runs(&self, plan: &Plan) -> bool {
+        choice::is_run(&self.question, plan)
+    }
 }
 
 /// Searches the set-ups of `question`, runs the best by the event engine, and tries changes of the

@@ -16,19 +16,24 @@ class Chart {
     on("pointerup", (event) => {
       const tapped = this.drag && !this.drag.moved;
       this.drag = null;
-      if (tapped) this.point(event);
+      if (tapped) {
+        this.point(event);
+        board.select(this);
+      }
     });
     on("pointercancel", () => { this.drag = null; });
     on("pointerleave", () => board.point(null));
     on("pointermove", (event) => (this.drag ? this.pan(event) : this.point(event)));
     on("keydown", (event) => { if (this.key(event)) event.preventDefault(); });
     on("blur", () => board.point(null));
+    // The chart with what stands beside it, if anything does.
+    this.element = this.canvas;
   }
   // Takes rows, each `height` high.
   fill(rows, height) {
     this.rows = rows;
     this.height = Math.round(height * this.board.scale);
-    const label = `${this.title}: ${this.describe()}. Arrow keys go from one to the next, plus and minus zoom.`;
+    const label = `${this.title}: ${this.describe()}. Arrow keys go from one to the next, W and S zoom, A and D move.`;
     this.canvas.setAttribute("aria-label", label);
     this.top = Math.round(46 * this.board.scale);
     const tall = this.tall() + "px";
@@ -70,19 +75,15 @@ class Chart {
   }
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return false;
-    const middle = (this.board.view[0] + this.board.view[1]) / 2;
-    const act = { "+": () => this.board.zoom(0.5, middle), "-": () => this.board.zoom(2, middle),
-      0: () => this.board.fit(), Escape: () => this.board.point(null) }[event.key];
-    act?.();
-    return Boolean(act) || this.step(event.key);
+    return this.board.key(event.key) || this.step(event.key);
   }
   step() { return false; }
   tall() { return this.top + this.rows.length * this.height + 8; }
   font(size, weight = "") { return `${weight} ${size * this.board.scale}px sans-serif`; }
-  // Draws the chart if it is on the screen or near it.
-  draw() {
+  // Draws the chart if it is on the screen or near it, or if `all` are to be drawn.
+  draw(all = false) {
     const box = this.canvas.getBoundingClientRect();
-    this.stale = box.width === 0 || box.bottom < -300 || box.top > innerHeight + 300;
+    this.stale = box.width === 0 || (!all && (box.bottom < -300 || box.top > innerHeight + 300));
     if (this.stale) return;
     this.measure();
     const ratio = this.ratio = devicePixelRatio || 1, { ink } = this.board.theme;

@@ -115,13 +115,14 @@ fn axis(charts: &[Chart<'_>]) -> (String, u64) {
             let gaps = &idle.gaps;
             let optimizer = if gaps.optimizer > Nanos(0) { ", the optimizer with it" } else { "" };
             format!(
-                "The axis ends at {end_text}. The last pass of {name} ends at {makespan}, its makespan (dashed); \
-                 every stage has a step as long as the longest one, {}{optimizer}, and that of the stage \
-                 which begins last ends later.",
+                "Dashed: the last pass ends, for {name} at {makespan}, its makespan. Every stage has a step of {}{optimizer}: \
+                 what is grey after its last pass is idle time. The axis ends at {end_text}.",
                 format::time(gaps.cost)
             )
         }
-        _ => format!("The axis ends at {end_text}, the makespan of {name} (dashed)."),
+        _ => format!(
+            "Dashed: the last pass ends. The axis ends at {end_text}, the makespan of {name}."
+        ),
     };
     (text, end)
 }

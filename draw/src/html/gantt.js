@@ -1,3 +1,8 @@
+// How long the shortest pass of the first stage takes.
+function shortestOf([first]) {
+  return first ? first.spans.reduce((least, [start, end]) => Math.min(least, end - start), Infinity) : 0;
+}
+
 // The timeline of a schedule: a row for each stage, its passes and its gaps.
 class Gantt extends Chart {
   // Takes the timeline `data` of a schedule.
@@ -13,6 +18,8 @@ class Gantt extends Chart {
       "gaps", () => gaps(stage));
     this.stages = data.stages.length;
     this.cursor = null;
+    let shortest = null;
+    Object.defineProperty(this, "shortest", { configurable: true, get: () => (shortest ??= shortestOf(this.rows)) });
     this.fill(data.stages.map(row), height);
   }
   // Height of the passes of a row, and of the communication below them.
@@ -104,7 +111,7 @@ class Gantt extends Chart {
     const flush = (x) => {
       if (now) {
         now.forEach(([kind, chunk], part) => {
-          pen.fillStyle = this.board.colours[kind][this.later(row, chunk)];
+          pen.fillStyle = this.board.fills[kind][this.later(row, chunk)];
           const one = tall / now.length;
           pen.fillRect(edge + from / this.ratio, top + part * one, (x - from) / this.ratio, one);
         });
@@ -124,7 +131,7 @@ class Gantt extends Chart {
     for (let at = first; at < last; at++) this.paintPass(pen, row, top, row.spans[at]);
   }
   paintPass(pen, row, top, span) {
-    const tall = this.high(), all = passes(span), { wanted, colours, letters, theme } = this.board;
+    const tall = this.high(), all = passes(span), { wanted, fills, letters, theme } = this.board;
     const hit = wanted === null || all.some(([, , m]) => m === wanted);
     const from = this.snap(this.x(span[0])), to = this.snap(this.x(span[1]));
     const wide = Math.max(to - from, hit && wanted !== null ? 2 / this.ratio : 0);
@@ -132,7 +139,7 @@ class Gantt extends Chart {
     all.forEach(([kind, chunk], part) => {
       const later = this.later(row, chunk), one = tall / all.length, high = top + part * one;
       pen.globalAlpha = hit ? 1 : 0.15;
-      pen.fillStyle = colours[kind][later];
+      pen.fillStyle = fills[kind][later];
       pen.fillRect(from, high, wide, one);
       if (later && one >= 12) {
         pen.fillStyle = letters[kind];
@@ -149,8 +156,11 @@ class Gantt extends Chart {
       pen.lineWidth = 1;
       pen.strokeRect(from, top + 0.5, wide, tall - 1);
     }
-    const label = name(span), left = Math.max(from, this.left);
-    if (to - left > label.length * 6.5 * this.board.scale && tall > 8) {
+    // Where the shortest pass has no room for its name: the microbatch alone, of all.
+    const left = Math.max(from, this.left), size = 6.5 * this.board.scale;
+    const whole = this.x(this.shortest) - this.x(0) > 5 * size;
+    const label = whole ? name(span) : all.map(([, , microbatch]) => microbatch).join("&");
+    if (to - left > label.length * size + 3 && tall > 8) {
       pen.fillStyle = hit ? letters[all[0][0]] : theme.faint;
       pen.fillText(label, left + 3, top + tall / 2);
     }
@@ -217,6 +227,7 @@ class Gantt extends Chart {
     const top = box.top + this.top + (this.rows.indexOf(row) + 1) * this.height;
     const time = (span[0] + span[1]) / 2;
     this.board.point({ chart: this, row, time }, box.left + this.x(span[1]), top, true);
+    this.board.select(this);
   }
   step(key) {
     if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"].includes(key)) return false;

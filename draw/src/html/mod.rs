@@ -191,7 +191,10 @@ mod tests {
         let page = page_of("zb-h1", Nanos(1_000)).unwrap();
         // The last stage begins two forwards later, and its step lasts as long as the first one's.
         assert!(page.contains("The axis ends at"), "{page}");
-        assert!(page.contains("ends later.") && page.contains("its makespan (dashed)"), "{page}");
+        assert!(
+            page.contains("Dashed: the last pass ends") && page.contains("its makespan."),
+            "{page}"
+        );
     }
 
     #[test]

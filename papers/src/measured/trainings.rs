@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::rows;
 use crate::accuracy;
 
+/// The record of published trainings, and its text.
 const FILE: &str = "trainings.csv";
+const TEXT: &str = PAPER.text(FILE);
 
 /// A published training beside the plan for it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -52,7 +54,7 @@ pub struct Contingency {
 /// If the record cannot be read.
 pub fn trainings() -> Result<Vec<Training>, Diagnostic> {
     let unreadable = |cause: String| Diagnostic::unreadable(Path::new(FILE), &cause);
-    rows::table(PAPER.text(FILE)).map_err(unreadable)
+    rows::table(TEXT).map_err(unreadable)
 }
 
 impl Contingency {

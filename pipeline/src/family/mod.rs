@@ -42,12 +42,18 @@ type Rule = fn(&Problem) -> Result<Schedule, Fault>;
 
 /// Declares [`Family`] from one row per family: its variant, the facts about it and its rule.
 macro_rules! families {
-    ($($(#[$doc:meta])* $family:ident: $about:expr, $rule:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $family:ident: $about:expr, $rule:expr;)*) => {
         /// A schedule family: a rule that makes the order of passes for a problem.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Family {
-            $($(#[$doc])* $family,)*
+            $($(#[doc = $doc])* $family,)*
         }
+
+        /// The names of the variants.
+        const VARIANTS: [&str; ROWS.len()] = [$(stringify!($family)),*];
+
+        /// What each family does, in a line; families are links of the documentation there.
+        const SUMMARIES: [&str; ROWS.len()] = [$(concat!($($doc),*)),*];
 
         /// The facts and the rule of each family, in the order of the variants.
         const ROWS: [(&About, Rule); [$(stringify!($family)),*].len()] = [$((&$about, $rule)),*];
@@ -299,6 +305,18 @@ impl Family {
     #[must_use]
     pub const fn about(self) -> &'static About {
         self.row().0
+    }
+
+    /// What the family does, in a line.
+    #[must_use]
+    pub fn summary(self) -> String {
+        let mut parts = SUMMARIES[self as usize].trim().split("[`Family::");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            let (variant, rest) = part.split_once("`]").unwrap_or(("", part));
+            let other = VARIANTS.iter().position(|name| *name == variant);
+            text + other.map_or(variant, |at| Self::ALL[at].name()) + rest
+        })
     }
 
     /// How the family splits the output layer over the stages.

@@ -4,6 +4,9 @@
 // A program reads and writes files.
 #![allow(clippy::disallowed_methods)]
 
+mod glossary;
+mod plain;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -32,6 +35,12 @@ struct Arguments {
     /// The folder of the scripts that draw timelines
     #[arg(long, default_value = "draw/src/html")]
     charts: PathBuf,
+    /// The glossary of the book, whose words explain the page's
+    #[arg(long, default_value = "docs/glossary.md")]
+    glossary: PathBuf,
+    /// Where the repository is on the web: the page has links to it, and to its README and book
+    #[arg(long, value_name = "URL")]
+    home: Option<String>,
     /// Pack in a fifth of the time, for a page a fifth larger that is only tried
     #[arg(long)]
     quick: bool,
@@ -71,7 +80,7 @@ impl Library {
         bindgen.no_modules(true)?.generate(made)?;
         let library = Self {
             wasm: fs::read(made.join("made_bg.wasm"))?,
-            script: fs::read_to_string(made.join("made.js"))?,
+            script: plain::script(&fs::read_to_string(made.join("made.js"))?),
         };
         fs::remove_dir_all(made)?;
         Ok(library)
@@ -88,7 +97,11 @@ const CHARTS: [&str; 7] =
 /// beside a page that they opened from a disk. The library is packed as LZMA, a third smaller than as
 /// gzip, and unpacked by a small library of its own, which is packed as gzip.
 fn page(arguments: &Arguments, library: &Library, unpack: &Library) -> Result<String> {
-    let mut modules = BTreeMap::from([("page/charts.js".to_owned(), charts(&arguments.charts)?)]);
+    let glossary = fs::read_to_string(&arguments.glossary).context("the glossary")?;
+    let mut modules = BTreeMap::from([
+        ("page/charts.js".to_owned(), plain::script(&charts(&arguments.charts)?)),
+        ("page/glossary.js".to_owned(), glossary::module(&glossary)?),
+    ]);
     let (mut page, mut style) = (String::new(), String::new());
     let mut entries = fs::read_dir(&arguments.page)?.collect::<std::io::Result<Vec<_>>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
@@ -98,19 +111,37 @@ fn page(arguments: &Arguments, library: &Library, unpack: &Library) -> Result<St
         let text = || fs::read_to_string(entry.path()).with_context(|| name.clone());
         match name.as_str() {
             "index.html" => page = text()?,
-            "worker.js" => drop(parts.insert("{{worker}}", library.script.clone() + &text()?)),
-            _ if name.ends_with(".css") => style += &text()?,
-            _ if name.ends_with(".js") => drop(modules.insert(format!("page/{name}"), text()?)),
+            "worker.js" => {
+                let script = library.script.clone() + &plain::script(&text()?);
+                parts.insert("{{worker}}", script);
+            }
+            _ if name.ends_with(".css") => style += &plain::script(&text()?),
+            _ if name.ends_with(".js") => {
+                modules.insert(format!("page/{name}"), plain::script(&text()?));
+            }
             _ => {}
         }
     }
     ensure!(!page.is_empty(), "{} has no index.html", arguments.page.display());
     parts.insert("{{style}}", style);
+    parts.insert("{{links}}", links(arguments.home.as_deref())?);
     parts.insert("{{modules}}", import_map(&modules));
     parts.insert("{{wasm}}", STANDARD.encode(packed(&library.wasm, arguments.quick)?));
     parts.insert("{{unpack}}", STANDARD.encode(gzipped(&unpack.wasm)?));
     parts.insert("{{unpacker}}", unpack.script.clone());
     filled(&page, &parts)
+}
+
+/// Links to the repository at `home`, its README and its book; none where nobody says where it is.
+fn links(home: Option<&str>) -> Result<String> {
+    let Some(home) = home.filter(|home| !home.is_empty()) else { return Ok(String::new()) };
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-._~:/".contains(letter);
+    ensure!(home.starts_with("https://") && home.chars().all(is_plain), "no address: {home}");
+    let home = home.trim_end_matches('/');
+    let link = |(path, text): (&str, &str)| format!("<a href=\"{home}{path}\">{text}</a>\n");
+    let pages =
+        [("/blob/main/README.md", "README"), ("/tree/main/docs", "Book"), ("", "Repository")];
+    Ok(pages.into_iter().map(link).collect())
 }
 
 /// The module of the scripts in `folder` that draw timelines.
@@ -158,9 +189,9 @@ fn escaped(text: &str) -> String {
 /// `bytes` as LZMA, with a header.
 fn packed(bytes: &[u8], quick: bool) -> Result<Vec<u8>> {
     // Bytes of WebAssembly are not aligned to anything. The dictionary is memory that unpacking takes, too.
-    let (preset, nice_len) = if quick { (1, 32) } else { (9, 273) };
+    let (preset, nice_len, depth_limit) = if quick { (1, 32, 0) } else { (9, 273, 1_000) };
     let preset = LzmaOptions::with_preset(preset);
-    let options = LzmaOptions { lc: 4, pb: 0, dict_size: 8 << 20, nice_len, ..preset };
+    let options = LzmaOptions { lc: 4, pb: 0, dict_size: 8 << 20, nice_len, depth_limit, ..preset };
     let mut writer = LzmaWriter::new_use_header(Vec::new(), &options, Some(bytes.len() as u64))?;
     writer.write_all(bytes)?;
     Ok(writer.finish()?)

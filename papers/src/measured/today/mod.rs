@@ -23,7 +23,6 @@ use std::path::Path;
 use plan::Transformer;
 use question::Diagnostic;
 use question::sheet::Sheet;
-use scenarios::PAPER;
 
 pub(super) use self::published::Source;
 use self::report::rows_of;
@@ -113,7 +112,7 @@ fn published_runs() -> Result<(Vec<Run>, Vec<Apart>), Diagnostic> {
     let models = Models::read().map_err(Diagnostic::new)?;
     let (mut runs, mut apart) = (Vec::new(), Vec::new());
     for source in Source::ALL {
-        let (path, text) = (Path::new(source.file()), PAPER.text(source.file()));
+        let (path, text) = (Path::new(source.file()), source.text());
         for read in row::all(path, source, text, &models)? {
             match read {
                 Read::Run(run) => runs.push(*run),

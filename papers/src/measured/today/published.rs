@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use question::Diagnostic;
+use scenarios::PAPER;
 use serde::Deserialize;
 
 use super::super::rows::{MOST, table};
@@ -47,6 +48,17 @@ impl Source {
             Self::Torchtitan => "today-torchtitan.csv",
             Self::SimuMax => "today-simumax.csv",
             Self::CclBench => "today-ccl-bench.csv",
+        }
+    }
+
+    /// Its text. Each is a constant, so that programs that ask for none of them carry none.
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::MlPerf => const { PAPER.text(Self::MlPerf.file()) },
+            Self::Bridge => const { PAPER.text(Self::Bridge.file()) },
+            Self::Torchtitan => const { PAPER.text(Self::Torchtitan.file()) },
+            Self::SimuMax => const { PAPER.text(Self::SimuMax.file()) },
+            Self::CclBench => const { PAPER.text(Self::CclBench.file()) },
         }
     }
 
@@ -147,8 +159,6 @@ pub(super) fn amount(column: &str, text: &str) -> Result<Option<f64>, String> {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::PAPER;
-
     use super::*;
 
     #[test]

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use question::{Context, Diagnostic};
+use scenarios::PAPER;
 
 use super::super::{Question, Validated, validate};
 use super::*;

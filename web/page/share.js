@@ -1,0 +1,144 @@
+// The menu that takes the question of “Play” elsewhere: links, pictures, figures, orders and code.
+
+import { button, make } from "page/dom.js";
+import { bytes, save } from "page/files.js";
+import * as link from "page/link.js";
+import * as state from "page/state.js";
+
+/** The name of the question among the files of a request, and of the file that a command reads. */
+const SCENARIO = "scenario.toml";
+/** Pixels of a picture for each of its own, and the most on a side: browsers draw no larger ones. */
+const SCALE = 2, MOST_WIDE = 16_000;
+
+/** The commands that ask the command line the question `text`. */
+export function command(text) {
+  const end = ["END", "END_OF_QUESTION"].find((word) => !text.split("\n").includes(word));
+  return `cat > ${SCENARIO} <<'${end}'\n${text.trimEnd()}\n${end}\ndebubble simulate ${SCENARIO}\n`;
+}
+
+/** Python that asks the question `text`. */
+export function python(text) {
+  const plain = !text.includes("'''") && !/[\\']$/.test(text.trimEnd());
+  const literal = plain ? `r'''\n${text.trimEnd()}\n'''` : JSON.stringify(text);
+  return `import debubble as db\n\nquestion = db.Question.from_toml(${literal})\nprint(db.simulate(question))\n`;
+}
+
+/** The address of the question, with the page around it or, with `embed`, for a frame. */
+export function address(embed = null) {
+  return link.address({ view: "play", scenario: state.now.scenario, embed, ...embed ? {} : looked() });
+}
+
+// The part of the timelines that is shown.
+function looked() {
+  const { from, to, microbatch } = link.read();
+  return { from, to, microbatch };
+}
+
+/** HTML that shows the question in a page of one's own. */
+export function embedding() {
+  const quoted = address("1").replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+  return `<iframe src="${quoted}" title="debubble" width="100%" height="720" loading="lazy"></iframe>\n`;
+}
+
+/** The picture `svg` as a PNG. */
+async function png(svg) {
+  const source = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })), image = new Image();
+  try {
+    image.src = source;
+    await image.decode();
+    const scale = Math.min(SCALE, MOST_WIDE / Math.max(image.width, image.height, 1));
+    const canvas = Object.assign(document.createElement("canvas"), { width: image.width * scale, height: image.height * scale });
+    const pen = canvas.getContext("2d");
+    pen.fillStyle = "#fff";
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+    const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+    return new Uint8Array(await blob.arrayBuffer());
+  } finally {
+    URL.revokeObjectURL(source);
+  }
+}
+
+/** The menu. */
+export class Share {
+  constructor(engine) {
+    this.engine = engine;
+    this.schedule = make("select", { "aria-label": "Schedule" });
+    this.said = make("p", { class: "told", role: "status" });
+    this.fault = make("pre", { class: "error", role: "alert", hidden: true });
+    this.shown = make("textarea", { rows: 6, readOnly: true, spellcheck: false, hidden: true, "aria-label": "What was copied" });
+    this.element = /** @type {HTMLDetailsElement} */ (make("details", { class: "share" }, make("summary", {}, "Share"), this.menu()));
+    this.element.addEventListener("toggle", () => { if (this.element.open) this.offer(); });
+    this.element.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      this.element.open = false;
+      this.element.querySelector("summary").focus();
+      event.stopPropagation();
+    });
+    addEventListener("pointerdown", ({ target }) => {
+      if (!this.element.contains(/** @type {Node} */ (target))) this.element.open = false;
+    });
+  }
+  menu() {
+    const group = (name, ...buttons) => make("div", { class: "buttons", role: "group", "aria-label": name }, make("span", { class: "name" }, name), ...buttons);
+    const copy = (text, what) => button(text, () => this.copy(what(), text));
+    const file = (text, name, what) => button(text, () => this.save(name, what));
+    const order = (text, name, form) => file(text, name, () => this.exported(form));
+    return make("div", { class: "menu" },
+      group("Copy", copy("Link", () => address()), copy("Embed code", embedding), copy("Command line", () => command(state.now.scenario)),
+        copy("Python", () => python(state.now.scenario))),
+      group("Picture", file("SVG", "timelines.svg", () => this.picture()), file("PNG", "timelines.png", async () => png(await this.picture()))),
+      group("Figures", file("CSV", "figures.csv", async () => (await this.ask({ ask: "sweep", file: SCENARIO })).csv),
+        file("Scenario (TOML)", SCENARIO, () => state.now.scenario)),
+      group("Order of", this.schedule, order("As text", "order.txt", "text"), order("CSV for torch", "order.csv", "torch-csv"),
+        order("Trace for Perfetto", "timeline.json", "chrome")),
+      this.said, this.shown, this.fault);
+  }
+  /** Opens the menu, and puts the focus in it. */
+  open() {
+    this.element.open = true;
+    this.element.scrollIntoView({ block: "center" });
+    this.element.querySelector("button").focus();
+  }
+  // Shows the schedules of the question in the choice of orders.
+  async offer() {
+    this.complain("");
+    this.shown.hidden = true;
+    this.said.textContent = "";
+    const { keys } = await this.engine.ask({ ask: "keys", text: state.now.scenario }).catch(() => ({ keys: {} }));
+    this.schedule.replaceChildren(...[keys.schedule ?? []].flat().map((name) => make("option", { value: name }, name)));
+  }
+  ask(request) {
+    return this.engine.ask(request, { files: new Map([...state.now.files, [SCENARIO, bytes(state.now.scenario)]]) });
+  }
+  async picture() { return (await this.ask({ ask: "picture", text: state.now.scenario })).content; }
+  async exported(form) {
+    return (await this.ask({ ask: "export", text: state.now.scenario, schedule: this.schedule.value || undefined, form })).content;
+  }
+  // Without leave to write to the clipboard, the text is there to be copied by hand.
+  async copy(text, what) {
+    this.shown.value = text;
+    this.shown.hidden = false;
+    try {
+      await navigator.clipboard.writeText(text);
+      this.say(`${what}: copied.`);
+    } catch {
+      this.shown.select();
+      this.say(`${what}: copy it from below.`);
+    }
+  }
+  async save(name, what) {
+    this.complain("");
+    try {
+      save(name, await what());
+      this.say(`${name} is saved.`);
+    } catch (error) {
+      this.complain(error.text || error.message);
+    }
+  }
+  say(text) { this.said.textContent = text; }
+  complain(text) {
+    this.fault.textContent = text;
+    this.fault.hidden = !text;
+  }
+}
