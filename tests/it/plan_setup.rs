@@ -468,3 +468,22 @@ fn keys_and_values_are_gathered_or_go_round() {
     let wrong = refusal(&with("[setup]\ncontext = 2\n[training]\ncontext-exchange = \"rings\"\n"));
     assert!(wrong.contains("write ring, all-gather"), "{wrong}");
 }
+
+/// A batch that no set-up divides is refused with the next ones that some set-up does.
+#[test]
+fn a_batch_that_nothing_divides_is_refused_with_its_neighbours() {
+    let search = "[search]\npipeline = [1, 2]\ntensor = [1, 2]\nmicrobatch = [2]\n";
+    let asked = |batch: u64| {
+        let model =
+            "[model]\nlayers = 8\nhidden = 1024\nheads = 8\nffn = 4096\nvocabulary = 32000\n";
+        let cluster = "[[cluster]]\nmachine = \"h100\"\ndevices = 64\n";
+        format!("tokens = 1e9\nbatch = {batch}\nsequence = 1024\n{model}{cluster}{search}")
+    };
+    // Replicas are 16, 32 and 64, so batches are multiples of 32, 64 and 128.
+    let message = refusal(&asked(1009));
+    assert!(message.contains("write batch = 992 or 1024"), "{message}");
+    json(&asked(992));
+    // Nothing below.
+    let message = refusal(&asked(31));
+    assert!(message.contains("write batch = 32,"), "{message}");
+}

@@ -10,6 +10,7 @@ pub mod export;
 pub mod fit;
 mod levers;
 mod model;
+mod no_plan;
 mod parts;
 mod priced;
 mod row;
