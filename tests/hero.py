@@ -1,7 +1,7 @@
 """Draws the animation at the top of the README: how the best schedule changes with the memory limit.
 
-hero.py PROGRAM FOLDER writes hero-light.svg and hero-dark.svg there. All figures and timelines are answers of the
-program to `scenarios/first.toml`.
+hero.py PROGRAM FOLDER writes hero-light.svg and hero-dark.svg there. All figures and timelines are answers of
+the program to `scenarios/first.toml`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,33 @@ LEFT, BAR, ROW, TOP = 130, 300, 25, 84
 MOST_BUBBLE, LEAST_MEMORY, MOST_MEMORY = 0.30, 12, 44
 TIMELINE = 246
 
-# What the program draws with, and what stands for it on a dark ground. The bound is dashed on white on either ground.
+# Colours of the program, and those for them on a dark ground. The bound is dashed on white on either ground.
 DARK = {'"#222222"(?! stroke-width="2")': '"#e6edf3"', '"#F7F7F7"': '"#30363d"', '"#D8D8D8"': '"#3d444d"'}
 THEMES = {
-    "light": {"ground": "#ffffff", "ink": "#222222", "pale": "#6e7781", "line": "#d0d7de", "bar": "#0072b2", "best": "#1a7f37"},
-    "dark": {"ground": "#0d1117", "ink": "#e6edf3", "pale": "#8b949e", "line": "#3d444d", "bar": "#56b4e9", "best": "#3fb950"},
+    "light": {
+        "ground": "#ffffff",
+        "ink": "#222222",
+        "pale": "#6e7781",
+        "line": "#d0d7de",
+        "bar": "#0072b2",
+        "best": "#1a7f37",
+    },
+    "dark": {
+        "ground": "#0d1117",
+        "ink": "#e6edf3",
+        "pale": "#8b949e",
+        "line": "#3d444d",
+        "bar": "#56b4e9",
+        "best": "#3fb950",
+    },
 }
 
 
 def asked(program: Path, words: list[str]) -> Any:
     """The answer of the program as JSON."""
-    ran = subprocess.run([program, *words, "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    ran = subprocess.run(
+        [program, *words, "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     return json.loads(ran.stdout)
 
 
@@ -100,8 +116,11 @@ def bars(frame: Frame, theme: dict[str, str]) -> str:
         colour = theme["best"] if name in (best, SEARCHED) else theme["bar"]
         weight = "bold" if name in (best, SEARCHED) else "normal"
         width = BAR * min(rate, MOST_BUBBLE) / MOST_BUBBLE
-        drawn += text((20, y + 15), "searched" if name == SEARCHED else name, theme, fill=ink, font_weight=weight)
-        drawn += f'<rect x="{LEFT}" y="{y + 3}" width="{width:.1f}" height="15" fill="{colour if fits else theme["line"]}"/>\n'
+        drawn += text(
+            (20, y + 15), "searched" if name == SEARCHED else name, theme, fill=ink, font_weight=weight
+        )
+        fill = colour if fits else theme["line"]
+        drawn += f'<rect x="{LEFT}" y="{y + 3}" width="{width:.1f}" height="15" fill="{fill}"/>\n'
         said = f"{rate:.2%}, peak {peak:.1f} GiB"
         if name == best:
             said += ", best published"
@@ -110,9 +129,10 @@ def bars(frame: Frame, theme: dict[str, str]) -> str:
         elif name == SEARCHED:
             bound = frame.found["bound_rate"]
             at = LEFT + BAR * bound / MOST_BUBBLE
-            drawn += f'<path d="M{at:.1f},{y - 1}v23" stroke="{theme["ink"]}" stroke-width="2" stroke-dasharray="4 2"/>\n'
-            proved = "optimal" if frame.found["cost_ns"] == frame.found["bound_ns"] else f"none below {bound:.2%}"
-            said += f", proved: {proved}"
+            dashes = 'stroke-width="2" stroke-dasharray="4 2"'
+            drawn += f'<path d="M{at:.1f},{y - 1}v23" stroke="{ink}" {dashes}/>\n'
+            is_optimal = frame.found["cost_ns"] == frame.found["bound_ns"]
+            said += ", proved: " + ("optimal" if is_optimal else f"none below {bound:.2%}")
         drawn += text((LEFT + BAR + 24, y + 15), said, theme, fill=ink, font_weight=weight)
     return drawn
 
@@ -132,25 +152,26 @@ def picture(frames: list[Frame], name: str) -> str:
     shown = 100 / len(frames)
     style = (
         ".frame{visibility:hidden}.still{visibility:visible}"
-        f"@media(prefers-reduced-motion:no-preference){{.frame{{animation:turn {SECONDS * len(frames):g}s step-end infinite}}"
+        "@media(prefers-reduced-motion:no-preference)"
+        f"{{.frame{{animation:turn {SECONDS * len(frames):g}s step-end infinite}}"
         + "".join(f".f{at}{{animation-delay:{(at - len(frames)) * SECONDS:g}s}}" for at in range(len(frames)))
         + f"}}@keyframes turn{{0%{{visibility:visible}}{shown:g}%{{visibility:hidden}}}}"
     )
     said = ", ".join(f"{frame.best_published()} under {frame.limit} GiB" for frame in frames)
     parts = [
-        f'<svg role="img" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" xmlns="http://www.w3.org/2000/svg">\n'
+        f'<svg role="img" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+        ' xmlns="http://www.w3.org/2000/svg">\n'
         "<title>The best schedule by memory limit</title>\n"
-        f"<desc>GPT 6.2B over 8 stages, 24 microbatches. Best published schedule: {said}. Below, the order that a"
-        " search finds, with the bound that is proved.</desc>\n"
+        f"<desc>GPT 6.2B over 8 stages, 24 microbatches. Best published schedule: {said}. Below, the order"
+        " that a search finds, with the bound that is proved.</desc>\n"
         f"<style>{style}</style>\n"
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{theme["ground"]}"/>\n',
         text((20, 28), "GPT 6.2B, 8 stages, 24 microbatches: bubble by schedule", theme, font_weight="bold"),
     ]
     for number, frame in enumerate(frames):
         still = " still" if number == 1 else ""
-        parts.append(
-            f'<g class="frame f{number}{still}">\n{slider(frame, theme)}{bars(frame, theme)}{timeline(frame, name)}</g>\n'
-        )
+        drawn = slider(frame, theme) + bars(frame, theme) + timeline(frame, name)
+        parts.append(f'<g class="frame f{number}{still}">\n{drawn}</g>\n')
     return "".join(parts) + "</svg>\n"
 
 

@@ -65,7 +65,7 @@ the bound is what was proved by then. --write-lp and --write-mps write the progr
 order as what it may cost at most, in CPLEX LP and free MPS; they do not need --ilp.
 
 Under --objective mean, p95 or p99 the best nominal order is where a search begins. Others are proposed, and
-changed, while all are timed in the same replicas of the noise. What comes of that is judged in replicas that
+changed, while all are timed in the same replicas of the noise. The result is judged in replicas that
 no search has seen, those of `debubble simulate` with the same keys, --replicas of them [default: 1000]. It is
 the answer if it is better than the nominal order by more than chance explains, at 95 %; else the nominal order
 is. cost, bubble, bound and gap in the first table are those without noise.
@@ -75,15 +75,15 @@ searched where no link is shared, with hops as they are while nothing else moves
 run; from the best of these and of the published schedules on, the engine itself searches. The answer is never worse
 on the hardware than any of them. --objective step is the time per step with everything between two steps.
 
---vary names what is searched together with the order: how many layers each chunk has, chunks per stage, where
-they lie, what each chunk recomputes, which chunks go to the host between F and B, and whether F and B overlap as
+--vary names the choices that are searched together with the order: layers of each chunk, chunks per stage and their
+places, recomputation of each chunk, chunks that go to the host between F and B, and whether F and B overlap as
 pairs on two streams; `all` is all of these for which the question has the keys. Values for all stages are dealt to
-chunks by layers; what the ends of the model do besides is told by --chain-head, --chain-tail and --chain-mtp. Copies
+chunks by layers; --chain-head, --chain-tail and --chain-mtp give the work of the ends of the model. Copies
 need --host-bandwidth, --offload-time or --offload-ratio, and the simulator judges them: an order counts with the time
-and the memory that `debubble simulate` says. Pairs need a --chain that communicates; no order of pairs recomputes. A memory limit is then for activations and
-for what --resident-layer, --resident-head and --resident-tail say. Choices are tried by orders that are quickly
+and the memory that `debubble simulate` says. Pairs need a --chain that communicates; no order of pairs recomputes. A memory limit then covers activations and
+--resident-layer, --resident-head and --resident-tail. Choices are tried by orders that are quickly
 found; orders are searched in full for the best of them, and for the question as it is asked, so the answer is never
-worse than that. Every published schedule that fits is told with the best settings tried for it.";
+worse than that. The answer lists every published schedule that fits with the best settings tried for it.";
 
 /// Search the best schedule under a memory limit, and say how far any other can be from it
 #[derive(Args)]

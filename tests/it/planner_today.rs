@@ -131,6 +131,22 @@ fn rows_and_picture_are_those_of_the_answer() {
     assert_eq!(spots, times.count());
 }
 
+/// Runs that the model does not know stand apart, in the picture of the answer and in the committed one.
+#[test]
+fn runs_that_the_model_does_not_know_have_a_panel_of_their_own() {
+    let apart = steps(today()["ccl-bench"]).len();
+    let title = format!("\nccl-bench, {apart} runs\n");
+    let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/results/planner-today.svg");
+    for svg in [&validated().svg, &fs::read_to_string(committed).unwrap()] {
+        assert!(svg.contains(&title) && svg.contains("6 % of its"), "{title}");
+        assert_eq!(svg.matches("fill=\"#808080\"").count(), apart);
+        // It is no series of the others.
+        assert!(!svg.contains("\nccl-bench\n"));
+    }
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    assert!(readme.contains(&format!("{apart} runs of ccl-bench in a panel of their own")));
+}
+
 /// The numbers of the errors of a kind, as they are recorded.
 pub(crate) fn numbers_of(kind: &Value) -> Vec<String> {
     let counts = |keys: &[&str]| keys.iter().map(|key| kind[*key].to_string()).collect::<Vec<_>>();

@@ -66,13 +66,12 @@ fn errors(plans: &[Plan]) -> String {
     let known: Vec<[f64; 2]> = plans.iter().filter_map(|plan| plan.error).collect();
     let most = |end: usize| known.iter().map(|error| error[end]).fold(0.0, f64::max) * 100.0;
     match known.len() {
-        0 => "no run of this kind was measured: nobody knows the error of days and dollars"
-            .to_owned(),
+        0 => "nothing measured of this kind: the error of days and dollars is unknown".to_owned(),
         count => format!(
             "95 % of measured runs lie within -{:.0} to +{:.0} % of these days, and of these dollars with them{}",
             most(0),
             most(1),
-            if count < plans.len() { "; of some plans no run was measured" } else { "" }
+            if count < plans.len() { "; of some plans, nothing measured of this kind" } else { "" }
         ),
     }
 }

@@ -44,8 +44,10 @@ fn axis_font() -> TextStyle<'static> {
 /// The title of a picture, in its top left corner.
 fn draw_title(area: &Area<'_>, title: &str) -> Result<(), DrawError> {
     let room = f64::from(area.dim_in_pixel().0) - 2.0 * TITLE;
-    let lettering = Lettering { bold: true, ..Lettering::new(TITLE, HPos::Left) };
-    lettering.write(area, &canvas::fit(title, TITLE, room), (pixel(TITLE), LINE))
+    // Smaller, before it is shortened.
+    let size = (room / canvas::width(title, 1.0).max(1.0)).clamp(FONT, TITLE);
+    let lettering = Lettering { bold: true, ..Lettering::new(size, HPos::Left) };
+    lettering.write(area, &canvas::fit(title, size, room), (pixel(TITLE), LINE))
 }
 
 /// Draws `names` behind their samples, in rows as wide as `area` from `top`; `sample` draws one in

@@ -42,7 +42,7 @@ Examples:
       --forward 10.4ms --backward-input 10.2ms --backward-weight 7.7ms \\
       --hidden 6144 --heads 48 --seq 1024 --layers-per-stage 2 --microbatch-size 1 \\
       --vocabulary 51200 --cluster a100-roce --steps 3 --optimizer 20ms --exchange 5ms
-  What a slow GPU, a slow link and jitter do to the step, over 1,000 draws:
+  A step with a slow GPU, a slow link and jitter, over 1,000 draws:
     debubble simulate --stages 8 --microbatches 32 --schedule 1f1b,zb-h1,zb-2p \\
       --forward 10ms --backward-input 10ms --backward-weight 8ms --hop 500us \\
       --slowdown stage:3=1.2,link:2-3=4 --jitter pass=lognormal:0.05,hop=pareto:2.5 \\
@@ -57,7 +57,7 @@ Examples:
       --seq 2048 --recompute full
   Every schedule, with the Pareto front of bubble against peak memory:
     debubble simulate scenarios/all.toml --sort bubble --pareto all.svg
-  Why stages wait, and what each change would save:
+  Causes of waiting, and the gain of each change:
     debubble simulate --stages 4 --microbatches 8 --schedule 1f1b,zb-h1 --hop 500us \\
       --forward 10ms,10ms,10ms,14ms --backward-input 10ms --backward-weight 8ms --explain
   In CI, exit 1 if a step, a bubble or peak memory has grown since an answer that was stored:
@@ -90,7 +90,7 @@ goes with it:
   unequal stages:
       without, all chunks take the average of F, of B and of W
   warm-up, drain:
-      what is left
+      the rest
 Shares are negative where a cause hides waiting. Levers are changes of the same step: 5 % slower is
 passes of 1.05 times the length, a link twice as fast halves its transfers, 1 GiB more on a stage is a
 new order with that limit raised alone. Under noise all of it is about replica 0.";
