@@ -110,8 +110,13 @@ export class Gantts {
   }
   /** Puts the focus on the first timeline. */
   enter() { this.charts.charts[0]?.canvas.focus(); }
+  // Says what colours stand for, unless that is said already.
   key() {
-    if (this.last) legend(this.legend, this.last.drawing, this.dark ? DARK : {});
+    if (!this.last) return;
+    const { kinds, communication } = this.last.drawing, said = JSON.stringify([this.dark, kinds, communication]);
+    if (said === this.legend.dataset.said) return;
+    this.legend.dataset.said = said;
+    legend(this.legend, this.last.drawing, this.dark ? DARK : {});
   }
   // Keeps the words of a pass below its timeline.
   select(chart, words) {

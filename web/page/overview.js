@@ -4,8 +4,9 @@ import { make } from "page/dom.js";
 
 /** More passes than this are not drawn in the strip: it has no room for them. */
 const MOST = 20_000;
-/** Pixels that the pointer must move before it draws a window, and the height of the strip. */
-const MOVED = 3, TALL = 34;
+/** Pixels that the pointer must move before it draws a window, the height of the strip, and milliseconds of rest
+ *  before it is drawn. */
+const MOVED = 3, TALL = 34, REST = 100;
 
 /** The strip over `charts`: the window in it is dragged, or drawn anew. */
 export class Overview {
@@ -58,13 +59,12 @@ export class Overview {
     if (grip !== false || Math.abs(event.offsetX - x) >= MOVED) return;
     this.charts.show(time - (end - begin) / 2, time + (end - begin) / 2);
   }
-  /** Draws the passes anew, and the window, with the next frame: behind the timelines, whose axis it takes. */
+  /** Draws the passes anew, and the window, once the timelines rest, whose axis it takes. */
   paint() {
-    if (!this.pending) requestAnimationFrame(() => this.draw());
-    this.pending = true;
+    clearTimeout(this.pending);
+    this.pending = setTimeout(() => this.draw(), REST);
   }
   draw() {
-    this.pending = false;
     const ratio = devicePixelRatio || 1;
     if (!this.wide) return;
     for (const one of [this.base, this.canvas]) Object.assign(one, { width: this.wide * ratio, height: TALL * ratio });

@@ -46,6 +46,7 @@ export class Results {
     this.more = make("details", { class: "box" }, make("summary", {}, "Memory of each stage, and more"));
     this.rest = make("div");
     this.more.append(this.rest);
+    this.more.addEventListener("toggle", () => this.further());
     this.element = make("div", {}, this.table, make("label", { class: "columns" }, this.all, "all columns"),
       this.refused, this.notes, this.more);
   }
@@ -60,9 +61,13 @@ export class Results {
     this.refused.replaceChildren(...(refused.length ? [table] : []));
     this.notes.replaceChildren(...answer.warnings.map((note) => make("li", {}, note)));
     // The refused ones stand above already.
-    const rest = answer.sheet.slice(1).filter((part) => typeof part !== "string");
-    this.rest.replaceChildren(...sheet(rest));
-    this.more.hidden = rest.length === 0;
+    this.tables = answer.sheet.slice(1).filter((part) => typeof part !== "string");
+    this.more.hidden = this.tables.length === 0;
+    this.further();
+  }
+  // Makes the further tables where they are shown.
+  further() {
+    if (this.more.open) this.rest.replaceChildren(...sheet(this.tables));
   }
   // The rows of the answer, with the column of the page's own.
   rows() {

@@ -157,10 +157,11 @@ class Gantt extends Chart {
       pen.strokeRect(from, top + 0.5, wide, tall - 1);
     }
     // Where the shortest pass has no room for its name: the microbatch alone, of all.
-    const left = Math.max(from, this.left), size = 6.5 * this.board.scale;
+    const left = Math.max(from, this.left), size = 6.5 * this.board.scale, room = to - left - 3;
+    if (room <= size || tall <= 8) return;
     const whole = this.x(this.shortest) - this.x(0) > 5 * size;
     const label = whole ? name(span) : all.map(([, , microbatch]) => microbatch).join("&");
-    if (to - left > label.length * size + 3 && tall > 8) {
+    if (room > label.length * size) {
       pen.fillStyle = hit ? letters[all[0][0]] : theme.faint;
       pen.fillText(label, left + 3, top + tall / 2);
     }
