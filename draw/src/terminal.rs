@@ -288,7 +288,7 @@ the first 7.000 ms of 1203.000 ms
 ";
         assert_eq!(first_part(&long, 38).unwrap(), golden);
         // As wide as it may be, of no more stages than are drawn, and whole where it is short.
-        let tall = first_part(&samples::timeline(Family::GPipe, 17, 2, 40), 80).unwrap();
+        let tall = first_part(&samples::timeline(Family::GPipe, 17, 1, 40), 80).unwrap();
         assert_eq!(tall.lines().count(), MAX_STAGES + 1);
         assert!(tall.lines().take(MAX_STAGES).all(|line| line.len() <= 80));
         assert!(tall.contains("16 of 17 stages"), "{tall}");

@@ -81,11 +81,11 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     chain: OneOrMany[str] | None
-    """What a layer does, in the order of F: a segment is a name and the times of F, B and W of a layer and
+    """Segments of a layer, in the order of F: a segment is a name and the times of F, B and W of a layer and
     microbatch, or of F and B, as in attention=4.4ms/9.3ms/2.4ms,dispatch=6.7ms/7.5ms; dispatch and combine
-    run on the communication stream, others on the compute stream, unless told by @communication or @compute;
-    sizes in place of times move over the wires of `cluster`. Takes the place of `forward` and `backward`, and
-    needs `layers`, `layers_per_stage` or `layout`.
+    run on the communication stream, all others on the compute stream, unless @communication or @compute says
+    so; sizes in place of times move over the wires of `cluster`. Takes the place of `forward` and `backward`,
+    and needs `layers`, `layers_per_stage` or `layout`.
     """
 
     chain_dense: OneOrMany[str] | None
@@ -115,8 +115,8 @@ class _SharedKeys(TypedDict, total=False):
     """Chunks per stage, v, for interleaved schedules."""
 
     cluster: Name | None
-    """What the pipeline runs on: dgx-a100, dgx-h100, dgx-h200, a100-roce, a100-pcie, or a file of that form,
-    in a scenario first looked for in its folder [default: links that are never shared, with `hop`].
+    """Cluster of the pipeline: dgx-a100, dgx-h100, dgx-h200, a100-roce, a100-pcie, or a file of that form, in
+    a scenario first looked for in its folder [default: links that are never shared, with `hop`].
     """
 
     communication: Literal["overlapped", "blocking"] | None
@@ -212,9 +212,9 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     lone_backward: str | None
-    """What a whole backward that stands alone does: overlapped, its communication beside its own W, or in-
-    one-piece [default: overlapped for what a search finds and for schedules that are published so,
-    1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
+    """Order of a whole backward that stands alone: overlapped, its communication beside its own W, or in-one-
+    piece [default: overlapped for what a search finds and for schedules that are published so, 1f1b-overlap
+    and 1f1b-i-overlap, else in-one-piece].
     """
 
     memory_limit: OneOrMany[MemoryLimit] | None
@@ -278,9 +278,9 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     recompute: OneOrMany[str] | None
-    """What of its activations a chunk discards after F and recomputes by a pass R before B: none, full (all
-    but its input), selective (the core of attention), or its first so many layers; or one per stage, or one
-    per chunk [default: none].
+    """Activations that a chunk discards after F and recomputes by a pass R before B: none, full (all but its
+    input), selective (the core of attention), or its first so many layers; or one per stage, or one per chunk
+    [default: none].
     """
 
     recompute_again: OneOrMany[Time] | None
@@ -335,9 +335,9 @@ class _SharedKeys(TypedDict, total=False):
     """Sequence length s."""
 
     sharding: str | None
-    """What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).
-    Parameters are then gathered and gradients reduced on a stream beside the passes of a stage [default:
-    none].
+    """State that data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp
+    (ZeRO-3). Parameters are then gathered and gradients reduced on a stream beside the passes of a stage
+    [default: none].
     """
 
     sharding_contention: str | None
@@ -409,7 +409,7 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     when_full: Literal["report", "wait"] | None
-    """What happens where a device is full: report it, or let passes wait [default: report]."""
+    """Behaviour where a device is full: report it, or let passes wait [default: report]."""
 
 
 class SettingKeys(_SharedKeys, total=False):
@@ -469,7 +469,8 @@ class SearchKeys(TypedDict, total=False):
     """The most chunks per stage that `vary` chunks tries [default: 3]."""
 
     memory_limits: OneOrMany[MemoryLimit] | None
-    """Memory limits to search one after the other: bubble against memory. What fits one fits the larger ones.
+    """Memory limits to search one after the other: bubble against memory. An order that fits one limit fits
+    the larger ones.
     """
 
     mtp_layers: Whole | None
@@ -478,10 +479,10 @@ class SearchKeys(TypedDict, total=False):
     """
 
     objective: Literal["span", "makespan", "step", "mean", "p95", "p99"] | None
-    """What is to be small. On a cluster, or over several steps, span and makespan are those of the last step,
-    and the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the noise of
-    the question, which ends as `boundary` says: with asynchronous, unless told, at the span of the slowest
-    stage, with barrier at the makespan.
+    """The cost to minimise. On a cluster, or over several steps, span and makespan are those of the last
+    step, and the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the
+    noise of the question, which ends as `boundary` says: with asynchronous, by default, at the span of the
+    slowest stage, with barrier at the makespan.
 
     `span`: The longest time from the first to the last pass of a stage.
 
@@ -497,7 +498,7 @@ class SearchKeys(TypedDict, total=False):
     """
 
     placement: Literal["looped", "v"] | None
-    """Where the chunks lie [default: looped; v for two chunks per stage, which a v has unless told].
+    """Where the chunks lie [default: looped; v for two chunks per stage, the number of a v by default].
 
     `looped`: Chunk c on stage c mod p.
 
@@ -530,7 +531,7 @@ class SearchKeys(TypedDict, total=False):
 
     `placement`: Where the chunks lie.
 
-    `recompute`: What each chunk recomputes.
+    `recompute`: Recomputation of each chunk.
 
     `offload`: Which chunks copy their activations to the host.
 

@@ -37,7 +37,10 @@ pub fn answer() -> String {
         };
         let is_searched = name == "zb-auto";
         let bound = percent(&searched["bound_rate"]);
-        let proof = is_searched.then(|| format!("no order is below {bound}")).unwrap_or_default();
+        let proof = match is_searched {
+            true => format!("no order is below {bound}"),
+            false => String::new(),
+        };
         vec![
             shown.to_owned(),
             percent(&one["bubble_rate"]),
