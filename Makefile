@@ -158,6 +158,9 @@ wheel sdist: cargo
 
 # The program that makes WebAssembly smaller comes from npm, where there is npm.
 web: cargo
+	@[ -d "$$(rustc --print target-libdir --target $(WASM))" ] || { \
+	  echo "The page is built for $(WASM), which is not installed: run rustup target add $(WASM), then make web again."; \
+	  exit 1; }
 	cargo build --locked --package debubble-web --package debubble-web-unpack --profile $(WEB_PROFILE) --target $(WASM)
 	cargo run --quiet --locked --package debubble-web-build -- \
 	  "$(TARGET)/$(WASM)/$(WEB_PROFILE)/web.wasm" "$(TARGET)/$(WASM)/$(WEB_PROFILE)/unpack.wasm" web/page web/dist \
