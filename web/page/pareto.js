@@ -123,5 +123,6 @@ export function paretoTable(answer) {
   const rows = answer.points.map((one) => make("tr", {}, ...[one.title, one.bubble[1], one.memory[1], WORDS[one.standing] || ""]
     .map((cell) => make("td", {}, cell))));
   const head = make("tr", {}, ...["schedule", "bubble", "peak memory", "standing"].map((name) => make("th", { scope: "col" }, name)));
-  return make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const table = make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  return make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Bubble and peak memory of all schedules" }, table);
 }
