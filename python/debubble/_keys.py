@@ -929,6 +929,12 @@ class PlanSearchKeys(TypedDict, total=False):
     zb-h1, zb-v, v-half, po-h, vocab-1, v-half-vocab-1 and zb-auto those that the framework runs].
     """
 
+    software: Literal["all", "as told"] | None
+    """Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of
+    experts and of tensor groups where the framework and the machine have them, `as told` leaves all off
+    [default: all; as told with tuning = stock].
+    """
+
     split: OneOrMany[Name] | None
     """How layers are split over stages: `even`, `balanced`, or `searched`: together with the order where that
     is searched, else balanced [default: searched].

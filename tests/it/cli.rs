@@ -252,9 +252,9 @@ fn an_incomplete_question_names_all_that_is_missing() {
 }
 
 #[test]
-fn microbatches_that_do_not_fit_the_rounds() {
+fn interleaved_microbatches_go_in_groups_of_any_size() {
     let line = format!("simulate --schedule 1f1b-i --stages 4 --microbatches 9 {TIMES}");
-    refused(&run(&line), &["1f1b-i needs microbatches", "9 do not, 8 or 10 would"]);
+    assert!(run(&line).status.success());
 }
 
 #[test]

@@ -456,7 +456,7 @@ fn a_large_page_is_small_and_says_where_it_ends() {
     let (end, makespan) = (&data["end"], &data["charts"][0]["makespan"]);
     assert!(end.as_u64() > makespan.as_u64(), "{end} {makespan}");
     let text = data["axis"].as_str().unwrap();
-    assert!(text.contains("makespan") && text.contains("begins last"), "{text}");
+    assert!(text.contains("makespan") && text.contains("grey after its last pass"), "{text}");
     assert!(data["left_out"].is_null());
     // The script draws an axis.
     assert!(one.contains("axis(pen)"));

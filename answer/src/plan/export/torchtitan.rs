@@ -7,7 +7,7 @@ use super::super::priced::Plan;
 use super::torch_order::TorchOrder;
 use super::{SCHEDULE_CSV, array};
 use question::format;
-use question::plan::Question;
+use question::plan::{Framework, Question};
 
 /// A TOML file for torchtitan 0.2.x.
 pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> String {
@@ -39,7 +39,8 @@ pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> Stri
          [parallelism]\ndata_parallel_replicate_degree = {replicate}\n\
          data_parallel_shard_degree = {shard}\n{reshard}tensor_parallel_degree = {tensor}\n\
          context_parallel_degree = {context}\nexpert_parallel_degree = {expert}\n\
-         pipeline_parallel_degree = {stages}\n",
+         pipeline_parallel_degree = {stages}\n{keys}",
+        keys = keys(question, plan),
         batch = question.recipe.batch,
         sequence = question.model.sequence,
         reshard = reshard(own.zero)
@@ -112,6 +113,7 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
     if own.tensor > 1 && !question.recipe.sequence_parallel {
         lines.push("--parallelism.no-enable-sequence-parallel".to_owned());
     }
+    lines.extend(comments(question, plan));
     // A subcommand of its parser: other arguments stand before it.
     lines.push(format!("activation_checkpoint:{}", checkpoint(own.recompute)));
     let head = "# Arguments of the main branch of torchtitan, written by `debubble plan`; torchtitan.toml is \
@@ -151,9 +153,43 @@ fn lacks(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> {
                 question.recipe.precision.name()
             )
         }),
+        software(question, plan),
         recomputed_twice(plan),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// The software that the search turned on for a framework that has it.
+fn software(question: &Question, plan: &Plan) -> Option<String> {
+    let keys = super::super::software::line(question, plan);
+    let lacks = !keys.is_empty() && !plan.runs_in(Framework::Torchtitan, question);
+    lacks.then(|| format!("{keys}: not in torchtitan as the plan has it"))
+}
+
+/// The keys of `[parallelism]` in 0.2.x about the software that the search turned on for torchtitan.
+fn keys(question: &Question, plan: &Plan) -> String {
+    let own = &plan.finalist.costed().setup;
+    let tensor = match own.options.overlap_tensor {
+        true => "enable_async_tensor_parallel = true # needs [compile]\n",
+        false => "",
+    };
+    // HybridEP has no word in 0.2.x.
+    let dispatcher = question.dispatcher_of(own, &question.clusters[plan.cluster]);
+    let experts = match own.options.sends_once && dispatcher == "deepep" {
+        true => "expert_parallel_comm_backend = \"deepep\"\n",
+        false => "",
+    };
+    format!("{tensor}{experts}")
+}
+
+/// The same as comments for the main branch, which has no arguments for it.
+fn comments(question: &Question, plan: &Plan) -> Vec<String> {
+    let keys = super::super::software::line(question, plan);
+    let is_run = plan.runs_in(Framework::Torchtitan, question) && !keys.is_empty();
+    is_run
+        .then(|| format!("# {keys}: set them in the configuration of the model"))
+        .into_iter()
+        .collect()
 }
 
 /// What checkpointing costs beside split backwards: torch recomputes for B and once more for W.
