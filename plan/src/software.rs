@@ -50,8 +50,11 @@ pub enum Graphs {
 
 impl Graphs {
     /// All, by the names that a question has for them.
-    pub const NAMES: [(&'static str, Self); 3] =
-        [("none", Self::None), ("partial", Self::Partial), ("full", Self::Full)];
+    pub const NAMES: [(&'static str, Self); 3] = [
+        (Self::None.name(), Self::None),
+        (Self::Partial.name(), Self::Partial),
+        (Self::Full.name(), Self::Full),
+    ];
 
     /// The name in questions.
     #[must_use]
@@ -96,17 +99,6 @@ impl Options {
         overlap_tensor: false,
     };
 
-    /// Those that both have.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            graphs: if self.graphs == other.graphs { self.graphs } else { Graphs::None },
-            sends_once: self.sends_once && other.sends_once,
-            overlap_experts: self.overlap_experts && other.overlap_experts,
-            overlap_tensor: self.overlap_tensor && other.overlap_tensor,
-        }
-    }
-
     /// Those that `other` has not.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
@@ -118,16 +110,17 @@ impl Options {
         }
     }
 
-    /// The same with each option that is on turned off alone.
+    /// Each option that is on, alone.
     #[must_use]
-    pub fn each_off(self) -> Vec<Self> {
+    pub fn each(self) -> Vec<Self> {
+        let Self { graphs, sends_once, overlap_experts, overlap_tensor } = self;
         let all = [
-            Self { graphs: Graphs::None, ..self },
-            Self { sends_once: false, ..self },
-            Self { overlap_experts: false, ..self },
-            Self { overlap_tensor: false, ..self },
+            Self { graphs, ..Self::NONE },
+            Self { sends_once, ..Self::NONE },
+            Self { overlap_experts, ..Self::NONE },
+            Self { overlap_tensor, ..Self::NONE },
         ];
-        all.into_iter().filter(|one| *one != self).collect()
+        all.into_iter().filter(|one| *one != Self::NONE).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::plan::{command, json, refusal};
 
 /// A model with experts on 32 devices, eight of which share its experts.
-const MOE: &str = r#"
+pub(crate) const MOE: &str = r#"
 tokens = 1e12
 batch = 256
 sequence = 4096

@@ -3,29 +3,7 @@
 use serde_json::Value;
 
 use crate::plan::{json, refusal};
-
-/// A model with experts on 32 devices.
-const MOE: &str = r#"
-tokens = 1e12
-batch = 256
-sequence = 4096
-plans = 2
-[model]
-layers = 16
-hidden = 4096
-heads = 32
-kv-heads = 8
-gated = true
-ffn = 1536
-experts = 64
-top-k = 8
-vocabulary = 65536
-[[cluster]]
-machine = "h100"
-devices = 32
-[noise]
-jitter = 0.0
-"#;
+use crate::plan_experts::MOE;
 
 /// The values of a search, few enough to be quick.
 const SEARCH: &str = "[search]\ntensor = [1, 2]\npipeline = [2, 4]\nexpert = [8]\nmicrobatch = [1]\n\
@@ -142,4 +120,13 @@ fn a_wrong_value_is_refused_at_its_line() {
     let asked = format!("{MOE}[search]\nsoftware = \"some\"\n");
     let message = refusal(&asked);
     assert!(message.contains("software is `some`: write all or as told"), "{message}");
+}
+
+/// Where orders are to be searched alone, no published schedule takes the place of one that no framework runs.
+#[test]
+fn searched_orders_alone_stay_alone() {
+    let search = SEARCH.replace("\"1f1b\", \"1f1b-i\", \"zb-v\", ", "");
+    let answer = json(&format!("framework = \"any\"\n{MOE}{search}"));
+    let plans = answer["plans"].as_array().unwrap();
+    assert!(plans.iter().all(|plan| plan["schedule"] == "zb-auto"), "{plans:?}");
 }

@@ -114,11 +114,7 @@ impl Planner<'_> {
             let done = |count| bar.inc(count);
             let stop = || self.context.stopped();
             let watch = Watch { done: &done, stop: &stop, orders };
-            let count = self.question.plans;
-            let (found, best) = plan::run_with(&ground, setups, count, watch);
-            let mut of_cluster = Searched { setups: setups.len(), found };
-            let (best, searches) = compete(self.question, &ground, best, count, watch);
-            of_cluster.count(searches);
+            let (of_cluster, best) = search(self.question, &ground, setups, watch);
             searched.push(of_cluster);
             let best = self.with_one_that_runs(&ground, best, setups, watch);
             finalists.push(best.into_iter().map(|one| software::trimmed(&ground, one)).collect());
@@ -136,7 +132,8 @@ impl Planner<'_> {
         Ok(Answer { searched, plans, bars, contingency: Contingency::published()? })
     }
 
-    /// `best`, in which the fastest of `setups` that some framework runs takes the last place if none of it is run.
+    /// `best`, in which the fastest of `setups` that some framework runs takes the last place if none of it is run;
+    /// as it is where orders are to be searched alone.
     fn with_one_that_runs(
         &self,
         ground: &Inputs<'_>,
@@ -144,10 +141,9 @@ impl Planner<'_> {
         setups: &[Setup],
         watch: Watch<'_>,
     ) -> Vec<Finalist> {
-        let is_run = |setup: &Setup| {
-            Framework::REAL.iter().any(|one| one.runs(setup, &self.question.recipe))
-        };
-        if best.iter().any(|one| is_run(&one.costed().setup)) {
+        let is_run = |setup: &Setup| Framework::that_runs(setup, &self.question.recipe).is_some();
+        let is_there = best.iter().any(|one| is_run(&one.costed().setup));
+        if is_there || !self.question.has_published() {
             return best;
         }
         let own: Vec<Setup> = setups.iter().copied().filter(is_run).collect();
@@ -364,14 +360,28 @@ fn watts(cluster: &Cluster) -> Option<f64> {
     cluster.parts.iter().map(|(kind, devices)| Some(kind.watts? * number(*devices))).sum()
 }
 
+/// The best of `setups` by the engine, and of set-ups whose orders are searched, as many as `question` wants plans.
+pub(super) fn search(
+    question: &Question,
+    ground: &Inputs<'_>,
+    setups: &[Setup],
+    watch: Watch<'_>,
+) -> (Searched, Vec<Finalist>) {
+    let (found, best) = plan::run_with(ground, setups, question.plans, watch);
+    let (best, searches) = compete(question, ground, best, watch);
+    let mut searched = Searched { setups: setups.len(), found };
+    searched.count(searches);
+    (searched, best)
+}
+
 /// The best of `best`, and of set-ups whose orders are searched where `question` may have them.
-pub(super) fn compete(
+fn compete(
     question: &Question,
     ground: &Inputs<'_>,
     best: Vec<Finalist>,
-    count: usize,
     watch: Watch<'_>,
 ) -> (Vec<Finalist>, Searches) {
+    let count = question.plans;
     let may = |setup: Setup| question.with_order_searched(setup, ground.cluster);
     let contest = Contest {
         may: &may,

@@ -45,7 +45,7 @@ fn narrowed(plans: Vec<&Plan>, is: impl Fn(&Plan) -> bool) -> Vec<&Plan> {
 /// Whether some framework runs `plan`.
 #[must_use]
 pub(super) fn is_run(question: &Question, plan: &Plan) -> bool {
-    Framework::REAL.iter().any(|framework| plan.runs_in(*framework, question))
+    Framework::that_runs(&plan.finalist.costed().setup, &question.recipe).is_some()
 }
 
 fn is_takeable(question: &Question, plan: &Plan) -> bool {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use pipeline::{Bytes, Nanos};
 use plan::{Cluster, Machine, Orders, Watch};
 
-use super::answer::{compete, ground};
+use super::answer::{ground, search};
 use super::priced::{Plan, seconds};
 use question::Context;
 use question::plan::Question;
@@ -64,11 +64,15 @@ fn of_software(
     plan: &Plan,
     orders: &Orders<'_>,
 ) -> Vec<Lever> {
+    // Of one set-up there is no search that a key could change.
+    if question.is_of_one() {
+        return Vec::new();
+    }
     let cluster = &question.clusters[plan.cluster];
     let keys = question.open_software(cluster);
     let work = context.host().begin(keys.len() as u64, "levers of software");
     let mut levers = Vec::new();
-    for key in keys.into_iter().filter(|_| !question.is_of_one()) {
+    for key in keys {
         let step = fastest(context, &question.with_key(key), cluster, orders);
         if context.stopped() {
             break;
@@ -91,9 +95,7 @@ fn fastest(
     let setups = question.setups(cluster)?;
     let stop = || context.stopped();
     let watch = Watch { done: &|_| {}, stop: &stop, orders };
-    let ground = ground(question, cluster);
-    let (_, best) = plan::run_with(&ground, &setups, question.plans, watch);
-    let (best, _) = compete(question, &ground, best, question.plans, watch);
+    let (_, best) = search(question, &ground(question, cluster), &setups, watch);
     best.iter().map(|one| one.step).min()
 }
 

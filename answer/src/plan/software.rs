@@ -25,8 +25,8 @@ pub struct Chosen {
 
 /// `finalist` without the software that saves next to nothing of its step.
 pub(super) fn trimmed(ground: &Inputs<'_>, mut finalist: Finalist) -> Finalist {
-    for off in finalist.costed().setup.options.each_off() {
-        let options = finalist.costed().setup.options.and(off);
+    for one in finalist.costed().setup.options.each() {
+        let options = finalist.costed().setup.options.without(one);
         let Ok(without) = ground.again_with(&finalist, options) else { continue };
         if is_needless(finalist.step, without.step) {
             finalist = without;

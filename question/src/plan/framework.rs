@@ -109,6 +109,12 @@ impl Framework {
         self.runs_on(setup, recipe.batch, &setup.software(recipe))
     }
 
+    /// The first of the real ones that runs `setup` by `recipe`.
+    #[must_use]
+    pub fn that_runs(setup: &Setup, recipe: &Recipe) -> Option<Self> {
+        Self::REAL.into_iter().find(|one| one.runs(setup, recipe))
+    }
+
     /// Whether it runs `setup` on batches of `batch` sequences with `software`.
     fn runs_on(self, setup: &Setup, batch: u64, software: &Software) -> bool {
         let stages = setup.pipeline;

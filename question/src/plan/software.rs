@@ -92,26 +92,32 @@ impl Framework {
 
     /// All software that it has for `setup` of `model`.
     fn options(self, setup: &Setup, model: &Transformer) -> Options {
-        let exchanges = model.experts.is_some() && setup.expert > 1;
-        let plain = Options {
-            sends_once: exchanges,
-            overlap_tensor: setup.tensor > 1,
-            ..Options::default()
-        };
+        let all = self.software(model);
+        let exchanges = setup.expert > 1;
+        // FSDP gathers parameters into new buffers, and graphs want old ones.
+        let is_whole = matches!(setup.zero, Zero::None | Zero::Optimizer);
+        let graphs = if is_full(setup.recompute) || !is_whole { Graphs::None } else { all.graphs };
+        let beside = exchanges && is_whole && overlaps_experts(setup);
+        Options {
+            graphs,
+            sends_once: all.sends_once && exchanges,
+            overlap_experts: all.overlap_experts && beside,
+            overlap_tensor: all.overlap_tensor && setup.tensor > 1,
+        }
+    }
+
+    /// All software that it has for some set-up of `model`.
+    fn software(self, model: &Transformer) -> Options {
+        let experts = model.experts.is_some();
         match self {
-            // FSDP gathers parameters into new buffers, and graphs want old ones.
-            Self::Any | Self::Megatron => {
-                let is_whole = matches!(setup.zero, Zero::None | Zero::Optimizer);
-                let graphs = match model.experts {
-                    _ if is_full(setup.recompute) || !is_whole => Graphs::None,
-                    Some(_) => Graphs::Partial,
-                    None => Graphs::Full,
-                };
-                let beside = exchanges && is_whole && model.mtp <= 1 && overlaps_experts(setup);
-                Options { graphs, overlap_experts: beside, ..plain }
-            }
+            Self::Any | Self::Megatron => Options {
+                graphs: if experts { Graphs::Partial } else { Graphs::Full },
+                sends_once: experts,
+                overlap_experts: experts && model.mtp <= 1,
+                overlap_tensor: true,
+            },
             Self::Torchtitan => {
-                Options { overlap_tensor: plain.overlap_tensor && model.experts.is_none(), ..plain }
+                Options { sends_once: experts, overlap_tensor: !experts, ..Options::NONE }
             }
         }
     }
@@ -157,10 +163,7 @@ impl Question {
     /// All software that a framework which runs `setup` has for it.
     fn options(&self, setup: &Setup) -> Options {
         let framework = match self.framework {
-            Framework::Any => {
-                let mut real = Framework::REAL.into_iter();
-                real.find(|one| one.runs(setup, &self.recipe)).unwrap_or(Framework::Any)
-            }
+            Framework::Any => Framework::that_runs(setup, &self.recipe).unwrap_or(Framework::Any),
             own => own,
         };
         framework.options(setup, &self.model)
@@ -173,49 +176,23 @@ impl Question {
         if self.software_searched || !is_known(cluster) {
             return Vec::new();
         }
-        let is_torchtitan = self.framework == Framework::Torchtitan;
-        let experts = self.model.experts.is_some();
-        let all = Options {
-            graphs: match (is_torchtitan, experts) {
-                (true, _) => Graphs::None,
-                (false, true) => Graphs::Partial,
-                (false, false) => Graphs::Full,
-            },
-            sends_once: experts,
-            overlap_experts: experts && !is_torchtitan && self.model.mtp <= 1,
-            overlap_tensor: !(is_torchtitan && experts),
-        };
+        let all = self.framework.software(&self.model);
         self.keys(self.open.of(all), cluster)
     }
 
     /// The keys of `[training]` that say `options` on `cluster`.
     #[must_use]
     pub fn keys(&self, options: Options, cluster: &Cluster) -> Vec<SoftwareKey> {
-        let none = Options::default();
-        let Options { graphs, sends_once, overlap_experts, overlap_tensor } = options;
-        let all = [
-            SoftwareKey {
-                key: "cuda-graphs",
-                value: graphs.name(),
-                options: Options { graphs, ..none },
-            },
-            SoftwareKey {
-                key: "dispatcher",
-                value: dispatcher_on(cluster),
-                options: Options { sends_once, ..none },
-            },
-            SoftwareKey {
-                key: "overlap-experts",
-                value: "true",
-                options: Options { overlap_experts, ..none },
-            },
-            SoftwareKey {
-                key: "overlap-tensor",
-                value: "true",
-                options: Options { overlap_tensor, ..none },
-            },
-        ];
-        all.into_iter().filter(|one| one.options != none).collect()
+        let key = |options: Options| {
+            let (key, value) = match options {
+                Options { sends_once: true, .. } => ("dispatcher", dispatcher_on(cluster)),
+                Options { overlap_experts: true, .. } => ("overlap-experts", "true"),
+                Options { overlap_tensor: true, .. } => ("overlap-tensor", "true"),
+                Options { graphs, .. } => ("cuda-graphs", graphs.name()),
+            };
+            SoftwareKey { key, value, options }
+        };
+        options.each().into_iter().map(key).collect()
     }
 
     /// The same question with `key` in `[training]`.
