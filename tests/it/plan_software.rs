@@ -126,7 +126,7 @@ fn a_wrong_value_is_refused_at_its_line() {
 #[test]
 fn searched_orders_alone_stay_alone() {
     let search = SEARCH.replace("\"1f1b\", \"1f1b-i\", \"zb-v\", ", "");
-    let answer = json(&format!("framework = \"any\"\n{MOE}{search}"));
+    let answer = json(&format!("plans = 1\n{MOE}{search}"));
     let plans = answer["plans"].as_array().unwrap();
     assert!(plans.iter().all(|plan| plan["schedule"] == "zb-auto"), "{plans:?}");
 }
