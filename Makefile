@@ -16,8 +16,7 @@
 #             driver and the wheels of torch, without Rust and network: ./gpu.sh [STAGE..]
 # make nightly  the checks that are too slow for every change, each with its time: CONTRIBUTING lists them
 # make test   the tests, with the time of each part and the slowest ones: those of SLURM too where it runs or can be
-#             started, those of the Python package where there is Python 3.9 or newer, and those of the page where
-#             there are node, npm and chromium. Properties are tried on a few hundred random cases each;
+#             started, and those of the Python package where there is Python 3.9 or newer. Properties are tried on a few hundred random cases each;
 #             `DEBUBBLE_CASES=20 make test` tries 20 times as many
 # make python the tests of the Python package alone, in an environment under target/python. With
 #             DEBUBBLE_PYTHON=require all that CI tests, and a failure where `make test` skips them
@@ -40,9 +39,9 @@
 # make web    the page: the library as WebAssembly, in one file that needs no server: web/dist/index.html.
 #             Its target, wasm32-unknown-unknown, comes from rustup. With DEBUBBLE_HOME=https://... it has links to
 #             the repository there, its README and its book
-# make web-test  the page in a headless chromium, beside the command line; with DEBUBBLE_WEB=require a
-#             failure where `make test` skips it. With WEB_PROFILE=web-quick, as `make test` has it, the page
-#             is built quickly, and not as it is published
+# make web-test  the page in a headless chromium, beside the command line; skipped where there is no node, npm or
+#             chromium, which with DEBUBBLE_WEB=require is a failure. With WEB_PROFILE=web-quick the page is built
+#             quickly, not as it is published, and the tests that take longest are left out
 # make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
 #             there is actionlint, or what checks them by their schema
 # make check  lint and test: most of what CI runs
@@ -176,7 +175,7 @@ wasm: cargo
 	  if command -v rustup >/dev/null; then rustup target add $(WASM); else \
 	    echo "Install it with your package manager, or Rust with https://rustup.rs, then run make again."; exit 1; fi; }
 
-# `web-quick` builds a page for its tests in less time. `make test` leaves it in web/dist.
+# `web-quick` builds a page for its tests in less time.
 WEB_PROFILE ?= web
 
 # With the program that the tests have built.
@@ -184,21 +183,13 @@ web-test: cargo
 	cargo build --quiet --profile test $(TESTED) --lib --bins --examples
 	bash tests/web.sh test "$(TARGET)/debug/debubble"
 
-# What doors share is checked for the browser, too, where the target is there (`rustup target add $(WASM)`).
+# The target of the page (`rustup target add $(WASM)`).
 WASM = wasm32-unknown-unknown
-
-# The packages that know of CUDA and Parquet, looked at once more without them.
-KNOW_FEATURES = --package debubble --package debubble-executor --package debubble-traces --all-targets
 
 lint: cargo
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features nccl,parquet --locked -- -D warnings
-	cargo clippy $(KNOW_FEATURES) --no-default-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl,parquet --locked
-	@if [ -d "$$(rustc --print target-libdir --target $(WASM))" ]; then \
-	  echo cargo check --package debubble-draw --target $(WASM); \
-	  cargo check --quiet --package debubble-draw --target $(WASM) --locked; \
-	else echo "the target $(WASM) is not installed: the library is not checked for the browser"; fi
 	bash tests/python.sh lint
 	bash tests/workflows.sh
 	bash tests/stages-check.sh

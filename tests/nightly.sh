@@ -48,6 +48,11 @@ without_cuda() {
 
 bundle() { make --no-print-directory gpu-bundle && bash tests/gpu-bundle-check.sh; }
 
+# Tests marked as slow, and those that take minutes; not what only other checks run.
+slow() {
+  cargo test --quiet $(make --no-print-directory tested) -- --ignored --skip fuzz::watch --skip speed_of_the_products
+}
+
 torch_benchmark() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh short "$target/debug"
 }
@@ -56,6 +61,7 @@ check "make: release build and tables" release
 check "Parquet, which the release program lacks" without_parquet
 check "lints without CUDA" without_cuda
 check "make test" make --no-print-directory test
+check "slow tests" slow
 check "page as it is published" env WEB_PROFILE=web make --no-print-directory web-test
 check "wheel from its sources" bash tests/wheel.sh test
 check "PyTorch's benchmark in short" torch_benchmark

@@ -64,7 +64,7 @@ tests() {
   make --no-print-directory web
   DEBUBBLE=$(realpath "${1:?the program}")
   export CHROMIUM DEBUBBLE
-  node --test-reporter=spec web/tests/all.js
+  node --test-reporter=spec "web/tests/$([ "${WEB_PROFILE:-web}" = web-quick ] && echo quick || echo all).js"
 }
 
 case ${1:-} in

@@ -146,6 +146,7 @@ fn a_run_keeps_one_context_stays_near_its_gpu_and_allocates_in_no_measured_step(
 }
 
 #[test]
+#[ignore = "slow"]
 fn copies_and_versions_of_weights_are_trained_on_gpus_and_segments_refused() {
     let Some(libraries) = libraries() else { return };
     let line = |schedules: &str| {
@@ -204,6 +205,7 @@ fn parts_of_a_gpu_are_demanded_unless_stages_may_share() {
 const TIMED: &str = "execute --device cuda-timed --warm-up 1 --steps 1";
 
 #[test]
+#[ignore = "slow"]
 fn a_row_of_table_5_is_measured_on_a_gpu_that_computes_nothing() {
     let Some(libraries) = libraries() else { return };
     let row = "scenarios/execute/table5-row.toml --schedule 1f1b,zb-h1,zb-2p --duration 800ms";
@@ -248,6 +250,7 @@ fn host_bound(libraries: &StandIn, launch_us: u32) -> (f64, String) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_host_that_falls_behind_its_gpu_is_noted_and_one_that_keeps_ahead_is_not() {
     let Some(libraries) = libraries() else { return };
     let (share, notes) = host_bound(&libraries, 12_000);
@@ -279,6 +282,7 @@ fn a_timed_gpu_has_one_clock_one_process_and_no_elements() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_part_of_a_gpu_is_timed_while_neighbours_compute_on_others_of_the_same_split() {
     let Some(libraries) = libraries() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -314,6 +318,7 @@ fn a_part_of_a_gpu_is_timed_while_neighbours_compute_on_others_of_the_same_split
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_gpu_without_its_libraries_is_no_machine_without_a_gpu() {
     let Some(libraries) = libraries() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -119,6 +119,7 @@ fn said_briefly(output: &Output, long: &str, what: &str) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn however_long_the_input_a_line_of_it_is_said_back() {
     let flags = [
         "--schedule",

@@ -118,6 +118,7 @@ fn no_plan_is_faster_than_its_bound_where_stages_lie_near_and_far() {
 /// The questions of the repository, each with fewer devices and set-ups, with and without a barrier between
 /// steps: no plan of any machine undercuts what the passes of its orders take at least on its wires.
 #[test]
+#[ignore = "slow"]
 fn no_plan_of_a_real_question_is_faster_than_its_bound() {
     let few = [
         ("gpt3", "tensor = 4\npipeline = [4, 8]\nmicrobatch = 2\nzero = 1", "64"),
@@ -237,6 +238,7 @@ fn uneven(table: &str) -> String {
 /// Layers are dealt together with the order where that is faster; the answer says how, and who asks for it gets the
 /// same; and that is what is exported.
 #[test]
+#[ignore = "slow"]
 fn layers_are_dealt_together_with_the_order() {
     let search = |split: &str| {
         let keys = "[search]\ntensor = 2\npipeline = 4\nmicrobatch = 1\nzero = 1\nschedule = \"zb-auto\"\n";

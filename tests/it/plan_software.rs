@@ -62,6 +62,7 @@ fn a_plan_is_the_set_up_with_the_software_that_it_names() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_search_with_software_is_never_slower_than_one_without() {
     let [all, told] =
         ["", "software = \"as told\"\n"].map(|search| steps(&asked(search, "")).min().unwrap());
@@ -73,6 +74,7 @@ fn a_search_with_software_is_never_slower_than_one_without() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_a_key_would_save_is_what_the_plan_with_the_key_saves() {
     let search = "software = \"as told\"\n";
     let answer = asked(search, "");

@@ -72,6 +72,7 @@ fn mean(errors: &[f64]) -> f64 {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_run_is_predicted_with_constants_that_did_not_see_it() {
     let sets = today();
     let mut all = Vec::new();
@@ -93,6 +94,7 @@ fn every_run_is_predicted_with_constants_that_did_not_see_it() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn bars_are_what_rows_say() {
     let sets = today();
     let bars = sets["today, all rows"]["bars"].as_array().unwrap();

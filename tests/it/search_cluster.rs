@@ -146,6 +146,7 @@ fn where_no_wire_is_shared_the_search_is_the_one_without_a_cluster() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_same_bytes_on_any_number_of_threads() {
     let folder = Folder::new();
     let question = folder.question("--seating across-nodes --memory-limit 1p --objective makespan");

@@ -39,6 +39,7 @@ fn on_threads(threads: &str) -> String {
 static OF_P95: LazyLock<String> = LazyLock::new(|| on_threads("3"));
 
 #[test]
+#[ignore = "slow"]
 fn a_robust_order_beats_the_nominal_one_where_it_was_not_searched() {
     let of_mean = results(&with_effort("--objective mean")).remove(0);
     let of_p95: Value = serde_json::from_str(&OF_P95).unwrap();
@@ -81,6 +82,7 @@ fn simulate_says_the_same_of_the_order() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn threads_change_nothing() {
     assert_eq!(on_threads("1"), *OF_P95);
 }

@@ -64,6 +64,7 @@ const ALL: Contest<'_> =
     Contest { may: &Some, published: true, count: 3, searches: 2, deals: false };
 
 #[test]
+#[ignore = "slow"]
 fn a_searched_order_is_no_slower_than_published_ones_in_the_same_memory() {
     for boundary in [Boundary::Barrier, Boundary::PostValidation] {
         let question = Question::new(40, boundary);
@@ -159,6 +160,7 @@ fn a_search_that_is_ended_has_an_order() {
 /// Layers that take different times, dealt by the mean of all: what comes out is never slower, and where the balance
 /// of the mean is none of the layers, faster.
 #[test]
+#[ignore = "slow"]
 fn layers_are_dealt_together_with_the_order() {
     let mut question = Question::new(80, Boundary::Barrier);
     // Layers without attention first, and heavy ones at the end.

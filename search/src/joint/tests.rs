@@ -260,6 +260,7 @@ proptest! {
     }
 
     #[test]
+    #[ignore = "slow"]
     fn threads_change_nothing(model in prop_oneof![models(), copying(), communicating()]) {
         let space = model.space(FORMS.to_vec());
         let on = |threads| {
@@ -309,6 +310,7 @@ proptest! {
 
     /// Pairs on two streams are searched with the same choices, and passes one after the other are hardly better.
     #[test]
+    #[ignore = "slow"]
     fn choosing_pairs_makes_hardly_anything_worse(model in communicating()) {
         let space = model.space(FORMS.to_vec());
         let Ok(found) = model.found(&space, &[]) else { return Ok(()) };
