@@ -17,7 +17,7 @@ fail() {
 tar -C "$folder" -xzf "$target/gpu-bundle/debubble-gpu.tar.gz"
 bundle=$folder/debubble-gpu
 # The tests make the stand-ins beside themselves.
-"$bundle/executor-tests" cuda::tests::on_stand_in::without >/dev/null
+"$bundle/executor-tests" tests::on_stand_in::without >/dev/null
 libraries=$(echo "$bundle"/stand-in-*)
 mkdir "$folder/bin"
 cat >"$folder/bin/nvidia-smi" <<'SMI'

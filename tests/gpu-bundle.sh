@@ -9,7 +9,7 @@ target=$(cargo metadata --locked --no-deps --format-version 1 |
 bundle=$target/gpu-bundle/debubble-gpu
 
 cargo build --profile dist --locked --features nccl,parquet
-built=$(cargo test --profile dist --no-run --locked -p debubble-executor --features cuda,nccl --lib 2>&1) ||
+built=$(cargo test --profile dist --no-run --locked -p debubble-cuda --features nccl --lib 2>&1) ||
   { echo "$built"; exit 1; }
 tests=$(sed -n 's/.*Executable .*(\(.*\))$/\1/p' <<<"$built")
 

@@ -81,7 +81,7 @@ alone=$WORK/gpu-part-alone.toml
 busy=$WORK/gpu-part-beside-busy.toml
 
 # The tests that need a GPU, but no source and no compiler.
-on_gpu="cuda::tests::gpu cuda::tests::model cuda::tests::operations"
+on_gpu="tests::gpu tests::model tests::operations"
 
 gpu_tests() { DEBUBBLE_NEEDS_GPU=1 "$TESTS" "$@" --test-threads 1 --nocapture; }
 
@@ -292,7 +292,7 @@ step() {
 
 stage_smoke() {
   step nvidia-smi 20 queried
-  step tests 180 gpu_tests $on_gpu cuda::program cuda::nccl cuda::probe
+  step tests 180 gpu_tests $on_gpu program:: nccl:: probe::
   step parts 60 small_parts
 }
 
@@ -392,7 +392,7 @@ said=$("$DEBUBBLE" execute --device cuda --gpus 0 --stages 1 --microbatches 1 --
 if grep '^on ' <<<"$said" | tee "$WORK/device.txt" && [ -n "$(status_of device)" ]; then noted device passed 0; fi
 
 if [ -z "$TESTS" ] && command -v cargo >/dev/null; then
-  built=$(cd "$here/.." && cargo test --release --no-run --locked -p debubble-executor --features cuda,nccl --lib 2>&1)
+  built=$(cd "$here/.." && cargo test --release --no-run --locked -p debubble-cuda --features nccl --lib 2>&1)
   TESTS=$(sed -n 's/.*Executable .*(\(.*\))$/\1/p' <<<"$built")
   [ -n "$TESTS" ] && TESTS=$(realpath "$here/../$TESTS" 2>/dev/null || realpath "$TESTS")
 fi

@@ -1,16 +1,37 @@
 //! Kinds of devices. A kind is a variant of [`Backend`] and a folder: its facts, and how it is opened.
 
-use std::fmt;
+use gpt::{About, Devices, OpenError, Options, TargetOptions, WithTarget};
+use profile::LinkKind;
 
-use profile::{Element, LinkKind};
-use thiserror::Error;
+/// The kinds of device that need CUDA, in a program that was built without it.
+#[cfg(not(feature = "cuda"))]
+mod cuda {
+    use super::{Devices, LinkKind, OpenError, Options, TargetOptions, WithTarget};
 
-use crate::error::DeviceError;
-use crate::execution::{Executed, Execution, ExecutionError};
-use crate::measured::Overheads;
-use crate::run::timed;
-use crate::target::{TargetOptions, WithTarget};
-use crate::{cpu, cuda};
+    const NOT_BUILT: OpenError = OpenError::NotBuilt {
+        what: "CUDA",
+        cure: "build it with `cargo build --release`, which needs no CUDA; or use --device cpu",
+    };
+
+    pub(super) fn open(_: &Options) -> Result<Box<dyn Devices>, OpenError> {
+        Err(NOT_BUILT)
+    }
+
+    pub(super) fn open_timed(_: &Options) -> Result<Box<dyn Devices>, OpenError> {
+        Err(NOT_BUILT)
+    }
+
+    pub(super) fn with_target<W: WithTarget>(
+        _: &TargetOptions,
+        _: W,
+    ) -> Result<W::Output, OpenError> {
+        Err(NOT_BUILT)
+    }
+
+    pub(super) const fn links() -> Vec<LinkKind> {
+        Vec::new()
+    }
+}
 
 /// A kind of device that computes the passes of a schedule.
 ///
@@ -54,127 +75,6 @@ pub enum Backend {
     CudaTimed,
 }
 
-/// How values travel between processes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// As bytes, by way of the hosts.
-    Tcp,
-    /// From GPU to GPU by NCCL, a process for each GPU.
-    Nccl,
-}
-
-/// The facts of a kind of device.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct About {
-    /// The name that it is chosen by.
-    pub name: &'static str,
-    /// Another name for it.
-    pub alias: Option<&'static str>,
-    /// The work of passes there, for the help of `debubble execute`.
-    pub runs: &'static str,
-    /// The subject of measurements there, for the help of `debubble calibrate`; `None` where there
-    /// is nothing to time.
-    pub is_timed: Option<&'static str>,
-    /// The name in results where the device has no name of its own.
-    pub title: &'static str,
-    /// The number formats that tensors may have, the default first; empty where nothing is
-    /// computed.
-    pub elements: &'static [Element],
-    /// How values may travel between processes, first how they do where nobody says.
-    pub transports: &'static [Transport],
-    /// Whether stages take cores and memory of the host.
-    pub is_host: bool,
-    /// Whether there are units with numbers, which can be chosen, cut into parts and shared.
-    pub has_units: bool,
-    /// A variable of the environment that its driver reads when the program starts, and what it should
-    /// be for a pipeline.
-    pub variable: Option<(&'static str, &'static str)>,
-}
-
-/// Which devices of a kind are opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// The number format of tensors: one of [`About::elements`].
-    pub element: Element,
-    /// The numbers of the units, in the order in which stages are dealt to them; all if empty.
-    pub units: Vec<usize>,
-    /// Whether stages may share all of a unit that cannot be cut into parts.
-    pub may_share: bool,
-}
-
-/// Why devices cannot be opened.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum OpenError {
-    /// A kind that this program was built without.
-    #[error("this debubble was built without {what}")]
-    NotBuilt {
-        /// The feature that it was built without.
-        what: &'static str,
-        /// The remedy.
-        cure: &'static str,
-    },
-    /// A device, driver or library that is missing or fails.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// A unit that is not there.
-    #[error("there is no GPU {unit}: there are {units}")]
-    NoUnit {
-        /// Its number.
-        unit: usize,
-        /// How many there are.
-        units: usize,
-    },
-    /// A unit that is to be cut into no parts.
-    #[error("a device cannot be cut into 0 parts")]
-    NoParts,
-    /// A unit that cannot be cut into so many parts.
-    #[error("{error}")]
-    Uncut {
-        /// The error of the device.
-        error: DeviceError,
-        /// How many were asked for.
-        parts: usize,
-    },
-    /// A kind of device on which there is nothing to time.
-    #[error("there is nothing to time: passes take the times they are told")]
-    NothingToTime,
-    /// A unit that is asked for twice.
-    #[error("GPU {unit} is named twice")]
-    Twice {
-        /// Its number.
-        unit: usize,
-    },
-}
-
-/// Opened devices of one kind.
-pub trait Devices: fmt::Debug {
-    /// The name in profiles of the device that computes a stage.
-    fn name(&self) -> &str;
-
-    /// Whether a profile that was measured on `device` is of one of these.
-    fn is_named(&self, device: &str) -> bool {
-        device == self.name()
-    }
-
-    /// The most of `stages` stages that compute side by side on what they share.
-    fn side_by_side(&self, stages: usize) -> usize;
-
-    /// The cost of the host for `stages` stages of one process; `None` where passes run on the host.
-    ///
-    /// # Errors
-    /// Whatever stops a device.
-    fn overheads(&self, stages: usize) -> Result<Option<Overheads>, ExecutionError> {
-        let _ = stages;
-        Ok(None)
-    }
-
-    /// Runs the stages of this process.
-    ///
-    /// # Errors
-    /// Whatever stops a device or the run.
-    fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError>;
-}
-
 impl Backend {
     /// All kinds, in the order in which the help lists them.
     pub const ALL: [Self; 4] = [Self::Timed, Self::Cpu, Self::Cuda, Self::CudaTimed];
@@ -183,10 +83,10 @@ impl Backend {
     #[must_use]
     pub const fn about(self) -> &'static About {
         match self {
-            Self::Timed => &timed::ABOUT,
-            Self::Cpu => &cpu::backend::ABOUT,
-            Self::Cuda => &cuda::ABOUT,
-            Self::CudaTimed => &cuda::TIMED,
+            Self::Timed => &gpt::TIMED,
+            Self::Cpu => &gpt::CPU,
+            Self::Cuda => &gpt::CUDA,
+            Self::CudaTimed => &gpt::CUDA_TIMED,
         }
     }
 
@@ -196,8 +96,8 @@ impl Backend {
     /// A kind that is not built in, or what is missing.
     pub fn open(self, options: &Options) -> Result<Box<dyn Devices>, OpenError> {
         match self {
-            Self::Timed => Ok(Box::new(timed::Clock)),
-            Self::Cpu => Ok(Box::new(cpu::backend::Cores)),
+            Self::Timed => Ok(Box::new(gpt::Clock)),
+            Self::Cpu => Ok(Box::new(gpt::Cores)),
             Self::Cuda => cuda::open(options),
             Self::CudaTimed => cuda::open_timed(options),
         }
@@ -214,7 +114,7 @@ impl Backend {
     ) -> Result<W::Output, OpenError> {
         match self {
             Self::Timed | Self::CudaTimed => Err(OpenError::NothingToTime),
-            Self::Cpu => Ok(with.run(&cpu::backend::Core)),
+            Self::Cpu => Ok(with.run(&gpt::Core)),
             Self::Cuda => cuda::with_target(options, with),
         }
     }
@@ -224,7 +124,7 @@ impl Backend {
     pub fn links(self) -> Vec<LinkKind> {
         match self {
             Self::Timed | Self::CudaTimed => Vec::new(),
-            Self::Cpu => cpu::backend::links(),
+            Self::Cpu => gpt::links(),
             Self::Cuda => cuda::links(),
         }
     }
@@ -251,6 +151,8 @@ impl Backend {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use profile::Element;
 
     use super::*;
 

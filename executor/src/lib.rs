@@ -1,5 +1,6 @@
 //! Runs a schedule for real: one worker per stage runs its passes in order on a real device, hands
-//! values to other stages over links, and measures when every pass ran and what it waited for.
+//! values to other stages over links, and measures when every pass ran and what it waited for. The parts are
+//! crates: `runtime` runs workers, `gpt` trains a model on them, `cuda` has its kernels for NVIDIA GPUs.
 //!
 //! A [`Worker`] computes the passes of one stage; its kernels are the [`Ops`] of a device. Neither
 //! knows the schedule: the order, and which stage hands which value to which, come from crate
@@ -32,48 +33,9 @@
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod backend;
-mod cpu;
-#[cfg(feature = "cuda")]
-pub mod cuda;
-#[cfg(not(feature = "cuda"))]
-#[path = "cuda/absent.rs"]
-mod cuda;
-mod data;
-mod error;
-mod execution;
-pub mod fsdp;
-mod measured;
-mod model;
-mod ops;
-mod random;
-mod reference;
-mod run;
-mod segment_kernels;
-mod stale;
-mod target;
-mod worker;
 
-pub use backend::{About, Backend, Devices, OpenError, Options, Transport};
-pub use cpu::backend::ONE_CORE;
-pub use cpu::{Cpu, Real};
-pub use data::{Batch, Batches, DataError, Random, Text};
-pub use error::DeviceError;
-pub use execution::{Against, Check, Executed, Execution, ExecutionError, Task};
-pub use measured::{HostBound, Measured, MeasuredCopy, Overheads};
-pub use model::{
-    Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
-    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Movable, OnHost, Parameters,
-    Recomputed, ShardOps, ShardSizes, Training, Undo, Updates, Versions, footprints, initial, kept,
-    needs, reference_needs,
-};
-pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
-pub use reference::Reference;
-pub use run::{
-    Awaited, Boundary, Chain, Doing, Failure, Launch, LaunchError, MAX_MEASURED, MAX_PATIENCE,
-    Meeting, MeetingError, Plan, PlanError, PlannedCopy, Post, Sighting, Timed, Transfers, Way,
-    free_ports, join, join_directly, run, run_until,
-};
-pub use segment_kernels::SegmentKernels;
-pub use stale::Stale;
-pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
-pub use worker::{Direct, Norm, Offload, Trainer, Wire, Worker};
+pub use backend::Backend;
+#[cfg(feature = "cuda")]
+pub use cuda;
+pub use gpt::*;
+pub use runtime::*;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::{refused, run};
 use stand_in::{StandIn, stand_in};
 
-#[path = "../../executor/src/cuda/tests/stand_in.rs"]
+#[path = "../../executor/cuda/src/tests/stand_in.rs"]
 mod stand_in;
 
 /// Runs a command line where no GPU is seen, whatever this machine has.

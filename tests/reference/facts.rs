@@ -113,7 +113,7 @@ const BETWEEN_PARTS: [&str; 4] =
 fn variables_are_told() {
     let page = std::fs::read_to_string(root().join("docs/reference/exit-codes.md")).unwrap();
     let name = regex_lite::Regex::new("DEBUBBLE_[A-Z_]*").unwrap();
-    let mut folders = vec![root().join("src"), root().join("executor/src"), root().join("tests")];
+    let mut folders = vec![root().join("src"), root().join("executor"), root().join("tests")];
     let mut texts = vec![std::fs::read_to_string(root().join("Makefile")).unwrap()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,0 +1,294 @@
+//! A GPU of this process: its context, streams, events and loaded kernels.
+#![allow(unsafe_code)] // calls into the driver
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cudarc::driver::sys as cu;
+
+use super::call::{driver, lock};
+use super::element::Element;
+use super::memory::Pool;
+use super::probe::{self, DeviceInfo};
+use super::program::{Program, compiled};
+use super::shelves::OwnerId;
+use runtime::DeviceError;
+
+/// A GPU: one per process and ordinal, shared by all stages on it, for as long as the process lives.
+/// Its primary context is never given back: cuBLASLt and loaded kernels may keep what belongs to it.
+pub(crate) struct Gpu {
+    pub(crate) info: DeviceInfo,
+    pub(crate) device: cu::CUdevice,
+    /// The primary context.
+    pub(crate) context: cu::CUcontext,
+    pub(crate) pool: Mutex<Pool>,
+    events: Mutex<Vec<RawEvent>>,
+    timed_events: Mutex<Vec<RawEvent>>,
+    programs: Mutex<HashMap<&'static str, Arc<Program>>>,
+    owners: AtomicU64,
+    /// Other GPUs whose memory this one has been let read, or cannot.
+    reached: Mutex<Vec<usize>>,
+}
+
+struct RawEvent(cu::CUevent);
+
+// SAFETY: handles of the driver may be used on any thread; what changes is behind locks.
+unsafe impl Send for Gpu {}
+// SAFETY: as above.
+unsafe impl Sync for Gpu {}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gpu({}: {})", self.info.ordinal, self.info.name)
+    }
+}
+
+impl Gpu {
+    /// GPU number `ordinal`: the same for everyone who asks.
+    pub(crate) fn open(ordinal: usize) -> Result<Arc<Self>, DeviceError> {
+        static OPEN: Mutex<Vec<Arc<Gpu>>> = Mutex::new(Vec::new());
+        let mut open = lock(&OPEN);
+        if let Some(gpu) = open.iter().find(|gpu| gpu.info.ordinal == ordinal) {
+            return Ok(Arc::clone(gpu));
+        }
+        let (device, info) = probe::find(ordinal)?;
+        let mut context = ptr::null_mut();
+        // SAFETY: the driver has begun.
+        driver("cuDevicePrimaryCtxRetain", unsafe {
+            cu::cuDevicePrimaryCtxRetain(&mut context, device)
+        })?;
+        let gpu = Arc::new(Self {
+            info,
+            device,
+            context,
+            pool: Mutex::default(),
+            events: Mutex::default(),
+            timed_events: Mutex::default(),
+            programs: Mutex::default(),
+            owners: AtomicU64::new(0),
+            reached: Mutex::default(),
+        });
+        open.push(Arc::clone(&gpu));
+        Ok(gpu)
+    }
+
+    /// Makes this GPU the one that calls on this thread are about.
+    pub(crate) fn bind(&self) -> Result<(), DeviceError> {
+        // SAFETY: the context lives as long as this.
+        driver("cuCtxSetCurrent", unsafe { cu::cuCtxSetCurrent(self.context) })
+    }
+
+    /// Its kernels for elements `E`.
+    pub(crate) fn program<E: Element>(&self) -> Result<Arc<Program>, DeviceError> {
+        let mut programs = lock(&self.programs);
+        if let Some(program) = programs.get(E::NAME) {
+            return Ok(Arc::clone(program));
+        }
+        self.bind()?;
+        let program = Arc::new(Program::load(&compiled::<E>(self.info.capability)?)?);
+        programs.insert(E::NAME, Arc::clone(&program));
+        Ok(program)
+    }
+
+    /// A name for a new stream.
+    pub(crate) fn new_owner(&self) -> OwnerId {
+        self.owners.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Lets this GPU, which is bound, read the memory of `other` where the two are linked: copies
+    /// go through the host otherwise.
+    pub(crate) fn reach(&self, other: &Self) -> Result<(), DeviceError> {
+        let mut reached = lock(&self.reached);
+        if reached.contains(&other.info.ordinal) {
+            return Ok(());
+        }
+        let mut linked = 0;
+        // SAFETY: both devices are there, and the context of the other lives.
+        unsafe {
+            let asked = cu::cuDeviceCanAccessPeer(&mut linked, self.device, other.device);
+            driver("cuDeviceCanAccessPeer", asked)?;
+            if linked != 0 {
+                match cu::cuCtxEnablePeerAccess(other.context, 0) {
+                    cu::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+                    result => driver("cuCtxEnablePeerAccess", result)?,
+                }
+            }
+        }
+        reached.push(other.info.ordinal);
+        Ok(())
+    }
+
+    fn shelf(&self, timed: bool) -> &Mutex<Vec<RawEvent>> {
+        if timed { &self.timed_events } else { &self.events }
+    }
+
+    /// An event, used before or new.
+    pub(crate) fn event(self: &Arc<Self>, timed: bool) -> Result<Event, DeviceError> {
+        let used = lock(self.shelf(timed)).pop();
+        let raw = match used {
+            Some(RawEvent(raw)) => raw,
+            None => {
+                self.bind()?;
+                let flags = match timed {
+                    true => cu::CUevent_flags_enum::CU_EVENT_DEFAULT,
+                    false => cu::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING,
+                };
+                let mut raw = ptr::null_mut();
+                // SAFETY: a context is current.
+                driver("cuEventCreate", unsafe { cu::cuEventCreate(&mut raw, flags as u32) })?;
+                raw
+            }
+        };
+        Ok(Event { raw, timed, gpu: Arc::clone(self) })
+    }
+}
+
+/// A mark in a stream. Goes back to its GPU when dropped: a stream told to wait for it keeps waiting
+/// for the moment recorded then.
+pub(crate) struct Event {
+    raw: cu::CUevent,
+    timed: bool,
+    gpu: Arc<Gpu>,
+}
+
+// SAFETY: handles of the driver may be used on any thread.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({:?})", self.raw)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        lock(self.gpu.shelf(self.timed)).push(RawEvent(self.raw));
+    }
+}
+
+impl Event {
+    /// Whether all before it is done. A device that failed has passed no mark.
+    pub(crate) fn is_past(&self) -> bool {
+        matches!(self.has_passed(), Ok(true))
+    }
+
+    /// Whether all before it is done.
+    ///
+    /// # Errors
+    /// A device that failed.
+    pub(crate) fn has_passed(&self) -> Result<bool, DeviceError> {
+        // SAFETY: the event lives.
+        match unsafe { cu::cuEventQuery(self.raw) } {
+            cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => driver("cuEventQuery", result).map(|()| true),
+        }
+    }
+
+    /// Waits until all before it is done.
+    pub(crate) fn wait(&self) -> Result<(), DeviceError> {
+        // SAFETY: the event lives.
+        driver("cuEventSynchronize", unsafe { cu::cuEventSynchronize(self.raw) })
+    }
+
+    /// Milliseconds from `earlier` to this, both timed and past.
+    pub(crate) fn ms_since(&self, earlier: &Self) -> Result<f32, DeviceError> {
+        let mut ms = 0.0;
+        // SAFETY: both events live.
+        driver("cuEventElapsedTime", unsafe {
+            cu::cuEventElapsedTime_v2(&mut ms, earlier.raw, self.raw)
+        })?;
+        Ok(ms)
+    }
+}
+
+/// A queue of work on a GPU, by its handle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Queue {
+    pub(crate) raw: cu::CUstream,
+    /// Its name to memory.
+    pub(crate) owner: OwnerId,
+}
+
+// SAFETY: streams may be used on any thread.
+unsafe impl Send for Queue {}
+// SAFETY: as above.
+unsafe impl Sync for Queue {}
+
+impl Queue {
+    /// Marks this moment with `event`, of the same GPU.
+    pub(crate) fn record(self, event: &Event) -> Result<(), DeviceError> {
+        // SAFETY: stream and event live.
+        driver("cuEventRecord", unsafe { cu::cuEventRecord(event.raw, self.raw) })
+    }
+
+    /// A new mark at this moment.
+    pub(crate) fn mark(self, gpu: &Arc<Gpu>, timed: bool) -> Result<Event, DeviceError> {
+        let event = gpu.event(timed)?;
+        self.record(&event)?;
+        Ok(event)
+    }
+
+    /// Makes all later work of the stream wait for `event`, of any GPU.
+    pub(crate) fn wait_for(self, event: &Event) -> Result<(), DeviceError> {
+        // SAFETY: stream and event live.
+        driver("cuStreamWaitEvent", unsafe { cu::cuStreamWaitEvent(self.raw, event.raw, 0) })
+    }
+
+    /// Whether its work is done.
+    #[cfg(feature = "nccl")]
+    pub(crate) fn is_idle(self) -> Result<bool, DeviceError> {
+        // SAFETY: the stream lives.
+        match unsafe { cu::cuStreamQuery(self.raw) } {
+            cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => driver("cuStreamQuery", result).map(|()| true),
+        }
+    }
+
+    /// Waits until its work is done.
+    pub(crate) fn settle(self) -> Result<(), DeviceError> {
+        // SAFETY: the stream lives.
+        driver("cuStreamSynchronize", unsafe { cu::cuStreamSynchronize(self.raw) })
+    }
+}
+
+/// A stream, destroyed with this.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) queue: Queue,
+    gpu: Arc<Gpu>,
+}
+
+impl Stream {
+    /// A stream over all of `gpu`, beside its default stream.
+    pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self, DeviceError> {
+        gpu.bind()?;
+        let mut raw = ptr::null_mut();
+        let flags = cu::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: a context is current.
+        driver("cuStreamCreate", unsafe { cu::cuStreamCreate(&mut raw, flags) })?;
+        Ok(Self::adopt(gpu, raw))
+    }
+
+    /// Takes care of `raw`, a stream of `gpu`.
+    pub(crate) fn adopt(gpu: &Arc<Gpu>, raw: cu::CUstream) -> Self {
+        let queue = Queue { raw, owner: gpu.new_owner() };
+        lock(&gpu.pool).enter(queue);
+        Self { queue, gpu: Arc::clone(gpu) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.gpu.bind();
+        // What it freed is free for all only when it is done. One that failed computes no more.
+        let _ = self.queue.settle();
+        lock(&self.gpu.pool).retire(self.queue.owner);
+        // SAFETY: created by `new`, or given to `adopt` for good.
+        let _ = unsafe { cu::cuStreamDestroy_v2(self.queue.raw) };
+    }
+}

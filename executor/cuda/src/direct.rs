@@ -1,0 +1,47 @@
+//! Stages whose values go to other processes by NCCL.
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::call::failed;
+use super::element::Element;
+use super::handed::Handed;
+use super::nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id};
+use super::stage::Cuda;
+use gpt::DirectOps;
+use runtime::DeviceError;
+
+impl<E: Element> DirectOps for Cuda<E> {
+    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+        Ok(unique_id()?.to_vec())
+    }
+
+    fn join(
+        &mut self,
+        name: &[u8],
+        rank: usize,
+        ranks: usize,
+        patience: Duration,
+    ) -> Result<(), DeviceError> {
+        let id = <[u8; UNIQUE_ID_BYTES]>::try_from(name)
+            .map_err(|_| failed("ncclCommInitRankConfig", "the name has another length"))?;
+        self.peers = Some(Peers::join(self, id, rank, ranks, patience)?);
+        Ok(())
+    }
+
+    fn exchange(
+        &mut self,
+        sends: Vec<(usize, Handed<E>)>,
+        from: &[usize],
+        len: usize,
+    ) -> Result<Vec<Handed<E>>, DeviceError> {
+        let Some(peers) = self.peers.take() else {
+            return Err(failed("ncclGroupStart", "the processes are not joined"));
+        };
+        let sends = sends.into_iter().map(|(to, value)| Transfer::Send { to, value });
+        let receives = from.iter().map(|&from| Transfer::Receive { from, len });
+        let came = self.exchange(&peers, sends.chain(receives).collect());
+        self.peers = Some(peers);
+        came
+    }
+}

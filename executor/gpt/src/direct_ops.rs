@@ -1,0 +1,68 @@
+//! Kernels whose values go to other processes from device to device, without the host.
+
+use std::time::Duration;
+
+use runtime::{DeviceError, Direct, Wire};
+
+use crate::model::Gpt;
+use crate::ops::Ops;
+
+/// Kernels that send and receive tensors themselves, as NCCL does: both ends take part in every transfer.
+pub trait DirectOps: Ops {
+    /// A name by which all stages join; one stage makes it, and all are given it.
+    ///
+    /// # Errors
+    /// A library that is missing or fails.
+    fn name(&mut self) -> Result<Vec<u8>, DeviceError>;
+
+    /// Joins the `ranks` stages that were given `name`, as number `rank`. Waits for each at most `patience`.
+    ///
+    /// # Errors
+    /// A device that fails, or a stage that does not come.
+    fn join(
+        &mut self,
+        name: &[u8],
+        rank: usize,
+        ranks: usize,
+        patience: Duration,
+    ) -> Result<(), DeviceError>;
+
+    /// Begins all transfers as one: sends to ranks, and a tensor of `len` elements from each rank of `from`.
+    /// Returns the tensors received, in order, which may still be on their way.
+    ///
+    /// # Errors
+    /// A device that fails, or a stage that is gone.
+    fn exchange(
+        &mut self,
+        sends: Vec<(usize, Self::Handed)>,
+        from: &[usize],
+        len: usize,
+    ) -> Result<Vec<Self::Handed>, DeviceError>;
+}
+
+impl<O: DirectOps> Direct for Gpt<O> {
+    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.ops_mut().name()
+    }
+
+    fn join(
+        &mut self,
+        name: &[u8],
+        rank: usize,
+        ranks: usize,
+        patience: Duration,
+    ) -> Result<(), DeviceError> {
+        self.ops_mut().join(name, rank, ranks, patience)
+    }
+
+    fn exchange(
+        &mut self,
+        sends: Vec<(usize, Self::Value)>,
+        from: &[usize],
+    ) -> Result<Vec<Self::Value>, DeviceError> {
+        let bytes = self.value_bytes();
+        let ops = self.ops_mut();
+        let len = bytes / ops.element_bytes();
+        ops.exchange(sends, from, len)
+    }
+}

@@ -1,0 +1,277 @@
+//! A schedule that is run on the devices of a [`Backend`](crate::Backend): with its stages as threads
+//! of this process, or one of them here and the others in other processes.
+
+mod reference;
+mod stale;
+mod watched;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pipeline::Costs;
+use thiserror::Error;
+
+use crate::cpu::Cpu;
+use crate::data::Batches;
+use crate::devices::Transport;
+use crate::model::{BuildError, Gpt, Model, Recomputed, Training};
+use crate::ops::Ops;
+use runtime::DeviceError;
+use runtime::Measured;
+use runtime::Trainer;
+use runtime::{Failure, Meeting, Plan, Timed, join, run, run_until};
+
+pub use reference::{Against, Check};
+pub use watched::{Seen, Watched};
+
+/// A run: its schedule and task, and the devices of its stages.
+pub struct Execution {
+    /// The order and the steps.
+    pub plan: Plan,
+    /// Where the processes of the other stages meet; `None` if all stages are threads of this one.
+    pub meeting: Option<Meeting>,
+    /// How values travel between processes.
+    pub transport: Transport,
+    /// The durations of passes on a device that computes nothing.
+    pub costs: Arc<Costs>,
+    /// The training on a device that computes.
+    pub task: Option<Task>,
+    /// Called with the number of each stage of this process, on its thread, before anything else.
+    pub prepare: Arc<dyn Fn(usize) + Send + Sync>,
+    /// Whether the run is to end with the steps that it has measured, asked every 50 ms while all
+    /// stages are threads of this process; `None` for a run that goes to its end, as one in several
+    /// processes always does.
+    pub stopped: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+}
+
+/// A model in training.
+#[derive(Clone)]
+pub struct Task {
+    /// The model.
+    pub model: Model,
+    /// The data that it is trained on.
+    pub batches: Arc<dyn Batches>,
+    /// Tells one source of batches from another.
+    pub fingerprint: u64,
+    /// How weights begin and change.
+    pub training: Training,
+    /// By chunk, the part that is recomputed where the schedule has R; everything if empty.
+    pub recompute: Vec<Recomputed>,
+    /// The reference that the run is compared with afterwards.
+    pub check: Option<Against>,
+}
+
+impl fmt::Debug for Task {
+    /// The description that must be the same for all processes of a run.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)?;
+        // The schedule says which chunks recompute; how much of them only this does.
+        if self.recompute.is_empty() { Ok(()) } else { write!(f, " {:?}", self.recompute) }
+    }
+}
+
+/// The outcome of an execution.
+#[derive(Debug)]
+pub struct Executed {
+    /// The measurements; none in a process that does not answer for the run. Of a run that was stopped
+    /// they are the steps that all stages had completed, perhaps none.
+    pub measured: Option<Measured>,
+    /// How it compares with the model in one piece, if that was asked and neither the run nor the
+    /// comparison was stopped.
+    pub check: Option<Check>,
+    /// The device that computed, where more is known than its kind.
+    pub device: Option<String>,
+    /// Warnings about what makes its times less than they seem.
+    pub notes: Vec<String>,
+}
+
+/// Why an execution came to nothing.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum ExecutionError {
+    /// A device that failed outside of the run.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Units that could not be cut into a part for each stage.
+    #[error("{error}")]
+    Uncut {
+        /// The error of the device.
+        error: DeviceError,
+        /// For how many stages.
+        stages: usize,
+    },
+    /// A process without a device of its own.
+    #[error("process {local} of this machine has no GPU: there are {units}")]
+    NoUnit {
+        /// The number of the process on its machine.
+        local: usize,
+        /// How many devices there are.
+        units: usize,
+    },
+    /// Stages in processes of their own, on a device that has all of them in one.
+    #[error("--device {device} runs all stages in one process")]
+    OneProcess {
+        /// The kind of device.
+        device: &'static str,
+    },
+    /// Hops between GPUs, each of which has a clock of its own.
+    #[error("hops are timed by the clock of one GPU, and there are {gpus}")]
+    OneClock {
+        /// How many GPUs there are.
+        gpus: usize,
+    },
+    /// A run that failed.
+    #[error(transparent)]
+    Run(#[from] Failure),
+    /// A model in one piece that cannot be built.
+    #[error(transparent)]
+    Reference(#[from] BuildError),
+    /// A device that computes, and nothing to train.
+    #[error("there is no model to train")]
+    NoTask,
+    /// A run whose weights were left as they were, so that it cannot be compared.
+    #[error("updates were left out for a NaN or an infinity: there is nothing to check")]
+    LeftOut,
+    /// The gradients of the stage of a process that does not answer for the run.
+    #[error("gradients differ from the reference by {error:e}")]
+    Differs {
+        /// The largest difference, as a share of the largest gradient.
+        error: f64,
+    },
+}
+
+/// Kernels whose stages can be in processes of their own.
+pub trait Joins: Ops + Sized + 'static {
+    /// Runs the stage of this process, whose worker `make` makes; values go over `transport`.
+    fn join(
+        transport: Transport,
+        (plan, meeting): (&Plan, &Meeting),
+        make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
+    ) -> Result<Option<Measured>, Failure> {
+        let _ = transport;
+        join(plan, meeting, make)
+    }
+}
+
+impl Execution {
+    /// How many stages there are.
+    #[must_use]
+    pub const fn stages(&self) -> usize {
+        self.plan.schedule().shape().stages()
+    }
+
+    /// The stage of this process; `None` if all are here.
+    #[must_use]
+    pub fn own_stage(&self) -> Option<usize> {
+        self.meeting.as_ref().map(|meeting| meeting.launch.rank)
+    }
+
+    /// Lets passes take their time, and computes nothing.
+    pub fn take_time(&self) -> Result<Executed, ExecutionError> {
+        let (costs, prepare) = (Arc::clone(&self.costs), Arc::clone(&self.prepare));
+        let make = move |stage| {
+            prepare(stage);
+            Ok(Timed::new(Arc::clone(&costs)))
+        };
+        let measured = match &self.meeting {
+            None => self.run_here(make).map(Some),
+            Some(meeting) => join(&self.plan, meeting, make),
+        };
+        Ok(Executed { measured: measured?, check: None, device: None, notes: Vec::new() })
+    }
+
+    /// Trains with the kernels that `make` has for each stage. A check against the same device gets
+    /// the kernels of `own`; it may be off by `tolerance`.
+    pub fn train<O: Joins>(
+        &self,
+        make: impl Fn(usize) -> Result<O, DeviceError> + Send + Sync + 'static,
+        own: impl FnOnce() -> Result<O, DeviceError>,
+        tolerance: f64,
+    ) -> Result<Executed, ExecutionError> {
+        let task = self.task.as_ref().ok_or(ExecutionError::NoTask)?;
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let undo = self.plan.undo(task.training.undo);
+        let training = Training { undo, ..task.training };
+        let worker = {
+            let (task, plan) = (task.clone(), self.plan.clone());
+            let (seen, prepare) = (Arc::clone(&seen), Arc::clone(&self.prepare));
+            move |stage| {
+                prepare(stage);
+                let batches = Arc::clone(&task.batches);
+                let ops = make(stage)?;
+                let schedule = plan.schedule();
+                let gpt = Gpt::new(ops, task.model, schedule, stage, batches, training);
+                let gpt = gpt.and_then(|gpt| gpt.in_segments(plan.segments(), schedule));
+                let gpt = gpt.map(|gpt| match plan.updates() {
+                    Some(updates) => gpt.with_updates(updates, schedule),
+                    None => gpt,
+                });
+                let gpt = gpt.map_err(|error| match error {
+                    BuildError::Device(error) => error,
+                    other => {
+                        let message = other.to_string();
+                        DeviceError::Call { call: "building a stage", message }
+                    }
+                })?;
+                let gpt = gpt.recomputing(&task.recompute);
+                Ok(Watched::new(gpt, stage, task.check.is_some(), Arc::clone(&seen)))
+            }
+        };
+        let measured = match &self.meeting {
+            None => self.run_here(worker).map(Some),
+            Some(meeting) => O::join(self.transport, (&self.plan, meeting), worker),
+        }?;
+        // What was cut is not compared: the reference would train all steps of the plan.
+        let is_whole = |run: &Measured| run.steps.len() == self.plan.steps() as usize;
+        let check = match task.check.filter(|_| measured.as_ref().is_none_or(is_whole)) {
+            None => None,
+            Some(Against::F64) => {
+                self.check((Cpu::<f64>::new(), tolerance), measured.as_ref(), &open(&seen))?
+            }
+            Some(Against::Device) => {
+                self.check((own()?, tolerance), measured.as_ref(), &open(&seen))?
+            }
+        };
+        Ok(Executed { measured, check, device: None, notes: Vec::new() })
+    }
+
+    /// Runs all stages in this process, until it is stopped.
+    pub fn run_here<W: Trainer + 'static>(
+        &self,
+        make: impl Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
+    ) -> Result<Measured, Failure> {
+        match &self.stopped {
+            None => run(&self.plan, make),
+            Some(stopped) => run_until(&self.plan, make, &**stopped),
+        }
+    }
+
+    /// Holds a run against the model in one piece, or says nothing where that is stopped; a process that
+    /// does not answer for the run says by an error that its stage differs.
+    fn check<O: Ops>(
+        &self,
+        reference: (O, f64),
+        measured: Option<&Measured>,
+        seen: &Seen,
+    ) -> Result<Option<Check>, ExecutionError> {
+        let task = self.task.as_ref().ok_or(ExecutionError::NoTask)?;
+        if measured.is_some_and(|measured| measured.skipped > 0) {
+            return Err(ExecutionError::LeftOut);
+        }
+        let run = (&self.plan, measured, seen);
+        let stopped = || self.stopped.as_ref().is_some_and(|stopped| stopped());
+        let check = match self.plan.updates() {
+            Some(updates) => stale::check((task, updates), reference, run, &stopped),
+            None => reference::check(task, reference, run, &stopped),
+        }?;
+        match (measured, check) {
+            (None, Some(check)) if !check.holds() => {
+                Err(ExecutionError::Differs { error: check.gradient_error })
+            }
+            _ => Ok(check),
+        }
+    }
+}
+
+fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,247 @@
+//! Connections to all other devices: for each, a thread that reads and one that writes. The readers serve
+//! pulls and add up pushes, whatever the device is computing.
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::failure::Failure;
+use super::owner::Owner;
+use super::plan::Communication;
+use super::units::Units;
+use super::wire::{HEADER, Head, Kind, MOST_WORDS, gradients, pack_weights};
+use runtime::DeviceError;
+use runtime::{Connections, write_all};
+
+/// A message, or the end of a connection.
+pub(super) enum Event {
+    /// For the device.
+    Heard { from: usize, head: Head, payload: Vec<u8> },
+    /// The sender is gone, or not to be listened to any more.
+    Ended(Failure, usize),
+}
+
+/// A pull of parameters that are not updated yet.
+struct Waiting {
+    peer: usize,
+    head: Head,
+}
+
+/// What the device owns, and who waits for it.
+pub(super) struct Counter {
+    pub(super) owner: Owner,
+    waiting: Vec<Waiting>,
+}
+
+/// What all threads of a device share.
+pub(super) struct Desk {
+    pub(super) rank: usize,
+    communication: Communication,
+    units: Units,
+    counter: Mutex<Counter>,
+    /// By rank; none for this device.
+    outboxes: Vec<Option<Sender<Vec<u8>>>>,
+    /// Bytes of the report of each device.
+    reports: Vec<usize>,
+}
+
+/// All connections of a device.
+pub(super) struct Mesh {
+    pub(super) desk: Arc<Desk>,
+    pub(super) inbox: Receiver<Event>,
+    connections: Connections,
+}
+
+impl Desk {
+    /// What the device owns.
+    pub(super) fn counter(&self) -> MutexGuard<'_, Counter> {
+        self.counter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a message to `to`; nothing if that is this device. A writer that is gone has said why.
+    pub(super) fn send(&self, to: usize, frame: Vec<u8>) {
+        if let Some(Some(outbox)) = self.outboxes.get(to) {
+            let _ = outbox.send(frame);
+        }
+    }
+
+    /// Updates what the device owns, and answers those who waited for it.
+    pub(super) fn update(&self) -> Result<(), DeviceError> {
+        let mut counter = self.counter();
+        counter.owner.update()?;
+        for Waiting { peer, head } in std::mem::take(&mut counter.waiting) {
+            self.serve(&counter.owner, peer, head);
+        }
+        Ok(())
+    }
+
+    /// Sends its part of a unit to `peer`.
+    fn serve(&self, owner: &Owner, peer: usize, pull: Head) {
+        let head = Head { kind: Kind::Shard, ..pull };
+        self.send(peer, head.frame(&pack_weights(owner.weights(pull.unit as usize))));
+    }
+
+    /// The bytes that a message of `peer` must have, if it may send one.
+    fn length(&self, head: Head, peer: usize) -> Option<u64> {
+        let unit = head.unit as usize;
+        let on_demand = self.communication == Communication::OnDemand;
+        let is_known = unit < self.units.count();
+        let bytes = match head.kind {
+            Kind::Ready | Kind::Done => 0,
+            Kind::Over => (peer == 0).then_some(0)?,
+            Kind::Pull => (is_known && on_demand).then_some(0)?,
+            Kind::Shard => is_known.then(|| 4 * self.units.shard(unit, peer).len())?,
+            Kind::Push => is_known.then(|| 8 * self.units.shard(unit, self.rank).len())?,
+            Kind::Report => (self.rank == 0).then(|| self.reports.get(peer).copied())??,
+            Kind::Stop => MOST_WORDS,
+        };
+        Some(bytes as u64)
+    }
+
+    /// Does what a message asks for; what is for the device itself is handed on.
+    fn take_in(&self, from: usize, head: Head, payload: Vec<u8>) -> Result<Option<Event>, Failure> {
+        let wrong = |what: String| Failure::OutOfOrder { rank: from, what };
+        let mut counter = self.counter();
+        let Counter { owner, waiting } = &mut *counter;
+        match head.kind {
+            Kind::Pull if head.minibatch == owner.version => {
+                self.serve(owner, from, head);
+                return Ok(None);
+            }
+            Kind::Pull => {
+                let is_next = head.minibatch == owner.version.saturating_add(1);
+                if !is_next || waiting.iter().any(|other| other.peer == from) {
+                    return Err(wrong(format!("it pulls for minibatch {}", head.minibatch)));
+                }
+                waiting.push(Waiting { peer: from, head });
+                return Ok(None);
+            }
+            Kind::Push if head.minibatch == owner.version => {
+                owner.add(head.unit as usize, gradients(&payload));
+                if self.communication == Communication::OnDemand {
+                    return Ok(None);
+                }
+            }
+            Kind::Push => {
+                return Err(wrong(format!("it pushes for minibatch {}", head.minibatch)));
+            }
+            Kind::Stop => {
+                let message = String::from_utf8_lossy(&payload);
+                let message = message.chars().filter(|c| !c.is_control()).collect();
+                return Err(Failure::Elsewhere { rank: from, message });
+            }
+            _ => {}
+        }
+        let payload = if head.kind == Kind::Push { Vec::new() } else { payload };
+        Ok(Some(Event::Heard { from, head, payload }))
+    }
+}
+
+impl Mesh {
+    /// Begins to read and write.
+    pub(super) fn open(
+        streams: Vec<Option<TcpStream>>,
+        (rank, owner, units): (usize, Owner, &Units),
+        (communication, patience): (Communication, Duration),
+        reports: Vec<usize>,
+    ) -> Result<Self, Failure> {
+        let mut outboxes = Vec::with_capacity(streams.len());
+        let mut frames = Vec::new();
+        for stream in streams {
+            outboxes.push(stream.map(|stream| {
+                let (outbox, frame) = channel();
+                frames.push((outboxes.len(), stream, frame));
+                outbox
+            }));
+        }
+        let counter = Mutex::new(Counter { owner, waiting: Vec::new() });
+        let units = units.clone();
+        let desk = Desk { rank, communication, units, counter, outboxes, reports };
+        let (events, inbox) = channel();
+        let mut mesh = Self { desk: Arc::new(desk), inbox, connections: Connections::default() };
+        for (peer, stream, frames) in frames {
+            if let Err(error) = mesh.add((peer, stream), frames, &events, patience) {
+                mesh.close();
+                return Err(Failure::Thread { rank, message: error.to_string() });
+            }
+        }
+        Ok(mesh)
+    }
+
+    fn add(
+        &mut self,
+        (peer, stream): (usize, TcpStream),
+        frames: Receiver<Vec<u8>>,
+        events: &Sender<Event>,
+        patience: Duration,
+    ) -> std::io::Result<()> {
+        let [incoming, outgoing] = self.connections.keep(stream)?;
+        let (desk, told) = (Arc::clone(&self.desk), events.clone());
+        let read = move || read_all(&desk, peer, &incoming, &told);
+        self.connections.spawn(format!("from {peer}"), read)?;
+        let told = events.clone();
+        let lost = move |what| {
+            let _ = told.send(Event::Ended(Failure::Lost { rank: peer, what }, peer));
+        };
+        let write = move || write_all(&outgoing, &frames, patience, lost);
+        self.connections.spawn(format!("to {peer}"), write)
+    }
+
+    /// Tells all others why this device stops.
+    pub(super) fn tell_all(&self, failure: &Failure) {
+        let words: String = failure.to_string().chars().take(MOST_WORDS / 4).collect();
+        for to in 0..self.desk.outboxes.len() {
+            self.desk.send(to, Head::of(Kind::Stop, 0).frame(words.as_bytes()));
+        }
+    }
+
+    /// Sends what is left to send, hears the others out, and ends all threads.
+    pub(super) fn close(self) {
+        self.connections.close(&self.desk.outboxes);
+    }
+}
+
+/// Reads until the peer closes, or is no longer worth listening to.
+fn read_all(desk: &Desk, peer: usize, mut stream: &TcpStream, events: &Sender<Event>) {
+    let _ = stream.set_read_timeout(None);
+    let failure = loop {
+        match read_one(desk, peer, stream) {
+            Ok(None) => {}
+            Ok(Some(event)) => {
+                let _ = events.send(event);
+            }
+            Err(failure) => break failure,
+        }
+    };
+    let _ = events.send(Event::Ended(failure, peer));
+    // What else the peer sends is not looked at, but its end is waited for.
+    let _ = std::io::copy(&mut stream, &mut std::io::sink());
+}
+
+fn read_one(desk: &Desk, peer: usize, mut stream: &TcpStream) -> Result<Option<Event>, Failure> {
+    let lost = |error: std::io::Error| {
+        let what = match error.kind() {
+            ErrorKind::UnexpectedEof => "its process has ended".to_owned(),
+            _ => format!("its connection broke ({error})"),
+        };
+        Failure::Lost { rank: peer, what }
+    };
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header).map_err(lost)?;
+    let wrong = |what: String| Failure::OutOfOrder { rank: peer, what };
+    let (head, length) =
+        Head::read(&header).ok_or_else(|| wrong("it sent something that is no message".into()))?;
+    let allowed = desk.length(head, peer);
+    let fits = allowed.is_some_and(|bytes| match head.kind {
+        Kind::Stop => length <= bytes,
+        _ => length == bytes,
+    });
+    if !fits {
+        return Err(wrong(format!("it sent {length} bytes for {head:?}")));
+    }
+    let mut payload = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    stream.read_exact(&mut payload).map_err(lost)?;
+    desk.take_in(peer, head, payload)
+}

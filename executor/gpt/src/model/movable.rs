@@ -1,0 +1,149 @@
+//! Buffers whose content can move to the host and back, and the activations that do so as one.
+
+use std::any::Any;
+
+use pipeline::{Bytes, CopyPart};
+
+use crate::model::chunk::ChunkForwarded;
+use crate::model::device::Buffer;
+use crate::ops::Ops;
+use runtime::DeviceError;
+use runtime::Offload;
+
+/// The content of a part of a buffer in memory of the host.
+pub type OnHost = Box<dyn Any + Send>;
+
+/// A buffer of a device whose first elements can be copied to the host, freed, and copied back, on
+/// any thread.
+pub trait Movable: Send {
+    /// Elements that it holds.
+    fn elements(&self) -> usize;
+
+    /// Bytes of an element.
+    fn element_bytes(&self) -> usize;
+
+    /// Copies its first `count` elements to the host.
+    ///
+    /// # Errors
+    /// Too little memory on the host.
+    fn copy_out(&self, count: usize) -> Result<OnHost, DeviceError>;
+
+    /// Frees its first `count` elements, all of which have been copied.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    fn free(&mut self, count: usize) -> Result<(), DeviceError>;
+
+    /// Takes memory for the elements of `host` again, and copies them back before the others.
+    ///
+    /// # Errors
+    /// Too little memory, or a copy of another kind of buffer.
+    fn copy_back(&mut self, host: OnHost) -> Result<(), DeviceError>;
+}
+
+/// A buffer among activations.
+pub(crate) enum Part<'a, O: Ops> {
+    /// Numbers.
+    Tensor(&'a mut Buffer<O::Tensor>),
+    /// Numbers in the precision of sums.
+    Sums(&'a mut Buffer<O::Sums>),
+    /// Token numbers.
+    Tokens(&'a mut Buffer<O::Tokens>),
+}
+
+/// The buffers of some activations, always in the same order.
+pub(crate) type Parts<'a, O> = Vec<Part<'a, O>>;
+
+impl<O: Ops> Part<'_, O> {
+    /// Bytes that it takes on the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Tensor(buffer) => buffer.bytes(),
+            Self::Sums(buffer) => buffer.bytes(),
+            Self::Tokens(buffer) => buffer.bytes(),
+        }
+    }
+
+    fn movable(&mut self) -> Result<&mut dyn Movable, DeviceError> {
+        let movable = match self {
+            Self::Tensor(buffer) => O::movable_tensor(buffer),
+            Self::Sums(buffer) => O::movable_sums(buffer),
+            Self::Tokens(buffer) => O::movable_tokens(buffer),
+        };
+        movable.ok_or_else(|| DeviceError::NotAtHand {
+            what: "a copy of activations to the host from this device".to_owned(),
+        })
+    }
+
+    /// Counts its bytes anew.
+    fn recount(&mut self) -> Result<(), DeviceError> {
+        let movable = self.movable()?;
+        let bytes = movable.elements() as u64 * movable.element_bytes() as u64;
+        match self {
+            Self::Tensor(buffer) => buffer.recount(bytes),
+            Self::Sums(buffer) => buffer.recount(bytes),
+            Self::Tokens(buffer) => buffer.recount(bytes),
+        }
+        Ok(())
+    }
+}
+
+/// The bytes that `parts` take on the device.
+pub(crate) fn bytes<O: Ops>(parts: &Parts<'_, O>) -> Bytes {
+    Bytes(parts.iter().map(Part::bytes).sum())
+}
+
+/// What F of one chunk and microbatch has kept, on its way to the host and back.
+pub(crate) struct Offloaded<O: Ops> {
+    pub(crate) kept: ChunkForwarded<O>,
+    part: CopyPart,
+    /// The copy of each buffer that has one, in the order of its buffers, and of how many elements.
+    on_host: Vec<(usize, OnHost)>,
+}
+
+impl<O: Ops> Offloaded<O> {
+    /// `part` of `kept` is to be copied.
+    pub(crate) const fn new(kept: ChunkForwarded<O>, part: CopyPart) -> Self {
+        Self { kept, part, on_host: Vec::new() }
+    }
+}
+
+impl<O: Ops> Offload for Offloaded<O> {
+    fn copy_out(&mut self) -> Result<(), DeviceError> {
+        let mut parts = self.kept.parts();
+        let mut left = self.part.of_bytes(bytes(&parts)).0;
+        for part in &mut parts {
+            let movable = part.movable()?;
+            let each = movable.element_bytes().max(1) as u64;
+            let most = usize::try_from(left / each).unwrap_or(usize::MAX);
+            let count = movable.elements().min(most);
+            left -= count as u64 * each;
+            self.on_host.push((count, movable.copy_out(count)?));
+        }
+        Ok(())
+    }
+
+    fn free(&mut self) -> Result<Bytes, DeviceError> {
+        let mut parts = self.kept.parts();
+        let before = bytes(&parts).0;
+        for (part, &(count, _)) in parts.iter_mut().zip(&self.on_host) {
+            part.movable()?.free(count)?;
+            part.recount()?;
+        }
+        Ok(Bytes(before - bytes(&parts).0))
+    }
+
+    fn copy_back(&mut self) -> Result<Bytes, DeviceError> {
+        let mut parts = self.kept.parts();
+        let before = bytes(&parts).0;
+        for (part, (_, host)) in parts.iter_mut().zip(self.on_host.drain(..)) {
+            part.movable()?.copy_back(host)?;
+            part.recount()?;
+        }
+        Ok(Bytes(bytes(&parts).0 - before))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}

@@ -1,0 +1,215 @@
+//! All chunks of one stage at work: what the stage loop drives.
+
+mod passes;
+mod trainer;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pipeline::Schedule;
+
+use crate::data::Batches;
+use crate::model::chunk::{Chunk, loss_scale};
+use crate::model::device::{Activations, Device};
+use crate::model::segments::{self, Pasts};
+use crate::model::shard::Shard;
+use runtime::DeviceError;
+use runtime::Updates;
+
+use crate::model::versions::History;
+use crate::model::{BuildError, Layout, Model, Recomputed, Training};
+use crate::ops::{Moments, Ops};
+
+use self::passes::Kept;
+
+/// The chunks of a model that one stage of a schedule holds, with weights, gradients and optimizer.
+pub struct Gpt<O: Ops> {
+    device: Device<O>,
+    model: Model,
+    batches: Arc<dyn Batches>,
+    training: Training,
+    scale: f32,
+    step: u32,
+    updates: u32,
+    chunks: Vec<(u16, Chunk<O>)>,
+    /// By chunk of the model, the part that it recomputes.
+    recomputed: Vec<Option<Recomputed>>,
+    /// The chunks whose gradients this stage counts in a norm: of two stages that hold a chunk, the
+    /// one where the first microbatch goes through it.
+    counted: Vec<u16>,
+    /// Whether another stage holds the same chunks.
+    is_shared: bool,
+    kept: HashMap<(u16, u32), Kept<O>>,
+    /// The work on the shard of the output layer, if there is one.
+    shard: Option<Shard<O>>,
+    pasts: Pasts<O>,
+    /// Where weights change while the pipeline runs.
+    history: Option<History<O>>,
+    snapshots: Vec<Moments<O::Tensor, O::Sums>>,
+}
+
+/// The number under which the shard of the output layer stands among the chunks of a stage.
+const SHARD: u16 = u16::MAX;
+
+/// A number for every parameter of a chunk: its weight or its gradient.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parameters {
+    /// Where these lie in the vector of parameters of the whole model.
+    pub range: Range<usize>,
+    /// The numbers.
+    pub values: Vec<f64>,
+}
+
+impl<O: Ops> Gpt<O> {
+    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`. A chunk for which the
+    /// schedule has R recomputes everything, unless [`Gpt::recomputing`] says less.
+    ///
+    /// # Errors
+    /// A stage or an optimizer that cannot be, fewer layers than chunks, or
+    /// too little memory.
+    pub fn new(
+        mut ops: O,
+        model: Model,
+        schedule: &Schedule,
+        stage: usize,
+        batches: Arc<dyn Batches>,
+        training: Training,
+    ) -> Result<Self, BuildError> {
+        let (shape, placement) = (schedule.shape(), schedule.placement());
+        training.check()?;
+        if stage >= shape.stages() {
+            return Err(BuildError::NoSuchStage { stage, stages: shape.stages() });
+        }
+        if let Some(stage) = Layout::empty_shard(model, shape)? {
+            return Err(BuildError::EmptyShard { stage, vocabulary: model.vocabulary() });
+        }
+        let layouts = Layout::by_chunk(model, shape)?;
+        let build = |chunk: u16| {
+            let layout = layouts[usize::from(chunk)].clone();
+            Ok((chunk, Chunk::new(&mut ops, layout, training.seed)?))
+        };
+        let chunks: Result<Vec<_>, DeviceError> =
+            placement.chunks_of(shape, stage).map(build).collect();
+        let mut chunks = chunks?;
+        let mut counted: Vec<u16> = placement
+            .chunks_of(shape, stage)
+            .filter(|&chunk| placement.stage(shape, chunk, 0) == stage)
+            .collect();
+        let mut shard = None;
+        if let Some(layout) = Layout::shards(model, shape)?.into_iter().nth(stage) {
+            if let (Some(linear), Some(tokens)) = (layout.shard(), layout.shard_tokens()) {
+                shard = Some(Shard::new(schedule, stage, model.tokens(), linear, tokens.start));
+            }
+            chunks.push((SHARD, Chunk::new(&mut ops, layout, training.seed)?));
+            counted.push(SHARD);
+        }
+        Ok(Self {
+            chunks,
+            counted,
+            shard,
+            is_shared: placement.twin(shape, stage).is_some(),
+            device: Device::new(ops),
+            model,
+            batches,
+            training,
+            scale: loss_scale(model, shape.microbatches()),
+            step: 0,
+            updates: 0,
+            recomputed: (0..shape.chunks())
+                .map(|chunk| schedule.recomputes(chunk).then(Recomputed::default))
+                .collect(),
+            kept: HashMap::new(),
+            pasts: Pasts::new(1),
+            history: None,
+            snapshots: Vec::new(),
+        })
+    }
+
+    /// The same at work on `segments` segments of each sequence, one for each microbatch of `schedule`,
+    /// the one it was made for: a segment looks at those before it, and is taken back before them.
+    ///
+    /// # Errors
+    /// Sequences that do not divide into so many, an order in which they do not follow each other, a
+    /// schedule that recomputes, or a device without the kernels.
+    pub fn in_segments(mut self, segments: u32, schedule: &Schedule) -> Result<Self, BuildError> {
+        if segments == 1 {
+            return Ok(self);
+        }
+        if self.recomputed.iter().any(Option::is_some) {
+            let what = "a segment cannot be recomputed once others have looked at it".to_owned();
+            return Err(BuildError::Segments { segments, what });
+        }
+        let model = segments::model_of_segment(self.model, schedule, segments)?;
+        segments::kernels(&mut self.device.ops)?;
+        for (_, chunk) in &mut self.chunks {
+            chunk.layout = chunk.layout.clone().on(model);
+        }
+        let scale = loss_scale(model, schedule.shape().microbatches());
+        Ok(Self { model, scale, pasts: Pasts::new(segments), ..self })
+    }
+
+    /// The same with weights that change while the pipeline runs, as `updates` of `schedule`, the one it
+    /// was made for, say: every microbatch goes back with the version that it came forward with.
+    #[must_use]
+    pub fn with_updates(self, updates: Updates, schedule: &Schedule) -> Self {
+        let scale = loss_scale(self.model, updates.microbatches);
+        Self { scale, history: Some(History::new(updates, schedule)), ..self }
+    }
+
+    /// The most versions of the weights held at once so far.
+    pub fn most_versions(&self) -> usize {
+        self.history.as_ref().map_or(1, History::most)
+    }
+
+    /// The same where the chunks that recompute do so with these `parts`, by chunk of the model;
+    /// everything where none is given.
+    #[must_use]
+    pub fn recomputing(mut self, parts: &[Recomputed]) -> Self {
+        for (own, part) in self.recomputed.iter_mut().zip(parts) {
+            *own = own.map(|_| *part);
+        }
+        self
+    }
+
+    /// The bytes held by activations of unfinished microbatches, and their peak so far.
+    pub fn activations(&self) -> Activations {
+        self.device.activations()
+    }
+
+    /// The gradients summed up so far, chunk by chunk.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn gradients(&mut self) -> Result<Vec<Parameters>, DeviceError> {
+        let ops = &mut self.device.ops;
+        let read = |(_, chunk): &(u16, Chunk<O>)| {
+            let values = ops.read_sums(&chunk.gradients)?;
+            Ok(Parameters { range: chunk.layout.range(), values })
+        };
+        self.chunks.iter().map(read).collect()
+    }
+
+    /// The weights as the optimizer keeps them, chunk by chunk.
+    ///
+    /// # Errors
+    /// Whatever stops the device.
+    pub fn weights(&mut self) -> Result<Vec<Parameters>, DeviceError> {
+        let ops = &mut self.device.ops;
+        let read = |(_, chunk): &(u16, Chunk<O>)| {
+            let values = ops.read_sums(&chunk.state.master)?;
+            Ok(Parameters { range: chunk.layout.range(), values })
+        };
+        self.chunks.iter().map(read).collect()
+    }
+
+    /// The kernels it works with.
+    pub(crate) fn ops_mut(&mut self) -> &mut O {
+        &mut self.device.ops
+    }
+
+    /// Elements of a value.
+    const fn value_len(&self) -> usize {
+        self.model.tokens() * self.model.hidden()
+    }
+}

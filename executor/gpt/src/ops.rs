@@ -1,0 +1,448 @@
+//! The kernels a transformer stage is made of, as a device offers them.
+//!
+//! All matrices are row by row. A `Tensor` holds activations and the weights as kernels read them
+//! (bf16 on a GPU that computes in bf16); `Sums` hold what is summed over microbatches and what the
+//! optimizer keeps: gradients of weights, master weights, moments (f32 there). Kernels may be
+//! enqueued: only [`Ops::settle`] and what returns numbers to the host wait.
+
+use std::time::Instant;
+
+use crate::model::{Movable, ShardOps};
+use crate::segment_kernels::SegmentKernels;
+use runtime::DeviceError;
+
+/// Where in a buffer something begins.
+#[derive(Debug)]
+pub struct At<T> {
+    /// The buffer.
+    pub buffer: T,
+    /// Index of the first element.
+    pub from: usize,
+}
+
+impl<T> At<T> {
+    /// The beginning of `buffer`.
+    pub const fn start(buffer: T) -> Self {
+        Self { buffer, from: 0 }
+    }
+}
+
+/// `count` products C = scale op(A) op(B), one behind the other in each buffer without gaps:
+/// op(A) is `[rows, inner]`, op(B) `[inner, columns]`, C `[rows, columns]`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Gemm {
+    /// Rows of op(A) and C.
+    pub rows: usize,
+    /// Columns of op(B) and C.
+    pub columns: usize,
+    /// Columns of op(A), rows of op(B).
+    pub inner: usize,
+    /// Whether A lies in memory as `[inner, rows]`.
+    pub transpose_a: bool,
+    /// Whether B lies in memory as `[columns, inner]`.
+    pub transpose_b: bool,
+    /// How many products.
+    pub count: usize,
+    /// The factor of every product.
+    pub scale: f32,
+}
+
+/// AdamW (Loshchilov and Hutter, 2019): decoupled weight decay.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AdamW {
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Decay of the first moment, beta 1.
+    pub beta1: f64,
+    /// Decay of the second moment, beta 2.
+    pub beta2: f64,
+    /// Added to the root of the second moment.
+    pub epsilon: f64,
+    /// Weight decay per unit of learning rate.
+    pub weight_decay: f64,
+}
+
+impl Default for AdamW {
+    fn default() -> Self {
+        Self { learning_rate: 1e-3, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1 }
+    }
+}
+
+/// Master weights and moments of AdamW, and the weights as kernels read them; all of one length.
+#[derive(Debug)]
+pub struct Moments<T, S> {
+    /// Weights as kernels read them.
+    pub weights: T,
+    /// Weights as the optimizer keeps them.
+    pub master: S,
+    /// First moment, m.
+    pub first: S,
+    /// Second moment, v.
+    pub second: S,
+}
+
+/// The kernels of a device. Sizes are those of the shapes given; a buffer too short is a fault of
+/// the caller, answered with an error or a panic, never with a read past its end.
+pub trait Ops: 'static {
+    /// Activations, and weights as kernels read them.
+    type Tensor: Send + 'static;
+    /// Gradients of weights, master weights, moments.
+    type Sums: Send + 'static;
+    /// Token numbers.
+    type Tokens: Send + 'static;
+    /// A tensor on its way to another stage: on a GPU, with the event that says it is ready.
+    type Handed: Send + 'static;
+
+    /// A tensor of `len` elements, of unspecified content.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; any kernel may fail with [`DeviceError::Call`], here and below.
+    fn tensor(&mut self, len: usize) -> Result<Self::Tensor, DeviceError>;
+
+    /// `len` zeros.
+    fn sums(&mut self, len: usize) -> Result<Self::Sums, DeviceError>;
+
+    /// Token numbers, copied to the device.
+    fn tokens(&mut self, tokens: &[u32]) -> Result<Self::Tokens, DeviceError>;
+
+    /// The kernels of the output layer in shards; `None` where there are none.
+    #[allow(clippy::type_complexity)]
+    fn shard_ops(&mut self) -> Option<&mut dyn ShardOps<Self::Tensor, Self::Sums, Self::Tokens>> {
+        None
+    }
+
+    /// `tensor` as a buffer whose content can move to the host and back; `None` where that cannot be.
+    fn movable_tensor(tensor: &mut Self::Tensor) -> Option<&mut dyn Movable> {
+        let _ = tensor;
+        None
+    }
+
+    /// The same for sums.
+    fn movable_sums(sums: &mut Self::Sums) -> Option<&mut dyn Movable> {
+        let _ = sums;
+        None
+    }
+
+    /// The same for tokens.
+    fn movable_tokens(tokens: &mut Self::Tokens) -> Option<&mut dyn Movable> {
+        let _ = tokens;
+        None
+    }
+
+    /// Copies `values` over the elements of `to`, as many as there are values.
+    fn write(&mut self, values: &[f64], to: At<&mut Self::Tensor>) -> Result<(), DeviceError>;
+
+    /// The same for sums.
+    fn write_sums(&mut self, values: &[f64], to: At<&mut Self::Sums>) -> Result<(), DeviceError>;
+
+    /// Copies the elements of `from` to the host.
+    fn read(&mut self, from: &Self::Tensor) -> Result<Vec<f64>, DeviceError>;
+
+    /// The same for sums.
+    fn read_sums(&mut self, from: &Self::Sums) -> Result<Vec<f64>, DeviceError>;
+
+    /// Sets all of `sums` to zero.
+    fn clear(&mut self, sums: &mut Self::Sums) -> Result<(), DeviceError>;
+
+    /// Bytes of one element of a tensor.
+    fn element_bytes(&self) -> usize;
+
+    /// Waits until all kernels begun are done.
+    fn settle(&mut self) -> Result<(), DeviceError>;
+
+    /// Whether calls return before their kernels are done.
+    fn runs_ahead(&self) -> bool {
+        false
+    }
+
+    /// Called before a pass is begun, behind the stamps of those before it: where calls return before
+    /// their kernels are done, waits until not too many are left.
+    fn pace(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// How many allocations this thread has made that can hold up a device: of its memory, and of
+    /// memory that it reads from the host.
+    fn allocations(&self) -> u64 {
+        0
+    }
+
+    /// Marks this moment in the order of the kernels.
+    fn stamp(&mut self) -> Result<(), DeviceError>;
+
+    /// The moments marked since the last call, in nanoseconds since `epoch`, by the clock of the
+    /// device; `None` where kernels are done when their call returns, so that the host's clock is
+    /// right. Called when all kernels are done.
+    fn stamps(&mut self, epoch: Instant) -> Result<Option<Vec<u64>>, DeviceError>;
+
+    /// Gives `tensor` away to another stage, once the kernels begun so far are done.
+    fn hand(&mut self, tensor: Self::Tensor) -> Result<Self::Handed, DeviceError>;
+
+    /// Takes what another stage gave: kernels begun from now on come after those that made it.
+    fn take(&mut self, handed: Self::Handed) -> Result<Self::Tensor, DeviceError>;
+
+    /// Kernels begun from now on come after those that made `handed`, which is taken later.
+    fn wait(&mut self, handed: &Self::Handed) -> Result<(), DeviceError> {
+        let _ = handed;
+        Ok(())
+    }
+
+    /// The elements as bytes, least significant first, [`Ops::element_bytes`] each.
+    fn pack(&mut self, handed: Self::Handed) -> Result<Vec<u8>, DeviceError>;
+
+    /// The inverse of [`Ops::pack`].
+    fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Handed, DeviceError>;
+
+    /// C = scale op(A) op(B).
+    fn gemm(
+        &mut self,
+        shape: Gemm,
+        a: At<&Self::Tensor>,
+        b: At<&Self::Tensor>,
+        c: At<&mut Self::Tensor>,
+    ) -> Result<(), DeviceError>;
+
+    /// C += scale op(A) op(B), into sums: the gradient of a weight.
+    fn gemm_into_sums(
+        &mut self,
+        shape: Gemm,
+        a: At<&Self::Tensor>,
+        b: At<&Self::Tensor>,
+        c: At<&mut Self::Sums>,
+    ) -> Result<(), DeviceError>;
+
+    /// Adds `bias`, `[columns]`, to every row of `x`, `[rows, columns]`.
+    fn add_bias(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        bias: At<&Self::Tensor>,
+        x: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// Adds the sum over the rows of `x`, `[rows, columns]`, to `into`, `[columns]`: the gradient of
+    /// a bias.
+    fn sum_rows(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        x: &Self::Tensor,
+        into: At<&mut Self::Sums>,
+    ) -> Result<(), DeviceError>;
+
+    /// `to += x`, the first `len` elements.
+    fn add(
+        &mut self,
+        len: usize,
+        x: &Self::Tensor,
+        to: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// y = (x - mean) rstd gain + bias for each row of x, `[rows, columns]`; `gain` and `bias` are
+    /// `[columns]`; `stats`, `[rows, 2]`, becomes mean and rstd = 1 / sqrt(variance + 1e-5), in the
+    /// precision of sums.
+    #[allow(clippy::too_many_arguments)]
+    fn layer_norm(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        x: &Self::Tensor,
+        gain: At<&Self::Tensor>,
+        bias: At<&Self::Tensor>,
+        y: &mut Self::Tensor,
+        stats: &mut Self::Sums,
+    ) -> Result<(), DeviceError>;
+
+    /// From the gradient `dy` of y: `dx` becomes the gradient of x, and those of gain and bias are
+    /// added to `dgain` and `dbias` of `gradients`, given as indices.
+    #[allow(clippy::too_many_arguments)]
+    fn layer_norm_backward(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        x: &Self::Tensor,
+        stats: &Self::Sums,
+        gain: At<&Self::Tensor>,
+        dy: &Self::Tensor,
+        dx: &mut Self::Tensor,
+        gradients: &mut Self::Sums,
+        dgain: usize,
+        dbias: usize,
+    ) -> Result<(), DeviceError>;
+
+    /// y = GELU(x), the tanh form (Hendrycks and Gimpel, 2016, section 2), `len` elements.
+    fn gelu(
+        &mut self,
+        len: usize,
+        x: &Self::Tensor,
+        y: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// `dy`, the gradient of y = GELU(x), becomes that of x.
+    fn gelu_backward(
+        &mut self,
+        len: usize,
+        x: &Self::Tensor,
+        dy: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// From `qkv`, `[batch, sequence, 3, heads, width]`, the three `[batch, heads, sequence, width]`
+    /// of queries, keys and values.
+    fn split_heads(
+        &mut self,
+        sizes: Heads,
+        qkv: &Self::Tensor,
+        q_k_v: [&mut Self::Tensor; 3],
+    ) -> Result<(), DeviceError>;
+
+    /// The inverse of [`Ops::split_heads`], for gradients.
+    fn join_heads(
+        &mut self,
+        sizes: Heads,
+        q_k_v: [&Self::Tensor; 3],
+        qkv: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// From `x`, `[batch, heads, sequence, width]`, `y`, `[batch, sequence, heads, width]`.
+    fn merge_heads(
+        &mut self,
+        sizes: Heads,
+        x: &Self::Tensor,
+        y: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// The inverse of [`Ops::merge_heads`], for gradients.
+    fn unmerge_heads(
+        &mut self,
+        sizes: Heads,
+        y: &Self::Tensor,
+        x: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// `x`, `count` matrices `[n, n]`, becomes the softmax of each row over its first elements up to
+    /// and with the diagonal; those behind become 0.
+    fn causal_softmax(
+        &mut self,
+        count: usize,
+        n: usize,
+        x: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// `dp`, the gradient of p = softmax(x), becomes `scale` times that of x:
+    /// scale p (dp - sum over the row of p dp).
+    fn softmax_backward(
+        &mut self,
+        count: usize,
+        n: usize,
+        scale: f32,
+        p: &Self::Tensor,
+        dp: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// y = row `token` of `table` + row `position` of `positions` for every token of `tokens`,
+    /// `[batch, sequence]`; both tables have `columns` columns.
+    #[allow(clippy::too_many_arguments)]
+    fn embed(
+        &mut self,
+        sequence: usize,
+        columns: usize,
+        tokens: &Self::Tokens,
+        table: At<&Self::Tensor>,
+        positions: At<&Self::Tensor>,
+        y: &mut Self::Tensor,
+    ) -> Result<(), DeviceError>;
+
+    /// Adds `dy`, the gradient of y = embed(tokens), to the rows of the tables' gradients, which
+    /// begin at the indices `table` and `positions` of `gradients`.
+    #[allow(clippy::too_many_arguments)]
+    fn embed_backward(
+        &mut self,
+        sequence: usize,
+        columns: usize,
+        tokens: &Self::Tokens,
+        dy: &Self::Tensor,
+        gradients: &mut Self::Sums,
+        table: usize,
+        positions: usize,
+    ) -> Result<(), DeviceError>;
+
+    /// Cross entropy: adds `-log softmax(row)[target]`, over all rows of `logits`, `[rows, columns]`,
+    /// times `scale`, to element 0 of `loss`.
+    #[allow(clippy::too_many_arguments)]
+    fn cross_entropy(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        scale: f32,
+        logits: &Self::Tensor,
+        targets: &Self::Tokens,
+        loss: &mut Self::Sums,
+    ) -> Result<(), DeviceError>;
+
+    /// `logits` become the gradient of that sum: scale (softmax(row) - one at the target).
+    fn cross_entropy_backward(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        scale: f32,
+        logits: &mut Self::Tensor,
+        targets: &Self::Tokens,
+    ) -> Result<(), DeviceError>;
+
+    /// The kernels for microbatches that are cut along the sequence, if the device has them.
+    fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Self::Tensor>> {
+        None
+    }
+
+    /// The sum of squares of `sums`, and whether any is NaN or infinite. Waits for the result.
+    fn norm(&mut self, sums: &Self::Sums) -> Result<(f64, bool), DeviceError>;
+
+    /// Step number `step`, from 1, of AdamW with `gradients` times `scale`:
+    /// w -= rate (m' / (sqrt(v') + eps) + decay w), with m' and v' the moments without bias.
+    fn adamw(
+        &mut self,
+        rule: AdamW,
+        step: u32,
+        scale: f64,
+        gradients: &Self::Sums,
+        state: &mut Moments<Self::Tensor, Self::Sums>,
+    ) -> Result<(), DeviceError>;
+
+    /// Takes that very step back, from the state behind it (Zero Bubble, appendix on in-place
+    /// rollback): exact but for rounding.
+    fn adamw_undo(
+        &mut self,
+        rule: AdamW,
+        step: u32,
+        scale: f64,
+        gradients: &Self::Sums,
+        state: &mut Moments<Self::Tensor, Self::Sums>,
+    ) -> Result<(), DeviceError>;
+
+    /// A copy of `from`.
+    fn copy_tensor(&mut self, from: &Self::Tensor) -> Result<Self::Tensor, DeviceError> {
+        let values = self.read(from)?;
+        let mut copy = self.tensor(values.len())?;
+        self.write(&values, At::start(&mut copy))?;
+        Ok(copy)
+    }
+
+    /// Copies the whole state of the optimizer, for an exact way back.
+    fn copy_state(
+        &mut self,
+        from: &Moments<Self::Tensor, Self::Sums>,
+    ) -> Result<Moments<Self::Tensor, Self::Sums>, DeviceError>;
+}
+
+/// How a row of queries, keys or values is cut into heads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heads {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of each.
+    pub sequence: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Elements of a head.
+    pub width: usize,
+}

@@ -1,0 +1,39 @@
+//! Runs a plan: every stage goes through its order, slot by slot, and hands on what it makes.
+//!
+//! [`stage`] is the loop; it reaches other stages through a [`link`] and hears from them through
+//! its [`inbox`]. [`crossing`] takes it over the boundary between two steps. Stages are the
+//! [`threads`] of one process, or one process each, over [`tcp`].
+
+mod barrier;
+mod board;
+mod boundary;
+mod clock;
+mod copies;
+mod copy_turns;
+mod crossing;
+mod failure;
+mod inbox;
+mod launch;
+mod link;
+mod plan;
+mod raw;
+mod replicas;
+mod stage;
+mod tcp;
+mod threads;
+mod timed;
+mod transfers;
+mod updates;
+
+pub use board::{Awaited, Chain, Doing, Sighting};
+pub use boundary::Boundary;
+pub use clock::nanos_since;
+pub use copy_turns::PlannedCopy;
+pub use failure::Failure;
+pub use launch::{Launch, LaunchError};
+pub use plan::{MAX_MEASURED, MAX_PATIENCE, Plan, PlanError};
+pub use tcp::{Connections, Met, Party, meet, take, write_all};
+pub use tcp::{Meeting, MeetingError, free_ports, join, join_directly};
+pub use threads::{run, run_until};
+pub use timed::Timed;
+pub use transfers::{Post, Transfers, Way};

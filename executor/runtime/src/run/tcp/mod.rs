@@ -1,0 +1,357 @@
+//! One stage of a run in this process, the others in others, over TCP.
+//!
+//! Processes come together in [`meeting`], know each other by [`hello`], and speak in [`frame`]s
+//! through their [`mesh`] of connections.
+
+mod connections;
+mod direct;
+mod frame;
+mod hello;
+mod lobby;
+mod meeting;
+mod mesh;
+mod ports;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+pub use connections::{Connections, write_all};
+pub use hello::{Party, take};
+pub use meeting::{Meeting, MeetingError};
+pub use meeting::{Met, meet};
+pub use ports::free_ports;
+
+use self::direct::Devices;
+use self::frame::{Head, ValueBytes, pack_norm, pack_report};
+use self::mesh::{Mesh, Office, Word, report_size};
+use super::board::{Awaited, Board, Chain, Doing};
+use super::boundary::{Boundary, Round};
+use super::failure::{Failure, Halt};
+use super::inbox::{Event, Inbox, Name};
+use super::link::Link;
+use super::plan::{Plan, PlanError};
+use super::raw::{RawStage, measured};
+use super::stage::Stage;
+use super::threads::message;
+use super::transfers::Transfers;
+use crate::error::DeviceError;
+use crate::measured::Measured;
+use crate::worker::{Direct, Norm, Trainer, Wire};
+
+/// How long a process may take to say what its stage is doing.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Runs one stage of `plan` in this process, together with the processes of the other stages. `make`
+/// makes its worker, on this thread, when all processes have met.
+///
+/// The process of rank 0 returns what all have measured, the others nothing. Clocks are compared
+/// once, when the processes meet: a run of hours on machines whose clocks drift is measured less
+/// precisely towards its end.
+///
+/// # Errors
+/// The first [`Failure`] of any process, as far as this one could hear of it.
+pub fn join<W, F>(plan: &Plan, meeting: &Meeting, make: F) -> Result<Option<Measured>, Failure>
+where
+    W: Trainer + Wire,
+    F: FnOnce(usize) -> Result<W, DeviceError>,
+{
+    among_processes(plan, meeting, |process, events| process.run(make, events))
+}
+
+/// The same with values that go from device to device, in the order of [`Transfers`]. All else goes
+/// over TCP still.
+///
+/// # Errors
+/// As [`join`]; and post-validation, which begins steps anew in the middle of transfers.
+pub fn join_directly<W, F>(
+    plan: &Plan,
+    meeting: &Meeting,
+    make: F,
+) -> Result<Option<Measured>, Failure>
+where
+    W: Trainer + Direct,
+    F: FnOnce(usize) -> Result<W, DeviceError>,
+{
+    if matches!(plan.boundary(), Boundary::PostValidation { .. }) {
+        return Err(PlanError::Anew.into());
+    }
+    if plan.schedule().shape().has_shards() {
+        return Err(PlanError::Shards.into());
+    }
+    among_processes(plan, meeting, |process, events| process.run_directly(make, events))
+}
+
+/// Meets all other processes, and has this one do its `work` among them.
+fn among_processes(
+    plan: &Plan,
+    meeting: &Meeting,
+    work: impl FnOnce(&mut Process<'_>, Receiver<Event<Vec<u8>>>) -> Result<Option<Measured>, Failure>,
+) -> Result<Option<Measured>, Failure> {
+    let rank = meeting.launch.rank;
+    let met = meeting::meet(&Party::of(plan, &meeting.about), meeting)?;
+    let stages = met.streams.len();
+    let office = Arc::new(Office {
+        plan: plan.clone(),
+        rank,
+        board: Arc::new(Board::new(stages)),
+        epoch: met.epoch,
+        value_bytes: OnceLock::new(),
+        shared_bytes: OnceLock::new(),
+        is_done: AtomicBool::new(false),
+    });
+    let (events, inbox) = channel();
+    let mesh = Mesh::open(met, &office, &events)?;
+    let mut process = Process { plan, rank, stages, office, mesh };
+    let work = AssertUnwindSafe(|| work(&mut process, inbox));
+    let end = catch_unwind(work).unwrap_or_else(|panic| {
+        Err(Failure::Panicked { stage: rank, message: message(panic.as_ref()) })
+    });
+    if let Err(failure) = &end {
+        process.mesh.tell_all(failure);
+    }
+    process.mesh.close();
+    end
+}
+
+/// This process among those of the run.
+struct Process<'a> {
+    plan: &'a Plan,
+    rank: usize,
+    stages: usize,
+    office: Arc<Office>,
+    mesh: Mesh,
+}
+
+impl Process<'_> {
+    fn run<W, F>(
+        &mut self,
+        make: F,
+        events: Receiver<Event<Vec<u8>>>,
+    ) -> Result<Option<Measured>, Failure>
+    where
+        W: Trainer + Wire,
+        F: FnOnce(usize) -> Result<W, DeviceError>,
+    {
+        let worker = self.device(make(self.rank))?;
+        let bytes = self.value_bytes(&worker);
+        self.start(bytes.plain as u64, |_| Ok(Vec::new()))?;
+        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
+        let raw = self.go_through(worker, wires, events)?;
+        self.report(raw)
+    }
+
+    /// The same, with the devices joined by a name that rank 0 makes.
+    fn run_directly<W, F>(
+        &mut self,
+        make: F,
+        events: Receiver<Event<Vec<u8>>>,
+    ) -> Result<Option<Measured>, Failure>
+    where
+        W: Trainer + Direct,
+        F: FnOnce(usize) -> Result<W, DeviceError>,
+    {
+        let mut worker = self.device(make(self.rank))?;
+        let bytes = self.value_bytes(&worker);
+        let name = self.start(bytes.plain as u64, |this| this.device(worker.name()))?;
+        if name.is_empty() {
+            let what = "it gave no name to join devices by".to_owned();
+            return Err(Failure::OutOfOrder { stage: 0, what });
+        }
+        let patience = self.plan.patience();
+        self.device(worker.join(&name, self.rank, self.stages, patience))?;
+        let posts = Transfers::of(self.plan.schedule()).of_stage(self.rank).to_vec();
+        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
+        let raw = self.go_through(worker, Devices::new(wires, posts), events)?;
+        self.report(raw)
+    }
+
+    /// An error of the device of this process as a failure.
+    fn device<T>(&self, result: Result<T, DeviceError>) -> Result<T, Failure> {
+        let stage = self.rank;
+        result.map_err(|error| Failure::Device { stage, step: None, slot: None, error })
+    }
+
+    /// Bytes of every value, from now on known to the readers, as those of shared gradients are.
+    fn value_bytes<W: Wire + Trainer>(&self, worker: &W) -> ValueBytes {
+        let bytes = ValueBytes::of_worker(worker);
+        let _ = self.office.shared_bytes.set(worker.shared_bytes());
+        let _ = self.office.value_bytes.set(bytes);
+        bytes
+    }
+
+    /// All steps of the stage.
+    fn go_through<W: Trainer, L: Link<W, Parcel = Vec<u8>>>(
+        &self,
+        worker: W,
+        link: L,
+        events: Receiver<Event<Vec<u8>>>,
+    ) -> Result<RawStage, Failure> {
+        // The readers check what comes before they take memory for it.
+        let inbox = Inbox::new(self.plan, self.rank, events, Vec::new());
+        let (board, epoch) = (Arc::clone(&self.office.board), self.office.epoch);
+        let stage = Stage::new(self.plan, self.rank, (worker, link), inbox, board, epoch)?;
+        stage.run().map_err(|halt| match halt {
+            Halt::Failed(failure) => failure,
+            Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
+        })
+    }
+
+    /// All are ready, and hand on values of the same size. What rank 0 says to all with that: the
+    /// `word` that it has then.
+    fn start(
+        &mut self,
+        bytes: u64,
+        word: impl FnOnce(&Self) -> Result<Vec<u8>, Failure>,
+    ) -> Result<Vec<u8>, Failure> {
+        if self.rank > 0 {
+            self.mesh.send(0, Head::Ready.frame(&bytes.to_le_bytes()));
+            let words = self.hear(Awaited::Start, &[0], |_, word| matches!(word, Word::Go(_)))?;
+            let said = words.into_iter().find_map(|(_, word)| match word {
+                Word::Go(said) => Some(said),
+                _ => None,
+            });
+            return Ok(said.unwrap_or_default());
+        }
+        let peers: Vec<usize> = (1..self.stages).collect();
+        let words = self.hear(Awaited::Start, &peers, |_, word| matches!(word, Word::Ready(_)))?;
+        for (stage, word) in words {
+            if let Word::Ready(theirs) = word
+                && theirs != bytes
+            {
+                let what = format!("its values have {theirs} bytes, those of stage 0 {bytes}");
+                return Err(Failure::OutOfOrder { stage, what });
+            }
+        }
+        let word = word(self)?;
+        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&word)));
+        Ok(word)
+    }
+
+    /// Rank 0 collects what all measured; the others wait until it has.
+    fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
+        self.office.is_done.store(true, Ordering::Release);
+        if self.rank > 0 {
+            let size = report_size(self.plan, self.rank);
+            self.mesh.send(0, Head::Report.frame(&pack_report(&raw, size)));
+            self.hear(Awaited::Report, &[0], |_, word| matches!(word, Word::Over))?;
+            return Ok(None);
+        }
+        let peers: Vec<usize> = (1..self.stages).collect();
+        let words =
+            self.hear(Awaited::Report, &peers, |_, word| matches!(word, Word::Report(_)))?;
+        let mut all = vec![RawStage::default(); self.stages];
+        all[0] = raw;
+        for (peer, word) in words {
+            if let Word::Report(raw) = word {
+                all[peer] = raw;
+            }
+        }
+        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Over.frame(&[])));
+        Ok(Some(measured(self.plan, &all)))
+    }
+
+    /// Waits for one `wanted` word of each of `peers`.
+    fn hear(
+        &self,
+        what: Awaited,
+        peers: &[usize],
+        wanted: impl Fn(usize, &Word) -> bool,
+    ) -> Result<Vec<(usize, Word)>, Failure> {
+        let mut heard: Vec<(usize, Word)> = Vec::new();
+        let patience = self.plan.patience();
+        let mut since = Instant::now();
+        let mut awaited = None;
+        while let Some(&from) =
+            peers.iter().find(|&&peer| heard.iter().all(|(other, _)| *other != peer))
+        {
+            if awaited.replace(from) != Some(from) {
+                since = Instant::now();
+                self.office.board.publish(self.rank, Doing::Waiting { what, from }, since);
+            }
+            let left = patience.saturating_sub(since.elapsed());
+            match self.mesh.words.recv_timeout(left) {
+                Ok((_, Word::Stop(failure))) => return Err(failure),
+                Ok((from, word)) if wanted(from, &word) => heard.push((from, word)),
+                Ok(_) => {}
+                Err(_) => {
+                    let ask = |stage| ask(&self.office, &self.mesh, stage);
+                    let chain = Chain::follow(self.rank, ask)?;
+                    return Err(Failure::Stuck { patience, chain });
+                }
+            }
+        }
+        Ok(heard)
+    }
+}
+
+/// Asks `stage` for its activity.
+fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+    if stage == office.rank {
+        return Ok(Some(office.board.look(stage)));
+    }
+    mesh.send(stage, Head::Ask.frame(&[]));
+    let deadline = Instant::now() + ANSWER.min(office.plan.patience());
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match mesh.words.recv_timeout(left) {
+            Ok((from, Word::Answer(answer))) if from == stage => return Ok(answer),
+            // It lost patience a moment before, and knows more.
+            Ok((_, Word::Stop(failure))) => return Err(failure),
+            Ok(_) => {}
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// The way out of the stage of this process.
+struct Wires<'a> {
+    office: &'a Office,
+    mesh: &'a Mesh,
+    bytes: ValueBytes,
+}
+
+impl<W: Wire> Link<W> for Wires<'_> {
+    type Parcel = Vec<u8>;
+
+    fn send(
+        &mut self,
+        worker: &mut W,
+        to: usize,
+        name: Name,
+        value: W::Value,
+        _: u64,
+    ) -> Result<(), DeviceError> {
+        let bytes = worker.pack(value)?;
+        let right = self.bytes.of(name.value);
+        if bytes.len() != right {
+            let message = format!("{} bytes of a value instead of {right}", bytes.len());
+            return Err(DeviceError::Call { call: "pack", message });
+        }
+        self.mesh.send(to, Head::Value(name).frame(&bytes));
+        Ok(())
+    }
+
+    fn open(&mut self, worker: &mut W, parcel: Vec<u8>) -> Result<W::Value, DeviceError> {
+        worker.unpack(&parcel)
+    }
+
+    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+        self.mesh.send(to, Head::Norm { step, round }.frame(&pack_norm(norm)));
+        Ok(())
+    }
+
+    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
+        self.mesh.send(to, Head::Gradients { step }.frame(&gradients));
+        Ok(())
+    }
+
+    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+        ask(self.office, self.mesh, stage)
+    }
+}

@@ -1,0 +1,51 @@
+//! How weights are updated while a pipeline runs, and how an update is taken back.
+
+use pipeline::Schedule;
+
+/// How an update is taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Undo {
+    /// By the inverse of the rule: no memory, exact but for rounding. An update made with gradients
+    /// that are NaN or infinite cannot be taken back so.
+    #[default]
+    Inverse,
+    /// From a copy of weights and moments made before each update: exact, at their memory.
+    Snapshot,
+}
+
+/// How a pipeline that never flushes updates its weights.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Updates {
+    /// How many microbatches each update has the gradients of.
+    pub microbatches: u32,
+    /// The weights that a microbatch is worked on with.
+    pub versions: Versions,
+}
+
+/// The version of the weights that a microbatch is worked on with, forward and backward alike.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Versions {
+    /// The newest that its stage has when it comes forward (weight stashing, PipeDream): up to p - r
+    /// versions are held on stage r of p.
+    Stashed,
+    /// The one before that which the update before it makes, the same on all stages (PipeDream-2BW):
+    /// W(t+1) = W(t) - the update by the gradients at W(t-1). Two versions are held.
+    DoubleBuffered,
+}
+
+impl Updates {
+    /// Updates of one step of `schedule`.
+    #[must_use]
+    pub const fn per_step(self, schedule: &Schedule) -> u32 {
+        schedule.shape().microbatches() / self.microbatches
+    }
+
+    /// The most versions that `stage` of `stages` holds.
+    #[must_use]
+    pub fn most_versions(self, stage: usize, stages: usize) -> usize {
+        match self.versions {
+            Versions::Stashed => stages.saturating_sub(stage),
+            Versions::DoubleBuffered => 2,
+        }
+    }
+}
