@@ -3,6 +3,8 @@
 //! Prints, for each number of stages, the median over all passes of the time from "the slot before
 //! has ended and all needs are here" to the start, and the time per pass of the whole step.
 
+#![allow(clippy::print_stdout)]
+
 use std::sync::Arc;
 
 use executor::{Failure, Measured, Plan, Timed, run};
