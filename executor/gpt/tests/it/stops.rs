@@ -29,7 +29,7 @@ impl Batches for Asked {
 
 #[test]
 fn a_comparison_is_stopped_between_steps_and_leaves_the_run_whole() {
-    let shape = Shape::new(3, 1, 4).unwrap();
+    let shape = Shape::new(2, 1, 4).unwrap();
     let ms = Nanos(1_000_000);
     let costs = Costs::uniform(shape, PassTimes::new(ms, ms, ms), Nanos(0));
     for (family, updates) in [(Family::OneFOneB, None), (Family::PipeDream, Some(2))] {
