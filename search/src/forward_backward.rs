@@ -5,7 +5,7 @@
 
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
-use crate::list::{Next, Rule, State};
+use crate::list_scheduler::{Next, Rule, State};
 use crate::timing::{Clock, Score};
 
 /// A priority rule for list scheduling that follows the times of an earlier schedule.

@@ -5,7 +5,7 @@
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::head;
-use crate::list::Offsets;
+use crate::list_scheduler::Offsets;
 
 /// A parameter: lower end, upper end, value that changes nothing.
 type Range = (f64, f64, f64);
@@ -15,7 +15,7 @@ const COMMON: [Range; 11] =
     [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
 /// The advance of W, in mean pass durations, where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
-/// The idle time of a stage, relative to that which the target leaves it; none below 0.
+/// The idle time of a stage relative to its slack under the target; no less than 0.
 const BUDGET: Range = (-1.0, 3.0, 1.0);
 /// The part of that idle time that may lie before the first B.
 const HEAD: Range = (0.0, 1.0, 1.0);

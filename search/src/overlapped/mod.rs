@@ -4,14 +4,14 @@
 //! random; then slots are moved, paired, taken apart and split by simulated annealing.
 
 mod changes;
-mod list;
+mod list_scheduler;
 mod slots;
 
 use pipeline::{Memory, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 
-use self::list::Policy;
+use self::list_scheduler::Policy;
 use self::slots::{Clock, Doing, Slots, Table};
 use crate::Instance;
 use crate::bounds::{self, Bound};
@@ -233,7 +233,7 @@ impl Chain {
                 }
                 false => self.policy.1.near(&mut self.chance),
             };
-            if let Some(slots) = list::schedule(table, policy)
+            if let Some(slots) = list_scheduler::schedule(table, policy)
                 && let Some(score) = self.clock.time(table, &slots)
             {
                 if score <= self.policy.0 {
