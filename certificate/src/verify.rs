@@ -2,9 +2,10 @@
 
 use pipeline::{Bytes, Nanos};
 
-use crate::trip::Pipe;
+use crate::critical_path::Pipe;
 use crate::{
-    Argument, Backwards, Certificate, Objective, Refusal, branching, recount, relaxation, windows,
+    Backwards, BoundArgument, Certificate, Objective, Refusal, branching, recount, relaxation,
+    windows,
 };
 
 /// The facts that were checked and hold.
@@ -23,7 +24,7 @@ pub struct Verdict {
     /// No schedule costs less.
     pub bound: Nanos,
     /// The argument that proves the bound.
-    pub argument: Argument,
+    pub argument: BoundArgument,
     /// How many pairs of passes its branching log tries both ways, where it rests on one.
     pub branches: Option<usize>,
     /// How many starts it raises by windows of the first microbatches.
