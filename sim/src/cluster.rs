@@ -160,7 +160,7 @@ pub struct Cluster {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Every device reaches every other after a fixed time, whatever the size and the traffic.
+    /// A fixed latency between any two devices, independent of size and traffic.
     Ideal { hops: Hops },
     /// Ports, NICs and uplinks.
     Nodes(ClusterSpec),
@@ -270,15 +270,15 @@ impl Cluster {
         Some(host.time(bytes))
     }
 
-    /// How long `bytes` take from one device to another while nothing else moves.
+    /// Time of `bytes` from one device to another on an idle network.
     #[must_use]
     pub fn time_alone(&self, from: usize, to: usize, bytes: Bytes) -> Nanos {
         let route = self.route(from, to);
         Nanos(route.latency.0.saturating_add(self.time_on_wires(&route, bytes.0)))
     }
 
-    /// The longest time that `bytes` take between two neighbouring chunks of a pipeline on `seats`
-    /// while nothing else moves: what a family reckons with when it orders passes.
+    /// The longest time of `bytes` between two neighbouring chunks of a pipeline on `seats`, on an idle network, which
+    /// families use when they order passes.
     #[must_use]
     pub fn longest_hop(
         &self,

@@ -55,14 +55,14 @@ impl Hardware {
         }
     }
 
-    /// The longest time a value takes between two neighbouring chunks while nothing else moves:
-    /// what a family reckons with when it orders passes.
+    /// The longest hop between two neighbouring chunks on an idle network, which families use when they order
+    /// passes.
     #[must_use]
     pub fn longest_hop(&self, shape: Shape, placement: Placement) -> Nanos {
         self.cluster.longest_hop(&self.seats, (shape, placement), self.messages.bytes)
     }
 
-    /// How long an all-to-all takes in which each device sends `bytes` in all, while nothing else moves
+    /// Time of an all-to-all in which each device sends `bytes` in all, on an idle network
     /// ([`ExpertGroup::time`]); none if experts are not spread over devices.
     #[must_use]
     pub fn all_to_all_time(&self, bytes: Bytes) -> Option<Nanos> {

@@ -142,7 +142,7 @@ impl Replay {
         mut record: impl FnMut(usize, Slot, u64, u64),
     ) {
         let (steps, made) = (&self.steps[..], &mut self.made[..]);
-        // Where one pass makes each value, and stands alone, the loop need not ask.
+        // Without pairs and shards each value has one maker, and the loop below needs no checks.
         let has_shards = schedule.shape().has_shards();
         for run in schedule.walk() {
             let stage = run.stage as usize;
@@ -210,7 +210,7 @@ impl Replay {
         self.steps.resize(KINDS * usize::from(shape.chunks()), Step::default());
         for pass in passes(shape) {
             let here = placement.stage_of(shape, pass);
-            // What the stage itself makes stands before in its own order: no wait for that.
+            // A value of the stage itself is made earlier in its own order, so only received ones are waited for.
             let needs = Slot::from(pass).received((shape, placement), here).next();
             let makes = pass.makes();
             self.steps[step_of(pass)] = Step {

@@ -53,7 +53,7 @@ impl<C: Durations> EventLoop<'_, C> {
         self.collectives.push(Collective { value, step, last: stage, made, end });
     }
 
-    /// The collective is over: stages that wait for it go on.
+    /// Ends a collective, and starts the stages that wait for it.
     pub(super) fn meet(&mut self, collective: usize) {
         let Collective { value, step, .. } = self.collectives[collective];
         let cell = self.cell(value, step);

@@ -29,7 +29,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// The sum over all gaps and slots of `stage`: what [`super::Causes`] says of it.
+    /// The sum over all gaps and slots of `stage`, equal to its idle time in [`super::Causes`].
     ///
     /// # Panics
     /// If there is no such stage.

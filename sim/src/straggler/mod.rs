@@ -423,7 +423,7 @@ impl Timing for NoisyTiming<'_> {
         self.sample.duration_under(self.costs, stage, pass, start)
     }
 
-    /// What passes share of the streams is stretched as they are.
+    /// A pair is stretched in proportion to its passes.
     fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
         let then = |time: u64, pass| {
             time.saturating_add(self.duration(stage, pass, start.saturating_add(time)))
