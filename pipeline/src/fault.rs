@@ -211,13 +211,13 @@ pub enum Fault {
     /// Segments of passes that cannot be.
     #[error("{what}")]
     Segments {
-        /// What is wrong with them.
+        /// Description of the fault.
         what: String,
     },
     /// An order of segments that cannot be.
     #[error("{what}")]
     Interleaving {
-        /// What is wrong with it.
+        /// Description of the fault.
         what: String,
     },
     /// A pair of which one pass needs what the other makes.
@@ -272,7 +272,7 @@ fn more(others: usize) -> String {
     }
 }
 
-/// The numbers of hops that there may be over so many stages, in words.
+/// The allowed numbers of hops over `stages` stages, in words.
 fn links(stages: usize, wraps: bool) -> String {
     let all = ": give 1 (all links alike)";
     match (stages, wraps) {

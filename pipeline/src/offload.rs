@@ -194,8 +194,8 @@ fn check(
     Ok(())
 }
 
-/// Lets the streams go as far as they can while slots end one by one: each backward must find its
-/// activation back by the slots that have ended before it.
+/// Advances the streams as far as they can while slots end in order: the activation of each backward must be
+/// back by the slots that have ended before it.
 fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> Result<(), Wrong> {
     let mut at = vec![0usize; streams.len()];
     let mut ended = 0u32;

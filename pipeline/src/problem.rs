@@ -355,8 +355,8 @@ impl Problem {
         }
     }
 
-    /// The same without buffers, under limits that leave room for those of one pass on each stage: what
-    /// families reckon with, whose passes run one at a time where a limit shapes their order.
+    /// The same without buffers, under limits that leave room for those of one pass on each stage. Families use this
+    /// form where a limit shapes their order, since their passes run one at a time.
     ///
     /// # Errors
     /// Those of [`Self::limits`].

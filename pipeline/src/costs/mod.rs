@@ -120,7 +120,7 @@ pub struct Costs {
     collectives: Collectives,
     /// The segments of passes, if they are known: their sums are the times of `chunks`.
     overlap: Option<Arc<Overlap>>,
-    /// How long the collectives of parameters and gradients take, if they were told.
+    /// Times of the collectives of parameters and gradients, if known.
     parameters: Option<Arc<ParameterTimes>>,
 }
 
@@ -369,7 +369,7 @@ impl Costs {
     }
 
     /// How long `slot` takes if its passes take `apart` one after the other rather than what they cost:
-    /// what they share is stretched or shortened alike, to the next whole nanosecond.
+    /// the duration of a pair scales in proportion, to the next whole nanosecond.
     #[must_use]
     pub fn slot_at_pace(&self, slot: Slot, apart: Nanos) -> Nanos {
         let nominal: Nanos = slot.passes().map(|pass| self.of(pass)).sum();

@@ -121,13 +121,13 @@ impl Chain {
         std::iter::once((&self.head, 1)).chain(layers).chain(std::iter::once((&self.tail, 1)))
     }
 
-    /// What stands before the layers.
+    /// The segments before the layers.
     #[must_use]
     pub const fn head(&self) -> &Layer {
         &self.head
     }
 
-    /// What stands behind them.
+    /// The segments after the layers.
     #[must_use]
     pub const fn tail(&self) -> &Layer {
         &self.tail

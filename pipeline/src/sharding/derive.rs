@@ -85,7 +85,7 @@ impl Stage {
         }
     }
 
-    /// What is dropped and gathered when the stage comes to slot `at`.
+    /// Adds the reshards and gathers that the stage issues before slot `at`.
     fn drop_and_gather(&mut self, at: u32) {
         if at > 0 && !matches!(self.sharding, Sharding::Fsdp { .. }) {
             return;

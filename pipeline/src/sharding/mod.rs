@@ -52,7 +52,7 @@ impl Reshard {
     }
 }
 
-/// What data-parallel replicas divide among themselves.
+/// State that is sharded over the data-parallel replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sharding {
     /// The state of the optimizer: ZeRO-1, the distributed optimizer.
@@ -68,7 +68,7 @@ pub enum Sharding {
     },
 }
 
-/// What is done on the stream.
+/// The kind of an operation on the stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum ParameterAct {
@@ -76,7 +76,7 @@ pub enum ParameterAct {
     Gather,
     /// The gradients of a chunk are added up over all replicas (reduce-scatter).
     Reduce,
-    /// The parameters of others are dropped; takes no time.
+    /// The parameters gathered from other replicas are dropped; takes no time.
     Reshard,
 }
 
@@ -95,9 +95,9 @@ impl ParameterAct {
 /// One operation on the stream of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ParameterOp {
-    /// What is done.
+    /// Kind of operation.
     pub act: ParameterAct,
-    /// Of which chunk.
+    /// The chunk.
     pub chunk: u16,
     /// How many slots of the stage must have ended before it may begin.
     pub after: u32,
@@ -133,7 +133,7 @@ impl ParameterOps {
         Self { sharding, stages }
     }
 
-    /// What is divided.
+    /// The sharded state.
     #[must_use]
     pub const fn sharding(&self) -> Sharding {
         self.sharding
