@@ -16,7 +16,7 @@ pub enum Place {
     Row(usize),
     /// An element of `traceEvents`, from 0.
     Event(usize),
-    /// What stands beside `traceEvents`.
+    /// The fields besides `traceEvents`.
     Head,
 }
 

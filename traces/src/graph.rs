@@ -70,7 +70,7 @@ pub(crate) struct Parts<'a> {
 pub(crate) type Waits = Vec<(u32, Wait)>;
 
 impl Graph {
-    /// Finds out who waited for whom.
+    /// Infers the dependencies between operations.
     pub(crate) fn new(parts: &Parts<'_>) -> Result<Self, TraceError> {
         let mut waits = Waits::new();
         for rank in &parts.ranks {
@@ -149,8 +149,8 @@ impl Graph {
         &self.members[first as usize..][..count as usize]
     }
 
-    /// How long each operation took by itself: a meeting from its last start on, and a transfer
-    /// until its first end; never less than nothing, whatever the clocks of two ranks say.
+    /// Duration of each operation by itself: a collective from its last start, and a transfer
+    /// until its first end; clamped at zero, since the clocks of two ranks may differ.
     pub(crate) fn own_times(&self, operations: &[Operation]) -> Vec<u64> {
         let mut own: Vec<u64> = operations.iter().map(|one| one.duration.0).collect();
         for at in (0u32..).take(self.meetings.len()) {

@@ -38,7 +38,7 @@ pub struct Step {
 }
 
 impl Run {
-    /// Checks that `trace` has whole steps of a pipeline, finds out who waited for whom, and
+    /// Checks that `trace` has whole steps of a pipeline, infers the dependencies between its operations, and
     /// estimates the hops of values whose transfers are not in it.
     ///
     /// Sends hold up their rank as they do in runs of the form of the trace, unless the trace shows
@@ -158,7 +158,7 @@ impl Run {
         self.steps.iter().map(|step| step.graph.edges()).collect()
     }
 
-    /// What the trace does not say of the run.
+    /// Information about the run that the trace lacks.
     #[must_use]
     pub fn lacks(&self) -> &[Lack] {
         &self.lacks

@@ -59,7 +59,7 @@ impl Times {
         Self { free_links: true, ..self }
     }
 
-    /// The same times with the durations that `time` gives for passes; the others stay as they are.
+    /// The same times with the durations that `time` gives for passes; all other durations stay as they are.
     #[must_use]
     pub fn with_passes(
         mut self,

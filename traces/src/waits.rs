@@ -1,4 +1,4 @@
-//! Finds out from a trace who waited for whom on a rank, and for others to join.
+//! Infers the dependencies between the operations of a rank, and of collectives between ranks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
