@@ -48,7 +48,7 @@ pub fn os() -> String {
     }
 }
 
-/// Whether the processor is virtual: others may share it.
+/// Whether the processor is virtual, so that other guests may share it.
 #[must_use]
 pub fn is_virtual() -> bool {
     let flags = field("/proc/cpuinfo", "flags").unwrap_or_default();
