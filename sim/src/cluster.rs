@@ -26,15 +26,15 @@ pub enum ClusterError {
         stage: usize,
         /// Its device.
         device: usize,
-        /// How many devices there are.
+        /// Number of devices.
         devices: usize,
     },
     /// Not one device per stage.
     #[error("{given} devices are named for {stages} stages")]
     SeatCount {
-        /// How many were given.
+        /// Number given.
         given: usize,
-        /// How many stages there are.
+        /// Number of stages.
         stages: usize,
     },
     /// Less bandwidth into the core than none.
@@ -217,7 +217,7 @@ impl Cluster {
         }
     }
 
-    /// How many devices a node has, and how many of them are behind a NIC; none where there are no nodes.
+    /// Number of devices that a node has, and how many of them are behind a NIC; none where there are no nodes.
     pub(crate) fn neighbours(&self) -> Option<[u64; 2]> {
         let Kind::Nodes(spec) = &self.kind else { return None };
         Some([spec.devices_per_node, spec.devices_per_node.div_ceil(spec.inter.nics)])

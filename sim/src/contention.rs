@@ -143,7 +143,7 @@ impl Running {
 /// A stage while the schedule runs.
 #[derive(Default)]
 struct Stage {
-    /// How many passes of its order have begun.
+    /// Number of passes of its order that have begun.
     begun: usize,
     running: Option<Running>,
     /// When its last slot ended.

@@ -29,7 +29,7 @@ pub enum ExpertGroupError {
          (their devices over those that this pipeline uses in a node)"
     )]
     Uneven {
-        /// How many members it has.
+        /// Number of members that it has.
         members: u64,
         /// How many of them fit into a node.
         in_node: u64,
@@ -40,7 +40,7 @@ pub enum ExpertGroupError {
          the cluster has {devices} devices"
     )]
     TooLarge {
-        /// How many members it has.
+        /// Number of members that it has.
         members: u64,
         /// Devices of a replica.
         used: u64,
@@ -108,7 +108,7 @@ impl ExpertGroup {
         Ok(Self { members, in_node, behind_nic, used_in_node })
     }
 
-    /// How many devices it has.
+    /// Number of devices that it has.
     #[must_use]
     pub const fn members(self) -> u64 {
         self.members
@@ -126,7 +126,7 @@ impl ExpertGroup {
         self.behind_nic
     }
 
-    /// How many devices of a node one replica of the pipeline uses, where it uses most.
+    /// Number of devices of a node that one replica of the pipeline uses, where it uses most.
     #[must_use]
     pub const fn used_in_node(self) -> u64 {
         self.used_in_node

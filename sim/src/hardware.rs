@@ -17,11 +17,11 @@ pub struct Hardware {
     pub seats: Seats,
     /// How values travel between stages.
     pub communication: Communication,
-    /// How many bytes a value has.
+    /// Number of bytes that a value has.
     pub messages: Messages,
     /// The devices over which the experts of a layer are spread, if passes have all-to-alls of so many bytes.
     pub experts: Option<ExpertGroup>,
-    /// How many steps are run in sequence, at least 1. The last one is the step that is reported.
+    /// Number of steps that are run in sequence, at least 1. The last one is the step that is reported.
     pub steps: u32,
     /// The boundary between two steps.
     pub boundary: Boundary,

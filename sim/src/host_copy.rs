@@ -60,7 +60,7 @@ pub(crate) const fn is_backward(pass: Pass) -> bool {
 pub(crate) struct Clock<'a, D> {
     schedule: &'a Schedule,
     copies: &'a Copies,
-    /// How long a copy takes, by chunk and way.
+    /// Duration of a copy, by chunk and way.
     duration: D,
     /// The end of each slot, by stage.
     ended: Vec<Vec<u64>>,

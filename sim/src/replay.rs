@@ -17,7 +17,7 @@ use crate::timed::{self, Nominal};
 
 /// A value that need not be waited for, because the pass needs none from another stage: time 0.
 const NOTHING_NEEDED: usize = 0;
-/// The place for what a pass makes that nobody needs.
+/// The row for values that no pass needs.
 const NOTHING_MADE: usize = 1;
 /// Values begin behind these two rows.
 const VALUES: usize = 2;
@@ -50,7 +50,7 @@ pub struct Replay {
     /// empty if passes of pairs run one after the other.
     pairs: Vec<u64>,
     at: Vec<usize>,
-    /// How many pairs of each stage are behind it.
+    /// Number of pairs of each stage that are behind it.
     pairs_at: Vec<usize>,
     stages: Vec<StageTimes>,
 }
@@ -65,7 +65,7 @@ impl Replay {
         Self::default()
     }
 
-    /// How long `schedule` takes under `costs`, stage by stage.
+    /// Duration of `schedule` under `costs`, stage by stage.
     ///
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.

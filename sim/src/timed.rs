@@ -18,10 +18,10 @@ pub trait Timing {
         0
     }
 
-    /// How long `pass` takes on `stage`, whose clock shows `start`, with all it does one after the other.
+    /// Duration of `pass` on `stage`, whose clock shows `start`, with all it does one after the other.
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64;
 
-    /// How long `slot` takes on `stage`, whose clock shows `start`: its passes one after the other, unless
+    /// Duration of `slot` on `stage`, whose clock shows `start`: its passes one after the other, unless
     /// their segments share the streams of the device ([`pipeline::overlap`]).
     fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
         let then = |time: u64, pass| {
@@ -145,7 +145,7 @@ fn sized(mut done: Vec<HostCopy>, schedule: &Schedule, footprints: &Footprints) 
     done
 }
 
-/// How long `schedule` takes under `timing`, stage by stage.
+/// Duration of `schedule` under `timing`, stage by stage.
 #[must_use]
 pub fn metrics(schedule: &Schedule, timing: &impl Timing) -> Metrics {
     let zero = Nanos(0);

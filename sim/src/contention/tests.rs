@@ -147,7 +147,7 @@ fn without_contention_it_is_the_replay_of_every_family() {
     }
 }
 
-/// How many stages are busy in an instant behind `moment`.
+/// Number of stages that are busy in an instant behind `moment`.
 fn busy(timeline: &Timeline, moment: u64) -> u32 {
     let at_work = |span: &Span| span.start.0 <= moment && moment < span.end.0;
     let count = timeline.stages.iter().filter(|stage| stage.iter().any(at_work)).count();

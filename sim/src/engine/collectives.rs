@@ -9,7 +9,7 @@ use super::event_loop::{EventLoop, small};
 use super::queue::Event;
 use super::{Collective, Durations};
 
-/// How many passes have made their part of each value that all stages make, by step.
+/// Number of passes that have made their part of each value that all stages make, by step.
 #[derive(Default)]
 pub(super) struct Makers {
     stages: u32,

@@ -52,7 +52,7 @@ pub(super) struct Stage {
     pub(super) in_line: bool,
     /// The position in the current step up to which it has asked for values.
     pub(super) asked: usize,
-    /// How many slots lie from `at` to `asked`.
+    /// Number of slots that lie from `at` to `asked`.
     pub(super) slots_asked: u32,
 }
 

@@ -27,7 +27,7 @@ struct Running {
     /// How long its passes take one after the other, and by their segments.
     pace: Pace,
     begin: u64,
-    /// How long the slot takes if no wire holds it up.
+    /// Duration of the slot if no wire holds it up.
     alone: u64,
     /// How many flows of its present segment are under way.
     moving: u32,

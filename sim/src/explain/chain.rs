@@ -179,7 +179,7 @@ impl Durations for Alone<'_> {
     }
 }
 
-/// How long a message takes between two stages on free wires: its last byte leaves at the end of a
+/// Duration of a message between two stages on free wires: its last byte leaves at the end of a
 /// nanosecond, as in the engine.
 fn alone(cluster: &Cluster, seats: &Seats, messages: Messages, stages: [usize; 2]) -> u64 {
     let [from, to] = stages.map(|stage| seats.device(stage));

@@ -154,7 +154,7 @@ impl<'a> Simulation<'a> {
         self.schedule
     }
 
-    /// How long passes and hops take without noise.
+    /// Durations of passes and hops without noise.
     #[must_use]
     pub const fn costs(&self) -> &'a Costs {
         self.costs
@@ -228,7 +228,7 @@ impl<'a> Simulation<'a> {
         Ok(self.walk(replica, &mut Replay::new())?.timeline)
     }
 
-    /// How long a step takes with faster `links`, as in [`explain::Causes`]; under noise, in replica
+    /// Duration of a step with faster `links`, as in [`explain::Causes`]; under noise, in replica
     /// 0.
     ///
     /// # Errors
