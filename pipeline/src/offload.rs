@@ -103,7 +103,7 @@ impl Copies {
         self.stages.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// How many activations are copied, over all stages.
+    /// Number of activations that are copied, over all stages.
     #[must_use]
     pub fn count(&self) -> usize {
         self.stages.iter().flatten().map(Vec::len).sum::<usize>() / 2

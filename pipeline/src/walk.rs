@@ -10,7 +10,7 @@ use crate::shape::{Placement, Shape};
 pub struct WalkStep {
     /// The stage that runs.
     pub stage: u32,
-    /// How many passes it does; a pair is never torn apart.
+    /// Number of passes that it does; a pair is never torn apart.
     pub passes: u32,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn walk(
     }
 }
 
-/// How many passes are still to come for each value that all stages make together.
+/// Number of passes that are still to come for each value that all stages make together.
 struct Makers {
     shape: Shape,
     left: Vec<u16>,

@@ -107,7 +107,7 @@ fn plain_duration(items: &Items<'_>, order: &[usize]) -> Result<u64, Fault> {
     Ok(free.into_iter().max().unwrap_or(0))
 }
 
-/// How many W of each kind of `weights` must be done before `item` of B.
+/// Number of W of each kind of `weights` that must be done before `item` of B.
 fn weights_needed(items: &Items<'_>, weights: &[Vec<usize>], item: usize) -> Vec<u16> {
     let needs = &items.all[item].needs;
     let counts = weights.iter().map(|all| {

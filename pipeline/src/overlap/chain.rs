@@ -176,7 +176,7 @@ impl Chain {
         self.parts().any(|(layer, _)| Part::ALL.into_iter().any(|part| layer.of(part).any(moves)))
     }
 
-    /// How many segments `part` has.
+    /// Number of segments that `part` has.
     #[must_use]
     pub fn segments(&self, part: Part) -> u64 {
         self.parts().map(|(layer, count)| layer.of(part).count() as u64 * u64::from(count)).sum()

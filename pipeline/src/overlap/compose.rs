@@ -38,7 +38,7 @@ pub struct SegmentSpan {
 /// When the segments of a slot run, from its start, where they are not held up from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Composition {
-    /// How long the slot takes.
+    /// Duration of the slot.
     pub duration: Nanos,
     /// All segments in the order in which they come to their streams.
     pub spans: Vec<SegmentSpan>,

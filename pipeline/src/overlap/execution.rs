@@ -81,7 +81,7 @@ impl Program {
 /// How passes take longer, or shorter, than their segments say: `actual` in place of `nominal`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// How long the passes of the slot take one after the other.
+    /// Duration of the passes of the slot one after the other.
     pub actual: Nanos,
     /// How long they take by their segments.
     pub nominal: Nanos,
@@ -139,7 +139,7 @@ pub struct Execution {
     started: [usize; 2],
     running: [Option<Running>; 2],
     ended: Vec<bool>,
-    /// How many steps have not ended.
+    /// Number of steps that have not ended.
     left: usize,
     is_delayed: bool,
 }

@@ -171,7 +171,7 @@ impl Overlap {
         &self.rule
     }
 
-    /// How many chunks it has.
+    /// Number of chunks that it has.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.of_chunk.len()
@@ -386,7 +386,7 @@ impl Overlap {
         }
     }
 
-    /// How long `slot` takes where its passes would take `apart` one after the other: less, where they
+    /// Duration of `slot` where its passes would take `apart` one after the other: less, where they
     /// share the streams.
     ///
     /// # Panics

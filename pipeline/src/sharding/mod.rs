@@ -61,7 +61,7 @@ pub enum Sharding {
     Gradients,
     /// That and the parameters: ZeRO-3, FSDP.
     Fsdp {
-        /// How many chunks are gathered ahead, beside the one that runs.
+        /// Number of chunks that are gathered ahead, beside the one that runs.
         prefetch: u16,
         /// When parameters are dropped.
         reshard: Reshard,
@@ -99,7 +99,7 @@ pub struct ParameterOp {
     pub act: ParameterAct,
     /// The chunk.
     pub chunk: u16,
-    /// How many slots of the stage must have ended before it may begin.
+    /// Number of slots of the stage that must have ended before it may begin.
     pub after: u32,
 }
 
@@ -148,7 +148,7 @@ impl ParameterOps {
         &self.stages[stage].ops
     }
 
-    /// How many operations of `stage` must be over before its slot `slot`, counted from 0, may begin: those
+    /// Number of operations of `stage` that must be over before its slot `slot`, counted from 0, may begin: those
     /// at the head of its stream. A pass of the vocabulary waits for none.
     ///
     /// # Panics

@@ -4,7 +4,7 @@ use super::ParameterAct;
 use crate::overlap::Contention;
 use crate::units::Nanos;
 
-/// How long the collectives of each chunk take while no pass runs beside them, in model order.
+/// Duration of the collectives of each chunk while no pass runs beside them, in model order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterTimes {
     /// By chunk, to gather its parameters.
@@ -31,7 +31,7 @@ impl ParameterTimes {
         Self { gather_contention: contention, reduce_contention: contention, ..self }
     }
 
-    /// How long `act` of `chunk` takes alone; nothing for a chunk of which no time is known.
+    /// Duration of `act` of `chunk` alone; nothing for a chunk of which no time is known.
     #[must_use]
     #[inline]
     pub fn of(&self, act: ParameterAct, chunk: u16) -> Nanos {
