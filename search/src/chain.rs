@@ -1,7 +1,7 @@
 //! One of several searches that run in parallel: list scheduling with parameters that are improved
 //! by hill climbing, forward-backward improvement of its orders, and simulated annealing from the
 //! best of them.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

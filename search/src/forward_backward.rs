@@ -1,6 +1,6 @@
 //! Forward-backward improvement (justification): an order is list-scheduled again with its own times
 //! as priorities, in turn with time reversed and with time as it is.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::chance::Chance;

@@ -1,6 +1,6 @@
 //! List scheduling in time order: whenever a stage is free, a priority rule chooses among the passes
 //! that are ready or known to become ready.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::compiled_instance::{CompiledInstance, Effect, NONE};

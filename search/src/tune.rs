@@ -1,5 +1,5 @@
 //! The parameters of a list schedule, and how they are drawn and varied.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::chance::Chance;
@@ -65,7 +65,7 @@ fn ranges(compiled: &CompiledInstance) -> Vec<Range> {
     COMMON.into_iter().chain(lanes).chain(own).chain(split).collect()
 }
 
-/// How many parameters say which backwards are split, the last of all.
+/// Number of parameters that say which backwards are split, the last of all.
 fn splits(compiled: &CompiledInstance) -> usize {
     if compiled.mixes { SPLIT.len() } else { 0 }
 }

@@ -71,7 +71,7 @@ pub struct FoundJointly {
     /// No order of any choice costs less: the mean stage must do its share of the least work, and some stage the
     /// work of its p-th part of the layers, rounded up.
     pub bound: Nanos,
-    /// How many choices were tried.
+    /// Number of choices that were tried.
     pub tried: u64,
     /// Whether it was stopped from outside before its effort was spent.
     pub interrupted: bool,

@@ -1,5 +1,5 @@
 //! Changes at random, fewer and fewer of them for the worse.
-// Times lose nothing that a search minds.
+// Rounding of times does not matter to a search.
 #![allow(clippy::cast_precision_loss)]
 
 use super::{Change, Local};

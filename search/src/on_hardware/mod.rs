@@ -79,7 +79,7 @@ pub struct OnHardware<'a> {
 pub struct ProgressOnHardware {
     /// Searches that have ended.
     pub searches: u64,
-    /// How many there are, if the effort is limited; then the engine searches from the best order on.
+    /// Their number, if the effort is limited; then the engine searches from the best order on.
     pub of: Option<u64>,
     /// How far the search under way has come.
     pub now: Progress,

@@ -1,4 +1,4 @@
-//! The proxy: a pipeline whose links nobody shares, which stands for the hardware in a search.
+//! The proxy: a pipeline with unshared links, which stands for the hardware in a search.
 
 use pipeline::{Costs, Fault, Hops, Nanos, PassTimes, Schedule};
 use sim::engine::Run;
@@ -45,7 +45,7 @@ pub(super) fn alone_hops(instance: &Instance, hardware: &Hardware) -> Hops {
     hops(instance, &alone(instance, hardware))
 }
 
-/// How long the transfers of `run` took over each link in the mean, from when a value was sent on its way; none
+/// Duration of the transfers of `run` over each link in the mean, from when a value was sent on its way; none
 /// where nothing crossed it.
 pub(super) fn measured(instance: &Instance, run: &Run) -> Vec<Option<Nanos>> {
     let ends = ends(instance);
@@ -73,7 +73,7 @@ pub(super) fn unblocked(instance: &Instance, on: &OnHardware<'_>) -> Instance {
 pub(super) struct Proxy<'a> {
     base: &'a Instance,
     hardware: &'a Hardware,
-    /// How long a transfer takes over each link.
+    /// Duration of a transfer over each link.
     pub(super) links: Vec<Nanos>,
     /// The instance that is searched.
     pub(super) instance: Instance,

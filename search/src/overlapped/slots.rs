@@ -95,7 +95,7 @@ impl Table {
         0..u8::try_from(self.compiled.chunks).unwrap_or(u8::MAX)
     }
 
-    /// How long `doing` takes on `stage`.
+    /// Duration of `doing` on `stage`.
     #[inline]
     pub(super) fn duration(&self, stage: usize, doing: Doing) -> i64 {
         let side = self.compiled.chunks + 1;

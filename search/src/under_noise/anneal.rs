@@ -1,6 +1,6 @@
 //! Local search under noise: passes are shifted within their stages, and every order is timed in the same
 //! replicas. Few of them show most changes for the worse; the others are drawn on for what may be better.
-// Times lose nothing that a search minds.
+// Rounding of times does not matter to a search.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use super::Statistic;

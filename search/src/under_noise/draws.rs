@@ -1,4 +1,4 @@
-//! How long every pass and hop takes in many replicas of the noise, drawn once for a whole search.
+//! Duration of every pass and hop in many replicas of the noise, drawn once for a whole search.
 // Passes and replicas are fewer than `MAX_PASSES_UNDER_NOISE`.
 #![allow(clippy::cast_possible_truncation)]
 

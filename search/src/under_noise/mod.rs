@@ -169,7 +169,7 @@ const fn training_seed(seed: u64) -> u64 {
     seed ^ 0x7472_6169_6e69_6e67
 }
 
-/// How many blocks of replicas are searched: more where a percentile rests on few of them, fewer where the
+/// Number of blocks of replicas that are searched: more where a percentile rests on few of them, fewer where the
 /// pipeline is so large that their tables would fill the memory.
 fn blocks(statistic: Statistic, compiled: &CompiledInstance) -> usize {
     let wanted = match statistic {
@@ -180,7 +180,7 @@ fn blocks(statistic: Statistic, compiled: &CompiledInstance) -> usize {
     wanted.min(most_blocks(compiled))
 }
 
-/// How many blocks of replicas fit into some 250 MB.
+/// Number of blocks of replicas that fit into some 250 MB.
 fn most_blocks(compiled: &CompiledInstance) -> usize {
     const CELLS: usize = 1 << 19;
     (CELLS / compiled.passes().max(1)).max(1)

@@ -1,5 +1,5 @@
 //! Objectives of a search under noise: statistics of the step times.
-// Times lose nothing that a search minds.
+// Rounding of times does not matter to a search.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use super::draws::Lot;

@@ -111,7 +111,7 @@ pub(super) fn validated(
     Ok((ValidatedOrder { schedule, nominal, times, value, ci95 }, all))
 }
 
-/// How long the step of `schedule` takes in each of `replicas` of `noise`, from replica 0 on.
+/// Duration of the step of `schedule` in each of `replicas` of `noise`, from replica 0 on.
 ///
 /// # Errors
 /// If the clock overflows.

@@ -133,7 +133,7 @@ pub(crate) struct Prover {
 }
 
 impl Prover {
-    /// `None` where windows say nothing ([`Passes::of`]). `bound` is what is known already.
+    /// `None` where windows do not apply ([`Passes::of`]). `bound` is what is known already.
     pub(crate) fn of(instance: &Instance, bound: Nanos) -> Option<Self> {
         let passes = Passes::of(&instance.relaxed())?;
         let mut alone = Windows::of(&passes, passes.microbatches);
