@@ -53,7 +53,7 @@ impl Objective {
 pub struct Certificate {
     /// The order of passes.
     pub schedule: Schedule,
-    /// How long passes and hops take.
+    /// Durations of passes and hops.
     pub costs: Costs,
     /// The activations that each microbatch holds in each chunk.
     pub footprints: Footprints,
@@ -108,7 +108,7 @@ impl Certificate {
     /// Reads the form; nothing that it claims is checked but that the schedule is one.
     ///
     /// # Errors
-    /// The first thing that does not have the form of a certificate.
+    /// The first part that does not have the form of a certificate.
     pub fn read(text: &str) -> Result<Self, Refusal> {
         if text.len() > MAX_BYTES {
             return Err(Refusal::TooLarge { bytes: text.len() });

@@ -1,11 +1,11 @@
-//! Why a certificate does not hold.
+//! Refusals of certificates.
 
 use pipeline::{Bytes, Nanos, Pass, Slot, TextError};
 use thiserror::Error;
 
 use crate::{BoundArgument, MAX_BYTES, VERSION};
 
-/// The first thing in a certificate that is not so.
+/// The first claim of a certificate that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
     /// A text that is not read at all.

@@ -25,9 +25,9 @@ pub struct Verdict {
     pub bound: Nanos,
     /// The argument that proves the bound.
     pub argument: BoundArgument,
-    /// How many pairs of passes its branching log tries both ways, where it rests on one.
+    /// Number of pairs of passes that its branching log tries both ways, where it rests on one.
     pub branches: Option<usize>,
-    /// How many starts it raises by windows of the first microbatches.
+    /// Number of starts that it raises by windows of the first microbatches.
     pub heads: usize,
     /// The orders that the bound is about.
     pub backwards: Backwards,
@@ -52,7 +52,7 @@ impl Verdict {
 /// shows that none costs less than the bound.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first claim that does not hold.
 pub fn verify(text: &str) -> Result<Verdict, Refusal> {
     let certificate = Certificate::read(text)?;
     let peaks = recount::peaks(&certificate)?;

@@ -83,12 +83,12 @@ impl Needy<'_> {
         kinds.map(move |kind| self.stages.lane(chunk, kind))
     }
 
-    /// How many passes of a lane are before the pass, at least and at most.
+    /// Number of passes of a lane that are before the pass, at least and at most.
     fn range(&self, lane: usize) -> [usize; 2] {
         self.ranges[lane % self.ranges.len()]
     }
 
-    /// How many passes of a lane have started at the least.
+    /// Number of passes of a lane that have started at the least.
     fn started(&self, lane: usize) -> usize {
         if lane == self.lane { self.microbatch + 1 } else { self.range(lane)[0] }
     }

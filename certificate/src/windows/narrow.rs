@@ -427,7 +427,7 @@ impl Windows {
         Ok(end.max(before.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time)))
     }
 
-    /// How many passes of `lane` run before `pass`, at least and at most; at most those that can have ended by its
+    /// Number of passes of `lane` that run before `pass`, at least and at most; at most those that can have ended by its
     /// last start.
     fn count_in_time(&self, stages: &Stages, lane: usize, pass: usize) -> [usize; 2] {
         let [surely, perhaps] = self.count(stages, lane, pass);
@@ -476,7 +476,7 @@ impl Windows {
         Ok(())
     }
 
-    /// How many passes of `lane` run before `pass`, at least and at most. They run in order.
+    /// Number of passes of `lane` that run before `pass`, at least and at most. They run in order.
     fn count(&self, stages: &Stages, lane: usize, pass: usize) -> [usize; 2] {
         let (m, each) = (stages.microbatches, stages.passes_per_stage());
         let row = Self::row(stages, pass);
