@@ -25,7 +25,7 @@ pub(crate) enum Decision {
     Order(Schedule),
     /// There is none: the log of the tree.
     None(Vec<Node>),
-    /// The nodes allowed were too few, or somebody asked to end.
+    /// The nodes allowed were too few, or the caller stopped the search.
     Unknown,
 }
 

@@ -98,7 +98,7 @@ impl Model {
         &self.rows
     }
 
-    /// How many variables are 0 or 1.
+    /// Number of variables that are 0 or 1.
     #[must_use]
     pub fn binaries(&self) -> usize {
         self.variables.iter().filter(|one| one.is_binary).count()

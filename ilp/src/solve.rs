@@ -32,12 +32,12 @@ const SMALL_PAIRS: usize = 1 << 14;
 /// Growth factor of the nodes allowed, after a round without an answered question.
 const MORE_NODES: usize = 64;
 
-/// How many questions may go unanswered before more nodes are allowed: windows alone are quick, a tree is not.
+/// Number of questions that may go unanswered before more nodes are allowed: windows alone are quick, a tree is not.
 const fn questions(nodes: usize) -> u32 {
     if nodes == FIRST_NODES { 12 } else { 4 }
 }
 
-/// How the work of a solver ended.
+/// The reason that a solver ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The order is proved optimal.
@@ -87,7 +87,7 @@ pub enum Unsuitable {
         "{passes} passes, whose order is {binaries} binaries: at most {MOST_PASSES} passes are solved"
     )]
     TooLarge {
-        /// How many passes there are.
+        /// Number of passes.
         passes: usize,
         /// Pairs of passes whose order is open.
         binaries: u64,

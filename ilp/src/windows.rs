@@ -91,7 +91,7 @@ impl Windows {
         self.counts[pass * compiled.width + compiled.lanes[lane].place].map(usize::from)
     }
 
-    /// How many passes surely run before `pass`.
+    /// Number of passes that surely run before `pass`.
     pub(crate) fn surely_before(&self, compiled: &CompiledInstance, pass: usize) -> usize {
         let counts = &self.counts[pass * compiled.width..(pass + 1) * compiled.width];
         counts.iter().map(|[fewest, _]| usize::from(*fewest)).sum()
