@@ -114,7 +114,7 @@ impl Machine {
         self.links.as_ref()
     }
 
-    /// How many devices there are.
+    /// Number of devices.
     #[must_use]
     pub const fn devices(&self) -> usize {
         self.devices
