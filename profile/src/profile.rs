@@ -73,7 +73,7 @@ pub struct Part {
 /// A step of the optimizer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Optimizer {
-    /// How many parameters.
+    /// Number of parameters.
     pub parameters: u64,
     /// The time for all of them.
     pub step: Quantity,

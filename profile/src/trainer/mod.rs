@@ -91,7 +91,7 @@ pub struct TrainerCosts {
     pub footprints: Option<Footprints>,
 }
 
-/// Why a trainer's profile says nothing of a pipeline.
+/// Why a trainer's profile does not cover a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TrainerError {
     /// Chunks that are not cut so.
