@@ -1,4 +1,4 @@
-//! Who waits for whom in a step, and what follows for its length.
+//! The dependency graph of a step, and the length of the step that follows.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ pub(crate) struct Meeting {
 /// No meeting, no edge.
 pub(crate) const ALONE: u32 = u32::MAX;
 
-/// Who waits for whom in a step. Operations are named by their place in it.
+/// The dependency graph of a step. Operations are named by their place in it.
 pub(crate) struct Graph {
     /// All operations, each behind those that it waits for.
     order: Vec<u32>,

@@ -32,9 +32,9 @@ pub enum Lack {
     },
     /// Ranks of the run without a trace of their own.
     Ranks {
-        /// How many there are.
+        /// Their number.
         given: usize,
-        /// How many ranks the run has.
+        /// Number of ranks that the run has.
         world: u32,
     },
     /// Which stage a rank is: each is taken for the stage of its number.

@@ -161,7 +161,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How many operations may still be read.
+    /// Number of operations that may still be read.
     fn room(&self) -> usize {
         let ranks: usize = self.ranks.iter().map(Rank::len).sum();
         self.most.saturating_sub(self.operations.len() + ranks)

@@ -177,14 +177,14 @@ impl Run {
         hops::links(self.edges().into_iter())
     }
 
-    /// How long each step takes if its operations take `times`: from the moment at which all ranks
+    /// Duration of each step if its operations take `times`: from the moment at which all ranks
     /// begin to the end of the last operation of any.
     #[must_use]
     pub fn predict(&self, times: &Times) -> Vec<Nanos> {
         self.predict_with(times, &self.hops)
     }
 
-    /// How long each step takes as [`Self::predict`] says, but with hops that are estimated from
+    /// Duration of each step as [`Self::predict`] says, but with hops that are estimated from
     /// other steps than it: every second one from the rest, and those from it. None where no hops
     /// are estimated, or there is one step.
     #[must_use]

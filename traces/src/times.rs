@@ -8,7 +8,7 @@ use crate::hops::median;
 use crate::operation::{OpType, Operation};
 use crate::run::Run;
 
-/// How long every operation of a run takes by itself, for [`Run::predict`].
+/// Duration of every operation of a run by itself, for [`Run::predict`].
 #[derive(Clone)]
 pub struct Times {
     pub(crate) own: Vec<u64>,

@@ -30,7 +30,7 @@ pub(crate) struct Action {
 pub(crate) struct Rank {
     /// Its number among all ranks of the run.
     pub(crate) number: Option<u32>,
-    /// How many ranks the run has.
+    /// Number of ranks that the run has.
     pub(crate) world: Option<u32>,
     /// Its steps: number, begin and end.
     steps: Vec<(u64, Nanos, Nanos)>,
@@ -60,7 +60,7 @@ enum EventKind {
 type Named = (Option<u16>, Kind, u32);
 
 impl Rank {
-    /// How many events it has kept.
+    /// Number of events that it has kept.
     pub(crate) fn len(&self) -> usize {
         let lists = [self.host.len(), self.device.len(), self.asked.len(), self.received.len()];
         lists.into_iter().sum::<usize>() + self.busy.len() + self.steps.len()

@@ -53,7 +53,7 @@ fn decode(content: &Bytes, most: usize) -> Result<Vec<Operation>, TraceError> {
     Ok(operations)
 }
 
-/// How many rows the file promises, before any memory is taken for them.
+/// Number of rows that the file promises, before any memory is taken for them.
 fn rows(file: &SerializedFileReader<Bytes>, bytes: u64, most: usize) -> Result<usize, TraceError> {
     let groups = file.metadata().row_groups().iter();
     let rows = groups.fold(0i64, |sum, group| sum.saturating_add(group.num_rows().max(0)));
