@@ -56,7 +56,7 @@ pub struct Work {
     pub remark: Option<String>,
 }
 
-/// Why a caller wants no calibration after all, in its own words.
+/// The caller's reason to refuse a calibration.
 pub type Refusal = Box<dyn Error + Send + Sync>;
 
 /// The side that wants a calibration: it says what is timed when the device is there, and hears how far

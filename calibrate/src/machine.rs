@@ -68,7 +68,7 @@ pub fn megahertz() -> Option<String> {
     field("/proc/cpuinfo", "cpu MHz")
 }
 
-/// How many threads ran or waited to run in the last minute, on average.
+/// Number of threads that ran or waited to run in the last minute, on average.
 #[must_use]
 pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()

@@ -36,7 +36,7 @@ pub enum MeasureError {
     /// A model larger than the memory.
     #[error("timing {layers} layers of that shape takes about {needs}, but only {free} are free")]
     TooLarge {
-        /// How many layers are timed one after the other.
+        /// Number of layers that are timed one after the other.
         layers: usize,
         /// The memory that they need.
         needs: Bytes,
