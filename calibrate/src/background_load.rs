@@ -38,9 +38,9 @@ impl BackgroundLoad {
         let stop = Arc::new(AtomicBool::new(false));
         let mut all = Self { stop, threads: Vec::new() };
         let model = shape.with_layers(LAYERS)?;
-        let mut begun: Vec<Receiver<Result<(), DeviceError>>> = Vec::new();
+        let mut first_rounds: Vec<Receiver<Result<(), DeviceError>>> = Vec::new();
         for neighbour in 0..neighbours {
-            let (ready, told) = channel();
+            let (ready, first_round) = channel();
             let (stop, ops) = (Arc::clone(&all.stop), ops.clone());
             let work = move || {
                 if pinned {
@@ -59,11 +59,11 @@ impl BackgroundLoad {
                 {}
             };
             all.threads.push(std::thread::spawn(work));
-            begun.push(told);
+            first_rounds.push(first_round);
         }
-        for told in begun {
+        for first_round in first_rounds {
             let gone = || DeviceError::NotAtHand { what: "a neighbour".to_owned() };
-            told.recv().map_err(|_| gone())??;
+            first_round.recv().map_err(|_| gone())??;
         }
         Ok(all)
     }

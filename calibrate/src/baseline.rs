@@ -58,7 +58,7 @@ impl<O: Ops> Peak<O> {
     /// Matrices of `size` rows and columns.
     ///
     /// # Errors
-    /// Too little memory, or whatever stops the device.
+    /// Too little memory, or a device error.
     pub fn new(mut ops: O, size: usize) -> Result<Self, DeviceError> {
         let mut filled = || {
             let mut tensor = ops.tensor(size * size)?;
@@ -108,8 +108,8 @@ impl<O: Ops> Source for Peak<O> {
 /// Kernels at work in one round of [`Launches`]: few enough for any queue of a device.
 const AT_ONCE: u32 = 64;
 
-/// The smallest kernel there is, begun again and again, by the host's clock: how long its thread
-/// takes for each, whatever the device does with it.
+/// Launches of the smallest kernel, timed by the host's clock: the time of the host thread for each,
+/// independent of the time of the kernel on the device.
 pub struct Launches<O: Ops> {
     ops: O,
     x: O::Tensor,
@@ -121,7 +121,7 @@ impl<O: Ops> Launches<O> {
     /// On the device of `ops`.
     ///
     /// # Errors
-    /// Whatever stops it.
+    /// A device error.
     pub fn new(mut ops: O) -> Result<Self, DeviceError> {
         let (mut x, mut y) = (ops.tensor(1)?, ops.tensor(1)?);
         ops.write(&[0.0], At::start(&mut x))?;
@@ -172,7 +172,7 @@ impl<O: Ops> Besides<O> {
     /// On devices of `ops`, one for each way.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// A device error.
     pub fn new(ops: [O; 2]) -> Result<Self, BuildError> {
         let model = Model::new(1, 1, 3, 1, 1, 1)?;
         let fault = |fault: pipeline::Fault| DeviceError::NotAtHand { what: fault.to_string() };

@@ -1,8 +1,8 @@
 //! A whole calibration: a device is opened, its kernels and links are timed, and stages made of them.
 //!
-//! Nothing here is generic for whoever calls it. The kernels of a processor are compiled where they are
-//! used: behind this door that is this crate, which every profile optimises, whatever its caller is
-//! compiled with.
+//! The public interface has no generics. Kernels of a processor are compiled where they are instantiated:
+//! here that is this crate, which every build profile optimises, independent of how its caller is
+//! compiled.
 
 use std::error::Error;
 
@@ -36,7 +36,7 @@ pub struct Request {
     pub links: Vec<LinkKind>,
 }
 
-/// What is timed on a device, and for how long.
+/// The work of a calibration: the model that is timed, the rule of repetition and the load beside it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Work {
     /// The model whose parts are timed.
@@ -52,11 +52,11 @@ pub struct Work {
     pub free: Option<u64>,
     /// The name and version of the program, for the profile.
     pub program: String,
-    /// Something to be remembered with the profile.
+    /// A remark kept with the profile.
     pub remark: Option<String>,
 }
 
-/// Why a caller wants no calibration after all, in its own words.
+/// The caller's reason to refuse a calibration.
 pub type Refusal = Box<dyn Error + Send + Sync>;
 
 /// The side that wants a calibration: it says what is timed when the device is there, and hears how far
@@ -107,9 +107,9 @@ pub enum CalibrationError {
 pub struct Outcome {
     /// The times from which runs are predicted.
     pub profile: Profile,
-    /// Two readings of the clock with nothing between them; taken off all others.
+    /// Two readings of the clock with nothing between them; subtracted from all other times.
     pub nothing: Quantity,
-    /// How long the host takes to begin a kernel; `None` where it waits for each.
+    /// Launch time of a kernel on the host; `None` where the host waits for each kernel.
     pub launch: Option<Quantity>,
     /// A square product, and its floating-point operations.
     pub peak: (Quantity, u64),
@@ -141,7 +141,7 @@ pub fn calibrate(request: &Request, caller: &mut dyn Caller) -> Result<Outcome, 
     request.backend.with_target(&request.options, calibration)?
 }
 
-/// A calibration of whatever target is opened for it.
+/// A calibration of the target that is opened for it.
 struct Calibration<'a> {
     links: &'a [LinkKind],
     caller: &'a mut dyn Caller,
@@ -265,10 +265,12 @@ impl<T: Target> Timing<'_, T> {
             let predicted = predict(profile, CHECKED_LAYERS, lone.shape());
             let predicted = predicted.map_err(|_| MeasureError::NoTimes("a stage"))?;
             let times = predicted.costs.chunks()[stage];
-            let told = [times.forward, times.backward_input, times.backward_weight];
+            let predicted = [times.forward, times.backward_input, times.backward_weight];
             let series = sample(&mut lone, check::SERIES, 0, rule)?;
             let layers = model.layers_by_chunk(lone.shape())?[stage];
-            for ((pass, predicted), samples) in ["F", "B", "W"].into_iter().zip(told).zip(series) {
+            for ((pass, predicted), samples) in
+                ["F", "B", "W"].into_iter().zip(predicted).zip(series)
+            {
                 let measured = Quantity::of(samples).ok_or(MeasureError::NoTimes("a stage"))?;
                 checks.push(Checked { stage, layers, pass, predicted, measured });
             }

@@ -35,7 +35,7 @@ impl<O: Ops> LoneStage<O> {
     /// Stage `stage` of 2 of `model`.
     ///
     /// # Errors
-    /// Whatever stops the device, or a model that cannot be cut in two.
+    /// A device error, or a model that cannot be cut in two.
     pub fn new(ops: O, model: Model, stage: usize) -> Result<Self, BuildError> {
         let fault = |fault: Fault| DeviceError::NotAtHand { what: fault.to_string() };
         let schedule = schedule().map_err(fault)?;
@@ -138,11 +138,14 @@ mod tests {
             let predicted = predict(&profile, 6, lone.shape()).unwrap();
             let times = predicted.costs.chunks()[stage];
             let series = sample(&mut lone, SERIES, 0, &RULE).unwrap();
-            let told = [times.forward, times.backward_input, times.backward_weight];
-            for (samples, told) in series.iter().zip(told) {
+            let predicted = [times.forward, times.backward_input, times.backward_weight];
+            for (samples, predicted) in series.iter().zip(predicted) {
                 let measured = Summary::of(samples).unwrap().median;
                 // Machines under test are busy: only what is off by a factor is wrong.
-                assert!(measured < 4 * told.0 && told.0 < 4 * measured, "{measured} {told}");
+                assert!(
+                    measured < 4 * predicted.0 && predicted.0 < 4 * measured,
+                    "{measured} {predicted}"
+                );
             }
         }
     }

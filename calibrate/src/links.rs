@@ -37,7 +37,7 @@ pub enum Joint {
 pub struct Traffic {
     /// Bytes of a message, rounded up to whole elements.
     pub bytes: usize,
-    /// How many pairs of stages send at the same time; all but the first only keep wires busy.
+    /// Number of pairs of stages that send at the same time; all but the first only keep wires busy.
     pub pairs: usize,
     /// Whether both stages send at the same time, or one and then the other.
     pub both_ways: bool,
@@ -125,7 +125,7 @@ fn schedule(both_ways: bool) -> Result<Schedule, Fault> {
     Schedule::new(Shape::new(2, 1, 1)?, Placement::Looped, vec![there, back])
 }
 
-/// How long the messages of `step` took, on average.
+/// Duration of the messages of `step`, on average.
 fn time(step: &Step) -> u64 {
     let slots = || step.stages.iter().flatten();
     let start_of = |pass: Pass| {

@@ -48,7 +48,7 @@ pub fn os() -> String {
     }
 }
 
-/// Whether the processor is virtual: others may share it.
+/// Whether the processor is virtual, so that other guests may share it.
 #[must_use]
 pub fn is_virtual() -> bool {
     let flags = field("/proc/cpuinfo", "flags").unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn megahertz() -> Option<String> {
     field("/proc/cpuinfo", "cpu MHz")
 }
 
-/// How many threads ran or waited to run in the last minute, on average.
+/// Number of threads that ran or waited to run in the last minute, on average.
 #[must_use]
 pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()

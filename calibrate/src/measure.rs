@@ -36,7 +36,7 @@ pub enum MeasureError {
     /// A model larger than the memory.
     #[error("timing {layers} layers of that shape takes about {needs}, but only {free} are free")]
     TooLarge {
-        /// How many layers are timed one after the other.
+        /// Number of layers that are timed one after the other.
         layers: usize,
         /// The memory that they need.
         needs: Bytes,
@@ -48,7 +48,7 @@ pub enum MeasureError {
 /// The measured times of a device's kernels.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelTimes {
-    /// Two readings of the clock with nothing between them; taken off all others.
+    /// Two readings of the clock with nothing between them; subtracted from all other times.
     pub nothing: Quantity,
     /// A square product, and its floating-point operations.
     pub peak: (Quantity, u64),
@@ -117,7 +117,7 @@ pub fn check_memory(
 /// of the square product; `done` is called after each of [`KERNEL_MEASUREMENTS`].
 ///
 /// # Errors
-/// Whatever stops the device, or too little memory.
+/// A device error, or too little memory.
 pub fn kernel_times<O: Ops>(
     mut ops: impl FnMut() -> Result<O, DeviceError>,
     shape: ModelShape,
@@ -244,11 +244,11 @@ pub fn link_times<O: Ops + 'static>(
     Ok(Some(Link { kind, messages }))
 }
 
-/// Times messages over links of `kind`, each size by a source that `make` makes for so many bytes;
+/// Times messages over links of `kind`, each size by the source that `make` returns for that many bytes;
 /// `done` is called after each of [`traffic`].
 ///
 /// # Errors
-/// Whatever stops the device.
+/// A device error.
 fn device_link_times<S: Source<Error = DeviceError>>(
     kind: LinkKind,
     message: Bytes,
@@ -273,7 +273,7 @@ fn device_link_times<S: Source<Error = DeviceError>>(
 /// The same where two devices hand tensors to each other.
 ///
 /// # Errors
-/// Whatever stops the devices.
+/// A device error.
 pub(crate) fn hand_over_times<O: Ops>(
     kind: LinkKind,
     message: Bytes,
@@ -289,7 +289,7 @@ pub(crate) fn hand_over_times<O: Ops>(
 /// The same over a link that only `target` knows; `None` if it has none of that `kind`.
 ///
 /// # Errors
-/// Whatever stops the device.
+/// A device error.
 pub fn target_link_times<T: Target>(
     target: &T,
     kind: LinkKind,
@@ -336,10 +336,10 @@ impl Source for Pinned {
     }
 }
 
-/// How long the host takes to begin a kernel.
+/// Launch time of a kernel on the host.
 ///
 /// # Errors
-/// Whatever stops the device.
+/// A device error.
 pub fn launch_time<O: Ops>(ops: O, rule: &Rule) -> Result<Quantity, MeasureError> {
     one_series("a launch", Launches::new(ops)?, 0, &short(rule))
 }

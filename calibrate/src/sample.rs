@@ -17,22 +17,22 @@ pub struct Rule {
     pub at_least: usize,
     /// Rounds to take at most.
     pub at_most: usize,
-    /// How narrow half the interval of every median is to be, over the median.
+    /// Target half-width of the interval of every median, as a fraction of the median.
     pub half_width: f64,
-    /// How long to go on at most, the warm-up included; [`Rule::at_least`] rounds are taken anyhow,
-    /// unless twice this time is over.
+    /// Time limit, the warm-up included; [`Rule::at_least`] rounds are taken in any case,
+    /// unless they exceed twice this time.
     pub time: Duration,
 }
 
-/// Something that can be timed again and again.
+/// A source of repeated measurements.
 pub trait Source {
-    /// Why it cannot go on.
+    /// The reason that a round failed.
     type Error;
 
     /// Runs once more, and adds at least one raw sample, in nanoseconds, to each of `series`.
     ///
     /// # Errors
-    /// Whatever stops it.
+    /// [`Self::Error`], if it cannot run.
     fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), Self::Error>;
 
     /// Time since it was made.
@@ -42,7 +42,7 @@ pub trait Source {
 /// Samples of `count` series, each less `overhead`, but never below zero, in the order taken.
 ///
 /// # Errors
-/// Whatever stops the source.
+/// An error of the source.
 pub fn sample<S: Source>(
     source: &mut S,
     count: usize,

@@ -1,6 +1,6 @@
 //! The argument of round trips: a forward that finds no room waits for earlier microbatches.
 
-use crate::trip::{Pipe, Stage};
+use crate::critical_path::{Pipe, Stage};
 
 /// More steps are not worth waiting for.
 const MOST_STEPS: u64 = 1 << 32;
@@ -85,7 +85,7 @@ impl Trips {
     ) -> Result<i128, TooMany> {
         let mut soonest: Option<i128> = None;
         for done in (k + 1 - self.at_once).max(0)..=k {
-            // Later B end later: once one alone is too late, so are the others.
+            // Later B end later: once one is too late, so are all after it.
             let last = usize::try_from(done - 1).ok().map(|last| self.backwards[last] + self.b);
             let reached = last.unwrap_or(0).max(least);
             if soonest.is_some_and(|soonest| soonest <= reached) {

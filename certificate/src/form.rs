@@ -9,7 +9,7 @@ use pipeline::{
 use serde::Deserialize;
 
 use crate::by_link::ByLink;
-use crate::{Argument, Proof, Refusal};
+use crate::{BoundArgument, Proof, Refusal};
 
 /// The version of the form that is written. Version 1 is read, too: it says nothing of whole backwards.
 pub const VERSION: u32 = 2;
@@ -53,7 +53,7 @@ impl Objective {
 pub struct Certificate {
     /// The order of passes.
     pub schedule: Schedule,
-    /// How long passes and hops take.
+    /// Durations of passes and hops.
     pub costs: Costs,
     /// The activations that each microbatch holds in each chunk.
     pub footprints: Footprints,
@@ -65,9 +65,9 @@ pub struct Certificate {
     pub cost: Nanos,
     /// No schedule costs less.
     pub bound: Nanos,
-    /// Why, with the stages at which to look.
-    pub argument: Argument,
-    /// What the argument rests on beside stages; empty for most.
+    /// The argument of the bound, with its stages.
+    pub argument: BoundArgument,
+    /// Evidence for the argument besides its stages; empty for most arguments.
     pub proof: Proof,
     /// The orders that the bound is about. Version 1 is about split backwards.
     pub backwards: Backwards,
@@ -108,7 +108,7 @@ impl Certificate {
     /// Reads the form; nothing that it claims is checked but that the schedule is one.
     ///
     /// # Errors
-    /// The first thing that does not have the form of a certificate.
+    /// The first part that does not have the form of a certificate.
     pub fn read(text: &str) -> Result<Self, Refusal> {
         if text.len() > MAX_BYTES {
             return Err(Refusal::TooLarge { bytes: text.len() });
@@ -129,7 +129,7 @@ impl Certificate {
         let shape = schedule.shape();
         let (costs, footprints) = (form.costs(&schedule)?, form.footprints(&schedule)?);
         let limits = form.limits(shape)?;
-        let argument = Argument::new(&form.argument, &form.stages, shape.stages())?;
+        let argument = BoundArgument::new(&form.argument, &form.stages, shape.stages())?;
         let proof = Proof::read(argument, form.proof.as_deref())?;
         Ok(Self {
             schedule,

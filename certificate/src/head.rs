@@ -2,8 +2,8 @@
 //! the time until its first B.
 
 use crate::Objective;
-use crate::fit::{Pile, best_fit};
-use crate::trip::{Pipe, Stage};
+use crate::critical_path::{Pipe, Stage};
+use crate::knapsack_bound::{ItemType, knapsack_bound};
 
 /// The stage at which it is shown that no schedule costs `cost` or less, if it is. `tails`: the idle time between
 /// last F and last B is taken off what a stage may idle before its first B; `paths`: what the spans of earlier
@@ -47,15 +47,15 @@ fn soonest(pipe: &Pipe, stage: &Stage, below: usize, (least, slack): (i128, i128
     if stage.recomputes() || times.contains(&0) {
         return filled_by(stage.work_before_backward(pipe));
     }
-    // What runs then holds its memory beside them, if it is F.
+    // The pass that starts then holds its own memory beside them, if it is F.
     let room = stage.limit - stage.held.get(below).map_or(0, |held| held[0]);
     let at_once = |worth: &dyn Fn(usize) -> i128, room: i128| {
-        let pile = |chunk: usize| Pile {
+        let item = |chunk: usize| ItemType {
             size: stage.held[chunk][0],
             worth: worth(chunk),
             count: pipe.microbatches,
         };
-        best_fit((0..below).map(pile).collect(), room)
+        knapsack_bound((0..below).map(item).collect(), room)
     };
     if times.iter().all(|time| *time == times[0]) {
         let most = at_once(&|_| 1, room);
@@ -99,10 +99,10 @@ fn span(pipe: &Pipe, stage: &Stage, cost: i128) -> i128 {
 }
 
 /// How long `stage` may idle before its first B in a schedule of `cost` or less; `None` if there is
-/// no such schedule. `over`: what the tightest earlier stage leaves it.
+/// no such schedule. `over`: the time that the tightest earlier stage leaves it.
 fn slack(pipe: &Pipe, stage: &Stage, cost: i128, tails: bool, over: Option<i128>) -> Option<i128> {
     let alone = span(pipe, stage, cost) - stage.work;
-    // What is left for the head alone, and for the head with all that comes behind the last F.
+    // Slack of the head alone, and of the head together with the time after the last F.
     let (mut head, mut all) = (alone, alone);
     if tails {
         all -= stage.idle_in_tail(pipe);

@@ -1,9 +1,9 @@
-//! Certificates of optimality: a schedule, its cost, and a lower bound on the cost of all others,
+//! Certificates of optimality: a schedule, its cost, and a lower bound on the cost of any schedule,
 //! written down so that a third party can check them.
 //!
 //! [`verify`] trusts nothing in the text. It builds the schedule, times it, counts its memory and
-//! evaluates the argument for the bound with code of its own: it shares nothing with whoever found
-//! schedule and bound but the contract, crate `pipeline`. A [`Certificate`] is written as TOML; a
+//! evaluates the argument for the bound with code of its own: it shares only the contract, crate `pipeline`,
+//! with the code that found schedule and bound. A [`Certificate`] is written as TOML; a
 //! [`Refusal`] names the first claim that does not hold.
 //!
 //! ```
@@ -35,22 +35,22 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
-mod argument;
+mod bound_argument;
 mod branching;
 mod by_link;
+mod critical_path;
 mod cycles;
-mod fit;
 mod form;
 mod head;
+mod knapsack_bound;
 mod proof;
 mod recount;
 mod refusal;
 mod relaxation;
-mod trip;
 mod verify;
 mod windows;
 
-pub use argument::Argument;
+pub use bound_argument::BoundArgument;
 pub use branching::{Log, MAX_WORDS};
 pub use form::{Backwards, Certificate, MAX_BYTES, Objective, VERSION};
 pub use proof::Proof;

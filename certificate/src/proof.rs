@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::{Argument, Heads, Log, Refusal};
+use crate::{BoundArgument, Heads, Log, Refusal};
 
-/// The part of a certificate that an argument rests on beside stages: the raised starts of `prefixes`, or the log of
+/// Evidence for an argument besides its stages: the raised starts of `prefixes`, or the log of
 /// `branching`, which may count on raised starts, too.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Proof {
@@ -19,7 +19,7 @@ impl Proof {
     ///
     /// # Errors
     /// [`Refusal::Log`] if it is missing, is there for nothing, or cannot be read.
-    pub(crate) fn read(argument: Argument, text: Option<&str>) -> Result<Self, Refusal> {
+    pub(crate) fn read(argument: BoundArgument, text: Option<&str>) -> Result<Self, Refusal> {
         let refuse = |why| Err(Refusal::Log { why });
         let Some(text) = text else {
             return match argument.is_branching() || argument.is_prefixes() {

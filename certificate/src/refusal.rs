@@ -1,11 +1,11 @@
-//! Why a certificate does not hold.
+//! Refusals of certificates.
 
 use pipeline::{Bytes, Nanos, Pass, Slot, TextError};
 use thiserror::Error;
 
-use crate::{Argument, MAX_BYTES, VERSION};
+use crate::{BoundArgument, MAX_BYTES, VERSION};
 
-/// The first thing in a certificate that is not so.
+/// The first claim of a certificate that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Refusal {
     /// A text that is not read at all.
@@ -104,7 +104,7 @@ pub enum Refusal {
     #[error("the argument {argument} does not show that every schedule costs {claimed} or more")]
     Bound {
         /// The argument.
-        argument: Argument,
+        argument: BoundArgument,
         /// The bound claimed.
         claimed: Nanos,
     },

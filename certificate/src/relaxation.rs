@@ -11,7 +11,7 @@ use pipeline::{Costs, Footprint, Footprints, PassTimes};
 
 use crate::Certificate;
 
-/// The pipeline of `certificate` with all backwards split, as above; with its own schedule, which is not looked at.
+/// The pipeline of `certificate` with all backwards split, as above; its schedule stays as it is and is unused.
 pub(crate) fn relaxed(certificate: &Certificate) -> Certificate {
     let Certificate { schedule, costs, footprints, .. } = certificate;
     let chunks = 0..schedule.shape().chunks();

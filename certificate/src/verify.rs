@@ -2,9 +2,10 @@
 
 use pipeline::{Bytes, Nanos};
 
-use crate::trip::Pipe;
+use crate::critical_path::Pipe;
 use crate::{
-    Argument, Backwards, Certificate, Objective, Refusal, branching, recount, relaxation, windows,
+    Backwards, BoundArgument, Certificate, Objective, Refusal, branching, recount, relaxation,
+    windows,
 };
 
 /// The facts that were checked and hold.
@@ -23,10 +24,10 @@ pub struct Verdict {
     /// No schedule costs less.
     pub bound: Nanos,
     /// The argument that proves the bound.
-    pub argument: Argument,
-    /// How many pairs of passes its branching log tries both ways, where it rests on one.
+    pub argument: BoundArgument,
+    /// Number of pairs of passes that its branching log tries both ways, where it rests on one.
     pub branches: Option<usize>,
-    /// How many starts it raises by windows of the first microbatches.
+    /// Number of starts that it raises by windows of the first microbatches.
     pub heads: usize,
     /// The orders that the bound is about.
     pub backwards: Backwards,
@@ -51,7 +52,7 @@ impl Verdict {
 /// shows that none costs less than the bound.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first claim that does not hold.
 pub fn verify(text: &str) -> Result<Verdict, Refusal> {
     let certificate = Certificate::read(text)?;
     let peaks = recount::peaks(&certificate)?;

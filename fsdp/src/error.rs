@@ -50,9 +50,9 @@ pub enum FsdpError {
     /// Fewer samples than devices.
     #[error("{samples} samples for {devices} devices: every device needs one")]
     TooFew {
-        /// How many samples there are.
+        /// Number of samples.
         samples: usize,
-        /// How many devices there are.
+        /// Number of devices.
         devices: usize,
     },
     /// Samples that do not divide among the devices.
@@ -63,9 +63,9 @@ pub enum FsdpError {
     Uneven {
         /// How the samples are packed.
         method: &'static str,
-        /// How many samples there are.
+        /// Number of samples.
         samples: usize,
-        /// How many devices there are.
+        /// Number of devices.
         devices: usize,
     },
     /// Devices that would wait in a collective for those that have ended.
@@ -78,7 +78,7 @@ pub enum FsdpError {
         method: &'static str,
         /// A device.
         device: usize,
-        /// How many microbatches it has.
+        /// Number of microbatches that it has.
         microbatches: usize,
         /// A device with another number of them.
         other: usize,
@@ -88,7 +88,7 @@ pub enum FsdpError {
     /// Devices that do not fill nodes equally.
     #[error("{devices} devices do not fill nodes of {of_node}")]
     Nodes {
-        /// How many devices there are.
+        /// Number of devices.
         devices: usize,
         /// How many a node has.
         of_node: usize,

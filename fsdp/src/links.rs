@@ -49,7 +49,7 @@ pub enum Sharding {
     Hybrid,
 }
 
-/// What bounds the rate of pulls when all devices pull at once.
+/// The bottleneck of pulls when all devices pull at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PullLimit {
     /// The ports, which bound rings as well.
@@ -163,7 +163,7 @@ impl Links {
         (slowest.0.max(1), slowest.1)
     }
 
-    /// What bounds the rate of pulls when all of `devices` pull at once.
+    /// The bottleneck of pulls when all of `devices` pull at once.
     #[must_use]
     pub fn pull_limit(&self, devices: usize) -> PullLimit {
         self.pull_rate(devices, devices).1

@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next thing that happens; the clock goes there.
+    /// The next event; advances the clock to it.
     fn next(&mut self) -> Option<Event> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
         match (self.wires.next_end(), timer) {

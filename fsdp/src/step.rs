@@ -114,7 +114,7 @@ impl Machine {
         self.links.as_ref()
     }
 
-    /// How many devices there are.
+    /// Number of devices.
     #[must_use]
     pub const fn devices(&self) -> usize {
         self.devices
@@ -200,13 +200,13 @@ impl Machine {
             (Communication::OnDemand, Some(links)) => on_demand::run_over(work, layers, links, did),
             (Communication::OnDemand, None) => on_demand::run(work, did),
         };
-        // A clock that stands still at its end tells no time.
+        // The end of the clock means overflow.
         if time == u64::MAX { Err(FsdpError::Overflow) } else { Ok(Nanos(time)) }
     }
 }
 
-/// The times where all layers of a microbatch take equally long and nothing else takes any: whole
-/// microbatches say as much as their layers, without the rounding.
+/// The times where all layers of a microbatch take equally long and nothing else takes time: whole
+/// microbatches give the same result as their layers, without the rounding.
 fn even_pace(
     packing: &Packing,
     work: &Work<'_>,

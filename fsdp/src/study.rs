@@ -12,7 +12,7 @@ use crate::step::{Communication, Machine, bubble_rate};
 /// The most minibatches of a study.
 pub const MAX_MINIBATCHES: u64 = 10_000_000;
 
-/// How many minibatches are answered before the next error is looked for.
+/// Number of minibatches that are answered before the next error is looked for.
 const BLOCK: u64 = 1_024;
 
 /// A way to pack and to communicate.
@@ -37,7 +37,7 @@ pub struct Study {
     pub minibatch: u64,
     /// The most tokens of a microbatch.
     pub limit: u64,
-    /// How many minibatches there are.
+    /// Number of minibatches.
     pub minibatches: u64,
     /// The seed of the lengths.
     pub seed: u64,
@@ -46,7 +46,7 @@ pub struct Study {
 /// Sums over all minibatches: whole numbers, so that their order does not matter.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
-    /// How many minibatches.
+    /// Number of minibatches.
     pub minibatches: u64,
     /// Devices.
     pub devices: u64,

@@ -51,7 +51,7 @@ impl<'a> Work<'a> {
         self.noise.is_some()
     }
 
-    /// How many layers each of `microbatches` passes, forward and backward.
+    /// Number of layers that each of `microbatches` passes, forward and backward.
     pub(crate) fn layers(&self, microbatches: usize) -> usize {
         microbatches * 2 * usize::from(self.layers)
     }

@@ -13,7 +13,7 @@
 use pipeline::{Order, Pass, Schedule};
 use search::Instance;
 
-use crate::line::Line;
+use crate::compiled_instance::CompiledInstance;
 use crate::windows::{Contradiction, Pair, Windows, passes};
 
 /// A node of a branching log, as [`search::bounds::Proof`] has it.
@@ -25,7 +25,7 @@ pub(crate) enum Decision {
     Order(Schedule),
     /// There is none: the log of the tree.
     None(Vec<Node>),
-    /// The nodes allowed were too few, or somebody asked to end.
+    /// The nodes allowed were too few, or the caller stopped the search.
     Unknown,
 }
 
@@ -42,10 +42,10 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    pub(crate) fn of(line: &Line) -> Self {
-        let times: i64 = line.lanes.iter().map(|lane| lane.time).sum();
-        let grain = times / i64::try_from(2 * line.lanes.len()).unwrap_or(i64::MAX) + 1;
-        Self { of: vec![1; line.passes()], grain }
+    pub(crate) fn of(compiled: &CompiledInstance) -> Self {
+        let times: i64 = compiled.lanes.iter().map(|lane| lane.time).sum();
+        let grain = times / i64::try_from(2 * compiled.lanes.len()).unwrap_or(i64::MAX) + 1;
+        Self { of: vec![1; compiled.passes()], grain }
     }
 
     /// Notes a contradiction at `pass`, behind the decision on `pair`.
@@ -68,7 +68,7 @@ impl Weights {
 /// The question, and what may be spent on it.
 pub(crate) struct Question<'a> {
     pub(crate) instance: &'a Instance,
-    pub(crate) line: &'a Line,
+    pub(crate) compiled: &'a CompiledInstance,
     /// The cost, in nanoseconds.
     pub(crate) most: i64,
     /// Nodes of the tree.
@@ -97,9 +97,9 @@ impl Question<'_> {
         weights: &mut Weights,
         suits: &dyn Fn(&Schedule) -> bool,
     ) -> Option<Decision> {
-        let line = self.line;
+        let compiled = self.compiled;
         // Windows and the decision with which they are to be gone on.
-        let mut open: Vec<(Windows, Option<Pair>)> = match Windows::within(line, self.most) {
+        let mut open: Vec<(Windows, Option<Pair>)> = match Windows::within(compiled, self.most) {
             Ok(windows) => vec![(windows, None)],
             Err(Contradiction { .. }) => {
                 log.push(None);
@@ -110,8 +110,8 @@ impl Question<'_> {
             if (self.stop)() || log.len() >= self.nodes {
                 return Some(Decision::Unknown);
             }
-            let decided = pair.map_or(Ok(()), |pair| windows.decide(line, pair));
-            let concluded = decided.and_then(|()| windows.conclude(line, self.stop));
+            let decided = pair.map_or(Ok(()), |pair| windows.decide(compiled, pair));
+            let concluded = decided.and_then(|()| windows.conclude(compiled, self.stop));
             if let Err(Contradiction { pass }) = concluded {
                 log.push(None);
                 weights.note(pass, pair);
@@ -120,16 +120,18 @@ impl Question<'_> {
             if (self.stop)() {
                 return Some(Decision::Unknown);
             }
-            let order = schedule(self.instance, line, &windows);
+            let order = schedule(self.instance, compiled, &windows);
             if let Some(order) = order.filter(suits) {
                 return Some(Decision::Order(order));
             }
-            let size = line.passes() * line.width * line.microbatches;
+            let size = compiled.passes() * compiled.width * compiled.microbatches;
             if (open.len() + 2).saturating_mul(size) > MOST_OPEN {
                 return Some(Decision::Unknown);
             }
-            let Some(pair) = next(line, &windows, weights) else { return Some(Decision::Unknown) };
-            log.push(Some([line.name(pair.first), line.name(pair.second)]));
+            let Some(pair) = next(compiled, &windows, weights) else {
+                return Some(Decision::Unknown);
+            };
+            log.push(Some([compiled.name(pair.first), compiled.name(pair.second)]));
             open.push((windows.clone(), Some(pair.turned())));
             open.push((windows, Some(pair)));
         }
@@ -138,31 +140,36 @@ impl Question<'_> {
 }
 
 /// The passes of every stage by their heads.
-fn schedule(instance: &Instance, line: &Line, windows: &Windows) -> Option<Schedule> {
+fn schedule(
+    instance: &Instance,
+    compiled: &CompiledInstance,
+    windows: &Windows,
+) -> Option<Schedule> {
     let stage = |stage| {
-        let mut order: Vec<usize> = passes(line, stage).map(|(_, pass)| pass).collect();
+        let mut order: Vec<usize> = passes(compiled, stage).map(|(_, pass)| pass).collect();
         // Of passes that take no time, those go first that must.
         let key = |&pass: &usize| {
-            (windows.heads[pass], windows.surely_before(line, pass), windows.latest[pass], pass)
+            (windows.heads[pass], windows.surely_before(compiled, pass), windows.latest[pass], pass)
         };
         order.sort_by_key(key);
-        order.into_iter().map(|pass| line.name(pass)).collect::<Order>()
+        order.into_iter().map(|pass| compiled.name(pass)).collect::<Order>()
     };
-    let orders = (0..line.stages).map(stage).collect();
+    let orders = (0..compiled.stages).map(stage).collect();
     Schedule::new(instance.shape, instance.placement, orders).ok()
 }
 
 /// The undecided pair that leaves least time for its weight, counted both ways: the one that goes first with
 /// more time left comes first. Nothing where all pairs are decided.
-fn next(line: &Line, windows: &Windows, weights: &Weights) -> Option<Pair> {
+fn next(compiled: &CompiledInstance, windows: &Windows, weights: &Weights) -> Option<Pair> {
     let mut best: Option<([i128; 2], Pair)> = None;
-    for stage in 0..line.stages {
-        for (lane, pass) in passes(line, stage) {
-            for other in lane + 1..line.lanes_of(stage).end {
-                let [fewest, most] = windows.range(line, pass, other);
+    for stage in 0..compiled.stages {
+        for (lane, pass) in passes(compiled, stage) {
+            for other in lane + 1..compiled.lanes_of(stage).end {
+                let [fewest, most] = windows.range(compiled, pass, other);
                 for microbatch in fewest..most {
-                    let pair = Pair { first: pass, second: line.pass(other, microbatch) };
-                    let [one, two] = [pair, pair.turned()].map(|pair| spare(line, windows, pair));
+                    let pair = Pair { first: pass, second: compiled.pass(other, microbatch) };
+                    let [one, two] =
+                        [pair, pair.turned()].map(|pair| spare(compiled, windows, pair));
                     let key = weights.key(pair, [one, two]);
                     // The one time by its weight is less than the other by its own.
                     if best.is_none_or(|(least, _)| key[0] * least[1] < least[0] * key[1]) {
@@ -176,7 +183,7 @@ fn next(line: &Line, windows: &Windows, weights: &Weights) -> Option<Pair> {
 }
 
 /// The time left where one pass runs before the other.
-fn spare(line: &Line, windows: &Windows, Pair { first, second }: Pair) -> i64 {
-    let time = line.lanes[first / line.microbatches].time;
+fn spare(compiled: &CompiledInstance, windows: &Windows, Pair { first, second }: Pair) -> i64 {
+    let time = compiled.lanes[first / compiled.microbatches].time;
     windows.latest[second] - windows.heads[first] - time
 }

@@ -35,20 +35,20 @@
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod branch;
-mod go_on;
-mod line;
+mod compiled_instance;
+mod memory_bounds;
 mod model;
 #[cfg(test)]
 mod proved;
-mod room;
 mod solve;
 #[cfg(test)]
 mod tests;
+mod warm_start;
 mod windows;
 mod write;
 
-pub use go_on::go_on;
 pub use model::{MOST_BINARIES, Model, Row, Variable, binaries};
 pub use solve::{
     Answer, BRIEF_STEPS, End, MOST_NODES, MOST_PASSES, Unsuitable, check, is_small, solve,
 };
+pub use warm_start::warm_start;

@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Kind, Nanos};
 use search::Instance;
 
-use crate::line::{Line, signed};
+use crate::compiled_instance::{CompiledInstance, signed};
 use crate::solve::{check_kind, divisor, tick};
 use crate::windows::passes;
 use crate::{Unsuitable, windows};
@@ -19,14 +19,14 @@ pub struct Variable {
     pub name: String,
     /// The least and the greatest value.
     pub range: [i64; 2],
-    /// Whether it is 0 or 1; all others are continuous.
+    /// Whether it is 0 or 1, else continuous.
     pub is_binary: bool,
 }
 
 /// A row of the program: the sum of terms is no less than a number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// What it says, and of which passes.
+    /// Name of the constraint, with its passes.
     pub name: String,
     /// Variables, by their place among those of the model, with their factors.
     pub terms: Vec<(usize, i64)>,
@@ -59,17 +59,17 @@ impl Model {
         check_kind(instance)?;
         let relaxed = instance.relaxed();
         let instance = &*relaxed;
-        let mut line = Line::of(instance);
-        if line.lanes.iter().any(|lane| lane.time == 0) {
+        let mut compiled = CompiledInstance::of(instance);
+        if compiled.lanes.iter().any(|lane| lane.time == 0) {
             return Err(Unsuitable::Instant);
         }
-        let binaries = binaries_of(&line);
+        let binaries = binaries_of(&compiled);
         if binaries > MOST_BINARIES {
             return Err(Unsuitable::TooManyBinaries { binaries });
         }
-        let (time_unit, size_unit) = (tick(instance), common_size(&line));
+        let (time_unit, size_unit) = (tick(instance), common_size(&compiled));
         let [ticks, sizes] = [time_unit, size_unit].map(signed);
-        for lane in &mut line.lanes {
+        for lane in &mut compiled.lanes {
             lane.time /= ticks;
             lane.takes /= sizes;
             lane.leaves /= sizes;
@@ -77,11 +77,11 @@ impl Model {
                 *hop /= ticks;
             }
         }
-        line.limits.iter_mut().flatten().for_each(|limit| *limit /= sizes);
+        compiled.limits.iter_mut().flatten().for_each(|limit| *limit /= sizes);
         let known = signed(known.0.div_ceil(time_unit));
-        let mut builder = Builder::new(&line, known);
+        let mut builder = Builder::new(&compiled, known);
         builder.add_ways();
-        (0..line.stages).for_each(|stage| builder.add_stage(stage));
+        (0..compiled.stages).for_each(|stage| builder.add_stage(stage));
         let Builder { variables, rows, .. } = builder;
         Ok(Self { variables, rows, time_unit: Nanos(time_unit), size_unit: Bytes(size_unit) })
     }
@@ -98,7 +98,7 @@ impl Model {
         &self.rows
     }
 
-    /// How many variables are 0 or 1.
+    /// Number of variables that are 0 or 1.
     #[must_use]
     pub fn binaries(&self) -> usize {
         self.variables.iter().filter(|one| one.is_binary).count()
@@ -118,19 +118,19 @@ impl Model {
 }
 
 /// How many pairs of passes of a stage have an order that does not follow from the way of a microbatch
-/// and the order of microbatches: so many binaries has the program.
+/// and the order of microbatches, which is the number of binaries of the program.
 #[must_use]
 pub fn binaries(instance: &Instance) -> u64 {
-    binaries_of(&Line::of(instance))
+    binaries_of(&CompiledInstance::of(instance))
 }
 
-fn binaries_of(line: &Line) -> u64 {
-    let all = line.microbatches as u64;
+fn binaries_of(compiled: &CompiledInstance) -> u64 {
+    let all = compiled.microbatches as u64;
     let mut binaries = 0;
-    for stage in 0..line.stages {
-        for lane in line.lanes_of(stage) {
-            for other in lane + 1..line.lanes_of(stage).end {
-                let settled = line.leads(lane, other) || line.leads(other, lane);
+    for stage in 0..compiled.stages {
+        for lane in compiled.lanes_of(stage) {
+            for other in lane + 1..compiled.lanes_of(stage).end {
+                let settled = compiled.leads(lane, other) || compiled.leads(other, lane);
                 binaries += if settled { all * (all - 1) / 2 } else { all * all };
             }
         }
@@ -138,18 +138,18 @@ fn binaries_of(line: &Line) -> u64 {
     binaries
 }
 
-fn common_size(line: &Line) -> u64 {
-    let sizes = line.homes.iter().flatten().flat_map(|home| home.held);
+fn common_size(compiled: &CompiledInstance) -> u64 {
+    let sizes = compiled.homes.iter().flatten().flat_map(|home| home.held);
     sizes.fold(0, |common, size| divisor(common, size.unsigned_abs())).max(1)
 }
 
 struct Builder<'a> {
-    line: &'a Line,
+    compiled: &'a CompiledInstance,
     /// Counts of passes that surely run before each pass.
     known: windows::Windows,
     variables: Vec<Variable>,
     rows: Vec<Row>,
-    /// Where the end of the first pass stands; those of others follow.
+    /// Index of the variable for the end of the first pass; those of the other passes follow.
     ends: usize,
     /// The binary of a pair, by the numbers of its passes.
     pairs: std::collections::HashMap<(usize, usize), usize>,
@@ -163,18 +163,18 @@ enum Before {
 }
 
 impl<'a> Builder<'a> {
-    fn new(line: &'a Line, known_cost: i64) -> Self {
-        let known = windows::Windows::at_first(line, known_cost);
+    fn new(compiled: &'a CompiledInstance, known_cost: i64) -> Self {
+        let known = windows::Windows::at_first(compiled, known_cost);
         let mut variables =
             vec![Variable { name: "cost".to_owned(), range: [0, known_cost], is_binary: false }];
         let ends = variables.len();
-        for pass in 0..line.passes() {
-            let time = line.lanes[pass / line.microbatches].time;
+        for pass in 0..compiled.passes() {
+            let time = compiled.lanes[pass / compiled.microbatches].time;
             let range = [known.heads[pass] + time, known.latest[pass] + time];
-            let name = format!("t_{}", name(line, pass));
+            let name = format!("t_{}", name(compiled, pass));
             variables.push(Variable { name, range, is_binary: false });
         }
-        Self { line, known, variables, rows: Vec::new(), ends, pairs: Default::default() }
+        Self { compiled, known, variables, rows: Vec::new(), ends, pairs: Default::default() }
     }
 
     fn end(&self, pass: usize) -> usize {
@@ -182,7 +182,7 @@ impl<'a> Builder<'a> {
     }
 
     fn time(&self, pass: usize) -> i64 {
-        self.line.lanes[pass / self.line.microbatches].time
+        self.compiled.lanes[pass / self.compiled.microbatches].time
     }
 
     fn row(&mut self, name: String, terms: Vec<(usize, i64)>, least: i64) {
@@ -191,22 +191,22 @@ impl<'a> Builder<'a> {
 
     /// `later` starts `hop` after the end of `earlier`, or later.
     fn after(&mut self, what: &str, earlier: usize, later: usize, hop: i64) {
-        let name = format!("{what}_{}", name(self.line, later));
+        let name = format!("{what}_{}", name(self.compiled, later));
         let terms = vec![(self.end(later), 1), (self.end(earlier), -1)];
         self.row(name, terms, self.time(later) + hop);
     }
 
     /// The ways of the microbatches, and the order of those of a kind.
     fn add_ways(&mut self) {
-        let line = self.line;
-        for (number, lane) in line.lanes.iter().enumerate() {
-            for microbatch in 0..line.microbatches {
-                let pass = line.pass(number, microbatch);
+        let compiled = self.compiled;
+        for (number, lane) in compiled.lanes.iter().enumerate() {
+            for microbatch in 0..compiled.microbatches {
+                let pass = compiled.pass(number, microbatch);
                 if let Some((from, hop)) = lane.input {
-                    self.after("arrives", line.pass(from, microbatch), pass, hop);
+                    self.after("arrives", compiled.pass(from, microbatch), pass, hop);
                 }
                 if let Some(early) = lane.behind {
-                    self.after("behind", line.pass(early, microbatch), pass, 0);
+                    self.after("behind", compiled.pass(early, microbatch), pass, 0);
                 }
                 if microbatch > 0 {
                     self.after("next", pass - 1, pass, 0);
@@ -216,20 +216,20 @@ impl<'a> Builder<'a> {
     }
 
     fn add_stage(&mut self, stage: usize) {
-        let line = self.line;
-        for (lane, pass) in passes(line, stage) {
-            for other in lane + 1..line.lanes_of(stage).end {
-                let [fewest, most] = self.known.range(line, pass, other);
+        let compiled = self.compiled;
+        for (lane, pass) in passes(compiled, stage) {
+            for other in lane + 1..compiled.lanes_of(stage).end {
+                let [fewest, most] = self.known.range(compiled, pass, other);
                 for microbatch in fewest..most {
-                    self.add_pair(pass, line.pass(other, microbatch));
+                    self.add_pair(pass, compiled.pass(other, microbatch));
                 }
             }
         }
         self.add_cost(stage);
-        if let Some(limit) = line.limits.as_ref().map(|limits| limits[stage]) {
-            for (lane, pass) in passes(line, stage) {
-                if line.lanes[lane].takes > 0 {
-                    self.add_memory(stage, pass, limit - line.lanes[lane].takes);
+        if let Some(limit) = compiled.limits.as_ref().map(|limits| limits[stage]) {
+            for (lane, pass) in passes(compiled, stage) {
+                if compiled.lanes[lane].takes > 0 {
+                    self.add_memory(stage, pass, limit - compiled.lanes[lane].takes);
                 }
             }
         }
@@ -237,7 +237,7 @@ impl<'a> Builder<'a> {
 
     /// Either of two passes ends before the other starts.
     fn add_pair(&mut self, one: usize, other: usize) {
-        let names = format!("{}_{}", name(self.line, one), name(self.line, other));
+        let names = format!("{}_{}", name(self.compiled, one), name(self.compiled, other));
         let binary = self.variables.len();
         self.pairs.insert((one, other), binary);
         let range = [0, 1];
@@ -257,28 +257,28 @@ impl<'a> Builder<'a> {
     /// The cost is no less than that of the stage, from the start of its first F to the end of each of its
     /// last W.
     fn add_cost(&mut self, stage: usize) {
-        let line = self.line;
-        let first = line.pass(line.lanes_of(stage).start, 0);
-        for lane in line.lanes_of(stage).filter(|&lane| line.lanes[lane].kind == Kind::W) {
-            let last = line.pass(lane, line.microbatches - 1);
+        let compiled = self.compiled;
+        let first = compiled.pass(compiled.lanes_of(stage).start, 0);
+        for lane in compiled.lanes_of(stage).filter(|&lane| compiled.lanes[lane].kind == Kind::W) {
+            let last = compiled.pass(lane, compiled.microbatches - 1);
             let mut terms = vec![(0, 1), (self.end(last), -1)];
             let mut least = 0;
-            if !line.makespan {
+            if !compiled.makespan {
                 terms.push((self.end(first), 1));
                 least = self.time(first);
             }
-            let name = format!("cost_{}", name(line, last));
+            let name = format!("cost_{}", name(compiled, last));
             self.row(name, terms, least);
         }
     }
 
-    /// What was taken and freed before `pass` leaves it room.
+    /// Adds the memory row of `pass`: allocations less releases before it fit in `room`.
     fn add_memory(&mut self, stage: usize, pass: usize, room: i64) {
-        let line = self.line;
+        let compiled = self.compiled;
         let mut room = room;
         let mut terms = Vec::new();
-        for (lane, other) in passes(line, stage).filter(|&(_, other)| other != pass) {
-            let change = line.lanes[lane].leaves;
+        for (lane, other) in passes(compiled, stage).filter(|&(_, other)| other != pass) {
+            let change = compiled.lanes[lane].leaves;
             match self.before(other, pass) {
                 _ if change == 0 => {}
                 Before::Known(true) => room -= change,
@@ -291,7 +291,7 @@ impl<'a> Builder<'a> {
             }
         }
         if !terms.is_empty() {
-            self.row(format!("room_{}", name(line, pass)), terms, -room);
+            self.row(format!("room_{}", name(compiled, pass)), terms, -room);
         }
     }
 
@@ -302,13 +302,13 @@ impl<'a> Builder<'a> {
         if let Some(&binary) = self.pairs.get(&(other, one)) {
             return Before::Unless(binary);
         }
-        let [fewest, _] = self.known.range(self.line, other, one / self.line.microbatches);
-        Before::Known(one % self.line.microbatches < fewest)
+        let [fewest, _] = self.known.range(self.compiled, other, one / self.compiled.microbatches);
+        Before::Known(one % self.compiled.microbatches < fewest)
     }
 }
 
 /// The pass as names have it: kind, chunk and microbatch, as in `F0_3`.
-fn name(line: &Line, pass: usize) -> String {
-    let pass = line.name(pass);
+fn name(compiled: &CompiledInstance, pass: usize) -> String {
+    let pass = compiled.name(pass);
     format!("{}{}_{}", pass.kind.name(), pass.chunk, pass.microbatch)
 }

@@ -1,18 +1,18 @@
-//! How often a search, and what it goes on with, has the optimum and proves it, on random small pipelines: each beside
-//! the optimum of the integer program, checked from its certificate; and what is made up is refused.
+//! How often a search, with and without a warm-started solve of the integer program, finds the optimum and proves it, on
+//! random small pipelines: against the optimum of the program, checked from its certificate. Made-up claims are refused.
 
 use std::cell::Cell;
 use std::ops::Range;
 
-use certificate::{Argument, Certificate, Heads, Log, Proof, Refusal, verify};
+use certificate::{BoundArgument, Certificate, Heads, Log, Proof, Refusal, verify};
 use pipeline::{Kind, Nanos, Pass, Placement};
 use search::{Effort, Found, Instance, Objective, search};
 use sim::Replay;
 
 use crate::tests::{instance_of, one_by_one, recomputing};
-use crate::{BRIEF_STEPS, End, go_on, is_small, solve};
+use crate::{BRIEF_STEPS, End, is_small, solve, warm_start};
 
-/// What became of the searches of one kind.
+/// Outcomes of the searches of one kind.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Tally {
     cases: usize,
@@ -22,10 +22,10 @@ struct Tally {
     found: usize,
     /// Cases in which the bound is the optimum, or the cost of the best order known.
     tight: usize,
-    /// The same of a search that goes on with a brief solution of the program.
+    /// The same for a search followed by a brief warm-started solve of the program.
     then_found: usize,
     then_tight: usize,
-    /// Cases in which windows say more than all other arguments.
+    /// Cases in which windows give a higher bound than all other arguments.
     windows: usize,
     /// False claims that were made and refused.
     refused: usize,
@@ -39,7 +39,7 @@ impl Tally {
         let mut then = found.clone();
         if !found.is_optimal() {
             assert!(is_small(asked));
-            go_on(asked, &mut then, BRIEF_STEPS, |_, _, _| (), &|| false).unwrap();
+            warm_start(asked, &mut then, BRIEF_STEPS, |_, _, _| (), &|| false).unwrap();
             assert!(then.cost <= found.cost && then.bound.cost >= found.bound.cost);
             assert_verified(asked, &then);
         }
@@ -99,7 +99,7 @@ fn claims(asked: &Instance, found: &Found, bound: Nanos) -> Vec<Certificate> {
         Log::new(nodes.chain([None]).collect()).unwrap()
     };
     let claim = |name, raised: Vec<(Pass, u64)>, pairs: Option<Vec<[Pass; 2]>>| Certificate {
-        argument: Argument::new(name, &[], asked.shape.stages()).unwrap(),
+        argument: BoundArgument::new(name, &[], asked.shape.stages()).unwrap(),
         proof: Proof { heads: Heads::new(raised), log: pairs.map(log_of) },
         ..question.clone()
     };
@@ -140,7 +140,7 @@ fn certificate(asked: &Instance, found: &Found) -> Certificate {
         },
         cost: found.cost,
         bound: found.bound.cost,
-        argument: Argument::new(argument.name(), &argument.stages(), stages).unwrap(),
+        argument: BoundArgument::new(argument.name(), &argument.stages(), stages).unwrap(),
         proof: Proof { heads: Heads::new(raised), log },
         backwards: certificate::Backwards::SplitOrWhole,
     }

@@ -10,45 +10,45 @@ use sim::Replay;
 use thiserror::Error;
 
 use crate::branch::{Decision, Question, Weights};
-use crate::line::{KINDS, Line, signed};
+use crate::compiled_instance::{CompiledInstance, KINDS, signed};
 use crate::model::MOST_BINARIES;
 
 /// The most passes of a pipeline that is solved: the work at a node grows with the square of those of
 /// a stage.
 pub const MOST_PASSES: usize = 3_000;
 
-/// The most nodes of a tree: so many can be written down, and checked in minutes.
+/// The most nodes of a tree: its log can be written down, and checked in minutes.
 pub const MOST_NODES: usize = 1 << 20;
 
-/// Nodes allowed for the first question: what windows alone refute is found first.
+/// Nodes allowed for the first question, which windows alone must refute.
 const FIRST_NODES: usize = 1;
 
-/// The steps of a brief solution, in pairs of passes of a stage that are looked at: about a second.
+/// The steps of a brief solution, in visited pairs of passes of a stage: about a second.
 pub const BRIEF_STEPS: u64 = 1 << 27;
 
 /// A pipeline is small where its stages have no more pairs of passes: most such are solved in [`BRIEF_STEPS`].
 const SMALL_PAIRS: usize = 1 << 14;
 
-/// How many times as many nodes are allowed when no question of a round could be answered.
+/// Growth factor of the nodes allowed, after a round without an answered question.
 const MORE_NODES: usize = 64;
 
-/// How many questions may go unanswered before more nodes are allowed: windows alone are quick, a tree is not.
+/// Number of questions that may go unanswered before more nodes are allowed: windows alone are quick, a tree is not.
 const fn questions(nodes: usize) -> u32 {
     if nodes == FIRST_NODES { 12 } else { 4 }
 }
 
-/// How the work of a solver ended.
+/// The reason that a solver ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The order is proved optimal.
     Proved,
     /// The program without whole backwards is solved: its optimum is a bound that the order found does not reach.
     Relaxed,
-    /// Somebody asked to end: time was over, or a Ctrl-C came.
+    /// Stopped by the caller, by a time limit or Ctrl-C.
     Stopped,
     /// The tree would have more nodes than [`MOST_NODES`].
     TooManyNodes,
-    /// All the steps that were allowed are made.
+    /// The allowed steps are spent.
     Spent,
 }
 
@@ -87,7 +87,7 @@ pub enum Unsuitable {
         "{passes} passes, whose order is {binaries} binaries: at most {MOST_PASSES} passes are solved"
     )]
     TooLarge {
-        /// How many passes there are.
+        /// Number of passes.
         passes: usize,
         /// Pairs of passes whose order is open.
         binaries: u64,
@@ -149,13 +149,13 @@ pub fn is_small(instance: &Instance) -> bool {
 }
 
 /// The best order of `instance` with all backwards split, from `known` on, with a proof of how good any of these can be.
-/// `proved` is a bound that is shown elsewhere, or 0.
+/// `proved` is a bound from elsewhere, or 0.
 ///
 /// The question is "is there an order that costs less than the best known?": a no is the proof that it
 /// is optimal. Where too few nodes are allowed for an answer, the cost asked for is halved towards what
 /// is proved already, which lifts the bound; then more nodes are allowed. No more than about `steps` steps are made, each a
 /// look at a pair of passes of a stage. `progress` is
-/// told of cost, bound and nodes after each question. `stop` is called often: once it returns true,
+/// called with cost, bound and nodes after each question. `stop` is called often: once it returns true,
 /// the result is that known by then. As long as it returns false, the same instance, order and steps give the
 /// same result.
 ///
@@ -173,16 +173,16 @@ pub fn solve(
     let cost = cost(instance, &known)?;
     let bound = best(instance).cost.max(proved);
     let answer = Answer { schedule: known, cost, bound, proof: None, nodes: 0, end: End::Proved };
-    let line = Line::of(instance);
-    let each = (line.width * line.microbatches) as u64;
+    let compiled = CompiledInstance::of(instance);
+    let each = (compiled.width * compiled.microbatches) as u64;
     let left = Cell::new(steps);
     let is_over = || {
         left.set(left.get().saturating_sub(each * each));
         left.get() == 0 || stop()
     };
-    let weights = Weights::of(&line);
+    let weights = Weights::of(&compiled);
     let stop: &dyn Fn() -> bool = &is_over;
-    let mut solver = Solver { instance, line, weights, tick: tick(instance), answer, stop };
+    let mut solver = Solver { instance, compiled, weights, tick: tick(instance), answer, stop };
     let mut nodes = FIRST_NODES;
     while !solver.round(nodes, &mut progress)? {
         if stop() {
@@ -200,7 +200,7 @@ pub fn solve(
 
 struct Solver<'a> {
     instance: &'a Instance,
-    line: Line,
+    compiled: CompiledInstance,
     weights: Weights,
     /// Every cost is a multiple of it.
     tick: u64,
@@ -209,7 +209,7 @@ struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    /// Questions with so many nodes for each; whether the order is proved.
+    /// Asks questions with `nodes` for each; returns whether the order is proved optimal.
     fn round(
         &mut self,
         nodes: usize,
@@ -245,14 +245,14 @@ impl Solver<'_> {
         Ok(self.answer.bound >= self.answer.cost)
     }
 
-    /// Whether it could be told if an order costs less than `target`.
+    /// Decides whether an order costs less than `target`; false if undecided.
     fn ask(&mut self, target: Nanos, nodes: usize) -> Result<bool, Fault> {
         let most = signed(target.0) - 1;
-        let (instance, line, stop) = (self.instance, &self.line, self.stop);
+        let (instance, compiled, stop) = (self.instance, &self.compiled, self.stop);
         let suits = |order: &Schedule| {
             fits(instance, order) && cost(instance, order).is_ok_and(|cost| cost < target)
         };
-        let question = Question { instance, line, most, nodes, stop };
+        let question = Question { instance, compiled, most, nodes, stop };
         let (decision, taken) = question.decide(&mut self.weights, &suits);
         self.answer.nodes += taken;
         match decision {

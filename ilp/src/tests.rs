@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use search::{Effort, Instance, Objective, search};
 use sim::Replay;
 
-use crate::line::KINDS;
+use crate::compiled_instance::KINDS;
 use crate::*;
 
 /// A number that depends on `seed` and `place` alone, from `low` to `high`.
@@ -112,7 +112,7 @@ fn text_of(instance: &Instance, answer: &Answer) -> String {
         },
         cost: answer.cost,
         bound: answer.bound,
-        argument: certificate::Argument::new("branching", &[], stages).unwrap(),
+        argument: certificate::BoundArgument::new("branching", &[], stages).unwrap(),
         proof: certificate::Proof {
             log: Some(certificate::Log::new(log).unwrap()),
             ..certificate::Proof::default()
@@ -122,7 +122,7 @@ fn text_of(instance: &Instance, answer: &Answer) -> String {
     certificate.to_string()
 }
 
-/// What became of many cases.
+/// Outcomes of the cases of a test.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Tally {
     cases: usize,
@@ -232,7 +232,7 @@ fn exhaustive(instance: &Instance) -> Nanos {
     let m = instance.shape.microbatches();
     let of_stage = [0, 1].map(|stage| {
         let mut found = Vec::new();
-        // What is not recomputed has no R to come.
+        // A chunk that does not recompute has no R left.
         let again = instance.costs.recompute(stage).map_or(m, |_| 0);
         words(stage, m, [0, 0, 0, again], &mut Vec::new(), &mut found);
         found
@@ -359,7 +359,7 @@ fn an_order_that_fits_keeps_every_row_of_the_program_and_another_does_not() {
             let values = values(&asked, &model, schedule);
             assert_eq!(missed(&model, &values), Vec::<String>::new(), "{seed}");
         }
-        // With more room another order may be the best; it misses rows of memory, and no others.
+        // With more memory another order may be the best; it violates only rows of memory.
         let roomy = Instance { limits: None, ..asked.clone() };
         let found = search(&roomy, Effort { times: Some(0), seed }, |_| (), &|| false).unwrap();
         let memory = Memory::of(&found.schedule, &asked.footprints).unwrap();

@@ -11,8 +11,8 @@
 //! "Every order" is one whose microbatches are named as they run, and so are W that take as long and free as much: names
 //! cost nothing.
 
-use crate::line::{Home, Line};
-use crate::room;
+use crate::compiled_instance::{CompiledInstance, Home};
+use crate::memory_bounds;
 
 /// There is no order within the cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ impl Pair {
     }
 }
 
-/// What is known.
+/// Start-time windows and precedence of all passes.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows {
     pub(crate) heads: Vec<i64>,
@@ -48,9 +48,9 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// The windows of all orders of `line` that cost `most` or less, before anything is concluded.
-    pub(crate) fn within(line: &Line, most: i64) -> Result<Self, Contradiction> {
-        let windows = Self::at_first(line, most);
+    /// The windows of all orders of `compiled` that cost `most` or less, before anything is concluded.
+    pub(crate) fn within(compiled: &CompiledInstance, most: i64) -> Result<Self, Contradiction> {
+        let windows = Self::at_first(compiled, most);
         let mut both = windows.heads.iter().zip(&windows.latest);
         match both.position(|(head, latest)| head > latest) {
             Some(pass) => Err(Contradiction { pass }),
@@ -59,14 +59,14 @@ impl Windows {
     }
 
     /// The same, where some windows may be empty.
-    pub(crate) fn at_first(line: &Line, most: i64) -> Self {
-        let heads = first_arrivals(line);
-        let mut latest = Vec::with_capacity(line.passes());
-        for (number, lane) in line.lanes.iter().enumerate() {
-            let first = line.lanes_of(lane.stage).start;
-            let begin = heads[line.pass(first, 0)];
-            let end = if line.makespan { most } else { begin.saturating_add(most) };
-            for microbatch in 0..line.microbatches {
+    pub(crate) fn at_first(compiled: &CompiledInstance, most: i64) -> Self {
+        let heads = first_arrivals(compiled);
+        let mut latest = Vec::with_capacity(compiled.passes());
+        for (number, lane) in compiled.lanes.iter().enumerate() {
+            let first = compiled.lanes_of(lane.stage).start;
+            let begin = heads[compiled.pass(first, 0)];
+            let end = if compiled.makespan { most } else { begin.saturating_add(most) };
+            for microbatch in 0..compiled.microbatches {
                 // Nothing comes before the first pass of a stage: it starts when it arrives.
                 let is_first = number == first && microbatch == 0;
                 latest.push(if is_first { begin.min(end - lane.time) } else { end - lane.time });
@@ -75,33 +75,38 @@ impl Windows {
         Self {
             heads,
             latest,
-            counts: counts_at_first(line),
-            stale: vec![true; line.stages],
-            reordered: vec![true; line.stages],
+            counts: counts_at_first(compiled),
+            stale: vec![true; compiled.stages],
+            reordered: vec![true; compiled.stages],
         }
     }
 
     /// Between which counts of passes of `lane` run before `pass`.
-    pub(crate) fn range(&self, line: &Line, pass: usize, lane: usize) -> room::Range {
-        self.counts[pass * line.width + line.lanes[lane].place].map(usize::from)
+    pub(crate) fn range(
+        &self,
+        compiled: &CompiledInstance,
+        pass: usize,
+        lane: usize,
+    ) -> memory_bounds::Range {
+        self.counts[pass * compiled.width + compiled.lanes[lane].place].map(usize::from)
     }
 
-    /// How many passes surely run before `pass`.
-    pub(crate) fn surely_before(&self, line: &Line, pass: usize) -> usize {
-        let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
+    /// Number of passes that surely run before `pass`.
+    pub(crate) fn surely_before(&self, compiled: &CompiledInstance, pass: usize) -> usize {
+        let counts = &self.counts[pass * compiled.width..(pass + 1) * compiled.width];
         counts.iter().map(|[fewest, _]| usize::from(*fewest)).sum()
     }
 
-    /// Notes that at least, or at most, so many passes of `lane` run before `pass`, and what that says
-    /// of those passes. Whether that is new.
+    /// Restricts the number of passes of `lane` that run before `pass`, and propagates the order to those passes.
+    /// Returns whether the range changed.
     fn restrict(
         &mut self,
-        line: &Line,
+        compiled: &CompiledInstance,
         pass: usize,
         lane: usize,
-        [fewest, most]: room::Range,
+        [fewest, most]: memory_bounds::Range,
     ) -> Result<bool, Contradiction> {
-        let range = &mut self.counts[pass * line.width + line.lanes[lane].place];
+        let range = &mut self.counts[pass * compiled.width + compiled.lanes[lane].place];
         let [low, high] = *range;
         let new = [low.max(narrow(fewest)), high.min(narrow(most))];
         if new == *range {
@@ -111,31 +116,36 @@ impl Windows {
         if new[0] > new[1] {
             return Err(Contradiction { pass });
         }
-        self.stale[line.lanes[lane].stage] = true;
-        self.reordered[line.lanes[lane].stage] = true;
-        let (own, place) = (pass / line.microbatches, pass % line.microbatches);
+        self.stale[compiled.lanes[lane].stage] = true;
+        self.reordered[compiled.lanes[lane].stage] = true;
+        let (own, place) = (pass / compiled.microbatches, pass % compiled.microbatches);
         // Of the passes of `lane`, those that are now behind or before `pass` know it too.
         for other in low..new[0] {
-            let other = line.pass(lane, usize::from(other));
-            self.restrict(line, other, own, [0, place])?;
+            let other = compiled.pass(lane, usize::from(other));
+            self.restrict(compiled, other, own, [0, place])?;
         }
         for other in new[1]..high {
-            let other = line.pass(lane, usize::from(other));
-            self.restrict(line, other, own, [place + 1, line.microbatches])?;
+            let other = compiled.pass(lane, usize::from(other));
+            self.restrict(compiled, other, own, [place + 1, compiled.microbatches])?;
         }
         Ok(true)
     }
 
-    /// Notes that one pass runs before another of its stage.
-    pub(crate) fn decide(&mut self, line: &Line, pair: Pair) -> Result<(), Contradiction> {
-        let (lane, place) = (pair.first / line.microbatches, pair.first % line.microbatches);
-        self.restrict(line, pair.second, lane, [place + 1, line.microbatches]).map(|_| ())
+    /// Fixes the order of a pair of passes of a stage.
+    pub(crate) fn decide(
+        &mut self,
+        compiled: &CompiledInstance,
+        pair: Pair,
+    ) -> Result<(), Contradiction> {
+        let (lane, place) =
+            (pair.first / compiled.microbatches, pair.first % compiled.microbatches);
+        self.restrict(compiled, pair.second, lane, [place + 1, compiled.microbatches]).map(|_| ())
     }
 
-    /// Applies all rules until nothing changes. `stop` ends it early, with what is known by then.
+    /// Propagates all rules to a fixed point; `stop` ends it early, with sound windows.
     pub(crate) fn conclude(
         &mut self,
-        line: &Line,
+        compiled: &CompiledInstance,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), Contradiction> {
         while let Some(stage) = self.stale.iter().position(|&stale| stale) {
@@ -144,33 +154,37 @@ impl Windows {
             }
             self.stale[stage] = false;
             if std::mem::take(&mut self.reordered[stage]) {
-                self.remember(line, stage)?;
-                self.keep_room(line, stage)?;
-                self.keep_twins_in_order(line, stage)?;
+                self.close_transitively(compiled, stage)?;
+                self.fit_memory(compiled, stage)?;
+                self.keep_twins_in_order(compiled, stage)?;
             }
-            self.settle_by_time(line, stage)?;
-            self.pass_on(line, stage)?;
+            self.settle_by_time(compiled, stage)?;
+            self.propagate_arrivals(compiled, stage)?;
             if !self.stale[stage] {
-                self.push(line, stage)?;
-                self.pull(line, stage)?;
+                self.push(compiled, stage)?;
+                self.pull(compiled, stage)?;
             }
         }
         Ok(())
     }
 
-    /// What runs before a pass runs before all that is behind it: the next of its lane, and others.
-    fn remember(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        for (lane, pass) in passes(line, stage) {
-            if pass % line.microbatches > 0 {
-                self.follow(line, pass - 1, pass, stage)?;
+    /// Transitive closure: a predecessor of a pass precedes all its successors, the next of its lane among them.
+    fn close_transitively(
+        &mut self,
+        compiled: &CompiledInstance,
+        stage: usize,
+    ) -> Result<(), Contradiction> {
+        for (lane, pass) in passes(compiled, stage) {
+            if pass % compiled.microbatches > 0 {
+                self.follow(compiled, pass - 1, pass, stage)?;
             }
-            for other in line.lanes_of(stage).filter(|&other| other != lane) {
-                let [fewest, most] = self.range(line, pass, other);
+            for other in compiled.lanes_of(stage).filter(|&other| other != lane) {
+                let [fewest, most] = self.range(compiled, pass, other);
                 if fewest > 0 {
-                    self.follow(line, line.pass(other, fewest - 1), pass, stage)?;
+                    self.follow(compiled, compiled.pass(other, fewest - 1), pass, stage)?;
                 }
-                if most < line.microbatches {
-                    self.follow(line, pass, line.pass(other, most), stage)?;
+                if most < compiled.microbatches {
+                    self.follow(compiled, pass, compiled.pass(other, most), stage)?;
                 }
             }
         }
@@ -179,13 +193,17 @@ impl Windows {
 
     /// W that take as long and free as much run in the order of their B. (The k-th W of such chunks in time may be
     /// taken to be that of the k-th B: as many B have run before it, and what is held stays the same.)
-    fn keep_twins_in_order(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        for &[one, other] in &line.twins[stage] {
+    fn keep_twins_in_order(
+        &mut self,
+        compiled: &CompiledInstance,
+        stage: usize,
+    ) -> Result<(), Contradiction> {
+        for &[one, other] in &compiled.twins[stage] {
             for [one, other] in [[one, other], [other, one]] {
-                for microbatch in 0..line.microbatches {
-                    let [b, w] = [one - 1, one].map(|lane| line.pass(lane, microbatch));
-                    self.restrict(line, w, other, self.range(line, b, other - 1))?;
-                    self.restrict(line, b, other - 1, self.range(line, w, other))?;
+                for microbatch in 0..compiled.microbatches {
+                    let [b, w] = [one - 1, one].map(|lane| compiled.pass(lane, microbatch));
+                    self.restrict(compiled, w, other, self.range(compiled, b, other - 1))?;
+                    self.restrict(compiled, b, other - 1, self.range(compiled, w, other))?;
                 }
             }
         }
@@ -195,39 +213,45 @@ impl Windows {
     /// `early` runs before `late`: so does all that runs before it.
     fn follow(
         &mut self,
-        line: &Line,
+        compiled: &CompiledInstance,
         early: usize,
         late: usize,
         stage: usize,
     ) -> Result<(), Contradiction> {
-        let first = line.lanes_of(stage).start;
-        for place in 0..line.lanes_of(stage).len() {
+        let first = compiled.lanes_of(stage).start;
+        for place in 0..compiled.lanes_of(stage).len() {
             let lane = first + place;
-            let [fewest, own_most] = self.counts[early * line.width + place];
-            let [own_fewest, most] = self.counts[late * line.width + place];
+            let [fewest, own_most] = self.counts[early * compiled.width + place];
+            let [own_fewest, most] = self.counts[late * compiled.width + place];
             if fewest > own_fewest {
-                self.restrict(line, late, lane, [usize::from(fewest), line.microbatches])?;
+                self.restrict(compiled, late, lane, [usize::from(fewest), compiled.microbatches])?;
             }
             if most < own_most {
-                self.restrict(line, early, lane, [0, usize::from(most)])?;
+                self.restrict(compiled, early, lane, [0, usize::from(most)])?;
             }
         }
         Ok(())
     }
 
-    /// What is held with each pass fits the limit.
-    fn keep_room(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        let Some(limits) = &line.limits else { return Ok(()) };
-        let homes = &line.homes[stage];
-        for (lane, pass) in passes(line, stage) {
-            let room = limits[stage] - line.lanes[lane].takes;
+    /// The memory held at the start of each pass fits the limit.
+    fn fit_memory(
+        &mut self,
+        compiled: &CompiledInstance,
+        stage: usize,
+    ) -> Result<(), Contradiction> {
+        let Some(limits) = &compiled.limits else { return Ok(()) };
+        let homes = &compiled.homes[stage];
+        for (lane, pass) in passes(compiled, stage) {
+            let room = limits[stage] - compiled.lanes[lane].takes;
             let counts = |windows: &Self, home: &Home| {
-                let of = |lane: usize| windows.range(line, pass, lane);
+                let of = |lane: usize| windows.range(compiled, pass, lane);
                 let [forwards, backwards, weights] = [0, 1, 2].map(|kind| of(home.forward + kind));
                 [forwards, backwards, weights, home.again.map_or([0, 0], of)]
             };
-            let least: Vec<i64> =
-                homes.iter().map(|home| room::least(home.held, counts(self, home))).collect();
+            let least: Vec<i64> = homes
+                .iter()
+                .map(|home| memory_bounds::least(home.held, counts(self, home)))
+                .collect();
             let all: i64 = least.iter().sum();
             if all > room {
                 return Err(Contradiction { pass });
@@ -235,12 +259,12 @@ impl Windows {
             for (home, least) in homes.iter().zip(&least) {
                 let left = room - (all - least);
                 let [forwards, backwards, weights, again] =
-                    room::fitting(home.held, counts(self, home), left);
+                    memory_bounds::fitting(home.held, counts(self, home), left);
                 for (kind, range) in [forwards, backwards, weights].into_iter().enumerate() {
-                    self.restrict(line, pass, home.forward + kind, range)?;
+                    self.restrict(compiled, pass, home.forward + kind, range)?;
                 }
                 if let Some(lane) = home.again {
-                    self.restrict(line, pass, lane, again)?;
+                    self.restrict(compiled, pass, lane, again)?;
                 }
             }
         }
@@ -248,124 +272,144 @@ impl Windows {
     }
 
     /// A pass that cannot end before another must start runs behind it.
-    fn settle_by_time(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        for (lane, pass) in passes(line, stage) {
-            let (time, head) = (line.lanes[lane].time, self.heads[pass]);
-            for other in line.lanes_of(stage).filter(|&other| other != lane) {
-                let [mut fewest, mut most] = self.range(line, pass, other);
-                while fewest < most && head + time > self.latest[line.pass(other, fewest)] {
+    fn settle_by_time(
+        &mut self,
+        compiled: &CompiledInstance,
+        stage: usize,
+    ) -> Result<(), Contradiction> {
+        for (lane, pass) in passes(compiled, stage) {
+            let (time, head) = (compiled.lanes[lane].time, self.heads[pass]);
+            for other in compiled.lanes_of(stage).filter(|&other| other != lane) {
+                let [mut fewest, mut most] = self.range(compiled, pass, other);
+                while fewest < most && head + time > self.latest[compiled.pass(other, fewest)] {
                     fewest += 1;
                 }
-                let their = line.lanes[other].time;
+                let their = compiled.lanes[other].time;
                 while fewest < most
-                    && self.heads[line.pass(other, most - 1)] + their > self.latest[pass]
+                    && self.heads[compiled.pass(other, most - 1)] + their > self.latest[pass]
                 {
                     most -= 1;
                 }
-                self.restrict(line, pass, other, [fewest, most])?;
+                self.restrict(compiled, pass, other, [fewest, most])?;
             }
         }
         Ok(())
     }
 
-    /// What a pass hands on arrives a hop after its end.
-    fn pass_on(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        for (lane, pass) in passes(line, stage) {
-            let microbatch = pass % line.microbatches;
-            if let Some((from, hop)) = line.lanes[lane].input {
-                let from_pass = line.pass(from, microbatch);
-                let arrival = self.heads[from_pass] + line.lanes[from].time + hop;
-                self.raise(line, pass, arrival)?;
-                let latest = self.latest[pass] - hop - line.lanes[from].time;
-                self.lower(line, from_pass, latest)?;
+    /// The output of a pass arrives a hop after its end.
+    fn propagate_arrivals(
+        &mut self,
+        compiled: &CompiledInstance,
+        stage: usize,
+    ) -> Result<(), Contradiction> {
+        for (lane, pass) in passes(compiled, stage) {
+            let microbatch = pass % compiled.microbatches;
+            if let Some((from, hop)) = compiled.lanes[lane].input {
+                let from_pass = compiled.pass(from, microbatch);
+                let arrival = self.heads[from_pass] + compiled.lanes[from].time + hop;
+                self.raise(compiled, pass, arrival)?;
+                let latest = self.latest[pass] - hop - compiled.lanes[from].time;
+                self.lower(compiled, from_pass, latest)?;
             }
-            if let Some((to, hop)) = line.lanes[lane].output {
-                let to_pass = line.pass(to, microbatch);
-                let arrival = self.heads[pass] + line.lanes[lane].time + hop;
-                self.raise(line, to_pass, arrival)?;
-                let latest = self.latest[to_pass] - hop - line.lanes[lane].time;
-                self.lower(line, pass, latest)?;
+            if let Some((to, hop)) = compiled.lanes[lane].output {
+                let to_pass = compiled.pass(to, microbatch);
+                let arrival = self.heads[pass] + compiled.lanes[lane].time + hop;
+                self.raise(compiled, to_pass, arrival)?;
+                let latest = self.latest[to_pass] - hop - compiled.lanes[lane].time;
+                self.lower(compiled, pass, latest)?;
             }
         }
         Ok(())
     }
 
-    fn raise(&mut self, line: &Line, pass: usize, head: i64) -> Result<(), Contradiction> {
+    fn raise(
+        &mut self,
+        compiled: &CompiledInstance,
+        pass: usize,
+        head: i64,
+    ) -> Result<(), Contradiction> {
         if head <= self.heads[pass] {
             return Ok(());
         }
         self.heads[pass] = head;
-        self.stale[line.lanes[pass / line.microbatches].stage] = true;
+        self.stale[compiled.lanes[pass / compiled.microbatches].stage] = true;
         if head > self.latest[pass] { Err(Contradiction { pass }) } else { Ok(()) }
     }
 
-    fn lower(&mut self, line: &Line, pass: usize, latest: i64) -> Result<(), Contradiction> {
+    fn lower(
+        &mut self,
+        compiled: &CompiledInstance,
+        pass: usize,
+        latest: i64,
+    ) -> Result<(), Contradiction> {
         if latest >= self.latest[pass] {
             return Ok(());
         }
         self.latest[pass] = latest;
-        self.stale[line.lanes[pass / line.microbatches].stage] = true;
+        self.stale[compiled.lanes[pass / compiled.microbatches].stage] = true;
         if latest < self.heads[pass] { Err(Contradiction { pass }) } else { Ok(()) }
     }
 
     /// All that runs before a pass has ended when it starts; and what must have ended by some time has
     /// room until then.
-    fn push(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        let mut sorted = self.seats(line, stage);
+    fn push(&mut self, compiled: &CompiledInstance, stage: usize) -> Result<(), Contradiction> {
+        let mut sorted = self.seats(compiled, stage);
         sorted.sort_unstable_by_key(|seat| (seat.head, seat.lane, seat.microbatch));
         for until in &sorted {
             let end = sorted.iter().fold(i64::MIN, |end, seat| {
                 if seat.due <= until.due { end.max(seat.head) + seat.time } else { end }
             });
             if end > until.due {
-                let lane = line.lanes_of(stage).start + until.lane;
-                return Err(Contradiction { pass: line.pass(lane, usize::from(until.microbatch)) });
+                let lane = compiled.lanes_of(stage).start + until.lane;
+                return Err(Contradiction {
+                    pass: compiled.pass(lane, usize::from(until.microbatch)),
+                });
             }
         }
-        for (_, pass) in passes(line, stage) {
-            let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
+        for (_, pass) in passes(compiled, stage) {
+            let counts = &self.counts[pass * compiled.width..(pass + 1) * compiled.width];
             let end = sorted.iter().fold(i64::MIN, |end, seat| {
                 let before = seat.microbatch < counts[seat.lane][0];
                 if before { end.max(seat.head) + seat.time } else { end }
             });
-            self.raise(line, pass, end)?;
+            self.raise(compiled, pass, end)?;
         }
         Ok(())
     }
 
     /// All that runs behind a pass has time enough when it ends.
-    fn pull(&mut self, line: &Line, stage: usize) -> Result<(), Contradiction> {
-        let mut sorted = self.seats(line, stage);
+    fn pull(&mut self, compiled: &CompiledInstance, stage: usize) -> Result<(), Contradiction> {
+        let mut sorted = self.seats(compiled, stage);
         sorted
             .sort_unstable_by_key(|seat| (std::cmp::Reverse(seat.due), seat.lane, seat.microbatch));
-        for (lane, pass) in passes(line, stage) {
-            let counts = &self.counts[pass * line.width..(pass + 1) * line.width];
-            let own = (line.lanes[lane].place, narrow(pass % line.microbatches));
+        for (lane, pass) in passes(compiled, stage) {
+            let counts = &self.counts[pass * compiled.width..(pass + 1) * compiled.width];
+            let own = (compiled.lanes[lane].place, narrow(pass % compiled.microbatches));
             let begin = sorted.iter().fold(i64::MAX, |begin, seat| {
                 let behind =
                     seat.microbatch >= counts[seat.lane][1] && (seat.lane, seat.microbatch) != own;
                 if behind { begin.min(seat.due) - seat.time } else { begin }
             });
             if begin < i64::MAX {
-                self.lower(line, pass, begin - line.lanes[lane].time)?;
+                self.lower(compiled, pass, begin - compiled.lanes[lane].time)?;
             }
         }
         Ok(())
     }
 
     /// The passes of `stage` with their windows.
-    fn seats(&self, line: &Line, stage: usize) -> Vec<Seat> {
+    fn seats(&self, compiled: &CompiledInstance, stage: usize) -> Vec<Seat> {
         let seat = |(lane, pass): (usize, usize)| {
-            let time = line.lanes[lane].time;
+            let time = compiled.lanes[lane].time;
             Seat {
                 head: self.heads[pass],
                 due: self.latest[pass] + time,
                 time,
-                lane: line.lanes[lane].place,
-                microbatch: narrow(pass % line.microbatches),
+                lane: compiled.lanes[lane].place,
+                microbatch: narrow(pass % compiled.microbatches),
             }
         };
-        passes(line, stage).map(seat).collect()
+        passes(compiled, stage).map(seat).collect()
     }
 }
 
@@ -380,33 +424,33 @@ struct Seat {
     microbatch: u16,
 }
 
-/// When each pass could start if its stage had nothing else to do.
-fn first_arrivals(line: &Line) -> Vec<i64> {
-    let mut heads = vec![0i64; line.passes()];
+/// Earliest start of each pass on unlimited stages: dependencies and hops only.
+fn first_arrivals(compiled: &CompiledInstance) -> Vec<i64> {
+    let mut heads = vec![0i64; compiled.passes()];
     // A trip has two legs for each chunk, and a W behind each B: so many rounds settle all.
-    for _ in 0..=line.lanes.len() {
-        for (number, lane) in line.lanes.iter().enumerate() {
+    for _ in 0..=compiled.lanes.len() {
+        for (number, lane) in compiled.lanes.iter().enumerate() {
             let before = lane.input.or_else(|| Some((lane.behind?, 0)));
             if let Some((from, hop)) = before {
-                let arrival = heads[line.pass(from, 0)] + line.lanes[from].time + hop;
-                (0..line.microbatches)
-                    .for_each(|i| heads[number * line.microbatches + i] = arrival);
+                let arrival = heads[compiled.pass(from, 0)] + compiled.lanes[from].time + hop;
+                (0..compiled.microbatches)
+                    .for_each(|i| heads[number * compiled.microbatches + i] = arrival);
             }
         }
     }
     heads
 }
 
-fn counts_at_first(line: &Line) -> Vec<[u16; 2]> {
-    let mut counts = Vec::with_capacity(line.passes() * line.width);
-    for (lane, own) in line.lanes.iter().enumerate() {
-        for place in 0..line.microbatches {
-            for other in line.lanes_of(own.stage) {
-                let [mut fewest, mut most] = [0, line.microbatches];
-                if line.leads(other, lane) {
+fn counts_at_first(compiled: &CompiledInstance) -> Vec<[u16; 2]> {
+    let mut counts = Vec::with_capacity(compiled.passes() * compiled.width);
+    for (lane, own) in compiled.lanes.iter().enumerate() {
+        for place in 0..compiled.microbatches {
+            for other in compiled.lanes_of(own.stage) {
+                let [mut fewest, mut most] = [0, compiled.microbatches];
+                if compiled.leads(other, lane) {
                     fewest = place + 1;
                 }
-                if line.leads(lane, other) {
+                if compiled.leads(lane, other) {
                     most = place;
                 }
                 if other == lane {
@@ -414,16 +458,20 @@ fn counts_at_first(line: &Line) -> Vec<[u16; 2]> {
                 }
                 counts.push([narrow(fewest), narrow(most)]);
             }
-            counts.resize(counts.len().next_multiple_of(line.width), [0; 2]);
+            counts.resize(counts.len().next_multiple_of(compiled.width), [0; 2]);
         }
     }
     counts
 }
 
 /// The passes of `stage`, with their lanes.
-pub(crate) fn passes(line: &Line, stage: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-    let microbatches = line.microbatches;
-    line.lanes_of(stage)
+pub(crate) fn passes(
+    compiled: &CompiledInstance,
+    stage: usize,
+) -> impl Iterator<Item = (usize, usize)> + use<> {
+    let microbatches = compiled.microbatches;
+    compiled
+        .lanes_of(stage)
         .flat_map(move |lane| (0..microbatches).map(move |i| (lane, lane * microbatches + i)))
 }
 

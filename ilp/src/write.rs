@@ -100,7 +100,7 @@ impl Model {
         writeln!(out, "ENDATA")
     }
 
-    /// What a reader of either file should know.
+    /// Comment lines at the top of either file.
     fn notes(&self) -> [String; 3] {
         [
             format!(

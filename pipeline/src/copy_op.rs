@@ -22,7 +22,7 @@ pub struct CopyOp {
     pub chunk: u16,
     /// The microbatch.
     pub microbatch: u32,
-    /// How many slots of the stage must have ended before it may begin.
+    /// Number of slots of the stage that must have ended before it may begin.
     pub after: u32,
 }
 

@@ -21,7 +21,7 @@ pub enum Fault {
     /// More chunks than [`MAX_CHUNKS`].
     #[error("{chunks} chunks (stages x chunks per stage): at most {MAX_CHUNKS}")]
     TooManyChunks {
-        /// How many were asked for.
+        /// Number asked for.
         chunks: u128,
     },
     /// More passes than [`MAX_PASSES`].
@@ -30,15 +30,15 @@ pub enum Fault {
          use fewer microbatches or stages"
     )]
     TooManyPasses {
-        /// How many were asked for.
+        /// Number asked for.
         passes: u128,
     },
     /// Not one order for each stage.
     #[error("{orders} orders for {stages} stages: each stage needs one")]
     OrderCount {
-        /// How many stages the shape has.
+        /// Number of stages that the shape has.
         stages: usize,
-        /// How many orders were given.
+        /// Number of orders given.
         orders: usize,
     },
     /// A chunk or a microbatch that the shape does not have.
@@ -174,7 +174,7 @@ pub enum Fault {
     ValueCount {
         /// Which quantity.
         what: &'static str,
-        /// How many values were given.
+        /// Number of values given.
         given: usize,
         /// Number of stages.
         stages: usize,
@@ -184,7 +184,7 @@ pub enum Fault {
     /// Neither one hop for all links, nor one for each.
     #[error("hop has {given} values{}", links(*.stages, *.wraps))]
     HopCount {
-        /// How many values were given.
+        /// Number of values given.
         given: usize,
         /// Number of stages.
         stages: usize,
@@ -211,13 +211,13 @@ pub enum Fault {
     /// Segments of passes that cannot be.
     #[error("{what}")]
     Segments {
-        /// What is wrong with them.
+        /// Description of the fault.
         what: String,
     },
     /// An order of segments that cannot be.
     #[error("{what}")]
     Interleaving {
-        /// What is wrong with it.
+        /// Description of the fault.
         what: String,
     },
     /// A pair of which one pass needs what the other makes.
@@ -272,7 +272,7 @@ fn more(others: usize) -> String {
     }
 }
 
-/// The numbers of hops that there may be over so many stages, in words.
+/// The allowed numbers of hops over `stages` stages, in words.
 fn links(stages: usize, wraps: bool) -> String {
     let all = ": give 1 (all links alike)";
     match (stages, wraps) {

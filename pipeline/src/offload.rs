@@ -103,7 +103,7 @@ impl Copies {
         self.stages.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// How many activations are copied, over all stages.
+    /// Number of activations that are copied, over all stages.
     #[must_use]
     pub fn count(&self) -> usize {
         self.stages.iter().flatten().map(Vec::len).sum::<usize>() / 2
@@ -194,8 +194,8 @@ fn check(
     Ok(())
 }
 
-/// Lets the streams go as far as they can while slots end one by one: each backward must find its
-/// activation back by the slots that have ended before it.
+/// Advances the streams as far as they can while slots end in order: the activation of each backward must be
+/// back by the slots that have ended before it.
 fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> Result<(), Wrong> {
     let mut at = vec![0usize; streams.len()];
     let mut ended = 0u32;

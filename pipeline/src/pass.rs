@@ -36,7 +36,7 @@ pub enum Kind {
     F,
     /// Backward for the input: the gradient the previous chunk waits for.
     B,
-    /// Backward for the weights: nobody waits for it.
+    /// Backward for the weights: no pass waits for it.
     W,
     /// Both parts of the backward in one pass.
     BW,

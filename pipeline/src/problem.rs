@@ -91,7 +91,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// How many bytes each stage of a pipeline may hold.
+/// Number of bytes that each stage of a pipeline may hold.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Limits(Vec<Bytes>);
 
@@ -303,7 +303,7 @@ impl Problem {
         self.segments
     }
 
-    /// How many updates of the weights the microbatches of the shape are; 1 for a step that flushes.
+    /// Number of updates of the weights that the microbatches of the shape are; 1 for a step that flushes.
     #[must_use]
     pub const fn updates(&self) -> u32 {
         self.updates
@@ -315,7 +315,7 @@ impl Problem {
         self.shape
     }
 
-    /// How long passes take.
+    /// Durations of passes.
     #[must_use]
     pub const fn costs(&self) -> &Costs {
         &self.costs
@@ -355,8 +355,8 @@ impl Problem {
         }
     }
 
-    /// The same without buffers, under limits that leave room for those of one pass on each stage: what
-    /// families reckon with, whose passes run one at a time where a limit shapes their order.
+    /// The same without buffers, under limits that leave room for those of one pass on each stage. Families use this
+    /// form where a limit shapes their order, since their passes run one at a time.
     ///
     /// # Errors
     /// Those of [`Self::limits`].

@@ -359,7 +359,7 @@ mod tests {
         );
         let fault = plain.recomputing(|chunk| chunk == 0).unwrap_err().to_string();
         assert!(fault.contains("is of an activation that is discarded and recomputed"), "{fault}");
-        // What is discarded stays where any order is asked to copy.
+        // Discarded activations are not copied when offload is asked of any order.
         let both = with.offloaded(CopyPart::WHOLE, 1);
         let copies = both.copies().unwrap().stages().iter().flatten().flatten();
         assert!(copies.clone().count() > 0 && copies.clone().all(|copy| copy.chunk != 2));

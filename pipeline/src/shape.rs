@@ -22,7 +22,7 @@ pub enum Vocabulary {
 }
 
 impl Vocabulary {
-    /// How many barriers lie between the forward and the backward of the last chunk.
+    /// Number of barriers that lie between the forward and the backward of the last chunk.
     #[must_use]
     #[inline]
     pub const fn barriers(self) -> u32 {

@@ -182,7 +182,7 @@ const fn algorithm(vocabulary: Vocabulary) -> Option<u8> {
     }
 }
 
-/// How the vocabulary is spread, and the lines behind the one that says so.
+/// How the vocabulary is spread, and the text after that header line.
 fn read_header(lines: &str) -> Result<(Vocabulary, &str), TextError> {
     let (first, rest) = lines.split_once('\n').unwrap_or((lines, ""));
     let Some(said) = first.trim_ascii().strip_prefix(HEADER) else {
@@ -219,8 +219,8 @@ fn read_line(
             TextError::Copy { line, column, word }
         };
         if let Some(text) = word.strip_prefix('|') {
-            let told = read_part(text).ok_or_else(wrong)?;
-            if *part.get_or_insert(told) != told {
+            let given = read_part(text).ok_or_else(wrong)?;
+            if *part.get_or_insert(given) != given {
                 return Err(wrong());
             }
             streams.push(Vec::new());

@@ -1,4 +1,4 @@
-//! The dry run that proves a set of orders free of deadlock, or finds who waits for whom.
+//! The dry run that proves a set of orders free of deadlock, or finds the cycle of waits.
 
 use crate::fault::{Cycle, Fault, Wait};
 use crate::order::Order;
@@ -8,17 +8,17 @@ use crate::shape::{Placement, Shape};
 /// The next `passes` passes of `stage`, none of which needs a value that is not made by then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalkStep {
-    /// Which stage goes on.
+    /// The stage that runs.
     pub stage: u32,
-    /// How many passes it does; a pair is never torn apart.
+    /// Number of passes that it does; a pair is never torn apart.
     pub passes: u32,
 }
 
 /// State of a value that has been made; any other state is the last stage in line for it, plus 1,
-/// or 0 if nobody waits.
+/// or 0 if no stage waits.
 const MADE: u32 = u32::MAX;
 
-/// Lets every stage run as far as it can, until all are done or none can go on.
+/// Runs every stage as far as it can, until all are done or all are blocked.
 ///
 /// Linear in the number of passes: a stage that must wait stands in line for the value it lacks and
 /// is called when that value is made.
@@ -73,7 +73,7 @@ pub(crate) fn walk(
     }
 }
 
-/// How many passes are still to come for each value that all stages make together.
+/// Number of passes that are still to come for each value that all stages make together.
 struct Makers {
     shape: Shape,
     left: Vec<u16>,

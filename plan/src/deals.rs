@@ -6,7 +6,9 @@
 //! never slower than what was there.
 
 use pipeline::{LayerLayout, Limit};
-use search::{Choice, Effort, Instance, Jointly, Looked, Looks, Space, look_around};
+use search::{
+    Choice, Effort, Instance, Jointly, Neighbour, NeighbourhoodEffort, Space, probe_neighbourhood,
+};
 use sim::Replay;
 
 use crate::costed::{Costed, Rejected};
@@ -95,13 +97,13 @@ impl Deals<'_> {
         let jointly =
             Jointly { space: &space, instance: &instance, known: &[], effort: Effort::default() };
         let passes = costed.boundary.objective().of(&self.known.evaluation.metrics);
-        let looks = Looks {
+        let looks = NeighbourhoodEffort {
             choices: CHOICES,
             orders: ORDERS,
             effort: EFFORT,
             known: Some(searched::worth_a_search(passes)),
         };
-        let looked = look_around(&jointly, looks, orders.stop()).ok()?;
+        let looked = probe_neighbourhood(&jointly, looks, orders.stop()).ok()?;
         let costed = self.most_promising(&looked, &space.asked)?;
         // As whoever asks for this set-up gets it, under whichever limit is worth its memory.
         let all = self.inputs.evaluate_all(&costed, &mut Replay::new(), orders).ok()?;
@@ -159,8 +161,8 @@ impl Deals<'_> {
     }
 
     /// Of `looked`, the deal whose step by its order is shortest, if it is shorter than that of `asked`.
-    fn most_promising(&self, looked: &[Looked], asked: &Choice) -> Option<Costed> {
-        let step = |one: &Looked| {
+    fn most_promising(&self, looked: &[Neighbour], asked: &Choice) -> Option<Costed> {
+        let step = |one: &Neighbour| {
             let costed = self.costed(&one.choice).ok()?;
             Some((costed.step_of(one.cost), costed))
         };

@@ -23,7 +23,7 @@ pub struct Predicted {
     pub link: Option<LinkKind>,
 }
 
-/// Why a profile says nothing of a pipeline.
+/// Why a profile does not cover a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CostsError {
     /// Layers that cannot be cut so.

@@ -200,14 +200,14 @@ impl Document {
     }
 }
 
-/// How narrow half an interval is to be, over its median: a share of it.
-pub(crate) fn check_half_width(told: &Spanned<f64>) -> Result<f64, ProfileError> {
-    let half_width = *told.get_ref();
+/// Checks a target half-width of an interval, a fraction of its median above 0 and at most 1.
+pub(crate) fn check_half_width(given: &Spanned<f64>) -> Result<f64, ProfileError> {
+    let half_width = *given.get_ref();
     if half_width > 0.0 && half_width <= 1.0 {
         return Ok(half_width);
     }
     let message = format!("half-width is {half_width}: it must be above 0 and at most 1");
-    fail(told.span(), message)
+    fail(given.span(), message)
 }
 
 fn read_model(model: &Spanned<ModelDocument>) -> Result<ModelShape, ProfileError> {

@@ -88,12 +88,12 @@ mod tests {
     proptest! {
         #[test]
         fn points_on_a_line_give_the_line(latency in 1_000..1_000_000u64, per_mib in 1_000..1_000_000u64) {
-            let told = Fit { latency, per_mib, worst_per_mille: 0 };
-            let points = SIZES.map(|bytes| (bytes, told.time(bytes)));
+            let line = Fit { latency, per_mib, worst_per_mille: 0 };
+            let points = SIZES.map(|bytes| (bytes, line.time(bytes)));
             let fit = Fit::of(&points).unwrap();
             prop_assert!(fit.latency.abs_diff(latency) <= 1 + latency / 100, "{fit:?}");
             prop_assert!(fit.per_mib.abs_diff(per_mib) <= 1 + per_mib / 100, "{fit:?}");
-            prop_assert!(SIZES.iter().all(|&bytes| fit.time(bytes).abs_diff(told.time(bytes)) <= 4 + told.time(bytes) / 1_000));
+            prop_assert!(SIZES.iter().all(|&bytes| fit.time(bytes).abs_diff(line.time(bytes)) <= 4 + line.time(bytes) / 1_000));
         }
     }
 

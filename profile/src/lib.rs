@@ -4,7 +4,7 @@
 //! that follow from either.
 //!
 //! There is no clock, thread or file in here: a profile is text that was read elsewhere.
-//! [`statistics`] says what a series of samples comes to, [`predict`] what a pipeline costs.
+//! [`statistics`] summarises a series of samples, [`predict`] gives the costs of a pipeline.
 //!
 //! ```
 //! use profile::{Profile, Quantity, predict};

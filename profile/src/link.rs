@@ -1,4 +1,4 @@
-//! How long messages take over a link.
+//! Durations of messages over a link.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ impl LinkKind {
 pub struct Message {
     /// The size.
     pub bytes: u64,
-    /// How many pairs of ends sent at the same time.
+    /// Number of pairs of ends that sent at the same time.
     pub pairs: u64,
     /// Whether both ends of each pair sent at the same time.
     pub both_ways: bool,
@@ -113,7 +113,7 @@ impl Link {
         Fit::of(&self.alone())
     }
 
-    /// How long a message of `bytes` takes alone, in nanoseconds: as measured where that size was,
+    /// Duration of a message of `bytes` alone, in nanoseconds: as measured where that size was,
     /// on the straight line between its neighbours elsewhere, and beyond the largest by the fit,
     /// from there on. `None` without any measurement.
     #[must_use]

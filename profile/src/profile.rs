@@ -12,9 +12,9 @@ use crate::statistics::Verdict;
 pub struct Profile {
     /// Where it was measured.
     pub machine: Machine,
-    /// For which shapes; for no others does it say anything.
+    /// The model shape for which it is valid.
     pub model: ModelShape,
-    /// How narrow half the interval of each median was to be, over the median.
+    /// Target half-width of the interval of each median, as a fraction of the median.
     pub half_width: f64,
     /// A transformer layer.
     pub layer: Part,
@@ -73,7 +73,7 @@ pub struct Part {
 /// A step of the optimizer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Optimizer {
-    /// How many parameters.
+    /// Number of parameters.
     pub parameters: u64,
     /// The time for all of them.
     pub step: Quantity,

@@ -1,4 +1,4 @@
-//! Quantities and links of a file: read, and held against their samples; written.
+//! Quantities and links of a file: reading, checks against their samples, and writing.
 
 use std::ops::Range;
 
@@ -14,36 +14,36 @@ pub(crate) fn read_quantity(
     half_width: f64,
 ) -> Result<Quantity, ProfileError> {
     let place = document.span();
-    let told = document.into_inner();
-    if told.samples.len() > MAX_SAMPLES {
-        return fail(place, format!("{} samples: at most {MAX_SAMPLES}", told.samples.len()));
+    let given = document.into_inner();
+    if given.samples.len() > MAX_SAMPLES {
+        return fail(place, format!("{} samples: at most {MAX_SAMPLES}", given.samples.len()));
     }
-    let samples = told.samples.iter().map(|time| time.0).collect();
+    let samples = given.samples.iter().map(|time| time.0).collect();
     let Some(quantity) = Quantity::of(samples) else {
         return fail(place, "there are no samples".to_owned());
     };
     let ours = write_quantity(&quantity, half_width).into_inner();
     let nanos = |time: Option<Time>| time.map(|time| time.0);
-    agree(&place, "median", nanos(told.median), nanos(ours.median))?;
-    agree(&place, "low", nanos(told.low), nanos(ours.low))?;
-    agree(&place, "high", nanos(told.high), nanos(ours.high))?;
-    agree(&place, "count", told.count, ours.count)?;
-    agree(&place, "outliers", told.outliers, ours.outliers)?;
-    agree(&place, "verdict", told.verdict, ours.verdict)?;
+    agree(&place, "median", nanos(given.median), nanos(ours.median))?;
+    agree(&place, "low", nanos(given.low), nanos(ours.low))?;
+    agree(&place, "high", nanos(given.high), nanos(ours.high))?;
+    agree(&place, "count", given.count, ours.count)?;
+    agree(&place, "outliers", given.outliers, ours.outliers)?;
+    agree(&place, "verdict", given.verdict, ours.verdict)?;
     Ok(quantity)
 }
 
-/// Checks that what the file says beside the samples is what the samples say.
+/// Checks that a statistic given in the file equals that of its samples.
 pub(crate) fn agree<T: PartialEq + std::fmt::Display>(
     place: &Range<usize>,
     what: &str,
-    told: Option<T>,
+    given: Option<T>,
     ours: Option<T>,
 ) -> Result<(), ProfileError> {
-    let Some(told) = told.filter(|told| ours.as_ref() != Some(told)) else { return Ok(()) };
+    let Some(given) = given.filter(|given| ours.as_ref() != Some(given)) else { return Ok(()) };
     let ours = ours.map_or_else(|| "none".to_owned(), |ours| ours.to_string());
     Err(ProfileError {
-        message: format!("{what} is {told}, but the samples give {ours}"),
+        message: format!("{what} is {given}, but the samples give {ours}"),
         place: Some(place.clone()),
         cure: "the samples are what counts: mend them, or take the line out",
     })

@@ -19,7 +19,7 @@ impl Quantity {
         Some(Self { samples, summary })
     }
 
-    /// The median: what predictions reckon with.
+    /// The median, which predictions use.
     #[must_use]
     pub const fn median(&self) -> Nanos {
         Nanos(self.summary.median)
@@ -35,7 +35,7 @@ impl Quantity {
 
     /// Half the 95 % confidence interval of the mean, in nanoseconds: 1.96 standard errors; infinite for one sample.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // Times lose nothing that an interval minds.
+    #[allow(clippy::cast_precision_loss)] // Times as floats lose nothing that matters to an interval.
     pub fn half_width_of_mean(&self) -> f64 {
         let count = self.samples.len() as f64;
         let mean = self.samples.iter().map(|&one| one as f64).sum::<f64>() / count;

@@ -14,9 +14,9 @@ pub struct Summary {
     pub median: u64,
     /// The 95 % confidence interval of the median; `None` for fewer than 6 samples, which have none.
     pub interval: Option<(u64, u64)>,
-    /// How many samples stand out, see [`outliers`].
+    /// Number of samples that stand out, see [`outliers`].
     pub outliers: usize,
-    /// How many samples there are.
+    /// Number of samples.
     pub samples: usize,
 }
 
@@ -110,7 +110,7 @@ pub enum Verdict {
     Tight,
     /// Too few samples for any interval.
     TooFew {
-        /// How many there are.
+        /// Their number.
         samples: usize,
     },
     /// The second half of the samples is of another size than the first: the machine changed.
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Numbers below 2^31 as good as random, the same everywhere (Knuth's MMIX generator).
+    /// Pseudo-random numbers below 2^31, the same on every machine (Knuth's MMIX generator).
     fn noise(seed: u64, count: usize) -> Vec<u64> {
         let mut state = seed;
         let mut next = || {

@@ -1,7 +1,7 @@
 //! One of several searches that run in parallel: list scheduling with parameters that are improved
 //! by hill climbing, forward-backward improvement of its orders, and simulated annealing from the
 //! best of them.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::forward_backward::{Direction, ForwardBackward, Variation};
-use crate::list::{Offsets, State};
+use crate::list_scheduler::{Offsets, State};
 use crate::local::{Annealing, Local};
 use crate::timing::{Clock, Score};
 use crate::tune::Parameters;
@@ -119,16 +119,7 @@ impl Chain {
         let mut made = 0usize;
         let mut done = 0;
         while steps > 0 && !halt.now() {
-            let parameters = match made {
-                0 if fresh => Parameters::usual(compiled, self.kind),
-                _ if self.parameters.0 == Score::WORST
-                    || self.idle > PATIENCE
-                    || (fresh && made < DRAWS) =>
-                {
-                    Parameters::draw(compiled, self.kind, &mut self.chance)
-                }
-                _ => self.parameters.1.near(compiled, &mut self.chance),
-            };
+            let parameters = self.next_parameters(compiled, made, fresh);
             if made.is_multiple_of(SAME_TARGET) {
                 let part = PARTS[self.chance.below(PARTS.len())];
                 self.target = goal + ((known.min(2 * goal) - goal).max(0) as f64 * part) as i64;
@@ -168,6 +159,26 @@ impl Chain {
             }
         }
         done
+    }
+
+    /// The parameters of list schedule number `made`: the usual ones first in a `fresh` chain, then random ones, then
+    /// variations of the best.
+    fn next_parameters(
+        &mut self,
+        compiled: &CompiledInstance,
+        made: usize,
+        fresh: bool,
+    ) -> Parameters {
+        match made {
+            0 if fresh => Parameters::usual(compiled, self.kind),
+            _ if self.parameters.0 == Score::WORST
+                || self.idle > PATIENCE
+                || (fresh && made < DRAWS) =>
+            {
+                Parameters::draw(compiled, self.kind, &mut self.chance)
+            }
+            _ => self.parameters.1.near(compiled, &mut self.chance),
+        }
     }
 
     /// Improves the list schedule by two rounds of forward-backward scheduling. Returns the best

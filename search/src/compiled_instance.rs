@@ -59,7 +59,7 @@ pub(crate) struct Lane {
     pub(crate) take: i64,
     /// The change of the memory held when a pass ends.
     pub(crate) leave: i64,
-    /// The memory to be left free after a pass that allocates, so that its microbatch can go on.
+    /// Memory to leave free after a pass that allocates, so that its microbatch can proceed.
     pub(crate) reserve: i64,
     /// The effect of its passes of whole backwards: that of BW in a lane of B, none in one of W.
     pub(crate) whole: Effect,

@@ -1,11 +1,11 @@
 //! Forward-backward improvement (justification): an order is list-scheduled again with its own times
 //! as priorities, in turn with time reversed and with time as it is.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
-use crate::list::{Next, Rule, State};
+use crate::list_scheduler::{Next, Rule, State};
 use crate::timing::{Clock, Score};
 
 /// A priority rule for list scheduling that follows the times of an earlier schedule.

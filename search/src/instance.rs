@@ -37,7 +37,7 @@ pub struct Instance {
     pub shape: Shape,
     /// Where the chunks live: looped (one chunk per stage, or interleaved), or in a V.
     pub placement: Placement,
-    /// How long passes and hops take; the chunks that have a time of R recompute.
+    /// Durations of passes and hops; the chunks that have a time of R recompute.
     pub costs: Costs,
     /// The activations that each microbatch holds in each chunk.
     pub footprints: Footprints,

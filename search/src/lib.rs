@@ -40,7 +40,7 @@ mod forward_backward;
 mod head;
 mod instance;
 mod joint;
-mod list;
+mod list_scheduler;
 mod local;
 mod on_hardware;
 mod overlapped;
@@ -57,11 +57,11 @@ pub const NAME: &str = "zb-auto";
 
 pub use instance::{Instance, Objective};
 pub use joint::{
-    BestPublished, Choice, FoundJointly, Jointly, Looked, Looks, ProgressJointly, Space,
-    look_around, search_jointly,
+    BestPublished, Choice, FoundJointly, Jointly, Neighbour, NeighbourhoodEffort, ProgressJointly,
+    Space, probe_neighbourhood, search_jointly,
 };
 pub use on_hardware::{
-    ArgumentOnHardware, BoundOnHardware, Figure, FoundOnHardware, JudgedOnHardware, OnHardware,
+    ArgumentOnHardware, BoundOnHardware, Figure, FiguresOnHardware, FoundOnHardware, OnHardware,
     ProgressOnHardware, SIDE_BY_SIDE, search_on_hardware, where_no_link_is_shared,
 };
 pub use run::{
@@ -70,6 +70,6 @@ pub use run::{
 pub use running::Running;
 pub use start::Published;
 pub use under_noise::{
-    BoundUnderNoise, Difference, FoundUnderNoise, Judged, MAX_PASSES_UNDER_NOISE,
-    ProgressUnderNoise, Statistic, UnderNoise, search_under_noise,
+    BoundUnderNoise, Difference, FoundUnderNoise, MAX_PASSES_UNDER_NOISE, ProgressUnderNoise,
+    Statistic, UnderNoise, ValidatedOrder, search_under_noise,
 };

@@ -11,10 +11,10 @@ pub(crate) const CHAINS: usize = 4;
 /// The number of times that the length of a round is doubled: the more rounds there are, the more
 /// kinds of [`Move`] start from the best order.
 const LONGEST: u32 = 4;
-/// How much longer than others a round is that restarts: its result decides how far the rounds after
+/// Relative length of a round that restarts: its result decides how far the rounds after
 /// it get.
 const RESTARTING: u64 = 4;
-/// How much longer than others a round of simulated annealing is: it needs time to cool down.
+/// Relative length of a round of simulated annealing, which needs time to cool down.
 const COOLING: u64 = 4;
 
 /// The order from which chains continue.
@@ -31,7 +31,7 @@ pub(crate) enum Origin {
 pub(crate) enum Move {
     /// List scheduling from scratch, which forgets all orders found before.
     Restart,
-    /// List scheduling that goes on improving its parameters.
+    /// List scheduling that keeps improving its parameters.
     ListSchedules,
     /// Forward-backward improvement of an order.
     ForwardBackward(Origin),

@@ -84,7 +84,7 @@ pub struct Found {
     pub cost: Nanos,
     /// The highest lower bound on the cost of any schedule, and the argument for it.
     pub bound: Bound,
-    /// What the argument rests on beside the stages that it names; nothing for most.
+    /// Evidence for the argument besides the stages that it names; empty for most arguments.
     pub proof: Proof,
     /// The published schedules that fit the limits, in the order of [`pipeline::Family::ALL`].
     pub published: Vec<Published>,
@@ -315,8 +315,8 @@ struct Search<'a> {
     compiled: &'a CompiledInstance,
     /// The same instance with time reversed.
     reversed: CompiledInstance,
-    /// What formulas prove: moves aim at costs between that and the best. What else is proved does not change
-    /// where they go.
+    /// Lower bound by closed-form arguments: moves aim at costs between it and the best. Bounds proved by windows do
+    /// not change the moves.
     goal: i64,
     /// No order costs less.
     proved: i64,
@@ -452,7 +452,7 @@ mod tests {
     use super::*;
     use crate::Objective;
 
-    /// What is found with R under a limit: within it, no worse than what is published, and near its bound.
+    /// The order found with R under a limit fits it, is no worse than the published ones, and is near its bound.
     #[test]
     fn recomputation_is_placed_by_the_search() {
         let shape = Shape::new(3, 1, 6).unwrap();

@@ -32,7 +32,7 @@ impl Score {
     }
 }
 
-/// Tables for timing, kept so that memory is asked for once.
+/// Buffers for timing, allocated once and reused.
 #[derive(Clone, Default)]
 pub(crate) struct Clock {
     /// End of each pass: lane by lane, one column per microbatch.
@@ -47,7 +47,7 @@ pub(crate) struct Clock {
     pub(crate) held: Vec<i64>,
     /// Start of the first pass of each stage.
     pub(crate) first: Vec<i64>,
-    /// Stages that may go on.
+    /// Stages that are ready to advance.
     pub(crate) ready: Vec<usize>,
     /// Whether the backward of each B and W is whole; empty where none may be.
     pub(crate) whole: Vec<bool>,

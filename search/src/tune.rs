@@ -1,11 +1,11 @@
 //! The parameters of a list schedule, and how they are drawn and varied.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::head;
-use crate::list::Offsets;
+use crate::list_scheduler::Offsets;
 
 /// A parameter: lower end, upper end, value that changes nothing.
 type Range = (f64, f64, f64);
@@ -15,7 +15,7 @@ const COMMON: [Range; 11] =
     [RELIEF, BUDGET, HEAD, WARM, FLIGHT, CAP, FALL, GREEDY, PACE, GRID, COMMIT];
 /// The advance of W, in mean pass durations, where memory blocks a pass.
 const RELIEF: Range = (0.0, 4.0, 1.0);
-/// The idle time of a stage, relative to that which the target leaves it; none below 0.
+/// The idle time of a stage relative to its slack under the target; no less than 0.
 const BUDGET: Range = (-1.0, 3.0, 1.0);
 /// The part of that idle time that may lie before the first B.
 const HEAD: Range = (0.0, 1.0, 1.0);
@@ -65,7 +65,7 @@ fn ranges(compiled: &CompiledInstance) -> Vec<Range> {
     COMMON.into_iter().chain(lanes).chain(own).chain(split).collect()
 }
 
-/// How many parameters say which backwards are split, the last of all.
+/// Number of parameters that say which backwards are split, the last of all.
 fn splits(compiled: &CompiledInstance) -> usize {
     if compiled.mixes { SPLIT.len() } else { 0 }
 }

@@ -26,15 +26,15 @@ pub enum ClusterError {
         stage: usize,
         /// Its device.
         device: usize,
-        /// How many devices there are.
+        /// Number of devices.
         devices: usize,
     },
     /// Not one device per stage.
     #[error("{given} devices are named for {stages} stages")]
     SeatCount {
-        /// How many were given.
+        /// Number given.
         given: usize,
-        /// How many stages there are.
+        /// Number of stages.
         stages: usize,
     },
     /// Less bandwidth into the core than none.
@@ -160,7 +160,7 @@ pub struct Cluster {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Every device reaches every other after a fixed time, whatever the size and the traffic.
+    /// A fixed latency between any two devices, independent of size and traffic.
     Ideal { hops: Hops },
     /// Ports, NICs and uplinks.
     Nodes(ClusterSpec),
@@ -217,7 +217,7 @@ impl Cluster {
         }
     }
 
-    /// How many devices a node has, and how many of them are behind a NIC; none where there are no nodes.
+    /// Number of devices that a node has, and how many of them are behind a NIC; none where there are no nodes.
     pub(crate) fn neighbours(&self) -> Option<[u64; 2]> {
         let Kind::Nodes(spec) = &self.kind else { return None };
         Some([spec.devices_per_node, spec.devices_per_node.div_ceil(spec.inter.nics)])
@@ -270,15 +270,15 @@ impl Cluster {
         Some(host.time(bytes))
     }
 
-    /// How long `bytes` take from one device to another while nothing else moves.
+    /// Time of `bytes` from one device to another on an idle network.
     #[must_use]
     pub fn time_alone(&self, from: usize, to: usize, bytes: Bytes) -> Nanos {
         let route = self.route(from, to);
         Nanos(route.latency.0.saturating_add(self.time_on_wires(&route, bytes.0)))
     }
 
-    /// The longest time that `bytes` take between two neighbouring chunks of a pipeline on `seats`
-    /// while nothing else moves: what a family reckons with when it orders passes.
+    /// The longest time of `bytes` between two neighbouring chunks of a pipeline on `seats`, on an idle network, which
+    /// families use when they order passes.
     #[must_use]
     pub fn longest_hop(
         &self,

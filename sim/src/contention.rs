@@ -4,8 +4,8 @@
 //! Every slot has two durations: alone, while no other stage is busy, and beside others, while so many of
 //! them are as were busy when it was measured, the neighbours. While b other stages are busy, its duration
 //! is the mean of both, weighted by min(b, neighbours) of the neighbours. Where b changes while a slot runs,
-//! the share of its work that is left goes on at the speed of the new b. Which stages are busy is all that
-//! counts, not what they compute; values on their way and waiting stages slow nobody. Links are never
+//! the share of its work that is left proceeds at the speed of the new b. Only which stages are busy
+//! counts, not what they compute; transfers and waiting stages slow no stage down. Links are never
 //! shared, as in [`Replay`](crate::Replay).
 
 #[cfg(test)]
@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 use pipeline::{Costs, Fault, Nanos, Order, Pass, Schedule, Slot, Span, Timeline};
 use thiserror::Error;
 
-/// All the work of a slot; less of it is left while the slot runs. Finer than a nanosecond of the longest
+/// The whole work of a slot, as the unit of the work left. Finer than a nanosecond of the longest
 /// slot, and times the latest end it fits 128 bits.
 const WHOLE: u128 = 1 << 62;
 
@@ -123,9 +123,9 @@ struct Running {
 }
 
 impl Running {
-    /// Goes on from `now` as a slot that takes `duration` in all. Where that is what it took before, its end
+    /// Continues from `now` at the speed of a slot that takes `duration` in all. Where that is unchanged, its end
     /// is not rounded again.
-    fn go_on(&mut self, now: u64, duration: u64) {
+    fn change_speed(&mut self, now: u64, duration: u64) {
         if duration == self.duration {
             return;
         }
@@ -143,7 +143,7 @@ impl Running {
 /// A stage while the schedule runs.
 #[derive(Default)]
 struct Stage {
-    /// How many passes of its order have begun.
+    /// Number of passes of its order that have begun.
     begun: usize,
     running: Option<Running>,
     /// When its last slot ended.
@@ -197,8 +197,8 @@ impl<'a> Run<'a> {
         Some((slot, start))
     }
 
-    /// Ends and begins all that ends or begins at `now`. What takes no time may let others begin, so it goes
-    /// on until nothing changes; speeds change when all that begins with a round has begun.
+    /// Ends and starts the slots that end or start at `now`. Slots of zero time may let further ones start, so this
+    /// repeats to a fixed point; speeds change after all slots of a round have started.
     fn settle(&mut self, now: u64) {
         while self.end(now) | self.begin(now) {
             self.change_speeds(now);
@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
                 let Running { alone, beside, .. } = *running;
                 let duration = interpolated(alone, beside, others.into(), neighbours.into());
                 running.others = others;
-                running.go_on(now, duration.0);
+                running.change_speed(now, duration.0);
             }
         }
     }

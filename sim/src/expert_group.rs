@@ -29,7 +29,7 @@ pub enum ExpertGroupError {
          (their devices over those that this pipeline uses in a node)"
     )]
     Uneven {
-        /// How many members it has.
+        /// Number of members that it has.
         members: u64,
         /// How many of them fit into a node.
         in_node: u64,
@@ -40,7 +40,7 @@ pub enum ExpertGroupError {
          the cluster has {devices} devices"
     )]
     TooLarge {
-        /// How many members it has.
+        /// Number of members that it has.
         members: u64,
         /// Devices of a replica.
         used: u64,
@@ -49,7 +49,7 @@ pub enum ExpertGroupError {
     },
 }
 
-/// The devices over which the experts of a layer are spread, as each of them sees the others.
+/// The devices over which the experts of a layer are spread, by their distance from any one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExpertGroup {
     members: u64,
@@ -58,7 +58,7 @@ pub struct ExpertGroup {
     used_in_node: u64,
 }
 
-/// What an all-to-all sends over a kind of wires: all those of the group that share them with the device.
+/// Traffic of an all-to-all over one kind of wires, summed over the members that share these wires with the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
     /// The wires out and in, which it fills alike, as positions in [`Cluster::wires`].
@@ -108,7 +108,7 @@ impl ExpertGroup {
         Ok(Self { members, in_node, behind_nic, used_in_node })
     }
 
-    /// How many devices it has.
+    /// Number of devices that it has.
     #[must_use]
     pub const fn members(self) -> u64 {
         self.members
@@ -126,17 +126,16 @@ impl ExpertGroup {
         self.behind_nic
     }
 
-    /// How many devices of a node one replica of the pipeline uses, where it uses most.
+    /// Number of devices of a node that one replica of the pipeline uses, where it uses most.
     #[must_use]
     pub const fn used_in_node(self) -> u64 {
         self.used_in_node
     }
 
-    /// What `device` and its neighbours in the group put on the wires if each sends `bytes` in all, in
-    /// equal parts to every member: over its own port the share of the other (in node - 1) / members,
-    /// through the NIC that of (members - in node) / members, with that of all who share the NIC, and through
-    /// the uplink of an oversubscribed node that of all its members. What a device sends to itself moves
-    /// nowhere.
+    /// The traffic on the wires of `device` if each member sends `bytes` in all, in equal parts to every member:
+    /// `(in node - 1) / members` of it over its own port; `(members - in node) / members` of it through the NIC, times
+    /// the members behind that NIC; and the same share of all members of the node through the uplink of an
+    /// oversubscribed node. The part that a device keeps uses no wire.
     #[must_use]
     pub fn loads(self, cluster: &Cluster, device: usize, bytes: Bytes) -> [Option<Load>; 3] {
         let Self { members, in_node, behind_nic, .. } = self;
@@ -150,8 +149,8 @@ impl ExpertGroup {
         [load(port, stays, 1), load(nic, leaves, behind_nic), load(uplink, leaves, in_node)]
     }
 
-    /// What passes from the last byte sent until all is there: the latency between nodes if anything
-    /// leaves the node, else that within.
+    /// Latency from the last byte sent to its arrival: that between nodes if any member is in another node, else that
+    /// within the node; zero for a single member.
     #[must_use]
     pub fn latency(self, cluster: &Cluster) -> Nanos {
         let [within, between] = cluster.latencies();

@@ -17,11 +17,11 @@ pub struct Hardware {
     pub seats: Seats,
     /// How values travel between stages.
     pub communication: Communication,
-    /// How many bytes a value has.
+    /// Number of bytes that a value has.
     pub messages: Messages,
     /// The devices over which the experts of a layer are spread, if passes have all-to-alls of so many bytes.
     pub experts: Option<ExpertGroup>,
-    /// How many steps are run in sequence, at least 1. The last one is the step that is reported.
+    /// Number of steps that are run in sequence, at least 1. The last one is the step that is reported.
     pub steps: u32,
     /// The boundary between two steps.
     pub boundary: Boundary,
@@ -55,14 +55,14 @@ impl Hardware {
         }
     }
 
-    /// The longest time a value takes between two neighbouring chunks while nothing else moves:
-    /// what a family reckons with when it orders passes.
+    /// The longest hop between two neighbouring chunks on an idle network, which families use when they order
+    /// passes.
     #[must_use]
     pub fn longest_hop(&self, shape: Shape, placement: Placement) -> Nanos {
         self.cluster.longest_hop(&self.seats, (shape, placement), self.messages.bytes)
     }
 
-    /// How long an all-to-all takes in which each device sends `bytes` in all, while nothing else moves
+    /// Time of an all-to-all in which each device sends `bytes` in all, on an idle network
     /// ([`ExpertGroup::time`]); none if experts are not spread over devices.
     #[must_use]
     pub fn all_to_all_time(&self, bytes: Bytes) -> Option<Nanos> {

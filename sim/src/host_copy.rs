@@ -60,7 +60,7 @@ pub(crate) const fn is_backward(pass: Pass) -> bool {
 pub(crate) struct Clock<'a, D> {
     schedule: &'a Schedule,
     copies: &'a Copies,
-    /// How long a copy takes, by chunk and way.
+    /// Duration of a copy, by chunk and way.
     duration: D,
     /// The end of each slot, by stage.
     ended: Vec<Vec<u64>>,
@@ -87,12 +87,12 @@ impl<'a, D: Fn(u16, CopyDirection) -> u64> Clock<'a, D> {
         })
     }
 
-    /// When all that the backwards of `slot`, the next of `stage`, need from the host is there.
+    /// Arrival of the last activation that the backwards of `slot`, the next of `stage`, need from the host.
     pub(crate) fn ready(&mut self, stage: usize, slot: Slot) -> u64 {
         if !slot.passes().any(is_backward) {
             return 0;
         }
-        self.go_on(stage);
+        self.advance(stage);
         let shape = self.schedule.shape();
         let back = slot.passes().filter(|&pass| is_backward(pass)).map(|pass| {
             match self.of_cell[shape.cell(pass.chunk, pass.microbatch)] {
@@ -110,13 +110,13 @@ impl<'a, D: Fn(u16, CopyDirection) -> u64> Clock<'a, D> {
 
     /// Every copy, by forward within a stage.
     pub(crate) fn into_done(mut self) -> Vec<HostCopy> {
-        (0..self.ended.len()).for_each(|stage| self.go_on(stage));
+        (0..self.ended.len()).for_each(|stage| self.advance(stage));
         self.done.sort_by_key(|copy| (copy.out, copy.stage, copy.pass));
         self.done
     }
 
     /// Times the copies of `stage` that may begin by what has ended.
-    fn go_on(&mut self, stage: usize) {
+    fn advance(&mut self, stage: usize) {
         let mut moved = true;
         while std::mem::take(&mut moved) {
             for (stream, ops) in self.copies.stages()[stage].iter().enumerate() {

@@ -157,7 +157,7 @@ impl<T: Copy + PartialOrd> Summary<T> {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn of(mut values: Vec<T>, number: impl Fn(T) -> f64) -> Self {
-        // The same sum whatever order the values came in.
+        // Sorted, so that the sum does not depend on the order of the values.
         values.sort_unstable_by(|a, b| number(*a).total_cmp(&number(*b)));
         let n = values.len();
         let numbers = || values.iter().map(|&value| number(value));
@@ -199,7 +199,7 @@ impl<T: Copy> Percentile<T> {
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn ranks(n: usize, q: f64) -> Option<[usize; 2]> {
     let values = n as f64;
-    // What lies lower by ten standard deviations has no weight.
+    // Probabilities ten standard deviations below the mean are negligible.
     let first = (values * q - 10.0 * (values * q * (1.0 - q)).sqrt()).max(0.0) as usize;
     let log_choose = |k: f64| {
         libm::lgamma(values + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(values - k + 1.0)

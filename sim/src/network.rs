@@ -28,15 +28,15 @@ struct Flow {
     since: u64,
     /// When it will have sent its last byte, unless its rate changes before.
     end: u64,
-    /// The soonest time at which somebody will look after it.
-    looked_after: u64,
+    /// The soonest time at which its end is checked.
+    checked: u64,
     /// Counts the transfers that have had this number.
     generation: u32,
 }
 
-/// A moment at which somebody must ask [`Network::has_ended`] for a transfer.
+/// A time at which the caller must check by [`Network::has_ended`] whether a transfer has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LookAfter {
+pub(crate) struct FlowCheck {
     pub(crate) flow: usize,
     pub(crate) generation: u32,
     pub(crate) at: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Network {
     scratch: Scratch,
 }
 
-/// Room for the max-min computation, kept between events.
+/// Buffers for the max-min computation, reused between events.
 #[derive(Default)]
 struct Scratch {
     wires: Vec<usize>,
@@ -91,14 +91,14 @@ impl Network {
         }
     }
 
-    /// Begins to send `bytes` over `wires`, which must not be none; `look_after` hears when to
-    /// look after transfers. Returns the transfer's number.
+    /// Starts a transfer of `bytes` over `wires`, at least one; `check_flow` receives the times at which transfers are
+    /// to be checked. Returns the transfer's number.
     pub(crate) fn begin(
         &mut self,
         now: u64,
         wires: &[usize],
         bytes: u64,
-        look_after: &mut impl FnMut(LookAfter),
+        check_flow: &mut impl FnMut(FlowCheck),
     ) -> usize {
         let flow = self.unused.pop().unwrap_or_else(|| {
             self.flows.push(Flow::default());
@@ -109,35 +109,34 @@ impl Network {
         entry.wires.clear();
         entry.wires.extend_from_slice(wires);
         (entry.left, entry.rate, entry.since) = (u128::from(bytes) * NANO, 0, now);
-        (entry.end, entry.looked_after) = (NEVER, NEVER);
+        (entry.end, entry.checked) = (NEVER, NEVER);
         for &wire in wires {
             self.on_wire[wire].push_back(flow);
         }
         match self.sharing {
-            Sharing::Fair => self.share(now, wires, look_after),
-            Sharing::Queue => self.send_if_first(now, flow, look_after),
+            Sharing::Fair => self.share(now, wires, check_flow),
+            Sharing::Queue => self.send_if_first(now, flow, check_flow),
         }
         flow
     }
 
-    /// Whether a transfer has sent its last byte now, when somebody looks after it. Transfers that
-    /// have become slower are put off to a later look, so that not every change of a rate leaves a
-    /// void event behind.
+    /// Whether a transfer has sent its last byte at the time of its check. A transfer that has become slower is
+    /// checked again later, so that a change of rate leaves no stale event in the queue.
     pub(crate) fn has_ended(
         &mut self,
         now: u64,
         flow: usize,
         generation: u32,
-        look_after: &mut impl FnMut(LookAfter),
+        check_flow: &mut impl FnMut(FlowCheck),
     ) -> bool {
         let entry = &mut self.flows[flow];
-        if entry.generation != generation || entry.looked_after != now {
+        if entry.generation != generation || entry.checked != now {
             return false;
         }
         if entry.end > now {
-            entry.looked_after = entry.end;
+            entry.checked = entry.end;
             if entry.end != NEVER {
-                look_after(LookAfter { flow, generation, at: entry.end });
+                check_flow(FlowCheck { flow, generation, at: entry.end });
             }
             return false;
         }
@@ -145,18 +144,18 @@ impl Network {
     }
 
     /// Ends a transfer whose end has come. Its number may then be given to another.
-    pub(crate) fn end(&mut self, now: u64, flow: usize, look_after: &mut impl FnMut(LookAfter)) {
+    pub(crate) fn end(&mut self, now: u64, flow: usize, check_flow: &mut impl FnMut(FlowCheck)) {
         let wires = std::mem::take(&mut self.flows[flow].wires);
         self.flows[flow].generation = self.flows[flow].generation.wrapping_add(1);
         for &wire in &wires {
             self.on_wire[wire].retain(|&other| other != flow);
         }
         match self.sharing {
-            Sharing::Fair => self.share(now, &wires, look_after),
+            Sharing::Fair => self.share(now, &wires, check_flow),
             Sharing::Queue => {
                 for &wire in &wires {
                     if let Some(&next) = self.on_wire[wire].front() {
-                        self.send_if_first(now, next, look_after);
+                        self.send_if_first(now, next, check_flow);
                     }
                 }
             }
@@ -165,13 +164,13 @@ impl Network {
         self.unused.push(flow);
     }
 
-    /// Lets `flow` send if it has come to the front on all its wires and does not send yet.
-    fn send_if_first(&mut self, now: u64, flow: usize, look_after: &mut impl FnMut(LookAfter)) {
+    /// Starts `flow` if it is at the front of the queue on all its wires and does not send yet.
+    fn send_if_first(&mut self, now: u64, flow: usize, check_flow: &mut impl FnMut(FlowCheck)) {
         let Flow { wires, rate, .. } = &self.flows[flow];
         let first = |wire: &usize| self.on_wire[*wire].front() == Some(&flow);
         if *rate == 0 && wires.iter().all(first) {
             let slowest = wires.iter().map(|&wire| self.bandwidth[wire]).min().unwrap_or(1);
-            self.set_rate(now, flow, slowest, look_after);
+            self.set_rate(now, flow, slowest, check_flow);
         }
     }
 
@@ -180,7 +179,7 @@ impl Network {
         now: u64,
         flow: usize,
         rate: u64,
-        look_after: &mut impl FnMut(LookAfter),
+        check_flow: &mut impl FnMut(FlowCheck),
     ) {
         let entry = &mut self.flows[flow];
         let sent = u128::from(entry.rate) * u128::from(now - entry.since);
@@ -191,16 +190,16 @@ impl Network {
             0 => NEVER,
             _ => now.saturating_add(divide_up(entry.left, rate)).min(LAST),
         };
-        if entry.end < entry.looked_after {
-            entry.looked_after = entry.end;
-            look_after(LookAfter { flow, generation: entry.generation, at: entry.end });
+        if entry.end < entry.checked {
+            entry.checked = entry.end;
+            check_flow(FlowCheck { flow, generation: entry.generation, at: entry.end });
         }
     }
 
     /// Gives every transfer that may be affected by a change on `wires` its max-min fair rate, by
     /// progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): the wire that
     /// has least to give to each of its takers settles their rates, then the next.
-    fn share(&mut self, now: u64, wires: &[usize], look_after: &mut impl FnMut(LookAfter)) {
+    fn share(&mut self, now: u64, wires: &[usize], check_flow: &mut impl FnMut(FlowCheck)) {
         let mut scratch = std::mem::take(&mut self.scratch);
         self.gather(wires, &mut scratch);
         for &wire in &scratch.wires {
@@ -216,7 +215,7 @@ impl Network {
             let tightest = wires.iter().copied().min_by_key(|&wire| (share[wire], wire));
             let Some(wire) = tightest else { break };
             let rate = scratch.share[wire];
-            self.settle(now, wire, rate, &mut scratch, look_after);
+            self.settle(now, wire, rate, &mut scratch, check_flow);
         }
         self.scratch = scratch;
     }
@@ -229,7 +228,7 @@ impl Network {
         wire: usize,
         rate: u64,
         scratch: &mut Scratch,
-        look_after: &mut impl FnMut(LookAfter),
+        check_flow: &mut impl FnMut(FlowCheck),
     ) {
         for at in 0..self.on_wire[wire].len() {
             let flow = self.on_wire[wire][at];
@@ -247,7 +246,7 @@ impl Network {
                 scratch.share[other] = left.checked_div(*takers).unwrap_or(0);
             }
             if self.flows[flow].rate != rate {
-                self.set_rate(now, flow, rate, look_after);
+                self.set_rate(now, flow, rate, check_flow);
             }
         }
     }
@@ -309,31 +308,31 @@ mod tests {
 
     /// Runs transfers (begin, wires, bytes) to their ends.
     fn ends(network: &mut Network, transfers: &[(u64, Vec<usize>, u64)]) -> Vec<u64> {
-        let mut looks: Vec<LookAfter> = Vec::new();
+        let mut checks: Vec<FlowCheck> = Vec::new();
         let mut ends = vec![0; transfers.len()];
         let mut who = vec![0; transfers.len()];
         let mut next = 0;
         loop {
-            let soonest = looks.iter().enumerate().min_by_key(|(_, one)| (one.at, one.flow));
+            let soonest = checks.iter().enumerate().min_by_key(|(_, one)| (one.at, one.flow));
             let soonest = soonest.map(|(place, one)| (place, *one));
             let begin = transfers.get(next).map(|transfer| transfer.0);
             match (soonest, begin) {
                 (None, None) => return ends,
                 (Some((place, one)), begin) if begin.is_none_or(|begin| one.at <= begin) => {
-                    looks.remove(place);
-                    let mut look = |one| looks.push(one);
-                    if network.has_ended(one.at, one.flow, one.generation, &mut look) {
+                    checks.remove(place);
+                    let mut check = |one| checks.push(one);
+                    if network.has_ended(one.at, one.flow, one.generation, &mut check) {
                         ends[who[one.flow]] = one.at;
-                        network.end(one.at, one.flow, &mut look);
+                        network.end(one.at, one.flow, &mut check);
                     }
                 }
                 (_, Some(begin)) => {
                     let (_, wires, bytes) = &transfers[next];
-                    let flow = network.begin(begin, wires, *bytes, &mut |one| looks.push(one));
+                    let flow = network.begin(begin, wires, *bytes, &mut |one| checks.push(one));
                     who[flow] = next;
                     next += 1;
                 }
-                (Some(_), None) => unreachable!("the soonest look comes before no begin"),
+                (Some(_), None) => unreachable!("the soonest check comes before no begin"),
             }
             for (load, bandwidth) in network.load().iter().zip(&network.bandwidth) {
                 assert!(load <= bandwidth);

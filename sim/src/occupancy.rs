@@ -165,7 +165,7 @@ fn follow(
     };
     let (mut curve, mut held, mut buffers) = (vec![(Nanos(0), resident)], resident.0, 0u64);
     for (&at, change) in changes {
-        // What a pass without duration takes is freed at the same moment: take first.
+        // A pass of zero duration allocates and frees at the same time: allocate first.
         held = held + change.taken - change.freed;
         buffers = buffers + change.buffers_taken - change.buffers_freed;
         curve.push((Nanos(at), Bytes(held)));

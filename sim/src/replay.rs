@@ -17,7 +17,7 @@ use crate::timed::{self, Nominal};
 
 /// A value that need not be waited for, because the pass needs none from another stage: time 0.
 const NOTHING_NEEDED: usize = 0;
-/// The place for what a pass makes that nobody needs.
+/// The row for values that no pass needs.
 const NOTHING_MADE: usize = 1;
 /// Values begin behind these two rows.
 const VALUES: usize = 2;
@@ -50,7 +50,7 @@ pub struct Replay {
     /// empty if passes of pairs run one after the other.
     pairs: Vec<u64>,
     at: Vec<usize>,
-    /// How many pairs of each stage are behind it.
+    /// Number of pairs of each stage that are behind it.
     pairs_at: Vec<usize>,
     stages: Vec<StageTimes>,
 }
@@ -65,7 +65,7 @@ impl Replay {
         Self::default()
     }
 
-    /// How long `schedule` takes under `costs`, stage by stage.
+    /// Duration of `schedule` under `costs`, stage by stage.
     ///
     /// # Errors
     /// If `costs` are those of another pipeline, or so large that the clock overflows.
@@ -142,7 +142,7 @@ impl Replay {
         mut record: impl FnMut(usize, Slot, u64, u64),
     ) {
         let (steps, made) = (&self.steps[..], &mut self.made[..]);
-        // Where one pass makes each value, and stands alone, the loop need not ask.
+        // Without pairs and shards each value has one maker, and the loop below needs no checks.
         let has_shards = schedule.shape().has_shards();
         for run in schedule.walk() {
             let stage = run.stage as usize;
@@ -210,7 +210,7 @@ impl Replay {
         self.steps.resize(KINDS * usize::from(shape.chunks()), Step::default());
         for pass in passes(shape) {
             let here = placement.stage_of(shape, pass);
-            // What the stage itself makes stands before in its own order: no wait for that.
+            // A value of the stage itself is made earlier in its own order, so only received ones are waited for.
             let needs = Slot::from(pass).received((shape, placement), here).next();
             let makes = pass.makes();
             self.steps[step_of(pass)] = Step {

@@ -1,8 +1,8 @@
 //! When the collectives of parameters and gradients run beside the passes of their stage.
 //!
 //! Each stage has a stream for them, which runs its operations one after the other. While a pass runs beside
-//! one, compute goes on at rate `1 - hold` and the collective at rate `1/slow`
-//! ([`pipeline::overlap::Contention`]); alone both go at full pace. All of it happens on one stage, so that
+//! one, compute runs at rate `1 - hold` and the collective at rate `1/slow`
+//! ([`pipeline::overlap::Contention`]); alone both run at full rate. All of it happens on one stage, so that
 //! replay and the event engine read the same clock. Ends are whole nanoseconds, rounded up; without
 //! contention nothing is rounded.
 
@@ -12,21 +12,21 @@ use pipeline::{Metrics, Nanos, Schedule};
 /// A collective in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParameterSpan {
-    /// Whose it is.
+    /// Its stage.
     pub stage: usize,
     /// The step.
     pub step: u32,
-    /// What is done.
+    /// The operation.
     pub op: ParameterOp,
-    /// When it began.
+    /// Start time.
     pub start: Nanos,
-    /// When it ended.
+    /// End time.
     pub end: Nanos,
     /// Whether the first pass of its stage waits for it.
     pub leads: bool,
 }
 
-/// The stream of a stage, and how far it is.
+/// The stream of a stage, and its progress.
 #[derive(Clone, Default)]
 struct Stream {
     step: u32,

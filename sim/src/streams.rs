@@ -1,5 +1,5 @@
-//! What the two streams of each device do in the slots of a run, where passes are chains of segments
-//! ([`pipeline::overlap`]).
+//! Time of the compute and the communication stream of each device in the slots of a run, where passes are chains
+//! of segments ([`pipeline::overlap`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use pipeline::overlap::{Composition, SegmentSpan, Stream};
 use pipeline::{Costs, Nanos, Order, Pass, Slot, Span};
 
-/// What both streams of a stage do while it is busy. Work without segments, such as R, is compute.
+/// Time of both streams of a stage while it is busy. Work without segments, such as R, is compute.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StreamTimes {
     /// Time in slots: [`Self::computing`] and [`Self::exposed`].
     pub busy: Nanos,
-    /// How long the compute stream runs.
+    /// Busy time of the compute stream.
     pub computing: Nanos,
-    /// How much of that is owed to what communication beside it takes from compute.
+    /// The part of [`Self::computing`] by which concurrent communication slows compute down.
     pub stretched: Nanos,
-    /// How long the communication stream runs.
+    /// Busy time of the communication stream.
     pub communicating: Nanos,
-    /// How much of that is not hidden: the compute stream does not run meanwhile.
+    /// Exposed communication: the part of [`Self::communicating`] during which the compute stream is idle.
     pub exposed: Nanos,
 }
 
 impl StreamTimes {
-    /// How long communication runs beside compute.
+    /// Communication hidden behind compute.
     #[must_use]
     pub const fn hidden(&self) -> Nanos {
         Nanos(self.communicating.0.saturating_sub(self.exposed.0))
@@ -128,7 +128,7 @@ impl<'a> Streams<'a> {
         })
     }
 
-    /// What the streams do in `slot` at nominal pace.
+    /// Stream times of `slot` at nominal pace.
     ///
     /// # Panics
     /// If the costs have no such chunk.
@@ -136,7 +136,7 @@ impl<'a> Streams<'a> {
         self.known(slot).times
     }
 
-    /// What they do in all slots of `order` at nominal pace.
+    /// Stream times summed over all slots of `order` at nominal pace.
     ///
     /// # Panics
     /// As [`Self::slot`].
@@ -144,7 +144,7 @@ impl<'a> Streams<'a> {
         order.slots().map(|slot| self.slot(slot)).fold(StreamTimes::default(), StreamTimes::and)
     }
 
-    /// What they do in `spans`, each at its own pace.
+    /// Stream times summed over `spans`, each at its own pace.
     ///
     /// # Panics
     /// As [`Self::slot`].

@@ -10,7 +10,7 @@ use pipeline::{
 use crate::host_copy::{self, Clock, HostCopy};
 use crate::sharded::{self, ParameterSpan};
 
-/// How long things take, one by one. Times in nanoseconds.
+/// Durations of passes, transfers, collectives and copies, in nanoseconds.
 pub trait Timing {
     /// When `stage` may begin at the earliest.
     fn begin(&self, stage: usize) -> u64 {
@@ -18,10 +18,10 @@ pub trait Timing {
         0
     }
 
-    /// How long `pass` takes on `stage`, whose clock shows `start`, with all it does one after the other.
+    /// Duration of `pass` on `stage`, whose clock shows `start`, with all it does one after the other.
     fn duration(&self, stage: usize, pass: Pass, start: u64) -> u64;
 
-    /// How long `slot` takes on `stage`, whose clock shows `start`: its passes one after the other, unless
+    /// Duration of `slot` on `stage`, whose clock shows `start`: its passes one after the other, unless
     /// their segments share the streams of the device ([`pipeline::overlap`]).
     fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
         let then = |time: u64, pass| {
@@ -80,9 +80,9 @@ impl Timing for Nominal<'_> {
     }
 }
 
-/// What happens beside the slots of a step.
+/// Operations that run concurrently with the slots of a step.
 #[derive(Clone, Default, Debug)]
-pub struct Beside {
+pub struct SideOps {
     /// Every activation that goes to the host and comes back, by forward.
     pub copies: Vec<HostCopy>,
     /// Every collective of parameters and gradients, by stage and time.
@@ -126,16 +126,16 @@ pub fn record(
     schedule: &Schedule,
     timing: &impl Timing,
     footprints: &Footprints,
-) -> (Timeline, Beside) {
+) -> (Timeline, SideOps) {
     let mut stages: Vec<Vec<Span>> = vec![Vec::new(); schedule.shape().stages()];
-    let Beside { copies, parameters } = run(schedule, timing, |stage, slot, start, end| {
+    let SideOps { copies, parameters } = run(schedule, timing, |stage, slot, start, end| {
         stages[stage].push(Span { slot, start: Nanos(start), end: Nanos(end) });
     });
     let copies = sized(copies, schedule, footprints);
-    (Timeline { stages }, Beside { copies, parameters })
+    (Timeline { stages }, SideOps { copies, parameters })
 }
 
-/// `done`, copies of `schedule`, with what each of them moves.
+/// `done`, copies of `schedule`, with the bytes that each of them moves.
 fn sized(mut done: Vec<HostCopy>, schedule: &Schedule, footprints: &Footprints) -> Vec<HostCopy> {
     if let Some(copies) = schedule.copies() {
         for copy in &mut done {
@@ -145,7 +145,7 @@ fn sized(mut done: Vec<HostCopy>, schedule: &Schedule, footprints: &Footprints) 
     done
 }
 
-/// How long `schedule` takes under `timing`, stage by stage.
+/// Duration of `schedule` under `timing`, stage by stage.
 #[must_use]
 pub fn metrics(schedule: &Schedule, timing: &impl Timing) -> Metrics {
     let zero = Nanos(0);
@@ -162,19 +162,19 @@ pub fn metrics(schedule: &Schedule, timing: &impl Timing) -> Metrics {
     metrics
 }
 
-/// Follows the schedule's walk, in which every value is made before it is used; what goes to the host
-/// is all of its stage's own, and so are collectives of parameters and gradients.
+/// Times the slots in the order of the schedule's walk, in which every value is made before it is used. Copies to the
+/// host and collectives of parameters and gradients depend only on their own stage.
 pub(crate) fn run(
     schedule: &Schedule,
     timing: &impl Timing,
     mut record: impl FnMut(usize, Slot, u64, u64),
-) -> Beside {
+) -> SideOps {
     let mut parameters = sharded::Clock::new(schedule, timing.parameters());
     let mut copies = schedule.copies().and_then(|copies| {
         let part = copies.part();
         Clock::new(schedule, move |chunk, way| part.of_time(Nanos(timing.copy(chunk, way))).0)
     });
-    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let shape = schedule.shape();
     let mut made = vec![0u64; shape.value_cells()];
     let mut at = vec![0usize; shape.stages()];
     let mut free: Vec<u64> = (0..shape.stages()).map(|stage| timing.begin(stage)).collect();
@@ -191,17 +191,7 @@ pub(crate) fn run(
             if let Some(copies) = &mut copies {
                 start = start.max(copies.ready(stage, slot));
             }
-            for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
-                let made = made[shape.value_cell(value)];
-                let hop = match placement.maker(shape, value) {
-                    Some(from) if from == stage => 0,
-                    Some(from) if !value.is_collective(shape) => {
-                        timing.hop(value, from, stage, made)
-                    }
-                    _ => timing.collective(value, made),
-                };
-                start = start.max(made.saturating_add(hop));
-            }
+            start = start.max(inputs_ready(schedule, timing, &made, (stage, slot)));
             if let Some(parameters) = &mut parameters {
                 start = parameters.ready(stage, start);
             }
@@ -222,8 +212,29 @@ pub(crate) fn run(
             record(stage, slot, start, done);
         }
     }
-    Beside {
+    SideOps {
         copies: copies.map_or_else(Vec::new, Clock::into_done),
         parameters: parameters.map_or_else(Vec::new, sharded::Clock::into_spans),
     }
+}
+
+/// When the last input of a slot has arrived on its stage; `made` are the times at which values were made.
+#[inline]
+fn inputs_ready(
+    schedule: &Schedule,
+    timing: &impl Timing,
+    made: &[u64],
+    (stage, slot): (usize, Slot),
+) -> u64 {
+    let (shape, placement) = (schedule.shape(), schedule.placement());
+    let arrival = |value: Value| {
+        let made = made[shape.value_cell(value)];
+        let hop = match placement.maker(shape, value) {
+            Some(from) if from == stage => 0,
+            Some(from) if !value.is_collective(shape) => timing.hop(value, from, stage, made),
+            _ => timing.collective(value, made),
+        };
+        made.saturating_add(hop)
+    };
+    slot.passes().flat_map(|pass| pass.needs(shape)).map(arrival).max().unwrap_or(0)
 }

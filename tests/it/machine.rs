@@ -12,7 +12,7 @@ use pipeline::{
 use proptest::prelude::*;
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
-use sim::engine::{Cause, Communication, EngineError, Messages, Protocol, Run};
+use sim::engine::{Communication, EngineError, Messages, Protocol, Run, StandstillCause};
 use sim::{Hardware, Sharing};
 
 use crate::bench::{self, Bench};
@@ -185,30 +185,30 @@ fn check_standstill(question: &Bench, stuck: &EngineError) {
     for one in standstills {
         assert!(one.step < question.hardware.steps);
         match one.cause {
-            Cause::Value { on } => assert!(on != one.stage && stands(on), "{stuck}"),
-            Cause::Collective => {
+            StandstillCause::Value { on } => assert!(on != one.stage && stands(on), "{stuck}"),
+            StandstillCause::Collective => {
                 let shape = question.schedule.shape();
                 assert!(shape.vocabulary() != Vocabulary::Whole && standstills.len() > 1);
             }
-            Cause::Memory { needs, limit } => {
+            StandstillCause::Memory { needs, limit } => {
                 assert!(needs > limit && Some(limit) == limit_of(one.stage), "{stuck}");
             }
-            Cause::Unreceived { by } => {
+            StandstillCause::Unreceived { by } => {
                 assert!(question.hardware.communication.blocking, "{stuck}");
                 assert!(
                     question.hardware.communication.protocol != Protocol::Eager && stands(by),
                     "{stuck}"
                 );
             }
-            Cause::HostCopy => panic!("nothing is offloaded: {stuck}"),
-            Cause::Device => {
+            StandstillCause::HostCopy => panic!("nothing is offloaded: {stuck}"),
+            StandstillCause::Device => {
                 let device = |stage| question.hardware.seats.device(stage);
                 let other = |two: &&sim::engine::Standstill| {
                     two.stage != one.stage && device(two.stage) == device(one.stage)
                 };
                 assert!(standstills.iter().any(|two| other(&two)), "{stuck}");
             }
-            Cause::Boundary => assert!(one.step > 0 && standstills.len() > 1, "{stuck}"),
+            StandstillCause::Boundary => assert!(one.step > 0 && standstills.len() > 1, "{stuck}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use certificate::{Argument, Certificate, MAX_BYTES, Refusal, verify};
+use certificate::{BoundArgument, Certificate, MAX_BYTES, Refusal, verify};
 use pipeline::{
     Bytes, CopyPart, Costs, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos,
     Order, Pass, Placement, Problem, Schedule, Shape, Vocabulary,
@@ -49,7 +49,8 @@ fn instance(certificate: &Certificate) -> Instance {
 /// The certificate of `schedule` with `bound`.
 fn claim(question: &Certificate, bound: Bound) -> Certificate {
     let stages = question.schedule.shape().stages();
-    let argument = Argument::new(bound.argument.name(), &bound.argument.stages(), stages).unwrap();
+    let argument =
+        BoundArgument::new(bound.argument.name(), &bound.argument.stages(), stages).unwrap();
     Certificate { argument, bound: bound.cost, ..question.clone() }
 }
 
@@ -66,7 +67,7 @@ fn question(
         true => (certificate::Objective::Makespan, metrics.makespan()),
         false => (certificate::Objective::Span, metrics.span()),
     };
-    let argument = Argument::new("work", &[0], schedule.shape().stages()).unwrap();
+    let argument = BoundArgument::new("work", &[0], schedule.shape().stages()).unwrap();
     let bound = Nanos(0);
     let proof = certificate::Proof::default();
     Certificate {

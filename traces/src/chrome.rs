@@ -1,4 +1,4 @@
-//! Reads the operations of complete trace events (`"ph": "X"`), as debubble and others write them.
+//! Reads the operations of complete trace events (`"ph": "X"`), as debubble and other tools write them.
 
 use pipeline::{Kind, Pass};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn optype(event: &Event<'_>, at: Place) -> Result<Option<(OpType, Option<Pass>)>
     };
     match said.as_str().map(|name| (OpType::named(name), name)) {
         Some((Some(optype), _)) => Ok(Some((optype, named))),
-        // A profiler's own kinds are none of ours, but who says optype means an operation.
+        // Other `kind`s are a profiler's own; an unknown `optype` is an error.
         _ if by_optype.is_none() => Ok(None),
         found => {
             let name = found.map_or(said.to_string(), |(_, name)| name.to_owned());

@@ -16,7 +16,7 @@ pub enum Place {
     Row(usize),
     /// An element of `traceEvents`, from 0.
     Event(usize),
-    /// What stands beside `traceEvents`.
+    /// The fields besides `traceEvents`.
     Head,
 }
 
@@ -49,7 +49,7 @@ pub enum TraceError {
     /// A Parquet file that promises more rows than its bytes can say.
     #[error("it is no trace: {bytes} bytes that say they are {rows} rows")]
     Implausible {
-        /// How many rows it promises.
+        /// Number of rows that it promises.
         rows: usize,
         /// How long it is.
         bytes: u64,
@@ -119,7 +119,7 @@ pub enum TraceError {
         /// The reason why it is wrong.
         why: &'static str,
     },
-    /// An operation nobody knows.
+    /// An unknown operation.
     #[error("{place}: unknown operation `{name}`; known are {}", OpType::names())]
     UnknownOpType {
         /// Where.
@@ -189,9 +189,9 @@ pub enum TraceError {
     RanksMissing {
         /// The first ranks that are missing.
         missing: Vec<u32>,
-        /// How many there are.
+        /// Their number.
         given: usize,
-        /// How many ranks the run has.
+        /// Number of ranks that the run has.
         world: u32,
     },
     /// A trace of `torch.profiler` in which no pass of a pipeline is named.

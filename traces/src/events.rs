@@ -1,4 +1,4 @@
-//! Goes through the events of a JSON trace one by one, so that those that are not read cost no
+//! Streams the events of a JSON trace, so that those that are not read cost no
 //! memory, and hands each to the reader of its form.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::{Place, TraceError};
 
-/// The fields of an event that are read; all others are ignored.
+/// The fields of an event that are read; the rest are ignored.
 #[derive(Deserialize)]
 pub(crate) struct Event<'a> {
     #[serde(borrow)]
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     pub(crate) pp_rank: Option<Value>,
 }
 
-/// What an object says beside its events.
+/// Fields of the trace object besides its events.
 #[derive(Default)]
 pub(crate) struct Head {
     /// `distributedInfo`, which `torch.profiler` writes.
@@ -151,7 +151,7 @@ impl<'de> Visitor<'de> for Events<'_> {
     }
 }
 
-/// Puts `one` behind the others in `list`, unless there is no memory for `rows` in all.
+/// Appends `one` to `list`, unless there is no memory for `rows` in all.
 pub(crate) fn keep<T>(list: &mut Vec<T>, one: T, rows: usize) -> Result<(), TraceError> {
     list.try_reserve(1).map_err(|_| TraceError::NoMemory { rows })?;
     list.push(one);

@@ -1,4 +1,4 @@
-//! Who waits for whom in a step, and what follows for its length.
+//! The dependency graph of a step, and the length of the step that follows.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ pub(crate) struct Meeting {
 /// No meeting, no edge.
 pub(crate) const ALONE: u32 = u32::MAX;
 
-/// Who waits for whom in a step. Operations are named by their place in it.
+/// The dependency graph of a step. Operations are named by their place in it.
 pub(crate) struct Graph {
     /// All operations, each behind those that it waits for.
     order: Vec<u32>,
@@ -70,7 +70,7 @@ pub(crate) struct Parts<'a> {
 pub(crate) type Waits = Vec<(u32, Wait)>;
 
 impl Graph {
-    /// Finds out who waited for whom.
+    /// Infers the dependencies between operations.
     pub(crate) fn new(parts: &Parts<'_>) -> Result<Self, TraceError> {
         let mut waits = Waits::new();
         for rank in &parts.ranks {
@@ -149,8 +149,8 @@ impl Graph {
         &self.members[first as usize..][..count as usize]
     }
 
-    /// How long each operation took by itself: a meeting from its last start on, and a transfer
-    /// until its first end; never less than nothing, whatever the clocks of two ranks say.
+    /// Duration of each operation by itself: a collective from its last start, and a transfer
+    /// until its first end; clamped at zero, since the clocks of two ranks may differ.
     pub(crate) fn own_times(&self, operations: &[Operation]) -> Vec<u64> {
         let mut own: Vec<u64> = operations.iter().map(|one| one.duration.0).collect();
         for at in (0u32..).take(self.meetings.len()) {

@@ -1,4 +1,4 @@
-//! Decoding by a library that may break down at what strangers write.
+//! Decoding by a library that may panic at malformed input.
 
 use std::any::Any;
 use std::cell::Cell;

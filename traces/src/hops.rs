@@ -1,10 +1,9 @@
 //! Estimates how long values take to another rank where the trace has no transfers.
 //!
-//! From when both ends of a crossing were ready to when somebody who waited for it went on is all
-//! the time that it can have taken: its gap. On each link the median gap, of the crossings that
-//! somebody waited for with nothing else to wait for, is the typical hop. A crossing takes the
-//! typical hop of its link, or the median gap at the same place of the steps, if that is less: it
-//! was hidden behind other work, or went while fewer others did.
+//! The gap of a crossing is an upper bound on its time: from the moment at which both ends were ready to the moment at
+//! which an operation that waited for it continued. On each link the median gap, of the crossings that were the only
+//! wait of an operation, is the typical hop. A crossing takes the typical hop of its link, or the median gap at the same
+//! place of the steps, if that is less: it was hidden behind other work, or met less traffic.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +20,9 @@ pub(crate) struct Edge {
     pub(crate) place: (u32, u16, u32),
     /// The longest that it can have taken, in nanoseconds.
     pub(crate) gap: u64,
-    /// Whether somebody waited for it alone.
+    /// Whether an operation waited for it alone.
     pub(crate) awaited: bool,
-    /// Whether its sender went on before the other end was ready.
+    /// Whether its sender continued before the other end was ready.
     pub(crate) went_on: bool,
 }
 
@@ -38,9 +37,9 @@ pub struct LinkHops {
     pub direction: Direction,
     /// Values that crossed it, over all steps.
     pub crossings: usize,
-    /// Those that somebody waited for, with nothing else to wait for.
+    /// Those that were the only wait of an operation.
     pub samples: usize,
-    /// The time that a tenth of the samples is below; as the others, 0 if there are none.
+    /// The 10th percentile of the samples; like the other statistics, 0 if there are none.
     pub low: Nanos,
     /// The median of the samples.
     pub median: Nanos,

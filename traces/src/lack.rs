@@ -1,4 +1,4 @@
-//! What a trace does not say of its run.
+//! Information about a run that its trace lacks.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use pipeline::{Kind, Nanos};
 
 use crate::operation::{OpType, Operation};
 
-/// Something that a trace does not say.
+/// A kind of information that a trace lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lack {
     /// Transfers between stages.
@@ -25,16 +25,16 @@ pub enum Lack {
         /// How many.
         passes: usize,
     },
-    /// Steps at the begin or the end of the trace with fewer passes than the others: left out.
+    /// Steps at the begin or the end of the trace with fewer passes than the rest: left out.
     CutSteps {
         /// Their numbers.
         steps: Vec<u64>,
     },
     /// Ranks of the run without a trace of their own.
     Ranks {
-        /// How many there are.
+        /// Their number.
         given: usize,
-        /// How many ranks the run has.
+        /// Number of ranks that the run has.
         world: u32,
     },
     /// Which stage a rank is: each is taken for the stage of its number.

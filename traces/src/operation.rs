@@ -1,4 +1,4 @@
-//! One thing that one rank did in one step.
+//! An operation of a rank in a step.
 
 use std::fmt;
 
@@ -93,7 +93,7 @@ impl OpType {
     }
 }
 
-/// One thing that one rank did in one step. A rank is a stage of a data-parallel rank.
+/// An operation of a rank in a step. A rank is a stage of a data-parallel rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation {
     /// Number of the training step.

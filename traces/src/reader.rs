@@ -57,7 +57,7 @@ pub struct Trace {
     pub skipped: usize,
     /// The form of the files.
     pub form: Form,
-    /// What the trace does not say.
+    /// Information that the trace lacks.
     pub lacks: Vec<Lack>,
 }
 
@@ -90,7 +90,7 @@ impl Trace {
     }
 }
 
-/// What has been read of a run.
+/// Reader of the files of a run, with what they gave so far.
 pub struct Reader {
     most: usize,
     form: Option<Form>,
@@ -161,7 +161,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How many operations may still be read.
+    /// Number of operations that may still be read.
     fn room(&self) -> usize {
         let ranks: usize = self.ranks.iter().map(Rank::len).sum();
         self.most.saturating_sub(self.operations.len() + ranks)

@@ -38,7 +38,7 @@ pub struct Step {
 }
 
 impl Run {
-    /// Checks that `trace` has whole steps of a pipeline, finds out who waited for whom, and
+    /// Checks that `trace` has whole steps of a pipeline, infers the dependencies between its operations, and
     /// estimates the hops of values whose transfers are not in it.
     ///
     /// Sends hold up their rank as they do in runs of the form of the trace, unless the trace shows
@@ -158,7 +158,7 @@ impl Run {
         self.steps.iter().map(|step| step.graph.edges()).collect()
     }
 
-    /// What the trace does not say of the run.
+    /// Information about the run that the trace lacks.
     #[must_use]
     pub fn lacks(&self) -> &[Lack] {
         &self.lacks
@@ -177,14 +177,14 @@ impl Run {
         hops::links(self.edges().into_iter())
     }
 
-    /// How long each step takes if its operations take `times`: from the moment at which all ranks
+    /// Duration of each step if its operations take `times`: from the moment at which all ranks
     /// begin to the end of the last operation of any.
     #[must_use]
     pub fn predict(&self, times: &Times) -> Vec<Nanos> {
         self.predict_with(times, &self.hops)
     }
 
-    /// How long each step takes as [`Self::predict`] says, but with hops that are estimated from
+    /// Duration of each step as [`Self::predict`] says, but with hops that are estimated from
     /// other steps than it: every second one from the rest, and those from it. None where no hops
     /// are estimated, or there is one step.
     #[must_use]

@@ -8,7 +8,7 @@ use crate::hops::median;
 use crate::operation::{OpType, Operation};
 use crate::run::Run;
 
-/// How long every operation of a run takes by itself, for [`Run::predict`].
+/// Duration of every operation of a run by itself, for [`Run::predict`].
 #[derive(Clone)]
 pub struct Times {
     pub(crate) own: Vec<u64>,
@@ -59,7 +59,7 @@ impl Times {
         Self { free_links: true, ..self }
     }
 
-    /// The same times with the durations that `time` gives for passes; the others stay as they are.
+    /// The same times with the durations that `time` gives for passes; all other durations stay as they are.
     #[must_use]
     pub fn with_passes(
         mut self,

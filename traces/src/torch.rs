@@ -25,16 +25,16 @@ pub(crate) struct Action {
     pub(crate) end: Nanos,
 }
 
-/// What one file says of one rank.
+/// The events of one rank, from one file.
 #[derive(Default)]
 pub(crate) struct Rank {
     /// Its number among all ranks of the run.
     pub(crate) number: Option<u32>,
-    /// How many ranks the run has.
+    /// Number of ranks that the run has.
     pub(crate) world: Option<u32>,
     /// Its steps: number, begin and end.
     steps: Vec<(u64, Nanos, Nanos)>,
-    /// What the host did between passes.
+    /// Host work between passes: start and end.
     busy: Vec<(Nanos, Nanos)>,
     /// Its passes as the host saw them, in the order of the file.
     host: Vec<Action>,
@@ -46,8 +46,8 @@ pub(crate) struct Rank {
     received: Vec<(Nanos, Nanos)>,
 }
 
-/// What an event of `torch.profiler` says.
-enum Said {
+/// The kind of an event of `torch.profiler`.
+enum EventKind {
     Passes([Option<Named>; 2]),
     Asked(Named),
     Received,
@@ -60,7 +60,7 @@ enum Said {
 type Named = (Option<u16>, Kind, u32);
 
 impl Rank {
-    /// How many events it has kept.
+    /// Number of events that it has kept.
     pub(crate) fn len(&self) -> usize {
         let lists = [self.host.len(), self.device.len(), self.asked.len(), self.received.len()];
         lists.into_iter().sum::<usize>() + self.busy.len() + self.steps.len()
@@ -78,8 +78,8 @@ impl Rank {
             Some("gpu_user_annotation") => true,
             _ => return Ok(false),
         };
-        let said = said(event.name.as_deref().unwrap_or_default());
-        if let Said::Other = said {
+        let kind = kind_of(event.name.as_deref().unwrap_or_default());
+        if let EventKind::Other = kind {
             return Ok(false);
         }
         let start = decimal(event.ts.as_ref(), at, "ts")?;
@@ -88,19 +88,21 @@ impl Rank {
         let end = Nanos(start.0 + nanos(length, MICROSECOND, LONGEST, at, "dur")?.0);
         let action = |(chunk, kind, microbatch)| Action { chunk, kind, microbatch, start, end };
         let rows = self.len() + 2;
-        match said {
-            Said::Passes(passes) => {
+        match kind {
+            EventKind::Passes(passes) => {
                 let list = if on_device { &mut self.device } else { &mut self.host };
                 let mut passes = passes.into_iter().flatten().map(action);
                 passes.try_for_each(|pass| keep(list, pass, rows))?;
             }
-            Said::Asked(pass) if !on_device => {
+            EventKind::Asked(pass) if !on_device => {
                 keep(&mut self.asked, action(pass), rows)?;
                 keep(&mut self.busy, (start, end), rows)?;
             }
-            Said::Busy if !on_device => keep(&mut self.busy, (start, end), rows)?,
-            Said::Received if !on_device => keep(&mut self.received, (start, end), rows)?,
-            Said::Step(number) if !on_device => keep(&mut self.steps, (number, start, end), rows)?,
+            EventKind::Busy if !on_device => keep(&mut self.busy, (start, end), rows)?,
+            EventKind::Received if !on_device => keep(&mut self.received, (start, end), rows)?,
+            EventKind::Step(number) if !on_device => {
+                keep(&mut self.steps, (number, start, end), rows)?
+            }
             _ => {}
         }
         Ok(true)
@@ -109,13 +111,13 @@ impl Rank {
     /// Takes what the file says beside its events.
     pub(crate) fn head(&mut self, head: &Head) -> Result<(), TraceError> {
         let distributed = head.distributed.as_ref();
-        let said = |value: Option<&Value>, column| -> Result<Option<u32>, TraceError> {
+        let given = |value: Option<&Value>, column| -> Result<Option<u32>, TraceError> {
             let value = whole(value, Place::Head, column)?;
             value.map(|value| count(value, Place::Head, column)).transpose()
         };
-        self.number = said(distributed.and_then(|one| one.rank.as_ref()), "distributedInfo.rank")?;
+        self.number = given(distributed.and_then(|one| one.rank.as_ref()), "distributedInfo.rank")?;
         let world = distributed.and_then(|one| one.world_size.as_ref());
-        self.world = said(world, "distributedInfo.world_size")?;
+        self.world = given(world, "distributedInfo.world_size")?;
         const BASE: &str = "baseTimeNanoseconds";
         let base = whole(head.base.as_ref(), Place::Head, BASE)?.unwrap_or(0);
         let base: u64 = count(base, Place::Head, BASE)?;
@@ -137,8 +139,8 @@ impl Rank {
         self.steps.iter().map(|step| step.0).min().unwrap_or(0)
     }
 
-    /// What its host did between passes, with the step that it did it in. Nothing where the device
-    /// is seen, which does not wait for that.
+    /// Host work between passes, each with its step. Empty where the device is traced, which does not wait for that
+    /// work.
     pub(crate) fn between(&mut self) -> Vec<(u64, Nanos, Nanos)> {
         let busy = std::mem::take(&mut self.busy);
         if !self.device.is_empty() {
@@ -207,32 +209,32 @@ impl Rank {
 }
 
 /// Reads a name.
-fn said(name: &str) -> Said {
+fn kind_of(name: &str) -> EventKind {
     let of_step = name.strip_prefix("ProfilerStep#").and_then(|number| number.parse().ok());
     if let Some(number) = of_step {
-        return Said::Step(number);
+        return EventKind::Step(number);
     }
     if name == "gloo:recv" {
-        return Said::Received;
+        return EventKind::Received;
     }
     let gpipe =
         [("Forward ", Kind::F), ("Backward ", Kind::BW)].into_iter().find_map(|(of, kind)| {
             let microbatch = name.strip_prefix(of)?.parse().ok()?;
-            Some(Said::Passes([Some((None, kind, microbatch)), None]))
+            Some(EventKind::Passes([Some((None, kind, microbatch)), None]))
         });
-    if let Some(said) = gpipe {
-        return said;
+    if let Some(kind) = gpipe {
+        return kind;
     }
-    let Some(action) = name.strip_prefix("PP:") else { return Said::Other };
+    let Some(action) = name.strip_prefix("PP:") else { return EventKind::Other };
     if let Some(both) = action.strip_prefix('(').and_then(|rest| rest.strip_suffix(")OVERLAP_F_B"))
         && let Some((first, second)) = both.split_once(';')
     {
-        return Said::Passes([pass(first), pass(second)]);
+        return EventKind::Passes([pass(first), pass(second)]);
     }
     match pass(action) {
-        Some(pass) => Said::Passes([Some(pass), None]),
-        None if action.contains("WAIT") => Said::Other,
-        None => asked(action).map_or(Said::Busy, Said::Asked),
+        Some(pass) => EventKind::Passes([Some(pass), None]),
+        None if action.contains("WAIT") => EventKind::Other,
+        None => asked(action).map_or(EventKind::Busy, EventKind::Asked),
     }
 }
 

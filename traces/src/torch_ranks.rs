@@ -1,5 +1,4 @@
-//! Puts together what `torch.profiler` saw of each rank: which stage it is, which step its passes
-//! belong to.
+//! Merges the traces that `torch.profiler` wrote of each rank: assigns stages to ranks, and steps to passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +13,13 @@ use crate::torch::{Action, Rank};
 struct Seen {
     first_step: u64,
     passes: Vec<Action>,
-    /// What else its host did: step, start and end.
+    /// Host work between passes: step, start and end.
     between: Vec<(u64, Nanos, Nanos)>,
     /// Chunks that it holds, ascending.
     chunks: Vec<u16>,
 }
 
-/// The operations of all `ranks`, and what they do not say.
+/// The operations of all `ranks`, and the information that they lack.
 ///
 /// Ranks that hold the same chunks are data-parallel to each other; stages are in the order of the
 /// first chunk that they hold. The n-th time that a rank does a pass is its n-th step.
@@ -132,7 +131,7 @@ fn begin_when_made(operations: &mut [Operation]) {
             _ => None,
         };
         let end = one.end();
-        // What was made after the end is the clock of another host, which is told elsewhere.
+        // A value made after the end shows a clock offset between hosts, which is reported elsewhere.
         let made = needed.and_then(|needed| made.get(&needed)).filter(|made| **made <= end);
         if let Some(made) = made {
             one.start = one.start.max(*made);

@@ -59,11 +59,11 @@ pub(crate) fn wait_for_values(
     Ok(neighbours.edges(&needs, &crossings, &is_edge, operations))
 }
 
-/// A value on its way: who must have come to its ends, and who waits until it is there.
+/// A value in transfer: the operations that must have ended at its ends, and those that wait for its arrival.
 struct Crossing {
-    /// Whoever makes it, and the pass after which the other end is ready to receive.
+    /// The operation that makes it, and the pass after which the other end is ready to receive.
     after: [Option<usize>; 2],
-    /// Whoever uses it, and the next pass of the sender, if that waits until it is sent.
+    /// The operation that uses it, and the next pass of the sender, if that waits until it is sent.
     until: [Option<usize>; 2],
 }
 

@@ -1,4 +1,4 @@
-//! Finds out from a trace who waited for whom on a rank, and for others to join.
+//! Infers the dependencies between the operations of a rank, and of collectives between ranks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -67,7 +67,7 @@ pub(crate) fn wait_in_rank(
     Ok(())
 }
 
-/// Which operations are one thing done by several ranks: the same number of the same operation.
+/// The operations of several ranks that are one collective: the same number of the same operation.
 type Key = (OpType, u32, u32, u32);
 
 /// The meeting of each operation, all meetings, and their members.
@@ -106,7 +106,7 @@ pub(crate) fn meetings(parts: &Parts<'_>) -> Result<Meetings, TraceError> {
     Ok((meeting, meetings, keys.into_iter().map(|(_, at)| at).collect()))
 }
 
-/// Who takes part in `one`: those with the same answer. `None` if it needs no other rank.
+/// Key of the collective to which `one` belongs; its members share it. `None` if it needs no other rank.
 fn meets(one: &Operation, pipeline: u32, shape: Shape) -> Option<(OpType, u32, u32)> {
     let (stage, stages) = (u32::from(one.stage), u32::try_from(shape.stages()).unwrap_or(1));
     match one.optype {

@@ -4,7 +4,7 @@ pub mod levers;
 pub mod report;
 pub(crate) mod streams;
 
-use sim::explain::{Causes, Gaps, Link, Summary, Waits};
+use sim::explain::{Causes, Gaps, Link, PathSummary, Waits};
 use sim::levers::Levers;
 
 use crate::outcome::{self, Outcome};
@@ -21,7 +21,7 @@ pub struct Explanation {
     /// The chain of slots and transfers that makes the step as long as it is.
     pub path: Vec<Link>,
     /// The parts of that chain.
-    pub summary: Summary,
+    pub summary: PathSummary,
     /// The changes that would shorten the step, and by how much.
     pub levers: Levers,
     /// The kinds of pairs of its order, where passes are chains of segments.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use pipeline::{Kind, Nanos, Value};
 use serde::Serialize;
 use sim::engine::Collective;
-use sim::explain::{CAUSES, Cause, Causes, Link, Summary, Wait};
+use sim::explain::{CAUSES, Cause, Causes, Link, PathSummary, Wait};
 use sim::levers::{Lever, Levers};
 
 use super::Explanation;
@@ -83,7 +83,7 @@ pub fn seen(idle: &[[i64; CAUSES]]) -> Vec<Cause> {
 }
 
 /// The parts of the critical path, in a line.
-fn path(summary: &Summary) -> String {
+fn path(summary: &PathSummary) -> String {
     let length = summary.end - summary.begin;
     let share = |time: Nanos| format::percent(ratio(whole(time), length));
     let mut parts: Vec<String> = Kind::ALL

@@ -37,7 +37,7 @@ pub(super) fn solve(
     };
     let Searched { case, instance, found } = searched;
     let was = found.cost;
-    let (nodes, end) = ilp::go_on(instance, found, u64::MAX, progress, &stop)
+    let (nodes, end) = ilp::warm_start(instance, found, u64::MAX, progress, &stop)
         .map_err(|why| unsuitable("--ilp", &why))?;
     if found.cost < was {
         let better = found.cost;

@@ -5,7 +5,7 @@ mod joint;
 mod on_hardware;
 mod under_noise;
 
-use certificate::{Argument, Backwards, Certificate, Heads, Log, Proof, Refusal};
+use certificate::{Backwards, BoundArgument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
@@ -296,7 +296,7 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
     }
     let stages = instance.shape.stages();
     let (name, at) = (found.bound.argument.name(), found.bound.argument.stages());
-    let argument = Argument::new(name, &at, stages);
+    let argument = BoundArgument::new(name, &at, stages);
     let refused = |refusal: Refusal| searched.case.error(&refusal);
     Ok(Certificate {
         schedule: found.schedule.clone(),

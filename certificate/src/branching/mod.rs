@@ -16,7 +16,7 @@ mod log;
 pub use self::log::{Log, MAX_WORDS};
 
 use self::log::Word;
-use crate::trip::Pipe;
+use crate::critical_path::Pipe;
 use crate::windows::{Heads, Root, Spent, Stages, Windows, pairs, root};
 use crate::{Certificate, Refusal};
 

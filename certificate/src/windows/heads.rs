@@ -46,7 +46,7 @@ impl Heads {
         Ok(Self { heads })
     }
 
-    /// How many there are.
+    /// Their number.
     #[must_use]
     pub fn count(&self) -> usize {
         self.heads.len()

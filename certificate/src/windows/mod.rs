@@ -16,9 +16,9 @@
 //! R, where passes are recomputed, is one more pass of its stage, behind its F and before its B, which nothing of another stage
 //! waits for.
 
+mod feasible_counts;
 mod heads;
 mod narrow;
-mod room;
 mod stages;
 
 use pipeline::{Kind, Pass};
@@ -27,10 +27,10 @@ pub use self::heads::{Heads, MAX_HEADS};
 pub(crate) use self::narrow::Windows;
 use self::stages::kinds;
 pub(crate) use self::stages::{Spent, Stages};
-use crate::trip::Pipe;
+use crate::critical_path::Pipe;
 use crate::{Certificate, Refusal};
 
-/// More pairs of passes of a stage, over all stages, are not looked at.
+/// The most pairs of passes of a stage, summed over all stages, for which windows are checked.
 const MOST_PAIRS: usize = 1 << 28;
 
 /// The work for all windows, in pairs of passes.
@@ -64,9 +64,9 @@ pub(crate) fn pairs(certificate: &Certificate) -> Result<usize, Refusal> {
     if pairs > MOST_PAIRS { Err(Refusal::Log { why }) } else { Ok(pairs) }
 }
 
-/// What raised heads come to.
+/// Result of checking raised heads.
 pub(crate) enum Root {
-    /// Windows of a cost, in which nothing contradicts itself at first sight.
+    /// The windows under a cost, consistent so far.
     Open(Windows),
     /// No order costs as little.
     Refuted,

@@ -8,21 +8,20 @@
 //! 3. A pass starts when all that runs before it has ended: no sooner than that can be done, one pass
 //!    after the other, none before its earliest start. Likewise behind it.
 //! 4. Passes that must all have ended at some time have room until then.
-//! 5. With every pass, its stage holds no more than its limit: for each chunk there are at least so many
-//!    and at most so many F, R, B and W before it, never more B than F or R, or W than B, and the least memory
-//!    with such counts must fit. Where it fits only with some other pass before it, or only without,
+//! 5. With every pass, its stage holds no more than its limit: the numbers of F, R, B and W of each chunk before it
+//!    lie within bounds, with never more B than F or R, or W than B, and the least memory over such counts must fit. Where it fits only with some other pass before it, or only without,
 //!    that one is before it, or behind.
-//! 6. With an F or R, one of the counts of what has ended on its stage holds for which there is room
-//!    ([`Needy::rooms`]), those left out whose last passes are behind it or cannot end in time. It starts no sooner than
-//!    what is before it can be done together with what one of them counts, behind what all of them
-//!    count, and before those F and R of which none of them has room for one more.
+//! 6. At the start of an F or R, one of the [feasible counts](Needy::feasible_counts) of completed passes on its stage
+//!    holds, less those whose last passes are behind it or cannot end in time. It starts no sooner than
+//!    the passes before it together with those of one of the counts can end, behind the passes that all of them
+//!    include, and before those F and R of which none of them has room for one more.
 //! 7. W of two chunks of a stage that take as long and free as much run in the order of their B: of two such W the
 //!    one that runs first may be taken to be that of the B that runs first. As many B have run before each W as
 //!    before, those of a chunk stay in order, and what is held stays the same.
 
 use std::ops::Range;
 
-use super::room::Needy;
+use super::feasible_counts::Needy;
 use super::stages::{End, RECOMPUTE, Spent, Stages};
 
 /// With more passes than this, step 5 takes too long, and is left out.
@@ -31,7 +30,7 @@ const MOST_FITTED: usize = 3_000;
 /// A cost that no order exceeds: all times together are far below it.
 const NEVER: i128 = 1 << 100;
 
-/// What is known of all passes.
+/// Start-time windows and precedence of all passes.
 #[derive(Clone)]
 pub(crate) struct Windows {
     earliest: Vec<i128>,
@@ -50,7 +49,7 @@ impl Windows {
         windows.are_open().then_some(windows)
     }
 
-    /// Those of all orders, whatever they cost.
+    /// Those of all orders, without a cost limit.
     pub(super) fn alone(stages: &Stages) -> Self {
         Self::of(stages, NEVER)
     }
@@ -66,9 +65,9 @@ impl Windows {
             open: vec![true; passes / each],
         };
         for pass in 0..passes {
-            let (line, first) = (pass / stages.microbatches, pass / each * stages.chunks);
+            let (lane, first) = (pass / stages.microbatches, pass / each * stages.chunks);
             let begin = stages.alone[first][0];
-            windows.earliest.push(stages.alone[line / stages.kinds][line % stages.kinds]);
+            windows.earliest.push(stages.alone[lane / stages.kinds][lane % stages.kinds]);
             let end = if stages.makespan { most } else { begin + most };
             let last = end - stages.time(pass);
             windows.last.push(if pass % each == 0 { last.min(begin) } else { last });
@@ -81,13 +80,13 @@ impl Windows {
         self.earliest.iter().zip(&self.last).all(|(earliest, last)| earliest <= last)
     }
 
-    /// Those of the first microbatches, the passes of `first`, whatever an order costs: with what is known here
+    /// Those of the first microbatches, the passes of `first`, without a cost limit: with what is known here
     /// of when they start at the soonest.
     pub(super) fn first_only(&self, stages: &Stages, first: &Stages) -> Self {
         let mut windows = Self::alone(first);
         for (pass, earliest) in windows.earliest.iter_mut().enumerate() {
-            let (line, microbatch) = (pass / first.microbatches, pass % first.microbatches);
-            *earliest = self.earliest[line * stages.microbatches + microbatch];
+            let (lane, microbatch) = (pass / first.microbatches, pass % first.microbatches);
+            *earliest = self.earliest[lane * stages.microbatches + microbatch];
         }
         windows
     }
@@ -246,8 +245,8 @@ impl Windows {
 
     /// Step 1.
     fn arrive(&mut self, stages: &Stages, pass: usize) -> Result<(), End> {
-        let (line, microbatch) = (pass / stages.microbatches, pass % stages.microbatches);
-        let (chunk, kind) = (line / stages.kinds, line % stages.kinds);
+        let (lane, microbatch) = (pass / stages.microbatches, pass % stages.microbatches);
+        let (chunk, kind) = (lane / stages.kinds, lane % stages.kinds);
         let Some(Some((from, hop))) = stages.inputs[chunk].get(kind).copied() else {
             return Ok(());
         };
@@ -278,7 +277,7 @@ impl Windows {
         let pairs = chunks.clone().flat_map(|one| chunks.clone().map(move |other| (one, other)));
         for (one, other) in pairs.filter(|&(one, other)| stages.are_twins(one, other)) {
             for (b, its_b) in (0..m * m).map(|at| (at / m, at % m)) {
-                let [b, its_b] = [stages.line(one, 1) * m + b, stages.line(other, 1) * m + its_b];
+                let [b, its_b] = [stages.lane(one, 1) * m + b, stages.lane(other, 1) * m + its_b];
                 let [w, its_w] = [b + m, its_b + m];
                 if self.is_before(stages, b, its_b) {
                     self.order(stages, w, its_w)?;
@@ -348,37 +347,37 @@ impl Windows {
         let limit = limits[passes.start / each];
         let mut sorted = self.seen(stages, passes.clone());
         sorted.sort_by_key(|one| one.earliest);
-        let lines = passes.start / stages.microbatches..passes.end / stages.microbatches;
-        for line in lines.filter(|line| line % stages.kinds == 0 || stages.takes(*line) > 0) {
+        let lanes = passes.start / stages.microbatches..passes.end / stages.microbatches;
+        for lane in lanes.filter(|lane| lane % stages.kinds == 0 || stages.takes(*lane) > 0) {
             for microbatch in 0..stages.microbatches {
-                self.leave_room_for(stages, &sorted, [line, microbatch], limit)?;
+                self.leave_room_for(stages, &sorted, [lane, microbatch], limit)?;
             }
         }
         Ok(())
     }
 
-    /// Step 6 for a pass of a line of F or R; `sorted` are the passes of its stage by earliest start.
+    /// Step 6 for a pass of a lane of F or R; `sorted` are the passes of its stage by earliest start.
     fn leave_room_for(
         &mut self,
         stages: &Stages,
         sorted: &[Seen],
-        [line, microbatch]: [usize; 2],
+        [lane, microbatch]: [usize; 2],
         limit: i128,
     ) -> Result<(), End> {
-        let pass = line * stages.microbatches + microbatch;
+        let pass = lane * stages.microbatches + microbatch;
         let width = stages.kinds * stages.chunks;
-        let first = line / width * width;
-        let lines = first..first + width;
-        let ranges = lines.map(|line| self.count_in_time(stages, line, pass)).collect();
-        let needy = Needy { stages, line, microbatch, limit, ranges };
-        let rooms = needy.rooms();
-        stages.spend(rooms.ended.len())?;
+        let first = lane / width * width;
+        let lanes = first..first + width;
+        let ranges = lanes.map(|lane| self.count_in_time(stages, lane, pass)).collect();
+        let needy = Needy { stages, lane, microbatch, limit, ranges };
+        let feasible = needy.feasible_counts();
+        stages.spend(feasible.ended.len())?;
         let place = |chunk: usize, kind: usize, count: usize| {
-            (count > 0).then(|| stages.line(chunk, 1 + kind) * stages.microbatches + count - 1)
+            (count > 0).then(|| stages.lane(chunk, 1 + kind) * stages.microbatches + count - 1)
         };
         let mut soonest: Option<i128> = None;
-        for ended in &rooms.ended {
-            let chunks = rooms.chunks.iter().zip(ended);
+        for ended in &feasible.ended {
+            let chunks = feasible.chunks.iter().zip(ended);
             let lasts: Vec<usize> = chunks
                 .flat_map(|(&chunk, &[b, w])| [place(chunk, 0, b), place(chunk, 1, w)])
                 .flatten()
@@ -388,16 +387,16 @@ impl Windows {
         }
         let Some(soonest) = soonest else { return Err(End::Empty) };
         self.not_sooner(stages, pass, soonest)?;
-        for (at, &chunk) in rooms.chunks.iter().enumerate() {
+        for (at, &chunk) in feasible.chunks.iter().enumerate() {
             for kind in 0..2 {
-                let fewest = rooms.ended.iter().map(|ended| ended[at][kind]).min().unwrap_or(0);
+                let fewest = feasible.ended.iter().map(|ended| ended[at][kind]).min().unwrap_or(0);
                 if let Some(last) = place(chunk, kind, fewest) {
                     self.order(stages, last, pass)?;
                 }
             }
         }
-        let rivals = rooms.rivals.iter().filter(|(_, started)| *started < stages.microbatches);
-        let mut firsts = rivals.map(|(line, started)| line * stages.microbatches + started);
+        let rivals = feasible.rivals.iter().filter(|(_, started)| *started < stages.microbatches);
+        let mut firsts = rivals.map(|(lane, started)| lane * stages.microbatches + started);
         firsts.try_for_each(|rival| self.order(stages, pass, rival))
     }
 
@@ -428,11 +427,11 @@ impl Windows {
         Ok(end.max(before.fold(i128::MIN, |done, one| done.max(one.earliest) + one.time)))
     }
 
-    /// How many passes of `line` run before `pass`, at least and at most; at most those that can have ended by its
+    /// Number of passes of `lane` that run before `pass`, at least and at most; at most those that can have ended by its
     /// last start.
-    fn count_in_time(&self, stages: &Stages, line: usize, pass: usize) -> [usize; 2] {
-        let [surely, perhaps] = self.count(stages, line, pass);
-        let first = line * stages.microbatches;
+    fn count_in_time(&self, stages: &Stages, lane: usize, pass: usize) -> [usize; 2] {
+        let [surely, perhaps] = self.count(stages, lane, pass);
+        let first = lane * stages.microbatches;
         let late = |&count: &usize| {
             let other = first + count;
             self.earliest[other] + stages.time(other) > self.last[pass]
@@ -446,44 +445,44 @@ impl Windows {
         let Some(limit) = stages.limits.as_ref().map(|limits| limits[pass / each]) else {
             return Ok(());
         };
-        let lines = stages.kinds * stages.chunks;
-        let first_line = pass / each * lines;
+        let lanes = stages.kinds * stages.chunks;
+        let first_lane = pass / each * lanes;
         let own = pass / stages.microbatches;
         let [kept, rest, waiting] = stages.held[own / stages.kinds];
         let turned = (waiting - rest - kept).max(0);
         let room = limit - [kept, turned, 0, rest][own % stages.kinds];
         let mut counts: Vec<[usize; 2]> =
-            (0..lines).map(|line| self.count(stages, first_line + line, pass)).collect();
-        let chunks = first_line / stages.kinds;
+            (0..lanes).map(|lane| self.count(stages, first_lane + lane, pass)).collect();
+        let chunks = first_lane / stages.kinds;
         if least(stages, chunks, &counts) > room {
             return Err(End::Empty);
         }
-        for line in 0..lines {
-            let [surely, perhaps] = counts[line];
-            let other = |count: usize| (first_line + line) * stages.microbatches + count;
+        for lane in 0..lanes {
+            let [surely, perhaps] = counts[lane];
+            let other = |count: usize| (first_lane + lane) * stages.microbatches + count;
             for count in surely..perhaps {
-                // Were it behind, so were the rest of its line.
-                counts[line] = [surely, count];
+                // Were it behind, so were the rest of its lane.
+                counts[lane] = [surely, count];
                 if least(stages, chunks, &counts) > room {
                     self.order(stages, other(count), pass)?;
                 }
-                counts[line] = [count + 1, perhaps];
+                counts[lane] = [count + 1, perhaps];
                 if least(stages, chunks, &counts) > room {
                     self.order(stages, pass, other(count))?;
                 }
             }
-            counts[line] = [surely, perhaps];
+            counts[lane] = [surely, perhaps];
         }
         Ok(())
     }
 
-    /// How many passes of `line` run before `pass`, at least and at most. They run in order.
-    fn count(&self, stages: &Stages, line: usize, pass: usize) -> [usize; 2] {
+    /// Number of passes of `lane` that run before `pass`, at least and at most. They run in order.
+    fn count(&self, stages: &Stages, lane: usize, pass: usize) -> [usize; 2] {
         let (m, each) = (stages.microbatches, stages.passes_per_stage());
         let row = Self::row(stages, pass);
         let [before, behind] = [&self.before[row.clone()], &self.behind[row]];
         let own = pass % each;
-        let first = line * m % each;
+        let first = lane * m % each;
         let places = first..first + m;
         let surely = places.clone().filter(|&place| has(before, place)).count();
         let open = |&place: &usize| place != own && !has(behind, place);
@@ -507,13 +506,13 @@ fn has(row: &[u64], place: usize) -> bool {
     row[place / 64] >> (place % 64) & 1 == 1
 }
 
-/// The least memory that a stage holds, whose chunks are those from `chunks` on, where between so many
-/// and so many passes of each line have run.
+/// The least memory that a stage holds, whose chunks are those from `chunks` on, where `counts` bounds the number of
+/// passes of each lane that have run.
 fn least(stages: &Stages, chunks: usize, counts: &[[usize; 2]]) -> i128 {
-    let of = |(place, lines): (usize, &[[usize; 2]])| {
+    let of = |(place, lanes): (usize, &[[usize; 2]])| {
         let sizes = stages.held[chunks + place];
-        let [[forwards, _], [fewest, many], [_, weights]] = [lines[0], lines[1], lines[2]];
-        let again = lines.get(RECOMPUTE).map_or(0, |[again, _]| *again);
+        let [[forwards, _], [fewest, many], [_, weights]] = [lanes[0], lanes[1], lanes[2]];
+        let again = lanes.get(RECOMPUTE).map_or(0, |[again, _]| *again);
         let with = |backwards: usize| {
             let active = [forwards, again].map(|started| started.saturating_sub(backwards));
             let counts = [active[0], active[1], backwards.saturating_sub(weights)];

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use pipeline::{Kind, Pass};
 
-use crate::trip::Pipe;
+use crate::critical_path::Pipe;
 use crate::{Certificate, Objective};
 
 /// Why no more is concluded.
@@ -12,26 +12,26 @@ use crate::{Certificate, Objective};
 pub(super) enum End {
     /// Windows contradict each other.
     Empty,
-    /// All the work that may be done is done.
+    /// The work budget is spent.
     Spent,
 }
 
-/// All the work that may be done is done.
+/// The work budget is spent.
 pub(crate) struct Spent;
 
 /// The place of R among the kinds of passes, behind F, B and W.
 pub(super) const RECOMPUTE: usize = 3;
 
-/// The passes of all stages, and what they wait for. A pass is a place: chunk by chunk of its stage in
+/// The passes of all stages, and their inputs. A pass is a place: chunk by chunk of its stage in
 /// model order, kind by kind, microbatch by microbatch. R are among them only where some chunk recomputes; then those of
-/// chunks that do not take neither time nor memory, and stand right behind their F, so that nothing else changes.
+/// chunks that do not recompute take neither time nor memory, and come directly after their F, so the rest is unchanged.
 pub(crate) struct Stages {
     /// Chunks of a stage.
     pub(super) chunks: usize,
     /// Kinds of passes: F, B, W, and R where some chunk recomputes.
     pub(super) kinds: usize,
     pub(super) microbatches: usize,
-    /// Those of the pipeline, where only the first are looked at.
+    /// The microbatches of the whole pipeline, where the windows cover only the first ones.
     pub(super) all_microbatches: usize,
     /// By chunk of the model: its stage, and which of its chunks it is.
     homes: Vec<(usize, usize)>,
@@ -39,12 +39,12 @@ pub(crate) struct Stages {
     again: Vec<bool>,
     /// By chunk of a stage: times of F, B, W, R.
     times: Vec<[i128; 4]>,
-    /// By chunk of a stage: what F takes, what R takes, and M_W.
+    /// By chunk of a stage, bytes: allocated by F, allocated by R, and M_W.
     pub(super) held: Vec<[i128; 3]>,
     pub(super) limits: Option<Vec<i128>>,
     /// By chunk of a stage: where F and B of microbatch 0 come from, and the hop.
     pub(super) inputs: Vec<[Option<(usize, i128)>; 2]>,
-    /// By line, chunk by chunk and kind by kind: the stage that waits for its passes, if another does.
+    /// By lane, chunk by chunk and kind by kind: the stage that waits for its passes, if another does.
     pub(super) takers: Vec<Option<usize>>,
     /// By chunk of a stage: starts of F, B, W, R where a microbatch is alone.
     pub(super) alone: Vec<[i128; 4]>,
@@ -148,18 +148,18 @@ impl Stages {
 
     /// The place of microbatch 0 of a kind and a chunk of a stage.
     fn first(&self, chunk: usize, kind: usize) -> usize {
-        self.line(chunk, kind) * self.microbatches
+        self.lane(chunk, kind) * self.microbatches
     }
 
-    /// The line of a kind and a chunk of a stage.
-    pub(super) fn line(&self, chunk: usize, kind: usize) -> usize {
+    /// The lane of a kind and a chunk of a stage.
+    pub(super) fn lane(&self, chunk: usize, kind: usize) -> usize {
         self.kinds * chunk + kind
     }
 
-    /// What a pass of a line takes when it starts.
-    pub(super) fn takes(&self, line: usize) -> i128 {
-        let [kept, rest, _] = self.held[line / self.kinds];
-        [kept, 0, 0, rest][line % self.kinds]
+    /// Bytes that a pass of `lane` allocates at its start.
+    pub(super) fn takes(&self, lane: usize) -> i128 {
+        let [kept, rest, _] = self.held[lane / self.kinds];
+        [kept, 0, 0, rest][lane % self.kinds]
     }
 
     pub(super) fn passes_per_stage(&self) -> usize {
@@ -196,8 +196,8 @@ impl Stages {
     }
 
     pub(super) fn time(&self, pass: usize) -> i128 {
-        let line = pass / self.microbatches;
-        self.times[line / self.kinds][line % self.kinds]
+        let lane = pass / self.microbatches;
+        self.times[lane / self.kinds][lane % self.kinds]
     }
 
     pub(super) fn spend(&self, work: usize) -> Result<(), End> {

@@ -109,7 +109,7 @@ impl<'a> State<'a> {
             let is_larger = |&other: &usize| self.parts[other].order(moved).is_lt();
             let rank = self.ranked.partition_point(is_larger);
             self.ranked.insert(rank, part);
-            // What was inserted before may have moved by one.
+            // The part inserted first may have moved by one.
             (from, until) = (from.min(rank), (until + 1).max(rank));
         }
         let until = until.min(self.ranked.len() - 1);

@@ -65,7 +65,7 @@ impl Footprints {
         !self.buffers.is_empty()
     }
 
-    /// What F, B and BW of `chunk` hold only while they run.
+    /// Temporary bytes that F, B and BW of `chunk` hold only while they run.
     #[inline]
     #[must_use]
     pub fn buffers(&self, chunk: u16) -> Bytes {

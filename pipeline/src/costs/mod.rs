@@ -105,7 +105,7 @@ impl Collectives {
     }
 }
 
-/// How long each pass takes, a hop between two stages, a copy to the host, and a collective among
+/// Duration of each pass, a hop between two stages, a copy to the host, and a collective among
 /// all stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Costs {
@@ -120,7 +120,7 @@ pub struct Costs {
     collectives: Collectives,
     /// The segments of passes, if they are known: their sums are the times of `chunks`.
     overlap: Option<Arc<Overlap>>,
-    /// How long the collectives of parameters and gradients take, if they were told.
+    /// Times of the collectives of parameters and gradients, if known.
     parameters: Option<Arc<ParameterTimes>>,
 }
 
@@ -317,14 +317,14 @@ impl Costs {
         &self.shards
     }
 
-    /// How long the collectives of the vocabulary take.
+    /// Duration of the collectives of the vocabulary.
     #[must_use]
     #[inline]
     pub const fn collectives(&self) -> Collectives {
         self.collectives
     }
 
-    /// How long `pass` takes with all it does one after the other. An R of which no time is given takes as
+    /// Duration of `pass` with all it does one after the other. An R of which no time is given takes as
     /// long as F.
     ///
     /// # Panics
@@ -356,7 +356,7 @@ impl Costs {
         }
     }
 
-    /// How long `slot` takes: the times of its passes add up, unless their segments share the streams of
+    /// Duration of `slot`: the times of its passes add up, unless their segments share the streams of
     /// the device ([`Overlap`]).
     #[must_use]
     #[inline]
@@ -368,8 +368,8 @@ impl Costs {
         }
     }
 
-    /// How long `slot` takes if its passes take `apart` one after the other rather than what they cost:
-    /// what they share is stretched or shortened alike, to the next whole nanosecond.
+    /// Duration of `slot` if its passes take `apart` one after the other rather than what they cost:
+    /// the duration of a pair scales in proportion, to the next whole nanosecond.
     #[must_use]
     pub fn slot_at_pace(&self, slot: Slot, apart: Nanos) -> Nanos {
         let nominal: Nanos = slot.passes().map(|pass| self.of(pass)).sum();

@@ -7,14 +7,14 @@
 //! g = p is GIS, g = ceil(p/2) GIS-H. Bubble of GIS: (p-1)(F+B)/v. Memory of stage 0, for g >= p/2:
 //! g (v-1) + p chunk activations.
 //!
-//! Every stage does its forwards at the same beats, and its backwards in the same rhythm, t0 + p-1-r
-//! beats later on stage r, where t0 is the first beat of the last chunk:
+//! Every stage runs its forwards in the same time slots, and its backwards in the same pattern, t0 + p-1-r
+//! slots later on stage r, where t0 is the first slot of the last chunk:
 //!
-//! - Where 2g >= p, beats follow each other without gaps.
+//! - Where 2g >= p, slots follow each other without gaps.
 //! - Smaller groups are spread out by s = ceil(ceil(p/2) / g) so that a group is back from the last
-//!   stage in time: chunk c of group n is due at beat g (s c + floor(c / (v / gcd(v, s))) + v n), and
+//!   stage in time: chunk c of group n is due at slot g (s c + floor(c / (v / gcd(v, s))) + v n), and
 //!   v chunks of successive groups interlock (PipeOffload's uniform repeat).
-//! - A backward comes behind the forward of its beat, and its W behind it.
+//! - A backward comes after the forward of its slot, and its W after it.
 
 use super::{About, Choice, Chunks};
 use crate::fault::Fault;
@@ -72,54 +72,58 @@ pub(super) fn schedule_half(problem: &Problem) -> Result<Schedule, Fault> {
     in_groups(problem.shape(), (problem.shape().stages() as u64).div_ceil(2))
 }
 
-/// A forward, and the backward that is due as long after the first backward as it is after the first
-/// forward.
-struct Beat {
+/// A time slot of the grid: a forward, and the backward that is due at the same offset from the first backward as the
+/// forward from the first forward.
+struct TimeSlot {
+    /// Offset in slots from the first forward.
     at: u64,
-    lap: usize,
+    /// The chunk of the forward among those of its stage.
+    chunk_index: usize,
     microbatch: u32,
 }
 
 fn in_groups(shape: Shape, group: u64) -> Result<Schedule, Fault> {
-    let beats = beats(shape, group);
-    let last_lap = usize::from(shape.chunks_per_stage()) - 1;
-    let first_back = beats.iter().find(|beat| beat.lap == last_lap).map_or(0, |beat| beat.at);
-    let orders = (0..shape.stages()).map(|stage| order(shape, stage, &beats, first_back));
+    let slots = slots(shape, group);
+    let last_chunk = usize::from(shape.chunks_per_stage()) - 1;
+    let first_back =
+        slots.iter().find(|slot| slot.chunk_index == last_chunk).map_or(0, |slot| slot.at);
+    let orders = (0..shape.stages()).map(|stage| order(shape, stage, &slots, first_back));
     Schedule::new(shape, Placement::Looped, orders.collect())
 }
 
-/// All beats, ascending.
-fn beats(shape: Shape, group: u64) -> Vec<Beat> {
+/// All slots, ascending.
+fn slots(shape: Shape, group: u64) -> Vec<TimeSlot> {
     let half = (shape.stages() as u64).div_ceil(2);
-    let (laps, spread) = (u64::from(shape.chunks_per_stage()), half.div_ceil(group));
-    let interlocked = laps / gcd(laps, spread);
+    let (chunks_per_stage, spread) = (u64::from(shape.chunks_per_stage()), half.div_ceil(group));
+    let interlocked = chunks_per_stage / gcd(chunks_per_stage, spread);
     let microbatches = shape.microbatches();
-    let mut beats =
+    let mut slots =
         Vec::with_capacity(microbatches as usize * usize::from(shape.chunks_per_stage()));
     let of_group = (0..microbatches).step_by(usize::try_from(group).unwrap_or(usize::MAX));
     for (n, first) in (0..).zip(of_group) {
         let members = (0..group).zip(first..microbatches);
-        for lap in 0..laps {
-            let begin = group * (spread * lap + lap / interlocked + laps * n);
-            let lap = usize::try_from(lap).unwrap_or(usize::MAX);
-            let beat = |(i, microbatch)| Beat { at: begin + i, lap, microbatch };
-            beats.extend(members.clone().map(beat));
+        for chunk_index in 0..chunks_per_stage {
+            let begin =
+                group * (spread * chunk_index + chunk_index / interlocked + chunks_per_stage * n);
+            let chunk_index = usize::try_from(chunk_index).unwrap_or(usize::MAX);
+            let slot = |(i, microbatch)| TimeSlot { at: begin + i, chunk_index, microbatch };
+            slots.extend(members.clone().map(slot));
         }
     }
-    beats.sort_by_key(|beat| beat.at);
-    beats
+    slots.sort_by_key(|slot| slot.at);
+    slots
 }
 
-fn order(shape: Shape, stage: usize, beats: &[Beat], first_back: u64) -> Order {
+fn order(shape: Shape, stage: usize, slots: &[TimeSlot], first_back: u64) -> Order {
     let chunks: Vec<u16> = Placement::Looped.chunks_of(shape, stage).collect();
     let delay = first_back + (shape.stages() - 1 - stage) as u64;
-    let mut order = Order::with_capacity(3 * beats.len());
-    let mut forwards = beats.iter().peekable();
-    for back in beats {
-        while let Some(beat) = forwards.next_if(|beat| beat.at <= back.at + delay) {
-            order.push(Pass::f(chunks[beat.lap], beat.microbatch));
+    let mut order = Order::with_capacity(3 * slots.len());
+    let mut forwards = slots.iter().peekable();
+    for back in slots {
+        while let Some(slot) = forwards.next_if(|slot| slot.at <= back.at + delay) {
+            order.push(Pass::f(chunks[slot.chunk_index], slot.microbatch));
         }
-        let chunk = chunks[chunks.len() - 1 - back.lap];
+        let chunk = chunks[chunks.len() - 1 - back.chunk_index];
         order.push(Pass::b(chunk, back.microbatch));
         order.push(Pass::w(chunk, back.microbatch));
     }

@@ -52,7 +52,7 @@ macro_rules! families {
         /// The names of the variants.
         const VARIANTS: [&str; ROWS.len()] = [$(stringify!($family)),*];
 
-        /// What each family does, in a line; families are links of the documentation there.
+        /// One-line summary of each family, from its documentation, in which families are links.
         const SUMMARIES: [&str; ROWS.len()] = [$(concat!($($doc),*)),*];
 
         /// The facts and the rule of each family, in the order of the variants.
@@ -196,13 +196,13 @@ pub enum Choice {
 }
 
 impl Chunks {
-    /// The chunks per stage if the user asks for `told`: the only number possible, or else `told`,
+    /// The chunks per stage if the user asks for `given`: the only number possible, or else `given`,
     /// or else the default.
     #[must_use]
-    pub fn of(self, told: Option<u64>) -> u64 {
+    pub fn of(self, given: Option<u64>) -> u64 {
         match self {
             Self::Exactly(chunks) => u64::from(chunks),
-            Self::Any { default } => told.unwrap_or(u64::from(default)),
+            Self::Any { default } => given.unwrap_or(u64::from(default)),
         }
     }
 }
@@ -307,7 +307,7 @@ impl Family {
         self.row().0
     }
 
-    /// What the family does, in a line.
+    /// One-line summary of the family.
     #[must_use]
     pub fn summary(self) -> String {
         let mut parts = SUMMARIES[self as usize].trim().split("[`Family::");
@@ -357,8 +357,7 @@ impl Family {
 
     /// The order of every stage for `problem`.
     ///
-    /// A memory limit shapes the order of the families that say so ([`LimitUse`]); for the others
-    /// it is not looked at. Where the costs of the problem have times of R, those chunks recompute
+    /// A memory limit shapes the order of the families that use it ([`LimitUse`]); the rest ignore it. Where the costs of the problem have times of R, those chunks recompute
     /// ([`Schedule::recomputing`]).
     ///
     /// # Errors

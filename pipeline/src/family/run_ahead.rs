@@ -1,10 +1,10 @@
-//! Any order anew for the times given: every stage free to run ahead of it.
+//! Reordering of a given order for given times: every stage may run ahead of it.
 //!
 //! A stage that is free does a pass whose input is there: the one that stands first in the order given, or
 //! by kind ([`CHOICES`]). Passes of one kind and chunk keep their order among themselves, and so do all forwards, which
 //! wait where the stage holds as many chunk activations as it ever does in the order given: so memory is
-//! never more. No stages wait for each other for ever, since of all that is left, what stands first can
-//! be done.
+//! never more. There is no deadlock, since the first of the passes left in the given order can always
+//! run.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -253,7 +253,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-        /// Whatever the times, it is a schedule, ends no later and holds no more.
+        /// For any times the result is a schedule that ends no later and holds no more.
         #[test]
         fn it_ends_no_later_and_holds_no_more(
             times in proptest::collection::vec([0..9u64, 0..9, 0..9, 0..9], 1..6),

@@ -81,7 +81,7 @@ struct Fill {
 }
 
 impl Fill {
-    /// Whether `other` comes to the same where only `asked` came up.
+    /// Whether `other` has the same effect where only the questions `asked` arose.
     const fn is_like(self, other: Self, asked: Self) -> bool {
         (!asked.forward || self.forward == other.forward)
             && (!asked.backward || self.backward == other.backward)

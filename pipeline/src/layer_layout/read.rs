@@ -85,7 +85,7 @@ impl Reader {
         if symbols.is_empty() {
             return Err(group("is empty"));
         }
-        // What never is there must not be looked at in each repetition.
+        // Symbols of count zero would cost time in each repetition.
         symbols.retain(|symbol| symbol.count > 0);
         Ok((symbols, self.times()?.ok_or(group("is not repeated"))?))
     }

@@ -10,13 +10,13 @@ use super::compose::{Items, run};
 use super::segment::{Part, Stream};
 use crate::fault::Fault;
 
-/// The most beginnings that are looked at with the same number of segments done; beyond, those with the
-/// highest bounds are given up, and the order is the best found.
+/// The beam width: the most prefixes that are expanded with the same number of segments done. Beyond it, those with
+/// the highest bounds are dropped, and the order is the best found.
 const MOST: usize = 4_000;
 /// The most segments for which a search is made at all.
 const MOST_ITEMS: usize = 640;
 
-/// The moment from which each thing is there, for one beginning of an order.
+/// Ready times of streams, chains and open W, for one prefix of an order.
 #[derive(Clone, PartialEq, Eq)]
 struct Label {
     free: [u64; 2],
@@ -38,7 +38,7 @@ impl Label {
     }
 }
 
-/// What a beginning has done: segments of F, of B, and of W by kind.
+/// Numbers of segments in a prefix of an order: of F, of B, and of W by kind.
 type Done = Vec<u16>;
 
 struct Search<'a> {
@@ -57,7 +57,7 @@ struct Search<'a> {
     left: [Vec<[u64; 3]>; 2],
     /// By kind of W, and how many are done: the work left.
     weight_left: Vec<Vec<u64>>,
-    /// The tree of beginnings: the one before, and the item.
+    /// The tree of prefixes: the parent, and the item.
     tree: Vec<(usize, usize)>,
     best: u64,
     best_node: Option<usize>,
@@ -78,13 +78,13 @@ pub(super) fn best(items: &Items<'_>, start: &[usize]) -> Result<(Vec<usize>, bo
     Ok((order, is_exhausted || search.best == items.bound()))
 }
 
-/// How long `order` takes where the streams take nothing from each other.
+/// Duration of `order` without contention.
 fn plain_duration(items: &Items<'_>, order: &[usize]) -> Result<u64, Fault> {
     let mut free = [0u64; 2];
     let mut ends = vec![0u64; items.all.len()];
     // The order must be one that does not block.
     run(&items.all, order)?;
-    // A segment may stand before one of the other stream that it waits for: go on until all are done.
+    // A segment may come before one of the other stream that it waits for: repeat until all are done.
     let mut queues: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
     order.iter().rev().for_each(|&item| queues[items.all[item].segment.stream as usize].push(item));
     let mut done = vec![false; items.all.len()];
@@ -107,7 +107,7 @@ fn plain_duration(items: &Items<'_>, order: &[usize]) -> Result<u64, Fault> {
     Ok(free.into_iter().max().unwrap_or(0))
 }
 
-/// How many W of each kind of `weights` must be done before `item` of B.
+/// Number of W of each kind of `weights` that must be done before `item` of B.
 fn weights_needed(items: &Items<'_>, weights: &[Vec<usize>], item: usize) -> Vec<u16> {
     let needs = &items.all[item].needs;
     let counts = weights.iter().map(|all| {
@@ -188,7 +188,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at all beginnings, one segment more at a time; whether none was given up unlooked at.
+    /// Expands all prefixes level by level, one segment at a time; returns whether none was dropped unexpanded.
     fn run(&mut self) -> bool {
         let first = Label {
             free: [0; 2],
@@ -268,11 +268,11 @@ impl<'a> Search<'a> {
                     open.extend(std::iter::repeat_n(end, usize::from(more)));
                 }
             }
-            // Where W is done with B, the chain goes on behind it.
+            // Where W is done with B, the chain continues after it.
             _ if self.is_held[item] => next.chain[1] = next.chain[1].max(end),
             _ => {}
         }
-        // What waits for its stream is no better for being ready sooner.
+        // A W ready before its stream is free starts no sooner than one ready when it is.
         let compute = next.free[Stream::Compute as usize];
         next.open.iter_mut().flatten().for_each(|ready| *ready = (*ready).max(compute));
         let mut all = done.clone();
@@ -291,7 +291,7 @@ impl<'a> Search<'a> {
         Some((all, next))
     }
 
-    /// No way to go on from `label` ends sooner.
+    /// Lower bound on the end of any completion of `label`.
     fn bound(&self, done: &Done, label: &Label) -> u64 {
         let [up, down] = [0, 1].map(|chain: usize| self.left[chain][usize::from(done[chain])]);
         let weights = self.weight_left.iter().zip(&done[2..]);

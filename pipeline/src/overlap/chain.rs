@@ -121,13 +121,13 @@ impl Chain {
         std::iter::once((&self.head, 1)).chain(layers).chain(std::iter::once((&self.tail, 1)))
     }
 
-    /// What stands before the layers.
+    /// The segments before the layers.
     #[must_use]
     pub const fn head(&self) -> &Layer {
         &self.head
     }
 
-    /// What stands behind them.
+    /// The segments after the layers.
     #[must_use]
     pub const fn tail(&self) -> &Layer {
         &self.tail
@@ -176,7 +176,7 @@ impl Chain {
         self.parts().any(|(layer, _)| Part::ALL.into_iter().any(|part| layer.of(part).any(moves)))
     }
 
-    /// How many segments `part` has.
+    /// Number of segments that `part` has.
     #[must_use]
     pub fn segments(&self, part: Part) -> u64 {
         self.parts().map(|(layer, count)| layer.of(part).count() as u64 * u64::from(count)).sum()

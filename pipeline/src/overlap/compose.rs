@@ -1,9 +1,9 @@
 //! The composition of the chains of a slot: when each segment runs on its stream.
 //!
 //! Both streams are first in, first out, and a segment starts when the one before it on its stream has
-//! ended and so has what it needs of its own chain. While both streams run, compute goes on at rate
-//! `1 - hold` and communication at rate `1/slow` ([`super::Contention`]); alone each goes at full
-//! pace. Without contention a composition is exact; with it the clock counts millionths of a
+//! ended and so has what it needs of its own chain. While both streams run, compute runs at rate
+//! `1 - hold` and communication at rate `1/slow` ([`super::Contention`]); alone each runs at full
+//! rate. Without contention a composition is exact; with it the clock counts millionths of a
 //! nanosecond, and the ends are rounded up once.
 
 use super::chain::{Chain, Layer};
@@ -21,7 +21,7 @@ pub struct SegmentSpan {
     pub name: SegmentName,
     /// Forward, backward for the input, or for the weights.
     pub part: Part,
-    /// Layer of its chunk, from 0; none for what stands before the layers or behind them.
+    /// Layer of its chunk, from 0; none for a segment before or after the layers.
     pub layer: Option<u32>,
     /// Its stream.
     pub stream: Stream,
@@ -38,7 +38,7 @@ pub struct SegmentSpan {
 /// When the segments of a slot run, from its start, where they are not held up from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Composition {
-    /// How long the slot takes.
+    /// Duration of the slot.
     pub duration: Nanos,
     /// All segments in the order in which they come to their streams.
     pub spans: Vec<SegmentSpan>,
@@ -145,7 +145,7 @@ impl<'a> Items<'a> {
         Ok(items)
     }
 
-    /// What is no layer, alone.
+    /// Adds the segments outside the layers, unpaired.
     fn outside(&mut self, up: Option<&'a Layer>, down: Option<&'a Layer>, with_weight: bool) {
         self.add([up, down], [None; 2], &published(up, down, with_weight));
     }
@@ -218,7 +218,7 @@ impl<'a> Items<'a> {
         of.map(|item| item.segment.time.0).sum()
     }
 
-    /// What no order undercuts without contention.
+    /// Lower bound on the duration of any order without contention, in nanoseconds.
     pub(super) fn bound(&self) -> u64 {
         let streams = Stream::ALL.map(|stream| self.work(stream));
         let chains = [self.length(Part::F), self.length(Part::B)];

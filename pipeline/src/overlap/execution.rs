@@ -1,7 +1,7 @@
 //! A slot while it runs: which segment is on which stream, and when the next one ends.
 //!
-//! The rule of the two streams, event by event: whoever composes a slot runs it to its end at once, and the
-//! event engine lets its wires hold communication back in between.
+//! The rule of the two streams, event by event: a composition runs a slot to its end at once, while the
+//! event engine may delay its communication on the wires in between.
 
 use std::ops::Range;
 
@@ -81,7 +81,7 @@ impl Program {
 /// How passes take longer, or shorter, than their segments say: `actual` in place of `nominal`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// How long the passes of the slot take one after the other.
+    /// Duration of the passes of the slot one after the other.
     pub actual: Nanos,
     /// How long they take by their segments.
     pub nominal: Nanos,
@@ -106,7 +106,7 @@ impl Pace {
 /// Parts of a nanosecond that the clock of a slot counts, from its start.
 pub const TICKS: u128 = 1_000_000;
 
-/// The moment that the wires have not told yet.
+/// The end of a communication that its wires have not determined yet.
 const HELD: u128 = u128::MAX;
 
 /// A moment that has not come.
@@ -139,7 +139,7 @@ pub struct Execution {
     started: [usize; 2],
     running: [Option<Running>; 2],
     ended: Vec<bool>,
-    /// How many steps have not ended.
+    /// Number of steps that have not ended.
     left: usize,
     is_delayed: bool,
 }
@@ -202,7 +202,7 @@ impl Execution {
         self.left == 0
     }
 
-    /// What the streams take from each other now: thousandths of compute, and of the time of communication.
+    /// Contention at present, in thousandths: the share of compute lost, and the slowdown of communication.
     fn rates(&self, program: &Program) -> (u128, u128) {
         match self.running {
             [Some(_), Some(beside)] => {

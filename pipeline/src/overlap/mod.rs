@@ -74,7 +74,7 @@ pub struct Overlap {
     rule: Rule,
     /// Filled as slots are asked for: which are there depends on the order.
     compositions: Arc<Mutex<HashMap<SlotKind, Arc<Composition>>>>,
-    /// The same for who runs them step by step.
+    /// The same as programs, to run them step by step.
     programs: Arc<Mutex<HashMap<SlotKinds, Option<Arc<Program>>>>>,
 }
 
@@ -171,7 +171,7 @@ impl Overlap {
         &self.rule
     }
 
-    /// How many chunks it has.
+    /// Number of chunks that it has.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.of_chunk.len()
@@ -341,7 +341,7 @@ impl Overlap {
         if let Some(known) = lock().get(&kind) {
             return Arc::clone(known);
         }
-        // What can block was tried when the rule was made; nothing else ever does.
+        // Orders that can block were refused when the rule was made.
         let composed = self.compose(forward, backward, is_whole);
         let composed = Arc::new(composed.unwrap_or_else(|_| Composition::empty()));
         Arc::clone(lock().entry(kind).or_insert(composed))
@@ -368,14 +368,14 @@ impl Overlap {
         Items::new([forward.map(chain), Some(chain(backward))], is_whole, &self.rule)
     }
 
-    /// The order of `items` by the rule, and what comes of it.
+    /// The order of `items` by the rule, and its composition.
     fn chosen(&self, items: &Items<'_>) -> Result<(Vec<usize>, Composition), Fault> {
         match self.rule.interleaving {
             Interleaving::Best => {
                 let (order, is_best) = best::best(items, &items.order)?;
                 let found = composition(items, &order, is_best)?;
                 let published = composition(items, &items.order, is_best)?;
-                // What is best without contention need not be so with it.
+                // The best order without contention may be worse with it.
                 Ok(if published.duration <= found.duration {
                     (items.order.clone(), published)
                 } else {
@@ -386,7 +386,7 @@ impl Overlap {
         }
     }
 
-    /// How long `slot` takes where its passes would take `apart` one after the other: less, where they
+    /// Duration of `slot` where its passes would take `apart` one after the other: less, where they
     /// share the streams.
     ///
     /// # Panics

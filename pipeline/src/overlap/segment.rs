@@ -103,16 +103,16 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// What the two streams take from each other while both run: alone, each goes at full pace.
+/// Contention between the two streams while both run; alone, each runs at full rate.
 ///
 /// A unit of communication that is hidden saves `1 - hold x slow` units of time, so that the product
 /// is at most 1: else overlap would be worse than none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Contention {
-    /// Thousandths of the compute that the communication takes: of the multiprocessors, and of whatever
-    /// else both need.
+    /// Share of the compute that concurrent communication takes, in thousandths: of the multiprocessors, and of any
+    /// other resource that both need.
     hold: u16,
-    /// Thousandths of the time that the communication takes as long beside compute as alone.
+    /// Slowdown of the communication by concurrent compute, in thousandths of its time alone.
     slow: u16,
 }
 

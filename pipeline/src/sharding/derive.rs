@@ -15,7 +15,7 @@ struct Uses {
     ended: usize,
     /// W and BW passes.
     gradients: u32,
-    /// How many operations are over once it is gathered.
+    /// Number of operations that are over once it is gathered.
     gathered: u32,
 }
 
@@ -77,7 +77,7 @@ impl Stage {
         self.made.ops.push(ParameterOp { act, chunk, after });
     }
 
-    /// How many chunks are held at once, if that is limited.
+    /// Number of chunks that are held at once, if that is limited.
     fn window(&self) -> usize {
         match self.sharding {
             Sharding::Optimizer | Sharding::Gradients => usize::MAX,
@@ -85,7 +85,7 @@ impl Stage {
         }
     }
 
-    /// What is dropped and gathered when the stage comes to slot `at`.
+    /// Adds the reshards and gathers that the stage issues before slot `at`.
     fn drop_and_gather(&mut self, at: u32) {
         if at > 0 && !matches!(self.sharding, Sharding::Fsdp { .. }) {
             return;

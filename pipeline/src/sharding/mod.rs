@@ -52,7 +52,7 @@ impl Reshard {
     }
 }
 
-/// What data-parallel replicas divide among themselves.
+/// State that is sharded over the data-parallel replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sharding {
     /// The state of the optimizer: ZeRO-1, the distributed optimizer.
@@ -61,14 +61,14 @@ pub enum Sharding {
     Gradients,
     /// That and the parameters: ZeRO-3, FSDP.
     Fsdp {
-        /// How many chunks are gathered ahead, beside the one that runs.
+        /// Number of chunks that are gathered ahead, beside the one that runs.
         prefetch: u16,
         /// When parameters are dropped.
         reshard: Reshard,
     },
 }
 
-/// What is done on the stream.
+/// The kind of an operation on the stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum ParameterAct {
@@ -76,7 +76,7 @@ pub enum ParameterAct {
     Gather,
     /// The gradients of a chunk are added up over all replicas (reduce-scatter).
     Reduce,
-    /// The parameters of others are dropped; takes no time.
+    /// The parameters gathered from other replicas are dropped; takes no time.
     Reshard,
 }
 
@@ -95,11 +95,11 @@ impl ParameterAct {
 /// One operation on the stream of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ParameterOp {
-    /// What is done.
+    /// Kind of operation.
     pub act: ParameterAct,
-    /// Of which chunk.
+    /// The chunk.
     pub chunk: u16,
-    /// How many slots of the stage must have ended before it may begin.
+    /// Number of slots of the stage that must have ended before it may begin.
     pub after: u32,
 }
 
@@ -133,7 +133,7 @@ impl ParameterOps {
         Self { sharding, stages }
     }
 
-    /// What is divided.
+    /// The sharded state.
     #[must_use]
     pub const fn sharding(&self) -> Sharding {
         self.sharding
@@ -148,7 +148,7 @@ impl ParameterOps {
         &self.stages[stage].ops
     }
 
-    /// How many operations of `stage` must be over before its slot `slot`, counted from 0, may begin: those
+    /// Number of operations of `stage` that must be over before its slot `slot`, counted from 0, may begin: those
     /// at the head of its stream. A pass of the vocabulary waits for none.
     ///
     /// # Panics

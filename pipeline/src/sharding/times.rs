@@ -1,17 +1,17 @@
-//! How long collectives of parameters and gradients take, and how much of them passes hide.
+//! Times of the collectives of parameters and gradients, and the exposed part of them.
 
 use super::ParameterAct;
 use crate::overlap::Contention;
 use crate::units::Nanos;
 
-/// How long the collectives of each chunk take while no pass runs beside them, in model order.
+/// Duration of the collectives of each chunk while no pass runs beside them, in model order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParameterTimes {
     /// By chunk, to gather its parameters.
     pub gather: Vec<Nanos>,
     /// By chunk, to reduce its gradients.
     pub reduce: Vec<Nanos>,
-    /// What a gather and passes beside it take from each other.
+    /// Contention between a gather and concurrent passes.
     pub gather_contention: Contention,
     /// The same of reductions.
     pub reduce_contention: Contention,
@@ -25,13 +25,13 @@ impl ParameterTimes {
         Self { gather, reduce, gather_contention: none, reduce_contention: none }
     }
 
-    /// The same where collectives and the passes beside them take `contention` from each other.
+    /// The same under `contention` between collectives and concurrent passes.
     #[must_use]
     pub fn under(self, contention: Contention) -> Self {
         Self { gather_contention: contention, reduce_contention: contention, ..self }
     }
 
-    /// How long `act` of `chunk` takes alone; nothing for a chunk of which no time is known.
+    /// Duration of `act` of `chunk` alone; nothing for a chunk of which no time is known.
     #[must_use]
     #[inline]
     pub fn of(&self, act: ParameterAct, chunk: u16) -> Nanos {
@@ -43,7 +43,7 @@ impl ParameterTimes {
         times.get(usize::from(chunk)).copied().unwrap_or_default()
     }
 
-    /// What `act` and the passes beside it take from each other.
+    /// Contention between `act` and concurrent passes.
     #[must_use]
     pub const fn contention(&self, act: ParameterAct) -> Contention {
         match act {
@@ -67,7 +67,7 @@ impl ParameterTimes {
 /// since the collectives up to `j` run one after the other, and all that is not hidden in the room of `j`
 /// puts off what waits for `j`, and with it all that follows. It is exact for a stage that never waits
 /// between its first and its last pass, without contention and with all gathers released at the beginning of the
-/// step ([`super::Sharding::Optimizer`]); a stage that waits for others hides more.
+/// step ([`super::Sharding::Optimizer`]); a stage that waits for other stages hides more.
 #[must_use]
 pub fn exposed(collectives: impl IntoIterator<Item = (Nanos, Nanos)>) -> Nanos {
     let mut sum = Nanos(0);

@@ -4,8 +4,8 @@ use super::{Backward, RecordedChunk, RecordedError, TrainerProfile};
 use crate::quantity::Quantity;
 
 impl TrainerProfile {
-    /// The profile of all samples of `others` and of this one, such as of a schedule whose backwards are split and of one
-    /// in which they are whole. Machine, microbatches and sizes are those of the first in which they are known.
+    /// The profile of the pooled samples of this profile and `others`, such as of a schedule whose backwards are split and
+    /// of one in which they are whole. Machine, microbatches and sizes are those of the first in which they are known.
     ///
     /// # Errors
     /// [`RecordedError::Differ`] if the chunks of another profile are not those of this one.

@@ -91,7 +91,7 @@ pub struct TrainerCosts {
     pub footprints: Option<Footprints>,
 }
 
-/// Why a trainer's profile says nothing of a pipeline.
+/// Why a trainer's profile does not cover a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TrainerError {
     /// Chunks that are not cut so.
@@ -174,7 +174,7 @@ impl TrainerProfile {
 
     /// By how much the time of a step may be off for what the recording does not know, as a fraction: half the 95 %
     /// intervals of the means of F, B and W, or BW, of all chunks, added up as if all were off the same way, over
-    /// the means. Orders whose predicted steps are no further apart are not told apart.
+    /// the means. Orders whose predicted steps differ by no more are indistinguishable.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn uncertainty(&self) -> f64 {

@@ -10,10 +10,10 @@ use crate::quantity::Quantity;
 
 /// The samples that are kept of a quantity: of more, as many, evenly spread over the run.
 const MOST_KEPT: usize = 1_000;
-/// How narrow half the interval of a median is to be: runtimes in Python are noisier than kernels.
+/// Target half-width of the interval of a median, as a fraction: runtimes in Python are noisier than kernels.
 const HALF_WIDTH: f64 = 0.05;
 
-/// What is known of a recording besides its steps.
+/// Metadata and sizes of a recording, besides its steps.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Facts {
     /// Where, when and with which program it was recorded.
@@ -22,7 +22,7 @@ pub struct Facts {
     pub name: String,
     /// The bytes of a value that crosses between stages.
     pub message: Option<Bytes>,
-    /// What a microbatch holds in each chunk; empty where it was not measured.
+    /// By chunk, the activation bytes of a microbatch; empty where they were not measured.
     pub footprints: Vec<Footprint>,
     /// By chunk, how long whole backwards took in steps that the recorder ran for that alone, in nanoseconds; empty
     /// where it ran none.
@@ -49,18 +49,18 @@ pub enum RecordedError {
     )]
     Vocabulary,
     /// Sizes for another number of chunks.
-    #[error("it has the sizes of {told} chunks, but the schedule has {chunks}")]
+    #[error("it has the sizes of {given} chunks, but the schedule has {chunks}")]
     Footprints {
         /// Sizes.
-        told: usize,
+        given: usize,
         /// Chunks.
         chunks: usize,
     },
     /// Times of whole backwards for another number of chunks.
-    #[error("it has the whole backwards of {told} chunks, but the schedule has {chunks}")]
+    #[error("it has the whole backwards of {given} chunks, but the schedule has {chunks}")]
     WholeBackwards {
         /// Chunks with such times.
-        told: usize,
+        given: usize,
         /// Chunks.
         chunks: usize,
     },
@@ -74,7 +74,7 @@ pub enum RecordedError {
         first: String,
         /// That of the other one.
         other: String,
-        /// What is different.
+        /// The difference.
         what: &'static str,
     },
     /// A size that cannot be.
@@ -107,11 +107,11 @@ impl Samples {
 }
 
 impl TrainerProfile {
-    /// The profile of recorded `steps` of `schedule`. Passes that ran in pairs say nothing of either.
+    /// The profile of recorded `steps` of `schedule`. Passes that ran in pairs are ignored.
     ///
-    /// A pass could begin when its stage was free and its values were there: how much later it began
-    /// is overhead. A hop is taken where the stage waited for it longer than the overhead of a pass:
-    /// what came earlier was noticed late.
+    /// A pass could begin when its stage was free and its values were there: its delay after that
+    /// is overhead. A hop is sampled where the stage waited for it longer than the overhead of a pass:
+    /// an earlier arrival is seen only after that overhead.
     ///
     /// # Errors
     /// Passes that never ran alone, and sizes that are not of this schedule.
@@ -172,13 +172,13 @@ impl TrainerProfile {
 }
 
 fn check_sizes(facts: &Facts, chunks: usize) -> Result<(), RecordedError> {
-    let told = facts.whole_backwards.len();
-    if told != 0 && told != chunks {
-        return Err(RecordedError::WholeBackwards { told, chunks });
+    let given = facts.whole_backwards.len();
+    if given != 0 && given != chunks {
+        return Err(RecordedError::WholeBackwards { given, chunks });
     }
-    let told = facts.footprints.len();
-    if told != 0 && told != chunks {
-        return Err(RecordedError::Footprints { told, chunks });
+    let given = facts.footprints.len();
+    if given != 0 && given != chunks {
+        return Err(RecordedError::Footprints { given, chunks });
     }
     let of = |one: &Footprint| [one.until_backward.0, one.until_weight.0];
     let message = facts.message.map(|message| message.0);

@@ -100,7 +100,7 @@ fn best(
         }
     };
     // All that is refused was asked for above.
-    let solved = ilp::go_on(instance, &mut found, steps, tell, &|| stop());
+    let solved = ilp::warm_start(instance, &mut found, steps, tell, &|| stop());
     found.interrupted = solved.is_ok_and(|(_, end)| end == ilp::End::Stopped);
     Ok(found)
 }

@@ -24,7 +24,7 @@ fn orders(instance: &Instance, stage: usize) -> Option<Vec<Order>> {
     let mut search = Words {
         instance,
         stage,
-        // What is not recomputed has no R to come.
+        // A chunk that does not recompute has no R left.
         done: chunks
             .iter()
             .map(|&chunk| match instance.costs.recompute(chunk) {

@@ -1,8 +1,8 @@
 //! The fill of the pipeline: how much each stage must idle before its first B, where forwards are
 //! not cut short.
 
+use super::knapsack_bound::{ItemType, knapsack_bound};
 use super::line::{Line, Part, Station};
-use super::room::{Load, most};
 use super::tail::Tail;
 
 /// The idle time that is counted besides the time before the first B.
@@ -98,23 +98,23 @@ fn soonest(
     let own = station.parts.get(below).map_or(0, |part| part.until_backward);
     let room = station.limit.saturating_sub(own);
     let count = line.microbatches;
-    let load = |part: &Part, worth| Load { bytes: part.until_backward, worth, count };
+    let item = |part: &Part, worth| ItemType { bytes: part.until_backward, worth, count };
     // Where all that is known is how much time can be filled.
     let after_some = |most: u64| (least.saturating_sub(most) <= slack).then_some(least);
     if station.recomputes() || parts.iter().any(|part| part.f == 0) {
         return after_some(station.most_before_backwards(count));
     }
     if parts.iter().all(|part| part.f == parts[0].f) {
-        let whole = most(parts.iter().map(|part| load(part, 1)), room);
+        let whole = knapsack_bound(parts.iter().map(|part| item(part, 1)), room);
         return after_whole(parts[0].f, whole, least, slack);
     }
     let [one, other] = parts else {
-        return after_some(most(parts.iter().map(|part| load(part, part.f)), room));
+        return after_some(knapsack_bound(parts.iter().map(|part| item(part, part.f)), room));
     };
     // Every number of the one, and of the other as many as it takes, if they fit beside these.
     let enough = least / one.f + 1;
-    let starts = (1..=load(one, 1).fitting(room).min(enough)).filter_map(|whole| {
-        let beside = load(other, 1).fitting(room - whole * one.until_backward);
+    let starts = (1..=item(one, 1).fitting(room).min(enough)).filter_map(|whole| {
+        let beside = item(other, 1).fitting(room - whole * one.until_backward);
         let done = whole * one.f;
         Some(done + after_whole(other.f, beside, least.saturating_sub(done), slack)?)
     });
@@ -134,7 +134,7 @@ fn after_whole(time: u64, most: u64, least: u64, slack: u64) -> Option<u64> {
 /// The most idle time that each stage may spend before its first B, or a stage that cannot do with
 /// `cost` at all.
 fn budgets(line: &Line, tails: &[Tail], counted: Counted, cost: u64) -> Result<Vec<u64>, usize> {
-    // What the tightest earlier stage leaves for the time behind its first F.
+    // Time after the first F of the tightest earlier stage that its span leaves.
     let mut tightest = i128::MAX;
     let mut budgets = Vec::with_capacity(line.stations.len());
     for (stage, (station, tail)) in line.stations.iter().zip(tails).enumerate() {

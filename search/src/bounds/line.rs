@@ -3,7 +3,7 @@
 
 use pipeline::{Footprint, Nanos, PassTimes, Placement};
 
-use super::room::{Load, most};
+use super::knapsack_bound::{ItemType, knapsack_bound};
 use crate::{Instance, Objective};
 
 /// One chunk of a stage.
@@ -200,12 +200,12 @@ impl Station {
     /// The most time that the stage can spend before its first B without idling: that of F, and of R, which
     /// gives no memory back either. Where R comes behind its F is not asked, which can only add time.
     pub(super) fn most_before_backwards(&self, microbatches: u64) -> u64 {
-        let loads = |part: &Part| {
+        let items = |part: &Part| {
             let [f, r] = [(part.until_backward, part.f), (part.recomputed, part.r)]
-                .map(|(bytes, worth)| Load { bytes, worth, count: microbatches });
+                .map(|(bytes, worth)| ItemType { bytes, worth, count: microbatches });
             [f, r]
         };
-        most(self.parts.iter().flat_map(loads), self.limit)
+        knapsack_bound(self.parts.iter().flat_map(items), self.limit)
     }
 
     /// Whether the limit forces a B before the last F.

@@ -1,4 +1,4 @@
-//! Lower bounds: what no order of passes can beat, each with its proof.
+//! Lower bounds on the cost of any order of passes, each with its proof.
 //!
 //! The model: a stage runs one pass at a time and does not interrupt it; what an F or a B hands to
 //! another stage arrives one hop after its end; along the order of a stage, F takes M_B when it
@@ -17,6 +17,7 @@ mod cycles;
 #[cfg(test)]
 mod exhaustive;
 mod fill;
+mod knapsack_bound;
 mod limit;
 mod line;
 mod little;
@@ -24,7 +25,6 @@ mod overlapped;
 #[cfg(test)]
 mod paper;
 mod path;
-mod room;
 mod tail;
 mod windows;
 
@@ -42,7 +42,7 @@ use self::line::Line;
 use self::tail::Tail;
 use crate::Instance;
 
-/// Why no schedule can be cheaper. Stages are those at which the argument looks.
+/// The argument of a lower bound, with the stages on which it rests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Argument {
     /// The stage must do its work.
@@ -141,7 +141,7 @@ impl Argument {
         }
     }
 
-    /// The stages at which the argument looks, one or two; none where it looks at all of them.
+    /// The stages on which the argument rests, one or two; empty where it rests on all of them.
     #[must_use]
     pub fn stages(self) -> Vec<usize> {
         match self {
@@ -197,8 +197,8 @@ pub fn of_one_stage(instance: &Instance) -> Bound {
     all.fold(nothing, |best, one| if one.cost > best.cost { one } else { best })
 }
 
-/// Every bound that says something about `instance`: the best of each argument, simple ones first.
-/// Where there is no order at all under the limits ([`check_limits`]) they say nothing.
+/// All bounds above zero for `instance`: the best of each argument, simple ones first.
+/// Under infeasible limits ([`check_limits`]) they are vacuous.
 #[must_use]
 pub fn all(instance: &Instance) -> Vec<Bound> {
     if let Some(overlap) = instance.costs.overlap() {

@@ -1,14 +1,13 @@
 //! Lower bounds where passes are segments on two streams.
 //!
-//! What holds in any order: a slot takes at least what each of its passes takes with its own segments one
-//! after the other, less W, which may run beside them; a stream runs one segment at a time; a forward
-//! never overlaps another forward, so that alone its communication is exposed. Contention only makes
-//! slots longer.
+//! In any order, a slot takes at least the time of each of its passes with its own segments in sequence, less W,
+//! which may run concurrently; a stream runs one segment at a time; a forward never overlaps another forward, so its
+//! communication is exposed while it runs alone. Contention only lengthens slots.
 
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Kind, Nanos, Pass, PassTimes, Placement, Slot};
 
-use super::room::{Load, most};
+use super::knapsack_bound::{ItemType, knapsack_bound};
 use super::{Argument, Bound, highest};
 use crate::{Instance, Objective};
 
@@ -23,18 +22,18 @@ struct Work {
 /// The streams of a device.
 const STREAMS: [Stream; 2] = [Stream::Compute, Stream::Communication];
 
-/// What pairs of a stage save at most, of any two of its chunks. All in nanoseconds.
+/// Upper bounds on the time that overlapping passes of a stage saves, over all pairs of its chunks, in nanoseconds.
 struct Savings {
-    /// All passes one after the other.
+    /// Serial time of all passes.
     sum: i128,
     /// The longest forward, and the longest backward with its W.
     forward: i128,
     backward: i128,
-    /// What a pair saves of the sum of F, B and W.
+    /// Time saved by a pair, against the sum of its F, B and W.
     pair: i128,
-    /// What a whole backward that stands alone saves of the sum of B and W.
+    /// Time saved by a whole backward outside a pair, against the sum of its B and W.
     lone: i128,
-    /// The longest W that a pair may put off, and what less it saves for it.
+    /// The longest W that a pair may defer, and the saving that the pair loses by deferring it.
     weight: i128,
     price: i128,
 }
@@ -78,7 +77,7 @@ impl Savings {
         }
     }
 
-    /// The least that filling `idle` costs, with W of up to so many pairs or by waiting.
+    /// The least cost of `idle` nanoseconds, filled with deferred W of up to `pairs` pairs or left idle.
     fn put_off(&self, idle: i128, pairs: i128) -> i128 {
         if self.weight == 0 || self.price >= self.weight {
             return idle;
@@ -88,14 +87,14 @@ impl Savings {
     }
 }
 
-/// What the arguments look at.
+/// The instance, its overlap rules and its microbatch count, as the bounds use them.
 struct Line<'a> {
     instance: &'a Instance,
     overlap: &'a Overlap,
     microbatches: u64,
 }
 
-/// Every bound that says something, the best of each argument.
+/// All bounds above zero, the best of each argument.
 pub(super) fn all(instance: &Instance, overlap: &Overlap) -> Vec<Bound> {
     let microbatches = u64::from(instance.shape.microbatches());
     let line = Line { instance, overlap, microbatches };
@@ -196,13 +195,13 @@ impl Line<'_> {
         };
         let least = self.chunks(stage).filter_map(exposed).min();
         let least = least.map_or(window, |idle| u64::try_from(idle).unwrap_or(0));
-        let load = |chunk: u16| Load {
+        let item = |chunk: u16| ItemType {
             bytes: self.instance.footprints.of(chunk).until_backward.0,
             worth: self.work_of_chunk(chunk, stream).forward,
             count: self.microbatches,
         };
         let limit = self.instance.limits.as_ref().map_or(u64::MAX, |limits| limits.of(stage).0);
-        let most = most(self.chunks(stage).map(load), limit);
+        let most = knapsack_bound(self.chunks(stage).map(item), limit);
         least.max(window.saturating_sub(most))
     }
 
@@ -227,7 +226,7 @@ impl Line<'_> {
         let tail = i128::from(self.last_round(stage));
         let of = |alone: u64| {
             let pairs = i128::from(all - alone);
-            // What does not fit is not run before the first B.
+            // Forwards beyond the memory limit cannot run before the first B.
             let early = i128::from(alone.min(held));
             let alone = i128::from(alone);
             let head = (head - early * save.forward).max(0);

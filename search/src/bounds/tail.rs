@@ -1,7 +1,7 @@
 //! The end of a step: how much work the memory limit leaves a stage after its last forward.
 
+use super::knapsack_bound::{ItemType, knapsack_bound};
 use super::line::{Line, Part, Station};
-use super::room::{Load, most};
 
 /// The end of a stage: what is left to do, and how much waiting that makes.
 #[derive(Clone, Copy)]
@@ -48,9 +48,9 @@ impl Tail {
         let others = line.microbatches - 1;
         let first = station.first();
         let held: u64 = station.parts.iter().map(|part| part.until_backward).sum();
-        let loads = station.parts.iter().flat_map(|part| outstanding(part, others));
+        let items = station.parts.iter().flat_map(|part| outstanding(part, others));
         let one: u64 = station.parts.iter().map(|part| part.b + part.w).sum();
-        let left = most(loads, station.limit.saturating_sub(held)).min(one * others);
+        let left = knapsack_bound(items, station.limit.saturating_sub(held)).min(one * others);
         let own: u64 = station.parts.iter().map(|part| part.w).sum();
         let after = first.w + Self::others_after(line, station);
         let after_less_idle = i128::from(left + own) - i128::from(station.last_round);
@@ -64,20 +64,20 @@ impl Tail {
     /// The most time of W that can come after the last B, but for its own.
     fn others_after(line: &Line, station: &Station) -> u64 {
         let first = station.first();
-        let loads = station.parts.iter().enumerate().map(|(place, part)| Load {
+        let items = station.parts.iter().enumerate().map(|(place, part)| ItemType {
             bytes: part.until_weight,
             worth: part.w,
             count: if place == 0 { line.microbatches - 1 } else { line.microbatches },
         });
         let beside = (first.until_backward + first.recomputed).max(first.until_weight);
-        most(loads, station.limit.saturating_sub(beside))
+        knapsack_bound(items, station.limit.saturating_sub(beside))
     }
 }
 
 /// The two ways in which one of `count` microbatches can be unfinished in a chunk.
-fn outstanding(part: &Part, count: u64) -> [Load; 2] {
+fn outstanding(part: &Part, count: u64) -> [ItemType; 2] {
     [
-        Load { bytes: part.until_backward, worth: part.b + part.w, count },
-        Load { bytes: part.until_weight, worth: part.w, count },
+        ItemType { bytes: part.until_backward, worth: part.b + part.w, count },
+        ItemType { bytes: part.until_weight, worth: part.w, count },
     ]
 }

@@ -2,8 +2,8 @@
 //!
 //! The order is searched on a proxy: a chunk that goes to the host holds between F and B only the part that waits
 //! for its copy out, and each stage keeps a reserve of its memory for what is on its way. Of the order found the copies
-//! are planned by the rule of PO-H and PO-F, and the simulator is the judge of time and memory. Where it finds more
-//! memory held than there is, the reserve grows by that; where less, it shrinks.
+//! are planned by the rule of PO-H and PO-F, and the simulator gives their time and memory. Where it finds that a stage
+//! exceeds its limit, the reserve grows by the excess; where it stays below, the reserve shrinks.
 
 use pipeline::{
     Bytes, CopyDirection, CopyPart, Family, Footprint, Limits, Nanos, Placement, ROUND_TRIPS,
@@ -23,15 +23,15 @@ const TRIPS: [u64; 2] = [ROUND_TRIPS, 1];
 /// its order is searched in full.
 pub(super) const TURNS: [u64; 2] = [3, 6];
 
-/// An order as the simulator judges it.
-pub(super) struct Judged {
-    /// What it costs.
+/// Cost and peak memory of an order by the simulator.
+pub(super) struct Simulated {
+    /// Its cost.
     pub(super) cost: Nanos,
     /// The most that each stage holds of activations.
     pub(super) peaks: Vec<Bytes>,
 }
 
-impl Judged {
+impl Simulated {
     /// `schedule`, with its copies, under the costs and footprints of `instance`.
     pub(super) fn of(schedule: &Schedule, instance: &Instance) -> Option<Self> {
         let simulation = Simulation::new(schedule, &instance.costs, &instance.footprints);
@@ -75,14 +75,14 @@ pub(super) struct Copied<'a> {
     published: Vec<Published>,
     /// The best that fits.
     best: Option<(Nanos, Schedule)>,
-    /// What the one that comes nearest to fitting lacks.
+    /// The smallest excess over the limits of any order tried, in bytes summed over all stages.
     lacks: u64,
     interrupted: bool,
 }
 
-/// What became of a choice that copies.
+/// Outcome of the search of a choice with copies.
 pub(super) enum Outcome {
-    /// Nothing that was tried fits: so many bytes are lacking, over all stages.
+    /// No order tried fits: bytes that are lacking, summed over all stages.
     Lacks(u64),
     /// The best that was found.
     Found(Box<Found>),
@@ -147,9 +147,9 @@ impl<'a> Copied<'a> {
         let split = self.split(&whole);
         let split = split.into_iter().flat_map(|order| self.plans(&order));
         let all: Vec<Schedule> = std::iter::once(whole).chain(split).collect();
-        let judged: Vec<_> = all.into_iter().filter_map(|one| self.judge(one)).collect();
-        let fit = judged.iter().filter(|(lacks, _)| *lacks == 0);
-        if let Some((_, Judged { cost, peaks })) = fit.min_by_key(|(_, one)| one.cost) {
+        let simulated: Vec<_> = all.into_iter().filter_map(|one| self.simulate(one)).collect();
+        let fit = simulated.iter().filter(|(lacks, _)| *lacks == 0);
+        if let Some((_, Simulated { cost, peaks })) = fit.min_by_key(|(_, one)| one.cost) {
             let peak = peaks.iter().max().copied().unwrap_or_default();
             let one = |family| Published { family, cost: *cost, peak };
             self.published.extend(named.into_iter().map(one));
@@ -179,16 +179,16 @@ impl<'a> Copied<'a> {
         plans
     }
 
-    /// Judges `schedule`, and keeps it if it fits and is the best; gives the bytes that it lacks, too.
-    fn judge(&mut self, schedule: Schedule) -> Option<(u64, Judged)> {
-        let judged = Judged::of(&schedule, self.instance)?;
-        let lacks = judged.lacks(self.instance);
+    /// Simulates `schedule`, and keeps it if it fits and is the best; returns its excess over the limits in bytes, too.
+    fn simulate(&mut self, schedule: Schedule) -> Option<(u64, Simulated)> {
+        let simulated = Simulated::of(&schedule, self.instance)?;
+        let lacks = simulated.lacks(self.instance);
         self.lacks = self.lacks.min(lacks);
         let known = self.best.as_ref().map(|(cost, _)| *cost);
-        if lacks == 0 && known.is_none_or(|known| judged.cost < known) {
-            self.best = Some((judged.cost, schedule));
+        if lacks == 0 && known.is_none_or(|known| simulated.cost < known) {
+            self.best = Some((simulated.cost, schedule));
         }
-        Some((lacks, judged))
+        Some((lacks, simulated))
     }
 
     /// By stage, the part of an activation that waits for its copy, in thousandths: in a steady state, where so many
@@ -267,7 +267,7 @@ impl<'a> Copied<'a> {
         self.best.as_ref().is_some_and(|(cost, _)| *cost <= self.bound.cost)
     }
 
-    /// What each stage keeps free at first: room for an activation that leaves and for one that comes.
+    /// Initial reserve of each stage in bytes: one activation that is copied out and one that is copied back.
     fn first_reserves(&self) -> Vec<u64> {
         let Instance { shape, placement, footprints, .. } = self.instance;
         let stage = |stage| {
@@ -279,12 +279,12 @@ impl<'a> Copied<'a> {
         (0..shape.stages()).map(stage).collect()
     }
 
-    /// Judges `order` with every plan of copies; gives the peaks of the one that comes nearest to fitting, or is the
-    /// cheapest of those that fit.
+    /// Simulates `order` with every plan of copies; returns the peaks of the plan of least excess, and of those that fit
+    /// the cheapest.
     fn try_order(&mut self, order: &Schedule) -> Option<Vec<Bytes>> {
         let plans = self.plans(order);
-        let judged: Vec<_> = plans.into_iter().filter_map(|plan| self.judge(plan)).collect();
-        let nearest = judged.into_iter().min_by_key(|(lacks, one)| (*lacks, one.cost));
+        let simulated: Vec<_> = plans.into_iter().filter_map(|plan| self.simulate(plan)).collect();
+        let nearest = simulated.into_iter().min_by_key(|(lacks, one)| (*lacks, one.cost));
         nearest.map(|(_, one)| one.peaks)
     }
 }

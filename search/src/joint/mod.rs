@@ -6,8 +6,8 @@
 //! searched in full for the best choices, and for the one that the question makes itself. What goes to the host,
 //! and whether passes run in pairs, is chosen from there on, so that choosing it makes nothing worse.
 
-mod around;
 mod copied;
+mod neighbourhood;
 mod probe;
 mod published;
 mod space;
@@ -20,12 +20,12 @@ use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Fault, Nanos, Schedule};
 use rayon::prelude::*;
 
-pub use self::around::{Looked, Looks, look_around};
+pub use self::neighbourhood::{Neighbour, NeighbourhoodEffort, probe_neighbourhood};
 pub use self::published::BestPublished;
 pub use self::space::{Choice, Space};
 
-use self::copied::{Copied, Judged, Outcome, TURNS, relaxed};
-use self::probe::{CLOSE, QUICK, Tried, Worth, look_at, work};
+use self::copied::{Copied, Outcome, Simulated, TURNS, relaxed};
+use self::probe::{CLOSE, QUICK, Tried, Worth, try_choice, work};
 use crate::chance::Chance;
 use crate::instance::Instance;
 use crate::run::{Effort, Found, SearchError, search};
@@ -35,11 +35,11 @@ use crate::start::Starts;
 const CHOICES: u64 = 400;
 /// The choices tried side by side: more than the threads of most machines, so that they do not decide.
 const SIDE_BY_SIDE: usize = 32;
-/// The choices next to the best that are looked through for those to try.
+/// The neighbours of the best choices among which those to try are picked.
 const NEAR: usize = 256;
-/// The choices from which the outer search goes on.
+/// The beam width: the best choices whose neighbours the outer search tries.
 const WIDTH: usize = 4;
-/// The choices that are looked at more closely in the end.
+/// The number of best choices that are probed again at [`CLOSE`] effort in the end.
 const CLOSELY: usize = 8;
 /// The choices for which an order is searched in full, besides those known before.
 const IN_FULL: usize = 2;
@@ -60,18 +60,18 @@ pub struct ProgressJointly {
 pub struct FoundJointly {
     /// The best choice.
     pub choice: Choice,
-    /// What its passes cost and hold.
+    /// Durations and memory of its passes.
     pub instance: Instance,
     /// The order found for it, and the bound of orders with that choice.
     pub found: Found,
-    /// What the search finds with the choice that the question makes, if that fits.
+    /// Cost of the best order found with the choice of the question itself, if that fits.
     pub asked: Option<Nanos>,
     /// Each published schedule that fits any choice tried, with the best of them, the cheapest first.
     pub published: Vec<BestPublished>,
     /// No order of any choice costs less: the mean stage must do its share of the least work, and some stage the
     /// work of its p-th part of the layers, rounded up.
     pub bound: Nanos,
-    /// How many choices were tried.
+    /// Number of choices that were tried.
     pub tried: u64,
     /// Whether it was stopped from outside before its effort was spent.
     pub interrupted: bool,
@@ -79,7 +79,7 @@ pub struct FoundJointly {
 
 /// The parts of a question that a joint search asks for again and again.
 pub struct Jointly<'a> {
-    /// What may be chosen.
+    /// The search space.
     pub space: &'a Space,
     /// The instance of a choice; `None` where the question has none for it.
     pub instance: &'a (dyn Fn(&Choice) -> Option<Instance> + Sync),
@@ -126,10 +126,10 @@ struct Outer<'a> {
     space: Space,
     stop: &'a (dyn Fn() -> bool + Sync),
     seen: HashSet<Choice>,
-    /// The choices looked at closely, and those for which an order was searched in full.
+    /// The choices probed at [`CLOSE`] effort, and those for which an order was searched in full.
     close: HashSet<Choice>,
     in_full: HashSet<Choice>,
-    /// What is found with the choice that the question makes, and why nothing is.
+    /// Cost of the best order with the choice of the question itself, and the error if its search failed.
     asked: Option<Nanos>,
     refused: Option<SearchError>,
     interrupted: bool,
@@ -142,7 +142,7 @@ struct Outer<'a> {
     tried: u64,
     of: u64,
     times: u64,
-    looks: Looks,
+    limits: NeighbourhoodEffort,
     starts: Starts,
 }
 
@@ -150,14 +150,14 @@ impl<'a> Outer<'a> {
     fn of(jointly: &'a Jointly<'a>, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
         let times = jointly.effort.times.unwrap_or(1);
         let choices = CHOICES.saturating_mul(times);
-        let looks = Looks { choices, orders: choices, effort: QUICK, known: None };
-        Self::with(jointly, (looks, Starts::All), stop)
+        let limits = NeighbourhoodEffort { choices, orders: choices, effort: QUICK, known: None };
+        Self::with(jointly, (limits, Starts::All), stop)
     }
 
-    /// The same with no more than `looks`, each from the published orders among `starts`.
+    /// The same within `limits`, each choice searched from the published orders among `starts`.
     fn with(
         jointly: &'a Jointly<'a>,
-        (looks, starts): (Looks, Starts),
+        (limits, starts): (NeighbourhoodEffort, Starts),
         stop: &'a (dyn Fn() -> bool + Sync),
     ) -> Self {
         let times = jointly.effort.times.unwrap_or(1);
@@ -179,9 +179,9 @@ impl<'a> Outer<'a> {
             chance: Chance::new(jointly.effort.seed, u64::MAX),
             least_work: u64::MAX,
             tried: 0,
-            of: (begun as u64).saturating_add(looks.choices.saturating_mul(phases)),
+            of: (begun as u64).saturating_add(limits.choices.saturating_mul(phases)),
             times,
-            looks,
+            limits,
             starts,
         }
     }
@@ -193,8 +193,8 @@ impl<'a> Outer<'a> {
     /// Searches all choices of the space.
     fn try_all(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
         self.begin(progress)?;
-        self.go_on(progress)?;
-        self.look_closely(progress)?;
+        self.try_neighbours(progress)?;
+        self.probe_closely(progress)?;
         self.search_in_full();
         Ok(())
     }
@@ -224,7 +224,7 @@ impl<'a> Outer<'a> {
         all.retain(|choice| self.seen.insert(choice.clone()));
         // The first is tried whatever `stop` says, so that there is an answer.
         for some in all.chunks(SIDE_BY_SIDE) {
-            self.look(some, (self.looks.effort, None))?;
+            self.probe(some, (self.limits.effort, None))?;
             self.tell(progress);
             if (self.stop)() && self.cost().is_some() {
                 break;
@@ -233,9 +233,12 @@ impl<'a> Outer<'a> {
         Ok(())
     }
 
-    /// Goes on from the best choices to those next to them.
-    fn go_on(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
-        let Looks { choices: mut left, mut orders, .. } = self.looks;
+    /// Tries the neighbours of the best choices.
+    fn try_neighbours(
+        &mut self,
+        progress: &mut dyn FnMut(ProgressJointly),
+    ) -> Result<(), SearchError> {
+        let NeighbourhoodEffort { choices: mut left, mut orders, .. } = self.limits;
         while left > 0 && orders > 0 && !(self.stop)() {
             let mut next = self.next();
             let most = usize::try_from(left.min(orders)).unwrap_or(usize::MAX);
@@ -245,16 +248,16 @@ impl<'a> Outer<'a> {
             }
             left -= next.len() as u64;
             self.seen.extend(next.iter().cloned());
-            let known = self.cost().into_iter().chain(self.looks.known).min();
-            let found = self.look(&next, (self.looks.effort, known))?;
+            let known = self.cost().into_iter().chain(self.limits.known).min();
+            let found = self.probe(&next, (self.limits.effort, known))?;
             orders = orders.saturating_sub(found);
             self.tell(progress);
         }
         Ok(())
     }
 
-    /// Looks at the best choices with more improvement of their orders, which tells them apart.
-    fn look_closely(
+    /// Probes the best choices again with more effort for their orders, which separates them.
+    fn probe_closely(
         &mut self,
         progress: &mut dyn FnMut(ProgressJointly),
     ) -> Result<(), SearchError> {
@@ -266,7 +269,7 @@ impl<'a> Outer<'a> {
             if (self.stop)() {
                 break;
             }
-            self.look(some, (CLOSE, None))?;
+            self.probe(some, (CLOSE, None))?;
         }
         self.tell(progress);
         Ok(())
@@ -296,9 +299,9 @@ impl<'a> Outer<'a> {
         next
     }
 
-    /// Tries `choices` side by side, each with so much effort, and keeps what is best; for how many an order was
-    /// made.
-    fn look(
+    /// Tries `choices` in parallel, each with the given effort, and keeps the best; returns the number of choices for
+    /// which an order was made.
+    fn probe(
         &mut self,
         choices: &[Choice],
         (effort, known): (u64, Option<Nanos>),
@@ -308,7 +311,7 @@ impl<'a> Outer<'a> {
             let instance = (self.jointly.instance)(choice)?;
             let hosted = self.space.hosted(choice);
             let instance = (instance, &hosted[..]);
-            Some(look_at(choice.clone(), instance, known, (effort, seed, starts), self.stop))
+            Some(try_choice(choice.clone(), instance, known, (effort, seed, starts), self.stop))
         };
         let tried: Vec<_> = choices.par_iter().map(one).collect();
         self.tried += choices.len() as u64;
@@ -316,7 +319,7 @@ impl<'a> Outer<'a> {
         for tried in tried.into_iter().flatten() {
             let tried = tried?;
             orders += u64::from(tried.cost().is_some());
-            // What copies has those among its orders that are published with copies.
+            // A choice with copies has the schedules published with copies among its orders.
             if let Worth::Found(found) = &tried.worth
                 && (tried.choice.is_uniform() || self.space.hosted(&tried.choice).contains(&true))
             {
@@ -336,7 +339,7 @@ impl<'a> Outer<'a> {
             }
             self.best.remove(at);
         }
-        // What came first stays before what is as good.
+        // Stable: of equal ranks the earlier choice stays first.
         let at = self.best.partition_point(|known| known.rank().is_some_and(|one| one <= rank));
         self.best.insert(at, tried);
         self.best.truncate(CLOSELY);
@@ -414,9 +417,9 @@ impl<'a> Outer<'a> {
     fn use_known(&self, choice: &Choice, instance: &Instance, found: &mut Found) {
         let known = self.jointly.known.iter().filter(|(known, _)| known == choice);
         for (_, schedule) in known {
-            let Some(judged) = Judged::of(schedule, instance) else { continue };
-            if judged.lacks(instance) == 0 && judged.cost < found.cost {
-                (found.cost, found.schedule) = (judged.cost, schedule.clone());
+            let Some(simulated) = Simulated::of(schedule, instance) else { continue };
+            if simulated.lacks(instance) == 0 && simulated.cost < found.cost {
+                (found.cost, found.schedule) = (simulated.cost, schedule.clone());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a choice is worth: how much memory it lacks, or what an order costs that is quickly found for it.
+//! The worth of a choice: the memory that it lacks, or the cost of an order that is quickly found for it.
 
 use pipeline::Nanos;
 
@@ -9,7 +9,7 @@ use crate::instance::Instance;
 use crate::run::{self, Found, SearchError, search_within};
 use crate::start::Starts;
 
-/// How many times each pass is placed or timed where a choice is tried.
+/// Number of times that each pass is placed or timed where a choice is tried.
 pub(super) const QUICK: u64 = 120;
 /// The same where a choice is among the best.
 pub(super) const CLOSE: u64 = 2_000;
@@ -21,19 +21,19 @@ pub(super) struct Tried {
     pub(super) worth: Worth,
 }
 
-/// What became of a choice.
+/// Result of trying a choice.
 #[derive(Clone)]
 pub(super) enum Worth {
-    /// It lacks so many bytes, over all stages.
+    /// Infeasible: bytes that it lacks, summed over all stages.
     Lacks(u64),
-    /// None of its orders is cheaper than what was known.
+    /// Pruned: its lower bound is no lower than a known cost.
     Bounded,
     /// An order was found for it.
     Found(Box<(Instance, Found)>),
 }
 
 impl Tried {
-    /// What the order found for it costs.
+    /// Cost of the order found for it.
     pub(super) fn cost(&self) -> Option<Nanos> {
         match &self.worth {
             Worth::Found(found) => Some(found.1.cost),
@@ -41,7 +41,7 @@ impl Tried {
         }
     }
 
-    /// The smaller the better; nothing where it is not worth going on from it.
+    /// Sort key, the smallest first; `None` for a choice from which the search does not continue.
     pub(super) fn rank(&self) -> Option<(u64, Nanos)> {
         match &self.worth {
             Worth::Lacks(bytes) => Some((*bytes, Nanos(0))),
@@ -56,7 +56,7 @@ impl Tried {
 ///
 /// # Errors
 /// If the instance cannot be searched, for another reason than its limits.
-pub(super) fn look_at(
+pub(super) fn try_choice(
     choice: Choice,
     (instance, hosted): (Instance, &[bool]),
     known: Option<Nanos>,

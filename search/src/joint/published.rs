@@ -1,4 +1,4 @@
-//! What published schedules reach with the best of the same choices.
+//! Costs of published schedules, each with the best of the choices that a joint search tries.
 
 use pipeline::{Bytes, Family, Nanos};
 
@@ -12,13 +12,13 @@ pub struct BestPublished {
     pub family: Family,
     /// Its layers and chunks; all its chunks recompute the same part.
     pub choice: Choice,
-    /// What it costs with them.
+    /// Its cost with that choice.
     pub cost: Nanos,
     /// The most that any stage holds of activations.
     pub peak: Bytes,
 }
 
-/// Adds to `best`, which has each family once, what is better among `published`, timed with `choice`.
+/// Updates `best`, which has one entry per family, with the better ones of `published`, timed with `choice`.
 pub(super) fn keep(best: &mut Vec<BestPublished>, published: &[Published], choice: &Choice) {
     for &Published { family, cost, peak } in published {
         let one = || BestPublished { family, choice: choice.clone(), cost, peak };

@@ -1,4 +1,4 @@
-//! What a joint search may choose: the choices that it begins with, and those next to one.
+//! The space of a joint search: its starting choices, and the neighbours of a choice.
 
 use pipeline::Placement;
 
@@ -13,14 +13,14 @@ pub struct Choice {
     pub layers: Vec<u64>,
     /// The chunk that holds the layers of multi-token prediction, if there are any.
     pub mtp: Option<usize>,
-    /// What becomes of the activations of each chunk between F and B: a number below [`Space::treatments`].
+    /// By chunk, how its activations are kept between F and B: a number below [`Space::treatments`].
     pub activations: Vec<usize>,
     /// Whether F and B run as pairs on two streams; else passes run one after the other.
     pub pairs: bool,
 }
 
 impl Choice {
-    /// Whether the same becomes of the activations of all chunks.
+    /// Whether the activations of all chunks are kept the same way.
     #[must_use]
     pub fn is_uniform(&self) -> bool {
         self.activations.windows(2).all(|pair| pair[0] == pair[1])
@@ -40,10 +40,10 @@ pub struct Space {
     pub moves_layers: bool,
     /// Whether all layers do the same work.
     pub are_alike: bool,
-    /// What may become of the activations of a chunk: number 0 is what the question says, or that they are held;
-    /// all others but [`Self::host`] recompute a part. 1 where that is not chosen.
+    /// Number of ways to keep the activations of a chunk: 0 is the way that the question gives, by default resident on
+    /// the device; all others but [`Self::host`] recompute a part. 1 where it is not searched.
     pub treatments: usize,
-    /// The last treatment, if it is that they go to the host and come back.
+    /// The last of these ways, if it is offload to the host.
     pub host: Option<usize>,
     /// Whether it is chosen whether F and B run as pairs.
     pub chooses_pairs: bool,

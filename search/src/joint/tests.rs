@@ -224,21 +224,21 @@ proptest! {
         }
     }
 
-    /// What is looked at is the cheapest first, as costs are of orders that fit; no bound says that a choice is not
-    /// worth it; and no more orders are made than are allowed beside those of the choices that it begins with.
+    /// Neighbours are sorted by cost, and the orders of each fit; no neighbour is excluded by a bound; and the number of
+    /// orders does not exceed the limit plus the starting choices.
     #[test]
-    fn a_look_around_is_as_far_as_it_may_go(model in models(), part in 1..4u64) {
+    fn a_neighbourhood_keeps_to_its_effort(model in models(), part in 1..4u64) {
         let space = model.space(vec![(1, Placement::Looped)]);
         let instance = |choice: &Choice| model.instance(choice);
         let effort = Effort::default();
         let jointly = Jointly { space: &space, instance: &instance, known: &[], effort };
         let around = |orders, known| {
-            let looks = Looks { choices: 24, orders, effort: 8, known };
-            look_around(&jointly, looks, &|| false).unwrap()
+            let limits = NeighbourhoodEffort { choices: 24, orders, effort: 8, known };
+            probe_neighbourhood(&jointly, limits, &|| false).unwrap()
         };
         let all = around(24, None);
         prop_assert!(all.windows(2).all(|two| two[0].cost <= two[1].cost));
-        for Looked { choice, instance, cost } in &all {
+        for Neighbour { choice, instance, cost } in &all {
             prop_assert_eq!(choice.layers.iter().sum::<u64>(), model.layers);
             prop_assert_eq!(&model.instance(choice).unwrap(), instance);
             prop_assert!(crate::bounds::best(instance).cost <= *cost);
@@ -301,7 +301,7 @@ proptest! {
             let stages = found.found.schedule.copies().into_iter().flat_map(pipeline::Copies::stages);
             prop_assert!(is_hosted || stages.flatten().flatten().all(|copy| copy.chunk != chunk));
         }
-        // What was found under this limit is known under a larger one.
+        // An order found under this limit is a known one under a larger limit.
         let larger = Model { limit: model.limit.map(|limit| limit + 10), ..model.clone() };
         let known = [(found.choice.clone(), found.found.schedule.clone())];
         let more = larger.found(&space, &known).unwrap();

@@ -1,5 +1,5 @@
 //! Changes at random, fewer and fewer of them for the worse.
-// Times lose nothing that a search minds.
+// Rounding of times does not matter to a search.
 #![allow(clippy::cast_precision_loss)]
 
 use super::{Change, Local};
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Passes that wait for each other are told by times that grow without end; these do not.
+    /// A cycle of passes is detected by times that grow without bound; passes of zero duration do not grow.
     #[test]
     fn passes_that_take_no_time_are_left_alone() {
         let (mut compiled, sequence) = case(Family::ZbH1, [4, 12], Objective::Span);

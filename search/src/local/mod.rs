@@ -2,7 +2,7 @@
 //! makes one whole. Its effect is
 //! first estimated from the times around it; if that looks good, the passes whose times change are
 //! timed again.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 mod anneal;

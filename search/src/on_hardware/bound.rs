@@ -5,7 +5,7 @@
 //! sends, whoever asks first and whoever holds a device meanwhile. Within a step all values are made in that step.
 //! So the passes of a step, on a clock that begins with the first of them, are a timing of the instance in
 //! which none begins before its stage is free and its input is there, however late it begins. A backward
-//! that does B and W at once is a B that is told of late, and its W.
+//! that does B and W at once is a B whose output arrives late, and its W.
 //!
 //! *Makespan.* No timing of an order ends sooner than the one in which every pass begins as soon as it can. That
 //! costs no less than the bound of the instance, whatever its argument.
@@ -15,7 +15,7 @@
 //! *Step.* Let e be what lies between the last pass of a stage and the next step at the least ([`between`]). With a
 //! barrier all stages begin a step at one time, and the next e after the last pass of all: each step takes
 //! the makespan and e. The first step begins on all stages with the clock, so the time until its last release is no
-//! less either, whatever the boundary. Else each stage goes on by itself, and every step lasts its own span
+//! less either, for any boundary. Without a barrier each stage runs on independently, and every step lasts its own span
 //! and e at the least; the time per step is the mean over all steps but the first, at the stage where that is
 //! longest. A bound on the span of one stage holds in each of those steps, and so for their mean. Such are
 //! the arguments that name the stage whose span they bound; those that look at several stages at once say only that
@@ -57,7 +57,7 @@ pub enum ArgumentOnHardware {
     Wire(usize),
 }
 
-/// The bound on the figure that is asked for `on` hardware, where `found` is what a search of `instance` has found.
+/// The bound on the figure asked for `on` hardware, from the result `found` of a search of `instance`.
 pub(super) fn of(instance: &Instance, found: &Found, on: &OnHardware<'_>) -> BoundOnHardware {
     let free = (instance.mixes() && on.hardware.communication.blocking)
         .then(|| proxy::unblocked(instance, on));

@@ -5,23 +5,23 @@
 use pipeline::{Nanos, Schedule};
 use rayon::prelude::*;
 
-use super::judge::Judge;
+use super::evaluation::Evaluator;
 use crate::chance::Chance;
 use crate::timing::Clock;
 
-/// How many orders the engine runs side by side at most.
+/// The most orders that the engine runs in parallel.
 pub const SIDE_BY_SIDE: u64 = TEMPERATURES.len() as u64;
 
-/// Rounds, after each of which all chains go on from the best order.
+/// Rounds, after each of which all chains restart from the best order.
 const ROUNDS: u64 = 4;
 /// The temperatures of the chains, in mean pass durations: they fall to zero in each round.
 const TEMPERATURES: [f64; 4] = [0.3, 0.03, 0.003, 0.1];
-/// How far a pass is shifted at most, drawn evenly from these.
+/// Maximum shift of a pass in slots, drawn uniformly from these.
 const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
-/// How often in a row an order is looked for that fits, before a chain gives up.
+/// Consecutive failures to find an order that fits after which a chain gives up.
 const TRIES: usize = 1000;
 
-/// An order, stage by stage, when its stages wait, and the figure that is asked for.
+/// An order, stage by stage, with the figure asked for and the places at which its stages wait.
 #[derive(Clone)]
 struct At {
     sequence: Vec<u16>,
@@ -30,37 +30,38 @@ struct At {
     waits: Vec<u32>,
 }
 
-/// How long to search.
+/// Budget of the local search.
 #[derive(Clone, Copy)]
 pub(super) struct Budget {
     /// The seed of all random numbers.
     pub(super) seed: u64,
     /// A multiple of the default effort.
     pub(super) times: u64,
-    /// No order has a smaller figure: where one has that, the search is over.
+    /// A lower bound on the figure: the search ends when an order reaches it.
     pub(super) goal: Nanos,
 }
 
 impl Budget {
-    /// How many passes the engine runs in all, where a run has so many.
+    /// The total number of passes that the engine runs, where one run has `once`.
     const fn passes(self, once: u64) -> u64 {
         self.times.saturating_mul(8_000_000u64.saturating_add(once.saturating_mul(40)))
     }
 }
 
-/// Searches from `start` on: the best order met, unless that is no better, and how many orders were run.
+/// Searches from `start`: the best order found, if it is better than `start`, and the number of orders run.
 pub(super) fn from(
-    judge: &Judge<'_>,
+    evaluator: &Evaluator<'_>,
     start: &Schedule,
     budget: Budget,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> (Option<Schedule>, u64) {
-    let compiled = judge.compiled();
-    let Some(first) = compiled.sequence(start).and_then(|sequence| look(judge, sequence)) else {
+    let compiled = evaluator.compiled();
+    let Some(first) = compiled.sequence(start).and_then(|sequence| evaluate(evaluator, sequence))
+    else {
         return (None, 1);
     };
     let (mut best, mut runs) = (first.clone(), 1);
-    let once = (compiled.passes() as u64).saturating_mul(judge.steps().into()).max(1);
+    let once = (compiled.passes() as u64).saturating_mul(evaluator.steps().into()).max(1);
     let each = budget.passes(once) / ROUNDS / TEMPERATURES.len() as u64 / once;
     for round in 0..ROUNDS {
         if stop() || best.value <= budget.goal {
@@ -68,7 +69,7 @@ pub(super) fn from(
         }
         let chain = |(number, heat): (usize, &f64)| {
             let chance = Chance::new(budget.seed, (2 << 32) | (round << 8) | number as u64);
-            anneal(judge, best.clone(), (chance, heat * compiled.mean_pass(), each), stop)
+            anneal(evaluator, best.clone(), (chance, heat * compiled.mean_pass(), each), stop)
         };
         let met: Vec<(At, u64)> = TEMPERATURES.par_iter().enumerate().map(chain).collect();
         for (one, of_chain) in met {
@@ -79,13 +80,13 @@ pub(super) fn from(
         }
     }
     let better = best.value < first.value;
-    (better.then(|| judge.schedule(&best.sequence)).flatten(), runs)
+    (better.then(|| evaluator.schedule(&best.sequence)).flatten(), runs)
 }
 
-/// Runs `sequence` by the engine; none if it gets stuck.
-fn look(judge: &Judge<'_>, sequence: Vec<u16>) -> Option<At> {
-    let run = judge.run(&judge.schedule(&sequence)?).ok()?;
-    let each = judge.compiled().passes_per_stage();
+/// Runs `sequence` by the engine; `None` if it deadlocks.
+fn evaluate(evaluator: &Evaluator<'_>, sequence: Vec<u16>) -> Option<At> {
+    let run = evaluator.run(&evaluator.schedule(&sequence)?).ok()?;
+    let each = evaluator.compiled().passes_per_stage();
     let mut waits = Vec::new();
     for (stage, spans) in run.timeline.stages.iter().enumerate() {
         let last = &spans[spans.len().saturating_sub(each)..];
@@ -95,17 +96,17 @@ fn look(judge: &Judge<'_>, sequence: Vec<u16>) -> Option<At> {
             }
         }
     }
-    Some(At { sequence, value: judge.value(&run), waits })
+    Some(At { sequence, value: evaluator.value(&run), waits })
 }
 
-/// Simulated annealing from `now` on, until so many orders were run: the best of them, and how many there were.
+/// Simulated annealing from `now` until a number of orders were run: the best of them, and how many were run.
 fn anneal(
-    judge: &Judge<'_>,
+    evaluator: &Evaluator<'_>,
     mut now: At,
     (mut chance, heat, most): (Chance, f64, u64),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> (At, u64) {
-    let compiled = judge.compiled();
+    let compiled = evaluator.compiled();
     let (mut best, mut runs, mut clock) = (now.clone(), 0, Clock::default());
     while runs < most && !stop() {
         let fitting = (0..TRIES).find_map(|_| {
@@ -115,12 +116,12 @@ fn anneal(
         });
         let Some(sequence) = fitting else { break };
         runs += 1;
-        let Some(new) = look(judge, sequence) else { continue };
+        let Some(new) = evaluate(evaluator, sequence) else { continue };
         let left = 1.0 - runs as f64 / most as f64;
         let more = new.value.0 as f64 - now.value.0 as f64;
         if chance.takes(more, heat * left) {
             now = new;
-            if now.value < best.value && judge.fits(&now.sequence) {
+            if now.value < best.value && evaluator.fits(&now.sequence) {
                 best.clone_from(&now);
             }
         }

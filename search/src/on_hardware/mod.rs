@@ -1,16 +1,16 @@
 //! Searches the order whose step is short on hardware: where transfers share wires, and steps follow each other.
 //!
-//! The event engine is the judge: whatever is proposed runs there, and the order that does best is the answer. It
-//! is some hundred times too slow for a search from scratch, so searches work on a proxy, a pipeline in which no
-//! link is shared. At first a transfer takes as long over each link as while nothing else moves; then as long as
-//! it took in the mean in the best run so far, waiting for its wires included. The published schedules are judged
-//! too, both as `simulate` orders them and with their backwards split, and so the answer is never worse than
-//! they are, nor than the order that is best where no link is shared. From the best of all these on, a local
-//! search shifts passes and asks the engine itself.
+//! The event engine evaluates orders: each candidate runs there, and the order with the best figure is the answer. The
+//! engine is some hundred times too slow for a search from scratch, so searches work on a proxy, a pipeline in which no
+//! link is shared. At first a transfer over a link takes its time on an idle network; then the mean time that it took in
+//! the best run so far, queueing for wires included. The published schedules are evaluated too, both as `simulate`
+//! orders them and with their backwards split, so that the answer is never worse than they are, nor than the order that
+//! is best where no link is shared. From the best of these, a local search shifts passes and evaluates each change by
+//! the engine.
 
 mod bound;
 mod climb;
-mod judge;
+mod evaluation;
 mod proxy;
 mod wires;
 
@@ -24,10 +24,10 @@ use sim::engine::{EngineError, MAX_RUN};
 
 pub use self::bound::{ArgumentOnHardware, BoundOnHardware};
 pub use self::climb::SIDE_BY_SIDE;
-pub use self::judge::Judged as JudgedOnHardware;
+pub use self::evaluation::FiguresOnHardware;
 
 use self::climb::Budget;
-use self::judge::{Best, Judge};
+use self::evaluation::{Best, Evaluator};
 use self::proxy::Proxy;
 use crate::instance::{Instance, Objective};
 use crate::run::{Effort, Found, Progress, SearchError, search};
@@ -35,7 +35,7 @@ use crate::run::{Effort, Found, Progress, SearchError, search};
 /// How often the proxy is fitted anew.
 const ROUNDS: u64 = 3;
 
-/// What of a run on hardware is to be small.
+/// Objective of a search on hardware, to be minimised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
     /// The longest time from the first to the last pass of a stage, in the last step.
@@ -47,8 +47,8 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The cost that stands for it where links are not shared: a step ends with the last pass of all where stages
-    /// meet before the next, or where there is no next one, and else each stage goes on by itself.
+    /// The cost that stands for it where links are not shared: the makespan where stages synchronise before the next
+    /// step, or where there is no next one; the span where each stage runs on independently.
     #[must_use]
     pub fn objective(self, hardware: &Hardware) -> Objective {
         let meets = hardware.boundary.synchronisation == Synchronisation::Barrier;
@@ -61,16 +61,16 @@ impl Figure {
     }
 }
 
-/// What to search for on hardware.
+/// A search on hardware: the hardware, the objective and the starting orders.
 #[derive(Clone, Copy, Debug)]
 pub struct OnHardware<'a> {
-    /// What the pipeline runs on.
+    /// The hardware that the pipeline runs on.
     pub hardware: &'a Hardware,
-    /// What of a run is to be small.
+    /// Objective to minimise.
     pub figure: Figure,
     /// The problem for which published schedules make their orders when they are simulated.
     pub asked: &'a Problem,
-    /// Orders that are judged, too. Those that do not fit the instance are left out.
+    /// Further orders that are evaluated, too. Those that do not fit the instance are skipped.
     pub known: &'a [&'a Schedule],
 }
 
@@ -79,11 +79,11 @@ pub struct OnHardware<'a> {
 pub struct ProgressOnHardware {
     /// Searches that have ended.
     pub searches: u64,
-    /// How many there are, if the effort is limited; then the engine searches from the best order on.
+    /// Their number, if the effort is limited; then the engine searches from the best order on.
     pub of: Option<u64>,
     /// How far the search under way has come.
     pub now: Progress,
-    /// The figure of the best order that was judged.
+    /// The figure of the best order evaluated so far.
     pub best: Option<Nanos>,
 }
 
@@ -92,35 +92,35 @@ pub struct ProgressOnHardware {
 pub struct FoundOnHardware {
     /// The search where no link is shared.
     pub nominal_search: Found,
-    /// The order that does best on the hardware.
+    /// The order with the best figure on the hardware.
     pub schedule: Schedule,
     /// Its figures.
-    pub answer: JudgedOnHardware,
-    /// Those of the best order of the nominal search, unless it gets stuck on the hardware.
-    pub nominal: Option<JudgedOnHardware>,
-    /// The published schedules that fit and do not get stuck, each as it does best, the best first.
-    pub published: Vec<(Family, JudgedOnHardware)>,
+    pub answer: FiguresOnHardware,
+    /// Those of the best order of the nominal search, unless it deadlocks on the hardware.
+    pub nominal: Option<FiguresOnHardware>,
+    /// The published schedules that fit and do not deadlock, each in its best variant, the best first.
+    pub published: Vec<(Family, FiguresOnHardware)>,
     /// Whether the nominal order is the answer.
     pub is_nominal: bool,
     /// The lower bound on the figure of any order.
     pub bound: BoundOnHardware,
-    /// What the proxy that was fitted last says of the figure of the answer.
+    /// Figure of the answer as the last fitted proxy predicts it.
     pub proxy: Nanos,
-    /// How long a transfer takes over each link while nothing else moves.
+    /// By link, the time of a transfer on an idle network.
     pub alone: Vec<Nanos>,
-    /// How long it takes over each link of that proxy.
+    /// By link, the time of a transfer in that proxy.
     pub fitted: Vec<Nanos>,
     /// How often the proxy was fitted.
     pub rounds: u64,
-    /// How many orders the engine has run.
+    /// Number of orders that the engine has run.
     pub judged: u64,
-    /// How many of those that were proposed got stuck: sender and receiver waited for each other.
+    /// Number of candidates that deadlocked: sender and receiver waited for each other.
     pub stuck: u64,
-    /// Whether it was stopped from outside before its effort was spent.
+    /// Whether the caller stopped it before its effort was spent.
     pub interrupted: bool,
 }
 
-/// `instance` where a transfer takes as long over each link of `hardware` as while nothing else moves, and with the
+/// `instance` where a transfer takes over each link of `hardware` its time on an idle network, and with the
 /// cost that stands for `figure`: the instance whose bounds hold on the hardware. Where a transfer holds up its
 /// sender, the pass that makes the value takes longer by it.
 #[must_use]
@@ -149,24 +149,16 @@ pub fn search_on_hardware(
     mut progress: impl FnMut(ProgressOnHardware),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<FoundOnHardware, SearchError> {
-    if instance.costs.overlap().is_some() {
-        return Err(SearchError::OverlappedOnHardware);
-    }
-    let steps = on.hardware.steps;
-    let passes = (crate::run::passes(instance) as u64).saturating_mul(u64::from(steps));
-    if passes > MAX_RUN {
-        let error = EngineError::TooManyPasses { steps, passes };
-        return Err(SearchError::OnHardware(error.into()));
-    }
+    check(instance, on)?;
     let once = Effort { times: Some(effort.times.unwrap_or(1)), ..effort };
     let of = effort.times.map(|_| 1 + ROUNDS);
     let mut tell = |searches, best, now| progress(ProgressOnHardware { searches, of, now, best });
     let nominal_search = search(instance, once, |now| tell(0, None, now), stop)?;
-    let mut judge = Judge::new(instance, on);
-    let nominal = judge.order(&nominal_search.schedule)?;
-    judge.published()?;
+    let mut evaluator = Evaluator::new(instance, on);
+    let nominal = evaluator.order(&nominal_search.schedule)?;
+    evaluator.published()?;
     for known in on.known {
-        judge.known(known)?;
+        evaluator.known(known)?;
     }
     let alone = proxy::alone(instance, on.hardware);
     let plain = Instance { costs: on.asked.costs().clone(), ..instance.clone() };
@@ -175,22 +167,22 @@ pub fn search_on_hardware(
     let (mut rounds, mut interrupted) = (0, nominal_search.interrupted);
     while rounds < ROUNDS {
         let unproved = |best: &&Best| best.figures.value > bound.cost && !stop();
-        let Some(best) = judge.best().filter(unproved) else { break };
+        let Some(best) = evaluator.best().filter(unproved) else { break };
         proxy = proxy.fitted(&best.links);
         let other = Effort { seed: effort.seed.wrapping_add(rounds), ..once };
         let value = Some(best.figures.value);
-        // Longer hops may be too long for a search, and what is found by then is an answer.
+        // The hops of the proxy may exceed the limits of a search; the best order so far is the answer then.
         let searched = search(&proxy.instance, other, |now| tell(1 + rounds, value, now), stop);
         let Ok(found) = searched else { break };
         interrupted |= found.interrupted;
-        judge.order(&found.schedule)?;
+        evaluator.order(&found.schedule)?;
         rounds += 1;
     }
-    climb(&mut judge, effort, bound.cost, stop)?;
+    climb(&mut evaluator, effort, bound.cost, stop)?;
     interrupted |= stop();
-    let is_nominal = nominal.is_some() && judge.best_is_first();
-    let (judged, stuck) = (judge.judged, judge.stuck);
-    let (best, published) = judge.end()?;
+    let is_nominal = nominal.is_some() && evaluator.best_is_first();
+    let (judged, stuck) = (evaluator.evaluated, evaluator.stuck);
+    let (best, published) = evaluator.end()?;
     Ok(FoundOnHardware {
         nominal_search,
         proxy: proxy.figure(&best.schedule, on)?,
@@ -209,20 +201,34 @@ pub fn search_on_hardware(
     })
 }
 
-/// Lets the engine search from the best order on, at the effort asked for, or again and again until it is stopped.
+/// Refuses overlapping passes, and more of them over all steps than the engine runs.
+fn check(instance: &Instance, on: &OnHardware<'_>) -> Result<(), SearchError> {
+    if instance.costs.overlap().is_some() {
+        return Err(SearchError::OverlappedOnHardware);
+    }
+    let steps = on.hardware.steps;
+    let passes = (crate::run::passes(instance) as u64).saturating_mul(u64::from(steps));
+    if passes > MAX_RUN {
+        let error = EngineError::TooManyPasses { steps, passes };
+        return Err(SearchError::OnHardware(error.into()));
+    }
+    Ok(())
+}
+
+/// Runs the local search by the engine from the best order: once at the effort asked for, or repeatedly until stopped.
 fn climb(
-    judge: &mut Judge<'_>,
+    evaluator: &mut Evaluator<'_>,
     effort: Effort,
     goal: Nanos,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(), SearchError> {
     let (mut seed, mut times) = (effort.seed, effort.times.unwrap_or(1));
-    while let Some(best) = judge.best().filter(|best| best.figures.value > goal && !stop()) {
+    while let Some(best) = evaluator.best().filter(|best| best.figures.value > goal && !stop()) {
         let budget = Budget { seed, times, goal };
-        let (better, runs) = climb::from(judge, &best.schedule, budget, stop);
-        judge.judged += runs;
+        let (better, runs) = climb::from(evaluator, &best.schedule, budget, stop);
+        evaluator.evaluated += runs;
         if let Some(better) = better {
-            judge.order(&better)?;
+            evaluator.order(&better)?;
         }
         if effort.times.is_some() {
             break;

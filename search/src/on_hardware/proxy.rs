@@ -1,4 +1,4 @@
-//! The proxy: a pipeline whose links nobody shares, which stands for the hardware in a search.
+//! The proxy: a pipeline with unshared links, which stands for the hardware in a search.
 
 use pipeline::{Costs, Fault, Hops, Nanos, PassTimes, Schedule};
 use sim::engine::Run;
@@ -17,7 +17,7 @@ fn ends(instance: &Instance) -> Vec<(usize, usize)> {
     neighbours.chain(wraps.then_some((stages - 1, 0))).collect()
 }
 
-/// How long a transfer takes over each link while nothing else moves: until the slowest wire on its way has carried
+/// By link, the time of a transfer on an idle network: until the slowest wire on its route has carried
 /// the last byte, in whole nanoseconds as the engine counts them, and the latency.
 pub(super) fn alone(instance: &Instance, hardware: &Hardware) -> Vec<Nanos> {
     let Hardware { cluster, seats, messages, .. } = hardware;
@@ -40,12 +40,12 @@ fn hops(instance: &Instance, links: &[Nanos]) -> Hops {
     Hops::placed(*shape, *placement, links).unwrap_or_else(|_| Hops::alike(Nanos(0)))
 }
 
-/// The hops of `instance` while nothing else moves.
+/// The hops of `instance` on an idle network.
 pub(super) fn alone_hops(instance: &Instance, hardware: &Hardware) -> Hops {
     hops(instance, &alone(instance, hardware))
 }
 
-/// How long the transfers of `run` took over each link in the mean, from when a value was sent on its way; none
+/// Duration of the transfers of `run` over each link in the mean, from when a value was sent on its way; none
 /// where nothing crossed it.
 pub(super) fn measured(instance: &Instance, run: &Run) -> Vec<Option<Nanos>> {
     let ends = ends(instance);
@@ -63,7 +63,7 @@ pub(super) fn measured(instance: &Instance, run: &Run) -> Vec<Option<Nanos>> {
     sums.into_iter().map(mean).collect()
 }
 
-/// `instance` with the costs that were asked for, where nothing else moves and no transfer holds up its sender.
+/// `instance` with the costs asked for, on an idle network where no transfer blocks its sender.
 pub(super) fn unblocked(instance: &Instance, on: &OnHardware<'_>) -> Instance {
     let costs = on.asked.costs().clone().with_hops(alone_hops(instance, on.hardware));
     Instance { costs, ..instance.clone() }
@@ -73,7 +73,7 @@ pub(super) fn unblocked(instance: &Instance, on: &OnHardware<'_>) -> Instance {
 pub(super) struct Proxy<'a> {
     base: &'a Instance,
     hardware: &'a Hardware,
-    /// How long a transfer takes over each link.
+    /// Duration of a transfer over each link.
     pub(super) links: Vec<Nanos>,
     /// The instance that is searched.
     pub(super) instance: Instance,
@@ -94,7 +94,7 @@ impl<'a> Proxy<'a> {
         Self::new(self.base, self.hardware, links.collect())
     }
 
-    /// What it says of the figure of `schedule` that is asked for.
+    /// The figure asked for of `schedule`, as the proxy predicts it.
     pub(super) fn figure(&self, schedule: &Schedule, on: &OnHardware<'_>) -> Result<Nanos, Fault> {
         let metrics = Replay::new().metrics(schedule, &self.instance.costs)?;
         let cost = self.instance.objective.of(&metrics);

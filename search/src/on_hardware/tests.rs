@@ -58,7 +58,7 @@ fn a_wire_must_carry_all_that_goes_over_it() {
     assert_eq!(found.answer.value, Nanos(least));
 }
 
-/// What lies between two steps is a part of the bound, and the busiest stage of it where stages go on by themselves.
+/// The bound of a step includes the time between two steps: of the busiest stage where there is no barrier.
 #[test]
 fn a_bound_on_steps_has_what_lies_between_them() {
     let boundary = |synchronisation, overlapped| Boundary {
@@ -98,7 +98,7 @@ fn transfers_that_block_are_work() {
     assert!(found.bound.cost <= found.answer.value);
 }
 
-/// Values that are asked for only when the stage comes to them are sent then: that is no sooner.
+/// Values that are sent only when the receiver posts its receive arrive no sooner.
 #[test]
 fn a_receiver_that_asks_late_only_delays() {
     let mut on = hardware(4, 40);

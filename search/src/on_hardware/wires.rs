@@ -1,9 +1,9 @@
-//! What the wires must carry, whatever the order.
+//! Bounds by the traffic that each wire must carry in any order.
 //!
 //! All that a microbatch sends in a step, it sends between its F and its B on the first chunk. So between the start of
 //! the first F of that chunk and the end of the last pass of its stage, a wire carries all bytes of the step that go
 //! over it, at no more than its rate. Before the first of them comes at least what lies before the value that is
-//! made soonest: the passes and hops of its microbatch up to it, each hop as long as while nothing else moves. Behind
+//! made soonest: the passes and hops of its microbatch up to it, each hop as long as on an idle network. Behind
 //! the last of them comes at least what is left to do for the value of which least is left: the latency of its
 //! route, the passes and hops of its microbatch up to B of the first chunk, and W there. The three
 //! together bound the span of that stage, in every step. A backward that does B and W at once only makes
@@ -15,7 +15,7 @@ use sim::Hardware;
 use super::{OnHardware, proxy};
 use crate::instance::Instance;
 
-/// What goes over a wire in a step.
+/// Traffic of a wire in a step.
 #[derive(Clone, Copy)]
 struct Load {
     /// Values of each microbatch.
@@ -42,7 +42,7 @@ pub(super) fn bound(instance: &Instance, on: &OnHardware<'_>) -> Option<(Nanos, 
     bounds.reduce(|best, one| if one.0 > best.0 { one } else { best })
 }
 
-/// What goes over each wire, if anything does.
+/// By wire, its traffic; `None` for an unused wire.
 fn loads(instance: &Instance, on: &OnHardware<'_>) -> Vec<Option<Load>> {
     let Hardware { cluster, seats, .. } = on.hardware;
     let Instance { shape, placement, .. } = instance;

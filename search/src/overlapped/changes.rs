@@ -35,7 +35,7 @@ fn shift(order: &mut Vec<Doing>, at: usize, to: usize) -> Option<()> {
     Some(())
 }
 
-/// Exchanges the forwards of two slots: a pair comes to be, comes apart, or two pairs take each other's.
+/// Swaps the forwards of two slots, which forms a pair, splits one, or exchanges the forwards of two pairs.
 fn hand_over(order: &mut Vec<Doing>, at: usize, to: usize) -> Option<()> {
     let (one, other) = (order.get(at).copied()?, order.get(to).copied()?);
     // Beside a W there is no forward.

@@ -4,14 +4,14 @@
 //! random; then slots are moved, paired, taken apart and split by simulated annealing.
 
 mod changes;
-mod list;
+mod list_scheduler;
 mod slots;
 
 use pipeline::{Memory, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 
-use self::list::Policy;
+use self::list_scheduler::Policy;
 use self::slots::{Clock, Doing, Slots, Table};
 use crate::Instance;
 use crate::bounds::{self, Bound};
@@ -23,9 +23,9 @@ use crate::timing::Score;
 
 pub(crate) use self::slots::MAX_CHUNKS;
 
-/// How many slots are timed in the time in which another search places or times one pass.
+/// Number of slots that are timed in the time in which another search places or times one pass.
 pub(crate) const QUICK: u64 = 30;
-/// How many slots may be timed in the time that a list schedule takes for one.
+/// Number of slots that may be timed in the time that a list schedule takes for one.
 const LIST: u64 = 8;
 /// The rounds of a search of default effort.
 const ROUNDS: u64 = 12;
@@ -233,7 +233,7 @@ impl Chain {
                 }
                 false => self.policy.1.near(&mut self.chance),
             };
-            if let Some(slots) = list::schedule(table, policy)
+            if let Some(slots) = list_scheduler::schedule(table, policy)
                 && let Some(score) = self.clock.time(table, &slots)
             {
                 if score <= self.policy.0 {
@@ -250,7 +250,7 @@ impl Chain {
 
     /// Tries changes until the steps are spent; worse orders are taken with a probability that falls as it
     /// cools down. Gives the steps it took.
-    #[allow(clippy::cast_precision_loss)] // Times lose nothing that a search minds.
+    #[allow(clippy::cast_precision_loss)] // Rounding of times does not matter to a search.
     fn anneal(
         &mut self,
         table: &Table,

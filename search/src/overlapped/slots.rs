@@ -1,4 +1,4 @@
-//! Orders of slots on two streams: what stands in a slot, how long it takes, and when all slots run.
+//! Orders of slots on two streams: the passes of a slot, its duration, and the times of all slots.
 
 use pipeline::{Order, Pass, Schedule, Slot};
 
@@ -9,8 +9,8 @@ use crate::timing::{self, Score};
 /// The most chunks per stage: every pair of two of them has a duration in a table.
 pub(crate) const MAX_CHUNKS: u16 = 64;
 
-/// What a stage does in one slot: an F, a B or a whole backward, both in a pair, or a W. Chunks are
-/// numbered by their place on the stage; the k-th slot with F of a chunk is that of microbatch k, and so on.
+/// The work of one slot: an F, a B or a whole backward, a pair of these, or a W. Chunks are numbered by
+/// their place on the stage; the k-th slot with F of a chunk is that of microbatch k, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Doing {
     /// The chunk whose F it is.
@@ -95,7 +95,7 @@ impl Table {
         0..u8::try_from(self.compiled.chunks).unwrap_or(u8::MAX)
     }
 
-    /// How long `doing` takes on `stage`.
+    /// Duration of `doing` on `stage`.
     #[inline]
     pub(super) fn duration(&self, stage: usize, doing: Doing) -> i64 {
         let side = self.compiled.chunks + 1;

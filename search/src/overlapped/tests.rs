@@ -122,7 +122,7 @@ fn what_is_found_keeps_the_limit_and_beats_what_is_published() {
     }
 }
 
-/// What is found on a V of three stages beats what is published, and is the same on one thread as on two.
+/// The order found on a V of three stages beats the published ones, and is the same on one thread as on two.
 #[test]
 fn a_search_is_the_same_on_any_number_of_threads() {
     let asked = Asked {

@@ -1,6 +1,6 @@
 //! Local search under noise: passes are shifted within their stages, and every order is timed in the same
 //! replicas. Few of them show most changes for the worse; the others are drawn on for what may be better.
-// Times lose nothing that a search minds.
+// Rounding of times does not matter to a search.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use super::Statistic;
@@ -140,7 +140,7 @@ impl<'a> Chain<'a> {
             new[block] = self.walk.time(self.draws, block);
             let is_last = block + 1 == new.len();
             if !is_last {
-                // What is worse in the replicas so far by more than the temperature allows hardly comes back.
+                // An order worse than the temperature allows in the replicas so far rarely recovers in the rest.
                 let before = self.statistic.energy(&now[..=block], &mut self.sorted);
                 let after = self.statistic.energy(&new[..=block], &mut self.sorted);
                 let all = self.statistic.energy(now, &mut self.sorted);

@@ -10,8 +10,8 @@
 //! instance with mean times. It does not matter whether durations are independent.
 //!
 //! *Percentiles.* Where no duration falls below a least one, the beginnings of a replica are a timing of the
-//! instance with those: its bound holds in every replica, and so for every percentile. It is told where there
-//! are such least times, not under laws that come as close to zero as can be.
+//! instance with those: its bound holds in every replica, and so for every percentile. It exists only where there
+//! are such least times, not under distributions with support down to zero.
 //!
 //! Times taken too short only let more timings pass, and all are: means are known within a millionth, and durations are
 //! rounded to nanoseconds. Begin at the nanosecond below a mean, and all passes still come behind what they

@@ -1,4 +1,4 @@
-//! How long every pass and hop takes in many replicas of the noise, drawn once for a whole search.
+//! Duration of every pass and hop in many replicas of the noise, drawn once for a whole search.
 // Passes and replicas are fewer than `MAX_PASSES_UNDER_NOISE`.
 #![allow(clippy::cast_possible_truncation)]
 
@@ -17,12 +17,12 @@ pub(super) const BLOCK: usize = 32;
 /// One number for each replica of a block.
 pub(super) type Lot = [i64; BLOCK];
 
-/// What a lane does, where its work must be asked for by the time at which it begins.
+/// The pass of a lane, whose duration is sampled by its start time under time-varying noise.
 #[derive(Clone, Copy)]
 struct Work {
     stage: usize,
     pass: Pass,
-    /// What it waits for from another stage: the value and the stage that makes it.
+    /// Its input from another stage: the stage that produces it, and the value.
     input: Option<(usize, Value)>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Draws<'a> {
         i64::try_from(time.min(self.most)).unwrap_or(i64::MAX)
     }
 
-    /// Lets a stage that is `free` wait for what was made at `input`, and comes to the pass `cell`, in all
+    /// Advances a stage from `free` past the arrival of its input from `input`, to the pass `cell`, in all
     /// replicas of `block`.
     #[inline]
     pub(super) fn wait(&self, block: usize, cell: u32, free: &mut Lot, input: &Lot) {

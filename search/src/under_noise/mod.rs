@@ -3,16 +3,16 @@
 //! Orders are proposed by nominal searches: for the times as given, for the mean times under the noise, and
 //! with longer hops, which leave room between stages; the published orders are proposed too. Local search
 //! then shifts passes, and times every order in the same replicas. What it finds is chosen in further
-//! replicas, half of the orders dropping out whenever their number doubles. The choice is judged in the
-//! replicas of the noise itself, none of which was searched, against the nominal order: where it is not
-//! better beyond chance, the nominal order is the answer.
+//! replicas, half of the orders dropping out whenever the number of replicas doubles. The choice is validated against
+//! the nominal order in held-out replicas of the noise: unless it is significantly better, the nominal order is the
+//! answer.
 
 mod anneal;
 mod bound;
 mod draws;
-mod judge;
 mod propose;
 mod statistic;
+mod validation;
 mod walk;
 
 #[cfg(test)]
@@ -24,8 +24,8 @@ use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 
 pub use self::bound::BoundUnderNoise;
-pub use self::judge::Difference;
 pub use self::statistic::Statistic;
+pub use self::validation::Difference;
 
 use self::anneal::{Chain, Cooling, Timed};
 use self::draws::Draws;
@@ -38,16 +38,16 @@ use crate::run::{Effort, Found, Progress, SearchError, search};
 /// The largest number of passes of a pipeline that can be searched under noise: its tables take about 1 GB.
 pub const MAX_PASSES_UNDER_NOISE: usize = 200_000;
 
-/// What to search for under noise.
+/// A search under noise: the noise, the objective and the starting orders.
 #[derive(Clone, Copy, Debug)]
 pub struct UnderNoise<'a> {
-    /// How durations differ from the costs.
+    /// Distribution of the durations around the costs.
     pub noise: &'a Stragglers,
-    /// What of the step times is to be small. A step is timed as the objective of the instance says.
+    /// Objective to minimise: a statistic of the step times, each timed by the objective of the instance.
     pub statistic: Statistic,
-    /// In how many replicas orders are judged in the end.
+    /// Number of held-out replicas in which orders are validated.
     pub replicas: u64,
-    /// Orders that the search may begin with, too. Those that do not fit the instance are left out.
+    /// Further starting orders. Those that do not fit the instance are skipped.
     pub known: &'a [&'a Schedule],
 }
 
@@ -68,9 +68,9 @@ pub enum ProgressUnderNoise {
     },
 }
 
-/// An order, and what it takes in replicas that were not searched.
+/// An order with the distribution of its step times over held-out replicas.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Judged {
+pub struct ValidatedOrder {
     /// The order.
     pub schedule: Schedule,
     /// Its cost without noise.
@@ -89,13 +89,13 @@ pub struct FoundUnderNoise {
     /// The nominal search.
     pub nominal_search: Found,
     /// The answer.
-    pub answer: Judged,
+    pub answer: ValidatedOrder,
     /// The best order of the nominal search.
-    pub nominal: Judged,
-    /// The best order of a search for the mean times under the noise, if it came to that.
-    pub expected: Option<Judged>,
-    /// The published order that does best under the noise.
-    pub published: Option<(Family, Judged)>,
+    pub nominal: ValidatedOrder,
+    /// The best order of a search for the mean times under the noise, if that search ran.
+    pub expected: Option<ValidatedOrder>,
+    /// The published order of least statistic under the noise.
+    pub published: Option<(Family, ValidatedOrder)>,
     /// How much more the nominal order costs than the best robust one, which is the answer where that is
     /// beyond chance.
     pub robust_gain: Difference,
@@ -105,15 +105,15 @@ pub struct FoundUnderNoise {
     pub is_nominal: bool,
     /// A lower bound on the objective, if one is proved.
     pub bound: Option<BoundUnderNoise>,
-    /// The number of replicas in which orders were judged.
+    /// Number of held-out replicas in which orders were validated.
     pub replicas: u64,
-    /// Whether it was stopped from outside before its effort was spent.
+    /// Whether the caller stopped it before its effort was spent.
     pub interrupted: bool,
 }
 
-/// Searches for the order of `instance` that does best `under` noise.
+/// Searches for the order of `instance` of least statistic `under` noise.
 ///
-/// `progress` and `stop` are those of [`search`]; once `stop` returns true, the best order by then is judged.
+/// `progress` and `stop` are those of [`search`]; once `stop` returns true, the best order so far is validated.
 /// As long as it returns false, the result is the same on any number of threads.
 ///
 /// # Errors
@@ -161,15 +161,15 @@ pub fn search_under_noise(
     }
     interrupted |= !search.is_over();
     let chosen = choose(instance, &compiled, &trained, under.statistic, search.pool);
-    judge::orders(instance, &compiled, under, (nominal, expected, chosen), interrupted)
+    validation::orders(instance, &compiled, under, (nominal, expected, chosen), interrupted)
 }
 
-/// The seed of the replicas that are searched: another than that of those in which orders are judged.
+/// The seed of the training replicas, distinct from the seed of the held-out ones.
 const fn training_seed(seed: u64) -> u64 {
     seed ^ 0x7472_6169_6e69_6e67
 }
 
-/// How many blocks of replicas are searched: more where a percentile rests on few of them, fewer where the
+/// Number of blocks of replicas that are searched: more where a percentile rests on few of them, fewer where the
 /// pipeline is so large that their tables would fill the memory.
 fn blocks(statistic: Statistic, compiled: &CompiledInstance) -> usize {
     let wanted = match statistic {
@@ -180,7 +180,7 @@ fn blocks(statistic: Statistic, compiled: &CompiledInstance) -> usize {
     wanted.min(most_blocks(compiled))
 }
 
-/// How many blocks of replicas fit into some 250 MB.
+/// Number of blocks of replicas that fit into some 250 MB.
 fn most_blocks(compiled: &CompiledInstance) -> usize {
     const CELLS: usize = 1 << 19;
     (CELLS / compiled.passes().max(1)).max(1)
@@ -201,7 +201,7 @@ struct Search<'a> {
 /// The temperatures of each chain, in mean pass durations: first and last.
 const TEMPERATURES: [(f64, f64); CHAINS] =
     [(0.03, 0.001), (0.1, 0.002), (0.01, 0.0005), (0.003, 0.0002)];
-/// The rounds of the default effort, after each of which all chains go on from the best order.
+/// The rounds of the default effort, after each of which all chains restart from the best order.
 const ROUNDS: usize = 6;
 /// How often the length of a round doubles, each time after that many rounds.
 const LONGEST: usize = 8;

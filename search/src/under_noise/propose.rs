@@ -1,5 +1,5 @@
 //! Orders that local search may begin with.
-// Times lose nothing that a search minds.
+// Rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use pipeline::{Costs, Family, Nanos, PassTimes};

@@ -1,5 +1,5 @@
-//! What of the step times under noise is to be small.
-// Times lose nothing that a search minds.
+//! Objectives of a search under noise: statistics of the step times.
+// Rounding of times does not matter to a search.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use super::draws::Lot;
@@ -56,9 +56,9 @@ impl Statistic {
         times.get(rank.clamp(1, times.len().max(1)) - 1).map_or(0.0, |&time| time as f64)
     }
 
-    /// What a search makes small in place of the statistic, over replicas in blocks: the mean itself; of a
-    /// percentile the mean of the times around it, from twice as far from the end to half as far, since that
-    /// of one replica alone jumps from order to order.
+    /// Energy of the local search, a smooth proxy of the statistic over replicas in blocks: the mean itself; of a
+    /// percentile the mean of the times around it, from twice as far from the end to half as far, since a single
+    /// order statistic jumps from order to order.
     pub(super) fn energy(self, blocks: &[Lot], sorted: &mut Vec<i64>) -> f64 {
         let count = blocks.len() * blocks[0].len();
         let Some(beyond) = self.beyond() else {
@@ -74,7 +74,7 @@ impl Statistic {
         window.iter().map(|&time| time as f64).sum::<f64>() / window.len() as f64
     }
 
-    /// How many of `replicas`, the longest steps first, the statistic looks at.
+    /// Number of `replicas`, the longest steps first, on which the statistic depends.
     pub(super) fn counted(self, replicas: usize) -> usize {
         self.beyond().map_or(replicas, |beyond| (4 * beyond * replicas).div_ceil(100))
     }

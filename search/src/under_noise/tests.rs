@@ -10,7 +10,7 @@ use sim::straggler::{Jitter, Profile, Target};
 use sim::timed;
 
 use super::draws::BLOCK;
-use super::judge::{judged, schedule};
+use super::validation::{schedule, validated};
 use super::walk::Walk;
 use super::*;
 use crate::chance::Chance;
@@ -69,7 +69,7 @@ fn stormy(stages: usize, varying: bool) -> Stragglers {
 const SHAPES: [([u64; 3], Placement); 3] =
     [([3, 1, 6], Placement::Looped), ([3, 2, 6], Placement::Looped), ([3, 2, 7], Placement::Vee)];
 
-/// What the search times side by side is what the simulator says of every replica.
+/// Block timing of the search equals the simulator replica by replica.
 #[test]
 fn blocks_of_replicas_are_timed_as_the_simulator_does() {
     for (size, placement) in SHAPES {
@@ -109,7 +109,7 @@ fn found(instance: &Instance, noise: &Stragglers, statistic: Statistic) -> Found
     search_under_noise(instance, &under, effort, |_| {}, &|| false).unwrap()
 }
 
-/// Without any effort what was proposed is judged: the answer is no worse than the nominal order.
+/// With zero effort only the proposed orders are validated: the answer is no worse than the nominal order.
 #[test]
 fn the_answer_is_the_nominal_order_unless_another_is_better_beyond_chance() {
     for (size, placement) in SHAPES {
@@ -121,7 +121,8 @@ fn the_answer_is_the_nominal_order_unless_another_is_better_beyond_chance() {
                 assert_eq!(found.is_nominal, found.answer == found.nominal);
                 assert_eq!(found.is_nominal, !found.robust_gain.is_beyond_chance());
                 let under = UnderNoise { noise: &noise, statistic, replicas: 400, known: &[] };
-                let (again, _) = judged(&instance, &under, found.answer.schedule.clone()).unwrap();
+                let (again, _) =
+                    validated(&instance, &under, found.answer.schedule.clone()).unwrap();
                 assert_eq!(again, found.answer);
             }
         }
@@ -182,7 +183,7 @@ fn no_order_undercuts_the_bounds() {
     }
 }
 
-/// What the published orders take in replicas of `noise`, order by order.
+/// Step times of the published orders in 200 replicas of `noise`, order by order.
 fn published_times(instance: &Instance, objective: Objective, noise: &Stragglers) -> Vec<Vec<u64>> {
     let compiled = CompiledInstance::of(instance);
     let published =
@@ -190,7 +191,7 @@ fn published_times(instance: &Instance, objective: Objective, noise: &Stragglers
     assert!(!published.is_empty());
     let times = |sequence: &[u16]| {
         let schedule = schedule(instance, &compiled, sequence).unwrap();
-        judge::times(&schedule, &instance.costs, objective, noise, 200).unwrap()
+        validation::times(&schedule, &instance.costs, objective, noise, 200).unwrap()
     };
     published.iter().map(|(_, _, sequence)| times(sequence)).collect()
 }
@@ -227,16 +228,16 @@ fn bounds_are_told_only_where_they_are_proved() {
 fn differences_are_told_with_their_interval() {
     let one: Vec<u64> = (0..200).map(|at| 1000 + at * 37 % 200).collect();
     let other: Vec<u64> = one.iter().zip(0..).map(|(time, at)| time + 10 + at % 2).collect();
-    let mean = judge::difference(Statistic::Mean, &one, &other);
+    let mean = validation::difference(Statistic::Mean, &one, &other);
     assert!((mean.by - 10.5).abs() < 1e-9 && mean.is_beyond_chance());
     // The differences scatter by a half: t with 199 degrees of freedom is 1.972.
     let [low, high] = mean.ci95.unwrap();
     let margin = 1.972 * 0.501_254 / 200f64.sqrt();
     assert!((high - mean.by - margin).abs() < 1e-4 && (low + high - 21.0).abs() < 1e-9);
-    let p95 = judge::difference(Statistic::P95, &one, &other);
+    let p95 = validation::difference(Statistic::P95, &one, &other);
     assert!((10.0..=11.0).contains(&p95.by) && p95.is_beyond_chance());
-    assert_eq!(judge::difference(Statistic::P99, &one, &other).ci95, None);
-    let same = judge::difference(Statistic::P95, &one, &one);
+    assert_eq!(validation::difference(Statistic::P99, &one, &other).ci95, None);
+    let same = validation::difference(Statistic::P95, &one, &one);
     assert_eq!((same.by, same.is_beyond_chance()), (0.0, false));
 }
 

@@ -17,7 +17,7 @@ struct Step {
     begins: bool,
 }
 
-/// Tables for timing an order, kept so that memory is asked for once.
+/// Buffers for timing an order, allocated once and reused.
 pub(super) struct Walk<'a> {
     compiled: &'a CompiledInstance,
     steps: Vec<Step>,
@@ -25,7 +25,7 @@ pub(super) struct Walk<'a> {
     next: Vec<u32>,
     /// By stage, its place in its order.
     at: Vec<usize>,
-    /// Stages that may go on.
+    /// Stages that are ready to advance.
     ready: Vec<usize>,
     /// The end of every pass in each replica of the block timed last.
     pub(super) ends: Vec<Lot>,
@@ -110,7 +110,7 @@ impl<'a> Walk<'a> {
         cost
     }
 
-    /// What the objective counts of `stage` in replica number `at` of the block timed last.
+    /// Cost of `stage` under the objective, in replica number `at` of the block timed last.
     fn length(&self, stage: usize, at: usize) -> i64 {
         let begin = if self.compiled.makespan { 0 } else { self.first[stage][at] };
         self.free[stage][at] - begin

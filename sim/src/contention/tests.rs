@@ -24,7 +24,7 @@ fn spans(timeline: &Timeline) -> Vec<Vec<(u64, u64)>> {
     timeline.stages.iter().map(of).collect()
 }
 
-/// Stages of one chunk each, with forwards alone as long as told, and other passes of no time.
+/// Stages of one chunk each, with forwards of the given durations alone and beside others, and other passes of zero time.
 fn forwards(alone: &[u64], beside: &[u64], hop: u64) -> [Costs; 2] {
     let chunk = |&forward: &u64| times(forward, 0, 0);
     [alone, beside].map(|all| Costs::new(all.iter().map(chunk).collect(), Nanos(hop)))
@@ -147,7 +147,7 @@ fn without_contention_it_is_the_replay_of_every_family() {
     }
 }
 
-/// How many stages are busy in an instant behind `moment`.
+/// Number of stages that are busy in an instant behind `moment`.
 fn busy(timeline: &Timeline, moment: u64) -> u32 {
     let at_work = |span: &Span| span.start.0 <= moment && moment < span.end.0;
     let count = timeline.stages.iter().filter(|stage| stage.iter().any(at_work)).count();

@@ -9,7 +9,7 @@ use super::event_loop::{EventLoop, small};
 use super::queue::Event;
 use super::{Collective, Durations};
 
-/// How many passes have made their part of each value that all stages make, by step.
+/// Number of passes that have made their part of each value that all stages make, by step.
 #[derive(Default)]
 pub(super) struct Makers {
     stages: u32,
@@ -53,7 +53,7 @@ impl<C: Durations> EventLoop<'_, C> {
         self.collectives.push(Collective { value, step, last: stage, made, end });
     }
 
-    /// The collective is over: stages that wait for it go on.
+    /// Ends a collective, and starts the stages that wait for it.
     pub(super) fn meet(&mut self, collective: usize) {
         let Collective { value, step, .. } = self.collectives[collective];
         let cell = self.cell(value, step);

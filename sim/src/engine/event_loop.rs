@@ -1,4 +1,4 @@
-//! The event loop: a slot starts when all it needs is there, and its end is an event that lets others
+//! The event loop: a slot starts when all its inputs are there, and its end is an event that lets further slots
 //! start.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -52,7 +52,7 @@ pub(super) struct Stage {
     pub(super) in_line: bool,
     /// The position in the current step up to which it has asked for values.
     pub(super) asked: usize,
-    /// How many slots lie from `at` to `asked`.
+    /// Number of slots that lie from `at` to `asked`.
     pub(super) slots_asked: u32,
 }
 
@@ -169,7 +169,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
     }
 
     fn handle(&mut self, now: u64, event: Event) {
-        if let Event::LookAfter { flow, generation } = event
+        if let Event::FlowCheck { flow, generation } = event
             && !self.has_ended(now, flow as usize, generation)
         {
             return;
@@ -184,7 +184,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         match event {
             Event::SlotEnd { stage } => self.end_slot(stage as usize),
             Event::Segment { stage } => self.run_segments(stage as usize),
-            Event::LookAfter { flow, .. } => self.end_flow(flow as usize),
+            Event::FlowCheck { flow, .. } => self.end_flow(flow as usize),
             Event::Arrival { transfer } => self.arrive(transfer),
             Event::CopyEnd { copy } => self.end_copy(copy),
             Event::Gathered { stage } => self.gathered(stage as usize),

@@ -53,8 +53,8 @@ pub struct Communication {
     pub sharing: Sharing,
     /// When a transfer may begin.
     pub protocol: Protocol,
-    /// Whether a stage does nothing else, and its device with it, until what it has made has
-    /// arrived: communication on the compute stream.
+    /// Whether a stage, and its device with it, blocks until its output has arrived: communication on the
+    /// compute stream.
     pub blocking: bool,
 }
 
@@ -275,22 +275,22 @@ fn from_zero(mut metrics: Metrics) -> Metrics {
     metrics
 }
 
-/// The reason why a stage stands still when no events are left.
+/// The reason that a stage is blocked when no events are left.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Cause {
-    /// A value is not there, and `on` has not come to make it or cannot send it.
+pub enum StandstillCause {
+    /// A value has not arrived, and `on` has not made it yet or cannot send it.
     Value {
-        /// Who makes it.
+        /// The stage that makes it.
         on: usize,
     },
-    /// A collective has not ended, since not all have come to take part.
+    /// A collective has not ended, since not all stages have joined it.
     Collective,
     /// A value that it made cannot leave, because the receiver has not asked for it.
     Unreceived {
         /// The receiver.
         by: usize,
     },
-    /// There is no room.
+    /// The device lacks memory.
     Memory {
         /// The memory that the device would hold.
         needs: Bytes,
@@ -305,19 +305,19 @@ pub enum Cause {
     Boundary,
 }
 
-/// A stage that stands still.
+/// A blocked stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Standstill {
-    /// Which stage.
+    /// Its number.
     pub stage: usize,
-    /// The pass it cannot run; the last one where it is that one's value that cannot leave.
+    /// The pass that it cannot run; the last one that ran where the value of that pass cannot be sent.
     pub pass: Pass,
-    /// In which step.
+    /// The step of the pass.
     pub step: u32,
-    /// Since when.
+    /// Time since which it is blocked.
     pub since: Nanos,
-    /// Why.
-    pub cause: Cause,
+    /// The reason.
+    pub cause: StandstillCause,
 }
 
 impl fmt::Display for Standstill {
@@ -326,15 +326,17 @@ impl fmt::Display for Standstill {
         let of_step = if *step > 0 { format!(" of step {step}") } else { String::new() };
         write!(f, "stage {stage} stands before {pass}{of_step} since {since}: ")?;
         match cause {
-            Cause::Value { on } => write!(f, "it needs a value from stage {on}"),
-            Cause::Collective => write!(f, "it waits for a collective of all stages"),
-            Cause::Unreceived { by } => write!(f, "stage {by} has not asked for what it sends"),
-            Cause::Memory { needs, limit } => {
+            StandstillCause::Value { on } => write!(f, "it needs a value from stage {on}"),
+            StandstillCause::Collective => write!(f, "it waits for a collective of all stages"),
+            StandstillCause::Unreceived { by } => {
+                write!(f, "stage {by} has not asked for what it sends")
+            }
+            StandstillCause::Memory { needs, limit } => {
                 write!(f, "its device would hold {needs}, but has {limit}")
             }
-            Cause::Device => write!(f, "its device is taken"),
-            Cause::HostCopy => write!(f, "its activation is on the host"),
-            Cause::Boundary => write!(f, "the step before has not ended"),
+            StandstillCause::Device => write!(f, "its device is taken"),
+            StandstillCause::HostCopy => write!(f, "its activation is on the host"),
+            StandstillCause::Boundary => write!(f, "the step before has not ended"),
         }
     }
 }

@@ -6,7 +6,7 @@ use pipeline::{Copies, CopyDirection, CopyOp, Footprints, Nanos, Slot};
 
 use super::event_loop::{EventLoop, small};
 use super::queue::Event;
-use super::transfers::{Carried, look_after};
+use super::transfers::{Carried, check_flow};
 use super::{Durations, Job};
 use crate::host_copy::{self, HostCopy, NONE, is_backward};
 
@@ -183,7 +183,7 @@ impl<C: Durations> EventLoop<'_, C> {
                 let queue = &mut self.queue;
                 let wire = [wires[way as usize]];
                 let flow =
-                    self.network.begin(self.now, &wire, bytes, &mut |one| look_after(queue, one));
+                    self.network.begin(self.now, &wire, bytes, &mut |one| check_flow(queue, one));
                 self.carry(flow, Carried::Copy(copy));
             }
             wires => {

@@ -3,7 +3,7 @@
 use pipeline::{Bytes, Fault, Nanos, Timeline, Value};
 
 use super::event_loop::{EventLoop, Stage, State, sender};
-use super::{Cause, Durations, EngineError, Run, Standstill};
+use super::{Durations, EngineError, Run, Standstill, StandstillCause};
 use crate::network::LAST;
 
 impl<C: Durations> EventLoop<'_, C> {
@@ -29,7 +29,7 @@ impl<C: Durations> EventLoop<'_, C> {
         })
     }
 
-    /// Why `stage` does not go on, now that nothing happens any more.
+    /// The pass and the reason that block `stage`, now that no events are left.
     fn standstill(&self, stage: usize) -> Option<Standstill> {
         let Stage { state, at, step, since, device, .. } = self.stages[stage];
         let passes = self.job.schedule.orders()[stage].passes();
@@ -37,14 +37,14 @@ impl<C: Durations> EventLoop<'_, C> {
         let (pass, step) = match passes.get(at) {
             Some(&pass) => (pass, step),
             None if !is_last => (passes[0], step + 1),
-            // It has nothing left to run, and others keep it from leaving.
+            // It has nothing left to run, and waits for other stages at the boundary.
             None if state == State::Crossing => return None,
             None => (passes[at - 1], step),
         };
         let cause = match state {
             State::Done => return None,
-            State::Crossing => Cause::Boundary,
-            State::Running | State::Sending(_) => Cause::Unreceived {
+            State::Crossing => StandstillCause::Boundary,
+            State::Running | State::Sending(_) => StandstillCause::Unreceived {
                 by: self.channels_of[stage]
                     .iter()
                     .find(|&&channel| !self.channels[channel].waiting.is_empty())
@@ -55,16 +55,16 @@ impl<C: Durations> EventLoop<'_, C> {
                 let lacks = |value: &Value| !self.progress[self.cell(*value, step)].arrived;
                 match (self.remote_needs(stage, slot).find(lacks), self.job.room) {
                     (Some(value), _) => match sender(self.job, value) {
-                        Some(on) => Cause::Value { on },
-                        None => Cause::Collective,
+                        Some(on) => StandstillCause::Value { on },
+                        None => StandstillCause::Collective,
                     },
-                    (None, _) if !self.are_here(slot, step) => Cause::HostCopy,
+                    (None, _) if !self.are_here(slot, step) => StandstillCause::HostCopy,
                     (None, Some(room)) if !self.devices[device].taken => {
                         let limit = room.limits[device];
                         let needs = self.over(stage, slot).map_or(limit, Bytes);
-                        Cause::Memory { needs, limit }
+                        StandstillCause::Memory { needs, limit }
                     }
-                    _ => Cause::Device,
+                    _ => StandstillCause::Device,
                 }
             }
         };

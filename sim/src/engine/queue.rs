@@ -1,10 +1,10 @@
-//! What happens next. The whole of determinism: events come out by time, and in the order in which
-//! they went in where times are equal.
+//! The event queue. Runs are deterministic because events are popped by time, and those of equal times in the order
+//! in which they were pushed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that happens at a moment.
+/// An event of the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Event {
     /// The slot that `stage` runs ends.
@@ -12,7 +12,7 @@ pub(super) enum Event {
     /// A segment of the slot that `stage` runs may end.
     Segment { stage: u32 },
     /// A transfer may have sent its last byte.
-    LookAfter { flow: u32, generation: u32 },
+    FlowCheck { flow: u32, generation: u32 },
     /// The value that a transfer carries has arrived.
     Arrival { transfer: u32 },
     /// A copy that shares no link is there.
@@ -25,7 +25,7 @@ pub(super) enum Event {
     Meet { collective: u32 },
 }
 
-/// Events to come. Pushing and popping take O(log n) of the events waiting, a few per stage.
+/// Pending events. Pushing and popping take O(log n) of the events waiting, a few per stage.
 #[derive(Default)]
 pub(super) struct Queue {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,

@@ -1,6 +1,6 @@
 //! Slots that run segment by segment: those whose all-to-alls are flows on the wires of the cluster.
 //!
-//! The two streams of the device go on as [`pipeline::overlap`] says. A segment of communication with
+//! The two streams of the device run by the rule of [`pipeline::overlap`]. A segment of communication with
 //! bytes is a flow over the ports of its device for what stays in the node and one through its NIC for what
 //! leaves it ([`crate::ExpertGroup::loads`]), which share those wires with everything else that moves. It ends when
 //! its own work is done, as in a composition, and the last byte of the last flow is there. Alone on its
@@ -13,7 +13,7 @@ use pipeline::{Bytes, Nanos, Slot, Span};
 
 use super::event_loop::{EventLoop, small};
 use super::queue::Event;
-use super::transfers::{Carried, look_after, scale};
+use super::transfers::{Carried, check_flow, scale};
 use super::{Durations, Job};
 use crate::network::LAST;
 
@@ -27,7 +27,7 @@ struct Running {
     /// How long its passes take one after the other, and by their segments.
     pace: Pace,
     begin: u64,
-    /// How long the slot takes if no wire holds it up.
+    /// Duration of the slot if no wire holds it up.
     alone: u64,
     /// How many flows of its present segment are under way.
     moving: u32,
@@ -146,7 +146,7 @@ impl<C: Durations> EventLoop<'_, C> {
                 continue;
             }
             let queue = &mut self.queue;
-            let look = &mut |one| look_after(queue, one);
+            let look = &mut |one| check_flow(queue, one);
             let flow = self.network.begin(self.now, &load.wires, bytes, look);
             self.carry(flow, Carried::Segment(small(stage)));
             moving += 1;
@@ -184,7 +184,7 @@ impl<C: Durations> EventLoop<'_, C> {
             false => running.alone,
         };
         let begin = running.begin;
-        // What collectives of parameters take from its compute is added at its end.
+        // The slowdown by concurrent collectives of parameters is added at its end.
         let end = self.parameters.run(stage, begin, time).max(self.now);
         if let Some(span) = self.timeline[stage].last_mut() {
             span.end = Nanos(end);

@@ -7,7 +7,7 @@ use pipeline::{Nanos, Pass};
 use super::event_loop::{Channel, EventLoop, Stage, State, sender, small, taker};
 use super::queue::{Event, Queue};
 use super::{Durations, Protocol, Transfer};
-use crate::network::LookAfter;
+use crate::network::FlowCheck;
 
 /// The load that a flow of the network carries: a value between stages, an activation to or from
 /// the host, or an all-to-all within a pass.
@@ -93,7 +93,7 @@ impl<C: Durations> EventLoop<'_, C> {
         };
         let queue = &mut self.queue;
         let wires = &self.channels[channel].route.wires;
-        let flow = self.network.begin(now, wires, bytes, &mut |one| look_after(queue, one));
+        let flow = self.network.begin(now, wires, bytes, &mut |one| check_flow(queue, one));
         self.carry(flow, Carried::Transfer(transfer));
     }
 
@@ -107,12 +107,12 @@ impl<C: Durations> EventLoop<'_, C> {
 
     pub(super) fn has_ended(&mut self, now: u64, flow: usize, generation: u32) -> bool {
         let queue = &mut self.queue;
-        self.network.has_ended(now, flow, generation, &mut |one| look_after(queue, one))
+        self.network.has_ended(now, flow, generation, &mut |one| check_flow(queue, one))
     }
 
     pub(super) fn end_flow(&mut self, flow: usize) {
         let queue = &mut self.queue;
-        self.network.end(self.now, flow, &mut |one| look_after(queue, one));
+        self.network.end(self.now, flow, &mut |one| check_flow(queue, one));
         match self.carried[flow] {
             Carried::Transfer(transfer) => self.deliver(transfer),
             Carried::Copy(copy) => self.end_copy(copy),
@@ -147,7 +147,7 @@ impl<C: Durations> EventLoop<'_, C> {
         self.try_start(to);
     }
 
-    /// Asks for what the slots need that `stage` is about to come to.
+    /// Posts the receives of the next slots of `stage`, as far as its protocol looks ahead.
     pub(super) fn ask(&mut self, stage: usize) {
         let Protocol::Rendezvous { ahead } = self.job.communication.protocol else { return };
         let order = &self.job.schedule.orders()[stage];
@@ -177,6 +177,6 @@ pub(super) fn scale(number: u64, times: u64, over: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-pub(super) fn look_after(queue: &mut Queue, LookAfter { flow, generation, at }: LookAfter) {
-    queue.push(at, Event::LookAfter { flow: small(flow), generation });
+pub(super) fn check_flow(queue: &mut Queue, FlowCheck { flow, generation, at }: FlowCheck) {
+    queue.push(at, Event::FlowCheck { flow: small(flow), generation });
 }

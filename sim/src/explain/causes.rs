@@ -89,7 +89,7 @@ impl Cause {
     }
 }
 
-/// How many causes there are.
+/// Number of causes.
 pub const CAUSES: usize = 9;
 
 /// The idle time of each stage by cause: [`crate::Simulation::causes`].

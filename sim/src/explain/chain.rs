@@ -12,15 +12,15 @@ use crate::engine::{
 };
 use crate::sharded::ParameterSpan;
 
-/// A step, as far as idle time goes.
+/// The times of a step from which idle time is computed.
 pub(crate) struct Step<'a> {
-    /// By stage, what it runs.
+    /// By stage, the spans of its slots.
     pub(crate) spans: Vec<&'a [Span]>,
     /// By stage, when the step begins.
     pub(crate) begins: Vec<Nanos>,
-    /// How long the step takes.
+    /// Duration of the step.
     pub(crate) cost: Nanos,
-    /// What its passes take without noise.
+    /// Durations of its passes without noise.
     pub(crate) costs: &'a Costs,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn of_replay<T: Clone>(
     [actual, nominal]: [T; 2],
     mut run: impl FnMut(&Costs) -> Result<T, Fault>,
 ) -> Result<[T; CAUSES], Fault> {
-    // Copies that take no time are as good as none.
+    // Copies of zero time are the same as none.
     let kept = match costs.copies() {
         [] => nominal.clone(),
         _ => run(&costs.clone().with_copies(Vec::new()))?,
@@ -164,7 +164,7 @@ pub(crate) fn of_engine<T: Clone>(
     Ok((all, runs.get()))
 }
 
-/// Every transfer takes the time it takes while nothing else moves.
+/// Every transfer takes its time on an idle network.
 struct Alone<'a> {
     job: &'a Job<'a>,
 }
@@ -179,7 +179,7 @@ impl Durations for Alone<'_> {
     }
 }
 
-/// How long a message takes between two stages on free wires: its last byte leaves at the end of a
+/// Duration of a message between two stages on free wires: its last byte leaves at the end of a
 /// nanosecond, as in the engine.
 fn alone(cluster: &Cluster, seats: &Seats, messages: Messages, stages: [usize; 2]) -> u64 {
     let [from, to] = stages.map(|stage| seats.device(stage));

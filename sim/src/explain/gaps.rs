@@ -18,7 +18,7 @@ pub struct Gaps {
     pub begins: Vec<Nanos>,
     /// How long it takes.
     pub cost: Nanos,
-    /// How long the optimizer of a stage takes.
+    /// Duration of the optimizer of a stage.
     pub optimizer: Nanos,
     /// By stage, for each slot of the step the gap before it, then the one after the last: by cause,
     /// in the order of [`super::Cause::ALL`].
@@ -29,7 +29,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// The sum over all gaps and slots of `stage`: what [`super::Causes`] says of it.
+    /// The sum over all gaps and slots of `stage`, equal to its idle time in [`super::Causes`].
     ///
     /// # Panics
     /// If there is no such stage.

@@ -1,8 +1,8 @@
 //! Why stages wait: what causes their idle time, what each pass waits for, and the critical path.
 //!
-//! [`Causes`] says how much of the idle time is owed to what, by runs that each leave out one cause
-//! more, and [`Gaps`] the same of each gap between two slots. [`Waits`] says of each slot what let it
-//! begin, and [`Waits::critical_path`] follows that back from the end of a step to its beginning.
+//! [`Causes`] attributes the idle time to causes, by runs that each leave out one cause
+//! more, and [`Gaps`] that of each gap between two slots. [`Waits`] gives the event that let each slot
+//! begin, and [`Waits::critical_path`] traces these back from the end of a step to its beginning.
 
 mod causes;
 pub(crate) mod chain;
@@ -18,7 +18,7 @@ pub(crate) use causes::Times;
 pub use causes::{CAUSES, Cause, Causes};
 pub use gaps::Gaps;
 pub(crate) use gaps::Lengths;
-pub use path::{Path, Summary};
+pub use path::{Path, PathSummary};
 pub use waits::{Link, Wait, Waits};
 
 use crate::engine::{Collective, Run, Transfer};

@@ -1,4 +1,4 @@
-//! The critical path: the chain of slots and transfers that makes a step as long as it is.
+//! The critical path: the chain of slots and transfers that determines the length of a step.
 
 use pipeline::{Kind, Nanos, Slot};
 
@@ -14,7 +14,7 @@ pub struct Path {
 /// The parts of a critical path. All times together, and the time at which it begins, are the time
 /// at which it ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Summary {
+pub struct PathSummary {
     /// When its first slot begins.
     pub begin: Nanos,
     /// When its last slot ends.
@@ -31,8 +31,8 @@ pub struct Summary {
 
 impl Waits<'_> {
     /// The critical path of the last step, which ends with the slot that ends last; of several, that
-    /// of the first stage. A slot that several things let begin at once is taken to have waited for
-    /// the first of them in the order of [`super::Wait`].
+    /// of the first stage. A slot that several events let begin at the same time is taken to have waited
+    /// for the first of them in the order of [`super::Wait`].
     #[must_use]
     pub fn critical_path(&self) -> Path {
         let stages = &self.run().timeline.stages;
@@ -53,9 +53,9 @@ impl Waits<'_> {
 impl Path {
     /// Its parts, over a pipeline of `stages`.
     #[must_use]
-    pub fn summary(&self, stages: usize) -> Summary {
+    pub fn summary(&self, stages: usize) -> PathSummary {
         let zero = Nanos(0);
-        let mut summary = Summary {
+        let mut summary = PathSummary {
             begin: self.links.first().map_or(zero, |link| link.span.start),
             end: self.links.last().map_or(zero, |link| link.span.end),
             passes: [zero; Kind::ALL.len()],

@@ -74,7 +74,7 @@ impl<'a> Waits<'a> {
         let mut waits = Self { schedule, run, devices, slots, made_at, carried_by };
         for stage in 0..run.timeline.stages.len() {
             for (at, span) in run.timeline.stages[stage].iter().enumerate() {
-                // What all stages make has no place of its own: the collective names the last.
+                // A value that all stages make has no single maker: the collective names the last one.
                 let alone = |value: &Value| value.chunk().is_some();
                 for value in span.slot.passes().filter_map(Pass::makes).filter(alone) {
                     let cell = waits.cell(value, waits.step(stage, at));

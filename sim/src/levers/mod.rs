@@ -62,21 +62,21 @@ pub struct Levers {
 /// An assumption about levers, or an omission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeverNote {
-    /// Layers per stage are not known: so many are assumed.
+    /// Layers per stage are unknown: the number assumed.
     AssumedLayers(u64),
     /// The pipeline is so large that single stages and links are left out.
     OnlyWhole,
-    /// Not all single stages and links were tried, since [`Watch::stopped`] said so.
+    /// Not all single stages and links were tried, since [`Watch::stopped`] returned true.
     Interrupted,
     /// The only step begins on all stages at once, as after a barrier, though there is none
     /// ([`Hardware::starts_cold`]).
     StartsCold,
 }
 
-/// Who is told how far trying goes, and may end it.
+/// Observer of the progress of the trials, which may also stop them.
 pub trait Watch {
-    /// Single stages and links are about to be tried at so many `places`, which times about `passes`
-    /// passes.
+    /// Called before single stages and links are tried: the number of `places`, and about how many `passes` are timed
+    /// for them.
     fn begin(&self, places: u64, passes: u64) {
         let _ = (places, passes);
     }
@@ -90,7 +90,7 @@ pub trait Watch {
     }
 }
 
-/// Nobody.
+/// No observer.
 impl Watch for () {}
 
 /// Where a lever is tried.

@@ -48,7 +48,7 @@ use crate::hardware::Hardware;
 use crate::monte_carlo::{self, MonteCarlo, ReplicaCount};
 use crate::replay::Replay;
 use crate::straggler::{NoisyTiming, Stragglers};
-use crate::timed::{self, Beside, Nominal, Timing};
+use crate::timed::{self, Nominal, SideOps, Timing};
 use links::Faster;
 use unshared::UnsharedTiming;
 
@@ -154,7 +154,7 @@ impl<'a> Simulation<'a> {
         self.schedule
     }
 
-    /// How long passes and hops take without noise.
+    /// Durations of passes and hops without noise.
     #[must_use]
     pub const fn costs(&self) -> &'a Costs {
         self.costs
@@ -228,7 +228,7 @@ impl<'a> Simulation<'a> {
         Ok(self.walk(replica, &mut Replay::new())?.timeline)
     }
 
-    /// How long a step takes with faster `links`, as in [`explain::Causes`]; under noise, in replica
+    /// Duration of a step with faster `links`, as in [`explain::Causes`]; under noise, in replica
     /// 0.
     ///
     /// # Errors
@@ -282,7 +282,7 @@ impl<'a> Simulation<'a> {
             return Ok(self.run_engine(hardware, replica, FasterLinks::None)?);
         }
         let (timeline, beside) = match (self.sample(replica), self.schedule.has_streams()) {
-            (None, false) => (replay.timeline(self.schedule, self.costs)?, Beside::default()),
+            (None, false) => (replay.timeline(self.schedule, self.costs)?, SideOps::default()),
             (None, true) => {
                 self.costs.check(self.schedule.shape())?;
                 timed::record(self.schedule, &Nominal(self.costs), self.footprints)
@@ -345,7 +345,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// How long things take in `replica` of the noise, where there is one and links are not shared.
+    /// Durations in `replica` of the noise, if there is noise and links are not shared.
     fn sample(&self, replica: Option<u64>) -> Option<NoisyTiming<'a>> {
         let (replica, noise) = replica.zip(self.noise)?;
         Some(noise.sample(replica, 0).timing(self.costs))
@@ -359,9 +359,9 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Slots, and what happens beside them on their stage.
-fn bare(timeline: Timeline, beside: Beside) -> Run {
-    let Beside { copies, parameters } = beside;
+/// A run of slots and of the operations beside them, without transfers or collectives.
+fn bare(timeline: Timeline, beside: SideOps) -> Run {
+    let SideOps { copies, parameters } = beside;
     Run {
         timeline,
         transfers: Vec::new(),
@@ -374,7 +374,7 @@ fn bare(timeline: Timeline, beside: Beside) -> Run {
     }
 }
 
-/// A clock that stands still at its end tells no time.
+/// Refuses a makespan at the end of the clock, which saturates.
 fn within_clock(makespan: Nanos) -> Result<(), Fault> {
     if makespan.0 == u64::MAX { Err(Fault::Overflow { what: "the times" }) } else { Ok(()) }
 }

@@ -171,7 +171,7 @@ impl Simulation<'_> {
             return Ok((Memory::of(schedule, footprints)?, peak_in_flight(schedule)));
         };
         let peak = activation_peaks(schedule, &run.timeline, &run.copies, footprints)?;
-        // What is only in part on the host is counted on the device.
+        // An activation only partly on the host counts as held on the device.
         let one = Footprint { until_backward: Bytes(1), until_weight: Bytes(1) };
         let bytes = copies.part().of_bytes(one.until_backward);
         let mut moved = run.copies.clone();

@@ -5,7 +5,7 @@ use pipeline::{CopyDirection, Pass, Slot, Value};
 use crate::straggler::NoisyTiming;
 use crate::timed::{Nominal, Timing};
 
-/// How long things take where links are not shared, with noise or without.
+/// Durations where links are not shared, with or without noise.
 pub(super) enum UnsharedTiming<'a> {
     Nominal(Nominal<'a>),
     Replica(NoisyTiming<'a>),

@@ -1,4 +1,4 @@
-//! Why noise cannot be what somebody asked for.
+//! Errors of noise: parameters that are refused.
 
 use pipeline::Nanos;
 use thiserror::Error;
@@ -37,7 +37,7 @@ pub enum StragglerError {
     NoSuchTarget {
         /// The target that was named.
         target: Target,
-        /// How many stages there are.
+        /// Number of stages.
         stages: usize,
     },
     /// A device that carries no stage.

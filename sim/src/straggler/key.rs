@@ -1,6 +1,6 @@
 //! Chance as a function: every place and piece of work has random numbers of its own.
 //!
-//! No stream is shared, so it does not matter who asks first, how often, or on which thread.
+//! No generator is shared, so draws do not depend on their order, their number or the thread.
 
 use pipeline::{Kind, Pass, Value};
 use rand::SeedableRng;
@@ -56,7 +56,7 @@ impl Key {
         self.rng(0, (Purpose::Validation as u64) << 56)
     }
 
-    /// The random numbers of who is slow in the iteration.
+    /// The random numbers that pick the stragglers of the iteration.
     pub(super) fn stragglers(self) -> SplitMix64 {
         self.rng(0, (Purpose::Straggler as u64) << 56)
     }

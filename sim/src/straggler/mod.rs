@@ -331,7 +331,7 @@ pub struct NoiseSample<'a> {
 }
 
 impl<'a> NoiseSample<'a> {
-    /// How long `pass` takes on `stage` if it begins at `start`, in nanoseconds; `nominal` are the
+    /// Duration of `pass` on `stage` if it begins at `start`, in nanoseconds; `nominal` are the
     /// times of its chunk. BW takes as long as B and, right behind it, W, each by its part of it; S and T are no work of a
     /// chunk and take nothing; R takes as long as another F.
     ///
@@ -357,7 +357,7 @@ impl<'a> NoiseSample<'a> {
         }
     }
 
-    /// How long `pass` takes on `stage` under `costs` if it begins at `start`, as
+    /// Duration of `pass` on `stage` under `costs` if it begins at `start`, as
     /// [`Self::pass_duration`] says of the passes of a chunk.
     ///
     /// # Panics
@@ -423,7 +423,7 @@ impl Timing for NoisyTiming<'_> {
         self.sample.duration_under(self.costs, stage, pass, start)
     }
 
-    /// What passes share of the streams is stretched as they are.
+    /// A pair is stretched in proportion to its passes.
     fn slot(&self, stage: usize, slot: Slot, start: u64) -> u64 {
         let then = |time: u64, pass| {
             time.saturating_add(self.duration(stage, pass, start.saturating_add(time)))

@@ -154,7 +154,7 @@ fn neighbours_are_independent() {
 }
 
 #[test]
-fn stalls_are_as_frequent_as_told_and_last_as_long() {
+fn stalls_have_the_given_rate_and_length() {
     let mut stragglers = Stragglers::new(1, 3);
     stragglers.stall(0.01, Nanos(5)).unwrap();
     let sample = stragglers.sample(0, 0);

@@ -32,7 +32,7 @@ const MOST_OF_A_BYTE: u64 = 8;
 /// Reads `content`, of which no more than `most` operations are taken.
 pub(crate) fn read(content: Vec<u8>, most: usize) -> Result<Vec<Operation>, TraceError> {
     let content = Bytes::from(content);
-    // What the library breaks down at is no more to a user than a file that it refuses.
+    // A file at which the library panics is reported like a file that it refuses.
     guarded(|| decode(&content, most)).unwrap_or_else(|what| Err(TraceError::Damaged(what)))
 }
 
@@ -53,7 +53,7 @@ fn decode(content: &Bytes, most: usize) -> Result<Vec<Operation>, TraceError> {
     Ok(operations)
 }
 
-/// How many rows the file promises, before any memory is taken for them.
+/// Number of rows that the file promises, before any memory is taken for them.
 fn rows(file: &SerializedFileReader<Bytes>, bytes: u64, most: usize) -> Result<usize, TraceError> {
     let groups = file.metadata().row_groups().iter();
     let rows = groups.fold(0i64, |sum, group| sum.saturating_add(group.num_rows().max(0)));
@@ -141,7 +141,7 @@ fn operation(columns: &[Column], at: usize, place: Place) -> Result<Operation, T
         return Err(TraceError::NotATrace);
     };
     let optype = optype.optype(at, place)?;
-    // What is no pass has -1 for both.
+    // An operation other than a pass has -1 for both.
     let is_pass = matches!(optype, OpType::Pass(_));
     let of_pass = |column: &Column| if is_pass { column.whole(at) } else { 0 };
     Ok(Operation {

@@ -2,7 +2,7 @@
 
 use ilp::End;
 use pipeline::{Nanos, Placement};
-use search::{FoundOnHardware, FoundUnderNoise, JudgedOnHardware};
+use search::{FiguresOnHardware, FoundOnHardware, FoundUnderNoise};
 use serde::Serialize;
 
 use super::{Row, on_hardware, under_noise};
@@ -307,8 +307,8 @@ impl Entry {
         let Some(found) = row.on_hardware.as_ref() else { return Self::default() };
         let hardware = row.searched.case.hardware.as_ref();
         let FoundOnHardware { answer, nominal, published, bound, .. } = found;
-        let value = |one: &JudgedOnHardware| one.value.0 as f64;
-        let over = |one: &JudgedOnHardware| value(one) - value(answer);
+        let value = |one: &FiguresOnHardware| one.value.0 as f64;
+        let over = |one: &FiguresOnHardware| value(one) - value(answer);
         let published = published.first();
         Self {
             boundary: hardware.map(on_hardware::boundary),

@@ -4,7 +4,7 @@ use pipeline::Nanos;
 use question::format;
 use question::hardware::Hardware;
 use question::sheet::Sheet;
-use search::{ArgumentOnHardware, FoundOnHardware, JudgedOnHardware};
+use search::{ArgumentOnHardware, FiguresOnHardware, FoundOnHardware};
 use sim::boundary::Synchronisation;
 
 use super::Row;
@@ -53,7 +53,7 @@ fn lines(row: &Row, found: &FoundOnHardware) -> Vec<Vec<String>> {
     published.chain(nominal).chain(answer).collect()
 }
 
-fn line(name: String, one: &JudgedOnHardware) -> Vec<String> {
+fn line(name: String, one: &FiguresOnHardware) -> Vec<String> {
     let times = [one.nominal, one.span, one.makespan, one.step].map(format::time);
     let memory = if one.is_out_of_memory { "yes" } else { "-" };
     [name].into_iter().chain(times).chain([memory.to_owned()]).collect()

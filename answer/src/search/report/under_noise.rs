@@ -3,7 +3,7 @@
 use pipeline::Nanos;
 use question::format;
 use question::sheet::Sheet;
-use search::{Difference, FoundUnderNoise, Judged, Objective};
+use search::{Difference, FoundUnderNoise, Objective, ValidatedOrder};
 
 use super::Row;
 
@@ -51,7 +51,7 @@ fn lines(row: &Row, found: &FoundUnderNoise) -> Vec<Vec<String>> {
     all.map(|(name, one)| line(name, one)).collect()
 }
 
-fn line(name: String, one: &Judged) -> Vec<String> {
+fn line(name: String, one: &ValidatedOrder) -> Vec<String> {
     let exact = |nanos: u64| format::time(Nanos(nanos));
     let times = &one.times;
     vec![

@@ -107,8 +107,8 @@ fn make(stages: usize, microbatches: usize, block: &impl Block) -> Grid {
     Grid { rows, microbatches }
 }
 
-/// Puts the W of every backward into the next free cells, those of the way up first; `weight` says
-/// what they are called.
+/// Puts the W of every backward into the next free cells, those of the way up first; `weight` maps a backward to its
+/// W.
 pub(super) fn fill_weights(row: &Row, weight: impl Fn(Work) -> Work) -> Row {
     let mut filled = Row::with_capacity(row.len());
     let mut waiting = [0usize; 2];

@@ -50,7 +50,7 @@ impl<T: Copy> Table<T> {
         self.cells[self.index(which, microbatch)]
     }
 
-    /// W passes are not kept: nobody waits for them.
+    /// W passes are not kept: no pass waits for them.
     pub(super) fn set(&mut self, which: (usize, Work), microbatch: usize, to: T) {
         if !which.1.is_weight() {
             let index = self.index(which, microbatch);
@@ -66,7 +66,7 @@ pub(super) struct Grid {
     pub(super) microbatches: usize,
 }
 
-/// How long a grid takes.
+/// Duration of a grid.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     /// The longest span of a stage.
@@ -205,7 +205,7 @@ impl Grid {
         self.rows.iter().map(|row| peak(row)).max().unwrap_or(0)
     }
 
-    /// How long the grid takes under `costs`; `None` if it is not a whole schedule whose passes
+    /// Duration of the grid under `costs`; `None` if it is not a whole schedule whose passes
     /// stand behind their inputs.
     pub(super) fn pace(&self, shape: Shape, costs: &Costs) -> Option<Pace> {
         let (stages, last) = (self.rows.len(), self.last());

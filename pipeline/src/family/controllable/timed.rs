@@ -21,7 +21,7 @@ use crate::problem::Problem;
 use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 
-/// The most passes that are ordered anew.
+/// The most passes that are reordered.
 const MOST_PASSES: usize = 20_000_000;
 
 pub(in crate::family) const ABOUT_MIN: About = About {

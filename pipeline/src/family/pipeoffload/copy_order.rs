@@ -37,8 +37,8 @@ struct Candidate {
     back: u64,
 }
 
-/// One stream for each stage of `schedule`, whose slots run at `spans`; `leaves` says which chunks, and so many
-/// round trips must fit between forward and backward.
+/// One stream for each stage of `schedule`, whose slots run at `spans`; `leaves` selects the chunks that are copied, and
+/// a number of round trips must fit between forward and backward.
 pub(super) fn streams(
     schedule: &Schedule,
     costs: &Costs,
@@ -120,7 +120,7 @@ impl Clock {
 
     /// Keeps the candidates for which there are slots, and says which.
     fn place(&self, candidates: &mut Vec<Candidate>) {
-        // First come, first served says who has slots at all.
+        // First come, first served decides which candidates have slots at all.
         candidates.sort_by_key(|one| (one.ready, one.chunk, one.microbatch));
         let (mut out, mut back) = (Free::default(), Free::default());
         candidates.retain_mut(|one| self.assign(one, &mut out, &mut back));

@@ -48,8 +48,7 @@ pub(super) fn schedule_full(problem: &Problem) -> Result<Schedule, Fault> {
     offloaded(ABOUT_FULL.name, problem, problem.shape().chunks_per_stage().into())
 }
 
-/// GIS with the `chunks` of each stage on the host that come first in the model, unless another
-/// number was told.
+/// GIS with the first `chunks` of each stage, in model order, on the host, unless the problem gives another number.
 fn offloaded(family: &'static str, problem: &Problem, chunks: u64) -> Result<Schedule, Fault> {
     let shape = problem.shape();
     if problem.costs().copies().is_empty() {

@@ -14,7 +14,7 @@ use crate::schedule::Schedule;
 use crate::shape::Shape;
 
 /// The order that `base` makes of `problem` in `shape`, whose output layer is whole, with the backwards
-/// `by` repetitions later. A memory limit of the problem is not looked at.
+/// `by` repetitions later. A memory limit of the problem is ignored.
 pub(super) fn later(
     problem: &Problem,
     shape: Shape,

@@ -7,7 +7,7 @@
 //! first pass of the stage and of all before it; and every pass of a stage ends within C of that (for the
 //! makespan: within C of 0). [`propagate`] narrows these windows step by step, and each step follows from the
 //! model. So where windows contradict each other there is no such order, and C + 1 is a bound. There is no search
-//! in it: whoever checks draws the same conclusions for the one C.
+//! in it: a verifier repeats the same propagation for the one C.
 //!
 //! *Without a cost* the same steps give heads that hold in every order, and tails: how much time there is from the
 //! last start of a pass to the end. Each tail follows from the end alone, so that it does not
@@ -22,12 +22,12 @@
 //! All this is counts at the start of an F or R and order on a stage: it holds for passes that take no time and for
 //! M_W greater than M_B, too. It is not used where passes overlap.
 
+mod memory_propagation;
 mod orders;
 mod overload;
 mod passes;
 mod prefixes;
 mod propagate;
-mod room;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -51,16 +51,17 @@ pub struct Raised {
     pub start: Nanos,
 }
 
-/// Costs are asked for until what is open between refuted and not is this part of the gap to the best order.
+/// Bisection over costs ends when the open interval is this fraction of the gap to the best order.
 const RESOLUTION: i64 = 64;
 
-/// One propagation may take so many times the work of looking at every pass once.
+/// The most work of one propagation, in multiples of one visit of every pass.
 const ROUNDS: u64 = 2_000;
 
-/// The first may take so many times that work, and is begun where that is allowed: in long searches of large pipelines.
+/// The most work of the first propagation, in the same unit; it runs only if the effort allows that much, as in long
+/// searches of large pipelines.
 const FIRST_ROUNDS: u64 = 512;
 
-/// What a bound by windows rests on, beside the cost.
+/// Evidence for a bound by windows, besides the cost that it refutes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Proof {
     /// Heads raised by prefixes, in the order in which they were shown.
@@ -84,7 +85,7 @@ impl Proof {
     }
 }
 
-/// The most steps of all propagations, times the microbatches: who checks takes about so many times longer.
+/// The most steps of all propagations, times the microbatches: a verifier takes about that factor longer.
 const MOST_STEPS: u64 = 1 << 38;
 
 /// A pipeline is small where trying every pair once takes no more steps.
@@ -93,7 +94,7 @@ const SMALL: u64 = 1 << 18;
 /// Trying pairs may take so many times the work of trying each once.
 const SWEEPS: u64 = 32;
 
-/// What is done next.
+/// Next step of the prover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Task {
     /// Heads and tails without a cost.
@@ -102,7 +103,7 @@ enum Task {
     Costs,
     /// Heads by prefixes.
     Prefixes,
-    /// Nothing, until a better order is known.
+    /// Idle until a better order is known.
     Nothing,
 }
 
@@ -132,7 +133,7 @@ pub(crate) struct Prover {
 }
 
 impl Prover {
-    /// `None` where windows say nothing ([`Passes::of`]). `bound` is what is known already.
+    /// `None` where windows do not apply ([`Passes::of`]). `bound` is what is known already.
     pub(crate) fn of(instance: &Instance, bound: Nanos) -> Option<Self> {
         let passes = Passes::of(&instance.relaxed())?;
         let mut alone = Windows::of(&passes, passes.microbatches);
@@ -167,7 +168,7 @@ impl Prover {
         Some(Bound { argument, cost: Nanos(u64::try_from(self.bound).ok()?) })
     }
 
-    /// What it rests on.
+    /// Evidence for the bound: the raised heads that it uses, and the branching log.
     pub(crate) fn proof(self) -> Proof {
         let (mut raised, count) = (self.raised, self.proved.map_or(0, |(_, count)| count));
         raised.truncate(count);

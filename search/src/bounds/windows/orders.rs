@@ -15,7 +15,7 @@ pub(super) type Place = (usize, usize);
 /// The pairs that are tried.
 pub(super) struct Trials<'a> {
     pub(super) passes: &'a Passes,
-    /// How many steps may still be made.
+    /// Number of steps that may still be made.
     pub(super) left: u64,
     /// The pairs of which the first was shown not to be before the second.
     pub(super) shown: Vec<[Place; 2]>,

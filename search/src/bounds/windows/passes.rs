@@ -2,7 +2,7 @@
 
 use pipeline::{Footprint, Kind, Pass, Placement};
 
-use super::room::Held;
+use super::memory_propagation::Held;
 use crate::{Instance, Objective};
 
 /// The kinds of passes in the order of the lanes of a chunk; R only where a chunk recomputes.
@@ -15,7 +15,7 @@ pub(super) const AGAIN: usize = 3;
 /// other.
 pub(super) const NEVER: i64 = i64::MAX / 8;
 
-/// The most pairs of passes of a stage, over all stages: more are not looked at.
+/// The most pairs of passes of a stage, summed over all stages, for which windows are used.
 const MOST_PAIRS: usize = 1 << 28;
 
 /// The passes of one kind and chunk, which run in the order of their microbatches.

@@ -27,7 +27,7 @@ impl From<Empty> for End {
     }
 }
 
-/// A pass of the stage that is looked at.
+/// A pass of the stage under propagation.
 #[derive(Clone, Copy)]
 struct Seen {
     /// Its head, or the time by which it has ended.
@@ -122,7 +122,7 @@ impl<'a> Propagation<'a> {
         Ok(())
     }
 
-    /// Notes which stages are to be looked at again.
+    /// Marks the stages that need propagation again.
     fn wake(&mut self, stage: usize) {
         let width = self.passes.width;
         self.open[stage] |= self.changed;

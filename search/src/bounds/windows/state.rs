@@ -1,10 +1,10 @@
-//! What is known of when passes start, and which run before which.
+//! Start-time windows of passes, and the precedence known between the passes of a stage.
 
 use std::cmp::Ordering;
 
 use super::passes::{AGAIN, NEVER, Passes};
 
-/// Windows contradict each other: no order is like that.
+/// Infeasible windows: no order satisfies them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Empty;
 
@@ -14,18 +14,18 @@ pub(super) struct Empty;
 /// count for each lane of the stage says which.
 #[derive(Clone)]
 pub(super) struct Windows {
-    /// How many microbatches are looked at.
+    /// Number of microbatches that the windows cover.
     pub(super) microbatches: usize,
-    /// By lane and microbatch, a time before which the pass does not start.
+    /// By lane and microbatch, the earliest start of the pass (head).
     pub(super) heads: Vec<i64>,
-    /// A time after which it does not start.
+    /// By lane and microbatch, the latest start of the pass.
     pub(super) lasts: Vec<i64>,
     /// By pass and lane of its stage, how many of the lane run before the pass.
     pub(super) before: Vec<u32>,
 }
 
 impl Windows {
-    /// What holds in every order of the first `microbatches`, whatever it costs.
+    /// Windows and precedence that hold in every order of the first `microbatches`, without a cost limit.
     pub(super) fn of(passes: &Passes, microbatches: usize) -> Self {
         let count = passes.lanes.len() * microbatches;
         let mut windows = Self {

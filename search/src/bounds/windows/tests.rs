@@ -56,7 +56,7 @@ fn order(instance: &Instance, choices: &[u16], ahead: u32) -> Schedule {
     Schedule::new(*shape, *placement, orders.collect()).unwrap()
 }
 
-/// What a small pipeline is drawn from.
+/// Parameters of a random small pipeline.
 #[derive(Clone, Debug)]
 struct Drawn {
     layout: (Placement, [u64; 2]),

@@ -11,18 +11,17 @@ use crate::engine::{NominalDurations, Run, run};
 use crate::straggler::{Jitter, Stragglers};
 use crate::{ExpertGroup, Hardware, Replay, Sharing, Simulation};
 
-/// What a layer does: times of attention and experts for F, B and W, and bytes of dispatch and combine for F
-/// and B.
+/// A layer: times of attention and experts for F, B and W in nanoseconds, and bytes of dispatch and combine for F and B.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct LayerSpec {
     compute: [[u64; 3]; 2],
     bytes: [[u64; 2]; 2],
 }
 
-fn told() -> impl Strategy<Value = Told> {
+fn layer_specs() -> impl Strategy<Value = LayerSpec> {
     let compute = prop::array::uniform2(prop::array::uniform3(0..60u64));
     let bytes = prop::array::uniform2(prop::array::uniform2(prop_oneof![Just(0), 0..200u64]));
-    (compute, bytes).prop_map(|(compute, bytes)| Told { compute, bytes })
+    (compute, bytes).prop_map(|(compute, bytes)| LayerSpec { compute, bytes })
 }
 
 /// Nodes of 2 devices with `nics` NICs: a byte takes 1 ns between nodes and half of that within.
@@ -45,8 +44,8 @@ fn hardware(nodes: u64, nics: u64, [stages, members]: [u64; 2], latency: u64) ->
     Hardware { experts, ..Hardware::new(cluster, seats) }
 }
 
-fn layer(told: Told, contention: Contention, hardware: &Hardware) -> Layer {
-    let Told { compute: [attention, experts], bytes: [dispatch, combine] } = told;
+fn layer(spec: LayerSpec, contention: Contention, hardware: &Hardware) -> Layer {
+    let LayerSpec { compute: [attention, experts], bytes: [dispatch, combine] } = spec;
     let work = |name: &str, time: u64| Segment::compute(name.parse().unwrap(), Nanos(time));
     let moves = |name: &str, bytes: u64| {
         let time = hardware.all_to_all_time(Bytes(bytes)).unwrap();
@@ -74,12 +73,12 @@ fn layer(told: Told, contention: Contention, hardware: &Hardware) -> Layer {
 /// The costs of chunks with `layers` each, over and over, at `rule`; a hop takes one latency.
 fn costs(
     shape: Shape,
-    layers: &[Vec<Told>],
+    layers: &[Vec<LayerSpec>],
     (rule, contention): (Rule, Contention),
     hardware: &Hardware,
 ) -> Costs {
-    let chain = |told: &Vec<Told>| {
-        let layers = told.iter().map(|&told| (layer(told, contention, hardware), 1));
+    let chain = |spec: &Vec<LayerSpec>| {
+        let layers = spec.iter().map(|&spec| (layer(spec, contention, hardware), 1));
         Chain::new(Layer::default(), layers.collect(), Layer::default()).unwrap()
     };
     let chains = layers.iter().cycle().take(usize::from(shape.chunks())).map(chain);
@@ -141,7 +140,7 @@ proptest! {
         family in prop::sample::select(FAMILIES.to_vec()),
         half in 1..4u64,
         m in 1..4u64,
-        layers in prop::collection::vec(prop::collection::vec(told(), 1..3), 1..4),
+        layers in prop::collection::vec(prop::collection::vec(layer_specs(), 1..3), 1..4),
         rule in rules(),
         (hold, slow) in prop_oneof![Just((0, 1000)), (0..=500u64, 1000..=2000u64)],
         members in prop::sample::select(vec![1, 2, 4, 8]),
@@ -164,7 +163,7 @@ proptest! {
     #[test]
     fn noise_stretches_segments_as_it_does_passes(
         family in prop::sample::select(FAMILIES.to_vec()),
-        layers in prop::collection::vec(prop::collection::vec(told(), 1..3), 1..4),
+        layers in prop::collection::vec(prop::collection::vec(layer_specs(), 1..3), 1..4),
         rule in rules(),
         members in prop::sample::select(vec![1, 2, 4]),
         latency in 0..20u64,
@@ -188,7 +187,7 @@ proptest! {
     fn sharing_wires_makes_nothing_faster(
         family in prop::sample::select(FAMILIES.to_vec()),
         half in 1..3u64,
-        layers in prop::collection::vec(prop::collection::vec(told(), 1..3), 1..4),
+        layers in prop::collection::vec(prop::collection::vec(layer_specs(), 1..3), 1..4),
         rule in rules(),
         members in prop::sample::select(vec![2, 4]),
         bytes in 0..100u64,
@@ -220,9 +219,9 @@ fn two_on_a_nic(sharing: Sharing) -> (Hardware, Schedule, Costs) {
     hardware.seats = Seats::new(&hardware.cluster, 2, &Seating::Contiguous).unwrap();
     hardware.experts = Some(ExpertGroup::new(&hardware.cluster, &hardware.seats, 2).unwrap());
     hardware.communication.sharing = sharing;
-    let told = Told { compute: [[100, 150, 50], [0; 3]], bytes: [[200, 0], [0; 2]] };
+    let spec = LayerSpec { compute: [[100, 150, 50], [0; 3]], bytes: [[200, 0], [0; 2]] };
     let made = schedule(Family::OneFOneB, [2, 2], |shape| {
-        costs(shape, &[vec![told]], (Rule::default(), Contention::NONE), &hardware)
+        costs(shape, &[vec![spec]], (Rule::default(), Contention::NONE), &hardware)
     });
     let (schedule, costs) = made.unwrap();
     (hardware, schedule, costs)
@@ -256,9 +255,9 @@ fn a_value_between_stages_shares_the_nic_with_an_all_to_all() {
     // 300 while F1 computes, and is there at 350. Stage 1 sends from 450; at 600 its NIC brings the value of F1
     // too: each has 50 bytes left and half of it until 700.
     let mut hardware = hardware(4, 1, [2, 4], 0);
-    let told = Told { compute: [[100, 150, 50], [0; 3]], bytes: [[200, 0], [0; 2]] };
+    let spec = LayerSpec { compute: [[100, 150, 50], [0; 3]], bytes: [[200, 0], [0; 2]] };
     let made = schedule(Family::OneFOneB, [2, 2], |shape| {
-        costs(shape, &[vec![told]], (Rule::default(), Contention::NONE), &hardware)
+        costs(shape, &[vec![spec]], (Rule::default(), Contention::NONE), &hardware)
     });
     let (schedule, costs) = made.unwrap();
     hardware.messages.bytes = Bytes(50);
@@ -289,8 +288,8 @@ fn causes_add_up_where_segments_share_wires() {
 #[test]
 fn more_segments_than_can_be_run_are_refused() {
     let (hardware, ..) = two_on_a_nic(Sharing::Fair);
-    let told = Told { compute: [[1; 3]; 2], bytes: [[200, 0], [0; 2]] };
-    let layers = vec![told; 1024];
+    let spec = LayerSpec { compute: [[1; 3]; 2], bytes: [[200, 0], [0; 2]] };
+    let layers = vec![spec; 1024];
     // 10 segments in each layer of F, B and W, of two chunks and 1000 microbatches.
     let made = schedule(Family::OneFOneB, [2, 1000], |shape| {
         costs(shape, std::slice::from_ref(&layers), (Rule::default(), Contention::NONE), &hardware)

@@ -1,19 +1,19 @@
-//! The arguments that a bound can rest on, evaluated at the stages they name.
+//! The arguments of lower bounds, evaluated at the stages that they name.
 
 use std::fmt;
 
+use crate::critical_path::{Pipe, Stage};
 use crate::cycles;
 use crate::head;
-use crate::trip::{Pipe, Stage};
 use crate::{Objective, Refusal};
 
-/// Why no schedule is cheaper than a bound.
+/// The argument of a lower bound on the cost of every schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Argument {
+pub struct BoundArgument {
     kind: Kind,
-    /// The stage that it looks at, or from which it looks.
+    /// The first stage that it names.
     from: usize,
-    /// The stage at which it looks; `from` again where it names only one.
+    /// The second stage that it names; `from` again where it names only one.
     via: usize,
 }
 
@@ -46,7 +46,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether it looks at all stages and names none.
+    /// Whether it rests on all stages and names none.
     const fn is_of_all(self) -> bool {
         matches!(self, Self::Branching | Self::Windows | Self::Prefixes)
     }
@@ -67,10 +67,9 @@ const KINDS: [(Kind, &str); 12] = [
     (Kind::Prefixes, "prefixes"),
 ];
 
-impl Argument {
-    /// The argument of that name, which looks at `stages` of a pipeline of `count` stages: two for
-    /// `path` and `cycles`, the first no later than the second, none for `branching`, one for all
-    /// others.
+impl BoundArgument {
+    /// The argument of that name at `stages` of a pipeline of `count` stages: two for `path` and `cycles`, the
+    /// first no later than the second, none for `branching`, `windows` and `prefixes`, one for the rest.
     ///
     /// # Errors
     /// [`Refusal::Argument`] if there is none such.
@@ -126,7 +125,7 @@ impl Argument {
         self.kind == Kind::Prefixes
     }
 
-    /// The stages at which it looks, one or two; none where it looks at all of them.
+    /// The stages that it names, one or two; empty where it rests on all of them.
     #[must_use]
     pub fn stages(self) -> Vec<usize> {
         match self.kind {
@@ -136,8 +135,8 @@ impl Argument {
         }
     }
 
-    /// Whether it shows that every schedule of `pipe` costs `bound` or more. What rests on a log or on
-    /// windows is shown by these, not here.
+    /// Whether it shows that every schedule of `pipe` costs `bound` or more. Arguments that rest on a log or on
+    /// windows are checked with these, not here.
     pub(crate) fn shows(self, pipe: &Pipe, bound: u64) -> Result<bool, Refusal> {
         let bound = i128::from(bound);
         if bound == 0 {
@@ -205,7 +204,7 @@ fn over(pipe: &Pipe, from: &Stage, via: &Stage, inner: i128) -> i128 {
     cost(pipe, from, there + inner + back + from.weights[0])
 }
 
-impl fmt::Display for Argument {
+impl fmt::Display for BoundArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         self.stages().iter().try_for_each(|stage| write!(f, " {stage}"))

@@ -1,5 +1,5 @@
-//! List schedules of pairs: a stage that is free takes the forward and the backward that have come, as a
-//! pair if both have.
+//! List scheduling of pairs: a free stage starts the forward and the backward that are ready, as a pair if both
+//! are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,16 +8,16 @@ use super::slots::{Doing, Slots, Table};
 use crate::chance::Chance;
 use crate::compiled_instance::NONE;
 
-/// What a stage does where it has a choice.
+/// Priority rule of the list scheduler: the parameters by which a free stage picks its next slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
-    /// A stage runs forwards alone until it holds this many of them, by the stages behind it and in all.
+    /// The most forwards in flight before a stage stops running forwards alone: per stage behind it, and a constant.
     ahead: [f64; 2],
     /// Whether F of a later chunk comes before that of an earlier one.
     deep_first: bool,
-    /// Whether backwards are whole, or leave their W for when nothing else can run.
+    /// Whether backwards are whole, or defer their W until nothing else is ready.
     whole: bool,
-    /// How long a backward waits for a forward that is on its way, in parts of its own time.
+    /// How long a backward waits for a forward in transfer, as a fraction of its own duration.
     patience: f64,
 }
 
@@ -69,15 +69,16 @@ struct Run<'t> {
     left: usize,
 }
 
-/// What a stage decides.
-enum Choice {
-    Do(Doing),
-    /// Until then nothing.
+/// Decision of a free stage.
+enum Decision {
+    Run(Doing),
+    /// Idle until this time.
     Wait(i64),
-    Nothing,
+    /// Idle until an input arrives.
+    Block,
 }
 
-/// The order that `policy` makes; none if memory lets it go no further.
+/// The order that `policy` makes; `None` if memory blocks it.
 pub(super) fn schedule(table: &Table, policy: Policy) -> Option<Slots> {
     let (stages, passes) = (table.compiled.stages, table.compiled.passes());
     let mut run = Run {
@@ -108,29 +109,29 @@ impl Run<'_> {
             return;
         }
         match self.choose(now, stage) {
-            Choice::Do(doing) => self.run(now, stage, doing),
-            Choice::Wait(until) => self.events.push(Reverse((until, stage))),
-            Choice::Nothing => {}
+            Decision::Run(doing) => self.run(now, stage, doing),
+            Decision::Wait(until) => self.events.push(Reverse((until, stage))),
+            Decision::Block => {}
         }
     }
 
-    fn choose(&self, now: i64, stage: usize) -> Choice {
+    fn choose(&self, now: i64, stage: usize) -> Decision {
         let forward = self.forward(now, stage);
         let backward = self.backward(now, stage);
         match (forward, backward) {
             (Some(forward), Some(back)) if self.fits(stage, back.with_forward(forward)) => {
-                Choice::Do(back.with_forward(forward))
+                Decision::Run(back.with_forward(forward))
             }
             (_, Some(back)) => match self.coming(now, stage, back) {
-                Some(until) => Choice::Wait(until),
-                None => Choice::Do(back),
+                Some(until) => Decision::Wait(until),
+                None => Decision::Run(back),
             },
-            (Some(forward), None) if self.may_go_ahead(stage) => Choice::Do(Doing::f(forward)),
-            _ => self.weight(stage).map_or(Choice::Nothing, Choice::Do),
+            (Some(forward), None) if self.may_go_ahead(stage) => Decision::Run(Doing::f(forward)),
+            _ => self.weight(stage).map_or(Decision::Block, Decision::Run),
         }
     }
 
-    /// The forward to run, if one has come and fits.
+    /// The forward to run, if one is ready and fits.
     fn forward(&self, now: i64, stage: usize) -> Option<u8> {
         let ready = |&chunk: &u8| {
             let lane = self.table.lane(stage, 0, chunk);
@@ -140,7 +141,7 @@ impl Run<'_> {
         if self.policy.deep_first { chunks.rfind(ready) } else { chunks.find(ready) }
     }
 
-    /// The backward to run, of the chunk furthest from the end of its way back.
+    /// The backward to run: the ready one of the last chunk in model order.
     fn backward(&self, now: i64, stage: usize) -> Option<Doing> {
         let chunks = self.table.chunks();
         let ready = |&chunk: &u8| {
@@ -180,7 +181,7 @@ impl Run<'_> {
         known.then(|| self.ends[at] + one.hop)
     }
 
-    /// Until when `back` waits for a forward that is on its way, if it does.
+    /// The arrival of a forward in transfer for which `back` waits, if it waits.
     #[allow(clippy::cast_precision_loss)] // A part of a duration.
     fn coming(&self, now: i64, stage: usize, back: Doing) -> Option<i64> {
         let chunks = self.table.chunks();
@@ -199,7 +200,7 @@ impl Run<'_> {
         (self.in_flight[stage] as f64) < most.max(1.0)
     }
 
-    /// Whether memory lets `doing` run, and what is in flight come back.
+    /// Whether memory fits `doing`, and leaves the reserve for the backwards in flight.
     fn fits(&self, stage: usize, doing: Doing) -> bool {
         let compiled = &self.table.compiled;
         let lane = |kind, chunk: Option<u8>| {
@@ -240,7 +241,7 @@ impl Run<'_> {
         self.events.push(Reverse((end, stage)));
     }
 
-    /// Runs a forward that no policy would, where everybody waits.
+    /// Runs a ready forward against the policy where all stages are blocked.
     fn force(&mut self) -> bool {
         for stage in 0..self.table.compiled.stages {
             let now = self.free.iter().copied().max().unwrap_or(0);

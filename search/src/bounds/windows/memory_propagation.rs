@@ -1,4 +1,5 @@
-//! Memory: the ways to make room for a pass that takes some when it starts, F or R.
+//! Memory propagation: the counts of completed B and W that leave headroom for a pass that allocates at its start,
+//! F or R.
 //!
 //! When F of microbatch k of a chunk starts, forwards 0 to k of the chunk hold memory, but for those whose B have
 //! ended, y of them; these hold M_W until their W have, z of them. What is held then must fit: *some* y and z with
@@ -39,10 +40,10 @@ use super::propagate::{End, Propagation};
 /// either chunk are counted as if those of the other were all done, which is weaker.
 const FEW: usize = 12;
 
-/// What a chunk holds for each microbatch.
+/// Bytes that a chunk holds for each microbatch.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
-    /// What F takes: M_B, or what is kept of it.
+    /// Allocated by F: M_B, or the part of it that is kept where the chunk recomputes.
     pub(super) kept: u64,
     /// The rest of M_B, which R takes.
     pub(super) rest: u64,
@@ -50,7 +51,7 @@ pub(super) struct Held {
     pub(super) until_weight: u64,
 }
 
-/// A pass that needs room, and the ways to make it that were found.
+/// A pass that allocates memory, and the feasible counts found for it.
 pub(super) struct Needy {
     /// The first lane of the stage, the lane of the pass counted from it, and the microbatch.
     first: usize,
@@ -113,7 +114,7 @@ impl Propagation<'_> {
         Ok(head.max(needy.least))
     }
 
-    /// What is known of the pass of a stage, lane and microbatch, and of no way yet.
+    /// The state of the pass of a stage, lane and microbatch before any feasible counts are added.
     fn needy(&self, [stage, own, k]: [usize; 3], limit: u64, head: i64) -> Needy {
         let kinds = self.passes.kinds;
         let (first, top) = (stage * self.passes.width, self.passes.width - kinds);
@@ -176,7 +177,7 @@ impl Propagation<'_> {
         count
     }
 
-    /// What is known to have ended, and what can have, of B and W of the chunks that count.
+    /// By chunk that counts, the fewest and the most B and W that can have ended when the pass starts.
     fn ranges(&self, needy: &Needy) -> [Counts; 2] {
         let known = needy.chunks.map(|lane| [1, 2].map(|kind| self.row[lane + kind] as usize));
         let mut most = known;
@@ -315,7 +316,8 @@ impl Needy {
         [lower + 1, lower + 2, higher + 1, higher + 2]
     }
 
-    /// What a chunk holds before B where so many F and R have started, and so many B have ended.
+    /// Bytes held by a chunk for microbatches whose B has not ended, with the given numbers of F and R started and of
+    /// B ended; `None` on overflow.
     #[inline]
     fn taken(&self, chunk: usize, [forwards, again]: [usize; 2], ended: usize) -> Option<u64> {
         let Held { kept, rest, .. } = self.held[chunk];
@@ -326,7 +328,7 @@ impl Needy {
         (again.saturating_sub(ended) as u64).checked_mul(rest)?.checked_add(active)
     }
 
-    /// What is left of the limit beside what the chunks hold before B.
+    /// Bytes left under the limit beside the microbatches whose B has not ended; `None` if the limit is exceeded.
     #[inline]
     fn left(&self, started: &Counts, ended: [usize; 2]) -> Option<u64> {
         let left = self.limit.checked_sub(self.taken(0, started[0], ended[0])?)?;

@@ -1,40 +1,40 @@
-//! How much work fits beside a memory limit.
+//! Upper bound of a bounded knapsack: the most work whose activations fit under a memory limit at once.
 
-/// Alike things to be held: what each takes, what it is worth, and how many there are.
+/// A type of items: size and worth of each, and how many there are.
 #[derive(Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct ItemType {
     pub(super) bytes: u64,
     pub(super) worth: u64,
     pub(super) count: u64,
 }
 
-impl Load {
-    /// How many of them fit.
+impl ItemType {
+    /// How many of them fit in `room` bytes.
     pub(super) fn fitting(&self, room: u64) -> u64 {
         room.checked_div(self.bytes).map_or(self.count, |fit| fit.min(self.count))
     }
 }
 
-/// No choice of `loads` that takes `room` or less is worth more. Exact for one or two different
-/// loads; beyond that one of them may be cut, which can only add worth.
-pub(super) fn most(loads: impl Iterator<Item = Load>, room: u64) -> u64 {
-    let mut kinds: Vec<Load> = Vec::new();
-    for load in loads.filter(|load| load.worth > 0 && load.count > 0) {
-        match kinds.iter_mut().find(|kind| (kind.bytes, kind.worth) == (load.bytes, load.worth)) {
-            Some(kind) => kind.count += load.count,
-            None => kinds.push(load),
+/// An upper bound on the worth of `items` that fit in `room` bytes. Exact for one or two types; for more it is the
+/// fractional knapsack, in which one item may be cut.
+pub(super) fn knapsack_bound(items: impl Iterator<Item = ItemType>, room: u64) -> u64 {
+    let mut kinds: Vec<ItemType> = Vec::new();
+    for item in items.filter(|item| item.worth > 0 && item.count > 0) {
+        match kinds.iter_mut().find(|kind| (kind.bytes, kind.worth) == (item.bytes, item.worth)) {
+            Some(kind) => kind.count += item.count,
+            None => kinds.push(item),
         }
     }
     match &mut kinds[..] {
         [] => 0,
         [one] => one.fitting(room) * one.worth,
-        [one, other] => most_of_two(one, other, room),
-        many => most_with_a_cut(many, room),
+        [one, other] => of_two(one, other, room),
+        many => fractional(many, room),
     }
 }
 
-fn most_of_two(one: &Load, other: &Load, room: u64) -> u64 {
-    // The fewer of the two are counted through.
+fn of_two(one: &ItemType, other: &ItemType, room: u64) -> u64 {
+    // Enumerates the count of the type of which fewer fit.
     let (few, many) =
         if one.fitting(room) <= other.fitting(room) { (one, other) } else { (other, one) };
     let worth =
@@ -42,8 +42,8 @@ fn most_of_two(one: &Load, other: &Load, room: u64) -> u64 {
     (0..=few.fitting(room)).map(worth).max().unwrap_or(0)
 }
 
-fn most_with_a_cut(kinds: &mut [Load], mut room: u64) -> u64 {
-    let density = |one: &Load, other: &Load| {
+fn fractional(kinds: &mut [ItemType], mut room: u64) -> u64 {
+    let density = |one: &ItemType, other: &ItemType| {
         let [left, right] = [(one, other), (other, one)]
             .map(|(worth, bytes)| u128::from(worth.worth) * u128::from(bytes.bytes));
         right.cmp(&left)
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
 
     /// The best choice, all tried.
-    fn exhaustive(loads: &[Load], room: u64) -> u64 {
-        let Some((first, rest)) = loads.split_first() else { return 0 };
+    fn exhaustive(items: &[ItemType], room: u64) -> u64 {
+        let Some((first, rest)) = items.split_first() else { return 0 };
         let counts = (0..=first.count).filter(|count| count * first.bytes <= room);
         let worth = |count| count * first.worth + exhaustive(rest, room - count * first.bytes);
         counts.map(worth).max().unwrap_or(0)
@@ -80,17 +80,17 @@ mod tests {
     proptest! {
         #[test]
         fn no_choice_is_worth_more(
-            loads in prop::collection::vec((0..6u64, 0..9u64, 0..5u64), 0..5),
+            items in prop::collection::vec((0..6u64, 0..9u64, 0..5u64), 0..5),
             room in 0..30u64,
         ) {
-            let loads: Vec<Load> = loads
+            let items: Vec<ItemType> = items
                 .into_iter()
-                .map(|(bytes, worth, count)| Load { bytes, worth, count })
+                .map(|(bytes, worth, count)| ItemType { bytes, worth, count })
                 .collect();
-            let found = most(loads.iter().copied(), room);
-            let best = exhaustive(&loads, room);
+            let found = knapsack_bound(items.iter().copied(), room);
+            let best = exhaustive(&items, room);
             prop_assert!(found >= best);
-            if loads.len() <= 2 {
+            if items.len() <= 2 {
                 prop_assert_eq!(found, best);
             }
         }

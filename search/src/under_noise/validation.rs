@@ -1,5 +1,5 @@
-//! What orders take in replicas that no search has seen, side by side.
-// Times lose nothing that a judgement minds.
+//! Validation of orders in held-out replicas, paired replica by replica.
+// Times as floats lose nothing that matters to a comparison.
 #![allow(clippy::cast_precision_loss)]
 
 use pipeline::{Costs, Fault, Schedule};
@@ -9,7 +9,7 @@ use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 use sim::timed;
 
-use super::{FoundUnderNoise, Judged, Statistic, UnderNoise, bound, propose};
+use super::{FoundUnderNoise, Statistic, UnderNoise, ValidatedOrder, bound, propose};
 use crate::compiled_instance::CompiledInstance;
 use crate::instance::{Instance, Objective};
 use crate::run::{Found, SearchError};
@@ -38,8 +38,8 @@ impl Difference {
     }
 }
 
-/// Judges, in the replicas of the noise itself, the order that was `found` without noise, the one for the
-/// `expected` times and the one `chosen`, which is the answer if it beats the first beyond chance.
+/// Validates, in the held-out replicas of the noise, the order that was `found` without noise, the one for the
+/// `expected` times and the one `chosen`, which is the answer if it is significantly better than the first.
 pub(super) fn orders(
     instance: &Instance,
     compiled: &CompiledInstance,
@@ -47,9 +47,9 @@ pub(super) fn orders(
     (found, expected, chosen): (Found, Option<Vec<u16>>, Option<Vec<u16>>),
     interrupted: bool,
 ) -> Result<FoundUnderNoise, SearchError> {
-    let judged = |schedule: Schedule| judged(instance, under, schedule);
-    let of = |sequence: &Vec<u16>| judged(schedule(instance, compiled, sequence)?);
-    let (nominal, nominal_times) = judged(found.schedule.clone())?;
+    let validated = |schedule: Schedule| validated(instance, under, schedule);
+    let of = |sequence: &Vec<u16>| validated(schedule(instance, compiled, sequence)?);
+    let (nominal, nominal_times) = validated(found.schedule.clone())?;
     let (answer, times) = match &chosen {
         Some(sequence) => of(sequence)?,
         None => (nominal.clone(), nominal_times.clone()),
@@ -92,11 +92,11 @@ pub(super) fn schedule(
 }
 
 /// `schedule` with the distribution of its times, and those times replica by replica.
-pub(super) fn judged(
+pub(super) fn validated(
     instance: &Instance,
     under: &UnderNoise<'_>,
     schedule: Schedule,
-) -> Result<(Judged, Vec<u64>), SearchError> {
+) -> Result<(ValidatedOrder, Vec<u64>), SearchError> {
     let Instance { costs, objective, .. } = instance;
     let all = times(&schedule, costs, *objective, under.noise, under.replicas)?;
     let nominal = objective.of(&Replay::new().metrics(&schedule, costs)?);
@@ -108,10 +108,10 @@ pub(super) fn judged(
         Statistic::P95 => ends(times.p95.ci95),
         Statistic::P99 => ends(times.p99.ci95),
     };
-    Ok((Judged { schedule, nominal, times, value, ci95 }, all))
+    Ok((ValidatedOrder { schedule, nominal, times, value, ci95 }, all))
 }
 
-/// How long the step of `schedule` takes in each of `replicas` of `noise`, from replica 0 on.
+/// Duration of the step of `schedule` in each of `replicas` of `noise`, from replica 0 on.
 ///
 /// # Errors
 /// If the clock overflows.
@@ -153,7 +153,7 @@ pub(super) fn difference(statistic: Statistic, one: &[u64], other: &[u64]) -> Di
         }
     };
     let summary = Summary::of(gaps, |gap| gap);
-    // Groups say how far the difference scatters; all replicas together, where it lies.
+    // The groups give the spread of the difference, all replicas together its location.
     let ci95 = summary.mean_ci95.map(|ends| ends.map(|end| end - summary.mean + by));
     Difference { by, ci95 }
 }

@@ -1,12 +1,12 @@
-//! The trip of one microbatch alone through the pipeline, and what each stage has to do and to hold
-//! for all of them. Every time that an argument needs is read off this trip.
+//! The critical path of one microbatch alone through the pipeline, and the work and memory of each stage
+//! for all microbatches. Every time that an argument uses is taken from this path.
 
 use pipeline::Footprint;
 
-use crate::fit::{Pile, best_fit};
+use crate::knapsack_bound::{ItemType, knapsack_bound};
 use crate::{Certificate, Objective};
 
-/// The trip and the stages.
+/// The critical path and the stages.
 pub(crate) struct Pipe {
     /// Start and end of F of every chunk in model order, then of B of every chunk against it. Between the
     /// two lies R of the last chunk; the others may recompute while the microbatch is away.
@@ -14,19 +14,19 @@ pub(crate) struct Pipe {
     pub(crate) stages: Vec<Stage>,
     pub(crate) microbatches: i128,
     pub(crate) objective: Objective,
-    /// By place of the trip, its stage.
+    /// By place on the path, its stage.
     homes: Vec<usize>,
 }
 
 /// One stage; lists are by its chunks in model order.
 pub(crate) struct Stage {
-    /// Places of its F on the trip.
+    /// Places of its F on the path.
     pub(crate) forwards: Vec<usize>,
-    /// Places of its B on the trip.
+    /// Places of its B on the path.
     pub(crate) backwards: Vec<usize>,
     /// Times of its W.
     pub(crate) weights: Vec<i128>,
-    /// M_B, or what is kept of it, and M_W.
+    /// M_B, or the part of it that is kept, and M_W.
     pub(crate) held: Vec<[i128; 2]>,
     /// Of chunks that recompute, the time of R and the rest of M_B; else none of either.
     pub(crate) again: Vec<[i128; 2]>,
@@ -82,7 +82,7 @@ impl Pipe {
         Self { legs, stages, microbatches, objective: *objective, homes }
     }
 
-    /// How many F the trip has.
+    /// Number of F on the path.
     pub(crate) fn forwards(&self) -> usize {
         self.legs.len() / 2
     }
@@ -94,17 +94,17 @@ impl Pipe {
         (home, before.count())
     }
 
-    /// When the pass at `place` of the trip starts.
+    /// Start of the pass at `place` on the path.
     pub(crate) fn start(&self, place: usize) -> i128 {
         self.legs[place][0]
     }
 
-    /// When it ends.
+    /// Its end.
     pub(crate) fn end(&self, place: usize) -> i128 {
         self.legs[place][1]
     }
 
-    /// How long it takes.
+    /// Its duration.
     pub(crate) fn time(&self, place: usize) -> i128 {
         self.end(place) - self.start(place)
     }
@@ -136,16 +136,16 @@ impl Stage {
         let of = |chunk: usize| {
             let [again, rest] = self.again[chunk];
             let forward = [self.held[chunk][0], pipe.time(self.forwards[chunk])];
-            [forward, [rest, again]].map(|[size, worth]| Pile {
+            [forward, [rest, again]].map(|[size, worth]| ItemType {
                 size,
                 worth,
                 count: pipe.microbatches,
             })
         };
-        best_fit((0..=self.top()).flat_map(of).collect(), self.limit)
+        knapsack_bound((0..=self.top()).flat_map(of).collect(), self.limit)
     }
 
-    /// How long the stage idles before its first B, at the least.
+    /// Lower bound on the idle time of the stage before its first B.
     pub(crate) fn idle_in_head(&self, pipe: &Pipe) -> i128 {
         let filled = self.work_before_backward(pipe);
         (self.wait_for_backward(pipe) - filled).max(0)
@@ -168,23 +168,23 @@ impl Stage {
     /// included, its B not.
     fn left_in_tail(&self, pipe: &Pipe) -> i128 {
         let others = pipe.microbatches - 1;
-        let mut piles = Vec::new();
+        let mut items = Vec::new();
         let mut all_of_one = 0;
         let mut held_by_own = 0;
         for (chunk, &[until_backward, until_weight]) in self.held.iter().enumerate() {
             let (b, w) = (pipe.time(self.backwards[chunk]), self.weights[chunk]);
-            piles.push(Pile { size: until_backward, worth: b + w, count: others });
-            piles.push(Pile { size: until_weight, worth: w, count: others });
+            items.push(ItemType { size: until_backward, worth: b + w, count: others });
+            items.push(ItemType { size: until_weight, worth: w, count: others });
             all_of_one += b + w;
             held_by_own += until_backward;
         }
         let own: i128 = self.weights.iter().sum();
-        own + best_fit(piles, self.limit - held_by_own).min(all_of_one * others)
+        own + knapsack_bound(items, self.limit - held_by_own).min(all_of_one * others)
     }
 
-    /// How long the stage idles between its last F and its last B, at the least.
+    /// Lower bound on the idle time of the stage between its last F and its last B.
     pub(crate) fn idle_in_tail(&self, pipe: &Pipe) -> i128 {
-        // R of others may fill all of it.
+        // R of other microbatches may fill all of it.
         if self.recomputes() {
             return 0;
         }
@@ -195,7 +195,7 @@ impl Stage {
 
     /// The most time of W behind the last B.
     pub(crate) fn after_last_backward(&self, pipe: &Pipe) -> i128 {
-        let pile = |(chunk, &[_, until_weight]): (usize, &[i128; 2])| Pile {
+        let item = |(chunk, &[_, until_weight]): (usize, &[i128; 2])| ItemType {
             size: until_weight,
             worth: self.weights[chunk],
             count: pipe.microbatches - i128::from(chunk == 0),
@@ -203,7 +203,7 @@ impl Stage {
         let [kept, until_weight] = self.held[0];
         let until_backward = kept + self.again[0][1];
         let room = self.limit - until_backward.max(until_weight);
-        self.weights[0] + best_fit(self.held.iter().enumerate().map(pile).collect(), room)
+        self.weights[0] + knapsack_bound(self.held.iter().enumerate().map(item).collect(), room)
     }
 
     /// The most time of W behind the last B, less the idle time between last F and last B.
@@ -215,7 +215,7 @@ impl Stage {
         by_work.min(self.after_last_backward(pipe))
     }
 
-    /// From the first F to the end of the last B, at the least.
+    /// Lower bound on the time from the first F to the end of the last B.
     pub(crate) fn until_last_backward(&self, pipe: &Pipe) -> i128 {
         let head = self.idle_in_head(pipe);
         let after = self.after_last_backward(pipe);
@@ -225,7 +225,7 @@ impl Stage {
         if self.holds_too_few(pipe) { apart } else { one_only }.max(0)
     }
 
-    /// Memory times time that all microbatches hold, at the least.
+    /// Lower bound on the memory-time area that all microbatches hold, in bytes times nanoseconds.
     pub(crate) fn area(&self, pipe: &Pipe) -> i128 {
         let mut area = 0i128;
         for (chunk, &[until_backward, until_weight]) in self.held.iter().enumerate() {

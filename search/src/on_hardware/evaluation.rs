@@ -1,4 +1,4 @@
-//! The event engine judges orders.
+//! Evaluation of orders by the event engine.
 
 use pipeline::{Bytes, Family, Memory, Nanos, Schedule};
 use sim::engine::{EngineError, Run};
@@ -11,9 +11,9 @@ use crate::run::SearchError;
 use crate::start;
 use crate::timing::Clock;
 
-/// What the event engine says of an order.
+/// Figures of an order by the event engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Judged {
+pub struct FiguresOnHardware {
     /// Its cost where no link is shared.
     pub nominal: Nanos,
     /// The longest time from the first to the last pass of a stage, in the last step.
@@ -30,36 +30,36 @@ pub struct Judged {
     pub is_out_of_memory: bool,
 }
 
-impl Judged {
-    /// What decides between orders: those that fit their devices come first.
+impl FiguresOnHardware {
+    /// Sort key of orders: those that fit their devices come first, then the figure asked for.
     const fn rank(&self) -> (bool, Nanos) {
         (self.is_out_of_memory, self.value)
     }
 }
 
-/// The best order of those that were judged.
+/// The best order of those that were evaluated.
 pub(super) struct Best {
     pub(super) schedule: Schedule,
-    pub(super) figures: Judged,
-    /// How long transfers took over each link in the mean.
+    pub(super) figures: FiguresOnHardware,
+    /// By link, the mean time of its transfers.
     pub(super) links: Vec<Option<Nanos>>,
-    /// Its number among all that were judged.
+    /// Its number among all evaluated orders.
     number: u64,
 }
 
-/// Judges orders, and keeps the best.
-pub(super) struct Judge<'a> {
+/// Evaluates orders by the event engine, and keeps the best.
+pub(super) struct Evaluator<'a> {
     instance: &'a Instance,
     on: &'a OnHardware<'a>,
     compiled: CompiledInstance,
     best: Option<Best>,
-    published: Vec<(Family, Judged)>,
+    published: Vec<(Family, FiguresOnHardware)>,
     failed: Option<SimulationError>,
-    pub(super) judged: u64,
+    pub(super) evaluated: u64,
     pub(super) stuck: u64,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Evaluator<'a> {
     pub(super) fn new(instance: &'a Instance, on: &'a OnHardware<'a>) -> Self {
         Self {
             instance,
@@ -68,14 +68,17 @@ impl<'a> Judge<'a> {
             best: None,
             published: Vec::new(),
             failed: None,
-            judged: 0,
+            evaluated: 0,
             stuck: 0,
         }
     }
 
-    /// Lets the engine run `schedule`; none if it gets stuck.
-    pub(super) fn order(&mut self, schedule: &Schedule) -> Result<Option<Judged>, SearchError> {
-        self.judged += 1;
+    /// Figures of `schedule` by the engine; `None` if it deadlocks.
+    pub(super) fn order(
+        &mut self,
+        schedule: &Schedule,
+    ) -> Result<Option<FiguresOnHardware>, SearchError> {
+        self.evaluated += 1;
         let run = match self.run(schedule) {
             Ok(run) => run,
             Err(error @ SimulationError::Engine(EngineError::Stuck(_))) => {
@@ -88,7 +91,7 @@ impl<'a> Judge<'a> {
         let figures = self.figures(schedule, &run)?;
         if self.best.as_ref().is_none_or(|best| figures.rank() < best.figures.rank()) {
             let links = proxy::measured(self.instance, &run);
-            let (schedule, number) = (schedule.clone(), self.judged);
+            let (schedule, number) = (schedule.clone(), self.evaluated);
             self.best = Some(Best { schedule, figures, links, number });
         }
         Ok(Some(figures))
@@ -124,12 +127,12 @@ impl<'a> Judge<'a> {
         Ok(peaks.iter().any(|peak| peak.overflow.is_some()))
     }
 
-    fn figures(&self, schedule: &Schedule, run: &Run) -> Result<Judged, SearchError> {
+    fn figures(&self, schedule: &Schedule, run: &Run) -> Result<FiguresOnHardware, SearchError> {
         let Instance { costs, footprints, objective, .. } = self.instance;
         let metrics = run.metrics(self.on.hardware.steps - 1);
         let peak = Memory::of(schedule, footprints)?.peak.into_iter().max();
         let is_out_of_memory = self.is_out_of_memory(schedule, run);
-        Ok(Judged {
+        Ok(FiguresOnHardware {
             nominal: objective.of(&Replay::new().metrics(schedule, costs)?),
             span: metrics.span(),
             makespan: metrics.makespan(),
@@ -140,8 +143,8 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Judges every published schedule that fits: in the order that it makes when it is simulated, and in that for
-    /// links that nobody shares, with whole backwards and with each split in place.
+    /// Evaluates every published schedule that fits: in the order that it has when it is simulated, and in that for
+    /// unshared links, with whole backwards and with each split in place.
     pub(super) fn published(&mut self) -> Result<(), SearchError> {
         let alone = start::problem(self.instance);
         for family in start::families(self.instance) {
@@ -156,17 +159,17 @@ impl<'a> Judge<'a> {
                     }
                 }
             }
-            let mut best: Option<Judged> = None;
+            let mut best: Option<FiguresOnHardware> = None;
             for order in &orders {
-                let judged = self.order(order)?;
-                best = best.into_iter().chain(judged).min_by_key(Judged::rank);
+                let figures = self.order(order)?;
+                best = best.into_iter().chain(figures).min_by_key(FiguresOnHardware::rank);
             }
             self.published.extend(best.map(|best| (family, best)));
         }
         Ok(())
     }
 
-    /// Judges an order that was found for another question, if it fits.
+    /// Evaluates an order that was found for another question, if it fits.
     pub(super) fn known(&mut self, known: &Schedule) -> Result<(), SearchError> {
         let Instance { shape, placement, .. } = self.instance;
         if (known.shape(), known.placement()) == (*shape, *placement) {
@@ -193,7 +196,7 @@ impl<'a> Judge<'a> {
         Schedule::new(*shape, *placement, orders).ok()
     }
 
-    /// Whether the order of `sequence` fits its devices, if the best order by now does.
+    /// Whether the order of `sequence` fits its devices; true without a run where the best order so far does not.
     pub(super) fn fits(&self, sequence: &[u16]) -> bool {
         if self.best.as_ref().is_some_and(|best| best.figures.is_out_of_memory) {
             return true;
@@ -222,12 +225,12 @@ impl<'a> Judge<'a> {
         fits.then_some(schedule)
     }
 
-    /// The best order by now.
+    /// The best order so far.
     pub(super) const fn best(&self) -> Option<&Best> {
         self.best.as_ref()
     }
 
-    /// Whether no order is better than the first that was judged.
+    /// Whether no order is better than the first that was evaluated.
     pub(super) fn best_is_first(&self) -> bool {
         self.best.as_ref().is_some_and(|best| best.number == 1)
     }
@@ -235,8 +238,8 @@ impl<'a> Judge<'a> {
     /// The best order, and the published schedules, the best first.
     ///
     /// # Errors
-    /// If every order got stuck: why the first one did.
-    pub(super) fn end(self) -> Result<(Best, Vec<(Family, Judged)>), SearchError> {
+    /// If every order deadlocked: the error of the first one.
+    pub(super) fn end(self) -> Result<(Best, Vec<(Family, FiguresOnHardware)>), SearchError> {
         let Self { best, mut published, failed, .. } = self;
         published.sort_by_key(|(_, one)| one.rank());
         match (best, failed) {

@@ -1,4 +1,4 @@
-//! A search that goes on as a program.
+//! Warm start of the integer program from the result of a search.
 
 use pipeline::Nanos;
 use search::bounds::{Argument, Bound};
@@ -6,15 +6,15 @@ use search::{Found, Instance};
 
 use crate::solve::{Answer, End, Unsuitable, cost, fits, solve};
 
-/// Solves the program of `instance` from what a search has `found`, and keeps there what is better: the order, and the
-/// bound with its proof. Gives the nodes of all trees, and how it ended; see [`solve`].
+/// Solves the program of `instance`, warm-started from the result `found` of a search, and updates that with a better
+/// order, and with a better bound and its proof. Returns the nodes of all trees, and how it ended; see [`solve`].
 ///
 /// Where backwards may be whole the program is that of [`Instance::relaxed`]. Its optimum bounds every order; that it
 /// is solved does not prove the order that was found, unless that costs no more.
 ///
 /// # Errors
 /// [`Unsuitable`] instances.
-pub fn go_on(
+pub fn warm_start(
     instance: &Instance,
     found: &mut Found,
     steps: u64,
@@ -22,7 +22,7 @@ pub fn go_on(
     stop: &dyn Fn() -> bool,
 ) -> Result<(usize, End), Unsuitable> {
     if instance.mixes() {
-        return go_on_relaxed(instance, found, steps, progress, stop);
+        return warm_start_relaxed(instance, found, steps, progress, stop);
     }
     let (known, proved) = (found.schedule.clone(), found.bound.cost);
     let Answer { schedule, cost, bound, proof, nodes, end } =
@@ -36,7 +36,7 @@ pub fn go_on(
     Ok((nodes, end))
 }
 
-fn go_on_relaxed(
+fn warm_start_relaxed(
     instance: &Instance,
     found: &mut Found,
     steps: u64,

@@ -1,4 +1,4 @@
-//! An instance as the windows see it: passes in lanes, with times, hops, sizes and limits.
+//! An instance compiled for windows and program: passes in lanes, with times, hops, sizes and limits.
 //!
 //! A *lane* is the passes of one kind and chunk, which run in microbatch order. The lanes of a stage
 //! are numbered chunk by chunk, kind by kind; passes are numbered stage by stage, lane by lane,
@@ -27,9 +27,9 @@ pub(crate) struct Lane {
     pub(crate) output: Option<(usize, i64)>,
     /// The lane of its own chunk whose pass of the same microbatch runs before.
     pub(crate) behind: Option<usize>,
-    /// What a pass adds to the memory held before it, at its start or its end, if that is more.
+    /// Peak memory that a pass adds to what was held before it, at its start or its end.
     pub(crate) takes: i64,
-    /// What is held more when it has ended.
+    /// Net change of the memory held, from before the pass to after its end.
     pub(crate) leaves: i64,
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Home {
     pub(crate) forward: usize,
     /// The lane of R.
     pub(crate) again: Option<usize>,
-    /// What F takes, what R takes, and M_W.
+    /// Allocated by F, allocated by R, and M_W.
     pub(crate) held: [i64; 3],
 }
 
-/// All lanes, and what the stages may hold.
+/// All lanes, and the memory limits of the stages.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct CompiledInstance {
     pub(crate) stages: usize,
     pub(crate) microbatches: usize,
     /// The most lanes of a stage.
@@ -64,14 +64,14 @@ pub(crate) struct Line {
     pub(crate) twins: Vec<Vec<[usize; 2]>>,
 }
 
-impl Line {
+impl CompiledInstance {
     /// `instance` must be looped or a V, and checked as [`Instance::new`] does.
     pub(crate) fn of(instance: &Instance) -> Self {
         let Instance { shape, placement, limits, objective, .. } = instance;
         let limits = limits
             .as_ref()
             .map(|limits| limits.by_stage().iter().map(|limit| signed(limit.0)).collect());
-        let mut line = Self {
+        let mut compiled = Self {
             stages: shape.stages(),
             microbatches: shape.microbatches() as usize,
             width: 0,
@@ -84,14 +84,14 @@ impl Line {
         };
         for stage in 0..shape.stages() {
             let chunks = placement.chunks_of(*shape, stage);
-            let homes = chunks.map(|chunk| line.add(instance, stage, chunk)).collect();
-            line.homes.push(homes);
-            line.firsts.push(line.lanes.len());
-            line.width = line.width.max(line.lanes_of(stage).len());
+            let homes = chunks.map(|chunk| compiled.add(instance, stage, chunk)).collect();
+            compiled.homes.push(homes);
+            compiled.firsts.push(compiled.lanes.len());
+            compiled.width = compiled.width.max(compiled.lanes_of(stage).len());
         }
-        line.connect(instance);
-        line.twins = (0..line.stages).map(|stage| line.twins_of(stage)).collect();
-        line
+        compiled.connect(instance);
+        compiled.twins = (0..compiled.stages).map(|stage| compiled.twins_of(stage)).collect();
+        compiled
     }
 
     /// Adds the lanes of `chunk`.
@@ -130,7 +130,7 @@ impl Line {
         Home { forward, again, held: [kept, most - kept, waiting] }
     }
 
-    /// Sets what every lane waits for.
+    /// Sets the input and output of every lane.
     fn connect(&mut self, instance: &Instance) {
         let mut forwards = vec![(0, 0); usize::from(instance.shape.chunks())];
         for (number, lane) in self.lanes.iter().enumerate().filter(|(_, lane)| lane.kind == Kind::F)
@@ -169,8 +169,8 @@ impl Line {
         Pass { kind, chunk, microbatch }
     }
 
-    /// Whether a pass of lane `one` runs before that of the same microbatch in lane `other` of its
-    /// stage, because of the way a microbatch takes: F by chunk, B against it, each W behind its B, each R between F
+    /// Whether the dependencies of a microbatch make its pass of lane `one` run before that of lane `other` of the
+    /// same stage: F by chunk, B against it, each W behind its B, each R between F
     /// and B.
     pub(crate) fn leads(&self, one: usize, other: usize) -> bool {
         let (one, other) = (&self.lanes[one], &self.lanes[other]);
@@ -198,8 +198,8 @@ impl Line {
     }
 }
 
-/// A number that [`Instance::new`] has checked, as a signed one. Limits may be larger: none is
-/// reached that is.
+/// A number that [`Instance::new`] has checked, as a signed one. Limits may be larger, and are clamped: no stage reaches
+/// such a limit.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
 }

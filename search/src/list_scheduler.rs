@@ -1,6 +1,6 @@
 //! List scheduling in time order: whenever a stage is free, a priority rule chooses among the passes
 //! that are ready or known to become ready.
-// Passes, slots and lanes are fewer than `MAX_PASSES`; times lose nothing that a search minds.
+// Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::compiled_instance::{CompiledInstance, Effect, NONE};
@@ -22,7 +22,7 @@ pub(crate) trait Rule {
     /// Whether the backward of each B and W is whole: lane by lane, one column per microbatch; empty where none is.
     fn whole(&self) -> &[bool];
 
-    /// The pass of `stage` to do next, from `now` on; `None` to wait for news.
+    /// The next pass of `stage`, from `now` on; `None` to block until another pass is placed.
     fn choose(
         &self,
         compiled: &CompiledInstance,
@@ -51,27 +51,27 @@ pub(crate) struct State {
     pub(crate) placed: Vec<usize>,
     /// The lanes of each stage in the order in which they are placed.
     pub(crate) sequence: Vec<u16>,
-    calls: Calls,
+    decisions: DecisionQueue,
     /// Whether the backward of each B and W is whole; empty where none is.
     whole: Vec<bool>,
 }
 
-/// Finds the stage that decides next: a tournament tree over the times of their decisions.
+/// Priority queue of the stages by the time of their next decision: a tournament tree.
 #[derive(Clone, Default)]
-struct Calls {
+struct DecisionQueue {
     /// Leaves from `leaves` on; each node has the smaller of its children.
     nodes: Vec<(i64, u32)>,
     leaves: usize,
 }
 
-/// Not before it is woken.
-const ASLEEP: i64 = i64::MAX;
+/// Time of a stage with no decision scheduled: it is done, or blocked until an input is placed.
+const UNSCHEDULED: i64 = i64::MAX;
 
-impl Calls {
+impl DecisionQueue {
     fn reset(&mut self, stages: usize) {
         self.leaves = stages.next_power_of_two();
         self.nodes.clear();
-        self.nodes.resize(2 * self.leaves, (ASLEEP, 0));
+        self.nodes.resize(2 * self.leaves, (UNSCHEDULED, 0));
         for stage in 0..stages {
             self.nodes[self.leaves + stage] = (0, u32::try_from(stage).unwrap_or(0));
         }
@@ -97,7 +97,7 @@ impl Calls {
 }
 
 impl State {
-    /// Places every pass; `None` if the stages block each other.
+    /// Places every pass; `None` at a deadlock.
     pub(crate) fn run(&mut self, compiled: &CompiledInstance, rule: &impl Rule) -> Option<Score> {
         self.reset(compiled);
         self.whole.clear();
@@ -105,28 +105,28 @@ impl State {
         let each = compiled.passes_per_stage();
         let mut left = compiled.passes();
         while left > 0 {
-            let (now, stage) = self.calls.nodes[1];
-            if now == ASLEEP {
+            let (now, stage) = self.decisions.nodes[1];
+            if now == UNSCHEDULED {
                 return None;
             }
             let stage = stage as usize;
             let Some(next) = rule.choose(compiled, self, stage, now) else {
-                self.calls.set(stage, ASLEEP);
+                self.decisions.set(stage, UNSCHEDULED);
                 continue;
             };
-            // Until it starts, news of something better may come.
+            // A better pass may become ready before it starts.
             if next.start > now && !rule.commits() {
-                self.calls.set(stage, next.start);
+                self.decisions.set(stage, next.start);
                 continue;
             }
             self.place(compiled, stage, next);
             left -= 1;
             let wakes = compiled.lanes[next.lane].wakes;
             if wakes != NONE && self.placed[wakes as usize] < each {
-                self.calls.set(wakes as usize, now.max(self.free[wakes as usize]));
+                self.decisions.set(wakes as usize, now.max(self.free[wakes as usize]));
             }
             let done = self.placed[stage] == each;
-            self.calls.set(stage, if done { ASLEEP } else { self.free[stage] });
+            self.decisions.set(stage, if done { UNSCHEDULED } else { self.free[stage] });
         }
         Some(Score::of(compiled, &self.first, &self.free))
     }
@@ -211,7 +211,7 @@ impl State {
         }
         self.placed.clear();
         self.placed.resize(compiled.stages, 0);
-        self.calls.reset(compiled.stages);
+        self.decisions.reset(compiled.stages);
     }
 }
 

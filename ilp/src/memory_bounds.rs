@@ -1,13 +1,13 @@
-//! What a stage can hold at the start of a pass, where of each lane it is known between which counts
-//! of passes have run before.
+//! Bounds on the memory of a stage at the start of a pass, from ranges of the number of passes of each lane that run
+//! before it.
 
 /// The fewest and the most passes of one lane before some pass.
 pub(crate) type Range = [usize; 2];
 
-/// The least memory of one chunk, with `sizes` of what F takes, what R takes, and M_W, where the counts of its F, B, W and
-/// R lie in `counts`. There are never more B than F or R, or more W than B.
+/// The least memory of one chunk, where F allocates `kept`, R allocates `rest` and M_W is `waiting`, over the counts of
+/// its F, B, W and R that lie in `counts`. There are never more B than F or R, or more W than B.
 ///
-/// For a count of B the best counts of the others are the nearest to it. Between the breakpoints, where
+/// For a count of B the best counts of the other kinds are the nearest to it. Between the breakpoints, where
 /// these leave it, the memory is linear in the count of B: so it is least at one of them or at an end.
 pub(crate) fn least([kept, rest, waiting]: [i64; 3], counts: [Range; 4]) -> i64 {
     let [[forwards, _], [low, high], [_, weights], [again, _]] = counts;
@@ -25,8 +25,8 @@ pub(crate) fn least([kept, rest, waiting]: [i64; 3], counts: [Range; 4]) -> i64 
     breaks.map(with_rest).min().unwrap_or(0)
 }
 
-/// The counts that remain where the chunk may hold no more than `room`: fewer F, R and B, or more B and W,
-/// whichever of them memory asks for. Something is left: `room` is no less than [`least`].
+/// The ranges of counts with which the chunk can hold no more than `room`: upper bounds of F, R and B, and lower bounds
+/// of B and W, tightened as memory requires. None becomes empty: `room` is no less than [`least`].
 pub(crate) fn fitting(sizes: [i64; 3], counts: [Range; 4], room: i64) -> [Range; 4] {
     let fits = |lane: usize, at: usize, count: usize| {
         let mut fixed = counts;
@@ -34,13 +34,13 @@ pub(crate) fn fitting(sizes: [i64; 3], counts: [Range; 4], room: i64) -> [Range;
         least(sizes, fixed) <= room
     };
     let mut left = counts;
-    // At least so many: with no more than one less, too much is held.
+    // Lower bounds: with one less, the limit is exceeded.
     for lane in [1, 2] {
         while left[lane][0] < left[lane][1] && !fits(lane, 1, left[lane][0]) {
             left[lane][0] += 1;
         }
     }
-    // At most so many: with no fewer, too much is held.
+    // Upper bounds: with no fewer, the limit is exceeded.
     for lane in [0, 1, 3] {
         while left[lane][1] > left[lane][0] && !fits(lane, 0, left[lane][1]) {
             left[lane][1] -= 1;
