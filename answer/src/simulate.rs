@@ -1,4 +1,4 @@
-//! Schedules side by side: what each answers to its question, or why it cannot.
+//! Schedules side by side: the outcome of each, or why it cannot run the question.
 
 pub mod baseline;
 mod best;
@@ -32,7 +32,7 @@ pub struct Answers {
     pub refused: Vec<Refused>,
     /// Whether some setting asks for all families.
     pub all: bool,
-    /// Whether somebody asked to end: the answer lacks what had not been simulated or explained.
+    /// Whether the run was stopped: the answer lacks schedules not yet simulated or explained.
     pub interrupted: bool,
 }
 
@@ -53,10 +53,10 @@ impl Serialize for Answers {
     }
 }
 
-/// The details that are wanted of every schedule, besides its times and memory.
+/// The details that are wanted of every schedule, beside its times and memory.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Wants {
-    /// Why stages wait, and what changes would be worth.
+    /// Why stages wait, and the savings of changes.
     pub explanation: bool,
     /// The same of each gap between two slots, for a page.
     pub gaps: bool,
@@ -299,7 +299,7 @@ fn answer(
     Ok(outcome)
 }
 
-/// What is said of overlap close to the memory limit.
+/// Warning about overlap close to the memory limit.
 const NEAR_LIMIT: &str = "its peak is within 5 % of the memory there is, and no model of streams knows what \
      overlap costs there: a measured step took 64 to 83 s with overlap and 23.5 s without (Qwen3.5-35B on 16 \
      H100, Megatron-Bridge): leave room, or measure";

@@ -31,7 +31,7 @@ struct Bound<'a> {
     shards: &'a [Nanos],
 }
 
-/// What a stage does for a microbatch, and the least that is before and behind it.
+/// Work of a stage for a microbatch, and the least work before and after it, in nanoseconds.
 #[derive(Clone)]
 struct OfStage {
     /// All its passes, and those without W that is apart.
@@ -224,7 +224,7 @@ mod tests {
             }
         }
 
-        /// Orders are shared between set-ups of a shape whose times are others.
+        /// Orders are shared between set-ups of one shape with different times.
         #[test]
         fn orders_that_are_shared_do_not_depend_on_times(
             [p, v, rounds] in [1u64..7, 1u64..4, 1u64..4],

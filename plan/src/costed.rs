@@ -83,16 +83,16 @@ pub struct Costed {
     pub optimizer: Nanos,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// What a step takes besides: the slowest of many devices, and what is done once a step.
+    /// Fixed overhead of a step: the slowest of many devices, and work done once a step.
     pub latency: Nanos,
-    /// What the layers of each chunk take for a microbatch, part by part, in seconds.
+    /// Time of the layers of each chunk for a microbatch, part by part, in seconds.
     pub parts: Vec<PartTimes>,
     /// How long a stage sends what a pass of each chunk made: forward to the next chunk, backward to
     /// the one before.
     pub sends: Vec<[Nanos; 2]>,
     /// The passes of each chunk without its layers (embedding, head and loss), in seconds.
     pub ends: Vec<Times>,
-    /// What the experts of a device have to do over those with all experts chosen alike.
+    /// Rows of the experts of a device over those with tokens spread evenly.
     pub load: Load,
 }
 
@@ -156,16 +156,15 @@ impl Costed {
         })
     }
 
-    /// Whether the stages that hold most of a microbatch have room for all that `limit` allows.
+    /// Whether `limit` fits into the memory of the stages that hold most of a microbatch.
     pub(crate) fn holds(&self, limit: Limit) -> bool {
         self.lacks(limit).is_ok()
     }
 
-    /// Checks that the stages that hold most of a microbatch have room for `limit`; the error names
-    /// the stage that lacks most.
+    /// Checks that `limit` fits into the memory of the stages that hold most of a microbatch.
     ///
     /// # Errors
-    /// If one does.
+    /// The stage with the largest shortage.
     pub(crate) fn lacks(&self, limit: Limit) -> Result<(), Rejected> {
         let one = self.footprints.by_stage(self.shape, self.setup.family.about().placement);
         let most = one.iter().copied().max().unwrap_or_default();

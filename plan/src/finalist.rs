@@ -61,7 +61,7 @@ pub struct Finalist {
     pub metrics: Metrics,
     /// By stage, how long it waits until what it has made has arrived.
     pub sending: Vec<Nanos>,
-    /// A step with all that lies between two.
+    /// A step with all the time between two steps.
     pub step: Nanos,
     /// The memory that each stage holds all the time, without the part that the engine counts
     /// itself: buffers of values in flight, as far as the framework's reserve has them.
@@ -97,7 +97,7 @@ impl Inputs<'_> {
         known: &Finalist,
         options: Options,
     ) -> Result<Finalist, FinalistError> {
-        let orders = Orders::told(Arc::clone(&known.schedule));
+        let orders = Orders::given(Arc::clone(&known.schedule));
         let setup = Setup { options, ..known.costed().setup };
         let layout = known.costed().layout(self.model);
         let inputs = Inputs { layout: layout.as_ref(), ..*self };
@@ -247,7 +247,8 @@ impl Finalist {
         self.hardware.steps
     }
 
-    /// The share of a step, without what lies between two, in which the average stage waits.
+    /// Bubble rate: the share of a step, without the time between two steps, in which the average stage
+    /// waits.
     #[must_use]
     pub fn bubble_rate(&self) -> f64 {
         match self.hardware.boundary.synchronisation {
@@ -299,7 +300,7 @@ impl Finalist {
         let mut needs = Vec::new();
         for (stage, held) in memory.iter().enumerate() {
             let most = most(self.hardware.seats.device(stage)).unwrap_or_default();
-            // What the device holds beyond activations is on its way.
+            // Bytes that the device holds beyond activations are in transit.
             let transit = Bytes(most.0.saturating_sub(peaks[stage].0));
             // Gradients that are held for a while count as far as they make a higher peak.
             let passing = held.sum().0.saturating_sub(self.resident[stage].0 + peaks[stage].0);

@@ -4,8 +4,8 @@
 use pipeline::Bytes;
 use sim::cluster::Host;
 
-use crate::cut::Cut;
 use crate::model::number;
+use crate::partition::Partition;
 use crate::precision::Precision;
 use crate::times::Times;
 
@@ -68,8 +68,11 @@ pub struct Measured {
 impl Measured {
     /// Whether it says what a device takes that is cut as `cut`.
     #[must_use]
-    pub fn is_of(&self, cut: Cut) -> bool {
-        cut.tensor == 1 && cut.context == 1 && cut.expert == 1 && cut.microbatch == self.microbatch
+    pub fn is_of(&self, partition: Partition) -> bool {
+        partition.tensor == 1
+            && partition.context == 1
+            && partition.expert == 1
+            && partition.microbatch == self.microbatch
     }
 }
 
@@ -175,7 +178,8 @@ pub struct Efficiency {
     pub pass_latency: f64,
     /// Time that a step takes besides, in seconds.
     pub step_latency: f64,
-    /// What is added to that for each doubling of the devices beyond 64: the slowest of many.
+    /// Added to [`Self::step_latency`] for each doubling of the devices beyond 64, in seconds: the
+    /// slowest of many.
     pub step_doubling: f64,
 }
 

@@ -26,7 +26,7 @@ use crate::setup::Setup;
 const MOST_PASSES: u64 = 400_000;
 /// As few steps as are drawn of however many passes, if as many are asked for.
 const FEWEST: u64 = 12;
-/// The quantiles of a step that its mean is made of.
+/// Quantiles over which the mean step is averaged.
 const QUANTILES: u32 = 256;
 
 /// How durations differ from the nominal ones.

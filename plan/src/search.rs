@@ -32,16 +32,16 @@ pub struct Found {
     pub nearest: Option<(Setup, Overflow)>,
 }
 
-/// Why a set-up is left out although it may be possible.
+/// Reason of a set-up that is skipped although it may be possible.
 pub const PRUNED: &str = "pruned: its lower bound is slower than the best plan";
-/// Why a set-up is left out that no device holds.
+/// Reason of a set-up that no device holds.
 pub const NO_MEMORY: &str = "more memory than a device has";
-/// Why a set-up is left out that nobody waits for any more.
+/// Reason of a set-up that was skipped after a stop.
 pub const STOPPED: &str = "not looked at before the search was ended";
-/// Why a set-up is left out that replay has room for: values on their way take memory too.
+/// Reason of a set-up that fits by replay but not by the engine: tensors in transit take memory too.
 pub const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
-/// Who waits for a search, and what several searches share.
+/// Progress, stop and shared orders of a search.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Hears how many set-ups more are decided.
@@ -182,7 +182,7 @@ impl<'a> Search<'a> {
         let is_plain = |setup: &Setup| setup.pipeline > 1 && !setup.copies();
         let has_others = setups.iter().any(is_plain);
         let least = |setup: &Setup| {
-            // Beside schedules that keep activations, copies are for where those have no room.
+            // Copies are for set-ups that keep activations and do not fit.
             if has_others && setup.copies() && setup.recompute != Recompute::None {
                 Err(Unfit::Needless)?;
             }

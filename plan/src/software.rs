@@ -1,4 +1,4 @@
-//! What the software of a training run does for its speed.
+//! Optimisations of the training software.
 
 use pipeline::overlap::Contention;
 
@@ -10,7 +10,7 @@ pub const TORCHTITAN: f64 = 1.1013;
 /// Fitted.
 pub const TORCHTITAN_ATTENTION: f64 = 1.2119;
 
-/// Whose software runs a step, and how much was done for its speed.
+/// Framework that runs a step, and how far it is tuned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tuning {
     /// Megatron-LM by a recipe that its vendor tuned for the model and the machine: MLPerf, Megatron-Bridge.
@@ -127,19 +127,20 @@ impl Options {
 /// How a training framework runs a step, as far as sizes do not say it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Software {
-    /// Whose it is; where that is not told, times are those of tuned recipes.
+    /// Whose it is; where absent, times are those of tuned recipes.
     pub tuning: Option<Tuning>,
     /// The share of a layer's kernels whose launches a CUDA graph replaces: 0 without graphs, 1 where a
     /// whole step is one.
     pub graphs: f64,
     /// Whether the all-to-alls of experts run beside the compute of another microbatch.
     pub overlap_experts: bool,
-    /// Where the passes of a pair share two streams segment by segment, what these take from each other:
-    /// then what all-to-alls hide comes of the order of passes, and of no share that was fitted.
+    /// Where the passes of a pair share two streams segment by segment, the contention between the
+    /// streams: how much of an all-to-all is hidden then follows from the order of passes, and not from
+    /// a fitted share.
     pub streams: Option<Contention>,
     /// Whether collectives of tensor groups run beside products.
     pub overlap_tensor: bool,
-    /// Whether stages go on while what they made travels to others.
+    /// Whether stages go on while their activations and gradients are sent.
     pub overlap_transfers: bool,
     /// Whether tokens are sent once to each node, and not once for each expert on it (DeepEP,
     /// HybridEP).
@@ -188,7 +189,7 @@ impl Default for Software {
 }
 
 impl Software {
-    /// The same run by torchtitan, where it is told for Megatron-LM.
+    /// The same run by torchtitan, where the question says so for Megatron-LM.
     #[must_use]
     pub fn of_torchtitan(self) -> Self {
         Self {

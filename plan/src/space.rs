@@ -30,7 +30,7 @@ pub struct Space {
     pub families: Vec<Family>,
     /// Recomputation.
     pub recompute: Vec<Recompute>,
-    /// How layers are dealt.
+    /// Splits of layers into chunks.
     pub split: Vec<Split>,
     /// Whether the vocabulary is shared by all stages.
     pub vocabulary_parallel: Vec<bool>,
@@ -123,7 +123,7 @@ impl Space {
         };
         for (&recompute, &zero) in pairs(&self.recompute, &self.zero) {
             for (&split, &vocabulary_parallel) in pairs(&self.split, shared) {
-                // One stage has nothing to deal or to share.
+                // One stage has no layers to split and no activations to share.
                 let single = setup.pipeline == 1;
                 if single && (split != self.split[0] || vocabulary_parallel) {
                     continue;

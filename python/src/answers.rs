@@ -179,7 +179,7 @@ impl Outcome {
             let work: Box<dyn Work> = context.host().begin(0, "runs for explanations");
             let explanation = Explanation::of(context, outcome, false, &*work)?;
             let sheet = report::sheet(&outcome::title(outcome), &explanation);
-            Ok((report::Json::from(&explanation), sheet))
+            Ok((report::ExplanationJson::from(&explanation), sheet))
         })?;
         let (json, sheet) = told.answer;
         let json = serde_json::to_string_pretty(&json).map_err(unwritable)?;

@@ -31,12 +31,12 @@ pub(crate) struct Document {
 
 /// The answers that are documents.
 enum Content {
-    Packed(packing::Answer),
-    Replayed(traced::Answer),
+    Packed(packing::FsdpAnswer),
+    Replayed(traced::ReplayAnswer),
     Compared(Box<[Recorded; 2]>),
-    Verified(checked::Answer),
+    Verified(checked::VerifyAnswer),
     Published(Published),
-    Listed(listed::Answer),
+    Listed(listed::SchedulesAnswer),
 }
 
 /// Names, and what belongs to each.

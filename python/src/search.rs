@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use answer::search::{Answer, Row, certificate, program};
+use answer::search::{SearchAnswer, SearchRow, certificate, program};
 use draw::pictures;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ use question::keywords;
 /// The best orders that were found.
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Searched {
-    answer: Arc<Answer>,
+    answer: Arc<SearchAnswer>,
     title: Option<String>,
     /// What the user should be warned of.
     #[pyo3(get)]
@@ -54,7 +54,7 @@ pub(crate) fn search(
 }
 
 impl Searched {
-    fn row(&self, at: usize) -> PyResult<&Row> {
+    fn row(&self, at: usize) -> PyResult<&SearchRow> {
         self.answer.rows.get(at).ok_or_else(|| PyIndexError::new_err("there is no such search"))
     }
 }
@@ -88,7 +88,7 @@ impl Searched {
 
     /// The name of search number `at`: the schedule, the setting and the limit.
     fn title(&self, at: usize) -> PyResult<String> {
-        self.row(at).map(Row::title)
+        self.row(at).map(SearchRow::title)
     }
 
     /// The order that search number `at` has found, in the text form.

@@ -65,7 +65,7 @@ pub(crate) struct Profile {
 pub(crate) struct Verified {
     /// What the command line prints.
     #[serde(flatten)]
-    answer: verify::Answer,
+    answer: verify::VerifyAnswer,
     sheet: Vec<Part>,
 }
 
@@ -221,7 +221,7 @@ pub(crate) struct Replay {
 pub(crate) struct Replayed {
     /// What the command line prints.
     #[serde(flatten)]
-    answer: replay::Answer,
+    answer: replay::ReplayAnswer,
     sheet: Vec<Part>,
 }
 

@@ -29,7 +29,7 @@ pub struct Comparison<'a> {
     /// The prediction beside busy neighbours, where `predicted` is that without any, and their part of the
     /// difference is told.
     pub beside: Option<&'a Recorded>,
-    /// Which step of each stands for all.
+    /// The representative step of each.
     pub chosen: [usize; 2],
     /// When the stages worked in those two steps.
     pub metrics: [Metrics; 2],
@@ -46,7 +46,7 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Compares the step that stands for all of each.
+    /// Compares the representative step of each.
     ///
     /// # Errors
     /// If they are not of the same passes, or a pass ended before what it needs was made.
@@ -134,7 +134,7 @@ pub(crate) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 * 1e-9
 }
 
-/// What each part changes on the way from the first to the last of `ends`.
+/// Change of the metrics by each part, in the order from the first to the last of `ends`.
 fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(Part, Share)> {
     let mut before = Metrics::of(&replaced.predicted);
     debug_assert!(before == ends[0]);
@@ -148,11 +148,11 @@ fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(Part, Share)> {
     shares
 }
 
-/// What helps where prediction and measurement are not of the same passes.
+/// Help for a prediction and a measurement of different passes.
 const RUN_CURE: &str =
     "predict what was run: `debubble simulate --schedule ... --timeline FILE.json`";
 
-/// What helps where both predictions are not.
+/// Help for two predictions of different passes.
 const BESIDE_CURE: &str = "ask `debubble simulate` the same question twice, with a profile measured \
                            alone and with one of `debubble calibrate --workers N`";
 

@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-/// The parts of a timeline besides its order.
+/// The parts of a timeline without its order.
 #[derive(Clone, Debug)]
 struct Makeup {
     shape: Shape,
@@ -106,11 +106,11 @@ impl Makeup {
                     let cell = value_cell(shape, value);
                     let (last, at) = one.arrived.unwrap_or((value, one.start));
                     let longest = at.0.saturating_sub(made[cell]);
-                    let told = match schedule.placement().maker(shape, value) {
+                    let nominal = match schedule.placement().maker(shape, value) {
                         Some(from) if !value.is_collective(shape) => hops.between(from, stage),
                         _ => hops.longest(),
                     };
-                    let hop = if value == last { longest } else { longest.min(told.0) };
+                    let hop = if value == last { longest } else { longest.min(nominal.0) };
                     makeup.hops[cell] = hop;
                     ready = ready.max(made[cell] + hop);
                 }
@@ -177,7 +177,7 @@ pub(super) struct Torn {
     pub slot: Slot,
 }
 
-/// The predicted timeline, and what becomes of it as its parts are replaced by measured ones.
+/// The predicted timeline, and the replays in which its parts are replaced by measured ones.
 pub(super) struct Replaced {
     /// The predicted timeline.
     pub predicted: Timeline,

@@ -1,4 +1,4 @@
-//! Why a question has no plan, and what would have one.
+//! Why a question has no plan, and changes with which it would have one.
 
 use std::collections::BTreeMap;
 

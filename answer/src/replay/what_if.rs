@@ -24,14 +24,14 @@ pub struct Change {
     pub saved_ns: i64,
 }
 
-/// Who costs most among its like.
+/// A rank or stage that is slower than its peers.
 #[derive(Serialize)]
 pub struct Straggler {
     /// The data-parallel rank; null for the stage of all of them.
     dp_rank: Option<u32>,
     /// The stage; null for all stages of the rank.
     stage: Option<u16>,
-    /// The mean step if it were like the others.
+    /// The mean step if it took the median of its peers.
     pub step_ns: u64,
     /// Against the prediction of the run as it was.
     pub saved_ns: i64,

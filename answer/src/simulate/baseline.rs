@@ -14,7 +14,7 @@ use question::{Context, Diagnostic};
 
 use super::Answers;
 use crate::outcome::Outcome;
-pub use growth::{Change, Figure, Growth, Row};
+pub use growth::{Change, Figure, Growth, GrowthRow};
 
 /// An earlier answer of [`simulate`](super::simulate), as its JSON was stored.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Name {
     schedule: String,
 }
 
-/// A name, and how many of the same stand before it.
+/// A name, and the number of equal names before it.
 type Key = (Name, usize);
 
 /// The figures of a schedule that are held against each other.
@@ -87,11 +87,11 @@ impl Baseline {
         let known: BTreeMap<&Key, &Figures> = before.iter().map(|(key, one)| (key, one)).collect();
         let kept: BTreeSet<&Key> = now.iter().map(|(key, _)| key).collect();
         let rows = now.iter().map(|(key, one)| match known.get(key) {
-            Some(before) => Row::held(&key.0, before, one, tolerance),
-            None => Row::alone(&key.0, Change::New),
+            Some(before) => GrowthRow::held(&key.0, before, one, tolerance),
+            None => GrowthRow::alone(&key.0, Change::New),
         });
         let gone = before.iter().filter(|(key, _)| !kept.contains(key));
-        let gone = gone.map(|(key, _)| Row::alone(&key.0, Change::Gone));
+        let gone = gone.map(|(key, _)| GrowthRow::alone(&key.0, Change::Gone));
         Growth::of(tolerance, rows.chain(gone).collect())
     }
 }

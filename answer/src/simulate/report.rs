@@ -112,7 +112,7 @@ fn legend(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// What stages hold of gathered parameters, where replicas divide them.
+/// Gathered parameters that stages hold, where replicas shard them.
 fn gathered(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -218,10 +218,10 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
 /// Whether every stage keeps its limit, or the limit that one does not keep.
 fn fits(outcome: &Outcome, limits: &Limits) -> String {
     let Some((stage, _)) = outcome.memory.over(limits) else { return "yes".to_owned() };
-    let told = &outcome.case.told_limits[..];
-    match (limits.same(), told) {
+    let given = &outcome.case.told_limits[..];
+    match (limits.same(), given) {
         (Some(_), [limit, ..]) => format!("no: limit {limit}"),
-        _ => match told.get(stage) {
+        _ => match given.get(stage) {
             Some(limit) => format!("no: limit {limit} on stage {stage}"),
             None => format!("no: limit {} on stage {stage}", limits.of(stage)),
         },

@@ -28,12 +28,12 @@ const MAX_ROUND: u64 = 1 << 15;
 const MANY_REPLICAS: u64 = 1_000;
 
 /// The rows of a whole sweep.
-pub struct Answer {
+pub struct SweepAnswer {
     /// The rows as CSV, under the line of their names.
     pub csv: Vec<u8>,
-    /// How many rows there are: all of them unless somebody asked to end.
+    /// Number of rows: all of them unless the sweep was stopped.
     pub rows: u64,
-    /// Whether somebody asked to end before the last row.
+    /// Whether the sweep was stopped before the last row.
     pub interrupted: bool,
 }
 
@@ -42,13 +42,13 @@ pub struct Answer {
 ///
 /// # Errors
 /// If no question has an answer.
-pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<Answer, Diagnostic> {
+pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<SweepAnswer, Diagnostic> {
     warn(context, grid)?;
     check_answers(context, grid)?;
     announce(context, grid)?;
     let (rows, done) = part(context, grid, 0..grid.questions);
     let csv = [Columns::of(grid).header(), rows].concat();
-    Ok(Answer { csv, rows: done, interrupted: context.cut_short() })
+    Ok(SweepAnswer { csv, rows: done, interrupted: context.cut_short() })
 }
 
 /// The rows of `questions` without the line of their names, and how many they are: all of them unless
@@ -66,7 +66,7 @@ pub fn part(context: &Context<'_>, grid: &Grid, questions: Range<u64>) -> (Vec<u
 }
 
 /// Answers `questions` on all threads in rounds, until `take` wants no more or somebody has asked to end.
-/// `take` is told how many rows a round has and gets them in pieces one after the other.
+/// `take` gets the number of rows of a round, and then its rows in pieces.
 pub fn in_rounds(
     context: &Context<'_>,
     grid: &Grid,

@@ -13,7 +13,7 @@ const LATEST: u64 = 1_000_000_000_000_000;
 /// The timeline that `raw` says.
 ///
 /// # Errors
-/// What is wrong, with step, stage and slot.
+/// The fault, with step, stage and slot.
 pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
     let Raw { source, device, schedule: order, costs, steps, recording, .. } = raw;
     let text = order.order.join("\n");

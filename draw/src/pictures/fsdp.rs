@@ -7,7 +7,7 @@ use crate::gantt;
 use crate::gantt::Chart;
 use crate::plot::lines;
 use crate::plot::lines::{Dot, LineChart, Panel};
-use answer::fsdp::Row;
+use answer::fsdp::FsdpRow;
 use question::Diagnostic;
 use question::fsdp::Setting;
 
@@ -15,9 +15,9 @@ use question::fsdp::Setting;
 const MAX_SPANS: u64 = 1 << 20;
 
 /// A panel per number of devices and tokens, a curve per way.
-pub fn bubbles(rows: &[Row]) -> Result<String, Diagnostic> {
-    let name = |row: &Row| format!("{}, {}", row.method, row.communication);
-    let place = |row: &Row| (row.devices, row.max_tokens);
+pub fn bubbles(rows: &[FsdpRow]) -> Result<String, Diagnostic> {
+    let name = |row: &FsdpRow| format!("{}, {}", row.method, row.communication);
+    let place = |row: &FsdpRow| (row.devices, row.max_tokens);
     let (mut series, mut places) = (Vec::new(), Vec::new());
     for row in rows {
         if !series.contains(&name(row)) {

@@ -8,7 +8,7 @@ use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Panel, Scatter};
 use answer::front::Standing;
-use answer::search::Row;
+use answer::search::SearchRow;
 use question::case::SEARCHED;
 use question::{Diagnostic, format};
 
@@ -17,7 +17,7 @@ const MOST_PANELS: usize = 36;
 
 /// A panel for each setting: the orders found, the best published ones under the same limits, and
 /// the bounds at those limits, which nobody need reach.
-pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
+pub fn svg(title: Option<&str>, rows: &[SearchRow]) -> Result<String, Diagnostic> {
     svg_with(title, rows, None)
 }
 
@@ -27,7 +27,7 @@ pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
 /// If there are too many settings, or no row.
 pub fn svg_with(
     title: Option<&str>,
-    rows: &[Row],
+    rows: &[SearchRow],
     width: Option<Width>,
 ) -> Result<String, Diagnostic> {
     let mut panels: Vec<Panel> = Vec::new();
@@ -78,7 +78,7 @@ pub fn svg_with(
 /// If the clock overflows, or no pass takes any time.
 pub fn timelines<'a>(
     title: Option<&str>,
-    rows: impl IntoIterator<Item = &'a Row>,
+    rows: impl IntoIterator<Item = &'a SearchRow>,
     width: Option<Width>,
 ) -> Result<String, Diagnostic> {
     let (mut titled, mut figures, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ pub fn timelines<'a>(
 
 /// The cost of an order beside the bound, and the time before which it cannot end: of its span, counted from the first
 /// pass of the stage whose span is the longest. Under noise and on hardware a bound is of other times.
-fn proved(row: &Row, timeline: &Timeline) -> (String, Option<Nanos>) {
+fn proved(row: &SearchRow, timeline: &Timeline) -> (String, Option<Nanos>) {
     let metrics = Metrics::of(timeline);
     let longest = metrics.stages.iter().max_by_key(|stage| stage.last_end - stage.first_start);
     let (name, cost, start) = match row.is_of_span() {

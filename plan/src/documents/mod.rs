@@ -6,8 +6,8 @@
 //! have it. A replica's step is run by the event engine, and the replicas wait for the slowest behind their
 //! last passes; those that share experts wait for each other in every microbatch.
 
-mod deal;
 mod dynamic;
+mod groups;
 mod times;
 
 use pipeline::{Kind, Nanos, Pass, Value};
@@ -35,7 +35,7 @@ pub struct DocumentSteps {
     pub drawn: u64,
     /// The mean step.
     pub mean: Nanos,
-    /// What 95 % of all steps do not exceed.
+    /// 95th percentile of the step.
     pub p95: Nanos,
 }
 

@@ -23,7 +23,7 @@ impl Capacity {
     }
 }
 
-/// What an expert gets of the tokens of one device, of which each chooses it or not.
+/// Rows that an expert gets of the tokens of one device, each of which chooses it or not.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Moments {
     /// Rows that are kept, in the mean.
@@ -92,7 +92,7 @@ mod tests {
                 assert!((own - counted).abs() < 2.0, "{most}: {own} {counted}");
             }
         }
-        // What never fills is as without a capacity.
+        // A capacity that never fills changes nothing.
         let [free, ample] = [None, Some(400.0)].map(|most| Moments::of(0.125, 400.0, most));
         assert!((free.spread - ample.spread).abs() < 1e-9 && (free.kept - ample.kept).abs() < 1e-9);
         assert_eq!(Moments::of(1.0, 400.0, Some(50.0)).kept, 50.0);

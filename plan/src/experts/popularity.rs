@@ -23,12 +23,12 @@ pub enum Popularity {
     Counted(Vec<Vec<f64>>),
 }
 
-/// The experts of one layer, as they lie on devices.
+/// The experts of one layer, in the order of their devices.
 #[derive(Debug)]
 pub(super) struct Placement {
     /// Which of the lists of shares it has.
     pub(super) shares: usize,
-    /// The place of each expert in that list, unless they lie as it has them.
+    /// The index of each expert in that list; `None` where both have the same order.
     pub(super) order: Option<Vec<u16>>,
 }
 
@@ -82,7 +82,7 @@ impl Popularity {
                     list.iter().map(|one| one / all * number(experts.top_k)).collect()
                 };
                 let placed = |at: usize| Placement { shares: at % lists.len(), order: None };
-                // Every list as often as the others.
+                // Every list equally often.
                 let draws = draws.div_ceil(lists.len()) * lists.len();
                 (lists.iter().map(share).collect(), (0..draws).map(placed).collect())
             }

@@ -3,8 +3,9 @@
 //! Least squares on the logarithm of predicted over measured: a step that is predicted twice too long
 //! counts as one that is predicted half as long as it was. An error beyond [`SOFT`] counts less than its
 //! square (soft L1, Charbonnier et al. 1997, *Deterministic Edge-Preserving Regularization in Computed
-//! Imaging*), for what rows do not say about a run is no error of a constant. Every constant is drawn to
-//! what it is by counting or by others' measurements, its prior: where no row speaks, it stays there.
+//! Imaging*), for influences on a run that its row does not record are no error of a constant. Every
+//! constant is drawn to its prior, which is counted or published by a measurement: where no row speaks,
+//! it stays there.
 //!
 //! The minimum is found by Levenberg-Marquardt with numerical derivatives (Marquardt 1963, *An Algorithm
 //! for Least-Squares Estimation of Nonlinear Parameters*). Nothing here is drawn at random, and sums are
@@ -19,12 +20,12 @@ use thiserror::Error;
 use self::solve::{Matrix, solved};
 use crate::model::number;
 
-pub use self::split::{deal, groups};
+pub use self::split::{assign_folds, groups};
 
 /// The error, in the logarithm, from which on errors count less than their squares: 5 %, about what
 /// repeats of one configuration differ by.
 pub const SOFT: f64 = 0.05;
-/// What a constant costs that is one [`Parameter::sigma`] away from its prior: as much as a row that is
+/// Penalty of a constant that is one [`Parameter::sigma`] away from its prior: as much as a row that is
 /// off by this much in the logarithm.
 const PULL: f64 = 0.05;
 /// The step of numerical derivatives, in the logarithm: times are whole nanoseconds, so it must not be
@@ -40,7 +41,7 @@ const GAIN: f64 = 1e-7;
 /// A constant that is fitted.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameter {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
     /// Its value where no row says anything about it; greater than zero.
     pub prior: f64,
@@ -58,7 +59,7 @@ pub struct Observation {
     pub configuration: usize,
 }
 
-/// What predicts steps from constants.
+/// A model that predicts steps from constants.
 pub trait Steps: Sync {
     /// How long the step of observation `row` takes with constants of these `values`, in seconds;
     /// `None` if it cannot be said.

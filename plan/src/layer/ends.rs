@@ -1,12 +1,12 @@
-//! What the ends of a model take: embedding, head and loss, the last normalisation, MTP.
+//! Times of the ends of a model: embedding, head and loss, the last normalisation, MTP.
 
 use pipeline::Vocabulary;
 
 use super::part::{Part, PartTimes};
 use super::products::shared;
 use super::{LayerTimes, Task};
-use crate::cut::Loss;
 use crate::model::number;
+use crate::partition::Loss;
 use crate::precision::Precision;
 use crate::times::Times;
 
@@ -16,7 +16,7 @@ const FUSED_LOGIT_BYTES: f64 = 5.9;
 /// Bytes moved for one logit, forward and backward, by a loss in 32 bits that is a kernel for each
 /// operation. Counted in Megatron-LM's cross entropy: the logits made 32-bit, their maximum, the
 /// difference, its exponential, their sum, the quotient; and the gradient scaled and made 16-bit.
-/// What the vocabulary profile measured is 39 to 49, and 13 to 19.
+/// The vocabulary profile measures 39 to 49, and 13 to 19.
 const LOGIT_BYTES: [f64; 2] = [38.0, 14.0];
 /// Bytes moved for one parameter of the embedding in every backward: its gradient is written whole and
 /// added up in 32 bits. Fitted to the first stage of the vocabulary profile; 12 by counting.
@@ -24,7 +24,7 @@ const EMBEDDING_BYTES: f64 = 8.9;
 /// Bytes moved for one activation at the head: last normalisation, and its backward.
 const HEAD_BYTES: f64 = 60.0;
 
-/// Times of an end whose parts are told apart no further.
+/// Times of an end without a further breakdown.
 fn whole(part: Part, times: Times) -> LayerTimes {
     let mut parts = PartTimes::default();
     parts.add(part, times.sum());
@@ -45,7 +45,7 @@ pub fn head(task: &Task<'_>) -> LayerTimes {
 /// in each direction, and the memory traffic of the logits.
 fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     let (machine, tokens) = (task.machine, task.tokens());
-    let columns = rows / number(task.cut.tensor);
+    let columns = rows / number(task.partition.tensor);
     let gain = if task.head == Precision::Bf16 { machine.efficiency.head } else { 1.0 };
     let rate = machine.rate(task.head) * gain / task.software.compute;
     let product = machine.product([tokens, columns, number(task.model.hidden)], 1.0, rate);
@@ -53,7 +53,7 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     let traffic = |bytes: f64| machine.stream(tokens * columns * bytes) * slow;
     // One kernel computes the gradient with the loss, and what is left is a third of each pass.
     let third = traffic(FUSED_LOGIT_BYTES) / 3.0;
-    let [forward, backward, weight] = match task.cut.loss {
+    let [forward, backward, weight] = match task.partition.loss {
         Loss::Separate => [traffic(LOGIT_BYTES[0]), traffic(LOGIT_BYTES[1]), 0.0],
         Loss::Fused => [third; 3],
     };
@@ -82,7 +82,8 @@ pub(crate) fn embedding(task: &Task<'_>) -> LayerTimes {
         // It is in what was measured of the ends.
         return LayerTimes::default();
     }
-    let own = number(task.model.vocabulary) * number(task.model.hidden) / number(task.cut.tensor);
+    let own =
+        number(task.model.vocabulary) * number(task.model.hidden) / number(task.partition.tensor);
     let seconds = task.machine.stream(own * EMBEDDING_BYTES);
     whole(Part::Elementwise, Times { backward_weight: seconds, ..Times::default() })
 }

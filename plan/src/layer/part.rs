@@ -1,8 +1,8 @@
-//! What the time of a layer is made of.
+//! Breakdown of the time of a layer.
 
 use crate::model::{Module, Recompute};
 
-/// What a device does in a step.
+/// A component of the time of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Part {
     /// Products with weights that are no expert's.
@@ -24,7 +24,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All, in the order in which they are told.
+    /// All parts, in the order in which they are reported.
     pub const ALL: [Self; 8] = [
         Self::Products,
         Self::Experts,
@@ -164,15 +164,15 @@ impl Group {
 /// Of what is elementwise around products, the share that is normalisations. Assumed.
 const NORMS_TRAFFIC: f64 = 0.25;
 
-/// What a layer does between the moments at which tokens travel to experts and back, in seconds of F, B and
-/// W, and how long they travel.
+/// Compute of a layer between its all-to-alls, in seconds of F, B and W, and the all-to-alls
+/// themselves.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Segments {
-    /// What comes before tokens are sent: attention and the choice of experts.
+    /// Compute before dispatch: attention and the choice of experts.
     pub attention: [f64; 3],
     /// Experts, or the MLP of a layer without them.
     pub experts: [f64; 3],
-    /// There and back, in F and in B.
+    /// Dispatch and combine together, in F and in B.
     pub travel: [f64; 2],
 }
 

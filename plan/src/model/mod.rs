@@ -123,8 +123,8 @@ pub struct Sizes {
     /// Layers of multi-token prediction behind the last one (DeepSeek-V3, arXiv 2412.19437, section
     /// 2.2). They are trained with the model, but not counted among its parameters.
     pub mtp: u64,
-    /// Normalisations of every layer; where it is not told, one before attention and one before the MLP,
-    /// as far as a layer has both.
+    /// Normalisations of every layer; where absent, one before attention and one before the MLP, as far
+    /// as a layer has both.
     pub norms: Option<u64>,
     /// Whether attention has a learned sink in every head (gpt-oss).
     pub sinks: bool,

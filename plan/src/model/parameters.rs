@@ -1,4 +1,4 @@
-//! What is learned: parameters of layers by kind, of the ends, and of all.
+//! Parameter counts: of layers by kind, of the ends, and of the whole model.
 
 use super::products::Role;
 use super::{Ffn, LayerKind, Mixer, Norm, Transformer};
@@ -38,14 +38,15 @@ impl Transformer {
         }
     }
 
-    /// Normalisations of a layer of `kind`: one before each of what it does, unless told.
+    /// Normalisations of a layer of `kind`: as the sizes say, or one before its mixer and one before
+    /// its feed-forward part.
     #[must_use]
     pub fn norms_of(&self, kind: LayerKind) -> u64 {
         let parts = u64::from(kind.mixer != Mixer::None) + u64::from(kind.ffn != Ffn::None);
         self.norms.unwrap_or(parts)
     }
 
-    /// What is learned beside the products by what mixes tokens.
+    /// Parameters of `mixer` outside its products with weights.
     fn beside_mixer(&self, mixer: Mixer) -> u64 {
         match mixer {
             Mixer::Full | Mixer::Window => self.beside_attention(),

@@ -2,7 +2,7 @@
 
 use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Sizes, Transformer};
 
-/// What a product with weights is for.
+/// The use of a product with weights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// Queries, keys and values of the heads, and what projects what they attended to.
@@ -43,9 +43,9 @@ pub struct Product {
     pub inner: u64,
     /// Numbers of a token behind, N.
     pub outer: u64,
-    /// What it is for; of [`Role::RoutedExpert`] it is that of one expert.
+    /// Its use; [`Role::RoutedExpert`] is the product of one expert.
     pub role: Role,
-    /// What a tensor group shares of it.
+    /// The side of its weights that a tensor group divides.
     pub side: Side,
 }
 

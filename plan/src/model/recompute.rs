@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::MAX_LAYERS;
 
-/// What the name of [`Recompute::First`] begins with, before the number of layers.
+/// Prefix of the name of [`Recompute::First`], before the number of layers.
 const FIRST: &str = "full-";
 
 /// The part of the forward that the backward computes again, to hold fewer activations in between.
@@ -18,8 +18,8 @@ pub enum Recompute {
     Modules(Modules),
     /// Whole layers: only their inputs are held.
     Full,
-    /// The same of so many layers of each chunk, the first ones (`--recompute-method block` of
-    /// Megatron-LM); the others hold all.
+    /// The first layers of each chunk, this many, recomputed in full (`--recompute-method block` of
+    /// Megatron-LM); the rest keep all activations.
     First(u64),
 }
 
@@ -50,8 +50,8 @@ impl Recompute {
         plain.or_else(first).or_else(|| Modules::named(name).map(Self::Modules))
     }
 
-    /// What is done to the first layers of each chunk and what to the others, and how many the first are of
-    /// a chunk of `layers`: all, unless so many are named.
+    /// Recomputation of the first layers of a chunk of `layers` and of the rest, and how many layers
+    /// count as the first: all, unless [`Recompute::First`] names a number.
     #[must_use]
     pub fn of_chunk(self, layers: u64) -> ([Self; 2], u64) {
         match self {

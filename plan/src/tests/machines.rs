@@ -58,7 +58,7 @@ fn groups_inside_a_rack_use_its_links_and_larger_ones_their_nics() {
     }
     assert_eq!(rack.tensor_ring(64).to_bits(), inside.to_bits());
     let of_one = rack.network * rack.efficiency.ring;
-    let near = |found: f64, told: f64| (found / told - 1.0).abs() < 1e-12;
+    let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-12;
     assert!(near(rack.ring(8, 64), of_one));
     assert!(near(rack.ring(16, 8), (8.0 * of_one).min(inside)));
     // 64 NICs together are faster than the links, which bound them.

@@ -171,8 +171,8 @@ proptest! {
                     let least = evaluation.step.0.saturating_sub(earlier);
                     prop_assert!(run.step.0 >= least, "{:?}", run.over_replay());
                 }
-                let dealt: u64 = evaluation.costed.layers.iter().sum();
-                prop_assert_eq!(dealt, model.layers);
+                let assigned: u64 = evaluation.costed.layers.iter().sum();
+                prop_assert_eq!(assigned, model.layers);
                 for held in &evaluation.memory {
                     prop_assert!(held.sum() <= machine.memory);
                 }

@@ -282,7 +282,7 @@ fn loss(one: &Ran) -> Option<f64> {
 #[derive(Serialize)]
 pub struct Json<'a> {
     #[serde(flatten)]
-    simulated: outcome::Json<'a>,
+    simulated: outcome::OutcomeJson<'a>,
     /// What is predicted by how many stages are busy at each moment; absent unless that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     simulated_by_busy_stages: Option<ByBusyStages>,
@@ -312,7 +312,7 @@ impl From<&Metrics> for ByBusyStages {
 struct Measured<'a> {
     /// The step with the median makespan.
     #[serde(flatten)]
-    median: outcome::Json<'a>,
+    median: outcome::OutcomeJson<'a>,
     device: &'a str,
     /// Which of `steps` that is.
     step: usize,

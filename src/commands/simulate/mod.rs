@@ -1,6 +1,6 @@
 //! `debubble simulate`: schedules side by side.
 
-mod room;
+mod headroom;
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -244,7 +244,7 @@ impl Simulate {
             let message = format!("{flag} takes one timeline, but there are {}", outcomes.len());
             return Err(Error::question(message));
         }
-        room::check(self, outcomes)?;
+        headroom::check(self, outcomes)?;
         let drawn = self.svg.is_some();
         let in_terminal = |outcome: &Outcome| match self.gantt {
             Draw::Always => true,

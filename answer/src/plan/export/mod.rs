@@ -63,7 +63,8 @@ fn settings_with(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<(S
     all.into_iter().map(|(name, file)| (name.to_owned(), file)).collect()
 }
 
-/// Whether a scenario can say what passes take: it has no words for what chunks with segments do besides.
+/// Whether a scenario can describe the passes: it has no keys for the further work of chunks with
+/// segments.
 fn is_scenario(plan: &Plan) -> bool {
     plan.finalist.costs.overlap().is_none()
 }

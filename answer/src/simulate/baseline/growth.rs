@@ -1,4 +1,4 @@
-//! What became of schedules since an earlier answer: as JSON, as a table, in a sentence.
+//! Changes of schedules since an earlier answer: as JSON, as a table, in a sentence.
 
 use pipeline::{Bytes, Nanos};
 use question::format;
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Figures, Name, Tolerance};
 
-/// What became of a schedule since the earlier answer.
+/// The change of a schedule since the earlier answer.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -109,19 +109,19 @@ fn pairs(before: &Figures, now: &Figures) -> impl Iterator<Item = (usize, Quanti
 
 /// A schedule then and now.
 #[derive(Serialize, Debug)]
-pub struct Row {
+pub struct GrowthRow {
     /// The name of its setting, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
     /// Its name.
     pub schedule: String,
-    /// What became of it.
+    /// Its change.
     pub change: Change,
     /// Its figures, where both answers have them.
     pub figures: Vec<Figure>,
 }
 
-impl Row {
+impl GrowthRow {
     /// The schedule `name`, of which only one answer knows.
     pub(super) fn alone(name: &Name, change: Change) -> Self {
         let Name { setting, schedule } = name.clone();
@@ -148,7 +148,7 @@ impl Row {
         }
     }
 
-    /// What became of it, in words: `span, bubble grew`.
+    /// The change in words: `span, bubble grew`.
     fn verdict(&self) -> String {
         let named = |one: &Figure| NAMES.iter().find(|(name, _)| *name == one.figure);
         let grown = self.figures.iter().filter(|one| one.grew).filter_map(named);
@@ -184,7 +184,7 @@ pub struct Growth {
     /// Whether some figure grew by more, or a schedule is gone.
     pub failed: bool,
     /// The schedules of this answer in their order, then those that are gone.
-    pub schedules: Vec<Row>,
+    pub schedules: Vec<GrowthRow>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
@@ -193,7 +193,7 @@ fn share<S: Serializer>(tolerance: &Tolerance, serializer: S) -> Result<S::Ok, S
 }
 
 impl Growth {
-    pub(super) fn of(tolerance: Tolerance, schedules: Vec<Row>) -> Self {
+    pub(super) fn of(tolerance: Tolerance, schedules: Vec<GrowthRow>) -> Self {
         let failed = schedules.iter().any(|row| matches!(row.change, Change::Grew | Change::Gone));
         Self { tolerance, failed, schedules }
     }
@@ -217,8 +217,8 @@ impl Growth {
     /// The schedules that grew or are gone, in one line; nothing if there are none.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
-        let bad = |row: &&Row| matches!(row.change, Change::Grew | Change::Gone);
-        let named = |row: &Row| format!("{} ({})", row.title(), row.verdict());
+        let bad = |row: &&GrowthRow| matches!(row.change, Change::Grew | Change::Gone);
+        let named = |row: &GrowthRow| format!("{} ({})", row.title(), row.verdict());
         let all: Vec<String> = self.schedules.iter().filter(bad).map(named).collect();
         let by = format::percent(self.tolerance.share());
         self.failed

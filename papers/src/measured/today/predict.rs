@@ -1,4 +1,4 @@
-//! What the planner says of runs, with constants as they are and with others.
+//! Predictions of runs, with the current constants and with changed ones.
 
 use pipeline::Bytes;
 use plan::fit::Steps;
@@ -14,7 +14,7 @@ const ENDLESS: Bytes = Bytes(1 << 60);
 /// The bytes of a GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// What the planner says of a run.
+/// The planner's prediction of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Prediction {
     /// The step, in seconds.
@@ -38,7 +38,7 @@ pub(super) fn predicted(
         let evaluation = inputs.evaluate_in(&costed, &mut Replay::new(), orders);
         let evaluation = evaluation.map_err(|error| error.to_string())?;
         let peak = evaluation.memory.iter().map(StageMemory::sum).max().unwrap_or_default();
-        let capacity = run.recipe.room.of(&run.machine);
+        let capacity = run.recipe.memory_budget.of(&run.machine);
         Ok(Prediction {
             seconds: number(evaluation.step.0) / 1e9,
             memory: number(peak.0) / GIB,

@@ -1,7 +1,7 @@
 //! All runs predicted: with the constants in use, and with constants that were fitted without them.
 
 use plan::Orders;
-use plan::fit::{Fit, FitError, Observation, Start, deal, groups};
+use plan::fit::{Fit, FitError, Observation, Start, assign_folds, groups};
 use question::Diagnostic;
 use rayon::prelude::*;
 
@@ -119,7 +119,8 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
     let rows: Vec<usize> = (0..runs.len()).collect();
     let fitted = fit.to(&rows, &start).map_err(unfit)?;
     let left_out = LeftOut { fit: &fit, start: &start, runs: &runs, orders: &orders };
-    let shuffles = SEEDS.iter().map(|&seed| left_out.steps(&deal(&configurations, FOLDS, seed)));
+    let shuffles =
+        SEEDS.iter().map(|&seed| left_out.steps(&assign_folds(&configurations, FOLDS, seed)));
     let shuffles: Vec<Vec<f64>> = shuffles.collect::<Result<_, _>>()?;
     let by = |name: fn(&Run) -> &str| {
         left_out.steps(&groups(&runs.iter().map(|run| name(run)).collect::<Vec<_>>()))
