@@ -12,7 +12,7 @@ use question::{Diagnostic, echo, nearest};
 pub struct Schema {
     /// The name of the question.
     pub name: &'static str,
-    /// What asks it, in a line.
+    /// The command that asks it, in a line.
     pub help: &'static str,
     /// The schema as JSON, which ends with a line.
     pub text: &'static str,

@@ -1,7 +1,7 @@
-//! How many measured steps lie in the intervals that plans would have had without them.
+//! Coverage: the share of measured steps inside the intervals that plans would have had without them.
 //!
-//! Each source is left out as a whole: constants are fitted without it, and its rows are in no pool. So its
-//! configurations stand for the runs of somebody of whom nothing was measured.
+//! Each source is left out as a whole: constants are fitted without it, and its rows are in no pool. So
+//! its configurations stand for the runs of a user without any measurement.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Coverage {
     pub source: String,
     /// Its configurations.
     pub configurations: usize,
-    /// How many of them lie in their intervals.
+    /// How many of them are inside their intervals.
     pub covered: usize,
     /// The median of half the widths of the intervals, as a share of the predicted step.
     pub half_width: f64,

@@ -142,16 +142,16 @@ pub struct ErrorBar {
     pub kind: String,
     /// The larger of `low` and `high`; none if nothing is known of devices of their generation.
     pub error: Option<f64>,
-    /// By what share of the predicted step the measured one may be shorter, in 95 % of runs.
+    /// Share of the predicted step by which the measured one may be shorter, in 95 % of runs.
     pub low: Option<f64>,
-    /// By what share it may be longer.
+    /// Share by which it may be longer.
     pub high: Option<f64>,
-    /// The configurations that say so.
+    /// Number of configurations behind the interval.
     pub configurations: usize,
-    /// What they have in common with the step.
+    /// Properties that the rows share with the step.
     pub level: Option<Level>,
-    /// The error that 95 % of the rows of the kind do not exceed, of several sets the largest: by how much two steps
-    /// must differ to be told apart.
+    /// 95th percentile of the errors of the rows of the kind, of several sets the largest: the smallest
+    /// difference of two steps that can be resolved.
     pub apart: Option<f64>,
     /// The number of measured iterations of the kind itself.
     pub rows: usize,
@@ -159,8 +159,8 @@ pub struct ErrorBar {
     pub sources: Vec<String>,
     /// The errors of the kind itself, by set.
     pub sets: Vec<SetErrors>,
-    /// Of a machine on which defaults are slower, how much of `high` they are, where the question does not say whose
-    /// software runs.
+    /// The part of `high` that is due to default software, on a machine where defaults are slower and
+    /// the question does not name the software.
     pub stock: Option<f64>,
 }
 
@@ -171,20 +171,21 @@ pub struct StepAsked<'a> {
     pub cluster: &'a Cluster,
     /// The kind of its step.
     pub kind: Kind,
-    /// What else is known of it.
+    /// Its other properties.
     pub step: Step,
 }
 
 impl ErrorBar {
-    /// The error bar of a step of `kind` on `machine`, from `sets`; how many times as long it takes with the defaults
-    /// of its software is `stock`, where that is not told.
+    /// The error bar of a step of `kind` on `machine`, from `sets`. `stock` is the factor on its time
+    /// with the defaults of its software, where the question does not name the software.
     pub fn new(
         machine: &str,
-        (kind, step): (&Kind, Step),
+        kind: &Kind,
+        step: Step,
         sets: &[SetErrors],
         stock: Option<f64>,
     ) -> Self {
-        // Times are those of tuned recipes where nothing is told.
+        // Without a note on the software, times are those of tuned recipes.
         let like = |tuning| Kind { tuning: Some(tuning), ..kind.clone() }.to_string();
         let words = kind.to_string();
         let own = match stock {
@@ -247,7 +248,7 @@ impl ErrorBar {
             let slower = cluster.parts.iter().map(|(machine, _)| machine.efficiency.stock);
             let slower = slower.fold(1.0, f64::max);
             let stock = (kind.tuning.is_none() && slower > 1.0).then_some(slower);
-            bars.push(Self::new(&name, (kind, *step), &sets, stock));
+            bars.push(Self::new(&name, kind, *step, &sets, stock));
         }
         Ok(bars)
     }

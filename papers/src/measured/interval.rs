@@ -1,4 +1,4 @@
-//! The interval in which a measured step lies, from how far predictions of others were off.
+//! The interval of a measured step, from the errors of predictions of other steps.
 //!
 //! A *score* is the logarithm of the measured over the predicted time of a configuration, the mean of its repeats.
 //! Where constants were fitted to a source, its scores are those of a fit without it: a run of a user is of a source
@@ -12,14 +12,15 @@ use serde::Serialize;
 
 use super::error_bar::SetErrors;
 
-/// So many configurations speak for themselves; of fewer a wider pool is taken.
+/// Configurations that suffice; with fewer a wider pool is taken.
 const ENOUGH: usize = 8;
 /// Configurations at the scale of both sides that the scale of one side is drawn to.
 const DRAWN: f64 = 2.0;
-/// The least scale: that of scores of different sources on one type of device, whatever those of one source are.
+/// Least scale: that of scores of different sources on one type of device, even where those of one
+/// source agree better.
 const LEAST: f64 = 0.082;
-/// The scale that each doubling of sequences beyond those measured adds, in quadrature: an assumption, about
-/// what the longest sequences measured were off.
+/// Scale that each doubling of sequences beyond those measured adds, in quadrature: an assumption,
+/// about the error on the longest sequences measured.
 const SEQUENCE: f64 = 0.03;
 /// The same of devices.
 const DEVICES: f64 = 0.015;
@@ -88,7 +89,7 @@ impl Level {
         }
     }
 
-    /// What its rows have in common with the step, in words.
+    /// Properties that its rows share with the step, in words.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Kind => "of this kind",
@@ -100,7 +101,7 @@ impl Level {
     }
 }
 
-/// What is known of a step beside its kind.
+/// Properties of a step beside its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// Tokens of a sequence.
@@ -203,12 +204,12 @@ impl Step {
     }
 }
 
-/// What the absolute value of a normal number does not exceed in 95 % of cases.
+/// 97.5th percentile of the standard normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// What the absolute value of Student's t with so many degrees of freedom does not exceed in 95 % of cases:
-/// Cornish and Fisher's expansion (Abramowitz and Stegun 26.7.5), from the quantile of the normal distribution. Of fewer
-/// than three degrees as of three.
+/// 97.5th percentile of Student's t with `freedom` degrees of freedom: Cornish and Fisher's expansion
+/// (Abramowitz and Stegun 26.7.5), from the quantile of the normal distribution. Fewer than three
+/// degrees count as three.
 fn quantile(freedom: f64) -> f64 {
     let (z, n) = (NORMAL, freedom.max(3.0));
     let [z3, z5, z7] = [z.powi(3), z.powi(5), z.powi(7)];

@@ -1,4 +1,4 @@
-//! What published trainings took over their planned steps.
+//! Factor of published trainings over their planned steps.
 
 use std::path::Path;
 

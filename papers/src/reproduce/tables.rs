@@ -39,7 +39,7 @@ pub(super) struct Contents {
     pub(super) sheet: Sheet,
 }
 
-/// The entry that others differ from: a table without picture, whose orders are not searched.
+/// The default entry: a table without picture, whose orders are not searched.
 const PLAIN: Table = Table {
     name: "",
     help: "",

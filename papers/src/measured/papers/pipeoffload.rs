@@ -10,9 +10,9 @@ use sim::Replay;
 
 use super::super::rows::{MOST, gpt, recipe, set_up};
 
-/// The vocabulary that the numbers of parameters leave room for, with one table for both ends.
+/// The vocabulary that follows from the numbers of parameters, with one table for both ends.
 const VOCABULARY: u64 = 32_000;
-/// What a device has of its link to the host, in bytes per second.
+/// Bandwidth of a device to the host, in bytes per second.
 const HOST: u64 = 15_000_000_000;
 
 /// A model of table 2 on the devices that it was trained on.

@@ -42,7 +42,7 @@ enum Machines {
     BlackwellUltra,
 }
 
-/// What a constant is.
+/// The meaning of a constant.
 #[derive(Clone, Copy)]
 enum Meaning {
     /// A number in the files of some machines.
@@ -137,7 +137,7 @@ pub(super) static CONSTANTS: &[Constant] = &[
 /// How much longer Megatron-LM is taken to compute with its defaults on a machine of which no such run was measured.
 pub(super) const STOCK: f64 = 1.15;
 
-/// What the planner has of each constant now.
+/// The current value of each constant in the planner.
 ///
 /// # Errors
 /// If a built-in machine cannot be read.
@@ -267,16 +267,16 @@ mod tests {
             if !MEASURED.contains(&machine.name.as_str()) {
                 continue;
             }
-            let mut told = machine_with(&machine, &values).efficiency;
-            let network = [told.expert_network, machine.efficiency.expert_network];
+            let mut expected = machine_with(&machine, &values).efficiency;
+            let network = [expected.expert_network, machine.efficiency.expert_network];
             assert!((network[0] / network[1] - 1.0).abs() < 2e-3, "{}: {network:?}", machine.name);
             let mut own = machine.efficiency;
             for constant in CONSTANTS {
                 let Meaning::Of(machines, place) = constant.meaning else { continue };
                 if has(machines, &machine) {
-                    let (told, own) = (*place(&mut told), *place(&mut own));
+                    let (expected, own) = (*place(&mut expected), *place(&mut own));
                     let name = (constant.name, &machine.name);
-                    assert!((told / own - 1.0).abs() < 2e-3, "{name:?}: {told} {own}");
+                    assert!((expected / own - 1.0).abs() < 2e-3, "{name:?}: {expected} {own}");
                 }
             }
         }

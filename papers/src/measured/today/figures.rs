@@ -1,4 +1,4 @@
-//! What errors come to: of kinds of rows, of rows left out, of pairs that are ranked.
+//! Summaries of errors: by kind of rows, of rows left out, of ranked pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use crate::accuracy;
 /// How far apart two runs must be for their order to count.
 const APART: f64 = 1.05;
 
-/// What errors come to, as shares.
+/// Summary of errors, as shares.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Errors {
     pub(super) rows: usize,
     pub(super) mean: f64,
-    /// What nine in ten do not exceed.
+    /// 90th percentile.
     pub(super) p90: f64,
     pub(super) max: f64,
 }
@@ -45,7 +45,7 @@ impl Errors {
     }
 }
 
-/// A kind of rows that figures are told of.
+/// A kind of rows with figures of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct RowKind {
     pub(super) source: Source,
@@ -53,7 +53,7 @@ pub(super) struct RowKind {
 }
 
 impl RowKind {
-    /// All that are told.
+    /// All kinds.
     pub(super) const ALL: [Self; 8] = [
         Self { source: Source::MlPerf, experts: false },
         Self { source: Source::Bridge, experts: false },
@@ -71,7 +71,7 @@ impl RowKind {
         Self { source: run.source, experts }
     }
 
-    /// What answers call it.
+    /// Its name in answers.
     pub(super) const fn name(self) -> &'static str {
         match (self.source, self.experts) {
             (Source::MlPerf, false) => "MLPerf, dense",
@@ -140,7 +140,7 @@ fn configurations(outcomes: &[&Outcome]) -> usize {
     own.len()
 }
 
-/// What is told of a kind of rows.
+/// Results for a kind of rows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Figures {
     pub(super) name: &'static str,

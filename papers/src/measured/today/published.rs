@@ -25,11 +25,11 @@ pub(in super::super) enum Source {
 }
 
 impl Source {
-    /// All, in the order in which they are told.
+    /// All sources, in the order of reports.
     pub(in super::super) const ALL: [Self; 5] =
         [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::SimuMax, Self::CclBench];
 
-    /// What answers call it.
+    /// Its name in answers.
     pub(in super::super) const fn name(self) -> &'static str {
         match self {
             Self::MlPerf => "MLPerf",

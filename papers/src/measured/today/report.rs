@@ -1,4 +1,4 @@
-//! The study as sets with bars, as all measurements are told.
+//! The study as sets with bars, in the form of all measurements.
 
 use super::super::error_bar::by_kind;
 use super::super::quantities::{PEAK, TIME};
@@ -72,7 +72,7 @@ pub(super) fn sets(study: &Study) -> Vec<ValidatedSet> {
     all
 }
 
-/// The rows of `kind`, with errors that are told but have bars only over several kinds.
+/// The rows of `kind`, whose errors are listed but have bars only over several kinds.
 fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
     let own: Vec<&Outcome> =
         outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
@@ -139,7 +139,7 @@ pub(super) fn rows_of(one: &Outcome) -> Vec<Row> {
     step.into_iter().chain(memory).collect()
 }
 
-/// What the errors of the rows of a file come to, for each of `quantities` that it has.
+/// Bars of the errors of the rows of a file, for each of `quantities` that it has.
 pub(super) fn bars_of_file(rows: &[Row], quantities: [&'static str; 2]) -> Vec<Bar> {
     let one = |quantity: &'static str| {
         let own = rows.iter().filter(|row| row.quantity == quantity && row.apart.is_none());

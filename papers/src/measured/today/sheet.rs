@@ -1,4 +1,4 @@
-//! What is told of today's runs besides their rows and bars.
+//! Report of today's runs beside their rows and bars.
 
 use std::collections::BTreeMap;
 

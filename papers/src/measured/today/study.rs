@@ -61,8 +61,8 @@ impl Outcome {
     }
 }
 
-/// Whether constants are fitted to `run`: it has a step, and is not set apart. To those of stock software one constant
-/// alone is, when all others are known.
+/// Whether constants are fitted to `run`: it has a step, is not set apart, and is not of stock
+/// software, to which one constant is fitted when all other constants are known.
 fn is_fitted(run: &Run) -> bool {
     let is_of_others = matches!(run.source, Source::CclBench | Source::SimuMax);
     run.seconds.is_some() && run.apart.is_none() && !is_of_others

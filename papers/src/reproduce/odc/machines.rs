@@ -1,4 +1,4 @@
-//! What ODC's models take on the machines that they were measured on. No constant is fitted here: costs
+//! Times of ODC's models on the machines that they were measured on. No constant is fitted here: costs
 //! are ODC's own fits, or scaled from the larger of them by sizes, and links are those of data sheets.
 
 use std::path::Path;

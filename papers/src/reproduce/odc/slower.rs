@@ -71,14 +71,10 @@ fn rows(models: &Models) -> Result<Vec<Row>, FsdpError> {
         all.push((format!("all {length} tokens"), Lengths::uniform(length, length)?));
     }
     all.push(("long tail, 8000 to 64000".to_owned(), Lengths::LONG_CONTEXT));
-    all.into_iter().map(|(name, lengths)| row(name, &lengths, (models, model))).collect()
+    all.into_iter().map(|(name, lengths)| row(name, &lengths, models, model)).collect()
 }
 
-fn row(
-    name: String,
-    lengths: &Lengths,
-    (models, model): (&Models, &Model),
-) -> Result<Row, FsdpError> {
+fn row(name: String, lengths: &Lengths, models: &Models, model: &Model) -> Result<Row, FsdpError> {
     let with = |pull: Option<u64>| {
         let trials = Trials {
             machine: mi300x(model, pull)?,

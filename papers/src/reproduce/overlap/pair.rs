@@ -96,7 +96,7 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
     let mut cells = Vec::new();
     for (row, reading) in READINGS {
         let is_checked = reading.notify == Notify::Kept;
-        cells.push(beside(&path, &profile, (row, reading), (measured, is_checked))?);
+        cells.push(beside(&path, &profile, row, reading, measured, is_checked)?);
     }
     for figure in figures.iter().filter(|figure| !is_measured(figure)) {
         cells.push(apart(&path, &profile, figure)?);
@@ -108,8 +108,10 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
 fn beside(
     path: &Path,
     profile: &Profile,
-    (row, reading): (&str, Reading),
-    (measured, is_checked): (&Figure, bool),
+    row: &str,
+    reading: Reading,
+    measured: &Figure,
+    is_checked: bool,
 ) -> Result<Cell, Diagnostic> {
     let published = measured.value(path)?;
     let composed = composed(profile, reading, PUBLISHED);
@@ -123,7 +125,7 @@ fn beside(
     Ok(Cell { digits: cell::decimals(&measured.figure), ..cell })
 }
 
-/// What was computed apart, beside ours.
+/// A published pair of passes computed one after the other, beside ours.
 fn apart(path: &Path, profile: &Profile, figure: &Figure) -> Result<Cell, Diagnostic> {
     if figure.kind != APART {
         return Err(figure.wrong(path, &format!("the kind must be {APART}")));
@@ -160,7 +162,7 @@ impl Figure {
         }
         let (family, chunks) = STEPS.into_iter().find(|(family, _)| step_row(*family) == *row)?;
         let is_known = MODES.contains(&column.as_str());
-        is_known.then(|| step(profile, (family, chunks), column))
+        is_known.then(|| step(profile, family, chunks, column))
     }
 }
 
@@ -194,7 +196,7 @@ fn step_row(family: Family) -> String {
 }
 
 /// A step of chunks of as many mean layers as the pair has.
-fn step(profile: &Profile, (family, chunks): (Family, u64), mode: &str) -> Result<Nanos, Fault> {
+fn step(profile: &Profile, family: Family, chunks: u64, mode: &str) -> Result<Nanos, Fault> {
     let layers = u32::try_from(profile.layers()).unwrap_or(u32::MAX);
     let chain = profile.mean(layers, MEAN)?;
     let [stages, microbatches] = SHAPE;

@@ -1,4 +1,4 @@
-//! How near the planner comes to the pair that DeepSeek published, by its own kernels.
+//! The planner's prediction of the pair that DeepSeek published, by its own kernels.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ struct Line {
     notify_ms: Option<String>,
 }
 
-/// What a range took on one stream.
+/// Start and end of a range on one stream.
 #[derive(Clone, Copy)]
 struct Span {
     start: Nanos,
@@ -50,7 +50,7 @@ pub(in super::super) struct Profile {
     layers: usize,
 }
 
-/// What is counted of `notify` kernels, which wait for other ranks.
+/// Treatment of `notify` kernels, which wait for other ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Notify {
     /// All of it: waits hold the stream.
@@ -69,7 +69,7 @@ pub(in super::super) struct Reading {
     pub(in super::super) adds_streams: bool,
     /// Whether every layer is the mean of all.
     pub(in super::super) is_mean: bool,
-    /// What is counted of the waits.
+    /// Treatment of the waits.
     pub(in super::super) notify: Notify,
 }
 

@@ -100,7 +100,7 @@ impl Run {
         let model = model.ok_or_else(|| format!("there is no model {}", self.model))?;
         let layout: LayerLayout = match self.layout.as_str() {
             "" => self.even(model)?,
-            told => told.parse().map_err(|error: pipeline::LayoutError| error.to_string())?,
+            given => given.parse().map_err(|error: pipeline::LayoutError| error.to_string())?,
         };
         if (layout.total(), layout.mtp()) != (u64::from(model.layers), u64::from(model.mtp)) {
             return Err(format!("the layout has other layers than {}", model.name));

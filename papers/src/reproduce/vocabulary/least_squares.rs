@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_not_found() {
+    fn dependent_constants_are_not_found() {
         assert_eq!(least_squares([([1.0, 1.0], 2.0), ([2.0, 2.0], 4.0)]), None);
         assert_eq!(least_squares::<2>([]), None);
     }

@@ -1,4 +1,4 @@
-//! What layers, the vocabulary layers and hops take on the machine of the profile, as constants fitted to
+//! Times of layers, vocabulary layers and hops on the machine of the profile, as constants fitted to
 //! its timers.
 //!
 //! Fitted to the runs of one host with sequence 2048, each timer's mean over its stages or the sum of a line
@@ -157,7 +157,7 @@ impl Machine {
     }
 
     /// The constants in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn in_words(&self) -> String {
         let Self { layer, output, input, beside, interlaced, input_shard, hop, scaling } = self;
         let teraflops = |by_flop: f64| 1e-6 / by_flop;
         let Scaling { algorithms, of_pass, nodes, input: reduced } = scaling;

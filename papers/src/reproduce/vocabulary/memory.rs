@@ -29,10 +29,10 @@ pub(super) struct Device {
     pub(super) splits_backward: bool,
 }
 
-/// What a pass works in, in bytes per number of an activation: at least, in shards, where the backward is
-/// split; and per logit of a shard and of the whole.
+/// Working memory of a pass, in bytes per number of an activation: at least, in shards, with a split
+/// backward; and per logit of a shard and of the whole.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held([f64; 5]);
+pub(super) struct WorkingMemory([f64; 5]);
 
 impl Device {
     fn certain(&self) -> f64 {
@@ -51,7 +51,7 @@ impl Device {
     }
 }
 
-impl Held {
+impl WorkingMemory {
     /// Fitted to devices with their measured bytes, so that relative errors count.
     pub(super) fn fitted(devices: impl Iterator<Item = (Device, f64)>) -> Option<Self> {
         let rows = devices.map(|(device, bytes)| {
@@ -67,7 +67,7 @@ impl Held {
     }
 
     /// The constants in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn in_words(&self) -> String {
         let Self([least, shards, split, of_shard, of_whole]) = self;
         format!(
             "fitted to the memory of BASELINE, VOCAB-1 and VOCAB-2 of 1F1B on 8 GPUs and of V-Half on 16, \

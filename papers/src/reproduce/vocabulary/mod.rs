@@ -109,7 +109,7 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
     let machine = Machine::fitted(&path, &runs, scaling)?;
     let (held, of_tables) = tables::cells(sources, &machine)?;
     cells.extend(of_tables);
-    let sheet = sheet(&cells).and_text(format!("\n{}{}", machine.told(), held.told()));
+    let sheet = sheet(&cells).and_text(format!("\n{}{}", machine.in_words(), held.in_words()));
     Ok(Contents { title: TITLE.to_owned(), sheet, cells })
 }
 

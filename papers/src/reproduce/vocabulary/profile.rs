@@ -204,12 +204,12 @@ fn rankings(runs: &[Run], cells: &[Cell]) -> Vec<Cell> {
         let all: Vec<&Cell> = all.collect();
         let pairs =
             || all.iter().enumerate().flat_map(|(at, &a)| all[..at].iter().map(move |&b| (a, b)));
-        let told = |a: &Cell, b: &Cell| accuracy::error(a.published, b.published).abs() > NOISE;
+        let differ = |a: &Cell, b: &Cell| accuracy::error(a.published, b.published).abs() > NOISE;
         let swapped = |a: &Cell, b: &Cell| (a.published < b.published) != (a.ours < b.ours);
         let count =
             |wanted: &dyn Fn(&Cell, &Cell) -> bool| pairs().filter(|&(a, b)| wanted(a, b)).count();
-        let close = count(&|a, b| !told(a, b));
-        let ours = count(&|a, b| told(a, b) && swapped(a, b));
+        let close = count(&|a, b| !differ(a, b));
+        let ours = count(&|a, b| differ(a, b) && swapped(a, b));
         let row = format!(
             "vocabulary {vocab}, sequence {seq}: {} pairs, {close} within 0.5 %",
             all.len() * all.len().saturating_sub(1) / 2

@@ -63,8 +63,8 @@ pub(super) fn figure_5(ground: &Ground, sources: &Sources<'_>) -> Result<Vec<Kno
     all_known(ground, MODELS.as_ref(), trainings, figures)
 }
 
-/// What was measured of figure 5, by run. Of the two larger models only what the table of
-/// post-validation repeats is at hand, which is of ZB-2p.
+/// Measurements of figure 5, by run. For the two larger models only ZB-2p is available, from the table
+/// of post-validation.
 fn at_hand(sources: &Sources<'_>) -> Result<BTreeMap<String, Measured>, Diagnostic> {
     let (path, lines) = sources.records::<PostValidation>(post_validation::FIGURES)?;
     let mut measured = BTreeMap::new();
