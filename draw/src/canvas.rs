@@ -34,7 +34,7 @@ const CHARACTER: f64 = 0.58;
 /// The factor by which the drawing library divides font sizes.
 const FONT_SCALE: f64 = 1.24;
 
-/// The description of a picture, for those who cannot see it and for programs.
+/// The description of a picture, for readers who cannot see it and for programs.
 pub(super) struct About {
     /// Its name.
     pub title: String,
@@ -51,7 +51,7 @@ impl About {
     }
 }
 
-/// A place of a picture that says what stands there: where a pointer rests on it, and to programs.
+/// A place of a picture with a hint, for a pointer that rests on it and for programs.
 pub(super) struct Spot {
     /// Its centre, in pixels of the whole picture.
     pub at: Point,
@@ -90,7 +90,7 @@ pub(super) fn picture(
     Ok([&head, &about, "<rect", body, &spots, "</svg>\n"].concat())
 }
 
-/// `spots` as shapes that nobody sees.
+/// `spots` as invisible shapes.
 fn written(spots: &[Spot]) -> String {
     let spot = |Spot { at: (x, y), text, data }: &Spot| {
         let data = data.iter().map(|(name, value)| format!(" data-{name}=\"{}\"", escape(value)));

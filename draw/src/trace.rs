@@ -32,7 +32,7 @@ pub struct Trace<'a> {
     pub timeline: &'a Timeline,
     /// The pipeline they are of.
     pub shape: Shape,
-    /// What passes cost, if their segments are to be shown where they have any.
+    /// Costs of passes, if their segments are to be shown.
     pub costs: Option<&'a Costs>,
     /// How many steps those are.
     pub steps: u32,

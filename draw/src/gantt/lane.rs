@@ -11,9 +11,9 @@ use crate::{DrawError, lanes};
 
 /// The names of what is drawn, in the order of [`COMMUNICATION`].
 pub(super) const LEGEND: [&str; 2] = ["communication", "not hidden"];
-/// What a row with communication is higher than one without.
+/// Extra height of a row with communication, in pixels at most.
 pub(super) const TALLEST: i32 = 12;
-/// The lowest row that has room for it.
+/// Least height of a row with communication, in pixels.
 const LOWEST: i32 = 12;
 /// The narrowest slot, in pixels, whose segments are drawn.
 const NARROWEST: i32 = 8;

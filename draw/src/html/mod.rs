@@ -11,7 +11,7 @@ mod sheet;
 mod streams;
 
 use super::DrawError;
-pub use drawing::{Chart, Drawing};
+pub use drawing::{Drawing, PageChart};
 pub use idle::{Idle, Key};
 pub use sheet::sheet;
 
@@ -34,7 +34,7 @@ pub const MOST_BYTES: u64 = 20_000_000;
 /// The bytes that a pass takes at least.
 const PASS_BYTES: u64 = 4;
 
-/// A page, and what it lacks.
+/// A page, and the parts left out of it.
 pub struct Page {
     /// The page itself.
     pub html: String,
@@ -61,12 +61,12 @@ pub fn check(passes: u64) -> Result<(), DrawError> {
 ///
 /// # Errors
 /// If nothing in them takes time, or the page is too large without transfers, too.
-pub fn page(charts: &[Chart<'_>]) -> Result<Page, DrawError> {
+pub fn page(charts: &[PageChart<'_>]) -> Result<Page, DrawError> {
     page_within(charts, MOST_BYTES)
 }
 
 /// The same with at most `most` bytes.
-fn page_within(charts: &[Chart<'_>], most: u64) -> Result<Page, DrawError> {
+fn page_within(charts: &[PageChart<'_>], most: u64) -> Result<Page, DrawError> {
     let mut drawing = Drawing::of(charts, true)?;
     let mut html = written(&drawing)?;
     if html.len() as u64 > most {
@@ -120,7 +120,7 @@ mod tests {
         let simulation = Simulation::new(&schedule, problem.costs(), problem.footprints());
         let gaps = simulation.gaps(&run, None).unwrap();
         let memory = vec![vec![(Nanos(0), Bytes(5))]];
-        let chart = Chart {
+        let chart = PageChart {
             title: title.to_owned(),
             schedule: &schedule,
             run: &run,

@@ -10,7 +10,7 @@ use sim::streams::{Streams, kind};
 use super::pack;
 use crate::lanes;
 
-/// What slots communicate, by their kind; `lane.js` reads it.
+/// Communication of slots, by their kind; `lane.js` reads it.
 #[derive(Serialize)]
 pub(super) struct StreamsData {
     /// The names of segments.

@@ -6,7 +6,7 @@ use pipeline::Timeline;
 use crate::gantt;
 use crate::gantt::Chart;
 use crate::plot::lines;
-use crate::plot::lines::{Dot, LineChart, Panel};
+use crate::plot::lines::{Dot, LineChart, LinePanel};
 use answer::fsdp::FsdpRow;
 use question::Diagnostic;
 use question::fsdp::Setting;
@@ -37,12 +37,12 @@ pub fn bubbles(rows: &[FsdpRow]) -> Result<String, Diagnostic> {
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             points
         };
-        Panel {
+        LinePanel {
             title: format!("{devices} devices, at most {max_tokens} tokens"),
             series: series.iter().map(curve).collect(),
         }
     };
-    let panels: Vec<Panel> = places.iter().map(panel).collect();
+    let panels: Vec<LinePanel> = places.iter().map(panel).collect();
     let chart = LineChart {
         title: "Bubble rate over the minibatch size".to_owned(),
         x_label: "samples of a minibatch per device".to_owned(),

@@ -3,7 +3,7 @@
 use crate::html::escape;
 use crate::plot::Scale;
 use crate::plot::scatter;
-use crate::plot::scatter::{Details, Mark, Panel, Scatter};
+use crate::plot::scatter::{Details, Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
 use answer::plan::{Lever, Plan, PlanAnswer, Planned, assumptions, export, setup_report, tables};
 use papers::measured::ErrorBar;
@@ -56,7 +56,7 @@ pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnosti
         named: false,
         not_compared: String::new(),
         width: None,
-        panels: vec![Panel { title: one, series: points, limit: None }],
+        panels: vec![ScatterPanel { title: one, series: points, limit: None }],
     };
     Ok(scatter::svg_with(&scatter, &details)?)
 }

@@ -6,7 +6,7 @@ use pipeline::{Metrics, Nanos, Timeline};
 use crate::gantt::{Style, Width};
 use crate::plot::Scale;
 use crate::plot::scatter;
-use crate::plot::scatter::{Mark, Panel, Scatter};
+use crate::plot::scatter::{Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
 use answer::search::SearchRow;
 use question::case::SEARCHED;
@@ -30,7 +30,7 @@ pub fn svg_with(
     rows: &[SearchRow],
     width: Option<Width>,
 ) -> Result<String, Diagnostic> {
-    let mut panels: Vec<Panel> = Vec::new();
+    let mut panels: Vec<ScatterPanel> = Vec::new();
     for row in rows {
         let title = row.setting().unwrap_or_default();
         let last = panels.iter_mut().find(|panel| panel.title == title);
@@ -38,7 +38,7 @@ pub fn svg_with(
             Some(panel) => panel,
             None => {
                 let series = vec![Vec::new(); 3];
-                panels.push(Panel { title: title.to_owned(), series, limit: None });
+                panels.push(ScatterPanel { title: title.to_owned(), series, limit: None });
                 let at = panels.len() - 1;
                 &mut panels[at]
             }

@@ -41,11 +41,11 @@ pub struct Agreement {
     pub apart: Option<Apart>,
 }
 
-/// Points that are not compared with the others: in grey, on axes of their own.
+/// Points that are not compared: in grey, on axes of their own.
 pub struct Apart {
-    /// What they are.
+    /// Title of the group.
     pub title: String,
-    /// Why they stand apart.
+    /// Why they are not compared.
     pub reason: String,
     /// The points, of a series each, which is not in the legend.
     pub points: Vec<Pair>,
@@ -56,7 +56,7 @@ pub struct Apart {
 pub struct Pair {
     /// The number of its series.
     pub series: usize,
-    /// What it is.
+    /// Name of the point.
     pub name: String,
     /// The value across, more than zero.
     pub across: f64,
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(drawn.matches("fill=\"#808080\"").count(), 2);
         assert_eq!(drawn.matches("class=\"spot\"").count(), 3);
         assert!(drawn.contains("\nanother network\n") && !alone.contains("far off"));
-        // They do not stretch the axes of the others.
+        // They do not stretch the axes of compared points.
         let first =
             |svg: &str| svg.lines().find(|line| line.starts_with("<circle")).map(str::to_owned);
         assert_eq!(first(&drawn), first(&alone));

@@ -91,7 +91,7 @@ pub fn svg(map: &HeatMap) -> Result<String, DrawError> {
                     let at = (left + column * CELL.0, y);
                     draw_cell(area, at, *cell, &range)?;
                     let middle = (at.0 + CELL.0 / 2, at.1 + CELL.1 / 2);
-                    spots.extend(spot((title, across, name), *cell, middle));
+                    spots.extend(spot(title, across, name, *cell, middle));
                 }
             }
             draw_names(area, map, (left, top + LINE))?;
@@ -119,7 +119,7 @@ impl HeatMap {
 }
 
 /// The hint for `cell`, the middle of which is `at`; none where it has no rate.
-fn spot((panel, x, y): (&str, &str, &str), cell: Cell, at: canvas::Point) -> Option<Spot> {
+fn spot(panel: &str, x: &str, y: &str, cell: Cell, at: canvas::Point) -> Option<Spot> {
     let rate = cell.rate()?;
     let fits = !matches!(cell, Cell::OverLimit(_));
     let over = if fits { "" } else { ", does not fit in memory" };

@@ -14,7 +14,7 @@ pub(super) struct Named {
     pub at: Point,
     /// Its name.
     pub name: String,
-    /// Written in heavier letters, and placed before the others.
+    /// Written in bold, and placed first.
     pub bold: bool,
 }
 

@@ -51,7 +51,8 @@ pub(super) fn fitted(values: impl Iterator<Item = f64>) -> Result<Range<f64>, Dr
 /// Draws the labels of the axes: that across once for all panels, that up beside each row of panels of that height.
 pub(super) fn draw_labels(
     area: &Area<'_>,
-    (x_label, y_label): (&str, &str),
+    x_label: &str,
+    y_label: &str,
     head: i32,
     row: i32,
 ) -> Result<(), DrawError> {

@@ -76,7 +76,7 @@ fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> Str
     text + "\n"
 }
 
-/// What the answer leaves out, where its numbers are from, and what its words mean.
+/// Omissions of the answer, sources of its numbers, and the meaning of its words.
 fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
     let mut text = "what these answers leave out:\n".to_owned();
@@ -146,7 +146,7 @@ fn plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String {
         "MFU",
         "GPU-hours",
     ];
-    // GPU-hours follow from days; of the others the step and what it costs stay.
+    // GPU-hours follow from days; of the rest the step and its cost stay.
     let optional = ["GPU-hours", "MFU", "GiB", "error"];
     let optional = optional.iter().filter_map(|name| header.iter().position(|one| one == name));
     let optional = optional.collect();
@@ -244,7 +244,7 @@ fn searched(question: &Question, answer: &PlanAnswer, columns: usize) -> String 
     HeadedTable { header, words: 1, folded: vec![0], optional: Vec::new(), lines }.text(columns).0
 }
 
-/// All that is known of each plan and of what was left out.
+/// All columns of each plan, and the set-ups that were left out.
 fn all_plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String {
     let numbered = || (1..).zip(&answer.plans);
     let shown = [0, 6, 7, 8, 9, 11, 12, 14, 16];

@@ -8,7 +8,7 @@ use sim::streams::Streams;
 
 use super::{Event, PROCESS, Trace, micros};
 
-/// What a thread shows of a stage.
+/// A row of a stage, shown as a thread.
 #[derive(Clone, Copy)]
 pub(super) enum Row {
     Passes,
