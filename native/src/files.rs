@@ -14,7 +14,7 @@ use crate::memory;
 /// The most that a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
-/// How long a named pipe is given until somebody writes to it.
+/// How long to wait for a writer of a named pipe.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Opens `path`; a named pipe only if somebody opens it for writing within [`PATIENCE`], since nothing ends the wait
@@ -25,7 +25,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
     let (sender, opened) = mpsc::channel();
     let own = path.to_owned();
-    // A thread whose pipe nobody writes to stays until the process ends.
+    // A thread whose pipe has no writer stays until the process ends.
     thread::spawn(move || sender.send(File::open(own)));
     let late = || io::Error::other("it is a pipe, and nobody writes to it");
     opened.recv_timeout(PATIENCE).map_err(|_| late())?

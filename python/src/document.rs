@@ -21,7 +21,7 @@ use question::keywords;
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Document {
     content: Arc<Content>,
-    /// What the user should be warned of.
+    /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
     /// Whether a Ctrl-C came meanwhile.
@@ -39,7 +39,7 @@ enum Content {
     Listed(listed::SchedulesAnswer),
 }
 
-/// Names, and what belongs to each.
+/// Names with their items.
 type Named<T> = Vec<(String, T)>;
 
 impl Content {
@@ -107,9 +107,9 @@ fn document(
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&Context<'_>) -> Result<Content, Diagnostic> + Send + 'static,
 ) -> PyResult<Document> {
-    let told = ask(py, Arc::new(files.unwrap_or_default()), progress, work)?;
-    let (warnings, interrupted) = (told.warnings, told.interrupted);
-    Ok(Document { content: Arc::new(told.answer), warnings, interrupted })
+    let answered = ask(py, Arc::new(files.unwrap_or_default()), progress, work)?;
+    let (warnings, interrupted) = (answered.warnings, answered.interrupted);
+    Ok(Document { content: Arc::new(answered.answer), warnings, interrupted })
 }
 
 #[pymethods]

@@ -19,7 +19,7 @@ use question::keywords;
 pub(crate) struct Searched {
     answer: Arc<SearchAnswer>,
     title: Option<String>,
-    /// What the user should be warned of.
+    /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
     /// Whether a Ctrl-C came meanwhile.
@@ -41,15 +41,15 @@ pub(crate) fn search(
     let keys: Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     let scenario = Arc::clone(&question.scenario);
     let files = Arc::new(files.unwrap_or_default());
-    let told = ask(py, files, progress.as_ref(), move |context| {
+    let answered = ask(py, files, progress.as_ref(), move |context| {
         let scenario = asked(context, &scenario, None)?;
         ::answer::search::search(context, &scenario, &keys)
     })?;
     Ok(Searched {
-        answer: Arc::new(told.answer),
+        answer: Arc::new(answered.answer),
         title: question.scenario.title.clone(),
-        warnings: told.warnings,
-        interrupted: told.interrupted,
+        warnings: answered.warnings,
+        interrupted: answered.interrupted,
     })
 }
 

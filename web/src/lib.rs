@@ -66,7 +66,7 @@ pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// Has the page told of it, if the library breaks down.
+/// Reports a panic of the library to the page.
 #[wasm_bindgen(start)]
 pub fn start() {
     std::panic::set_hook(Box::new(|panic| host::broken(&panic.to_string())));

@@ -22,10 +22,10 @@ pub(crate) struct Request {
 /// The plans.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// What the command line prints.
+    /// Output of the command line.
     #[serde(flatten)]
     planned: Planned,
-    /// The plan to take, in words: which it is, what comes of it, and why it is not the cheapest.
+    /// The plan to take, its cost, and why it is not the cheapest, in words.
     taken: Vec<String>,
     /// The tables for people.
     table: String,

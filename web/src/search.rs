@@ -25,10 +25,10 @@ pub(crate) struct Request {
     keys: Value,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// What the command line prints.
+    /// Output of the command line.
     #[serde(flatten)]
     answer: answer::search::SearchAnswer,
     /// The same as tables.
