@@ -78,7 +78,7 @@ fn clipped(mut text: String, words: impl Iterator<Item = String>) -> String {
             }
         }
     }
-    // What is still long is a part that was cut otherwise.
+    // Lines that are still long are parts that were cut otherwise.
     let lines = text.lines().map(|line| match line.len() > 4 * LONGEST {
         true => echo::brief(line),
         false => line.to_owned(),

@@ -1,4 +1,4 @@
-//! Copies to the host in a run: what was planned of them, and what was measured.
+//! Copies to the host in a run: planned and measured.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub fn planned(case: &Case) -> (Timeline, Vec<HostCopy>) {
     (timeline, beside.copies)
 }
 
-/// What the executor has to know of `copies`.
+/// `copies` as the executor takes them.
 pub fn turns(copies: &[HostCopy]) -> Vec<PlannedCopy> {
     let turn = |copy: &HostCopy| PlannedCopy {
         stage: copy.stage,
@@ -79,16 +79,16 @@ pub fn check(case: &Case, backend: Backend) -> Result<(), Error> {
     Err(case.error(&message).with_help(cure).into())
 }
 
-/// The most activation bytes that each stage held.
-pub struct Held {
-    /// By stage, what was measured.
+/// Peak activation bytes of each stage.
+pub struct ActivationPeaks {
+    /// Measured peak of each stage.
     pub measured: Vec<Bytes>,
-    /// By stage, what was planned.
+    /// Planned peak of each stage.
     pub planned: Vec<Bytes>,
 }
 
-impl Held {
-    /// That of `measured`, if anything was counted.
+impl ActivationPeaks {
+    /// The peaks of `measured`, if any were counted.
     pub fn of(measured: &Measured, planned: Vec<Bytes>) -> Option<Self> {
         let measured = measured.peaks.clone();
         (!measured.is_empty()).then_some(Self { measured, planned })

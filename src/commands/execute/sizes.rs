@@ -21,7 +21,7 @@ const F64_BYTES: usize = 8;
 /// The defaults of hidden, heads, seq and microbatch-size.
 const DEFAULTS: [u64; 4] = [64, 4, 32, 1];
 
-/// The size of the vocabulary where nobody gives one: a token per byte.
+/// Default size of the vocabulary: a token per byte.
 const VOCABULARY: u64 = 256;
 
 /// The sizes of a model as a question gives them.
@@ -46,7 +46,7 @@ impl Sizes {
             sizes.find(|(name, _)| *name == key).map(|(_, size)| size as u64)
         };
         let [hidden, heads, seq, size] = DEFAULTS;
-        let or = |told: Option<u64>, key, default| told.or(measured(key)).unwrap_or(default);
+        let or = |given: Option<u64>, key, default| given.or(measured(key)).unwrap_or(default);
         let (layers, layers_per_stage) = (keys.layers.take(), keys.layers_per_stage.take());
         Self {
             hidden: or(keys.hidden.take(), "hidden", hidden),

@@ -85,7 +85,8 @@ struct Row {
     simulated_step_ns: u64,
     simulated_idle_rate: f64,
     simulated_speedup: Option<f64>,
-    /// How often a device waited for all others, and what devices sent each other, in all.
+    /// How often a device waited for all other devices, and the bytes that devices sent each other, in
+    /// all.
     meetings: u64,
     messages: u64,
     first_loss: f64,
@@ -127,7 +128,7 @@ pub fn run(keys: &Keys, flags: &Flags, json: bool, out: &mut dyn Write) -> Resul
     if launch.rank == 0 {
         interrupt::end_with(processes::INTERRUPTED);
     }
-    // A device alone has nobody to tell; others are refused without a secret.
+    // A single device has no peers; more than one is refused without a secret.
     let nobody = (launch.world == 1).then(|| "alone".to_owned());
     let token = variable(TOKEN).or(nobody).unwrap_or_default().into_bytes();
     let mut ran = Vec::with_capacity(jobs.len());

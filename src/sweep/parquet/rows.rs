@@ -1,8 +1,8 @@
 //! The rows of a sweep as Parquet: the columns of the CSV, with types.
 //!
 //! A column holds 64-bit whole numbers, doubles, truths or text, and null where the CSV is empty.
-//! What an axis holds is found in its values: the first of these that all of them are. The bytes
-//! depend on the rows alone.
+//! The type of an axis is found in its values: the first of these types that all of them have. The
+//! bytes depend on the rows alone.
 
 use std::fs::File;
 use std::io::{self, Read};
