@@ -1,4 +1,4 @@
-//! Kinds of devices as flags name them, and what is missing where one cannot be opened.
+//! Kinds of devices as flags name them, and the missing parts where one cannot be opened.
 
 use std::env;
 use std::sync::LazyLock;

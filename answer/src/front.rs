@@ -7,7 +7,7 @@ pub enum Standing {
     OnFront,
     /// Some alternative is.
     Beaten,
-    /// It breaks its memory limit: no alternative, whatever its figures.
+    /// It breaks its memory limit, so it is no alternative.
     OverLimit,
     /// It is shown but not compared: asynchronous training, or a lower bound.
     NotCompared,

@@ -23,7 +23,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// That of `case`, if replicas divide anything in it.
+    /// The gathered parameters of `case`, if replicas shard anything in it.
     #[must_use]
     pub(crate) fn of(case: &Case) -> Option<Self> {
         let ops = case.schedule.parameter_ops()?;

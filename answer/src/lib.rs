@@ -15,8 +15,8 @@
 //! | all schedules | [`schedules::schedules`] | [`schedules::SchedulesAnswer`] |
 //!
 //! Nothing here opens a path, prints, reads a clock or ends the process: a [`question::Host`] lends
-//! files, progress, a clock and a way to stop. Every answer is [`Serialize`]; what a user should be warned of
-//! is in the [`question::Context`] afterwards.
+//! files, progress, a clock and a way to stop. Every answer is [`Serialize`]; warnings for the user are
+//! in the [`question::Context`] afterwards.
 //!
 //! ```
 //! use std::collections::BTreeMap;

@@ -46,8 +46,7 @@ pub struct Outcome {
     pub nominal: Option<Run>,
     /// How often the event engine has run for all this.
     pub engine_runs: EngineRuns,
-    /// By stage, what both streams do in the time that `metrics` are of, where passes are chains of
-    /// segments.
+    /// By stage, times of both streams in the period of `metrics`, where passes are chains of segments.
     pub streams: Option<Vec<StreamTimes>>,
 }
 
@@ -92,7 +91,7 @@ impl Outcome {
     /// called after each.
     ///
     /// # Errors
-    /// That of the first replica that has one.
+    /// The error of the first replica that has one.
     pub fn run_replicas(
         &mut self,
         done: impl Fn() + Sync,

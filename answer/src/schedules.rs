@@ -35,7 +35,7 @@ impl SchedulesAnswer {
     }
 }
 
-/// `text` in lines of at most 100 columns, each but the first indented like what stands before it.
+/// `text` in lines of at most 100 columns, each but the first with a hanging indent.
 fn wrapped(text: &str) -> String {
     let indent = " ".repeat(10);
     let whole = format::wrapped(&format!("{indent}{text}"), 100, &indent);

@@ -4,7 +4,7 @@
 //! The command line and the Python package are such programs; each adds its own view of progress and
 //! its own way to stop.
 
-// Files of the disk and of /proc are what this room is for.
+// This crate reads files of the disk and of /proc.
 #![allow(clippy::disallowed_methods)]
 
 mod files;

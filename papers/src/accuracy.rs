@@ -1,4 +1,4 @@
-//! Measures of how far predictions lie from measurements.
+//! Measures of the error of predictions against measurements.
 
 /// The relative error of a prediction, (predicted - measured) / measured, where both have the same unit.
 /// It is 0 where they are equal, also where both are 0.

@@ -68,10 +68,10 @@ impl Bound<'_> {
         Nanos(self.of_all(work.into_iter().max().unwrap_or(0)))
     }
 
-    /// The work of a stage between what must be before and behind it: its first pass waits for the
-    /// forwards of the chunks before, and behind its last backward come those of the same chunks,
-    /// and the W of the first where it is apart. With one chunk on each stage and times that are
-    /// all alike, 1F1B takes no longer.
+    /// The work of a stage with what must run before and after it: its first pass waits for the
+    /// forwards of the chunks before, and its last backward is followed by those of the same chunks,
+    /// and by the W of the first where it is split off. With one chunk per stage and equal times, 1F1B
+    /// takes no longer.
     fn makespan(&self) -> Nanos {
         let placement = self.family.about().placement;
         if placement == Placement::Mirrored {

@@ -54,8 +54,8 @@ pub struct Costed {
     pub layers: Vec<u64>,
     /// The chunk that has the layers of multi-token prediction, where the model has any.
     pub mtp_chunk: usize,
-    /// Time of the passes of each chunk, with the transfer of what each makes: a stage does nothing
-    /// else meanwhile.
+    /// Time of the passes of each chunk, with the transfer of its output: a stage does nothing else
+    /// meanwhile.
     pub costs: Costs,
     /// The same without transfers, for an engine that runs them.
     pub apart: Costs,
@@ -87,8 +87,8 @@ pub struct Costed {
     pub latency: Nanos,
     /// Time of the layers of each chunk for a microbatch, part by part, in seconds.
     pub parts: Vec<PartTimes>,
-    /// How long a stage sends what a pass of each chunk made: forward to the next chunk, backward to
-    /// the one before.
+    /// Send time of the output of a pass of each chunk: forward to the next chunk, backward to the one
+    /// before.
     pub sends: Vec<[Nanos; 2]>,
     /// The passes of each chunk without its layers (embedding, head and loss), in seconds.
     pub ends: Vec<Times>,
@@ -96,7 +96,7 @@ pub struct Costed {
     pub load: Load,
 }
 
-/// The longest step, 30 years: sums of times stay far below what a clock can show.
+/// Longest step, 30 years: sums of times stay far below the largest time.
 const LONGEST: u128 = 1_000_000_000_000_000_000;
 
 impl Costed {
@@ -213,8 +213,7 @@ impl Costed {
         Ok(self.resident.iter().zip(peaks).map(with).collect())
     }
 
-    /// The memory of each stage with activations that peak at `peaks`, and whatever gradients it holds at
-    /// any time.
+    /// The memory of each stage with activations that peak at `peaks`, and all gradients of its chunks.
     pub(crate) fn with_activations(&self, peaks: Vec<Bytes>) -> Vec<StageMemory> {
         let placement = self.setup.family.about().placement;
         let gradients = |stage: usize| {

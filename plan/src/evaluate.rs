@@ -1,4 +1,4 @@
-//! A set-up simulated: what it takes, what it holds, how long a step is.
+//! A set-up simulated: its costs, its memory, its step.
 
 use pipeline::{Bytes, Limit, Metrics, Nanos, Shape};
 use sim::Replay;
@@ -56,8 +56,8 @@ impl<'a> Inputs<'a> {
         Ok(Costing { inputs: *self, setup, shape, machines })
     }
 
-    /// The least a step of `costed` can take in any order: the work of the busiest stage with what
-    /// fills and drains the pipeline, and what lies between two steps.
+    /// Lower bound of a step of `costed` over all orders: the work of the busiest stage with the fill
+    /// and drain of the pipeline, and the time between two steps.
     #[must_use]
     pub fn least(&self, costed: &Costed) -> Nanos {
         let passes = bound::least(costed, self.recipe.boundary);
@@ -197,7 +197,7 @@ impl Evaluation {
         stages.any(|(held, one)| held.activations.0.saturating_add(one.0) > most.0)
     }
 
-    /// The stage that holds most, and what it holds.
+    /// The stage that holds most, with its memory.
     #[must_use]
     pub fn fullest(&self) -> (usize, StageMemory) {
         let stages = self.memory.iter().copied().enumerate();

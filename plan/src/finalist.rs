@@ -37,7 +37,7 @@ pub enum FinalistError {
     /// Its devices are no cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// It does not come to its end.
+    /// The run does not finish.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -59,7 +59,7 @@ pub struct Finalist {
     pub costs: Costs,
     /// When each stage works.
     pub metrics: Metrics,
-    /// By stage, how long it waits until what it has made has arrived.
+    /// By stage, the time it waits until its output has arrived.
     pub sending: Vec<Nanos>,
     /// A step with all the time between two steps.
     pub step: Nanos,
@@ -106,9 +106,9 @@ impl Inputs<'_> {
         self.finalist_in(evaluation, &orders)
     }
 
-    /// Of what `all` came to, which are the orders of a set-up under its limits, the smallest first,
-    /// the run that is worth its memory. Only those run that can be it, for a run is never shorter
-    /// than replay says (copies to the host apart, whose runs may be by a trifle).
+    /// The run that is worth its memory, of the evaluations `all` of one set-up under its limits, the
+    /// smallest first. Only candidates for it are run, since a run is never shorter than its replay
+    /// (except slightly, with copies to the host).
     ///
     /// # Errors
     /// Where none has a run.
@@ -194,7 +194,7 @@ impl Finalist {
         self.evaluation.costed.message
     }
 
-    /// How much longer the engine says a step takes than replay, as a share of what replay says.
+    /// Relative increase of the step by the engine over the step by replay.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn over_replay(&self) -> f64 {
@@ -204,7 +204,7 @@ impl Finalist {
     /// A step under `durations`.
     ///
     /// # Errors
-    /// If it does not come to its end, or to none that a clock can show.
+    /// If the run does not finish, or its time overflows.
     pub fn step_under(&self, durations: &impl Durations) -> Result<Nanos, EngineError> {
         let run = engine::run(&self.job(), durations)?;
         let ends = run.releases.iter().flatten().max();
@@ -219,7 +219,7 @@ impl Finalist {
     /// sends.
     ///
     /// # Errors
-    /// If it does not come to its end.
+    /// If the run does not finish.
     pub fn step_with_transfers_beside(&self) -> Result<Nanos, EngineError> {
         let mut hardware = self.hardware.clone();
         hardware.communication.blocking = false;

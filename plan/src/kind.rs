@@ -1,5 +1,5 @@
-//! Of what kind a step is: what a measured one must have in common with it to say how far the
-//! prediction may be off.
+//! Kinds of steps: the properties that a measured step must share with a predicted one to tell its
+//! error.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub enum Reach {
 }
 
 impl Kind {
-    /// That of a step of `setup` on `inputs`.
+    /// The kind of a step of `setup` on `inputs`.
     #[must_use]
     pub fn of(inputs: &Inputs<'_>, setup: &Setup) -> Self {
         let Inputs { model, recipe, cluster, .. } = inputs;

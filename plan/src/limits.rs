@@ -65,13 +65,13 @@ pub(crate) fn worth(steps: impl IntoIterator<Item = Nanos>) -> Option<usize> {
     taken.map(|(at, _)| at)
 }
 
-/// Whether `step` is shorter than `known` by what a larger limit must save.
+/// Whether `step` saves enough against `known` to be worth a larger limit.
 pub(crate) fn saves(step: Nanos, known: Nanos) -> bool {
     u128::from(step.0) * WORTH < u128::from(known.0) * (WORTH - 1)
 }
 
-/// Whether an order whose step is at least `least` can change which is taken, where one of `known`
-/// is among them.
+/// Whether an order with a step of at least `least` can change the choice, where one of `known` is
+/// among them.
 pub(crate) fn matters(least: Nanos, known: Nanos) -> bool {
     u128::from(least.0) * (WORTH - 1) < u128::from(known.0) * WORTH
 }

@@ -101,7 +101,7 @@ impl<'a> Orders<'a> {
         let setup = &costed.setup;
         let key = (setup.family, setup.searched, costed.shape, costed.limit);
         let made_for = MadeFor::of(costed)?;
-        // Orders are put in whole: what a thread that broke down left is right.
+        // Orders are inserted whole: the map is valid after a panic of another thread.
         let locked = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = |known: &Known| {
             let orders = known.by_shape.get(&key)?;

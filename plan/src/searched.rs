@@ -38,8 +38,8 @@ fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fau
     )
 }
 
-/// The least that a step of `costed` takes on its wires in any order under `limit`: [`bounds::best`] for what a
-/// run cannot do without, where replay may count a little more.
+/// Lower bound of a step of `costed` on its wires over all orders under `limit`: [`bounds::best`] of
+/// the work that no run can avoid, where replay may count a little more.
 ///
 /// # Errors
 /// If times or sizes overflow.

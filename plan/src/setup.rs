@@ -1,4 +1,4 @@
-//! A set-up: how a model, a batch and a cluster are cut against each other.
+//! A set-up: the parallel degrees, schedule and options with which a model is trained on a cluster.
 
 use pipeline::{Bytes, Choice, Family, Vocabulary};
 use search::Objective;
@@ -13,7 +13,7 @@ use crate::partition::{Loss, Partition};
 use crate::precision::Precision;
 use crate::software::{Options, Software};
 
-/// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
+/// Most passes of a set-up: the memory of many orders side by side stays below a gigabyte.
 pub(crate) const MAX_PASSES: u64 = 2_000_000;
 
 /// The state that data-parallel replicas shard instead of holding all of it each (Rajbhandari et
@@ -77,7 +77,7 @@ impl Reshard {
         }
     }
 
-    /// That of this name.
+    /// The variant of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
@@ -87,7 +87,7 @@ impl Reshard {
 /// Split of layers into chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Split {
-    /// As many to each as can be; what is left over goes to the middle, so that the first and the
+    /// Equally many to each as far as possible; the rest goes to the middle, so that the first and the
     /// last, which have the ends of the model, are the lighter ones.
     Even,
     /// So that the slowest stage is as fast as can be, with the ends of the model and the devices
@@ -139,8 +139,9 @@ pub struct Setup {
     pub chunks: u64,
     /// The schedule.
     pub family: Family,
-    /// Whether the order of passes is searched for this set-up, in place of that of the family: then the
-    /// family is one of split backwards that says where chunks lie ([`Setup::with_order_searched`]).
+    /// Whether the order of passes is searched for this set-up, in place of that of the family: then
+    /// the family is one of split backwards that sets the placement of chunks
+    /// ([`Setup::with_order_searched`]).
     pub searched: bool,
     /// Which activations are recomputed.
     pub recompute: Recompute,
@@ -200,8 +201,8 @@ impl Setup {
         }
     }
 
-    /// The same with an order that is searched for `chunks` chunks per stage, which lie as
-    /// [`Setup::placed_by_chunks`] says.
+    /// The same with a searched order of `chunks` chunks per stage, placed by
+    /// [`Setup::placed_by_chunks`].
     #[must_use]
     pub fn with_order_searched(self, chunks: u64) -> Self {
         let family = Self::placed_by_chunks(chunks);
@@ -210,7 +211,8 @@ impl Setup {
         Self { family, chunks, searched: true, vocabulary_parallel: shared, ..self }
     }
 
-    /// Whether this and `other` share devices, microbatches and state alike, whatever their schedules and software.
+    /// Whether this and `other` divide devices, microbatches and state alike, with any schedules and
+    /// software.
     #[must_use]
     pub fn divides_as(&self, other: &Self) -> bool {
         let Self { family, searched, chunks, options, .. } = *other;
@@ -237,8 +239,8 @@ impl Setup {
         }
     }
 
-    /// Devices between two that do the same for neighbouring stages: ranks are dealt to tensor,
-    /// context, data and pipeline groups in this order, as Megatron-LM does.
+    /// Distance in devices between neighbouring stages: ranks are assigned to tensor, context, data and
+    /// pipeline groups in this order, as in Megatron-LM.
     #[must_use]
     pub const fn stage_stride(&self) -> u64 {
         self.tensor * self.context * self.data
@@ -288,8 +290,8 @@ pub struct Recipe {
     pub loss: Loss,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// The memory that the framework holds on each device besides the model: workspaces of its
-    /// libraries, and buffers of values in flight.
+    /// The memory of the framework on each device beside the model: workspaces of its libraries, and
+    /// buffers of tensors in flight.
     pub reserved: Bytes,
     /// The part of a device's memory that may be used.
     pub memory_budget: MemoryBudget,
@@ -335,7 +337,7 @@ impl Boundary {
         }
     }
 
-    /// That of this name.
+    /// The boundary of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::Barrier, Self::PostValidation].into_iter().find(|one| one.name() == name)

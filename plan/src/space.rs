@@ -128,8 +128,8 @@ impl Space {
                 if single && (split != self.split[0] || vocabulary_parallel) {
                     continue;
                 }
-                // Resharded in every microbatch: what stays gathered is held, and exchanged, as under
-                // stage 1.
+                // Resharded in every microbatch: parameters that stay gathered are held, and exchanged,
+                // as under stage 1.
                 all.push(Setup { recompute, zero, split, vocabulary_parallel, ..*setup });
             }
         }

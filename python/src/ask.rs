@@ -1,7 +1,7 @@
 //! Asking the library: work runs on threads of this package without the interpreter's lock, while the
 //! thread that asked hears Ctrl-C and shows the progress.
 
-// A clock and the disk are what this door lends the library.
+// A clock and the disk belong to the host.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -36,13 +36,13 @@ pub(crate) struct Answered<T> {
     pub(crate) interrupted: bool,
 }
 
-/// Lets `work` answer on threads of this package, with `files` and those of the disk. `progress`, if there
-/// is one, is called with the name, the count and the total of the work that is going on, the total `None`
-/// where nobody knows it.
+/// Lets `work` answer on threads of this package, with `files` and those of the disk. `progress`, if
+/// there is one, is called with the name, the count and the total of the current work, the total `None`
+/// where it is unknown.
 ///
 /// # Errors
-/// That of `work` as an exception, what `progress` or a handler of a signal raises, and that of a library
-/// that breaks down. After a first Ctrl-C `work` is asked to end; a second one is raised at once.
+/// The error of `work` as an exception, exceptions of `progress` or of a signal handler, and a panic of
+/// the library. After a first Ctrl-C `work` is asked to end; a second one is raised at once.
 pub(crate) fn ask<T: Send + 'static>(
     py: Python<'_>,
     files: Arc<Files>,
@@ -55,7 +55,7 @@ pub(crate) fn ask<T: Send + 'static>(
     pool()?.spawn(move || {
         let context = Context::new(&*host);
         let made = catch_unwind(AssertUnwindSafe(|| work(&context)));
-        // Nobody listens any more after a second Ctrl-C.
+        // There is no receiver any more after a second Ctrl-C.
         let _ = answer.send((made, context.take_warnings()));
     });
     let ((made, warnings), interrupted) = wait(py, &lent, &Mutex::new(come), progress)?;
@@ -146,7 +146,7 @@ fn tick(py: Python<'_>, lent: &Lent, progress: Option<&Py<PyAny>>) -> PyResult<(
 /// The threads of this package, with the process that they belong to.
 static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// How often a lock that is taken is tried again before it is given up.
+/// Attempts on a held lock before giving up.
 const TRIES: usize = 1_000;
 
 /// The threads of this package. A process that was forked has none of its parent's threads, so it makes
@@ -166,7 +166,7 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
             Some((owner, pool)) if *owner == process => return Ok(Arc::clone(pool)),
             _ => {
                 let pool = Arc::new(new_pool()?);
-                // The threads of another process cannot be told to end.
+                // The threads of another process cannot be stopped.
                 std::mem::forget(known.replace((process, Arc::clone(&pool))));
                 return Ok(pool);
             }
@@ -175,8 +175,7 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
     new_pool().map(Arc::new)
 }
 
-/// Leaves the threads to the work that nobody waits for any more: the next question gets others. They end
-/// with it.
+/// Leaves the threads to abandoned work: the next question gets new ones. They end with it.
 fn leave_to_itself() {
     if let Ok(mut known) = POOL.try_lock() {
         *known = None;

@@ -115,7 +115,7 @@ fn with_document(mut files: Files, document: &str) -> Files {
     files
 }
 
-/// A host that keeps what was read of another one.
+/// A host that records the files read through another one.
 struct Recorder<'h> {
     host: &'h dyn Host,
     read: Mutex<Files>,

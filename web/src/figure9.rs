@@ -115,7 +115,7 @@ pub(crate) struct Figure {
     series: Vec<Series>,
 }
 
-/// Those of a schedule.
+/// The points of a schedule.
 #[derive(Deserialize)]
 struct Series {
     schedule: String,

@@ -1,4 +1,4 @@
-//! The library as WebAssembly: what `web/page` asks, a worker answers with [`work`].
+//! The library as WebAssembly: a worker answers the requests of `web/page` with [`work`].
 //!
 //! It holds no rule of the domain: requests are JSON, questions in them are TOML or objects of the same
 //! keys, files are those that were dropped on the page, and answers are the JSON that the command line

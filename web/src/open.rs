@@ -120,7 +120,7 @@ impl File {
         answered(kind, asks.then_some(text))
     }
 
-    /// Says what is wrong with `text`, of no kind that is known, by the form that its name promises.
+    /// Reports what is wrong with `text` of unknown kind, by the format that its name promises.
     fn check(&self, context: &Context<'_>, text: &str) -> Result<(), Diagnostic> {
         let extension = self.file.extension().and_then(|one| one.to_str()).unwrap_or_default();
         match extension {

@@ -58,7 +58,7 @@ enum Draw {
     /// None.
     #[default]
     None,
-    /// Passes and what each waited for: as fast as can be.
+    /// Passes and the waits before them: as fast as possible.
     Passes,
     /// The causes of each gap and all transfers, too.
     All,
@@ -115,7 +115,7 @@ struct Point {
     fits: Option<bool>,
     /// Whether it never flushes, so that it is not compared.
     asynchronous: bool,
-    /// How many times as fast as 1F1B it is.
+    /// Its speed-up over 1F1B.
     faster: Option<f64>,
     /// Its standing among all results, if that was asked.
     standing: Option<&'static str>,

@@ -26,8 +26,8 @@ pub struct Comparison<'a> {
     pub predicted: &'a Recorded,
     /// The measurement.
     pub measured: &'a Recorded,
-    /// The prediction beside busy neighbours, where `predicted` is that without any, and their part of the
-    /// difference is told.
+    /// The prediction beside busy neighbours, where `predicted` is without any, and the difference has
+    /// a part for them.
     pub beside: Option<&'a Recorded>,
     /// The representative step of each.
     pub chosen: [usize; 2],
@@ -49,16 +49,16 @@ impl<'a> Comparison<'a> {
     /// Compares the representative step of each.
     ///
     /// # Errors
-    /// If they are not of the same passes, or a pass ended before what it needs was made.
+    /// If they are not of the same passes, or a pass ended before its inputs were made.
     pub fn of(predicted: &'a Recorded, measured: &'a Recorded) -> Result<Self, Diagnostic> {
         Self::new(predicted, measured, None)
     }
 
-    /// The same where `predicted` is what passes take without busy neighbours, and `beside` what they take
-    /// while all other stages are busy: how much of the difference is neighbours is a part of its own.
+    /// The same where `predicted` has the times of passes without busy neighbours, and `beside` those
+    /// with all other stages busy: the effect of neighbours is a part of its own.
     ///
     /// # Errors
-    /// Those of [`Self::of`], or if `beside` is not of the same passes.
+    /// The errors of [`Self::of`], or if `beside` is not of the same passes.
     pub fn beside(
         predicted: &'a Recorded,
         measured: &'a Recorded,

@@ -15,8 +15,8 @@ use question::sheet::Sheet;
 /// Stages, and kinds of pairs, that get a line of their own.
 const MOST_ROWS: usize = 32;
 
-/// Utilisation of the streams, what compute loses to communication beside it, and the kinds of pairs;
-/// nothing where passes have no segments.
+/// Utilisation of the streams, the slowdown of compute by communication beside it, and the kinds of
+/// pairs; empty where passes have no segments.
 pub(super) fn sheet(why: &Explanation) -> Sheet {
     let Some(streams) = &why.causes.streams else { return Sheet::default() };
     let cost = why.causes.cost;

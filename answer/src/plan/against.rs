@@ -48,8 +48,8 @@ impl Line {
 }
 
 impl<'a> Against<'a> {
-    /// Holds the plan to take of `first` against that of `second`. Where none fits, the set-up that was
-    /// asked for is taken all the same.
+    /// Compares the plan to take of `first` with that of `second`. Where none fits, the given set-up is
+    /// taken all the same.
     ///
     /// # Errors
     /// If one of them has no plan.
@@ -128,7 +128,7 @@ impl<'a> Against<'a> {
         ]
     }
 
-    /// Which is faster and by how much, at what memory and dollars, in words: a line each.
+    /// The faster plan, its speed-up, and the differences in memory and dollars, in words: a line each.
     #[must_use]
     pub fn verdict(&self) -> Vec<String> {
         let [(_, first), (_, second)] = self.both();

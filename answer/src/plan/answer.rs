@@ -80,7 +80,7 @@ pub(super) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Dollars for an hour of a device of `machine`, and how often an hour it is taken away.
+    /// Dollars per hour of a device of `machine`, and its preemptions per hour.
     fn price(&self, machine: &Machine) -> (f64, f64) {
         let price = &machine.price;
         match self.question.paid {

@@ -1,4 +1,4 @@
-//! A machine fitted to a few iterations of a user's: three scales of its efficiencies, what they are worth on
+//! A machine fitted to a few iterations of a user: three scales of its efficiencies, their error on
 //! iterations that they were not fitted to, and the file of the machine.
 
 use std::fmt::Write;
@@ -19,9 +19,9 @@ type Share = (&'static str, f64, fn(&mut Efficiency) -> &mut f64);
 /// Efficiencies that are fitted together, by one scale.
 struct Scale {
     name: &'static str,
-    /// How far the logarithm of the scale may well be from 0. Machines of one type differ by power limits,
-    /// clocks and software in how fast they compute, more in how their links are laid and shared, and most
-    /// in what else is on the network while gradients are exchanged.
+    /// Prior standard deviation of the logarithm of the scale. Machines of one type differ by power
+    /// limits, clocks and software in compute speed, more in the layout and sharing of their links, and
+    /// most in other traffic on the network while gradients are exchanged.
     sigma: f64,
     shares: &'static [Share],
 }
@@ -157,7 +157,7 @@ const SEQUENCE: u64 = 1024;
 /// Fits the efficiencies of the base to the iterations of `question`.
 ///
 /// # Errors
-/// If an iteration cannot be predicted, somebody asks to end, or the base's file cannot be changed.
+/// If an iteration cannot be predicted, the user stops the fit, or the base's file cannot be changed.
 pub fn fit(context: &Context<'_>, question: &Question) -> Result<Fitted, Diagnostic> {
     let steps = Predicted { context, question };
     let parameters = SCALES.map(|Scale { name, sigma, .. }| Parameter {

@@ -78,8 +78,8 @@ impl Planner<'_> {
         Diagnostic::new(message).with_help(cure)
     }
 
-    /// The batches next to that of the question that some set-up divides, in words; nothing where the batch is not
-    /// what keeps set-ups out.
+    /// The batches next to that of the question that some set-up divides, in words; `None` where
+    /// set-ups fail for other reasons.
     fn nearest_batches(&self) -> Option<String> {
         let Question { model, recipe, clusters, .. } = self.question;
         let (mut below, mut above) = (None, None);

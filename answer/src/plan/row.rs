@@ -35,9 +35,9 @@ pub struct PlanRow {
     step_p95_ns: Option<u64>,
     /// How far the step may be off, as a share: the larger of the next two; nothing if nothing is known of its devices.
     error: Option<f64>,
-    /// By what share of the step a run may be faster, in 95 % of runs.
+    /// Share of the step by which a run may be faster, in 95 % of runs.
     error_low: Option<f64>,
-    /// By what share it may be slower.
+    /// Share by which it may be slower.
     error_high: Option<f64>,
     /// Its kind, in words.
     kind: String,

@@ -238,7 +238,7 @@ pub fn memory_columns() -> Vec<&'static str> {
     ["stage", "layers"].into_iter().chain(names).chain(["all", "may use"]).collect()
 }
 
-/// The memory of the stages of `plan` in GiB: stages beside each other that are alike share a line.
+/// The memory of the stages of `plan` in GiB: equal stages beside each other share a line.
 #[must_use]
 pub fn memory(plan: &Plan) -> Vec<Vec<String>> {
     let stages: Vec<StageMemoryReport> =

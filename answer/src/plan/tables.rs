@@ -216,7 +216,8 @@ pub fn order_name(plan: &Plan) -> String {
     }
 }
 
-/// That the order of `plan` is made for less than its name promises, and what else there is for so little memory.
+/// Note that the order of `plan` is made for less memory than its name promises, and the alternatives
+/// for so little memory.
 #[must_use]
 pub fn scarce(plan: &Plan) -> Option<String> {
     let costed = plan.finalist.costed();

@@ -93,7 +93,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Other schedules: the step without stragglers, in which the pipeline of the run, timed with
-    /// medians and transfers that nobody waits for, is replaced by another one timed so.
+    /// medians and asynchronous transfers, is replaced by another one timed so.
     fn schedules(
         &self,
         run: &Run,
@@ -126,7 +126,7 @@ impl<'a> Asked<'a> {
         self.rules.iter().take_while(|_| !self.context.stopped()).map(answer).collect()
     }
 
-    /// Says what the times of other schedules leave out.
+    /// Notes the omissions in the times of other schedules.
     fn note_limits(&self, run: &Run, shape: Shape) {
         let paired = "other schedules are timed with sends that hold up no rank, unlike the run's";
         let spread = "other schedules are timed with the work of a stage spread evenly over its \

@@ -3,8 +3,8 @@
 use super::report::SearchRow;
 use crate::front::{Candidate, standings};
 
-/// Marks which orders, found or published, nothing of their setting beats: whatever the limit they
-/// were found under, each has a bubble and a peak of its own.
+/// Marks the orders, found or published, on the Pareto front of their setting: each has a bubble and a
+/// peak of its own, under any limit.
 pub(super) fn mark(rows: &mut [SearchRow]) {
     for at in 0..rows.len() {
         if rows[..at].iter().any(|row| row.setting() == rows[at].setting()) {

@@ -230,8 +230,8 @@ pub(super) fn gain(cost: Nanos, other: Nanos) -> f64 {
     1.0 - cost.0 as f64 / other.0.max(1) as f64
 }
 
-/// The question that a joint search has chosen for `row`, as a scenario file for `debubble simulate`: with the
-/// order beside it, it costs what the row says.
+/// The question that a joint search has chosen for `row`, as a scenario file for `debubble simulate`:
+/// with the order beside it, it has the cost of the row.
 ///
 /// # Errors
 /// If the row is not of a joint search.
@@ -247,7 +247,7 @@ pub fn scenario(row: &SearchRow) -> Result<String, Diagnostic> {
 /// Searches order and choice for `setting`, from those of the `earlier` rows of smaller limits on, too.
 ///
 /// # Errors
-/// Those of [`Joint::of`] and [`Joint::search`].
+/// The errors of [`Joint::of`] and [`Joint::search`].
 pub(super) fn row(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -250,7 +250,7 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
             case::forget_copies(&mut setting.keys);
         }
         if keys.varies(Varied::Recompute) {
-            // They are of what may be chosen.
+            // These keys belong to the choice.
             setting.keys.recompute_time = None;
             setting.keys.recompute_again = None;
             setting.keys.activation_kept = None;

@@ -15,7 +15,7 @@ pub(super) const SEARCHES: u128 = 4;
 /// Searches the best order for `setting` on its hardware, from the `earlier` ones of other limits on, too.
 ///
 /// # Errors
-/// Those of [`case::search_on_hardware`].
+/// The errors of [`case::search_on_hardware`].
 pub(super) fn row(
     context: &Context<'_>,
     scenario: &Scenario,

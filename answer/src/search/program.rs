@@ -16,8 +16,8 @@ pub struct Solved {
     pub end: End,
 }
 
-/// Solves the program of what was searched. Replaces the order by a better one if there is one, and the bound by a
-/// higher one.
+/// Solves the integer program of the searched instance. Replaces the order by a better one if there is
+/// one, and the bound by a higher one.
 ///
 /// # Errors
 /// If the pipeline is one that the program does not model, or too large.

@@ -45,7 +45,7 @@ pub struct SearchRow {
     pub on_hardware: Option<FoundOnHardware>,
     /// The choice of a joint search beside the order, if it was one.
     pub chosen: Option<JointChoice>,
-    /// By how much, as a fraction, predicted steps may be off for what the recording of a trainer does not know, where
+    /// Relative uncertainty of predicted steps from facts that the recording of a trainer lacks, where
     /// its profile was searched.
     uncertainty: Option<f64>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
@@ -107,8 +107,8 @@ impl SearchRow {
         Self { uncertainty, ..self }
     }
 
-    /// The best published schedule and how much less the order found takes, as a fraction, where a recording's times
-    /// do not tell the two apart.
+    /// The best published schedule and the gain of the order found, as a fraction, where the times of a
+    /// recording cannot separate the two.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
@@ -158,7 +158,7 @@ impl SearchRow {
         1.0 - all / (shape.stages() as f64 * cost.0.max(1) as f64)
     }
 
-    /// That of the order found.
+    /// The bubble rate of the order found.
     #[must_use]
     pub fn bubble(&self) -> f64 {
         self.rate(self.cost)
@@ -243,8 +243,8 @@ impl SearchRow {
     }
 }
 
-/// Lets every row be as good as one of the same setting whose limits are no larger: what fits
-/// those fits the larger ones too.
+/// Gives every row the best order among the rows of its setting with no larger limits: an order that
+/// fits those fits the larger ones too.
 pub(super) fn keep_smaller(rows: &mut [SearchRow]) {
     for at in 0..rows.len() {
         for other in 0..rows.len() {

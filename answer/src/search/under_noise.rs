@@ -15,7 +15,7 @@ pub(super) const SEARCHES: u128 = 10;
 /// Searches the best order for `setting` under its noise, from the `earlier` ones of other limits on, too.
 ///
 /// # Errors
-/// Those of [`case::search_under_noise`].
+/// The errors of [`case::search_under_noise`].
 pub(super) fn row(
     context: &Context<'_>,
     scenario: &Scenario,

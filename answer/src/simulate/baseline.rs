@@ -107,8 +107,8 @@ fn numbered(all: impl Iterator<Item = (Name, Figures)>) -> Vec<(Key, Figures)> {
     all.map(number).collect()
 }
 
-/// By how much figures may grow: a time or a size by this share of what it was, a bubble rate by this
-/// much, for it is a share itself. Written in percent: `0.1%`.
+/// Allowed growth of figures: relative for a time or a size, absolute for a bubble rate, which is a
+/// share itself. Written in percent: `0.1%`.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Tolerance(f64);
 
@@ -119,7 +119,7 @@ impl Tolerance {
         self.0
     }
 
-    /// Whether what was `before` and is `now` has grown by more than this share.
+    /// Whether `now` exceeds `before` by more than this share.
     #[allow(clippy::cast_precision_loss)]
     fn is_exceeded(self, before: u64, now: u64) -> bool {
         now > before && (now - before) as f64 > self.0 * before as f64

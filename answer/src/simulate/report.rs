@@ -21,7 +21,7 @@ const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
 /// the communication within passes beside it.
 const STREAMS: [&str; 2] = ["compute", "hidden"];
 
-/// One row for each schedule and setting, and below what belongs to it.
+/// One row for each schedule and setting, with further tables and notes below.
 #[must_use]
 pub fn sheet(answers: &Answers) -> Sheet {
     let outcomes = &answers.outcomes[..];
@@ -71,7 +71,7 @@ fn schedules(outcomes: &[Outcome]) -> Sheet {
     Sheet::table(&header, outcomes.iter().map(|outcome| row(outcome, &header)))
 }
 
-/// The meaning of the front's mark, and what the rows share and what not.
+/// The meaning of the front's mark, and the work that rows share or do not share.
 fn legend(outcomes: &[Outcome]) -> String {
     let unfit = outcomes.iter().any(|one| one.standing == Some(Standing::OverLimit));
     let mut text = format!(

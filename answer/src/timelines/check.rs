@@ -146,8 +146,8 @@ fn whole_stage(
     }
 }
 
-/// Checks that what arrived is what the slot waits for. Clocks of two devices never agree fully, so
-/// it may be said to arrive after the slot began, but not after its end.
+/// Checks that the value that arrived is an input of the slot. Clocks of two devices never agree fully,
+/// so it may arrive after the slot began, but not after its end.
 fn check_arrival(
     schedule: &Schedule,
     stage: usize,

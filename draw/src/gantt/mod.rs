@@ -38,9 +38,9 @@ pub struct Chart<'a> {
 
 /// Draws `charts` one below the other, with the same scale and one legend.
 ///
-/// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one
-/// kind and row become one shape, so that tens of thousands stay a small file. Where most are narrower
-/// than a pixel, each pixel shows what runs in its middle; a line below says what cannot be seen.
+/// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one kind
+/// and row become one shape, so that tens of thousands stay a small file. Where most are narrower than
+/// a pixel, each pixel shows the pass at its middle; a line below says which passes cannot be seen.
 ///
 /// # Errors
 /// If no pass takes any time.

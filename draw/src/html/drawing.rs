@@ -138,11 +138,11 @@ struct ChartData {
     makespan: u64,
     /// By stage, its slots.
     stages: Vec<String>,
-    /// The device, the most it holds, and what it holds from each moment on.
+    /// The device, its peak, and its memory from each moment on.
     memory: Vec<(usize, u64, String)>,
-    /// By device, what it has.
+    /// Memory of each device.
     limits: Option<Vec<u64>>,
-    /// From one stage to another, what is sent.
+    /// Transfers from one stage to another.
     transfers: Vec<(usize, usize, String)>,
     /// By step, when each stage's optimizer ends, and how long it takes.
     releases: Vec<Vec<u64>>,

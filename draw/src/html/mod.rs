@@ -47,7 +47,7 @@ pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Refuses a page of so many `passes` that it is too large whatever it leaves out.
+/// Refuses a page of so many `passes` that it is too large even without optional parts.
 ///
 /// # Errors
 /// [`DrawError::TooLarge`].
@@ -140,7 +140,7 @@ mod tests {
         let data: serde_json::Value =
             serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
         let chart = &data["charts"][0];
-        // F = B = W and no latency: what begins where the last one ended, and how long all take.
+        // F = B = W and no latency: passes that begin where the last one ended, and the time of all.
         let mut busy = 0;
         for (stage, text) in chart["stages"].as_array().unwrap().iter().enumerate() {
             let mut back = Unpacked::of(text.as_str().unwrap());
@@ -171,7 +171,7 @@ mod tests {
         });
         // Four numbers of each.
         assert_eq!((transfers.len(), numbers.sum::<usize>()), (4, 4 * 2 * 2 * 4));
-        // The gaps of the three stages add up to what the last two of ZB-H1 wait.
+        // The gaps of the three stages add up to the waits of the last two of ZB-H1.
         let mut owed = 0;
         for text in chart["idle"]["gaps"].as_array().unwrap() {
             let mut back = Unpacked::of(text.as_str().unwrap());

@@ -23,7 +23,7 @@ pub(super) struct StreamsData {
 }
 
 impl StreamsData {
-    /// That of the slots of `timeline`, if its passes are chains of segments.
+    /// The streams of the slots of `timeline`, if its passes are chains of segments.
     pub(super) fn of(costs: &Costs, timeline: &Timeline) -> Option<Self> {
         let overlap = costs.overlap()?;
         let mut streams = Streams::of(costs)?;

@@ -105,7 +105,7 @@ fn chart<'a>(
     }
 }
 
-/// Why stages wait in the last step of `run`, or what keeps it from being said.
+/// Why stages wait in the last step of `run`, or why that is not known.
 fn idle<'a>(outcome: &'a Outcome, run: &Run) -> Result<html::Idle<'a>, String> {
     let explained = outcome.explanation.as_ref().and_then(|why| why.gaps.as_ref());
     let gaps = match explained {

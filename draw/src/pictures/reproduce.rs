@@ -19,7 +19,7 @@ pub fn svg(picture: &Picture) -> Result<String, Diagnostic> {
     })
 }
 
-/// A group of bars per setting, the published rate, or what else is marked, as a tick over ours.
+/// A group of bars per setting, with the published rate, or another marked rate, as a tick over ours.
 fn bar_chart(picture: &Bars) -> BarChart {
     let groups = picture.groups.iter().map(|group| {
         let bars = group.bars.iter();

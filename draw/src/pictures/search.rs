@@ -1,5 +1,5 @@
-//! Searches as pictures: bubble against peak memory, of what was found and what was published, and the
-//! orders found in time.
+//! Searches as pictures: bubble against peak memory of orders found and published, and the orders found
+//! in time.
 
 use pipeline::{Metrics, Nanos, Timeline};
 
@@ -15,8 +15,8 @@ use question::{Diagnostic, format};
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
 
-/// A panel for each setting: the orders found, the best published ones under the same limits, and
-/// the bounds at those limits, which nobody need reach.
+/// A panel for each setting: the orders found, the best published ones under the same limits, and the
+/// lower bounds at those limits.
 pub fn svg(title: Option<&str>, rows: &[SearchRow]) -> Result<String, Diagnostic> {
     svg_with(title, rows, None)
 }

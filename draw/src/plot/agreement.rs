@@ -64,7 +64,7 @@ pub struct Pair {
     pub up: f64,
 }
 
-/// The range of both axes, and where they lie.
+/// The range of both axes, and their position.
 #[derive(Clone, Copy)]
 struct Axes {
     /// Logarithms of the ends.
@@ -106,7 +106,8 @@ pub fn svg(chart: &Agreement) -> Result<String, DrawError> {
     })
 }
 
-/// Draws the panel of points that stand apart, from `left` on and with its axis at `bottom`, and says what they are.
+/// Draws the panel of points that are not compared, from `left` on and with its axis at `bottom`, and
+/// returns their hints.
 fn draw_apart(
     area: &Area<'_>,
     chart: &Agreement,
@@ -150,7 +151,7 @@ impl Axes {
         Ok(Self { low: low - 0.2, high: high + 0.2, left, top, side })
     }
 
-    /// How far `value` lies along an axis, in pixels.
+    /// The position of `value` along an axis, in pixels.
     fn along(self, value: f64) -> i32 {
         pixel((value.ln() - self.low) / (self.high - self.low) * f64::from(self.side))
     }

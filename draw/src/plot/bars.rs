@@ -158,8 +158,8 @@ impl Layout {
     }
 }
 
-/// The lines of each label: one if all labels fit into `room` pixels, else one per word, so that
-/// all break alike. A word that is too long is shortened.
+/// The lines of each label: one if all labels fit into `room` pixels, else one per word, so that all
+/// break in the same way. A word that is too long is shortened.
 fn break_labels<'a>(labels: impl Iterator<Item = &'a str> + Clone, room: f64) -> Vec<Vec<String>> {
     let whole = labels.clone().all(|label| canvas::width(label, FONT) <= room);
     let lines = |label: &'a str| -> Vec<String> {
@@ -172,7 +172,7 @@ fn break_labels<'a>(labels: impl Iterator<Item = &'a str> + Clone, room: f64) ->
     labels.map(lines).collect()
 }
 
-/// Draws everything below the legend, and says what the bars are.
+/// Draws everything below the legend, and returns the hints of the bars.
 fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<Spot>, DrawError> {
     let all = chart.groups.iter().flat_map(|group| group.bars.iter().copied().flatten());
     let range = rates_from_zero(all.flat_map(Bar::rates));
@@ -208,7 +208,8 @@ fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<S
     Ok(spots)
 }
 
-/// Draws the bars of `group` in the middle of its place, which begins at `left`, and says what they are.
+/// Draws the bars of `group` in the middle of its place, which begins at `left`, and returns their
+/// hints.
 fn draw_group(
     area: &Area<'_>,
     chart: &BarChart,

@@ -36,9 +36,9 @@ pub struct ComparisonPanel {
 pub struct Compared {
     /// The number of its series.
     pub series: usize,
-    /// Where it lies, across and up.
+    /// Its position, across and up.
     pub at: (f64, f64),
-    /// Where the point lies that it is compared with.
+    /// The position of the point that it is compared with.
     pub beside: (f64, f64),
 }
 
@@ -97,7 +97,7 @@ impl ComparisonPanel {
     }
 }
 
-/// Draws one panel, and says what its points are.
+/// Draws one panel, and returns the hints of its points.
 fn draw_panel(
     cell: &Area<'_>,
     chart: &Comparison,

@@ -42,7 +42,7 @@ impl Cell {
 
 /// A cell without a colour of the scale.
 const NO_COLOUR: RGBColor = RGBColor(0xEC, 0xEC, 0xEC);
-/// The line through what does not fit.
+/// The line through cells that do not fit.
 const STRUCK: RGBColor = RGBColor(0x99, 0x99, 0x99);
 /// The legend for cells that are struck through.
 const OVER_LIMIT: &str = "grey and struck through: does not fit in memory";

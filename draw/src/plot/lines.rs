@@ -45,7 +45,7 @@ pub struct LinePanel {
 /// One point of a panel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Dot {
-    /// Where it lies across.
+    /// Its horizontal position.
     pub x: f64,
     /// Its rate (1 is 100 %).
     pub y: f64,
@@ -134,7 +134,7 @@ impl LineChart {
     }
 }
 
-/// Draws one panel, and says what its points are.
+/// Draws one panel, and returns the hints of its points.
 fn draw_panel(
     cell: &Area<'_>,
     chart: &LineChart,

@@ -64,7 +64,7 @@ pub(super) fn draw_standing(
     draw_stood(area, index, colour(index), standing, at)
 }
 
-/// Draws a sample of [`draw_standing`] for `standing`, whatever the series.
+/// Draws a sample of [`draw_standing`] for `standing`, the same for all series.
 pub(super) fn draw_sample(area: &Area<'_>, standing: Standing, at: Point) -> Result<(), DrawError> {
     draw_stood(area, SAMPLE, INK, standing, at)
 }

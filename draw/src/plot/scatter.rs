@@ -45,9 +45,9 @@ pub struct Scatter {
 /// One point of a panel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mark {
-    /// Where it lies across.
+    /// Its horizontal position.
     pub x: f64,
-    /// Where it lies up (of rates, 1 is 100 %).
+    /// Its vertical position (of rates, 1 is 100 %).
     pub y: f64,
     /// Its standing among the points of its panel.
     pub standing: Standing,
@@ -152,7 +152,7 @@ pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawErro
     })
 }
 
-/// The series that have points, and what lines and other marks mean.
+/// The series that have points, and the meaning of lines and other marks.
 fn legend(scatter: &Scatter, drawn: &[&ScatterPanel]) -> Vec<(Key, String)> {
     let has =
         |standing| drawn.iter().any(|panel| panel.marks().any(|one| one.standing == standing));
@@ -260,7 +260,7 @@ impl ScatterPanel {
     }
 }
 
-/// Draws one panel, and says what its points are.
+/// Draws one panel, and returns the hints of its points.
 fn draw_panel(
     cell: &Area<'_>,
     scatter: &Scatter,
@@ -306,7 +306,7 @@ fn draw_panel(
     Ok(spots)
 }
 
-/// The hint for the point `mark` of series number `index`, which lies at `at` in `cell`.
+/// The hint for the point `mark` of series number `index`, at `at` in `cell`.
 fn spot(
     cell: &Area<'_>,
     scatter: &Scatter,
@@ -342,7 +342,7 @@ fn spot(
     }
 }
 
-/// The border of what `front` beats, up to the corner `end`.
+/// The border of the region that `front` beats, up to the corner `end`.
 fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
     let mut level = end.1;
     let mut steps = Vec::with_capacity(2 * front.len() + 1);

@@ -103,7 +103,7 @@ fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize
     )
 }
 
-/// Each line of `text` in lines of at most `columns`, what goes on indented.
+/// Each line of `text` in lines of at most `columns`, with a hanging indent.
 pub(super) fn paragraph(text: &str, columns: usize) -> String {
     let line = |line: &str| {
         let lead = " ".repeat(line.len() - line.trim_start().len() + 2);

@@ -10,7 +10,7 @@ use super::headed::cut;
 use super::plan::{COLUMNS, name, paragraph};
 use super::table;
 
-/// The set-up of the question on each of its clusters; with `details` what each change would save.
+/// The set-up of the question on each of its clusters; with `details`, the savings of each change.
 pub(super) fn setups(planned: &Planned, details: bool, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, levers, .. } = planned;

@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(of.map(|one| nanos(&one["dur"])).sum::<Nanos>(), sum);
             }
         }
-        // The open events of each thread lie in each other, as viewers take them: longer ones first.
+        // The open events of each thread are nested, as viewers take them: longer ones first.
         let mut open: HashMap<u64, Vec<Nanos>> = HashMap::new();
         let mut last = Nanos(0);
         let mut events: Vec<&Json> = all.iter().filter(|one| one["ph"] == "X").collect();

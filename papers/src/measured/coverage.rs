@@ -83,7 +83,7 @@ fn of_source<'a>(
     }
 }
 
-/// The share of all configurations that lie in their intervals, and the median of half the widths of these.
+/// The share of all configurations inside their intervals, and the median half-width of the intervals.
 pub(super) fn of_all(all: &[Coverage]) -> (f64, f64) {
     let sum = |of: fn(&Coverage) -> usize| plan::number(all.iter().map(of).sum::<usize>() as u64);
     let widths: Vec<f64> = all.iter().flat_map(|one| one.half_widths.clone()).collect();

@@ -123,7 +123,8 @@ fn score(row: &Row) -> f64 {
     libm::log(times_as_long(&Row { predicted, ..row.clone() }))
 }
 
-/// How many times as long as predicted the step of `row` took: what an error of a half leaves open.
+/// Ratio of the measured step of `row` to the predicted one, which an error of a half does not
+/// determine.
 fn times_as_long(row: &Row) -> f64 {
     match row.quantity {
         SPEED => row.predicted / row.measured,
@@ -285,14 +286,14 @@ impl ErrorBar {
     }
 }
 
-/// By what shares steps may be shorter and longer, in words: `-9/+12 %`.
+/// Relative errors of steps towards shorter and longer, in words: `-9/+12 %`.
 #[must_use]
 pub fn interval_in_words([low, high]: [f64; 2]) -> String {
     format!("-{:.0}/+{:.0} %", 100.0 * low, 100.0 * high)
 }
 
-/// By what shares steps of `kind` may be shorter and longer that are like the rows of the kind itself, from `sets` of all
-/// kinds.
+/// Relative errors, towards shorter and longer, of steps of `kind` that are like the rows of the kind
+/// itself, from `sets` of all kinds.
 #[must_use]
 pub fn interval_of_kind(kind: &str, sets: &[SetErrors]) -> Option<[f64; 2]> {
     let own = || sets.iter().filter(|set| set.kind == kind);
@@ -322,8 +323,8 @@ fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Diagnostic> {
     Ok(all)
 }
 
-/// Whether `machine` predicts what the built-in one of its type of device does. Its memory and its profile
-/// are not asked where measured runs are predicted, and nothing there costs or fails.
+/// Whether `machine` predicts the same as the built-in one of its type of device. Its memory and its
+/// profile do not matter where measured runs are predicted, nor do costs and failures.
 fn predicts_as_built_in(machine: &Machine) -> Result<bool, Diagnostic> {
     let Some(device) = &machine.device else { return Ok(true) };
     let has_sets = |set: &Set| set.source().is_some_and(|(_, text)| rows::device(text) == device);

@@ -24,8 +24,8 @@ const LEAST: f64 = 0.082;
 const SEQUENCE: f64 = 0.03;
 /// The same of devices.
 const DEVICES: f64 = 0.015;
-/// The scale of what no row of the pool has: the type of device, the precision, the software, dense layers or experts. Rows of a machine
-/// that was left out of the fit are 8 % off in the mean.
+/// Scale for a property that no row of the pool has: the type of device, the precision, the software,
+/// dense layers or experts. Rows of a machine that was left out of the fit are 8 % off in the mean.
 const UNSEEN: f64 = 0.08;
 
 /// The words of a kind, as they are written.
@@ -163,7 +163,7 @@ impl<'a> Pool<'a> {
         [side(below, all - slower), side(above, slower)]
     }
 
-    /// By what shares a step of `kind` may be shorter and longer than predicted.
+    /// Relative errors of a step of `kind` towards shorter and longer.
     pub(super) fn shares(&self, kind: &str, step: Step) -> [f64; 2] {
         let [below, above] = self.interval(kind, step);
         [1.0 - libm::exp(below), libm::exp(above) - 1.0]
@@ -180,7 +180,7 @@ impl<'a> Pool<'a> {
 }
 
 impl Step {
-    /// The scale of what `pool` does not know of a step of `kind`.
+    /// Scale for the properties of a step of `kind` that `pool` does not have.
     fn beyond(self, kind: &str, pool: &Pool<'_>) -> f64 {
         let most =
             |of: fn(&SetErrors) -> u64| pool.sets.iter().map(|set| of(set)).max().unwrap_or(1);

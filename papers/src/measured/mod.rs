@@ -104,7 +104,7 @@ pub struct ValidatedSet {
     pub set: &'static str,
     /// Every quantity of every run.
     pub rows: Vec<Row>,
-    /// The errors of each quantity beside what is allowed.
+    /// The errors of each quantity, with their limits.
     pub bars: Vec<Bar>,
     /// The errors on iterations, by kind.
     pub kinds: Vec<SetErrors>,

@@ -45,8 +45,7 @@ pub struct Group {
     pub bars: Vec<Option<Pair>>,
 }
 
-/// A published rate, or what the picture marks otherwise, beside ours; 1 is 100 %. It is not a number where it
-/// is not at hand.
+/// A published rate, or another marked rate, beside ours; 1 is 100 %. NaN where it is not available.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pair {
     /// Our rate.

@@ -85,8 +85,8 @@ impl Costing<'_> {
         dense + gathered(own.experts, replicas, machine.expert_ring(replicas, stride))
     }
 
-    /// `times` of a chunk of `stage` beside what ZeRO exchanges in every microbatch: parameters gathered
-    /// for F and for B, gradients reduced behind W.
+    /// `times` of a chunk of `stage` with the collectives of ZeRO in every microbatch: parameters
+    /// gathered for F and for B, gradients reduced after W.
     pub(super) fn with_gathers(&self, times: Times, own: Parameters, stage: usize) -> Times {
         if self.setup.zero < Zero::Gradients || !self.reshards() {
             return times;
@@ -110,7 +110,7 @@ impl Costing<'_> {
         }
     }
 
-    /// Whether what ZeRO gathered is given up again in every microbatch.
+    /// Whether gathered parameters are freed in every microbatch.
     fn reshards(&self) -> bool {
         self.setup.reshard == Reshard::AfterForward
     }
@@ -155,7 +155,7 @@ impl Costing<'_> {
 }
 
 impl Machine {
-    /// Bytes per second of each member of a ring of experts' gradients, whose members lie `stride` devices
+    /// Bytes per second of each member of a ring of experts' gradients, with members `stride` devices
     /// apart.
     fn expert_ring(&self, members: u64, stride: u64) -> f64 {
         if members.saturating_mul(stride) <= self.node {

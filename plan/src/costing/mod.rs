@@ -163,7 +163,7 @@ impl<'a> Costing<'a> {
         shares.iter().map(stage).collect()
     }
 
-    /// A device of `machine` and what it has to do, beside the first layers of a chunk.
+    /// The layers after the first ones of a chunk as a task for a device of `machine`.
     pub(crate) fn task(&self, machine: &'a Machine) -> Task<'a> {
         self.task_with(machine, self.setup.recompute.of_chunk(0).0[1])
     }
@@ -357,7 +357,7 @@ impl<'a> Costing<'a> {
         chunks.iter().map(|chunk| bytes(number(recipe.gradient_bytes) * whole(chunk))).collect()
     }
 
-    /// Bytes of what a device hands to the next stage for a microbatch.
+    /// Bytes that a device sends to the next stage for a microbatch.
     pub(crate) fn message(&self) -> f64 {
         let Inputs { model, recipe, .. } = self.inputs;
         let tokens = self.setup.partition(recipe).tokens(model);
@@ -366,10 +366,9 @@ impl<'a> Costing<'a> {
         tokens * number(model.hidden) * HALF / share
     }
 
-    /// How long a stage that has done a pass of each chunk sends what it made: forward to the next
-    /// chunk, backward to the one before. Of a mirrored pipeline, where a chunk has two stages, the
-    /// shorter of the two; and half of it where passes are paired, whose values travel side by side:
-    /// what is counted is never more than the engine finds.
+    /// Send time of the output of a pass of each chunk: forward to the next chunk, backward to the one
+    /// before. Of a mirrored pipeline, where a chunk has two stages, the shorter of the two; and half
+    /// of it where passes are paired and their transfers overlap: never more than in the engine.
     fn sends(&self, stages: &[usize]) -> Vec<[Nanos; 2]> {
         let (wires, bytes) = (Wires::of(self.inputs.cluster), bytes(self.message()));
         let stride = self.setup.stage_stride();
@@ -408,8 +407,8 @@ impl<'a> Costing<'a> {
         kinds.map(|(machine, _)| time(machine)).fold(0.0, f64::max)
     }
 
-    /// The times of all passes, with what a stage waits for its transfers and for parameters of
-    /// other replicas.
+    /// The times of all passes, with the waits of a stage for its transfers and for parameters of other
+    /// replicas.
     fn costs(
         &self,
         passes: &[Times],
@@ -451,7 +450,7 @@ impl<'a> Costing<'a> {
         self.with_shards(Costs::new(chunks, hop))
     }
 
-    /// `passes` of each chunk beside what they copy to the host and back, layer by layer.
+    /// `passes` of each chunk beside their copies to the host and back, layer by layer.
     fn with_offload(
         &self,
         mut passes: Vec<Times>,

@@ -197,7 +197,8 @@ impl Table {
         }
     }
 
-    /// The value for `group` of what is known at the points of the table: `of` a size, a filling and a share.
+    /// The value for `group`, interpolated between the points of the table: `of` takes a size, a fill
+    /// and a share.
     fn between(&self, group: &Group, of: impl Fn([usize; 3]) -> f64) -> f64 {
         let size = self.sizes.partition_point(|size| *size < group.devices);
         let size = size.min(self.sizes.len() - 1);

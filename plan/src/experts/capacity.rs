@@ -1,4 +1,4 @@
-//! How many tokens an expert takes, and what becomes of the rest.
+//! Capacity of experts: rows that an expert takes, and rows that are dropped or padded.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -8,7 +8,7 @@ use crate::model::{Experts, number};
 /// (`--moe-expert-capacity-factor`): those over it are dropped.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
-    /// Times those with all experts chosen alike.
+    /// Capacity factor: rows of an expert over those with tokens spread evenly.
     pub factor: f64,
     /// Whether each expert gets so many rows however few choose it
     /// (`--moe-pad-expert-input-to-capacity`).
@@ -37,8 +37,8 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Of an expert that a `share` of `tokens` chooses and that takes at most `most`: normal, cut off at
-    /// what it takes.
+    /// Moments of an expert that a `share` of `tokens` chooses and that takes at most `most`: a normal
+    /// distribution, cut off at `most`.
     pub(super) fn of(share: f64, tokens: f64, most: Option<f64>) -> Self {
         let (mean, chosen) = (tokens * share, tokens * share * (1.0 - share).max(0.0));
         let deviation = chosen.sqrt();

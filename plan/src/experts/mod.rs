@@ -20,8 +20,7 @@ pub use self::routing::{Routing, RoutingError};
 /// Load imbalance of an expert group: rows of its fullest device over the mean.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Imbalance {
-    /// So many times as much as with all experts chosen alike, in every microbatch: 1 where routing is
-    /// forced into balance.
+    /// Rows over those with tokens spread evenly, in every microbatch: 1 with forced balance.
     Factor(f64),
     /// Drawn from how tokens choose their experts.
     Drawn(Arc<Routing>),
@@ -34,7 +33,7 @@ impl Default for Imbalance {
 }
 
 impl Imbalance {
-    /// The load of a layer of `model` on a device that sees it by `cut`.
+    /// The load of a layer of `model` on a device with `partition`.
     #[must_use]
     pub fn load(&self, model: &Transformer, partition: Partition) -> Load {
         match self {
@@ -54,13 +53,13 @@ impl Imbalance {
     }
 }
 
-/// Rows that the experts of a device get in a microbatch, over those with all experts chosen alike and no
+/// Rows that the experts of a device get in a microbatch, over those with tokens spread evenly and no
 /// token dropped.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Load {
     /// On the fullest device of an expert group, in the mean of layers and microbatches.
     pub mean: f64,
-    /// On the fullest device, what 95 % of layers and microbatches do not exceed.
+    /// 95th percentile on the fullest device, over layers and microbatches.
     pub tail: f64,
     /// On the mean device: fewer where tokens are dropped, and more where experts are padded.
     pub sent: f64,
@@ -69,6 +68,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// All devices alike, and nothing dropped.
+    /// Tokens spread evenly, and none dropped.
     pub const EVEN: Self = Self { mean: 1.0, tail: 1.0, sent: 1.0, dropped: 0.0 };
 }

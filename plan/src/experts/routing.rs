@@ -97,7 +97,7 @@ pub struct Routing {
     known: Mutex<HashMap<Group, Load>>,
 }
 
-/// The devices that share the experts of a layer, and what they bring in a microbatch.
+/// The devices that share the experts of a layer, and their tokens in a microbatch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Group {
     /// Parts into which experts are divided.
@@ -151,8 +151,7 @@ impl Routing {
         self.capacity
     }
 
-    /// The load of a layer on the devices of its group, which see the model by `cut`, with sequences of
-    /// `sequence` tokens. It is drawn once for each group of that size and as many tokens.
+    /// The load of a layer on the devices of its group, with `partition` of the model and sequences of
     #[must_use]
     pub fn load(&self, partition: Partition, sequence: u64) -> Load {
         let group = Group {

@@ -22,8 +22,8 @@ use crate::model::number;
 
 pub use self::split::{assign_folds, groups};
 
-/// The error, in the logarithm, from which on errors count less than their squares: 5 %, about what
-/// repeats of one configuration differ by.
+/// The error, in the logarithm, from which on errors count less than their squares: 5 %, about the
+/// difference of repeats of one configuration.
 pub const SOFT: f64 = 0.05;
 /// Penalty of a constant that is one [`Parameter::sigma`] away from its prior: as much as a row that is
 /// off by this much in the logarithm.
@@ -31,7 +31,7 @@ const PULL: f64 = 0.05;
 /// The step of numerical derivatives, in the logarithm: times are whole nanoseconds, so it must not be
 /// much smaller.
 const STEP: f64 = 1e-3;
-/// How far a constant may move, in the logarithm, until derivatives are taken anew.
+/// How far a constant may move, in the logarithm, until derivatives are recomputed.
 const STALE: f64 = 0.05;
 /// The most steps of a fit.
 const MOST_STEPS: usize = 40;
@@ -98,7 +98,7 @@ pub struct Fit<'a> {
 pub struct Fitted {
     /// Their values, in the order of the parameters.
     pub values: Vec<f64>,
-    /// The sum of what errors and distances from the priors cost.
+    /// The cost: that of errors and of distances from the priors.
     pub cost: f64,
 }
 
@@ -250,7 +250,7 @@ impl<'a> Fit<'a> {
         rows.par_iter().map(of_row).collect()
     }
 
-    /// The sum of what errors and distances from the priors cost.
+    /// The cost: that of errors and of distances from the priors.
     fn cost(&self, errors: &[f64], weights: &[f64], at: &[f64]) -> f64 {
         let soft = |error: f64| 2.0 * SOFT * SOFT * (curvature(error) - 1.0);
         let errors: f64 = errors.iter().zip(weights).map(|(error, w)| w * soft(*error)).sum();

@@ -14,7 +14,7 @@ const CHUNK: f64 = 128.0;
 /// The traffic of a recurrence's backward over that of its forward: states are computed again. Assumed.
 const RECURRENT_BACKWARD: f64 = 3.0;
 
-/// Adds what mixes tokens without weights.
+/// Adds the part of the mixer without weights.
 pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     let [forward, backward] = match kind.mixer {
         Mixer::Full => scores(task, None),

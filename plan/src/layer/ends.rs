@@ -51,7 +51,7 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     let product = machine.product([tokens, columns, number(task.model.hidden)], 1.0, rate);
     let slow = task.software.compute;
     let traffic = |bytes: f64| machine.stream(tokens * columns * bytes) * slow;
-    // One kernel computes the gradient with the loss, and what is left is a third of each pass.
+    // One kernel computes the gradient with the loss, and the rest is a third of each pass.
     let third = traffic(FUSED_LOGIT_BYTES) / 3.0;
     let [forward, backward, weight] = match task.partition.loss {
         Loss::Separate => [traffic(LOGIT_BYTES[0]), traffic(LOGIT_BYTES[1]), 0.0],
@@ -62,7 +62,7 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     whole(Part::Products, products).plus(whole(Part::Elementwise, loss))
 }
 
-/// The duration of what multi-token prediction adds besides its layer: the product that joins the
+/// The duration of the parts of multi-token prediction beside its layer: the product that joins the
 /// last layer's output with the embedding of the next token, and a head of its own (DeepSeek-V3, arXiv
 /// 2412.19437, section 2.2).
 #[must_use]
@@ -79,7 +79,7 @@ pub(crate) fn mtp(task: &Task<'_>) -> LayerTimes {
 #[must_use]
 pub(crate) fn embedding(task: &Task<'_>) -> LayerTimes {
     if task.measured().is_some() {
-        // It is in what was measured of the ends.
+        // Included in the measured ends.
         return LayerTimes::default();
     }
     let own =
@@ -92,7 +92,7 @@ pub(crate) fn embedding(task: &Task<'_>) -> LayerTimes {
 #[must_use]
 pub(crate) fn last_norm(task: &Task<'_>) -> LayerTimes {
     if task.measured().is_some() {
-        // It is in what was measured of the ends.
+        // Included in the measured ends.
         return LayerTimes::default();
     }
     let bytes = task.tokens() * number(task.model.hidden) * HEAD_BYTES;
@@ -101,8 +101,8 @@ pub(crate) fn last_norm(task: &Task<'_>) -> LayerTimes {
     whole(Part::Elementwise, times)
 }
 
-/// A third of what one of `shards` of the head takes, in seconds; how many of them are done before
-/// the barrier, [`Vocabulary::thirds`] says.
+/// A third of the time of one of `shards` of the head, in seconds; [`Vocabulary::thirds`] is the number
+/// of them before the barrier.
 #[must_use]
 pub(crate) fn shard(task: &Task<'_>, shards: usize) -> f64 {
     let count = number(shards as u64);

@@ -1,4 +1,4 @@
-//! How long the parts of a model take on a device: layers, the head, and what travels for them.
+//! Times of the parts of a model on a device: layers, the head, and their collectives.
 
 mod attention;
 mod ends;
@@ -37,7 +37,7 @@ pub struct Task<'a> {
     pub model: &'a Transformer,
     /// The device.
     pub machine: &'a Machine,
-    /// How the model is cut for it.
+    /// The partition of the model.
     pub partition: Partition,
     /// The format of products.
     pub precision: Precision,
@@ -54,7 +54,7 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// That of `model` on `machine`, as `setup` cuts it, by `recipe`.
+    /// The task of `model` on `machine`, partitioned by `setup`, by `recipe`.
     #[must_use]
     pub fn new(
         model: &'a Transformer,
@@ -75,7 +75,7 @@ impl<'a> Task<'a> {
         self.partition.tokens(self.model)
     }
 
-    /// By how many what is between products is shared.
+    /// Devices that share the activations between products.
     fn shared(&self) -> f64 {
         self.partition.shared()
     }
@@ -85,18 +85,18 @@ impl<'a> Task<'a> {
         passes.map(|seconds| seconds * self.software.compute)
     }
 
-    /// How many times as long kernels of routed experts take.
+    /// Factor on the time of kernels of routed experts.
     fn experts(&self) -> f64 {
         self.software.compute * self.software.experts * self.fused()
     }
 
-    /// How many times as long what is elementwise takes in a model with experts.
+    /// Factor on the time of elementwise kernels in a model with experts.
     fn fused(&self) -> f64 {
         let fused = self.software.fused_experts && self.model.experts.is_some();
         if fused { self.machine.efficiency.fused_experts } else { 1.0 }
     }
 
-    /// The machine's measured times of a layer, where they are of this cut.
+    /// The machine's measured times of a layer, where they apply to this partition.
     fn measured(&self) -> Option<crate::machine::Measured> {
         self.machine.measured.filter(|measured| measured.is_of(self.partition))
     }
@@ -107,7 +107,7 @@ impl<'a> Task<'a> {
 pub struct LayerTimes {
     /// With everything below.
     pub times: Times,
-    /// The same if collectives took no time: what links have no part in.
+    /// The same without collectives.
     pub alone: Times,
     /// Breakdown of the time of F, B and W together.
     pub parts: PartTimes,
@@ -141,8 +141,8 @@ impl LayerTimes {
 
 /// The duration of a layer of `kind` as `task` says.
 ///
-/// The device takes the sum of its kernels and collectives, or the host its launches, whatever is
-/// longer; near each other both count, as the fourth root of the sum of fourth powers.
+/// The time is the sum of kernels and collectives on the device, or that of launches on the host,
+/// whichever is longer; near each other both count, as the fourth root of the sum of fourth powers.
 #[must_use]
 pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
     if let Some(measured) = task.measured() {

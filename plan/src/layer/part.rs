@@ -105,11 +105,11 @@ pub(super) enum Group {
     Mlp,
     /// The experts that all tokens visit.
     Shared,
-    /// Routed experts, with router and what travels for them.
+    /// Routed experts, with the router and all-to-alls.
     Routed,
     /// The activation function of routed experts.
     RoutedActivation,
-    /// Normalisations, residuals and what else is elementwise.
+    /// Normalisations, residuals and other elementwise kernels.
     Norms,
 }
 
@@ -161,7 +161,7 @@ impl Group {
     }
 }
 
-/// Of what is elementwise around products, the share that is normalisations. Assumed.
+/// The share of normalisations in the elementwise kernels around products. Assumed.
 const NORMS_TRAFFIC: f64 = 0.25;
 
 /// Compute of a layer between its all-to-alls, in seconds of F, B and W, and the all-to-alls
@@ -229,7 +229,7 @@ impl Segments {
 #[derive(Clone, Default)]
 pub(super) struct Kernels {
     passes: [[f64; 3]; Part::ALL.len()],
-    /// The forward by group, for what is computed again.
+    /// The forward by group, for recomputation.
     forward: [[f64; Group::ALL.len()]; Part::ALL.len()],
     /// The same by the segments of the layer.
     pub(super) segments: Segments,
@@ -249,7 +249,7 @@ impl Kernels {
         }
     }
 
-    /// Adds to B what `recompute` computes again, where products are of few bits if `low`.
+    /// Adds the recomputation by `recompute` to B; products are of low precision if `low`.
     pub(super) fn again(&mut self, recompute: Recompute, low: bool) {
         for (part, (passes, forward)) in
             Part::ALL.iter().zip(self.passes.iter_mut().zip(&self.forward))

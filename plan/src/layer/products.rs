@@ -8,8 +8,8 @@ use crate::precision::Precision;
 
 /// Rows of an expert's product that are padding, on the mean.
 const PADDING: f64 = 64.0;
-/// Bytes that a low-precision product moves besides for one number of its input or its result: it is
-/// read in 16 bits and written in fewer, forward and transposed.
+/// Extra bytes that a low-precision product moves for one number of its input or its result: it is read
+/// in 16 bits and written in fewer, forward and transposed.
 const QUANTIZED: f64 = 4.0;
 /// Bytes that each pass moves for one weight of an expert: its gradient is added up in 32 bits in every
 /// microbatch, and few rows meet it.

@@ -17,7 +17,7 @@ const SHARED_TRAFFIC: f64 = 4.48;
 const MLP_TRAFFIC: f64 = 2.0;
 /// The same for queries and keys where they are normalised: read and written, by counting.
 const QK_NORM_TRAFFIC: f64 = 2.0;
-/// Bytes moved for one number of what a context group computes in parts: a part is read in 16 bits, the
+/// Bytes moved for one number of a partial result of a context group: a part is read in 16 bits, the
 /// sum read and written in 32.
 const MERGED: f64 = 10.0;
 /// Bytes moved for one number of a row on its way to an expert: it is permuted to the experts' order
@@ -78,8 +78,8 @@ fn gate(task: &Task<'_>) -> f64 {
     if task.model.gated { 1.5 } else { 1.0 }
 }
 
-/// Adds what travels: all-reduces of b s h in the tensor group, one behind the mixer and one behind
-/// the MLP, or as many all-gathers and reduce-scatters of the same bytes; keys and values around the
+/// Adds collectives: all-reduces of b s h in the tensor group, one after the mixer and one after the
+/// MLP, or as many all-gathers and reduce-scatters of the same bytes; keys and values around the
 /// context group; tokens to their experts and back.
 pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     let (machine, partition) = (task.machine, task.partition);
@@ -123,8 +123,8 @@ fn context(task: &Task<'_>) -> f64 {
     others * (task.tokens() * keys * HALF / rate * exposed + machine.efficiency.collective_latency)
 }
 
-/// Adds what a context group computes in parts where keys and values go round, which are summed in
-/// memory: the output in the forward, gradients of queries, keys and values in the backward.
+/// Adds the sums of partial results of a context group with a ring of keys and values, in memory: the
+/// output in the forward, gradients of queries, keys and values in the backward.
 fn merged(task: &Task<'_>, kernels: &mut Kernels) {
     if task.software.gathers_context {
         return;

@@ -19,7 +19,7 @@ pub struct Activations {
     held_behind: [f64; MAX_KINDS],
     /// From B to W.
     until_weight: [f64; MAX_KINDS],
-    /// While B has computed the layer again, and what lies at the host is back.
+    /// While B has recomputed the layer, and copies from the host are back.
     whole: [f64; MAX_KINDS],
     /// Bytes at the host between F and B.
     away: [f64; MAX_KINDS],

@@ -74,7 +74,7 @@ impl Keeper<'_> {
         if self.recompute.has(Module::SelectiveOp) {
             return Kept::of(HALF * whole) + parts;
         }
-        // The input of each normalisation; a mask behind what mixes tokens and behind the MLP.
+        // The input of each normalisation; a mask after the mixer and after the MLP.
         let [mixes, feeds] = [kind.mixer != Mixer::None, kind.ffn != Ffn::None].map(u64::from);
         let masks = if self.has_dropout() { number(mixes + feeds) * whole } else { 0.0 };
         let all = self.model.norms_of(kind);
@@ -110,7 +110,7 @@ impl Keeper<'_> {
         self.recompute.has(module)
     }
 
-    /// By how many what is between products is shared.
+    /// Devices that share the activations between products.
     pub(super) fn shared(&self) -> f64 {
         self.partition.shared()
     }
@@ -179,13 +179,13 @@ impl Keeper<'_> {
         let values = number(model.kv_size()) - keys;
         let given = number(model.attended_size());
         if self.is_selective_op() {
-            // Of queries, keys, values and output every second one, and what attention gives.
+            // Of queries, keys, values and output every second one, and the output of attention.
             let held = HALF * (queries + values + given) + self.scores();
             return Kept::of(held / self.tensor());
         }
         // Inputs of QK norm: queries and keys as projected.
         let projected = if model.qk_norm { HALF * (queries + keys) } else { 0.0 };
-        // A gate for what attention gives, and their product.
+        // A gate for the output of attention, and their product.
         let gate = if model.attention_gate { 2.0 * HALF * given } else { 0.0 };
         let read = HALF * (queries + keys + values);
         let given = (HALF + self.copy()) * given;
@@ -196,8 +196,8 @@ impl Keeper<'_> {
             + Kept::of((projected + gate + self.scores()) / self.tensor())
     }
 
-    /// Scores of attention, before the tensor group shares them. Kept in whole: scores, what softmax
-    /// gives and a mask of dropout (5 a s); in tiles: the sum of exponentials of each row, in 32 bits.
+    /// Scores of attention, before the tensor group divides them. Unfused: scores, the output of
+    /// softmax and a mask of dropout (5 a s); fused: the sum of exponentials of each row, in 32 bits.
     fn scores(&self) -> f64 {
         let heads = number(self.model.heads);
         match self.model.attention {
@@ -207,8 +207,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Latent attention: its input, the latents before and after their normalisation, and what is
-    /// projected up from them. Tensor groups do not share the latents.
+    /// Latent attention: its input, the latents before and after their normalisation, and their
+    /// up-projections. Tensor groups do not divide the latents.
     fn latent(&self) -> Kept {
         let (model, Some(latent)) = (self.model, self.model.latent) else {
             return Kept::default();

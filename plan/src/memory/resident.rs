@@ -35,7 +35,7 @@ pub fn resident(
     }
 }
 
-/// Whether a stage keeps what it gathered, and sums gradients before they are reduced.
+/// Whether a stage keeps gathered parameters, and accumulates gradients before they are reduced.
 fn keeps(setup: &Setup) -> bool {
     setup.reshard != Reshard::AfterForward
 }

@@ -15,8 +15,8 @@ pub struct LayerKind {
 }
 
 impl LayerKind {
-    /// That of a letter of a hybrid's pattern, as Megatron-LM and Nemotron-H write them: M is Mamba-2, * is
-    /// attention, - an MLP and E experts, each a layer of its own.
+    /// The kind of a letter of a hybrid's pattern, as Megatron-LM and Nemotron-H write them: M is
+    /// Mamba-2, * is attention, - an MLP and E experts, each a layer of its own.
     #[must_use]
     pub const fn of_letter(letter: char) -> Option<Self> {
         match letter {
@@ -123,7 +123,7 @@ impl LayerCounts {
         self.0.into_iter()
     }
 
-    /// The sum over all layers of what `of` says of one of each of `kinds`.
+    /// The sum of `of` over all layers of `kinds`.
     pub fn sum_of(&self, kinds: &[LayerKind], of: impl Fn(LayerKind) -> f64) -> f64 {
         let own = kinds.iter().zip(self.0).filter(|(_, count)| *count > 0);
         own.map(|(kind, count)| crate::model::number(count) * of(*kind)).sum()

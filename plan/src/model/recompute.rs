@@ -12,7 +12,7 @@ const FIRST: &str = "full-";
 pub enum Recompute {
     /// Nothing: all activations are held.
     None,
-    /// Scores of attention and what follows from them (Korthikanti et al. 2022, section 5).
+    /// Scores of attention and the results of softmax and dropout (Korthikanti et al. 2022, section 5).
     Selective,
     /// Modules of each layer, as `--recompute-modules` of Megatron-LM names them.
     Modules(Modules),
@@ -39,7 +39,7 @@ impl Recompute {
         }
     }
 
-    /// That of this name.
+    /// The recomputation of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let plain = Self::ALL.into_iter().find(|one| one.name() == name);
@@ -89,8 +89,8 @@ pub enum Module {
     Moe,
     /// The shared experts.
     SharedExperts,
-    /// All but attention and the result of every second product: what torchtitan's `selective` mode does
-    /// with its option `op`.
+    /// All but attention and the result of every second product: torchtitan's `selective` mode with its
+    /// option `op`.
     SelectiveOp,
 }
 
@@ -113,7 +113,7 @@ impl Module {
 pub struct Modules(u8);
 
 impl Modules {
-    /// Those of `modules`; `None` of an empty list.
+    /// The set of `modules`; `None` of an empty list.
     #[must_use]
     pub fn of(modules: &[Module]) -> Option<Self> {
         let bits = modules.iter().fold(0, |bits, module| bits | 1 << *module as u8);

@@ -59,7 +59,7 @@ fn even_microbatches_take_the_step_of_the_mean() {
     for setup in families() {
         let (step, even) = steps(&setup, 0.3, 8, &[0.3; 64]);
         assert_eq!([even.mean.0, even.p95.0], [step; 2], "{setup:?}");
-        // Of another share they take what a question about that share is answered.
+        // With another share, times are those of a question with that share.
         let (_, more) = steps(&setup, 0.3, 8, &[0.8; 64]);
         let (whole, _) = steps(&setup, 0.8, 8, &[0.8; 64]);
         assert!(near(more.mean.0, whole, 1e-3), "{setup:?}: {} {whole}", more.mean.0);
@@ -137,7 +137,7 @@ fn groups_follow_the_lengths_and_short_documents_fill_them() {
     let sizes: Vec<u64> = found.groups.iter().map(|one| one.context).collect();
     assert!(sizes.starts_with(&[1, 2, 4]), "{found:?}");
     assert!((found.groups.iter().map(|one| one.tokens).sum::<f64>() - 1.0).abs() < 1e-9);
-    // Short documents fill what long ones leave.
+    // Short documents fill the capacity that long ones leave.
     assert!((0.97..=1.0).contains(&found.filled), "{found:?}");
     assert_eq!(found, dynamic_step(&piped, 0.5, 16, &documents).1);
 }

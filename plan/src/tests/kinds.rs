@@ -1,4 +1,4 @@
-//! Of what kind a step is.
+//! Kinds of steps.
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{Cluster, Inputs, Kind, Machine, Measured, Setup, Times, Zero};

@@ -31,7 +31,7 @@ fn a_job_takes_as_many_devices_of_a_rack_as_divide_it() {
     assert_eq!(blocks, [64, 64, 64, 64, 72, 48, 72, 40, 72, 72]);
     // Of 2 x 73 devices none but 2 divide them: racks are full but for the last.
     assert_eq!(rack.block(146), 72);
-    // A host is taken whole.
+    // A host is used whole.
     assert_eq!([8, 12, 16, 100].map(|devices| machine().block(devices)), [8; 4]);
     assert_eq!(Machine { node: 0, domain: 0, ..machine() }.block(8), 1);
 }

@@ -158,8 +158,8 @@ fn a_search_that_is_ended_has_an_order() {
     assert!(whole.step <= ended.step && ended.costed().setup.searched);
 }
 
-/// Layers that take different times, dealt by the mean of all: what comes out is never slower, and where the balance
-/// of the mean is none of the layers, faster.
+/// Layers with different times, split by their mean: the result of a search is never slower, and it is
+/// faster where the balance of the mean is not that of the layers.
 #[test]
 #[ignore = "slow"]
 fn layers_are_assigned_together_with_the_order() {

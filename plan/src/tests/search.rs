@@ -35,7 +35,7 @@ fn the_bound_hides_nothing() {
     assert!(found.simulated < setups.len() as u64 / 4, "{}", found.simulated);
 }
 
-/// A search that is ended keeps what it has found, and says how many it has not looked at.
+/// A search that is stopped keeps its results, and reports the number of set-ups it skipped.
 #[test]
 fn a_search_can_be_ended() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });

@@ -41,7 +41,7 @@ fn setups() -> Vec<Setup> {
     all
 }
 
-/// One after the other, segments take what passes take, to a nanosecond for each of them.
+/// Run one after the other, segments take the time of passes, to a nanosecond for each of them.
 #[test]
 fn segments_add_up_to_passes() {
     let model = with_experts();

@@ -63,7 +63,7 @@ pub fn drawn(case: &Case, copies: &[MeasuredCopy]) -> Vec<HostCopy> {
     drawn
 }
 
-/// Refuses what the devices of `backend` do not do: copies to the host, and S and T.
+/// Refuses features that the devices of `backend` lack: copies to the host, and S and T.
 pub fn check(case: &Case, backend: Backend) -> Result<(), Error> {
     let copies = case.schedule.copies().is_some() && !backend.copies_to_host();
     let shards = case.schedule.shape().has_shards() && !backend.runs_shards();

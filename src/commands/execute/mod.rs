@@ -197,7 +197,7 @@ impl Execute {
         task(job, self).map(drop)
     }
 
-    /// Simulates what was run.
+    /// Simulates the job that was run.
     fn outcome(
         &self,
         job: Job,

@@ -1,7 +1,7 @@
 //! One process per stage, or per device, on this machine: starts them, waits for all, and ends all when one fails.
 //!
-//! A child notices that its parent is gone by the end of its standard input, whatever ended the
-//! parent: none is left behind. A Ctrl-C is heard by the parent alone, which ends all.
+//! A child notices the end of its parent by the end of its standard input, for any reason of that: none
+//! is left behind. A Ctrl-C reaches the parent alone, which ends all.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -78,7 +78,7 @@ impl Drop for Crew {
     }
 }
 
-/// Runs this very command once for each of `stages` stages, or whatever `role` they play. The first
+/// Runs this very command once for each of `stages` stages or devices, as `role` names them. The first
 /// answers for all; run number k of `jobs` is given the k-th of as many ports in a row. A Ctrl-C ends
 /// all of them at once.
 ///
@@ -172,8 +172,8 @@ fn start(
     Ok(Stage { child, words, ended: None, look: 0, role })
 }
 
-/// The verdict on it. Of those that failed, one that a signal ended comes first, then the one that
-/// ended first: the others report what they saw of that.
+/// The verdict on the run. Of the processes that failed, one that a signal ended comes first, then the
+/// one that ended first: the rest report its consequences.
 fn conclude(mut crew: Crew) -> Result<Verdict, Error> {
     for stage in &mut crew.0 {
         // None is to write on; one that has ended cannot be killed, which is just as well.

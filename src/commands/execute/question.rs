@@ -26,7 +26,7 @@ use question::{Context, Warnings};
 pub struct Job {
     /// The case that is run.
     pub case: Case,
-    /// Whether the times of passes are given; else what is measured is simulated.
+    /// Whether the times of passes are given; else the measured times are simulated.
     pub has_times: bool,
     /// How many steps are measured.
     pub steps: u32,
@@ -155,8 +155,8 @@ pub fn measured_on(profile: &Profile) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Checks that `profile` was measured on this machine, with what computes here: a core, or GPUs or
-/// parts of them. What another one takes says nothing of a run here.
+/// Checks that `profile` was measured on this machine, with the devices of this run: a core, or GPUs or
+/// parts of them. Times of another machine say nothing about a run here.
 fn check_machine(profile: &Profile, execute: &Execute, devices: &dyn Devices) -> Result<(), Error> {
     let there = &profile.machine;
     let device = match devices.is_named(&there.device) {

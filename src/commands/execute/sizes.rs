@@ -38,7 +38,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Takes the sizes out of `keys`; what nobody gave is as in `profile`, or small.
+    /// Takes the sizes out of `keys`; missing ones are those of `profile`, or small.
     pub fn take(keys: &mut Keys, vocabulary: Option<u64>, profile: Option<&Profile>) -> Self {
         let measured = |key: &str| {
             let sizes = profile.map(|profile| profile.model.sizes());

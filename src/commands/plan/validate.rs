@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Err
     Ok(if options.check && !validated.holds() { Verdict::Missed } else { Verdict::Done })
 }
 
-/// The files to read: those named, those of known names in folders, or those that lie beside.
+/// The files to read: those named, those of known names in folders, or those of the default folder.
 fn files(paths: &[PathBuf]) -> Vec<PathBuf> {
     let in_folder = |folder: &Path| OTHERS.map(|name| folder.join(name));
     let mut all = Vec::new();

@@ -19,7 +19,7 @@ use parquet::schema::types::Type;
 use answer::sweep::kinds;
 use question::sweep::columns::Kind;
 
-/// Rows of a group: what is in memory at once, some hundred bytes each.
+/// Rows of a group: held in memory at once, some hundred bytes each.
 const GROUP: usize = 1 << 16;
 
 /// Writes the rows that `rows` gives, each time from the first, under the names in the line
@@ -147,7 +147,7 @@ impl Column {
         Some(())
     }
 
-    /// Writes what it has as the next column of `group`, and forgets it.
+    /// Writes its values as the next column of `group`, and clears them.
     fn write<W: io::Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,

@@ -31,8 +31,8 @@ pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     files
 }
 
-/// Why there is no `megatron.sh` among [`files`]: Megatron-LM would refuse the order of the plan, or run another one
-/// on layers that are dealt for it. `None` where the question asks for torchtitan.
+/// Why there is no `megatron.sh` among [`files`]: Megatron-LM would refuse the order of the plan, or
+/// run another one on layers that were split for it. `None` where the question asks for torchtitan.
 #[must_use]
 pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     let reason = megatron::lacks(question, plan)?;
@@ -42,7 +42,7 @@ pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     Some(format!("there is no megatron.sh: {reason}"))
 }
 
-/// Those of [`files`] that are short enough to be looked at: all but orders.
+/// The [`files`] that are short enough to be shown: all but orders.
 #[must_use]
 pub fn settings(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     settings_with(question, plan, &TorchOrder::of(plan))

@@ -6,7 +6,7 @@ use question::plan::Question;
 
 use super::super::priced::Plan;
 
-/// Those of `question` for `plan`.
+/// The arguments of `question` for `plan`.
 pub(super) fn megatron(question: &Question, plan: &Plan) -> Vec<String> {
     let own = &plan.finalist.costed().setup;
     let software = own.software(&question.recipe);

@@ -65,7 +65,7 @@ impl Quantity {
         }
     }
 
-    /// Whether what was `before` has grown to this by more than `tolerance`.
+    /// Whether this exceeds `before` by more than `tolerance`.
     fn exceeds(self, before: Self, tolerance: Tolerance) -> bool {
         match (before, self) {
             (Self::Time(before), Self::Time(now)) => tolerance.is_exceeded(before.0, now.0),
@@ -161,7 +161,7 @@ impl GrowthRow {
         }
     }
 
-    /// A cell for each of `columns`: the figure as it is, with what it was where it differs.
+    /// A cell for each of `columns`: the figure, with the earlier one where it differs.
     fn cells(&self, columns: &[(&'static str, &str)]) -> Vec<String> {
         let cell = |name: &str| {
             let figure = self.figures.iter().find(|one| one.figure == name);
@@ -198,7 +198,7 @@ impl Growth {
         Self { tolerance, failed, schedules }
     }
 
-    /// One row for each schedule, with what its figures were where they differ.
+    /// One row for each schedule, with the earlier figures where they differ.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
         let is_used = |name: &str| {

@@ -72,7 +72,7 @@ pub(super) fn svg(
     })?)
 }
 
-/// Whether `axis` has a panel for each of its values where `x` lies across.
+/// Whether `axis` has a panel for each of its values where `x` is the horizontal axis.
 fn is_other(axis: &Axis, x: &Axis) -> bool {
     axis.key != x.key && axis.key != "schedule"
 }

@@ -71,8 +71,8 @@ impl OffloadModel {
     /// The step of `family` on stages of `tensor` devices each, with sequence parallelism, and as many
     /// chunks as there are layers for; one chunk holds no layer but the embedding, one but the head.
     ///
-    /// Times are the planner's; what activations take, and the host's link, the paper's. By replay: stages
-    /// share no wire, and what is not copied in time holds its backward up.
+    /// Times are the planner's; sizes of activations and the host's link are the paper's. By replay:
+    /// stages share no wire, and a late copy delays its backward.
     pub(crate) fn step(
         &self,
         family: Family,

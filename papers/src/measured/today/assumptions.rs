@@ -13,7 +13,7 @@ use super::published::{Published, Source};
 /// experts stay outside of them.
 const PARTIAL_GRAPHS: f64 = 0.5;
 
-/// A line with its table and its model: what rules look at.
+/// A line with its table and its model: the input of rules.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
     pub(super) source: Source,
@@ -187,9 +187,9 @@ impl Line<'_> {
         }
     }
 
-    /// Bytes of the optimizer's state for a parameter: 12; 8 with moments in 16 bits, as the recipe of
-    /// Moonlight has them (`use_precision_aware_optimizer`). torchtitan has weights in 32 bits alone, 2 of
-    /// whose 4 bytes are counted as weights; where they stay gathered, reduced gradients besides.
+    /// Bytes of the optimizer's state for a parameter: 12; 8 with moments in 16 bits, as in the recipe
+    /// of Moonlight (`use_precision_aware_optimizer`). torchtitan has weights in 32 bits alone, 2 of
+    /// whose 4 bytes are counted as weights; where they stay gathered, reduced gradients are added.
     pub(super) fn optimizer_bytes(&self) -> u64 {
         match (self.is_torchtitan(), self.has_pipeline()) {
             (true, true) => 16,
@@ -210,8 +210,8 @@ impl Line<'_> {
         if self.is_torchtitan() { 12 } else { 6 }
     }
 
-    /// How many times as much the fullest device of an expert group has to do: with real data 1.08, about
-    /// what a bias that balances experts leaves.
+    /// Load imbalance of an expert group: with real data 1.08, about the rest that a balancing bias
+    /// leaves.
     pub(super) fn imbalance(&self) -> f64 {
         if self.routes_freely() { 1.08 } else { 1.0 }
     }

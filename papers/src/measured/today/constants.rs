@@ -1,5 +1,4 @@
-//! The constants that are fitted to the rows: what each is, where the planner has it, and what it is drawn
-//! to.
+//! The constants that are fitted to the rows: meaning, place in the planner, and prior of each.
 //!
 //! They stand in the files of machines (`scenarios/machines/`), and those of software here. Priors are
 //! rounded: counts, data sheets, laws of power, measurements of others on single kernels, and where none of
@@ -13,10 +12,10 @@ use question::plan::machines;
 
 use super::row::{Facts, Run};
 
-/// How many times as long experts and their all-to-alls take for each release before that of the constants.
+/// Factor on the time of experts and their all-to-alls for each release before that of the constants.
 const RELEASE: f64 = 1.0783;
 
-/// The machine whose file says what all of Hopper have in common, and all machines.
+/// The machine whose file has the values that all of Hopper share, and all machines.
 const HOPPER: &str = "h100";
 /// The same of Blackwell.
 const BLACKWELL: &str = "b200";
@@ -47,7 +46,7 @@ enum Machines {
 enum Meaning {
     /// A number in the files of some machines.
     Of(Machines, Place),
-    /// How many times the rate of products and attention of its generation a machine sustains: by its
+    /// Factor on the rate of products and attention of its generation that a machine sustains: by its
     /// power.
     Power(&'static str),
     /// The share of the network that all-to-alls of experts reach, up to [`ALL_TO_ALL`].
@@ -134,7 +133,8 @@ pub(super) static CONSTANTS: &[Constant] = &[
     },
 ];
 
-/// How much longer Megatron-LM is taken to compute with its defaults on a machine of which no such run was measured.
+/// Factor on the compute time of Megatron-LM with its defaults, on a machine without a measured run of
+/// them.
 pub(super) const STOCK: f64 = 1.15;
 
 /// The current value of each constant in the planner.

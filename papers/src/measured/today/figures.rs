@@ -65,7 +65,7 @@ impl RowKind {
         Self { source: Source::CclBench, experts: false },
     ];
 
-    /// That of `run`; of ccl-bench all are one.
+    /// The kind of `run`; ccl-bench is one kind.
     pub(super) fn of(run: &Run) -> Self {
         let experts = run.model.experts.is_some() && run.source != Source::CclBench;
         Self { source: run.source, experts }
@@ -151,7 +151,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Those of `outcomes`, without what is set apart.
+    /// The figures of `outcomes`, without rows that are set apart.
     fn of(name: &'static str, outcomes: &[&Outcome]) -> Self {
         let own: Vec<&Outcome> =
             outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
@@ -164,7 +164,7 @@ impl Figures {
         }
     }
 
-    /// Those of every kind, and of all that constants are fitted to.
+    /// The figures of every kind, and of all rows that constants are fitted to.
     pub(super) fn all(outcomes: &[Outcome]) -> Vec<Self> {
         let of_kind = |kind: RowKind| {
             let own = outcomes.iter().filter(|one| RowKind::of(&one.run) == kind);

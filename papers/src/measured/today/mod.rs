@@ -58,7 +58,7 @@ pub struct Today {
 }
 
 impl Today {
-    /// The constants, what was set apart and why, and what other planners claim.
+    /// The constants, the rows set apart with the reasons, and the claims of other planners.
     pub(super) fn sheet(&self) -> Sheet {
         sheet::sheet(self)
     }

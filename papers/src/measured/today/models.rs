@@ -61,7 +61,7 @@ pub(super) struct Model<'a> {
 }
 
 impl Models {
-    /// Those of the table.
+    /// The models of the table.
     ///
     /// # Errors
     /// A line that has no such sizes.

@@ -23,7 +23,7 @@ pub(super) struct Prediction {
     pub(super) memory: f64,
     /// Whether devices hold it.
     pub(super) fits: bool,
-    /// Of what kind its step is.
+    /// The kind of its step.
     pub(super) kind: Kind,
 }
 
@@ -48,8 +48,8 @@ pub(super) fn predicted(
     })
 }
 
-/// A step that no order of the schedule is shorter than, in seconds: what changes with constants much as
-/// the step does, and takes a hundredth of the time.
+/// Lower bound of a step over all orders of the schedule, in seconds: it changes with constants much
+/// like the step, and takes a hundredth of the time.
 fn least(run: &Run, values: &[f64]) -> Option<f64> {
     let least = with_inputs(run, values, |inputs| {
         let costed = inputs.cost(&run.setup).map_err(|error| error.to_string())?;
@@ -71,8 +71,8 @@ fn with_inputs<T>(
     answer(&inputs)
 }
 
-/// Steps of runs near the constants where they were replayed: the bound there and here, times what replay
-/// made of it there.
+/// Steps of runs near the constants where they were replayed: the ratio of the bounds here and there,
+/// times the replay there.
 pub(super) struct Near<'a> {
     runs: &'a [&'a Run],
     /// Replayed over bound, by run.

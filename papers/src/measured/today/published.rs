@@ -1,5 +1,4 @@
-//! The tables of runs of today's models, as they were published: what each line says, before anything is
-//! assumed.
+//! The tables of runs of today's models, as published, without assumptions.
 
 use std::path::Path;
 

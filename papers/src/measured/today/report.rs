@@ -90,8 +90,8 @@ fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
     ValidatedSet { set: kind.name(), rows, bars, kinds }
 }
 
-/// The steps of `rows` as they were predicted by constants that were fitted without them: what is to be
-/// expected of other runs.
+/// The steps of `rows` as predicted by constants that were fitted without them: the expected error on
+/// other runs.
 fn held_out_rows(rows: &[Row]) -> Vec<Row> {
     let one = |row: &Row| {
         let predicted = row.held_out?;
@@ -106,7 +106,7 @@ fn of_one_source(rows: &[Row]) -> Vec<Row> {
     rows.iter().map(|row| Row { without_source: None, ..row.clone() }).collect()
 }
 
-/// The step and the memory of a run beside what was measured.
+/// The step and the memory of a run beside the measured ones.
 pub(super) fn rows_of(one: &Outcome) -> Vec<Row> {
     let run = format!("{}: {}", one.run.place, one.run.name);
     let row = |quantity, predicted: f64, measured: f64| Row {

@@ -263,7 +263,7 @@ fn causal_flops(model: &Transformer) -> f64 {
     model.model_flops() - 3.0 * attention / 2.0
 }
 
-/// The peak of memory, in GiB. Megatron's MB are MiB; what else is printed as GB is read as GiB.
+/// The peak of memory, in GiB. Megatron's MB are MiB; other tables print GB, which are read as GiB.
 fn memory(row: &Published) -> Result<Option<f64>, String> {
     let own = amount("peak_memory", &row.peak_memory)?;
     let megabytes = row.memory_unit.contains("MB");

@@ -32,7 +32,7 @@ pub(super) struct Outcome {
     pub(super) without_source: Option<f64>,
 }
 
-/// A constant, and what a fit to all runs makes of it.
+/// A constant, and its value fitted to all runs.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Refitted {
     pub(super) name: &'static str,
@@ -42,7 +42,7 @@ pub(super) struct Refitted {
 }
 
 impl Refitted {
-    /// By what share a fit moves it.
+    /// Relative change of its value by a fit.
     pub(super) fn moved(&self) -> f64 {
         self.fitted / self.in_use - 1.0
     }

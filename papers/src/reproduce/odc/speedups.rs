@@ -66,7 +66,7 @@ struct Setting {
     outcomes: Vec<Outcome>,
 }
 
-/// All speed-ups, and what was published of them.
+/// All speed-ups, and the published ones.
 pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagnostic> {
     let (path, tasks) = sources.records::<Task>(TASKS)?;
     let models = Models::read(sources)?;

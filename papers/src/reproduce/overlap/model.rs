@@ -1,8 +1,8 @@
-//! The work of a transformer layer, part by part, and of what stands behind the layers.
+//! The work of a transformer layer, part by part, and of the parts after the layers.
 //!
-//! A token takes two FLOPs for each number of a matrix in F, and as many in B and in W; causal attention takes
-//! 2 (s/2) heads (q + v) FLOPs in F, and twice that in B. The router and what is elementwise are left out, as in
-//! Megatron-LM's count.
+//! A token takes two FLOPs for each number of a matrix in F, and as many in B and in W; causal
+//! attention takes 2 (s/2) heads (q + v) FLOPs in F, and twice that in B. The router and elementwise
+//! kernels are left out, as in Megatron-LM's count.
 
 use std::path::Path;
 

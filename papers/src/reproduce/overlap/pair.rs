@@ -1,5 +1,5 @@
-//! The pair that DeepSeek published: its segments composed in several orders, beside what it took; and the
-//! whole steps that such pairs add up to.
+//! The pair that DeepSeek published: its segments composed in several orders, beside its measured
+//! duration; and whole steps of such pairs.
 
 use std::path::Path;
 
@@ -23,11 +23,11 @@ pub(in super::super) const FIGURES: &str = "overlap-figures.csv";
 const MEASURED: &str = "measured";
 /// The convention of a reading of the measured pair that nothing is claimed of.
 const BESIDE: &str = "not checked: waits that were measured are left out";
-/// The convention of what another program computed from the same segments.
+/// The convention of figures that another program computed from the same segments.
 const APART: &str = "computed apart";
 /// How far the published order may be from the measured pair.
 pub(super) const OF_MEASURED: f64 = 0.03;
-/// How far ours may be from what was computed apart, beyond its rounding: nothing but the rounding of means.
+/// Tolerance of ours against the other program, beyond its rounding: the rounding of means alone.
 pub(super) const OF_COMPUTED: f64 = 0.001;
 
 /// The row and the column of the measured pair.
@@ -125,7 +125,7 @@ fn beside(
     Ok(Cell { digits: cell::decimals(&measured.figure), ..cell })
 }
 
-/// A published pair of passes computed one after the other, beside ours.
+/// A figure computed by another program from the same segments, beside ours.
 fn apart(path: &Path, profile: &Profile, figure: &Figure) -> Result<Cell, Diagnostic> {
     if figure.kind != APART {
         return Err(figure.wrong(path, &format!("the kind must be {APART}")));

@@ -14,7 +14,7 @@ use super::layer::{Place, chunk, layer};
 /// The file of its segments.
 pub(in super::super) const SEGMENTS: &str = "overlap-pair.csv";
 
-/// The part of each `notify` kernel that is no waiting for other ranks: about what the shortest take.
+/// The part of each `notify` kernel that is not waiting for other ranks: about the shortest duration.
 const HANDSHAKE: Nanos = Nanos(750_000);
 
 /// The longest profile, so that sums of its times stay far from the end of the clock.
@@ -45,7 +45,7 @@ struct Span {
 
 /// The pair, range by range.
 pub(in super::super) struct Profile {
-    /// By range, part and layer in the order of launches, what it took on each of its streams.
+    /// By range, part and layer in the order of launches, the spans on each of its streams.
     spans: BTreeMap<(String, String, usize), Vec<Span>>,
     layers: usize,
 }

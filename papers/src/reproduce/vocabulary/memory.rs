@@ -1,10 +1,11 @@
-//! The memory of tables 5 and 6: parameters, activations at the peak, and what a pass works in.
+//! The memory of tables 5 and 6: parameters, activations at the peak, and the working memory of a pass.
 //!
-//! A device holds 16 bytes per parameter, which are weights and gradients of 16 bits and three numbers of 32
-//! bits of the optimizer (at sequence 2048 and 4096 the same bytes are left when what grows with the sequence
-//! is taken off), and 34 bytes per layer and number of an activation. What a pass works in is fitted to the
-//! runs of sequence 2048 that `Run::fits_memory` names: bytes per number of an activation, more of them where the
-//! vocabulary is in shards and where the backward is split, and bytes per logit of a shard and of the whole.
+//! A device holds 16 bytes per parameter, which are weights and gradients of 16 bits and three numbers
+//! of 32 bits of the optimizer (at sequence 2048 and 4096 the same bytes are left when the part that
+//! grows with the sequence is taken off), and 34 bytes per layer and number of an activation. The
+//! working memory of a pass is fitted to the runs of sequence 2048 that `Run::fits_memory` names: bytes
+//! per number of an activation, more of them where the vocabulary is in shards and where the backward
+//! is split, and bytes per logit of a shard and of the whole.
 
 use super::least_squares::least_squares;
 

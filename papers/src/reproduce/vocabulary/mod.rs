@@ -121,7 +121,7 @@ impl Column {
     }
 }
 
-/// A count that must be what was published.
+/// A count that must equal the published one.
 fn exact(row: String, column: &str, convention: &'static str, [published, ours]: [f64; 2]) -> Cell {
     #[allow(clippy::float_cmp)] // Both are whole.
     let check = Check::of(ours == published);

@@ -18,8 +18,8 @@ use crate::accuracy;
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary.csv";
 
-/// Measured times that lie closer together than this share say nothing about which is smaller:
-/// BASELINE and REDIS at 32k, which run the same layers, differ by 0.3 %.
+/// Measured times that differ by less than this share say nothing about which is smaller: BASELINE and
+/// REDIS at 32k, which run the same layers, differ by 0.3 %.
 const NOISE: f64 = 0.005;
 
 /// A measured run.

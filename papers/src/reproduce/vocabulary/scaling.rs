@@ -37,7 +37,7 @@ struct Share {
 pub(super) struct Scaling {
     /// Extra work of algorithm 1 and algorithm 2, as shares.
     pub(super) algorithms: [f64; 2],
-    /// The share of what is done once for every pass, times s h / p.
+    /// The share of the fixed work of every pass, times s h / p.
     pub(super) of_pass: f64,
     /// The share of more than one node.
     pub(super) nodes: f64,

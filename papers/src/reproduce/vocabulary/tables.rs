@@ -1,7 +1,7 @@
 //! Tables 5 and 6: the memory of every run, and its gain in MFU over the baseline.
 //!
 //! MFU are compared as ratios, so that it does not matter that the published ones are of 320 TFLOP/s,
-//! while an A100 has 312. REDIS deals the layers by a count of its own, and is left out.
+//! while an A100 has 312. REDIS splits the layers by a count of its own, and is left out.
 
 use std::path::Path;
 
@@ -145,7 +145,7 @@ impl Run {
         self.family().is_some_and(|family| family.vocabulary() != Vocabulary::Whole)
     }
 
-    /// Whether what a pass works in is fitted to its memory.
+    /// Whether the working memory of a pass is fitted to its memory.
     fn fits_memory(&self) -> bool {
         let of = |methods: &[&str]| methods.contains(&self.method.as_str());
         match (self.is_v_half(), self.gpus, self.seq) {

@@ -106,7 +106,7 @@ fn counts_lie_where_they_were_counted() {
     let own = routing(Popularity::Counted(vec![counts.clone()]), None);
     assert!((own.load(partition(8, 1), 1 << 20).mean - 4.0).abs() < 0.01);
     counts.rotate_left(2);
-    // Where two devices have two of the four each, a quarter of all tokens comes to each.
+    // Where two devices have two of the four each, a quarter of all tokens goes to each.
     let apart = routing(Popularity::Counted(vec![counts.clone(), counts]), None);
     let even = 2.0 * 28.0 + 2.0 * 4.0;
     assert!((apart.load(partition(8, 1), 1 << 20).mean - even / 28.0).abs() < 0.01);
@@ -122,7 +122,7 @@ fn every_group_is_drawn_once_and_alike() {
     let other = Routing::new(Popularity::LogNormal(0.5), None, EXPERTS, 1).unwrap();
     assert_ne!(first, other.load(partition(8, 2), 512));
     assert!((first.mean / other.load(partition(8, 2), 512).mean - 1.0).abs() < 0.03);
-    // A device that has all experts has what its tokens bring.
+    // A device with all experts has the rows of its own tokens.
     let alone = own.load(partition(1, 2), 512);
     assert!([alone.mean, alone.tail].iter().all(|load| (load - 1.0).abs() < 1e-9), "{alone:?}");
 }

@@ -195,7 +195,7 @@ fn stages_hold_the_whole_model() {
     let all = first.dense + last.dense + 8.0 * (first.experts + last.experts) - copy - mtp;
     let norm = number(model.norm_parameters());
     assert!((all + norm - number(model.parameters())).abs() < 1.0);
-    // 16 replicas share what is dense, and two have each expert.
+    // 16 replicas share the dense parameters, and two have each expert.
     let shared = last.shared(&setup, Zero::Optimizer);
     assert!((shared - last.dense / 16.0 - last.experts / 2.0).abs() < 1.0);
     let hybrid = Setup { shard_groups: 2, ..setup };
@@ -329,7 +329,7 @@ proptest! {
         prop_assert!(again <= away && (again > 0.0) == (away > 0.0));
     }
 
-    /// Inputs of activation functions in 8 bits take half of what they take in 16, and nothing else changes.
+    /// Inputs of activation functions in 8 bits have half the bytes of 16, and nothing else changes.
     #[test]
     fn inputs_of_activation_functions_can_be_kept_in_8_bits(model in any_model()) {
         let setup = setup([1, 1, 1]);
