@@ -75,7 +75,7 @@ pub struct Costed {
     pub gradients: Vec<Bytes>,
     /// The memory of each stage without activations.
     pub resident: Vec<StageMemory>,
-    /// The memory that may be used on each stage's device: [`Room`](crate::Room).
+    /// The memory that may be used on each stage's device: [`MemoryBudget`](crate::MemoryBudget).
     pub capacities: Vec<Bytes>,
     /// Reduction of gradients and exchange of the tied embedding, as far as nothing hides them.
     pub exchange: Nanos,
