@@ -9,8 +9,8 @@ use std::error::Error;
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, BlockFormats, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss,
-    Machine, Norm, Precision, Price, Recipe, Recompute, Reliability, Room, Sizes, Software, Space,
-    Split, Transformer, Zero, number, search,
+    Machine, MemoryBudget, Norm, Precision, Price, Recipe, Recompute, Reliability, Sizes, Software,
+    Space, Split, Transformer, Zero, number, search,
 };
 
 fn llama_7b() -> Sizes {
@@ -92,7 +92,7 @@ fn recipe() -> Recipe {
         loss: Loss::Fused,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
-        room: Room::default(),
+        memory_budget: MemoryBudget::default(),
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),

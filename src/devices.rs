@@ -1,4 +1,4 @@
-//! Kinds of devices as flags name them, and what is missing where one cannot be opened.
+//! Kinds of devices as flags name them, and the missing parts where one cannot be opened.
 
 use std::env;
 use std::sync::LazyLock;
@@ -54,7 +54,7 @@ pub fn with_units() -> String {
     names.map(|about| about.name).collect::<Vec<_>>().join(" or ")
 }
 
-/// What tensors on a GPU hold.
+/// Element type of tensors on a GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ElementArg {
     /// The upper half of f32; sums and the optimizer's weights stay f32

@@ -1,6 +1,6 @@
 //! Ctrl-C: the first asks long work to end with what it has, the second ends the program.
 //!
-//! Of the functions here that say what it does, the first that is called decides.
+//! Of the functions here that install a handler, the first that is called decides.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ pub const ENDED: u8 = 130;
 static ASKED: AtomicBool = AtomicBool::new(false);
 static CUT: AtomicBool = AtomicBool::new(false);
 
-/// Lets the first Ctrl-C ask and the second end the program. Where Ctrl-C is ignored, as in the
+/// The first Ctrl-C asks to stop, the second ends the program. Where Ctrl-C is ignored, as in the
 /// background, it stays so. A command that does not listen is ended by the first.
 pub fn listen() {
     hear(|| messages::note("ending with what there is; another Ctrl-C ends at once"));
 }
 
-/// The same without a word, for whoever has nothing left then and says so.
+/// The same without a message, for callers that have no result then and say so themselves.
 pub fn listen_silently() {
     hear(|| {});
 }
@@ -49,8 +49,8 @@ pub fn end_with(text: &'static str) {
     });
 }
 
-/// Whether somebody has asked to end. Whoever is told so leaves out what it would have done next:
-/// from then on the answer counts as cut short.
+/// Whether Ctrl-C was pressed. A caller that gets `true` skips the rest of its work: from then on the
+/// answer counts as cut short.
 pub fn asked() -> bool {
     let asked = ASKED.load(Ordering::Relaxed);
     if asked {
@@ -59,8 +59,8 @@ pub fn asked() -> bool {
     asked
 }
 
-/// Whether the answer lacks something because somebody asked to end: it is printed all the same, says
-/// so, and the program ends with [`ENDED`].
+/// Whether the answer is incomplete because of Ctrl-C: it is printed with a note, and the program ends
+/// with [`ENDED`].
 pub fn cut_short() -> bool {
     CUT.load(Ordering::Relaxed)
 }

@@ -29,7 +29,7 @@ fn say(kind: &str, text: &str) {
     }
 }
 
-/// Writes `text` to stderr as it is. Nobody needs to listen: the answer does not depend on it.
+/// Writes `text` to stderr as it is. Errors of stderr are ignored: the answer does not depend on it.
 pub fn print(text: &str) {
     let _ = stderr().lock().write_all(text.as_bytes());
 }

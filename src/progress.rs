@@ -21,7 +21,7 @@ const LEAST_GAP: Duration = Duration::from_secs(5);
 /// How far some work is; shown until it is dropped.
 pub struct Progress(Shown);
 
-/// How many are alive: as long as there is one, nobody needs to say that the program works.
+/// Number of live progress displays: while there is one, no other sign of life is needed.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 enum Shown {
@@ -133,7 +133,7 @@ impl Count {
     fn line(&self, elapsed: Duration) -> String {
         let [done, of] = [&self.done, &self.of].map(|count| count.load(Ordering::Relaxed));
         let what = self.what.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where the end is not known, what is done goes past what was said.
+        // Where the total is not known in advance, the count may exceed the announced total.
         if done > of {
             return format!("{done} {what}, {} so far", length(elapsed));
         }

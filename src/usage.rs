@@ -22,7 +22,7 @@ const WORDS: [(&str, &str); 4] = [
     ("cannot parse integer from empty string", "it is empty: write a whole number, such as 8"),
 ];
 
-/// Says what `error` is, or the help that was asked for, and ends.
+/// Prints `error`, or the help that was asked for, and ends.
 pub fn end(error: Error) -> ExitCode {
     let is_help = matches!(
         error.kind(),
@@ -47,7 +47,7 @@ pub fn end(error: Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// `error` with what does the work of its flag in place of flags with names like it, where that is known.
+/// `error` with the flag that does the work, in place of flags with similar names, where that is known.
 fn with_cure(mut error: Error) -> Error {
     let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag.strip_prefix("--"),
@@ -78,7 +78,7 @@ fn clipped(mut text: String, words: impl Iterator<Item = String>) -> String {
             }
         }
     }
-    // What is still long is a part that was cut otherwise.
+    // Lines that are still long are parts that were cut otherwise.
     let lines = text.lines().map(|line| match line.len() > 4 * LONGEST {
         true => echo::brief(line),
         false => line.to_owned(),

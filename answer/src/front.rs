@@ -1,4 +1,4 @@
-//! The Pareto front, and what fits: the one home of both for all pictures and tables.
+//! The Pareto front and memory limits: one definition for all pictures and tables.
 
 /// The standing of an answer among those of the same question.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -7,9 +7,9 @@ pub enum Standing {
     OnFront,
     /// Some alternative is.
     Beaten,
-    /// It breaks its memory limit: no alternative, whatever its figures.
+    /// It breaks its memory limit, so it is no alternative.
     OverLimit,
-    /// It is shown beside the others and not compared: asynchronous training, or a lower bound.
+    /// It is shown but not compared: asynchronous training, or a lower bound.
     NotCompared,
 }
 
@@ -50,18 +50,18 @@ enum Role {
 }
 
 impl Candidate {
-    /// An alternative to the others, unless `fits` says that it breaks a limit.
+    /// An alternative, unless `fits` says that it breaks a limit.
     pub fn new(at: (f64, f64), fits: Option<bool>) -> Self {
         let role = if fits == Some(false) { Role::OverLimit } else { Role::Alternative };
         Self { at, role }
     }
 
-    /// One of a schedule: what trains asynchronously is no alternative to what does not.
+    /// A schedule: asynchronous training is no alternative to synchronous training.
     pub fn of_schedule(at: (f64, f64), fits: Option<bool>, asynchronous: bool) -> Self {
         if asynchronous { Self::not_compared(at) } else { Self::new(at, fits) }
     }
 
-    /// One that stands beside the others without being an alternative to them.
+    /// A point that is shown but not compared.
     pub const fn not_compared(at: (f64, f64)) -> Self {
         Self { at, role: Role::NotCompared }
     }

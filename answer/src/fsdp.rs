@@ -15,7 +15,7 @@ pub const BASELINE: Way =
 
 /// One way in one setting.
 #[derive(Serialize, Clone, Debug)]
-pub struct Row {
+pub struct FsdpRow {
     /// Data-parallel devices.
     pub devices: usize,
     /// Samples per device.
@@ -50,7 +50,7 @@ pub struct Row {
     buffers_per_server_bytes: Option<u64>,
 }
 
-impl Row {
+impl FsdpRow {
     fn new(
         setting: &Setting,
         way: Way,
@@ -102,7 +102,7 @@ impl Row {
     }
 }
 
-/// The name of what bounds the rate of pulls.
+/// Name of the bottleneck of pulls.
 const fn name(limit: PullLimit) -> &'static str {
     match limit {
         PullLimit::Ports => "ports",
@@ -147,15 +147,15 @@ const HEADER: [&str; 9] = [
 
 /// The answer to a question of packing and communication.
 #[derive(Serialize, Clone, Debug)]
-pub struct Answer {
+pub struct FsdpAnswer {
     /// Every way in every setting, in the order of the keys.
-    pub results: Vec<Row>,
-    /// `Some(true)` if somebody asked to end: the rows are over the minibatches that were done by then.
+    pub results: Vec<FsdpRow>,
+    /// `Some(true)` after a stop: the rows cover the minibatches done by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
 }
 
-impl Answer {
+impl FsdpAnswer {
     /// The rows as CSV, with the keys of the JSON as columns.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Answer {
     /// The rows for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        let table = Sheet::table(&HEADER, self.results.iter().map(Row::cells));
+        let table = Sheet::table(&HEADER, self.results.iter().map(FsdpRow::cells));
         CAUSES.into_iter().fold(table, |sheet, (name, words)| {
             let slower = self.results.iter().filter(|row| row.slower_for == Some(name)).count();
             let of = self.results.len();
@@ -185,7 +185,7 @@ impl Answer {
 ///
 /// # Errors
 /// If a key is wrong, a file cannot be read, or samples cannot be packed.
-pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<Answer, Diagnostic> {
+pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<FsdpAnswer, Diagnostic> {
     let settings = keys.settings(context)?;
     let ways = keys.ways();
     // Every way is held against the baseline, and against collectives with the same packing where they
@@ -214,11 +214,11 @@ pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<Answer, Diagnostic> {
         let of = |way: Way| asked.iter().position(|asked| *asked == way).map(|at| &tallies[at]);
         let row = |&way: &Way| {
             let sides = [of(BASELINE)?, of(beside(way))?];
-            Some(Row::new(setting, way, of(way)?, sides, keys.parameters()))
+            Some(FsdpRow::new(setting, way, of(way)?, sides, keys.parameters()))
         };
         results.extend(ways.iter().filter_map(row));
     }
-    Ok(Answer { results, interrupted: context.cut_short().then_some(true) })
+    Ok(FsdpAnswer { results, interrupted: context.cut_short().then_some(true) })
 }
 
 /// Says before minibatches are packed if that takes minutes.

@@ -5,12 +5,12 @@ use pipeline::sharding::{ParameterAct, Sharding};
 use question::case::Case;
 use serde::Serialize;
 
-/// What the stages of a case hold of gathered parameters, and how often they communicate.
+/// Gathered parameters that the stages of a case hold, and how often the stages communicate.
 #[derive(Serialize)]
 pub(crate) struct Gathered {
     /// By stage, the most chunks at once.
     chunks: Vec<u64>,
-    /// By stage, the most bytes at once, if the bytes of chunks were told.
+    /// By stage, the most bytes at once, if the bytes of chunks are given.
     #[serde(rename = "peak_bytes", skip_serializing_if = "Option::is_none")]
     bytes: Option<Vec<u64>>,
     /// By stage, gathers in a step.
@@ -23,7 +23,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// That of `case`, if replicas divide anything in it.
+    /// The gathered parameters of `case`, if replicas shard anything in it.
     #[must_use]
     pub(crate) fn of(case: &Case) -> Option<Self> {
         let ops = case.schedule.parameter_ops()?;

@@ -8,7 +8,7 @@ use sim::occupancy::{Occupancy, Peak};
 use question::format;
 use question::hardware::Hardware;
 
-/// A run, and what it did to the hardware.
+/// A run, and its use of the hardware.
 pub struct Report {
     /// The time per step, with everything between two steps.
     pub step_time: Nanos,
@@ -89,14 +89,14 @@ impl Report {
     }
 
     /// The same for machines.
-    pub fn json(&self, hardware: &Hardware) -> Json {
+    pub fn json(&self, hardware: &Hardware) -> HardwareJson {
         let wires = (0..self.carried.len()).filter(|&wire| self.carried[wire] > 0);
         let wire = |wire: usize| WireJson {
             name: hardware.cluster.wires()[wire].name.clone(),
             bytes: self.carried[wire],
             used: self.used(hardware, wire),
         };
-        Json {
+        HardwareJson {
             step_ns: self.step_time.0,
             steps: hardware.steps,
             devices: hardware.seats.devices().to_vec(),
@@ -112,7 +112,7 @@ pub const HEADER: [&str; 5] = ["step", "busiest wire", "peak memory", "on, at", 
 
 /// A run on hardware.
 #[derive(Serialize)]
-pub struct Json {
+pub struct HardwareJson {
     /// The time per step, with everything between two steps.
     step_ns: u64,
     steps: u32,

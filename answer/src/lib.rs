@@ -3,20 +3,20 @@
 //! | question | function | answer |
 //! |---|---|---|
 //! | schedules side by side | [`simulate::simulate`] | [`simulate::Answers`]: an [`outcome::Outcome`] each |
-//! | a grid of questions | [`sweep::sweep`] | [`sweep::Answer`]: rows as CSV |
-//! | the best order under a memory limit | [`search::search`] | [`search::Answer`] |
+//! | a grid of questions | [`sweep::sweep`] | [`sweep::SweepAnswer`]: rows as CSV |
+//! | the best order under a memory limit | [`search::search`] | [`search::SearchAnswer`] |
 //! | set-ups of a model on machines | [`plan::plan`] | [`plan::Planned`] |
-//! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::Answer`] |
-//! | a trace of a real run | [`replay::replay`] | [`replay::Answer`] |
+//! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::FsdpAnswer`] |
+//! | a trace of a real run | [`replay::replay`] | [`replay::ReplayAnswer`] |
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
 //! | a trainer, recorded | [`profile::of`] | a [`TrainerProfile`](::profile::TrainerProfile) |
-//! | a certificate | [`verify::verify`] | [`verify::Answer`] |
+//! | a certificate | [`verify::verify`] | [`verify::VerifyAnswer`] |
 //! | one schedule for other tools | [`export::export`] | [`question::case::Case`] |
-//! | all schedules | [`schedules::schedules`] | [`schedules::Answer`] |
+//! | all schedules | [`schedules::schedules`] | [`schedules::SchedulesAnswer`] |
 //!
 //! Nothing here opens a path, prints, reads a clock or ends the process: a [`question::Host`] lends
-//! files, progress, a clock and a way to stop. Every answer is [`Serialize`]; what a user should be warned of
-//! is in the [`question::Context`] afterwards.
+//! files, progress, a clock and a way to stop. Every answer is [`Serialize`]; warnings for the user are
+//! in the [`question::Context`] afterwards.
 //!
 //! ```
 //! use std::collections::BTreeMap;

@@ -116,7 +116,7 @@ fn row<T: Copy>(
     ]
 }
 
-/// A figure and what it is 95 % sure to lie between, the unit written once.
+/// A figure with its 95 % confidence interval, the unit written once.
 fn with_interval<T: Copy>(value: T, ends: Option<[T; 2]>, text: impl Fn(T) -> String) -> String {
     let value = text(value);
     let unit = value.find(' ').map_or("", |at| &value[at..]);

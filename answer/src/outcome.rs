@@ -34,7 +34,7 @@ pub struct Outcome {
     pub report: Option<Report>,
     /// Why stages wait, if that was asked.
     pub explanation: Option<Explanation>,
-    /// Its standing beside the others of its setting, by bubble and peak memory, if that was asked.
+    /// Its standing among the outcomes of its setting, by bubble and peak memory, if that was asked.
     pub standing: Option<Standing>,
     /// Peak activation bytes; counts units where no footprints were given.
     pub memory: Memory,
@@ -46,8 +46,7 @@ pub struct Outcome {
     pub nominal: Option<Run>,
     /// How often the event engine has run for all this.
     pub engine_runs: EngineRuns,
-    /// By stage, what both streams do in the time that `metrics` are of, where passes are chains of
-    /// segments.
+    /// By stage, times of both streams in the period of `metrics`, where passes are chains of segments.
     pub streams: Option<Vec<StreamTimes>>,
 }
 
@@ -92,7 +91,7 @@ impl Outcome {
     /// called after each.
     ///
     /// # Errors
-    /// That of the first replica that has one.
+    /// The error of the first replica that has one.
     pub fn run_replicas(
         &mut self,
         done: impl Fn() + Sync,
@@ -158,23 +157,23 @@ impl Outcome {
         peaks.into_iter().any(of_stage) || devices.into_iter().any(of_device)
     }
 
-    /// A peak in multiples of what one microbatch holds on the stage that holds most.
+    /// A peak in microbatches of the stage that holds most for one.
     #[allow(clippy::cast_precision_loss)]
     pub fn in_microbatches(&self, peak: Bytes) -> f64 {
         peak.0 as f64 / self.case.microbatch_bytes().0.max(1) as f64
     }
 
     /// The result as JSON, with the keys that machines rely on.
-    pub fn json(&self) -> Json<'_> {
+    pub fn json(&self) -> OutcomeJson<'_> {
         self.json_of(&self.metrics)
     }
 
     /// The same with other times of the stages, such as measured ones.
-    pub fn json_of(&self, metrics: &Metrics) -> Json<'_> {
+    pub fn json_of(&self, metrics: &Metrics) -> OutcomeJson<'_> {
         let shape = self.case.schedule.shape();
         let sizes = self.case.has_footprints;
         let peak = || self.memory.peak.iter().map(|bytes| bytes.0).collect();
-        Json {
+        OutcomeJson {
             setting: self.case.setting.as_deref(),
             schedule: &self.case.name,
             stages: shape.stages(),
@@ -204,13 +203,13 @@ impl Outcome {
             backward_split: self.case.split.map(Split::json),
             noise_free: self.noise_free.as_ref().map(NoiseFree::from),
             monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
-            explain: self.explanation.as_ref().map(why::Json::from),
+            explain: self.explanation.as_ref().map(why::ExplanationJson::from),
             hardware: self.report.as_ref().zip(self.case.hardware.as_ref()).map(|(r, h)| r.json(h)),
         }
     }
 }
 
-impl Json<'_> {
+impl OutcomeJson<'_> {
     /// The same with other peaks of activations, in bytes by stage, such as measured ones.
     #[must_use]
     pub fn with_peaks(self, peaks: Vec<u64>) -> Self {
@@ -301,7 +300,7 @@ struct HostCopiesJson {
 
 /// One element of `results`.
 #[derive(Serialize)]
-pub struct Json<'a> {
+pub struct OutcomeJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     setting: Option<&'a str>,
     schedule: &'a str,
@@ -331,9 +330,9 @@ pub struct Json<'a> {
     /// Share of the communication of segments beside compute; null where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     communication_hidden: Option<Option<f64>>,
-    /// What kinds of pairs take.
+    /// Durations of the kinds of pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pairs: Option<Vec<pairs::Json>>,
+    pairs: Option<Vec<pairs::PairJson>>,
     /// Null where no footprints were given.
     peak_activation_bytes: Option<Vec<u64>>,
     peak_in_flight: &'a [u32],
@@ -357,7 +356,7 @@ pub struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     monte_carlo: Option<Distributions>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    explain: Option<why::Json>,
+    explain: Option<why::ExplanationJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hardware: Option<hardware::Json>,
+    hardware: Option<hardware::HardwareJson>,
 }

@@ -1,4 +1,4 @@
-//! The kinds of pairs of an order whose passes are chains of segments: what they take together.
+//! Kinds of pairs of an order whose passes are chains of segments, with their durations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use question::case::Case;
 /// hide their communication behind their own W.
 #[derive(Clone, Debug)]
 pub struct PairKind {
-    /// The chunks of the forwards; none of backwards that stand alone.
+    /// The chunks of the forwards; none for backwards without a partner.
     pub forward: BTreeSet<u16>,
     /// The chunks of the backwards.
     pub backward: BTreeSet<u16>,
@@ -23,7 +23,7 @@ pub struct PairKind {
     pub count: u64,
     /// How long their passes take one after the other.
     pub apart: Nanos,
-    /// What they take together, and when each segment runs.
+    /// Their joint duration, and the time of each segment.
     pub composition: Arc<Composition>,
 }
 
@@ -100,7 +100,7 @@ fn ranges(numbers: &BTreeSet<u16>) -> String {
 
 /// An element of `pairs`.
 #[derive(Serialize)]
-pub(crate) struct Json {
+pub(crate) struct PairJson {
     /// The chunks whose forwards are in such pairs; empty of a backward alone.
     forward_chunks: BTreeSet<u16>,
     backward_chunks: BTreeSet<u16>,
@@ -113,11 +113,11 @@ pub(crate) struct Json {
     apart_ns: u64,
     /// How long only the communication stream runs.
     exposed_ns: u64,
-    /// What no order of the segments undercuts: the longer stream or chain.
+    /// Lower bound over all orders of the segments: the longer stream or chain.
     bound_ns: u64,
 }
 
-impl From<&PairKind> for Json {
+impl From<&PairKind> for PairJson {
     fn from(kind: &PairKind) -> Self {
         Self {
             forward_chunks: kind.forward.clone(),

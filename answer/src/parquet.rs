@@ -1,9 +1,9 @@
-//! What a build without Parquet says where Parquet is asked for.
+//! Whether this build reads and writes Parquet, and the message of one that does not.
 
 /// Whether tables of sweeps and traces may be Parquet in this build.
 pub const IS_BUILT: bool = cfg!(feature = "parquet");
 
-/// What is missing.
+/// Message of a build without Parquet.
 pub const MISSING: &str = "this build of debubble has no Parquet";
 
 /// How to get a build that has it.

@@ -1,4 +1,4 @@
-//! The schedules: what each is, needs and comes to.
+//! The schedules: description, requirements and figures of each.
 
 use pipeline::{Choice, Chunks, Family, InTorch, LeftOut, LimitUse};
 use question::case::SEARCHED;
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 /// All schedules that have a name.
 #[derive(Serialize, Clone, Debug)]
-pub struct Answer {
+pub struct SchedulesAnswer {
     /// Every family, and the order that is searched.
     pub schedules: Vec<Entry>,
     /// Published schedules that are not offered.
     pub not_offered: Vec<NotOffered>,
 }
 
-impl Answer {
+impl SchedulesAnswer {
     /// All of it for people, in lines of at most 100 columns.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// `text` in lines of at most 100 columns, each but the first indented like what stands before it.
+/// `text` in lines of at most 100 columns, each but the first with a hanging indent.
 fn wrapped(text: &str) -> String {
     let indent = " ".repeat(10);
     let whole = format::wrapped(&format!("{indent}{text}"), 100, &indent);
@@ -170,10 +170,10 @@ fn searched() -> Entry {
 
 /// All schedules that have a name, and published ones that are not offered.
 #[must_use]
-pub fn schedules() -> Answer {
+pub fn schedules() -> SchedulesAnswer {
     let families = Family::ALL.into_iter().map(Entry::from);
     let one = |LeftOut { name, source, why }| NotOffered { name, source, why };
-    Answer {
+    SchedulesAnswer {
         schedules: families.chain([searched()]).collect(),
         not_offered: LeftOut::ALL.into_iter().map(one).collect(),
     }

@@ -1,4 +1,4 @@
-//! Schedules side by side: what each answers to its question, or why it cannot.
+//! Schedules side by side: the outcome of each, or why it cannot run the question.
 
 pub mod baseline;
 mod best;
@@ -32,7 +32,7 @@ pub struct Answers {
     pub refused: Vec<Refused>,
     /// Whether some setting asks for all families.
     pub all: bool,
-    /// Whether somebody asked to end: the answer lacks what had not been simulated or explained.
+    /// Whether the run was stopped: the answer lacks schedules not yet simulated or explained.
     pub interrupted: bool,
 }
 
@@ -53,10 +53,10 @@ impl Serialize for Answers {
     }
 }
 
-/// The details that are wanted of every schedule, besides its times and memory.
+/// The details that are wanted of every schedule, beside its times and memory.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Wants {
-    /// Why stages wait, and what changes would be worth.
+    /// Why stages wait, and the savings of changes.
     pub explanation: bool,
     /// The same of each gap between two slots, for a page.
     pub gaps: bool,
@@ -79,7 +79,7 @@ pub enum Timelines {
     /// None.
     #[default]
     None,
-    /// Those of fewer passes than this.
+    /// Orders of fewer passes than this.
     Below(usize),
     /// All.
     All,
@@ -197,8 +197,8 @@ fn explain(context: &Context<'_>, outcomes: &mut [Outcome], gaps: bool) -> Resul
     Ok(())
 }
 
-/// Simulates every schedule of every setting, keeps the details of each run that `wants` needs, and notes
-/// what had no influence.
+/// Simulates every schedule of every setting, keeps the details of each run that `wants` needs, and
+/// notes keys without effect.
 ///
 /// # Errors
 /// If a schedule that is named by itself cannot do its question, or no schedule of a setting can.
@@ -299,7 +299,7 @@ fn answer(
     Ok(outcome)
 }
 
-/// What is said of overlap close to the memory limit.
+/// Warning about overlap close to the memory limit.
 const NEAR_LIMIT: &str = "its peak is within 5 % of the memory there is, and no model of streams knows what \
      overlap costs there: a measured step took 64 to 83 s with overlap and 23.5 s without (Qwen3.5-35B on 16 \
      H100, Megatron-Bridge): leave room, or measure";
@@ -330,8 +330,8 @@ impl Budget {
     }
 }
 
-/// Passes a second that replicas time at least, on one core: what is foretold is too long rather than
-/// too short.
+/// Least number of passes per second that replicas time on one core: the announced time is too long
+/// rather than too short.
 const PASSES_PER_SECOND: u64 = 10_000_000;
 /// The same of the event engine.
 const ENGINE_PASSES_PER_SECOND: u64 = 2_000_000;
@@ -367,8 +367,8 @@ fn announce(context: &Context<'_>, outcomes: &[Outcome], total: u64) {
     foretell(context.host(), all, PASSES_PER_SECOND * cores, &format!("{total} replicas"));
 }
 
-/// Peak memory and bubble: what is compared. Memory is bytes where sizes are known, and else
-/// multiples of M_B: units of different families are not alike.
+/// Peak memory and bubble, the figures of the front. Memory is bytes where sizes are known, and else
+/// multiples of M_B: units differ between families.
 #[must_use]
 pub fn point(outcome: &Outcome) -> (f64, f64) {
     (memory(outcome), outcome.metrics.bubble_rate())
@@ -383,7 +383,7 @@ fn memory(outcome: &Outcome) -> f64 {
     }
 }
 
-/// Marks what becomes of the outcomes of one setting: table, JSON and picture say it alike.
+/// Marks the standing of the outcomes of one setting, the same for table, JSON and picture.
 fn mark(setting: &mut [Outcome]) {
     let candidate = |outcome: &Outcome| {
         let (at, asynchronous) = (point(outcome), outcome.case.steady.is_some());
@@ -395,7 +395,7 @@ fn mark(setting: &mut [Outcome]) {
     }
 }
 
-/// Sorts the outcomes of one setting; those that are alike keep their order.
+/// Sorts the outcomes of one setting; ties keep their order.
 fn sort(setting: &mut [Outcome], by: Sort) {
     match by {
         Sort::Bubble => setting.sort_by(|a, b| point(a).1.total_cmp(&point(b).1)),

@@ -1,4 +1,4 @@
-//! What both streams of the stages of an outcome do, where passes are chains of segments.
+//! Times of both streams of the stages of an outcome, where passes are chains of segments.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::explain::report::{ratio, whole};
 use crate::explain::streams::hidden;
 use crate::outcome::Outcome;
 
-/// What the streams of each stage of `case` do: in the last step of `kept` on hardware, in replica 0 under
-/// noise.
+/// Times of the streams of each stage of `case`: in the last step of `kept` on hardware, in replica 0
+/// under noise.
 pub(crate) fn of(
     case: &Case,
     metrics: &Metrics,
@@ -46,7 +46,7 @@ pub(crate) fn of(
 }
 
 impl Outcome {
-    /// What all streams of all stages do together, where passes are chains of segments.
+    /// Summed times of the streams of all stages, where passes are chains of segments.
     pub fn all_streams(&self) -> Option<StreamTimes> {
         let all = self.streams.as_ref()?.iter().copied();
         Some(all.fold(StreamTimes::default(), StreamTimes::and))

@@ -12,9 +12,9 @@ use serde::{Serialize, Serializer};
 
 /// The result of checking a certificate: all of it holds, or something in it does not.
 #[derive(Debug)]
-pub struct Answer(pub Result<Verdict, Refusal>);
+pub struct VerifyAnswer(pub Result<Verdict, Refusal>);
 
-impl Answer {
+impl VerifyAnswer {
     /// Whether all of the certificate holds.
     #[must_use]
     pub const fn holds(&self) -> bool {
@@ -31,7 +31,7 @@ impl Answer {
     }
 }
 
-impl Serialize for Answer {
+impl Serialize for VerifyAnswer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         json(&self.0).serialize(serializer)
     }
@@ -41,14 +41,14 @@ impl Serialize for Answer {
 ///
 /// # Errors
 /// If the file cannot be read, or is no certificate.
-pub fn verify(context: &Context<'_>, path: &Path) -> Result<Answer, Diagnostic> {
+pub fn verify(context: &Context<'_>, path: &Path) -> Result<VerifyAnswer, Diagnostic> {
     let text = context.read_toml(path, MAX_BYTES as u64)?;
     match certificate::verify(&text) {
         Err(refusal) if refusal.is_unreadable() => {
             let error = Diagnostic::unreadable(path, &refusal.to_string());
             Err(kinds::misplaced(path, &text, &[Kind::Certificate], error))
         }
-        other => Ok(Answer(other)),
+        other => Ok(VerifyAnswer(other)),
     }
 }
 
@@ -137,7 +137,7 @@ fn text(verified: &Verdict) -> String {
     )
 }
 
-/// Where the argument looks, and what its proof holds.
+/// The place of the argument, and the size of its proof.
 fn looked_at(verified: &Verdict) -> String {
     let at: Vec<String> = verified.argument.stages().iter().map(usize::to_string).collect();
     match (verified.branches, verified.heads, &at[..]) {
@@ -160,7 +160,7 @@ fn looked_at(verified: &Verdict) -> String {
 fn memory(verified: &Verdict) -> String {
     let Some(limits) = &verified.limits else { return "not limited".to_owned() };
     let stages = verified.peaks.iter().zip(limits).enumerate();
-    // The stage with the least room left; of equal ones the first.
+    // The stage with the least memory left; of equal ones the first.
     let fullest = stages.min_by_key(|(_, (peak, limit))| limit.0 - peak.0);
     fullest.map_or(String::new(), |(stage, (peak, limit))| {
         let [peak, limit] = [*peak, *limit].map(size);

@@ -8,8 +8,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, BlockFormats, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss,
-    Machine, Norm, Orders, Precision, Price, Recipe, Recompute, Reliability, Room, Setup, Sizes,
-    Software, Space, Split, Transformer, Zero, search,
+    Machine, MemoryBudget, Norm, Orders, Precision, Price, Recipe, Recompute, Reliability, Setup,
+    Sizes, Software, Space, Split, Transformer, Zero, search,
 };
 use rustix::time::{ClockId, clock_gettime};
 use sim::Replay;
@@ -147,7 +147,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(4_000_000_000),
-        room: Room::default(),
+        memory_budget: MemoryBudget::default(),
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),

@@ -34,7 +34,7 @@ const CHARACTER: f64 = 0.58;
 /// The factor by which the drawing library divides font sizes.
 const FONT_SCALE: f64 = 1.24;
 
-/// The description of a picture, for those who cannot see it and for programs.
+/// The description of a picture, for readers who cannot see it and for programs.
 pub(super) struct About {
     /// Its name.
     pub title: String,
@@ -51,7 +51,7 @@ impl About {
     }
 }
 
-/// A place of a picture that says what stands there: where a pointer rests on it, and to programs.
+/// A place of a picture with a hint, for a pointer that rests on it and for programs.
 pub(super) struct Spot {
     /// Its centre, in pixels of the whole picture.
     pub at: Point,
@@ -61,12 +61,12 @@ pub(super) struct Spot {
     pub data: Vec<(&'static str, String)>,
 }
 
-/// The most spots of a picture: more would outweigh what is drawn.
+/// Most spots of a picture: more would outweigh the drawing.
 const MOST_SPOTS: usize = 10_000;
 /// Half the side of a spot, in pixels.
 const SPOT: i32 = 6;
 
-/// Draws on a white picture of `size` pixels and returns it as SVG, with what `draw` says of its spots.
+/// Draws on a white picture of `size` pixels and returns it as SVG, with the spots that `draw` returns.
 pub(super) fn picture(
     size: (u32, u32),
     about: &About,
@@ -90,7 +90,7 @@ pub(super) fn picture(
     Ok([&head, &about, "<rect", body, &spots, "</svg>\n"].concat())
 }
 
-/// `spots` as shapes that nobody sees.
+/// `spots` as invisible shapes.
 fn written(spots: &[Spot]) -> String {
     let spot = |Spot { at: (x, y), text, data }: &Spot| {
         let data = data.iter().map(|(name, value)| format!(" data-{name}=\"{}\"", escape(value)));
@@ -192,11 +192,11 @@ pub(super) fn line(
     Ok(area.draw(&PathElement::new(ends, colour.stroke_width(weight)))?)
 }
 
-/// The colour of a pass, and of what is written on it.
+/// The colour of a pass, and of its label.
 ///
-/// Contrast with [`IDLE`] (WCAG 2) is 3.3 of W and grows over B, F, S, BW and T to 18 of R; a later chunk is
-/// darker by a sixth, but for S, T and R. All are told apart in grey, and the hues are those that
-/// colour-blind readers keep apart.
+/// Contrast with [`IDLE`] (WCAG 2) is 3.3 of W and grows over B, F, S, BW and T to 18 of R; a later
+/// chunk is darker by a sixth, but for S, T and R. All can be distinguished in grey, and the hues are
+/// those that colour-blind readers can distinguish.
 pub(super) const fn colours(kind: Kind, later: bool) -> (RGBColor, RGBColor) {
     match (kind, later) {
         (Kind::W, false) => (RGBColor(0x26, 0x99, 0x79), BLACK),

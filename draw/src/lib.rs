@@ -100,7 +100,7 @@ fn later_chunk_means(timeline: &Timeline) -> Option<&'static str> {
     timeline.stages.iter().enumerate().any(against).then_some("last stage to first")
 }
 
-/// Timelines to draw, and what holds for every picture.
+/// Timelines to draw, and rules for every picture.
 #[cfg(test)]
 mod samples {
     use pipeline::overlap::{Chain, Interleaving, Layer, Overlap, Rule, Segment, WeightSegment};
@@ -144,8 +144,8 @@ mod samples {
         Timeline { stages: vec![stage(0, 1, [0, 1]), stage(1, 0, [0, 1])] }
     }
 
-    /// Megatron-LM's overlap over four stages of two chunks with two layers of experts each: its order, and
-    /// what its passes cost.
+    /// Megatron-LM's overlap over four stages of two chunks with two layers of experts each: its order,
+    /// and the costs of its passes.
     pub(super) fn overlapped() -> (Schedule, Costs) {
         let segment = |name: &str, time: u64| {
             let (named, time) = (name.parse().unwrap(), Nanos(time * 1_000_000));

@@ -84,7 +84,7 @@ fn rows(boxes: &[Vec<Labelled>], scale: Scale, length: usize, close: &str) -> St
     boxes.iter().enumerate().map(line).collect()
 }
 
-/// A slot in time and what is written on it.
+/// A slot in time with its label.
 struct Labelled {
     label: String,
     start: u64,

@@ -32,7 +32,7 @@ pub struct Trace<'a> {
     pub timeline: &'a Timeline,
     /// The pipeline they are of.
     pub shape: Shape,
-    /// What passes cost, if their segments are to be shown where they have any.
+    /// Costs of passes, if their segments are to be shown.
     pub costs: Option<&'a Costs>,
     /// How many steps those are.
     pub steps: u32,
@@ -128,8 +128,8 @@ struct Event {
     end: Nanos,
 }
 
-/// All passes in time; where several take no time at once, what makes a value goes before what needs
-/// it, for viewers end no flow that has not begun.
+/// All passes in time; where several take no time at once, producers go before consumers, since viewers
+/// end no flow that has not begun.
 fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
     let passes = timeline.stages.iter().flatten().flat_map(|span| span.slot.passes());
     let chunks = passes.filter(|pass| !pass.kind.is_of_vocabulary()).map(|pass| pass.chunk);
@@ -159,7 +159,7 @@ fn events(timeline: &Timeline, steps: u32) -> Vec<Event> {
     events
 }
 
-/// Both ends of a flow in `event`: of what it needs from other stages, of what it makes for them.
+/// Both ends of a flow in `event`: its inputs from other stages, its outputs to them.
 ///
 /// Each is at the start of its pass and written right after it: that moment is the pass's own even if
 /// it takes no time, while its end is already that of the next.

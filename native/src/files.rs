@@ -14,18 +14,18 @@ use crate::memory;
 /// The most that a pipe or a device may give: it does not say how much it has before it is read.
 const MAX_STREAM: u64 = 64 << 20;
 
-/// How long a named pipe is given until somebody writes to it.
+/// How long to wait for a writer of a named pipe.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Opens `path`; a named pipe only if somebody opens it for writing within [`PATIENCE`], since nothing ends the wait
-/// for one.
+/// Opens `path`; a named pipe only if a writer opens it within [`PATIENCE`], since nothing else ends
+/// the wait for one.
 fn open(path: &Path) -> io::Result<File> {
     if !is_named_pipe(path) {
         return File::open(path);
     }
     let (sender, opened) = mpsc::channel();
     let own = path.to_owned();
-    // A thread whose pipe nobody writes to stays until the process ends.
+    // A thread whose pipe has no writer stays until the process ends.
     thread::spawn(move || sender.send(File::open(own)));
     let late = || io::Error::other("it is a pipe, and nobody writes to it");
     opened.recv_timeout(PATIENCE).map_err(|_| late())?
@@ -63,7 +63,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let cure = "give the process more memory";
     memory::demand(&echo::path(path), metadata.len(), cure).map_err(ReadError::Memory)?;
     let mut bytes = Vec::new();
-    // One more, for the end: a vector that grows takes up to thrice what the file has.
+    // One more, for the end: a growing vector takes up to three times the size of the file.
     let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX).saturating_add(1);
     bytes.try_reserve_exact(size).map_err(|error| ReadError::Other(error.to_string()))?;
     file.take(limit + 1).read_to_end(&mut bytes).map_err(other)?;

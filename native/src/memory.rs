@@ -1,20 +1,21 @@
-//! Whether there is memory for what a question asks, before it is taken: a program that runs out of
-//! memory is ended by the system, without a word.
+//! Checks of free memory before it is allocated: a program that runs out of memory is killed by the
+//! system without a message.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use question::Diagnostic;
 
-/// Bytes of memory that this process can take, where the system says: the least of what the machine
-/// has left without swapping, what is left of the limits of the process, and of its control groups.
+/// Bytes of memory that this process can allocate, where the system reports them: the least of the
+/// machine's available memory without swapping, and what the limits of the process and of its control
+/// groups leave.
 pub fn free() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let of_groups = groups.lines().filter_map(group).flat_map(|folder| left_of_groups(&folder));
     [of_machine(), of_process()].into_iter().flatten().chain(of_groups).min()
 }
 
-/// Refuses `what`, which takes `bytes`, where there is less. `cure` says what takes less.
+/// Refuses `what`, which takes `bytes`, where less is free. `cure` is the advice to take less.
 ///
 /// # Errors
 /// That there is too little, with both figures.
@@ -55,7 +56,7 @@ fn group(line: &str) -> Option<PathBuf> {
     Some(Path::new(root).join(path.trim_start_matches('/')))
 }
 
-/// The memory that the control group of `folder`, and each that it lies in, has left.
+/// The memory left in the control group of `folder`, and in each of its parents.
 fn left_of_groups(folder: &Path) -> Vec<u64> {
     let root = Path::new("/sys/fs/cgroup");
     folder.ancestors().take_while(|folder| folder.starts_with(root)).filter_map(left_of).collect()
@@ -67,7 +68,7 @@ fn left_of(folder: &Path) -> Option<u64> {
     // `max` is no number.
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
     let taken = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
-    // Pages of files that nobody has used lately are given up when memory is asked for.
+    // Pages of files that were not used lately are reclaimed on demand.
     let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
     let pages = stat.lines().find_map(|line| line.strip_prefix("inactive_file "));
     let pages = pages.and_then(|pages| pages.trim().parse().ok()).unwrap_or(0);

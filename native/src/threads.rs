@@ -8,8 +8,8 @@ pub const VARIABLE: &str = "RAYON_NUM_THREADS";
 /// The most threads where a machine has fewer cores: more take minutes to start and are no faster.
 const MOST: usize = 256;
 
-/// The threads that `RAYON_NUM_THREADS` asks for beyond what any machine gains by, and the number to start in their
-/// place; nothing where it asks for none or for fewer.
+/// The number of threads that `RAYON_NUM_THREADS` asks for, if it is beyond any use, and the number to
+/// start instead; `None` where it asks for none or for fewer.
 #[must_use]
 pub fn too_many() -> Option<[usize; 2]> {
     let asked = env::var(VARIABLE).ok()?.trim().parse().ok()?;

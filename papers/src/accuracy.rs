@@ -1,4 +1,4 @@
-//! Measures of how far predictions lie from measurements.
+//! Measures of the error of predictions against measurements.
 
 /// The relative error of a prediction, (predicted - measured) / measured, where both have the same unit.
 /// It is 0 where they are equal, also where both are 0.
@@ -18,7 +18,7 @@ pub fn not_exceeded_by_95_percent(errors: &[f64]) -> f64 {
     not_exceeded_by(95, errors)
 }
 
-/// What `percent` of the absolute values of `errors` do not exceed, by the nearest rank; 0 if there are
+/// The `percent`th percentile of the absolute values of `errors`, by the nearest rank; 0 if there are
 /// none.
 pub fn not_exceeded_by(percent: usize, errors: &[f64]) -> f64 {
     let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();

@@ -12,7 +12,7 @@ use question::{Diagnostic, echo, nearest};
 pub struct Schema {
     /// The name of the question.
     pub name: &'static str,
-    /// What asks it, in a line.
+    /// The command that asks it, in a line.
     pub help: &'static str,
     /// The schema as JSON, which ends with a line.
     pub text: &'static str,
@@ -31,9 +31,9 @@ macro_rules! schema {
 /// The schema of a scenario.
 pub const SCENARIO: Schema =
     schema!("scenario", "A scenario, for simulate, sweep, search and export");
-/// That of a question for the planner.
+/// The schema of a question for the planner.
 pub const PLAN: Schema = schema!("plan", "A question for the planner");
-/// That of the keys of a search.
+/// The schema of the keys of a search.
 pub const SEARCH: Schema = schema!("search", "The keys of a search, besides those of its scenario");
 
 /// The schemas of all questions.

@@ -31,7 +31,7 @@ struct Bound<'a> {
     shards: &'a [Nanos],
 }
 
-/// What a stage does for a microbatch, and the least that is before and behind it.
+/// Work of a stage for a microbatch, and the least work before and after it, in nanoseconds.
 #[derive(Clone)]
 struct OfStage {
     /// All its passes, and those without W that is apart.
@@ -68,10 +68,10 @@ impl Bound<'_> {
         Nanos(self.of_all(work.into_iter().max().unwrap_or(0)))
     }
 
-    /// The work of a stage between what must be before and behind it: its first pass waits for the
-    /// forwards of the chunks before, and behind its last backward come those of the same chunks,
-    /// and the W of the first where it is apart. With one chunk on each stage and times that are
-    /// all alike, 1F1B takes no longer.
+    /// The work of a stage with what must run before and after it: its first pass waits for the
+    /// forwards of the chunks before, and its last backward is followed by those of the same chunks,
+    /// and by the W of the first where it is split off. With one chunk per stage and equal times, 1F1B
+    /// takes no longer.
     fn makespan(&self) -> Nanos {
         let placement = self.family.about().placement;
         if placement == Placement::Mirrored {
@@ -224,7 +224,7 @@ mod tests {
             }
         }
 
-        /// Orders are shared between set-ups of a shape whose times are others.
+        /// Orders are shared between set-ups of one shape with different times.
         #[test]
         fn orders_that_are_shared_do_not_depend_on_times(
             [p, v, rounds] in [1u64..7, 1u64..4, 1u64..4],

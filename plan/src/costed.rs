@@ -54,8 +54,8 @@ pub struct Costed {
     pub layers: Vec<u64>,
     /// The chunk that has the layers of multi-token prediction, where the model has any.
     pub mtp_chunk: usize,
-    /// Time of the passes of each chunk, with the transfer of what each makes: a stage does nothing
-    /// else meanwhile.
+    /// Time of the passes of each chunk, with the transfer of its output: a stage does nothing else
+    /// meanwhile.
     pub costs: Costs,
     /// The same without transfers, for an engine that runs them.
     pub apart: Costs,
@@ -75,7 +75,7 @@ pub struct Costed {
     pub gradients: Vec<Bytes>,
     /// The memory of each stage without activations.
     pub resident: Vec<StageMemory>,
-    /// The memory that may be used on each stage's device: [`Room`](crate::Room).
+    /// The memory that may be used on each stage's device: [`MemoryBudget`](crate::MemoryBudget).
     pub capacities: Vec<Bytes>,
     /// Reduction of gradients and exchange of the tied embedding, as far as nothing hides them.
     pub exchange: Nanos,
@@ -83,20 +83,20 @@ pub struct Costed {
     pub optimizer: Nanos,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// What a step takes besides: the slowest of many devices, and what is done once a step.
+    /// Fixed overhead of a step: the slowest of many devices, and work done once a step.
     pub latency: Nanos,
-    /// What the layers of each chunk take for a microbatch, part by part, in seconds.
+    /// Time of the layers of each chunk for a microbatch, part by part, in seconds.
     pub parts: Vec<PartTimes>,
-    /// How long a stage sends what a pass of each chunk made: forward to the next chunk, backward to
-    /// the one before.
+    /// Send time of the output of a pass of each chunk: forward to the next chunk, backward to the one
+    /// before.
     pub sends: Vec<[Nanos; 2]>,
     /// The passes of each chunk without its layers (embedding, head and loss), in seconds.
     pub ends: Vec<Times>,
-    /// What the experts of a device have to do over those with all experts chosen alike.
+    /// Rows of the experts of a device over those with tokens spread evenly.
     pub load: Load,
 }
 
-/// The longest step, 30 years: sums of times stay far below what a clock can show.
+/// Longest step, 30 years: sums of times stay far below the largest time.
 const LONGEST: u128 = 1_000_000_000_000_000_000;
 
 impl Costed {
@@ -156,16 +156,15 @@ impl Costed {
         })
     }
 
-    /// Whether the stages that hold most of a microbatch have room for all that `limit` allows.
+    /// Whether `limit` fits into the memory of the stages that hold most of a microbatch.
     pub(crate) fn holds(&self, limit: Limit) -> bool {
         self.lacks(limit).is_ok()
     }
 
-    /// Checks that the stages that hold most of a microbatch have room for `limit`; the error names
-    /// the stage that lacks most.
+    /// Checks that `limit` fits into the memory of the stages that hold most of a microbatch.
     ///
     /// # Errors
-    /// If one does.
+    /// The stage with the largest shortage.
     pub(crate) fn lacks(&self, limit: Limit) -> Result<(), Rejected> {
         let one = self.footprints.by_stage(self.shape, self.setup.family.about().placement);
         let most = one.iter().copied().max().unwrap_or_default();
@@ -214,8 +213,7 @@ impl Costed {
         Ok(self.resident.iter().zip(peaks).map(with).collect())
     }
 
-    /// The memory of each stage with activations that peak at `peaks`, and whatever gradients it holds at
-    /// any time.
+    /// The memory of each stage with activations that peak at `peaks`, and all gradients of its chunks.
     pub(crate) fn with_activations(&self, peaks: Vec<Bytes>) -> Vec<StageMemory> {
         let placement = self.setup.family.about().placement;
         let gradients = |stage: usize| {

@@ -1,4 +1,4 @@
-//! A set-up simulated: what it takes, what it holds, how long a step is.
+//! A set-up simulated: its costs, its memory, its step.
 
 use pipeline::{Bytes, Limit, Metrics, Nanos, Shape};
 use sim::Replay;
@@ -24,7 +24,7 @@ pub struct Evaluation {
     pub costed: Costed,
     /// When each stage works.
     pub metrics: Metrics,
-    /// A step with all that lies between two.
+    /// A step with all the time between two steps.
     pub step: Nanos,
     /// The most each stage holds.
     pub memory: Vec<StageMemory>,
@@ -34,7 +34,7 @@ impl<'a> Inputs<'a> {
     /// The costs of `setup`.
     ///
     /// # Errors
-    /// What does not divide, or that the pipeline is too large.
+    /// If a size does not divide, or the pipeline is too large.
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
         let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
@@ -48,7 +48,7 @@ impl<'a> Inputs<'a> {
         if costed.is_endless() { Err(Unfit::Endless)? } else { Ok(costed) }
     }
 
-    /// What the costs of `setup` are computed from.
+    /// The inputs of the cost formulas for `setup`.
     pub(crate) fn costing(&self, setup: &'a Setup, shape: Shape) -> Result<Costing<'a>, Unfit> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).ok_or(Unfit::Mixed)?;
         let machines: Vec<&Machine> =
@@ -56,8 +56,8 @@ impl<'a> Inputs<'a> {
         Ok(Costing { inputs: *self, setup, shape, machines })
     }
 
-    /// The least a step of `costed` can take in any order: the work of the busiest stage with what
-    /// fills and drains the pipeline, and what lies between two steps.
+    /// Lower bound of a step of `costed` over all orders: the work of the busiest stage with the fill
+    /// and drain of the pipeline, and the time between two steps.
     #[must_use]
     pub fn least(&self, costed: &Costed) -> Nanos {
         let passes = bound::least(costed, self.recipe.boundary);
@@ -65,14 +65,13 @@ impl<'a> Inputs<'a> {
         Nanos(others.iter().fold(passes.0, |sum, other| sum.saturating_add(other.0)))
     }
 
-    /// Checks that each stage holds what it must at least: what is there all the time, and one
-    /// microbatch.
+    /// Checks that each stage holds at least its resident bytes and one microbatch.
     ///
     /// # Errors
     /// The stage that lacks most.
     pub fn check_least(&self, costed: &Costed) -> Result<(), Rejected> {
         let placement = costed.setup.family.about().placement;
-        // What goes to the host need not be there with the rest.
+        // Activations that are copied to the host need not be held together with the resident bytes.
         let one = match costed.setup.copies() {
             true => vec![Bytes(0); costed.shape.stages()],
             false => costed.footprints.by_stage(costed.shape, placement),
@@ -85,8 +84,8 @@ impl<'a> Inputs<'a> {
         fits(needs, &costed.capacities)
     }
 
-    /// The order of `costed` and what came of it: of the orders under several limits, where the family
-    /// takes one, that which is worth its memory.
+    /// The order of `costed` and its run. Where the family takes a limit, of the orders under several
+    /// limits the one that is worth its memory.
     ///
     /// # Errors
     /// That the schedule cannot do it, or a device does not hold it.
@@ -134,7 +133,7 @@ impl<'a> Inputs<'a> {
             known = Some(known.map_or(evaluation.step, |known| known.min(evaluation.step)));
             let binds = evaluation.is_bound();
             all.push(evaluation);
-            // An order that leaves room under its limit is the same under a larger one.
+            // An order that stays below its limit is the same under a larger one.
             if !binds {
                 break;
             }
@@ -150,7 +149,7 @@ impl<'a> Inputs<'a> {
                 }
             }
             all.extend(last.transpose()?);
-            // An order that is searched needs no share: it may take whatever is left.
+            // A searched order needs no share: it may use all memory that is left.
             let known = all.iter().map(|one| one.step).min();
             let is_hopeful = |known| !is_in_vain(costed, None, known);
             if costed.setup.searched && known.is_some_and(is_hopeful) {
@@ -198,7 +197,7 @@ impl Evaluation {
         stages.any(|(held, one)| held.activations.0.saturating_add(one.0) > most.0)
     }
 
-    /// The stage that holds most, and what it holds.
+    /// The stage that holds most, with its memory.
     #[must_use]
     pub fn fullest(&self) -> (usize, StageMemory) {
         let stages = self.memory.iter().copied().enumerate();

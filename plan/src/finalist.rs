@@ -37,7 +37,7 @@ pub enum FinalistError {
     /// Its devices are no cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// It does not come to its end.
+    /// The run does not finish.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -59,9 +59,9 @@ pub struct Finalist {
     pub costs: Costs,
     /// When each stage works.
     pub metrics: Metrics,
-    /// By stage, how long it waits until what it has made has arrived.
+    /// By stage, the time it waits until its output has arrived.
     pub sending: Vec<Nanos>,
-    /// A step with all that lies between two.
+    /// A step with all the time between two steps.
     pub step: Nanos,
     /// The memory that each stage holds all the time, without the part that the engine counts
     /// itself: buffers of values in flight, as far as the framework's reserve has them.
@@ -97,7 +97,7 @@ impl Inputs<'_> {
         known: &Finalist,
         options: Options,
     ) -> Result<Finalist, FinalistError> {
-        let orders = Orders::told(Arc::clone(&known.schedule));
+        let orders = Orders::given(Arc::clone(&known.schedule));
         let setup = Setup { options, ..known.costed().setup };
         let layout = known.costed().layout(self.model);
         let inputs = Inputs { layout: layout.as_ref(), ..*self };
@@ -106,9 +106,9 @@ impl Inputs<'_> {
         self.finalist_in(evaluation, &orders)
     }
 
-    /// Of what `all` came to, which are the orders of a set-up under its limits, the smallest first,
-    /// the run that is worth its memory. Only those run that can be it, for a run is never shorter
-    /// than replay says (copies to the host apart, whose runs may be by a trifle).
+    /// The run that is worth its memory, of the evaluations `all` of one set-up under its limits, the
+    /// smallest first. Only candidates for it are run, since a run is never shorter than its replay
+    /// (except slightly, with copies to the host).
     ///
     /// # Errors
     /// Where none has a run.
@@ -194,7 +194,7 @@ impl Finalist {
         self.evaluation.costed.message
     }
 
-    /// How much longer the engine says a step takes than replay, as a share of what replay says.
+    /// Relative increase of the step by the engine over the step by replay.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn over_replay(&self) -> f64 {
@@ -204,7 +204,7 @@ impl Finalist {
     /// A step under `durations`.
     ///
     /// # Errors
-    /// If it does not come to its end, or to none that a clock can show.
+    /// If the run does not finish, or its time overflows.
     pub fn step_under(&self, durations: &impl Durations) -> Result<Nanos, EngineError> {
         let run = engine::run(&self.job(), durations)?;
         let ends = run.releases.iter().flatten().max();
@@ -219,7 +219,7 @@ impl Finalist {
     /// sends.
     ///
     /// # Errors
-    /// If it does not come to its end.
+    /// If the run does not finish.
     pub fn step_with_transfers_beside(&self) -> Result<Nanos, EngineError> {
         let mut hardware = self.hardware.clone();
         hardware.communication.blocking = false;
@@ -247,7 +247,8 @@ impl Finalist {
         self.hardware.steps
     }
 
-    /// The share of a step, without what lies between two, in which the average stage waits.
+    /// Bubble rate: the share of a step, without the time between two steps, in which the average stage
+    /// waits.
     #[must_use]
     pub fn bubble_rate(&self) -> f64 {
         match self.hardware.boundary.synchronisation {
@@ -299,7 +300,7 @@ impl Finalist {
         let mut needs = Vec::new();
         for (stage, held) in memory.iter().enumerate() {
             let most = most(self.hardware.seats.device(stage)).unwrap_or_default();
-            // What the device holds beyond activations is on its way.
+            // Bytes that the device holds beyond activations are in transit.
             let transit = Bytes(most.0.saturating_sub(peaks[stage].0));
             // Gradients that are held for a while count as far as they make a higher peak.
             let passing = held.sum().0.saturating_sub(self.resident[stage].0 + peaks[stage].0);

@@ -14,8 +14,8 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Of a job on `devices` devices that fail every `hours` each, and are taken away
-    /// `preemptions` times an hour each.
+    /// Failures of a job on `devices` devices that fail every `hours` each, with `preemptions` per hour
+    /// each.
     #[must_use]
     pub fn of(devices: u64, hours: f64, preemptions: f64, checkpoint: f64, restart: f64) -> Self {
         let rate = number(devices) * (1.0 / hours + preemptions) / 3600.0;

@@ -1,5 +1,5 @@
-//! Of what kind a step is: what a measured one must have in common with it to say how far the
-//! prediction may be off.
+//! Kinds of steps: the properties that a measured step must share with a predicted one to tell its
+//! error.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct Kind {
     pub experts: bool,
     /// How far it reaches.
     pub reach: Reach,
-    /// Whose software runs it, where that is told.
+    /// The framework that runs it, where it is given.
     pub tuning: Option<Tuning>,
     /// Whether the times of layers come from a profile of the user's in place of the formulas.
     pub profiled: bool,
@@ -39,7 +39,7 @@ pub enum Sharding {
     Parameters,
 }
 
-/// How far the devices of a step lie apart.
+/// Extent of the devices of a step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reach {
     /// All in one node, or in one domain of fast links.
@@ -49,7 +49,7 @@ pub enum Reach {
 }
 
 impl Kind {
-    /// That of a step of `setup` on `inputs`.
+    /// The kind of a step of `setup` on `inputs`.
     #[must_use]
     pub fn of(inputs: &Inputs<'_>, setup: &Setup) -> Self {
         let Inputs { model, recipe, cluster, .. } = inputs;
@@ -57,7 +57,7 @@ impl Kind {
         let device = machines().next().and_then(|machine| machine.device.clone());
         let is_alone = machines().all(|machine| machine.device == device);
         let domain = machines().map(|machine| machine.domain).min().unwrap_or(1);
-        let cut = setup.cut(recipe);
+        let partition = setup.partition(recipe);
         let shares = setup.data.saturating_mul(setup.context) > 1;
         Self {
             device: device.filter(|_| is_alone),
@@ -71,7 +71,7 @@ impl Kind {
             tuning: recipe.software.tuning,
             reach: if cluster.devices() > domain { Reach::ManyNodes } else { Reach::OneNode },
             profiled: machines()
-                .any(|machine| machine.measured.is_some_and(|measured| measured.is_of(cut))),
+                .any(|machine| machine.measured.is_some_and(|measured| measured.is_of(partition))),
         }
     }
 }

@@ -43,8 +43,8 @@ impl Wires {
         }
     }
 
-    /// How long `bytes` take between two stages whose devices lie `stride` apart for each stage, while
-    /// nothing else moves; nothing from a stage to itself. The same as on the cluster of [`Layout`].
+    /// Time of a transfer of `bytes` between two stages with `stride` devices per stage, on an idle
+    /// network; zero from a stage to itself. The same as on the cluster of [`Layout`].
     pub(crate) fn time(&self, [from, to]: [usize; 2], stride: u64, bytes: Bytes) -> Nanos {
         if from == to {
             return Nanos(0);
@@ -57,8 +57,8 @@ impl Wires {
 }
 
 impl Layout {
-    /// That of `setup` on `cluster`: neighbouring stages lie [`Setup::stage_stride`] devices apart, on
-    /// its wires.
+    /// The layout of `setup` on `cluster`: neighbouring stages are [`Setup::stage_stride`] devices
+    /// apart, on its wires.
     ///
     /// # Errors
     /// A rate that no wire has.
@@ -107,8 +107,8 @@ impl Layout {
     }
 }
 
-/// The links to the host, if every device has one: neighbours behind a link are of as many stages
-/// as lie behind it, and the devices of a stage share what it carries.
+/// The links to the host, if every device has one: a link serves as many stages as have devices on it,
+/// and the devices of a stage share its rate.
 fn host(setup: &Setup, cluster: &Cluster, per_node: u64) -> Option<Host> {
     let links: Option<Vec<Host>> = cluster.parts.iter().map(|(machine, _)| machine.host).collect();
     let slowest = links?
@@ -122,8 +122,8 @@ fn host(setup: &Setup, cluster: &Cluster, per_node: u64) -> Option<Host> {
     Some(Host { bandwidth, devices_per_link: stages })
 }
 
-/// The device of each of `stages` that lie `stride` apart on nodes of `node` devices, where nodes
-/// and devices without a stage are left out; and the devices of a node that are left.
+/// The device of each of `stages` that are `stride` apart on nodes of `node` devices, where nodes and
+/// devices without a stage are left out; and the number of devices kept per node.
 fn seats(stages: u64, stride: u64, node: u64) -> (Vec<usize>, u64) {
     let node_of = |stage: u64| stage.saturating_mul(stride) / node;
     let mut places: Vec<(u64, u64)> = Vec::new();

@@ -36,13 +36,9 @@
 //! ```
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
-mod asked;
 mod bound;
-mod compete;
 mod costed;
 mod costing;
-mod cut;
-mod deals;
 mod documents;
 mod evaluate;
 mod experts;
@@ -52,29 +48,30 @@ mod goodput;
 mod inputs;
 mod kind;
 mod layer;
+mod layer_assignments;
 mod layout;
 mod limits;
 mod machine;
 mod memory;
+mod memory_budget;
 mod model;
 mod noise;
 mod offload;
+mod order_search;
 mod orders;
+mod partition;
 mod precision;
-mod room;
 mod search;
 mod searched;
 mod setup;
 mod shards;
+mod single_setup;
 pub mod software;
 mod space;
 mod split;
 mod times;
 
-pub use asked::{Asked, Lacks};
-pub use compete::{Contest, Searches, compete};
 pub use costed::{Costed, Overflow, Rejected};
-pub use cut::{Cut, Loss};
 pub use documents::{DocumentSteps, Dynamic, GroupShare, document_steps, dynamic};
 pub use evaluate::Evaluation;
 pub use experts::{Capacity, Imbalance, Load, Popularity, Routing, RoutingError};
@@ -90,6 +87,7 @@ pub use machine::{
 pub use memory::{
     Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,
 };
+pub use memory_budget::MemoryBudget;
 pub use model::{
     Attention, Biases, Experts, Ffn, KindParameters, Latent, LayerCounts, LayerKind, Linear,
     MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules, Norm, Product, Recompute, Role, Side,
@@ -97,13 +95,15 @@ pub use model::{
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use offload::{Offload, Offloaded};
+pub use order_search::{OrderSearch, SearchCounts, search_orders};
 pub use orders::Orders;
+pub use partition::{Loss, Partition};
 pub use precision::Precision;
-pub use room::Room;
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Reshard, Setup, Split, Unfit, Zero, check};
+pub use single_setup::{SetupRun, Shortage};
 pub use software::{Graphs, Options, Software, Tuning};
 pub use space::{MAX_SETUPS, Space};
 pub use times::{Times, nanos};

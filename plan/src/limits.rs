@@ -1,32 +1,32 @@
-//! The limits under which orders are made that take one, and which of them is worth its memory.
+//! Activation limits under which orders are made, and the choice of the one that is worth its memory.
 //!
-//! They are shares of p M_B, the same whatever a device has: more memory adds orders and takes none
-//! away, so no question has a slower answer with it. Orders that are searched have
-//! the same limits, but which set-ups have one follows from the best, so they are outside of this.
+//! Limits are shares of p M_B, the same for every device: more memory adds orders and takes none away,
+//! so no question has a slower answer with it. Searched orders have the same limits, but which set-ups
+//! get one follows from the best plans, so this does not hold for them.
 
 use pipeline::{Limit, LimitUse, Nanos};
 
 use crate::costed::Costed;
 use crate::setup::Setup;
 
-/// Limits from 1p on, in millionths of p: each is tried that has room. Beyond 2p nothing is gained.
+/// Limits from 1p on, in millionths of p: each one that fits is tried. Beyond 2p nothing is gained.
 const AMPLE: [u64; 4] = [1_000_000, 1_250_000, 1_500_000, 2_000_000];
-/// Limits below 1p. Less memory costs much there, so they are tried where nothing else has room, the
+/// Limits below 1p. Less memory costs much time there, so they are tried where no larger one fits, the
 /// largest first, until one has an order.
 const SCARCE: [u64; 6] = [875_000, 750_000, 625_000, 500_000, 375_000, 250_000];
-/// The smallest.
+/// The smallest limit.
 pub(crate) const LEAST: Limit = Limit::TimesP { millionths: SCARCE[SCARCE.len() - 1] };
-/// Of a step, one part in so many is what a larger limit must save: orders made greedily differ by
-/// less for no reason.
+/// Inverse of the share of a step that a larger limit must save: greedy orders differ by less by
+/// chance.
 const WORTH: u128 = 200;
 
-/// Whether the order of `setup` is made for a limit that it is given.
+/// Whether the order of `setup` takes a limit.
 pub(crate) fn are_tried(setup: &Setup) -> bool {
     setup.searched || matches!(setup.family.about().limit, LimitUse::Shapes { .. })
 }
 
-/// The limits from 1p on that `costed` has room for, the smallest first, up to one that all
-/// microbatches fit under.
+/// The limits from 1p on that fit into memory for `costed`, the smallest first, up to one that allows
+/// all microbatches.
 pub(crate) fn ample(costed: &Costed) -> impl Iterator<Item = Limit> {
     let all = 1_000_000 * u64::from(costed.shape.microbatches());
     let whole = |share: &u64| share.saturating_mul(costed.setup.pipeline) >= all;
@@ -35,13 +35,14 @@ pub(crate) fn ample(costed: &Costed) -> impl Iterator<Item = Limit> {
     limits.take_while(|limit| costed.holds(*limit))
 }
 
-/// Those below 1p, the largest first.
+/// The limits below 1p that fit, the largest first.
 pub(crate) fn scarce(costed: &Costed) -> impl Iterator<Item = Limit> {
     let limits = SCARCE.iter().map(|&millionths| Limit::TimesP { millionths });
     limits.filter(|limit| costed.holds(*limit))
 }
 
-/// The largest limit up to `most`, or up to 1p where that is less, that `costed` has room for.
+/// The largest limit up to `most`, or up to 1p where that is less, that fits into the memory for
+/// `costed`.
 pub(crate) fn largest(costed: &Costed, most: Limit) -> Option<Limit> {
     let of = |millionths: u64| Limit::TimesP { millionths };
     let most = match most {
@@ -64,13 +65,13 @@ pub(crate) fn worth(steps: impl IntoIterator<Item = Nanos>) -> Option<usize> {
     taken.map(|(at, _)| at)
 }
 
-/// Whether `step` is shorter than `known` by what a larger limit must save.
+/// Whether `step` saves enough against `known` to be worth a larger limit.
 pub(crate) fn saves(step: Nanos, known: Nanos) -> bool {
     u128::from(step.0) * WORTH < u128::from(known.0) * (WORTH - 1)
 }
 
-/// Whether an order whose step is at least `least` can change which is taken, where one of `known`
-/// is among them.
+/// Whether an order with a step of at least `least` can change the choice, where one of `known` is
+/// among them.
 pub(crate) fn matters(least: Nanos, known: Nanos) -> bool {
     u128::from(least.0) * (WORTH - 1) < u128::from(known.0) * WORTH
 }
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(worth(&[1000]), Some(0));
         assert_eq!(worth(&[1000, 996]), Some(0));
         assert_eq!(worth(&[1000, 994]), Some(1));
-        // Two small steps are no large one, but what they come to is.
+        // Two small steps are not a large one, but their sum is.
         assert_eq!(worth(&[1000, 996, 993]), Some(2));
         assert_eq!(worth(&[1000, 900, 950, 899]), Some(1));
     }

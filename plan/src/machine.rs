@@ -4,8 +4,8 @@
 use pipeline::Bytes;
 use sim::cluster::Host;
 
-use crate::cut::Cut;
 use crate::model::number;
+use crate::partition::Partition;
 use crate::precision::Precision;
 use crate::times::Times;
 
@@ -66,10 +66,13 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Whether it says what a device takes that is cut as `cut`.
+    /// Whether the measurement applies to `partition`.
     #[must_use]
-    pub fn is_of(&self, cut: Cut) -> bool {
-        cut.tensor == 1 && cut.context == 1 && cut.expert == 1 && cut.microbatch == self.microbatch
+    pub fn is_of(&self, partition: Partition) -> bool {
+        partition.tensor == 1
+            && partition.context == 1
+            && partition.expert == 1
+            && partition.microbatch == self.microbatch
     }
 }
 
@@ -88,8 +91,8 @@ pub struct BlockFormats {
 pub struct Efficiency {
     /// Share of the peak rate that large matrix products reach.
     pub matmul: f64,
-    /// Rate of products and attention over that of other machines of the generation, which are alike but
-    /// for the power that they may draw; no rate is above its peak.
+    /// Rate of products and attention relative to other machines of the generation with another power
+    /// limit; no rate is above its peak.
     pub power: f64,
     /// Elements of a product's result that fill the device once more: the last wave of tiles is not
     /// full. A product of M x N results takes as long as one of M N + this many.
@@ -104,8 +107,7 @@ pub struct Efficiency {
     pub link: f64,
     /// Share of the network bandwidth that rings over domains reach while gradients are reduced.
     pub ring: f64,
-    /// Of that, what is left where several rings have several members on each node, and meet on its
-    /// NICs.
+    /// Factor on it where several rings have several members on each node, and share its NICs.
     pub shared_ring: f64,
     /// The same as `ring`, of collectives that run layer by layer in every microbatch: ZeRO 3.
     pub sharded_ring: f64,
@@ -114,14 +116,14 @@ pub struct Efficiency {
     pub tensor_network: f64,
     /// Share of the network bandwidth that one transfer between stages reaches.
     pub hop: f64,
-    /// Time that a collective takes besides its bytes, in seconds.
+    /// Latency of a collective, in seconds.
     pub collective_latency: f64,
-    /// Time that a transfer between stages takes besides its bytes, in seconds.
+    /// Latency of a transfer between stages, in seconds.
     pub hop_latency: f64,
-    /// Time of the host to launch all kernels of a layer's forward, forward again and backward, in
-    /// seconds: what a layer takes at least.
+    /// Time of the host to launch all kernels of a layer's forward, recomputation and backward, in
+    /// seconds: the least time of a layer.
     pub launch: f64,
-    /// How many times as long that takes with collectives in between.
+    /// Factor on it with collectives in between.
     pub launch_tensor: f64,
     /// Share of the 8-bit peak that products with one scale for a tensor reach, over that of 16 bits.
     pub fp8: f64,
@@ -135,21 +137,19 @@ pub struct Efficiency {
     pub grouped: f64,
     /// Rate of products of the head and the router, over that of plain ones in 16 bits.
     pub head: f64,
-    /// How many times as long the backward of fused attention takes as the forward: 2.5 by its FLOPs,
-    /// five products in place of two (Dao 2023, arXiv 2307.08691, section 3.1).
+    /// Ratio of the backward of fused attention to the forward: 2.5 by its FLOPs, five products in
+    /// place of two (Dao 2023, arXiv 2307.08691, section 3.1).
     pub flash_backward: f64,
-    /// How many times as long kernels that do little for each byte take as their bytes, with the gaps
-    /// between them.
+    /// Ratio of the time of elementwise kernels, with the gaps between them, to that of their bytes.
     pub elementwise: f64,
     /// The same where no compiler fuses them, over that.
     pub eager: f64,
-    /// How many times as long Megatron-LM computes with its defaults as in the tuned recipes that the other rates are
-    /// fitted to ([`crate::Tuning::Stock`]).
+    /// Factor on the compute time of Megatron-LM with its defaults over the tuned recipes that the
+    /// other rates are fitted to ([`crate::Tuning::Stock`]).
     pub stock: f64,
-    /// How many times as much the activation function of experts moves where it is not fused.
+    /// Factor on the traffic of the activation function of experts where it is not fused.
     pub unfused_activation: f64,
-    /// How many times as long experts and what is elementwise around them take where their kernels are
-    /// fused.
+    /// Factor on the time of experts and the elementwise kernels around them where these are fused.
     pub fused_experts: f64,
     /// Share of the collectives of tensor groups that nothing hides.
     pub tensor_exposed: f64,
@@ -167,20 +167,21 @@ pub struct Efficiency {
     pub expert_ring: f64,
     /// The same as `launch` of a layer with experts.
     pub launch_experts: f64,
-    /// How many times as long launches take with multi-head latent attention.
+    /// Factor on the time of launches with multi-head latent attention.
     pub launch_latent: f64,
-    /// Time that a layer with experts takes besides, both ways, in seconds.
+    /// Latency of a layer with experts, forward and backward together, in seconds.
     pub expert_latency: f64,
-    /// Time that a stage takes for a microbatch besides, in seconds, where no CUDA graph launches it.
+    /// Latency of a stage for a microbatch, in seconds, where no CUDA graph launches it.
     pub pass_latency: f64,
-    /// Time that a step takes besides, in seconds.
+    /// Latency of a step, in seconds.
     pub step_latency: f64,
-    /// What is added to that for each doubling of the devices beyond 64: the slowest of many.
+    /// Added to [`Self::step_latency`] for each doubling of the devices beyond 64, in seconds: the
+    /// slowest of many.
     pub step_doubling: f64,
 }
 
 impl Efficiency {
-    /// A machine that reaches all its rates and hides nothing: what a measured one differs from.
+    /// A machine that reaches all its rates and hides nothing: the reference for measured ones.
     pub const IDEAL: Self = Self {
         matmul: 1.0,
         power: 1.0,
@@ -242,11 +243,11 @@ pub struct Price {
     pub on_demand: f64,
     /// Reserved for long.
     pub reserved: Option<f64>,
-    /// Spot, with how often an hour a device is taken away.
+    /// Spot price, and preemptions per hour.
     pub spot: Option<(f64, f64)>,
 }
 
-/// How often devices fail and what that takes.
+/// Failure rate of devices, and the cost of a failure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reliability {
     /// Mean time between failures of one device, with its share of node and network, in hours.
@@ -259,8 +260,8 @@ pub struct Reliability {
 
 impl Machine {
     /// Time of `batch` products of an M x K and a K x N matrix that run together, in seconds: their
-    /// operations at the rate of large products, over M N and K enlarged by what is lost at the
-    /// edges ([`Efficiency::fill`], [`Efficiency::depth`]).
+    /// operations at the rate of large products, with M N and K enlarged by the losses at the edges
+    /// ([`Efficiency::fill`], [`Efficiency::depth`]).
     #[must_use]
     pub fn matmul(&self, sizes: [f64; 3], batch: f64) -> f64 {
         self.product(sizes, batch, self.rate(Precision::Bf16))
@@ -326,8 +327,8 @@ impl Machine {
         if self.domain > self.node { fitting(devices, self.domain) } else { self.domain.max(1) }
     }
 
-    /// How many members of a group whose neighbours lie `stride` devices apart share fast links: in
-    /// a domain of many nodes, a number that divides the group ([`Machine::block`]).
+    /// Members of a group, with neighbours `stride` devices apart, that share fast links: in a domain
+    /// of many nodes, a number that divides the group ([`Machine::block`]).
     #[must_use]
     pub fn members_in_node(&self, members: u64, stride: u64) -> u64 {
         let members = members.max(1);
@@ -335,7 +336,7 @@ impl Machine {
         if self.domain > self.node { fitting(members, most) } else { most }
     }
 
-    /// Whether a group of `members` whose neighbours lie `stride` devices apart is inside a domain.
+    /// Whether a group of `members`, with neighbours `stride` devices apart, is inside a domain.
     fn is_inside(&self, members: u64, stride: u64) -> bool {
         members.saturating_mul(stride) <= self.domain
     }

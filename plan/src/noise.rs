@@ -1,4 +1,4 @@
-//! How long a step is where passes are not all alike, and devices straggle.
+//! Steps with jitter between passes, and straggling devices.
 //!
 //! Replicas of the model wait for each other, so of d replicas the slowest counts: with F the share
 //! of steps of one replica that are done by a time, all of them are with F^d. F is drawn by the
@@ -26,7 +26,7 @@ use crate::setup::Setup;
 const MOST_PASSES: u64 = 400_000;
 /// As few steps as are drawn of however many passes, if as many are asked for.
 const FEWEST: u64 = 12;
-/// The quantiles of a step that its mean is made of.
+/// Quantiles over which the mean step is averaged.
 const QUANTILES: u32 = 256;
 
 /// How durations differ from the nominal ones.
@@ -52,17 +52,17 @@ pub struct Noise {
 pub struct Straggler {
     /// How likely each device is in each step, by itself.
     pub probability: f64,
-    /// How many times as long its passes take then, at least 1.
+    /// Factor on the time of its passes then, at least 1.
     pub factor: f64,
 }
 
 /// A device that is slow all the time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SlowDevice {
-    /// Which of the cluster, from 0: tensor, context, data and pipeline groups are dealt in this
-    /// order, the first with neighbours.
+    /// Its rank in the cluster, from 0: ranks are assigned to tensor, context, data and pipeline groups
+    /// in this order, the first with neighbours.
     pub device: u64,
-    /// How many times as long its passes take, at least 1.
+    /// Factor on the time of its passes, at least 1.
     pub factor: f64,
 }
 
@@ -72,7 +72,7 @@ pub enum NoiseError {
     /// Not a spread, a probability or a factor.
     #[error(transparent)]
     Spread(#[from] StragglerError),
-    /// A step does not come to its end.
+    /// A step does not finish.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -80,14 +80,14 @@ pub enum NoiseError {
 /// The step that half of all and 95 % do not exceed.
 ///
 /// # Errors
-/// If the noise describes no noise there could be, or a step does not come to its end.
+/// If the noise is invalid, or a step does not finish.
 pub fn percentiles(finalist: &Finalist, noise: &Noise) -> Result<[Nanos; 2], NoiseError> {
     let found = percentiles_with(finalist, noise, &|_| {}, &|| false)?;
     Ok(found.unwrap_or([finalist.step; 2]))
 }
 
-/// The same; `done` hears of every step that is drawn, and nothing comes of it if `stop` is so
-/// before the last.
+/// The same; `done` is called for every step that is drawn, and the result is `None` if `stop` returns
+/// true before the last.
 ///
 /// # Errors
 /// The same.
@@ -160,8 +160,8 @@ pub(crate) fn affordable(finalist: &Finalist) -> u64 {
     (MOST_PASSES / finalist.passes().max(1) as u64).max(FEWEST)
 }
 
-/// Of a step that waits for the slowest of `replicas`, each of which takes any of `steps` as likely as the
-/// others: the mean, and what 95 % do not exceed.
+/// Mean and 95th percentile of a step that waits for the slowest of `replicas`, each of which takes any
+/// of `steps` with equal probability.
 pub(crate) fn of_slowest(mut steps: Vec<Nanos>, replicas: u64) -> [Nanos; 2] {
     steps.sort_unstable();
     let one = Drawn { strata: vec![Stratum::new(1.0, steps, true)] };
@@ -234,7 +234,7 @@ struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    /// All that are asked for; nothing if nobody waits for them any more.
+    /// All draws; `None` after a stop.
     fn all(&self) -> Result<Option<Drawn>, NoiseError> {
         let (of_stage, kinds) = straggling_steps(self.finalist, self.noise);
         let mut strata = Vec::new();
@@ -309,7 +309,7 @@ fn steady(stages: usize, noise: &Noise, slow: &Slow) -> Result<Stragglers, Strag
         stragglers.stall(probability, length)?;
     }
     for (&stage, &factor) in slow {
-        // Of its device, so that a stage may straggle besides: the two factors multiply.
+        // A factor of its device, so that a stage may straggle too: the two factors multiply.
         stragglers.slow(Target::Device(stage), factor)?;
     }
     Ok(stragglers)
@@ -355,7 +355,7 @@ mod tests {
         };
         let all: Vec<f64> = (0..200).map(|_| p95(20)).collect();
         let mean = all.iter().sum::<f64>() / 200.0;
-        // The longest of twenty lies at 1.87 in the mean.
+        // The longest of twenty is at 1.87 in the mean.
         assert!((mean - 2.948).abs() < 0.15, "{mean}");
         assert!((p95(20_000) - 2.948).abs() < 0.15);
     }

@@ -33,7 +33,7 @@ impl Offloaded {
         (Self::ExpertActivation, "moe_act"),
     ];
 
-    /// That of this name.
+    /// The set of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.into_iter().find(|(_, known)| *known == name).map(|(part, _)| part)
@@ -54,7 +54,7 @@ impl Offload {
     /// Nothing is copied.
     pub const NONE: Self = Self(0);
 
-    /// Those of `parts`.
+    /// The set of `parts`.
     #[must_use]
     pub fn of(parts: &[Offloaded]) -> Self {
         Self(parts.iter().fold(0, |bits, part| bits | 1 << *part as u8))

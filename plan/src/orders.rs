@@ -1,5 +1,5 @@
-//! Orders that many set-ups share: those that depend on the shape alone, and those that were made for
-//! the same times, as questions about other links or more memory ask for them again.
+//! Orders shared by many set-ups: those that depend on the shape alone, and those made for the same
+//! times, which questions about other links or more memory ask for again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use search::Instance;
 use crate::costed::Costed;
 use crate::searched;
 
-/// The most passes of all orders that are kept: some hundred megabytes.
+/// Most passes of all orders that are kept: some hundred megabytes.
 const MOST_PASSES: usize = 20_000_000;
 
-/// Says whether somebody asked to end.
+/// Returns whether the user asked to stop.
 type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Orders made so far, for any number of threads.
@@ -22,8 +22,8 @@ type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 pub struct Orders<'a> {
     known: Mutex<Known>,
     stop: Option<Stop<'a>>,
-    /// The order of every set-up, if it is told.
-    told: Option<Arc<Schedule>>,
+    /// One order for every set-up, if it is given.
+    given: Option<Arc<Schedule>>,
 }
 
 impl fmt::Debug for Orders<'_> {
@@ -41,26 +41,26 @@ struct Known {
 /// The family, whether the order is searched, the shape and the limit.
 type Key = (Family, bool, Shape, Option<Limit>);
 
-/// An order, and what it was made for.
+/// An order, and the problem that it was made for.
 #[derive(Debug)]
 struct Order {
     made_for: MadeFor,
     schedule: Arc<Schedule>,
 }
 
-/// What an order depends on.
+/// The inputs that an order depends on.
 #[derive(PartialEq, Debug)]
 enum MadeFor {
     /// The shape alone.
     Shape,
-    /// What its family was given.
+    /// Costs and footprints that the family was given.
     Problem(Box<(Costs, Footprints)>),
-    /// What was searched.
+    /// The instance that was searched.
     Instance(Box<Instance>),
 }
 
 impl MadeFor {
-    /// That of the order of `costed`.
+    /// The inputs of the order of `costed`.
     fn of(costed: &Costed) -> Result<Self, Fault> {
         Ok(match costed.setup {
             setup if setup.searched => Self::Instance(Box::new(searched::instance(costed)?)),
@@ -74,20 +74,20 @@ impl MadeFor {
 }
 
 impl<'a> Orders<'a> {
-    /// None yet; where `stop` says so, searches end with the best order so far.
+    /// No orders yet; searches end with their best order so far once `stop` returns true.
     #[must_use]
     pub fn until(stop: Stop<'a>) -> Self {
         Self { stop: Some(stop), ..Self::default() }
     }
 
-    /// Who says whether somebody asked to end.
+    /// Returns whether the user asked to stop.
     pub(crate) fn stop(&self) -> Stop<'a> {
         self.stop.unwrap_or(&|| false)
     }
 
     /// `schedule` for every set-up.
-    pub(crate) fn told(schedule: Arc<Schedule>) -> Self {
-        Self { told: Some(schedule), ..Self::default() }
+    pub(crate) fn given(schedule: Arc<Schedule>) -> Self {
+        Self { given: Some(schedule), ..Self::default() }
     }
 
     /// The order of `costed`.
@@ -95,13 +95,13 @@ impl<'a> Orders<'a> {
     /// # Errors
     /// If the family cannot do the shape, or there is no order in the memory.
     pub fn of(&self, costed: &Costed) -> Result<Arc<Schedule>, Fault> {
-        if let Some(schedule) = &self.told {
+        if let Some(schedule) = &self.given {
             return Ok(Arc::clone(schedule));
         }
         let setup = &costed.setup;
         let key = (setup.family, setup.searched, costed.shape, costed.limit);
         let made_for = MadeFor::of(costed)?;
-        // Orders are put in whole: what a thread that broke down left is right.
+        // Orders are inserted whole: the map is valid after a panic of another thread.
         let locked = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = |known: &Known| {
             let orders = known.by_shape.get(&key)?;

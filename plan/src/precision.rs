@@ -34,7 +34,7 @@ impl Precision {
         }
     }
 
-    /// That of this name.
+    /// The format of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)

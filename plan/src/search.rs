@@ -32,21 +32,21 @@ pub struct Found {
     pub nearest: Option<(Setup, Overflow)>,
 }
 
-/// Why a set-up is left out although it may be possible.
+/// Reason of a set-up that is skipped although it may be possible.
 pub const PRUNED: &str = "pruned: its lower bound is slower than the best plan";
-/// Why a set-up is left out that no device holds.
+/// Reason of a set-up that no device holds.
 pub const NO_MEMORY: &str = "more memory than a device has";
-/// Why a set-up is left out that nobody waits for any more.
+/// Reason of a set-up that was skipped after a stop.
 pub const STOPPED: &str = "not looked at before the search was ended";
-/// Why a set-up is left out that replay has room for: values on their way take memory too.
+/// Reason of a set-up that fits by replay but not by the engine: tensors in transit take memory too.
 pub const NOT_RUN: &str = "more memory than a device has, on shared wires";
 
-/// Who waits for a search, and what several searches share.
+/// Progress, stop and shared orders of a search.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Hears how many set-ups more are decided.
     pub done: &'a (dyn Fn(u64) + Sync),
-    /// Whether to end with what is found so far.
+    /// Whether to end with the best found so far.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Orders that were made before.
     pub orders: &'a Orders<'a>,
@@ -99,7 +99,7 @@ pub fn run_with(
 
 /// A set-up that may be among the best.
 struct Kept {
-    /// Its step, or what it takes at least where that is not known.
+    /// Its step, or its lower bound where the step is not known.
     step: Nanos,
     /// Its place among all.
     at: usize,
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         Self { inputs, setups, count, watch, runs, kept, found }
     }
 
-    /// The best, the fastest first, and what became of all.
+    /// The best, the fastest first, and the counts of all set-ups.
     fn run(mut self) -> (Vec<Kept>, Found) {
         let possible = self.possible();
         let mut rest = &possible[..];
@@ -182,7 +182,7 @@ impl<'a> Search<'a> {
         let is_plain = |setup: &Setup| setup.pipeline > 1 && !setup.copies();
         let has_others = setups.iter().any(is_plain);
         let least = |setup: &Setup| {
-            // Beside schedules that keep activations, copies are for where those have no room.
+            // Copies are for set-ups that keep activations and do not fit.
             if has_others && setup.copies() && setup.recompute != Recompute::None {
                 Err(Unfit::Needless)?;
             }
@@ -240,8 +240,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Keeps the best; where the engine has the last word, it runs all that could be among them by
-    /// what they take at least.
+    /// Keeps the best; where the engine decides, it runs every set-up whose lower bound could be among
+    /// them.
     fn settle(&mut self) {
         let (inputs, orders) = (self.inputs, self.watch.orders);
         loop {
@@ -267,7 +267,7 @@ impl<'a> Search<'a> {
         self.kept.truncate(self.count);
     }
 
-    /// Leaves out what the engine could not run.
+    /// Leaves out set-ups that the engine could not run.
     fn leave_out_failed(&mut self) {
         let is_failed = |one: &mut Kept| matches!(one.candidate, Candidate::Failed(_));
         let failed: Vec<Kept> = self.kept.extract_if(.., is_failed).collect();

@@ -10,8 +10,8 @@ use crate::costed::Costed;
 use crate::finalist::Finalist;
 use crate::memory::StageMemory;
 
-/// What is searched: the passes of `costed` as replay times them, and for each stage the smaller of
-/// [`Costed::limit`] and the memory that all else leaves on its device.
+/// The instance to search: the passes of `costed` as replay times them, and for each stage the smaller
+/// of [`Costed::limit`] and the memory left for activations on its device.
 ///
 /// # Errors
 /// If times or sizes overflow.
@@ -38,8 +38,8 @@ fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fau
     )
 }
 
-/// The least that a step of `costed` takes on its wires in any order under `limit`: [`bounds::best`] for what a
-/// run cannot do without, where replay may count a little more.
+/// Lower bound of a step of `costed` on its wires over all orders under `limit`: [`bounds::best`] of
+/// the work that no run can avoid, where replay may count a little more.
 ///
 /// # Errors
 /// If times or sizes overflow.
@@ -72,8 +72,8 @@ fn shortest_hops(costed: &Costed) -> Result<Hops, Fault> {
     Hops::placed(*shape, placement, &links)
 }
 
-/// What a stage sends behind the last of its whole backwards: between steps that follow each other without a
-/// barrier it does so while the optimizer runs, but replay counts it with the pass.
+/// Time of the send after the last backward of a stage that is not split: between steps without a
+/// barrier it overlaps with the optimizer, but replay counts it with the pass.
 fn sent_last(costed: &Costed) -> Nanos {
     let Costed { setup, boundary, costs, .. } = costed;
     let is_last = !setup.searched && setup.family.has_whole_backwards();
@@ -87,10 +87,10 @@ fn sent_last(costed: &Costed) -> Nanos {
 }
 
 impl Finalist {
-    /// What a step takes at least in any order of the same passes on the same stages that the memory of its
-    /// devices allows: [`bounds::best`] with all that lies between two steps. Nothing where passes do what no
-    /// bound knows (two streams, shards of the vocabulary, copies to the host), or are too many to
-    /// bound beside an answer.
+    /// Lower bound of a step over all orders of the same passes on the same stages within the memory of
+    /// its devices: [`bounds::best`] plus the time between two steps. `None` where passes have features
+    /// that no bound covers (two streams, shards of the vocabulary, copies to the host), or are too
+    /// many to bound.
     #[must_use]
     pub fn least_step(&self) -> Option<Nanos> {
         let costed = self.costed();
@@ -101,10 +101,11 @@ impl Finalist {
     }
 }
 
-/// The most passes of a pipeline whose order is searched beside others, or bounded: a few seconds of work.
+/// Most passes of a pipeline whose order is searched among many set-ups, or bounded: a few seconds of
+/// work.
 const MAX_PASSES: usize = 200_000;
 
-/// Whether `costed` has few enough passes to be searched beside others.
+/// Whether `costed` has few enough passes to be searched among many set-ups.
 pub(crate) fn is_small(costed: &Costed) -> bool {
     3 * costed.shape.cells() <= MAX_PASSES
 }
@@ -115,8 +116,8 @@ const CLOSE: u64 = 1000;
 /// is little beside what formulas are off by.
 const SPENT: u64 = 2;
 
-/// What a bound must undercut for another search beside an order that costs `known`: it would end as close to its
-/// own bound.
+/// Value that a bound must undercut for another search beside an order that costs `known` to be worth
+/// it: the search would end as close to its own bound.
 pub(crate) const fn worth_a_search(known: Nanos) -> Nanos {
     Nanos(known.0 - known.0 / CLOSE)
 }
@@ -144,7 +145,7 @@ pub(crate) fn order(
     })
 }
 
-/// What a search needs that `error` says is not there.
+/// The change to the question that would resolve `error`, in words.
 fn needs(error: &SearchError) -> String {
     match error {
         SearchError::Infeasible(lacks) => format!("more memory: {lacks}"),

@@ -1,19 +1,19 @@
-//! A set-up: how a model, a batch and a cluster are cut against each other.
+//! A set-up: the parallel degrees, schedule and options with which a model is trained on a cluster.
 
 use pipeline::{Bytes, Choice, Family, Vocabulary};
 use search::Objective;
 use thiserror::Error;
 
-use crate::cut::{Cut, Loss};
 use crate::experts::Imbalance;
 use crate::machine::Machine;
+use crate::memory_budget::MemoryBudget;
 use crate::model::{Recompute, Transformer, number};
 use crate::offload::Offload;
+use crate::partition::{Loss, Partition};
 use crate::precision::Precision;
-use crate::room::Room;
 use crate::software::{Options, Software};
 
-/// The most passes of a set-up: what many orders side by side take of memory stays below a gigabyte.
+/// Most passes of a set-up: the memory of many orders side by side stays below a gigabyte.
 pub(crate) const MAX_PASSES: u64 = 2_000_000;
 
 /// The state that data-parallel replicas shard instead of holding all of it each (Rajbhandari et
@@ -47,19 +47,19 @@ impl Zero {
     }
 }
 
-/// What becomes of parameters that were gathered from other replicas, and of gradients before they are
-/// reduced, where replicas share them.
+/// Lifetime of parameters that were gathered from other replicas, and of gradients before they are
+/// reduced, where replicas shard them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Reshard {
-    /// Parameters are given up behind every pass and gathered again for the next; gradients are reduced
-    /// behind the backward of every microbatch.
+    /// Parameters are freed after every pass and gathered again for the next; gradients are reduced
+    /// after the backward of every microbatch.
     #[default]
     AfterForward,
-    /// Parameters stay gathered for the whole step, and gradients are summed whole and reduced behind
-    /// the last microbatch: what FSDP of PyTorch does in a pipeline.
+    /// Parameters stay gathered for the whole step, and gradients are accumulated unsharded and reduced
+    /// after the last microbatch, as PyTorch FSDP does in a pipeline.
     Never,
-    /// The same, but memory for the whole gradients of a chunk is taken with its first backward and given
-    /// up behind its last, where they are reduced.
+    /// The same, but the unsharded gradients of a chunk are allocated at its first backward and freed
+    /// after its last, where they are reduced.
     AfterLast,
 }
 
@@ -77,17 +77,17 @@ impl Reshard {
         }
     }
 
-    /// That of this name.
+    /// The variant of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 }
 
-/// How layers are dealt to chunks.
+/// Split of layers into chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Split {
-    /// As many to each as can be; what is left over goes to the middle, so that the first and the
+    /// Equally many to each as far as possible; the rest goes to the middle, so that the first and the
     /// last, which have the ends of the model, are the lighter ones.
     Even,
     /// So that the slowest stage is as fast as can be, with the ends of the model and the devices
@@ -101,9 +101,10 @@ pub enum Split {
 }
 
 impl Split {
-    /// Whether the layers of each chunk are told, by whoever asked or by a search, rather than by a rule.
+    /// Whether the layers of each chunk are given, by the question or by a search, rather than set by a
+    /// rule.
     #[must_use]
-    pub const fn is_told(self) -> bool {
+    pub const fn is_given(self) -> bool {
         matches!(self, Self::Layout | Self::Searched)
     }
 }
@@ -122,12 +123,12 @@ pub struct Setup {
     pub context: u64,
     /// Devices among the replicas that share the experts, e.
     pub expert: u64,
-    /// Devices that share each product of an expert; t in Megatron-LM unless told
+    /// Devices that share each product of an expert; t by default in Megatron-LM
     /// (`--expert-tensor-parallel-size`).
     pub expert_tensor: u64,
     /// The state that replicas shard.
     pub zero: Zero,
-    /// What becomes of what was gathered, under ZeRO 2 and 3.
+    /// Lifetime of gathered parameters, under ZeRO 2 and 3.
     pub reshard: Reshard,
     /// Groups of replicas of which each has all shards: 1, or more for hybrid sharding (HSDP, or several
     /// instances of Megatron's distributed optimizer).
@@ -138,12 +139,13 @@ pub struct Setup {
     pub chunks: u64,
     /// The schedule.
     pub family: Family,
-    /// Whether the order of passes is searched for this set-up, in place of that of the family: then the
-    /// family is one of split backwards that says where chunks lie ([`Setup::with_order_searched`]).
+    /// Whether the order of passes is searched for this set-up, in place of that of the family: then
+    /// the family is one of split backwards that sets the placement of chunks
+    /// ([`Setup::with_order_searched`]).
     pub searched: bool,
     /// Which activations are recomputed.
     pub recompute: Recompute,
-    /// How layers are dealt.
+    /// Split of layers into chunks.
     pub split: Split,
     /// Whether all stages share embedding and head (vocabulary parallelism, arXiv 2411.05288).
     pub vocabulary_parallel: bool,
@@ -188,8 +190,8 @@ impl Setup {
         if self.searched { search::NAME } else { self.family.name() }
     }
 
-    /// A family of split backwards whose `chunks` chunks per stage lie where those of a searched order do: two
-    /// in a V, any others looped.
+    /// A family of split backwards with the placement of a searched order of `chunks` chunks per stage:
+    /// two in a V, any other number looped.
     #[must_use]
     pub const fn placed_by_chunks(chunks: u64) -> Family {
         match chunks {
@@ -199,8 +201,8 @@ impl Setup {
         }
     }
 
-    /// The same with an order that is searched for `chunks` chunks per stage, which lie as
-    /// [`Setup::placed_by_chunks`] says.
+    /// The same with a searched order of `chunks` chunks per stage, placed by
+    /// [`Setup::placed_by_chunks`].
     #[must_use]
     pub fn with_order_searched(self, chunks: u64) -> Self {
         let family = Self::placed_by_chunks(chunks);
@@ -209,7 +211,8 @@ impl Setup {
         Self { family, chunks, searched: true, vocabulary_parallel: shared, ..self }
     }
 
-    /// Whether this and `other` share devices, microbatches and state alike, whatever their schedules and software.
+    /// Whether this and `other` divide devices, microbatches and state alike, with any schedules and
+    /// software.
     #[must_use]
     pub fn divides_as(&self, other: &Self) -> bool {
         let Self { family, searched, chunks, options, .. } = *other;
@@ -224,8 +227,8 @@ impl Setup {
 
     /// How one device of a stage sees the model.
     #[must_use]
-    pub fn cut(&self, recipe: &Recipe) -> Cut {
-        Cut {
+    pub fn partition(&self, recipe: &Recipe) -> Partition {
+        Partition {
             tensor: self.tensor,
             context: self.context,
             expert: self.expert,
@@ -236,8 +239,8 @@ impl Setup {
         }
     }
 
-    /// Devices between two that do the same for neighbouring stages: ranks are dealt to tensor,
-    /// context, data and pipeline groups in this order, as Megatron-LM does.
+    /// Distance in devices between neighbouring stages: ranks are assigned to tensor, context, data and
+    /// pipeline groups in this order, as in Megatron-LM.
     #[must_use]
     pub const fn stage_stride(&self) -> u64 {
         self.tensor * self.context * self.data
@@ -270,7 +273,7 @@ pub struct Recipe {
     /// Whether the input of the activation function of an MLP or an expert is kept in 8 bits
     /// (`activation_func_fp8_input_store` of Megatron Core).
     pub fp8_activation_input: bool,
-    /// What is copied to the host between F and B.
+    /// Activations that are copied to the host between F and B.
     pub offload: Offload,
     /// Whether tensor groups share the activations between products too.
     pub sequence_parallel: bool,
@@ -279,26 +282,26 @@ pub struct Recipe {
     pub scatter_gather: bool,
     /// Whether gradients are reduced while the last microbatch's backward runs.
     pub overlap_gradients: bool,
-    /// Whether parameters are gathered while forwards run that need others; with
-    /// [`overlap_gradients`](Self::overlap_gradients), each chunk exchanges its own beside the passes of
-    /// others.
+    /// Whether parameters are gathered while forwards of other chunks run; with
+    /// [`overlap_gradients`](Self::overlap_gradients), each chunk exchanges its own beside the passes
+    /// of other chunks.
     pub overlap_parameters: bool,
     /// How the loss is computed.
     pub loss: Loss,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// The memory that the framework holds on each device besides the model: workspaces of its
-    /// libraries, and buffers of values in flight.
+    /// The memory of the framework on each device beside the model: workspaces of its libraries, and
+    /// buffers of tensors in flight.
     pub reserved: Bytes,
     /// The part of a device's memory that may be used.
-    pub room: Room,
+    pub memory_budget: MemoryBudget,
     /// The format of matrix products.
     pub precision: Precision,
     /// The format of the head's product: 16 bits in most recipes.
     pub head: Precision,
-    /// What the software does for its speed.
+    /// Optimisations of the software.
     pub software: Software,
-    /// How much more than others the fullest device of an expert group has to do.
+    /// Load imbalance of the experts.
     pub imbalance: Imbalance,
     /// Of the pairs of tokens of a causal sequence, the share that attend to each other: 1 where a
     /// sequence is one document.
@@ -325,7 +328,7 @@ impl Boundary {
         }
     }
 
-    /// What an order makes small for a step to be short.
+    /// Objective that makes a step short.
     #[must_use]
     pub const fn objective(self) -> Objective {
         match self {
@@ -334,7 +337,7 @@ impl Boundary {
         }
     }
 
-    /// That of this name.
+    /// The boundary of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::Barrier, Self::PostValidation].into_iter().find(|one| one.name() == name)
@@ -356,7 +359,7 @@ pub enum Unfit {
     /// The experts, or the replicas, cannot be shared by e.
     #[error("expert parallelism does not divide experts or replicas")]
     Expert,
-    /// The replicas cannot be dealt to the groups that have all shards each.
+    /// The replicas cannot be divided into groups that each hold all shards.
     #[error("groups of shards do not divide the replicas")]
     Shards,
     /// The batch is no multiple of b d.
@@ -365,13 +368,14 @@ pub enum Unfit {
     /// Fewer layers than chunks need.
     #[error("more chunks than layers")]
     Layers,
-    /// The stages cannot be dealt to kinds of devices in proportion.
+    /// The stages cannot be assigned to kinds of devices in proportion.
     #[error("stages cannot be dealt to the kinds of devices")]
     Mixed,
     /// It copies to the host, by its schedule or by [`Recipe::offload`].
     #[error("copies to the host, on devices whose link to it is not known")]
     Host,
-    /// A set-up that copies to the host without need, beside others that do not copy.
+    /// A set-up that both recomputes activations and copies to the host, in a search that has set-ups
+    /// without copies.
     #[error("offload: not needed, activations are recomputed")]
     Needless,
     /// More passes than are simulated for a plan.
@@ -417,7 +421,7 @@ pub fn check(
         return Err(Unfit::Context);
     }
     let experts = model.experts.map_or(1, |experts| experts.count);
-    // Experts are dealt to the devices of a stage without regard to how these share all else.
+    // Experts are distributed over the devices of a stage, however these divide tensors and sequences.
     let (devices, group) = (data * context * tensor, expert.saturating_mul(expert_tensor));
     if !experts.is_multiple_of(expert) || !(group == 1 || devices.is_multiple_of(group)) {
         return Err(Unfit::Expert);
@@ -436,7 +440,7 @@ pub fn check(
     cluster.machine_of_stages(pipeline).map(|_| ()).ok_or(Unfit::Mixed)
 }
 
-/// Kinds of devices, and how many of each: stages are dealt to them in this order.
+/// Kinds of devices, and how many of each: stages are assigned to them in this order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cluster {
     /// Each kind with its number of devices, at least one of each.

@@ -1,6 +1,6 @@
-//! The output layer in shards over all stages (Vocabulary Parallelism, arXiv 2411.05288): what S, T
-//! and the collectives between them take. The input layer's lookup is left out, as it is where the
-//! embedding is whole.
+//! The output layer in shards over all stages (Vocabulary Parallelism, arXiv 2411.05288): times of S, T
+//! and the collectives between them. The input layer's lookup is left out, as it is where the embedding
+//! is whole.
 
 use pipeline::{Collectives, Costs, ShardTimes, Vocabulary};
 

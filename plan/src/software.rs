@@ -1,16 +1,16 @@
-//! What the software of a training run does for its speed.
+//! Optimisations of the training software.
 
 use pipeline::overlap::Contention;
 
 use crate::machine::Efficiency;
 
-/// How many times as long torchtitan computes as Megatron-LM, for reasons that no part shows. Fitted.
+/// Factor on the compute time of torchtitan over that of Megatron-LM, beyond the parts that are
+/// modelled. Fitted.
 pub const TORCHTITAN: f64 = 1.1013;
-/// How many times as long its attention takes beside that: that of PyTorch, where Megatron-LM has cuDNN's.
-/// Fitted.
+/// Additional factor on its attention: PyTorch's kernel, where Megatron-LM has that of cuDNN. Fitted.
 pub const TORCHTITAN_ATTENTION: f64 = 1.2119;
 
-/// Whose software runs a step, and how much was done for its speed.
+/// Framework that runs a step, and how far it is tuned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tuning {
     /// Megatron-LM by a recipe that its vendor tuned for the model and the machine: MLPerf, Megatron-Bridge.
@@ -22,7 +22,7 @@ pub enum Tuning {
 }
 
 impl Tuning {
-    /// Those of Megatron-LM that a question may name.
+    /// The tunings of Megatron-LM that a question may name.
     pub const NAMES: [(&'static str, Self); 2] = [("tuned", Self::Tuned), ("stock", Self::Stock)];
 
     /// The name, as answers print it.
@@ -42,9 +42,9 @@ pub enum Graphs {
     /// None.
     #[default]
     None,
-    /// Those of attention and router.
+    /// Graphs of attention and router.
     Partial,
-    /// Those of a whole step.
+    /// Graphs of a whole step.
     Full,
 }
 
@@ -127,19 +127,20 @@ impl Options {
 /// How a training framework runs a step, as far as sizes do not say it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Software {
-    /// Whose it is; where that is not told, times are those of tuned recipes.
+    /// Whose it is; where absent, times are those of tuned recipes.
     pub tuning: Option<Tuning>,
     /// The share of a layer's kernels whose launches a CUDA graph replaces: 0 without graphs, 1 where a
     /// whole step is one.
     pub graphs: f64,
     /// Whether the all-to-alls of experts run beside the compute of another microbatch.
     pub overlap_experts: bool,
-    /// Where the passes of a pair share two streams segment by segment, what these take from each other:
-    /// then what all-to-alls hide comes of the order of passes, and of no share that was fitted.
+    /// Where the passes of a pair share two streams segment by segment, the contention between the
+    /// streams: how much of an all-to-all is hidden then follows from the order of passes, and not from
+    /// a fitted share.
     pub streams: Option<Contention>,
     /// Whether collectives of tensor groups run beside products.
     pub overlap_tensor: bool,
-    /// Whether stages go on while what they made travels to others.
+    /// Whether stages go on while their activations and gradients are sent.
     pub overlap_transfers: bool,
     /// Whether tokens are sent once to each node, and not once for each expert on it (DeepEP,
     /// HybridEP).
@@ -154,7 +155,7 @@ pub struct Software {
     pub unfused_activation: bool,
     /// Whether elementwise kernels run one by one, neither written as one nor compiled.
     pub eager: bool,
-    /// How many times as long compute takes as by the software that constants were fitted to.
+    /// Factor on the time of compute over the software that constants were fitted to.
     pub compute: f64,
     /// The same of attention, beside that.
     pub attention: f64,
@@ -165,7 +166,7 @@ pub struct Software {
 }
 
 impl Default for Software {
-    /// That of Megatron-LM without graphs and overlap, with plain all-to-alls.
+    /// Megatron-LM without graphs and overlap, with plain all-to-alls.
     fn default() -> Self {
         Self {
             tuning: None,
@@ -188,7 +189,7 @@ impl Default for Software {
 }
 
 impl Software {
-    /// The same run by torchtitan, where it is told for Megatron-LM.
+    /// The same run by torchtitan, where the question says so for Megatron-LM.
     #[must_use]
     pub fn of_torchtitan(self) -> Self {
         Self {
@@ -211,7 +212,8 @@ impl Software {
         }
     }
 
-    /// The same on a machine with these `rates`, with what its defaults cost.
+    /// The same on a machine with these `rates`: compute of default software takes
+    /// [`Efficiency::stock`] times as long.
     pub(crate) fn on(self, rates: &Efficiency) -> Self {
         match self.tuning {
             Some(Tuning::Stock) => Self { compute: self.compute * rates.stock, ..self },
@@ -219,12 +221,12 @@ impl Software {
         }
     }
 
-    /// How many times as long elementwise kernels take as their bytes.
+    /// Ratio of the time of elementwise kernels to that of their bytes.
     pub(crate) fn elementwise_slowdown(&self, rates: &Efficiency) -> f64 {
         rates.elementwise * if self.eager { rates.eager } else { 1.0 }
     }
 
-    /// How many times as much the activation function of experts moves.
+    /// Factor on the traffic of the activation function of experts.
     pub(crate) fn activation_slowdown(&self, rates: &Efficiency) -> f64 {
         if self.unfused_activation { rates.unfused_activation } else { 1.0 }
     }
@@ -234,7 +236,7 @@ impl Software {
         if self.overlap_tensor { rates.tensor_overlapped } else { rates.tensor_exposed }
     }
 
-    /// How many times as long all-to-alls take as alone, where some of it is hidden.
+    /// Factor on the time of all-to-alls, without their hidden share.
     pub(crate) fn all_to_all_share(&self, rates: &Efficiency) -> f64 {
         self.all_to_all * if self.overlap_experts { rates.expert_overlapped } else { 1.0 }
     }

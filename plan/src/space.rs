@@ -30,7 +30,7 @@ pub struct Space {
     pub families: Vec<Family>,
     /// Recomputation.
     pub recompute: Vec<Recompute>,
-    /// How layers are dealt.
+    /// Splits of layers into chunks.
     pub split: Vec<Split>,
     /// Whether the vocabulary is shared by all stages.
     pub vocabulary_parallel: Vec<bool>,
@@ -123,13 +123,13 @@ impl Space {
         };
         for (&recompute, &zero) in pairs(&self.recompute, &self.zero) {
             for (&split, &vocabulary_parallel) in pairs(&self.split, shared) {
-                // One stage has nothing to deal or to share.
+                // One stage has no layers to split and no activations to share.
                 let single = setup.pipeline == 1;
                 if single && (split != self.split[0] || vocabulary_parallel) {
                     continue;
                 }
-                // Resharded in every microbatch: what stays gathered is held, and exchanged, as under
-                // stage 1.
+                // Resharded in every microbatch: parameters that stay gathered are held, and exchanged,
+                // as under stage 1.
                 all.push(Setup { recompute, zero, split, vocabulary_parallel, ..*setup });
             }
         }

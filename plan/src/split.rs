@@ -1,4 +1,4 @@
-//! How layers are dealt to chunks.
+//! Split of layers into chunks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use crate::model::number;
 use crate::setup::Split;
 
 /// The inputs for assigning layers to chunks, the chunks in model order.
-pub(crate) struct Deal<'a> {
+pub(crate) struct LayerSplit<'a> {
     /// Layers of the model.
     pub(crate) layers: u64,
     /// The stage of each chunk.
@@ -18,7 +18,7 @@ pub(crate) struct Deal<'a> {
     pub(crate) ends: &'a [f64],
 }
 
-impl Deal<'_> {
+impl LayerSplit<'_> {
     /// Layers of each chunk.
     #[must_use]
     pub(crate) fn by(&self, split: Split) -> Vec<u64> {
@@ -28,7 +28,7 @@ impl Deal<'_> {
         }
     }
 
-    /// As many to each chunk, the rest to the middle.
+    /// Equally many to each chunk, the rest to the middle ones.
     fn even(&self) -> Vec<u64> {
         let chunks = self.stages.len() as u64;
         let (each, rest) = (self.layers / chunks, self.layers % chunks);
@@ -36,7 +36,7 @@ impl Deal<'_> {
         (0..chunks).map(|at| each + u64::from(at >= first && at < first + rest)).collect()
     }
 
-    /// One layer after the other to the stage that is done first with it, there to the chunk with
+    /// Assigns one layer after the other to the stage that finishes it first, there to the chunk with
     /// the fewest.
     fn balanced(&self) -> Vec<u64> {
         let mut work = vec![0.0; self.layer.len()];
@@ -62,19 +62,19 @@ impl Deal<'_> {
         for (chunk, &stage) in self.stages.iter().enumerate() {
             chunks_of[stage].push(chunk);
         }
-        let mut dealt = vec![0; self.stages.len()];
+        let mut layers_of = vec![0; self.stages.len()];
         for (layers, own) in of_stages.into_iter().zip(chunks_of) {
             let chunks = own.len().max(1) as u64;
             for (at, chunk) in (0..).zip(own) {
-                dealt[chunk] = layers / chunks + u64::from(at < layers % chunks);
+                layers_of[chunk] = layers / chunks + u64::from(at < layers % chunks);
             }
         }
-        dealt
+        layers_of
     }
 
-    /// Layers that each stage gets for certain, so that few are left to be dealt one by one: all
-    /// but one of what would bring it, whose ends take `work`, to the time at which all are done if
-    /// layers could be cut.
+    /// Layers that each stage surely gets, so that few are left to assign one by one: all but one of
+    /// those that would bring the stage, whose ends take `work`, to the time at which all stages finish
+    /// if layers were divisible.
     fn certain(&self, work: &[f64]) -> Vec<u64> {
         let rate: f64 = self.layer.iter().map(|layer| 1.0 / layer).sum();
         let begun: f64 = work.iter().zip(self.layer).map(|(work, layer)| work / layer).sum();
@@ -82,7 +82,7 @@ impl Deal<'_> {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast saturates.
         let share = |(work, layer): (&f64, &f64)| ((level - work) / layer - 1.0).max(0.0) as u64;
         let all: Vec<u64> = work.iter().zip(self.layer).map(share).collect();
-        // Ends that take longer than the level leave less for the others than it says.
+        // Ends that take longer than the level leave less for the other chunks than it says.
         let sum = all.iter().fold(0, |sum: u64, one| sum.saturating_add(*one));
         if sum <= self.layers { all } else { vec![0; self.layer.len()] }
     }
@@ -95,25 +95,26 @@ mod tests {
     #[test]
     fn the_rest_goes_to_the_middle() {
         let stages: Vec<usize> = (0..8).collect();
-        let deal = Deal { layers: 30, stages: &stages, layer: &[1.0; 8], ends: &[0.0; 8] };
-        assert_eq!(deal.by(Split::Even), [3, 4, 4, 4, 4, 4, 4, 3]);
-        let deal = Deal { layers: 33, ..deal };
-        assert_eq!(deal.by(Split::Even).iter().sum::<u64>(), 33);
+        let split = LayerSplit { layers: 30, stages: &stages, layer: &[1.0; 8], ends: &[0.0; 8] };
+        assert_eq!(split.by(Split::Even), [3, 4, 4, 4, 4, 4, 4, 3]);
+        let split = LayerSplit { layers: 33, ..split };
+        assert_eq!(split.by(Split::Even).iter().sum::<u64>(), 33);
     }
 
     #[test]
     fn slow_stages_and_heavy_ends_get_fewer() {
         let mut ends = [0.0; 4];
         ends[3] = 2.0;
-        let deal = Deal { layers: 14, stages: &[0, 1, 2, 3], layer: &[1.0; 4], ends: &ends };
-        assert_eq!(deal.by(Split::Balanced), [4, 4, 4, 2]);
-        let deal = Deal { layers: 12, layer: &[2.0, 2.0, 1.0, 1.0], ends: &[0.0; 4], ..deal };
-        assert_eq!(deal.by(Split::Balanced), [2, 2, 4, 4]);
+        let split = LayerSplit { layers: 14, stages: &[0, 1, 2, 3], layer: &[1.0; 4], ends: &ends };
+        assert_eq!(split.by(Split::Balanced), [4, 4, 4, 2]);
+        let split =
+            LayerSplit { layers: 12, layer: &[2.0, 2.0, 1.0, 1.0], ends: &[0.0; 4], ..split };
+        assert_eq!(split.by(Split::Balanced), [2, 2, 4, 4]);
         // An end that takes longer than all layers gets none of them.
-        let deal = Deal { ends: &[0.0, 0.0, 0.0, 100.0], layer: &[1.0; 4], ..deal };
-        assert_eq!(deal.by(Split::Balanced), [4, 4, 4, 0]);
-        // Ten thousand layers are dealt as fast as ten.
-        let deal = Deal { layers: 10_000, ..deal };
-        assert_eq!(deal.by(Split::Balanced), [2525, 2525, 2525, 2425]);
+        let split = LayerSplit { ends: &[0.0, 0.0, 0.0, 100.0], layer: &[1.0; 4], ..split };
+        assert_eq!(split.by(Split::Balanced), [4, 4, 4, 0]);
+        // Ten thousand layers are split as fast as ten.
+        let split = LayerSplit { layers: 10_000, ..split };
+        assert_eq!(split.by(Split::Balanced), [2525, 2525, 2525, 2425]);
     }
 }

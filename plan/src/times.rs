@@ -7,7 +7,7 @@ use pipeline::Nanos;
 pub struct Times {
     /// Forward.
     pub forward: f64,
-    /// Backward for the input, with what is computed again.
+    /// Backward for the input, with recomputation.
     pub backward_input: f64,
     /// Backward for the weights.
     pub backward_weight: f64,

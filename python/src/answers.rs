@@ -25,7 +25,7 @@ use question::keywords;
 pub(crate) struct Answers {
     answers: Arc<::answer::simulate::Answers>,
     title: Option<String>,
-    /// What the user should be warned of.
+    /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
     /// Whether a Ctrl-C came meanwhile.
@@ -51,15 +51,15 @@ pub(crate) fn simulate(
     let scenario = Arc::clone(&question.scenario);
     let wants = Wants { explanation: explain, front, sort, ..Wants::default() };
     let files = Arc::new(files.unwrap_or_default());
-    let told = ask(py, files, progress.as_ref(), move |context| {
+    let answered = ask(py, files, progress.as_ref(), move |context| {
         let scenario = asked(context, &scenario, schedules)?;
         ::answer::simulate::simulate(context, &scenario, wants)
     })?;
     Ok(Answers {
-        answers: Arc::new(told.answer),
+        answers: Arc::new(answered.answer),
         title: question.scenario.title.clone(),
-        warnings: told.warnings,
-        interrupted: told.interrupted,
+        warnings: answered.warnings,
+        interrupted: answered.interrupted,
     })
 }
 
@@ -174,16 +174,16 @@ impl Outcome {
     fn why(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Why> {
         let answers = Arc::clone(&self.answers);
         let at = self.at;
-        let told = ask(py, Arc::default(), progress.as_ref(), move |context| {
+        let answered = ask(py, Arc::default(), progress.as_ref(), move |context| {
             let outcome = &answers.outcomes[at];
             let work: Box<dyn Work> = context.host().begin(0, "runs for explanations");
             let explanation = Explanation::of(context, outcome, false, &*work)?;
             let sheet = report::sheet(&outcome::title(outcome), &explanation);
-            Ok((report::Json::from(&explanation), sheet))
+            Ok((report::ExplanationJson::from(&explanation), sheet))
         })?;
-        let (json, sheet) = told.answer;
+        let (json, sheet) = answered.answer;
         let json = serde_json::to_string_pretty(&json).map_err(unwritable)?;
-        Ok(Why { json, sheet, interrupted: told.interrupted })
+        Ok(Why { json, sheet, interrupted: answered.interrupted })
     }
 
     /// The timeline as a file for `compare`.

@@ -1,7 +1,7 @@
 //! Asking the library: work runs on threads of this package without the interpreter's lock, while the
 //! thread that asked hears Ctrl-C and shows the progress.
 
-// A clock and the disk are what this door lends the library.
+// A clock and the disk belong to the host.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -26,41 +26,41 @@ const TICK: Duration = Duration::from_millis(50);
 /// Files in memory by name, which come before those of the disk.
 pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// What an answer comes with.
-pub(crate) struct Told<T> {
+/// An answer with its warnings.
+pub(crate) struct Answered<T> {
     /// The answer.
     pub(crate) answer: T,
-    /// What its user should be warned of.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
     /// Whether a Ctrl-C came while it was worked out.
     pub(crate) interrupted: bool,
 }
 
-/// Lets `work` answer on threads of this package, with `files` and those of the disk. `progress`, if there
-/// is one, is called with the name, the count and the total of the work that is going on, the total `None`
-/// where nobody knows it.
+/// Lets `work` answer on threads of this package, with `files` and those of the disk. `progress`, if
+/// there is one, is called with the name, the count and the total of the current work, the total `None`
+/// where it is unknown.
 ///
 /// # Errors
-/// That of `work` as an exception, what `progress` or a handler of a signal raises, and that of a library
-/// that breaks down. After a first Ctrl-C `work` is asked to end; a second one is raised at once.
+/// The error of `work` as an exception, exceptions of `progress` or of a signal handler, and a panic of
+/// the library. After a first Ctrl-C `work` is asked to end; a second one is raised at once.
 pub(crate) fn ask<T: Send + 'static>(
     py: Python<'_>,
     files: Arc<Files>,
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&Context<'_>) -> Result<T, Diagnostic> + Send + 'static,
-) -> PyResult<Told<T>> {
+) -> PyResult<Answered<T>> {
     let lent = Arc::new(Lent::new(files));
     let (answer, come) = mpsc::sync_channel(1);
     let host = Arc::clone(&lent);
     pool()?.spawn(move || {
         let context = Context::new(&*host);
         let made = catch_unwind(AssertUnwindSafe(|| work(&context)));
-        // Nobody listens any more after a second Ctrl-C.
+        // There is no receiver any more after a second Ctrl-C.
         let _ = answer.send((made, context.take_warnings()));
     });
     let ((made, warnings), interrupted) = wait(py, &lent, &Mutex::new(come), progress)?;
     match made {
-        Ok(Ok(answer)) => Ok(Told { answer, warnings, interrupted }),
+        Ok(Ok(answer)) => Ok(Answered { answer, warnings, interrupted }),
         Ok(Err(_)) if interrupted => Err(PyKeyboardInterrupt::new_err(())),
         Ok(Err(diagnostic)) => Err(raised(py, &diagnostic)),
         Err(panic) => Err(broken(&*panic)),
@@ -80,23 +80,23 @@ pub(crate) fn look<A: Send + Sync + 'static, T: Send + 'static>(
     Ok(ask(py, Arc::default(), None, move |_| see(&answer))?.answer)
 }
 
-/// What the work gave, unless it broke down, and what to warn of.
-type Made<T> = (std::thread::Result<Result<T, Diagnostic>>, Vec<String>);
+/// Result of the work, unless it panicked, and its warnings.
+type WorkResult<T> = (std::thread::Result<Result<T, Diagnostic>>, Vec<String>);
 
 /// Waits for the answer, and says whether a Ctrl-C came meanwhile.
 fn wait<T: Send>(
     py: Python<'_>,
     lent: &Lent,
-    come: &Mutex<Receiver<Made<T>>>,
+    come: &Mutex<Receiver<WorkResult<T>>>,
     progress: Option<&Py<PyAny>>,
-) -> PyResult<(Made<T>, bool)> {
+) -> PyResult<(WorkResult<T>, bool)> {
     let mut error: Option<PyErr> = None;
     loop {
         // The look ends with this round, before the next wait.
         let (next, _look) = py.detach(|| rest(come));
         match next {
             Ok(made) => {
-                // A Ctrl-C that nobody has looked at yet belongs to this work.
+                // A pending Ctrl-C belongs to this work.
                 let heard = py.check_signals();
                 let interrupted = match error.or(heard.err()) {
                     None => false,
@@ -146,7 +146,7 @@ fn tick(py: Python<'_>, lent: &Lent, progress: Option<&Py<PyAny>>) -> PyResult<(
 /// The threads of this package, with the process that they belong to.
 static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// How often a lock that is taken is tried again before it is given up.
+/// Attempts on a held lock before giving up.
 const TRIES: usize = 1_000;
 
 /// The threads of this package. A process that was forked has none of its parent's threads, so it makes
@@ -166,7 +166,7 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
             Some((owner, pool)) if *owner == process => return Ok(Arc::clone(pool)),
             _ => {
                 let pool = Arc::new(new_pool()?);
-                // The threads of another process cannot be told to end.
+                // The threads of another process cannot be stopped.
                 std::mem::forget(known.replace((process, Arc::clone(&pool))));
                 return Ok(pool);
             }
@@ -175,8 +175,7 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
     new_pool().map(Arc::new)
 }
 
-/// Leaves the threads to the work that nobody waits for any more: the next question gets others. They end
-/// with it.
+/// Leaves the threads to abandoned work: the next question gets new ones. They end with it.
 fn leave_to_itself() {
     if let Ok(mut known) = POOL.try_lock() {
         *known = None;
@@ -191,8 +190,8 @@ fn new_pool() -> PyResult<ThreadPool> {
     pool.map_err(|error| InternalError::new_err(format!("no thread can be started: {error}")))
 }
 
-/// What the package lends the library: files in memory and on the disk, a clock, and a view of the
-/// progress that the thread that asked looks at from time to time.
+/// The host of the library: files in memory and on the disk, a clock, and a view of the progress that
+/// the calling thread polls.
 struct Lent {
     files: Arc<Files>,
     stop: AtomicBool,
@@ -210,7 +209,7 @@ impl Lent {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let what = shown.what.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (done, of) = (shown.done.load(Ordering::Relaxed), shown.of.load(Ordering::Relaxed));
-        // Less than is done is no total: nobody knows it.
+        // A total below the steps done is unknown.
         Some((what, done, (of > 0 && of >= done).then_some(of)))
     }
 }
@@ -250,7 +249,7 @@ impl Host for Lent {
     }
 }
 
-/// Some work and how far it is; of a total of 0 nobody knows how much there is.
+/// Some work and its progress; a total of 0 is unknown.
 struct Shown {
     done: AtomicU64,
     of: AtomicU64,

@@ -21,7 +21,7 @@ use question::keywords;
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Document {
     content: Arc<Content>,
-    /// What the user should be warned of.
+    /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
     /// Whether a Ctrl-C came meanwhile.
@@ -31,15 +31,15 @@ pub(crate) struct Document {
 
 /// The answers that are documents.
 enum Content {
-    Packed(packing::Answer),
-    Replayed(traced::Answer),
+    Packed(packing::FsdpAnswer),
+    Replayed(traced::ReplayAnswer),
     Compared(Box<[Recorded; 2]>),
-    Verified(checked::Answer),
+    Verified(checked::VerifyAnswer),
     Published(Published),
-    Listed(listed::Answer),
+    Listed(listed::SchedulesAnswer),
 }
 
-/// Names, and what belongs to each.
+/// Names with their items.
 type Named<T> = Vec<(String, T)>;
 
 impl Content {
@@ -107,9 +107,9 @@ fn document(
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&Context<'_>) -> Result<Content, Diagnostic> + Send + 'static,
 ) -> PyResult<Document> {
-    let told = ask(py, Arc::new(files.unwrap_or_default()), progress, work)?;
-    let (warnings, interrupted) = (told.warnings, told.interrupted);
-    Ok(Document { content: Arc::new(told.answer), warnings, interrupted })
+    let answered = ask(py, Arc::new(files.unwrap_or_default()), progress, work)?;
+    let (warnings, interrupted) = (answered.warnings, answered.interrupted);
+    Ok(Document { content: Arc::new(answered.answer), warnings, interrupted })
 }
 
 #[pymethods]

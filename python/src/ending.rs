@@ -51,7 +51,7 @@ impl Drop for LookUp {
     }
 }
 
-/// Changes the count of this process, and returns what it was.
+/// Changes the count of this process, and returns the old one.
 fn count(change: impl Fn(u64) -> u64) -> u64 {
     let process = u64::from(std::process::id()) << 32;
     let here =

@@ -8,7 +8,7 @@ use question::Diagnostic;
 import_exception!(debubble._errors, InputError);
 import_exception!(debubble._errors, InternalError);
 
-/// `diagnostic` as a `debubble.InputError`, which says what the command line prints.
+/// `diagnostic` as a `debubble.InputError`, with the message of the command line.
 pub(crate) fn raised(py: Python<'_>, diagnostic: &Diagnostic) -> PyErr {
     match arguments(py, diagnostic) {
         Ok(all) => match py.get_type::<InputError>().call((text(diagnostic),), Some(&all)) {
@@ -19,8 +19,8 @@ pub(crate) fn raised(py: Python<'_>, diagnostic: &Diagnostic) -> PyErr {
     }
 }
 
-/// What the command line prints, without the word `error`. Where it would show the line of a file, and there
-/// is none, the key to blame stands in front.
+/// The message of the command line, without the word `error`. Where that would show the line of a file,
+/// and there is none, the message begins with the key to blame.
 fn text(diagnostic: &Diagnostic) -> String {
     let mut shown = diagnostic.clone();
     if let (None, Some(key)) = (&shown.place, &shown.key)
@@ -45,7 +45,7 @@ fn arguments<'py>(py: Python<'py>, diagnostic: &Diagnostic) -> PyResult<Bound<'p
     Ok(all)
 }
 
-/// The error of a part of the library that broke down, with what it said.
+/// The error of a panic in the library, with its message.
 pub(crate) fn broken(panic: &(dyn std::any::Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -16,7 +16,7 @@ use crate::error::{raised, unwritable};
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Planned {
     planned: Arc<planning::Planned>,
-    /// What the user should be warned of.
+    /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
     /// Whether a Ctrl-C came meanwhile.
@@ -34,14 +34,14 @@ pub(crate) fn plan(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Planned> {
     let files = Arc::new(files.unwrap_or_default());
-    let told = ask(py, files, progress.as_ref(), move |context| {
+    let answered = ask(py, files, progress.as_ref(), move |context| {
         let question = question::plan::read(context, &path, memory_error()?);
         planning::plan(context, question.map_err(question::keywords::nowhere)?)
     })?;
     Ok(Planned {
-        planned: Arc::new(told.answer),
-        warnings: told.warnings,
-        interrupted: told.interrupted,
+        planned: Arc::new(answered.answer),
+        warnings: answered.warnings,
+        interrupted: answered.interrupted,
     })
 }
 

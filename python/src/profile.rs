@@ -23,21 +23,21 @@ impl Profile {
     #[staticmethod]
     #[pyo3(signature = (paths, files=None))]
     fn recorded(py: Python<'_>, paths: Vec<PathBuf>, files: Option<Files>) -> PyResult<Self> {
-        let told = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
+        let answered = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
             let read = paths.iter().map(|path| timelines::read(context, path));
             made::of_all(&read.collect::<Result<Vec<_>, _>>()?)
         })?;
-        Ok(Self { profile: Arc::new(told.answer) })
+        Ok(Self { profile: Arc::new(answered.answer) })
     }
 
     /// The profile in the file at `path`, of `files` or of the disk.
     #[staticmethod]
     #[pyo3(signature = (path, files=None))]
     fn read(py: Python<'_>, path: PathBuf, files: Option<Files>) -> PyResult<Self> {
-        let told = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
+        let answered = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
             profiles::parse(context, &path)
         })?;
-        match told.answer {
+        match answered.answer {
             AnyProfile::Trainer(profile) => Ok(Self { profile: Arc::from(profile) }),
             AnyProfile::Machine(_) => {
                 let error = Diagnostic::new("it is the profile of a machine, not of a trainer");

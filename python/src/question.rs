@@ -24,11 +24,11 @@ impl Question {
     #[staticmethod]
     fn of(py: Python<'_>, json: &str) -> PyResult<Self> {
         let text = keywords::toml(json).map_err(|wrong| raised(py, &wrong))?;
-        let told = ask(py, Arc::default(), None, move |context| {
+        let answered = ask(py, Arc::default(), None, move |context| {
             let scenario = Scenario::parse(context, keywords::unseen(), text);
             scenario.map(Scenario::detached).map_err(keywords::nowhere)
         })?;
-        Ok(Self { scenario: Arc::new(told.answer) })
+        Ok(Self { scenario: Arc::new(answered.answer) })
     }
 
     /// The question in the file at `path`, which has the `content` if that is given.
@@ -36,8 +36,9 @@ impl Question {
     #[pyo3(signature = (path, content=None))]
     fn read(py: Python<'_>, path: PathBuf, content: Option<Vec<u8>>) -> PyResult<Self> {
         let files: Files = content.into_iter().map(|bytes| (path.clone(), bytes)).collect();
-        let told = ask(py, Arc::new(files), None, move |context| Scenario::read(context, &path))?;
-        Ok(Self { scenario: Arc::new(told.answer) })
+        let answered =
+            ask(py, Arc::new(files), None, move |context| Scenario::read(context, &path))?;
+        Ok(Self { scenario: Arc::new(answered.answer) })
     }
 
     /// This question with the keys of `json`, an object of keywords, over its own.

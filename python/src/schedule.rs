@@ -39,8 +39,8 @@ impl Schedule {
     /// The name and the schedule of the file at `path`.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<(String, Self)> {
-        let told = ask(py, Arc::default(), None, move |context| read_schedule(context, &path))?;
-        let (name, schedule) = told.answer;
+        let answered = ask(py, Arc::default(), None, move |context| read_schedule(context, &path))?;
+        let (name, schedule) = answered.answer;
         Ok((name, Self { schedule: Arc::new(schedule) }))
     }
 
@@ -148,7 +148,7 @@ pub(crate) fn export(
     let form = keywords::named(Some(form), "format").map_err(|wrong| raised(py, &wrong))?;
     let form: Form = form.unwrap_or_default();
     let scenario = Arc::clone(&question.scenario);
-    let told = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
+    let answered = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
         let scenario = asked(context, &scenario, schedules)?;
         let case = answer::export::export(context, scenario, form == Form::Chrome)?;
         match form {
@@ -162,5 +162,5 @@ pub(crate) fn export(
             }
         }
     })?;
-    Ok((told.answer, told.warnings))
+    Ok((answered.answer, answered.warnings))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use answer::search::{Answer, Row, certificate, program};
+use answer::search::{SearchAnswer, SearchRow, certificate, program};
 use draw::pictures;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -17,9 +17,9 @@ use question::keywords;
 /// The best orders that were found.
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Searched {
-    answer: Arc<Answer>,
+    answer: Arc<SearchAnswer>,
     title: Option<String>,
-    /// What the user should be warned of.
+    /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
     /// Whether a Ctrl-C came meanwhile.
@@ -41,20 +41,20 @@ pub(crate) fn search(
     let keys: Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     let scenario = Arc::clone(&question.scenario);
     let files = Arc::new(files.unwrap_or_default());
-    let told = ask(py, files, progress.as_ref(), move |context| {
+    let answered = ask(py, files, progress.as_ref(), move |context| {
         let scenario = asked(context, &scenario, None)?;
         ::answer::search::search(context, &scenario, &keys)
     })?;
     Ok(Searched {
-        answer: Arc::new(told.answer),
+        answer: Arc::new(answered.answer),
         title: question.scenario.title.clone(),
-        warnings: told.warnings,
-        interrupted: told.interrupted,
+        warnings: answered.warnings,
+        interrupted: answered.interrupted,
     })
 }
 
 impl Searched {
-    fn row(&self, at: usize) -> PyResult<&Row> {
+    fn row(&self, at: usize) -> PyResult<&SearchRow> {
         self.answer.rows.get(at).ok_or_else(|| PyIndexError::new_err("there is no such search"))
     }
 }
@@ -88,7 +88,7 @@ impl Searched {
 
     /// The name of search number `at`: the schedule, the setting and the limit.
     fn title(&self, at: usize) -> PyResult<String> {
-        self.row(at).map(Row::title)
+        self.row(at).map(SearchRow::title)
     }
 
     /// The order that search number `at` has found, in the text form.

@@ -27,7 +27,7 @@ pub(crate) struct Grid {
     files: Arc<Files>,
     questions: u64,
     header: String,
-    /// What the user should be warned of.
+    /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
 }
@@ -44,7 +44,7 @@ impl Grid {
             .and_then(|text| Ok(format!("{text}\n[sweep]\n{}", keywords::lines(&axes)?)));
         let document = document.map_err(|wrong| raised(py, &wrong))?;
         let files = with_document(files.unwrap_or_default(), &document);
-        let told = ask(py, Arc::new(files), None, move |context| {
+        let answered = ask(py, Arc::new(files), None, move |context| {
             let recorder = Recorder::new(context.host());
             let inner = Context::new(&recorder);
             let grid = read(&inner)?;
@@ -54,8 +54,14 @@ impl Grid {
             let header = String::from_utf8_lossy(&Columns::of(&grid).header()).into_owned();
             Ok((grid.questions, header, recorder.into_files()))
         })?;
-        let (questions, header, files) = told.answer;
-        Ok(Self { document, files: Arc::new(files), questions, header, warnings: told.warnings })
+        let (questions, header, files) = answered.answer;
+        Ok(Self {
+            document,
+            files: Arc::new(files),
+            questions,
+            header,
+            warnings: answered.warnings,
+        })
     }
 
     /// The number of questions.
@@ -91,12 +97,12 @@ pub(crate) fn sweep<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyBytes>, bool)> {
     let files = Arc::new(with_document(files, document));
-    let told = ask(py, files, progress.as_ref(), move |context| {
+    let answered = ask(py, files, progress.as_ref(), move |context| {
         let grid = read(context)?;
         let end = end.min(grid.questions);
         Ok(sweeps::part(context, &grid, begin.min(end)..end).0)
     })?;
-    Ok((PyBytes::new(py, &told.answer), told.interrupted))
+    Ok((PyBytes::new(py, &answered.answer), answered.interrupted))
 }
 
 fn read(context: &Context<'_>) -> Result<grid::Grid, Diagnostic> {
@@ -109,7 +115,7 @@ fn with_document(mut files: Files, document: &str) -> Files {
     files
 }
 
-/// A host that keeps what was read of another one.
+/// A host that records the files read through another one.
 struct Recorder<'h> {
     host: &'h dyn Host,
     read: Mutex<Files>,

@@ -74,7 +74,7 @@ fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command, Error> 
 }
 
 fn page(command: &Command) -> Page {
-    // The version stands in the foot of the page; a commit is not what a manual is about.
+    // The version is in the foot of the page; a manual does not name a commit.
     Page::new(command.clone())
         .source(concat!("debubble ", env!("CARGO_PKG_VERSION")))
         .manual("debubble")

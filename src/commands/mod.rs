@@ -1,5 +1,4 @@
-//! One file per command. Each reads its question, answers on `out`, and says what it noted on
-//! stderr.
+//! One file per command. Each reads its question, answers on `out`, and prints its notes on stderr.
 
 pub mod calibrate;
 pub mod compare;
@@ -39,7 +38,7 @@ pub enum Verdict {
     Missed,
 }
 
-/// Heading in the help of what concerns the answer.
+/// Help heading of flags about the answer.
 const OUTPUT: &str = "The answer";
 
 /// A scenario file, and keys that override it.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use answer::search::{Row, certificate, program, scenario, search, settings};
+use answer::search::{SearchRow, certificate, program, scenario, search, settings};
 use clap::Args;
 use draw::gantt::Width;
 use draw::pictures::search as pictures;
@@ -181,7 +181,7 @@ impl Search {
     }
 
     /// Writes the integer program of `row` where that is asked for.
-    fn write_program(&self, row: &Row) -> Result<(), Error> {
+    fn write_program(&self, row: &SearchRow) -> Result<(), Error> {
         if self.write_lp.is_none() && self.write_mps.is_none() {
             return Ok(());
         }
@@ -196,7 +196,7 @@ impl Search {
     }
 
     /// Writes the files of the searches.
-    fn write_files(&self, title: Option<&str>, rows: &[Row]) -> Result<(), Error> {
+    fn write_files(&self, title: Option<&str>, rows: &[SearchRow]) -> Result<(), Error> {
         if let (Some(path), [row]) = (&self.export, rows) {
             files::write(path, row.searched.found.schedule.to_string())?;
         }

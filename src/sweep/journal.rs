@@ -66,8 +66,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Finds the end of the last whole block, and cuts off what follows. An `Err` within is the
-    /// first line of somebody else.
+    /// Finds the end of the last whole block, and cuts off the rest. An inner `Err` is the first line
+    /// of another sweep.
     fn recover(&mut self, line: &[u8]) -> io::Result<Result<(), String>> {
         let mut found = vec![0; line.len()];
         let mut reader = BufReader::new(&self.file);
@@ -144,7 +144,7 @@ impl Journal {
         })
     }
 
-    /// Ends the journal: what it was for is done.
+    /// Ends the journal: the sweep is complete.
     pub fn end(self) -> Result<(), Error> {
         fs::remove_file(&self.path).map_err(|cause| self.full(&cause))
     }
@@ -218,8 +218,8 @@ fn read_block(reader: &mut impl Read) -> io::Result<Option<(u64, Vec<u8>)>> {
     Ok(is_sealed.then_some((rows, bytes)))
 }
 
-/// The checksum of a block of `rows` rows, which are `pieces`: whoever goes on from a wrong count
-/// would leave out questions.
+/// The checksum of a block of `rows` rows, which are `pieces`: going on from a wrong count would leave
+/// out questions.
 fn seal(rows: u64, pieces: &[Vec<u8>]) -> u64 {
     let mut checksum = Checksum::default();
     checksum.add(&rows.to_le_bytes());

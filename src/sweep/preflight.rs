@@ -30,7 +30,7 @@ pub fn check_room(out: &Path, questions: u64, columns: usize, done: u64) -> Resu
     }))
 }
 
-/// Bytes that are free where `folder` lies, if the system says.
+/// Free bytes on the disk of `folder`, if the system reports them.
 #[cfg(unix)]
 fn free(folder: &Path) -> Option<u64> {
     let system = rustix::fs::statvfs(folder).ok()?;

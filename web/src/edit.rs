@@ -13,7 +13,7 @@ use crate::request::QUESTION;
 /// Keys at the top of a scenario and their new values; null takes a key out.
 pub(crate) type Changes = Map<String, Value>;
 
-/// A scenario and what to change in it.
+/// A scenario and a change to it.
 #[derive(Deserialize)]
 pub(crate) struct Request {
     /// The scenario.

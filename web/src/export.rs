@@ -100,7 +100,7 @@ impl Sweep {
             let message = format!("{questions} questions: this page answers {MOST_QUESTIONS}");
             return Err(Diagnostic::new(message).with_help("ask `debubble sweep`"));
         }
-        let answer::sweep::Answer { csv, rows, interrupted } =
+        let answer::sweep::SweepAnswer { csv, rows, interrupted } =
             answer::sweep::sweep(context, &grid)?;
         Ok(Swept { csv: text(csv), rows, questions, interrupted })
     }

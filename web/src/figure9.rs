@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use answer::simulate::{Wants, simulate};
-use draw::plot::lines::{self, Dot, LineChart, Panel};
+use draw::plot::lines::{self, Dot, LineChart, LinePanel};
 use pipeline::Limit;
 use question::keys::Keys;
 use question::scenario::Scenario;
@@ -115,7 +115,7 @@ pub(crate) struct Figure {
     series: Vec<Series>,
 }
 
-/// Those of a schedule.
+/// The points of a schedule.
 #[derive(Deserialize)]
 struct Series {
     schedule: String,
@@ -150,7 +150,7 @@ impl Figure {
         let dots = |series: &Series| {
             series.points.iter().map(|at| axis.dot(at)).collect::<Result<Vec<_>, Diagnostic>>()
         };
-        let panel = Panel {
+        let panel = LinePanel {
             title: String::new(),
             series: self.series.iter().map(dots).collect::<Result<_, _>>()?,
         };

@@ -1,4 +1,4 @@
-//! The schedules in groups, with what each does in a line.
+//! The schedules in groups, with a description of each in a line.
 
 use answer::schedules::Entry;
 use pipeline::{About, Choice, Family, Placement, Semantics, Vocabulary};
@@ -23,7 +23,7 @@ struct Group {
 #[derive(Serialize)]
 struct Member {
     name: &'static str,
-    /// What it does, in a line.
+    /// Its description, in a line.
     summary: String,
     source: &'static str,
     needs: &'static str,

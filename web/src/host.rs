@@ -1,5 +1,5 @@
-//! What the page lends the library: files that were dropped on it, a clock, a view of the progress, and a
-//! way to stop.
+//! The host of the page: files that were dropped on it, a clock, a view of the progress, and a way to
+//! stop.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 #[wasm_bindgen]
 extern "C" {
-    /// Shows that `done` of `of` steps of `what` are done; of a total of 0 nobody knows it.
+    /// Shows that `done` of `of` steps of `what` are done; a total of 0 is unknown.
     #[wasm_bindgen(js_namespace = ["self", "page"])]
     fn progress(what: &str, done: f64, of: f64);
 
-    /// Whether somebody asked to end.
+    /// Whether the user asked to stop.
     #[wasm_bindgen(js_namespace = ["self", "page"])]
     fn stopped() -> bool;
 
@@ -44,7 +44,7 @@ pub(crate) struct Page {
     looked: Mutex<Looked>,
 }
 
-/// When somebody was last asked whether to end, and the answer.
+/// Time of the last check for a stop, and its result.
 #[derive(Default)]
 struct Looked {
     at: Duration,

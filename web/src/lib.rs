@@ -1,4 +1,4 @@
-//! The library as WebAssembly: what `web/page` asks, a worker answers with [`work`].
+//! The library as WebAssembly: a worker answers the requests of `web/page` with [`work`].
 //!
 //! It holds no rule of the domain: requests are JSON, questions in them are TOML or objects of the same
 //! keys, files are those that were dropped on the page, and answers are the JSON that the command line
@@ -66,7 +66,7 @@ pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// Has the page told of it, if the library breaks down.
+/// Reports a panic of the library to the page.
 #[wasm_bindgen(start)]
 pub fn start() {
     std::panic::set_hook(Box::new(|panic| host::broken(&panic.to_string())));

@@ -1,4 +1,4 @@
-//! What a browser bears: less than the library takes on a machine of its own.
+//! Limits of a browser: smaller than those of the library on a machine of its own.
 
 use question::case::{self, ScheduleSource};
 use question::scenario::Scenario;

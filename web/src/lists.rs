@@ -32,7 +32,7 @@ pub(crate) struct Examples {
 struct Example {
     /// The name that links use.
     name: &'static str,
-    /// What it asks, in a line.
+    /// Its title, in a line.
     title: String,
     /// The question itself, as a scenario file.
     text: &'static str,
@@ -49,7 +49,7 @@ pub(crate) fn examples(folder: Folder) -> Result<Examples, Diagnostic> {
     Ok(Examples { examples })
 }
 
-/// The names of what is built in.
+/// The names of the built-in items.
 #[derive(Serialize)]
 pub(crate) struct BuiltIn {
     machines: Vec<&'static str>,

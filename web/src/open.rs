@@ -1,4 +1,4 @@
-//! Files that were opened on the page: what each is, and what the library says of it.
+//! Files that were opened on the page: their kinds and contents.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::limits;
 use crate::sheet::{Part, parts};
 
-/// The most bytes of a file that are looked at for what it is.
+/// Most bytes of a file that are read to find its kind.
 const LOOKED_AT: u64 = 16 << 20;
-/// What a Parquet file begins with.
+/// Magic bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
 /// The most slots of a timeline that are drawn.
 const MOST_DRAWN: usize = 100_000;
@@ -30,7 +30,7 @@ pub(crate) struct File {
 
 /// The kind of a file.
 #[derive(Serialize)]
-pub(crate) struct Told {
+pub(crate) struct FileKind {
     kind: Option<Kind>,
     /// The same in words.
     words: &'static str,
@@ -63,9 +63,9 @@ pub(crate) struct Profile {
 /// A checked certificate.
 #[derive(Serialize)]
 pub(crate) struct Verified {
-    /// What the command line prints.
+    /// Output of the command line.
     #[serde(flatten)]
-    answer: verify::Answer,
+    answer: verify::VerifyAnswer,
     sheet: Vec<Part>,
 }
 
@@ -87,24 +87,27 @@ pub(crate) struct Timeline {
 }
 
 impl File {
-    /// What it is, by its content.
-    pub(crate) fn kind(&self, context: &Context<'_>) -> Result<Told, Diagnostic> {
+    /// The kind of the file, by its content.
+    pub(crate) fn kind(&self, context: &Context<'_>) -> Result<FileKind, Diagnostic> {
         let content = context.read_bytes(&self.file, limits::MOST_BYTES)?;
-        let told = |kind: Option<Kind>, text| {
-            Ok(Told {
+        let answered = |kind: Option<Kind>, text| {
+            Ok(FileKind {
                 kind,
                 words: kind.map_or("a file of no kind that is known", Kind::words),
                 text,
             })
         };
         if content.starts_with(PARQUET) {
-            return told(Some(Kind::Trace), None);
+            return answered(Some(Kind::Trace), None);
         }
         let text = String::from_utf8(content);
         let text = text.map_err(|_| Diagnostic::unreadable(&self.file, "it is not UTF-8 text"))?;
         if text.len() as u64 > LOOKED_AT {
             // Nothing else is as long.
-            return told(text.trim_start().starts_with(['{', '[']).then_some(Kind::Trace), None);
+            return answered(
+                text.trim_start().starts_with(['{', '[']).then_some(Kind::Trace),
+                None,
+            );
         }
         let kind = Kind::of(&text);
         if kind.is_none() {
@@ -114,10 +117,10 @@ impl File {
             kind,
             Some(Kind::Scenario | Kind::Sweep | Kind::Plan | Kind::ModelConfig | Kind::Cluster)
         );
-        told(kind, asks.then_some(text))
+        answered(kind, asks.then_some(text))
     }
 
-    /// Says what is wrong with `text`, of no kind that is known, by the form that its name promises.
+    /// Reports what is wrong with `text` of unknown kind, by the format that its name promises.
     fn check(&self, context: &Context<'_>, text: &str) -> Result<(), Diagnostic> {
         let extension = self.file.extension().and_then(|one| one.to_str()).unwrap_or_default();
         match extension {
@@ -219,9 +222,9 @@ pub(crate) struct Replay {
 /// The steps of a run.
 #[derive(Serialize)]
 pub(crate) struct Replayed {
-    /// What the command line prints.
+    /// Output of the command line.
     #[serde(flatten)]
-    answer: replay::Answer,
+    answer: replay::ReplayAnswer,
     sheet: Vec<Part>,
 }
 
@@ -243,7 +246,7 @@ pub(crate) struct Compare {
 /// Prediction against measurement.
 #[derive(Serialize)]
 pub(crate) struct Compared {
-    /// What the command line prints.
+    /// Output of the command line.
     comparison: serde_json::Value,
     sheet: Vec<Part>,
     svg: String,

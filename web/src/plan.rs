@@ -22,10 +22,10 @@ pub(crate) struct Request {
 /// The plans.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// What the command line prints.
+    /// Output of the command line.
     #[serde(flatten)]
     planned: Planned,
-    /// The plan to take, in words: which it is, what comes of it, and why it is not the cheapest.
+    /// The plan to take, its cost, and why it is not the cheapest, in words.
     taken: Vec<String>,
     /// The tables for people.
     table: String,
@@ -72,7 +72,7 @@ impl Request {
         let line = |(number, plan)| tables::line(&planned.question, number, plan);
         let taken = winner.map_or_else(Vec::new, |one| {
             let [which, what] = tables::taken(&planned.question, &planned.answer, one);
-            let why = tables::roomier(&planned.question, &planned.answer.plans, one);
+            let why = tables::more_headroom(&planned.question, &planned.answer.plans, one);
             [which, what].into_iter().chain(why).collect()
         });
         Ok(Answer {

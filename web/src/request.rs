@@ -1,4 +1,4 @@
-//! What the page may ask, by name, and errors as the page shows them.
+//! Requests of the page, by name, and errors as the page shows them.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::{
 enum Request {
     /// The JSON schema of the question `of`.
     Schema { of: Of },
-    /// All schedules: what each is, needs and comes to.
+    /// All schedules: description, requirements and figures of each.
     Schedules,
     /// Questions to begin with.
     Examples,
@@ -36,7 +36,7 @@ enum Request {
     Plan(plan::Request),
     /// Questions for the planner, to begin with.
     PlanExamples,
-    /// The names of what is built in.
+    /// The names of the built-in items.
     BuiltIn,
     /// A schedule for other tools.
     Export(export::Request),
@@ -52,7 +52,7 @@ enum Request {
     Figure(figure9::Figure),
     /// Whether the page should read a file.
     Admit { name: String, bytes: u64 },
-    /// What a file is.
+    /// The kind of a file.
     Kind(open::File),
     /// The shape of an order.
     Order(open::File),
@@ -87,7 +87,7 @@ impl Of {
     }
 }
 
-/// An answer, and what its user should be warned of.
+/// An answer, with its warnings.
 #[derive(Serialize)]
 struct Answer<T> {
     #[serde(flatten)]

@@ -1,6 +1,6 @@
 //! The best order under a memory limit.
 
-use answer::search::{Row, certificate};
+use answer::search::{SearchRow, certificate};
 use draw::gantt::{self, Chart};
 use draw::pictures;
 use pipeline::{Family, Timeline};
@@ -25,12 +25,12 @@ pub(crate) struct Request {
     keys: Value,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// What the command line prints.
+    /// Output of the command line.
     #[serde(flatten)]
-    answer: answer::search::Answer,
+    answer: answer::search::SearchAnswer,
     /// The same as tables.
     sheet: Vec<Part>,
     /// The rows as CSV.
@@ -60,7 +60,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(asked: &Asked<'_>, row: &Row, setting: &Setting) -> Result<Self, Diagnostic> {
+    fn of(asked: &Asked<'_>, row: &SearchRow, setting: &Setting) -> Result<Self, Diagnostic> {
         let (torch, not_torch) = match pipeline::torch_csv::write(&row.searched.found.schedule) {
             Ok(csv) => (Some(csv), None),
             Err(refusal) => (None, Some(refusal.to_string())),
@@ -85,7 +85,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     /// The timelines of the order in `row`, and of the best published schedule of its `setting`.
-    fn drawn(&self, row: &Row, setting: &Setting) -> Result<String, Diagnostic> {
+    fn drawn(&self, row: &SearchRow, setting: &Setting) -> Result<String, Diagnostic> {
         let title = row.title();
         let found = timeline(&row.searched.case)?;
         // Searches split each backward where it stands: a schedule that has none of its own to draw is left out.

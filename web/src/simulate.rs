@@ -58,7 +58,7 @@ enum Draw {
     /// None.
     #[default]
     None,
-    /// Passes and what each waited for: as fast as can be.
+    /// Passes and the waits before them: as fast as possible.
     Passes,
     /// The causes of each gap and all transfers, too.
     All,
@@ -69,10 +69,10 @@ enum Draw {
 pub(crate) struct Answer {
     /// The scenario that was answered, as a file.
     text: String,
-    /// What the command line prints as JSON.
+    /// Output of the command line as JSON.
     #[serde(flatten)]
     answers: Answers,
-    /// What it prints for people, with all that belongs to each table.
+    /// Output of the command line as text, with the parts that belong to each table.
     sheet: Vec<Part>,
     /// By setting, the schedule to take.
     headlines: Vec<Headline>,
@@ -113,11 +113,11 @@ struct Point {
     stages: Stages,
     /// Whether it keeps all limits, if there are any.
     fits: Option<bool>,
-    /// Whether it never flushes, so that it is no alternative to the others.
+    /// Whether it never flushes, so that it is not compared.
     asynchronous: bool,
-    /// How many times as fast as 1F1B it is.
+    /// Its speed-up over 1F1B.
     faster: Option<f64>,
-    /// Its standing beside the others, if that was asked.
+    /// Its standing among all results, if that was asked.
     standing: Option<&'static str>,
 }
 
@@ -134,7 +134,7 @@ struct Why {
     title: String,
     /// In words.
     sheet: Vec<Part>,
-    /// What changes would be worth, as a picture.
+    /// Savings of changes, as a picture.
     svg: String,
 }
 

@@ -1,4 +1,4 @@
-//! The page gets the numbers of the command line, and refuses what it cannot bear.
+//! The page gets the numbers of the command line, and refuses questions beyond its limits.
 
 use std::path::{Path, PathBuf};
 
@@ -203,8 +203,8 @@ fn files_are_told_apart_by_their_content() {
         ("trace", "PAR1, and more".to_owned()),
     ];
     for (kind, content) in all {
-        let told = asked(&json!({ "ask": "kind", "file": "x" }), &one("x", content));
-        assert_eq!(told["kind"], json!(kind));
+        let answer_of_kind = asked(&json!({ "ask": "kind", "file": "x" }), &one("x", content));
+        assert_eq!(answer_of_kind["kind"], json!(kind));
     }
 }
 
@@ -326,7 +326,7 @@ fn hostile_files_are_refused_by_every_reader() {
     ];
     for content in hostile {
         let files = one("x", content);
-        // What it is may be answered; that it is nothing, too.
+        // The kind may be answered, also as none.
         let _ = answer(&Context::new(&files), &json!({ "ask": "kind", "file": "x" }).to_string());
         for ask in ["order", "profile", "verify", "timeline"] {
             let why = refused(&json!({ "ask": ask, "file": "x" }), &files);

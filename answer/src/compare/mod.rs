@@ -26,10 +26,10 @@ pub struct Comparison<'a> {
     pub predicted: &'a Recorded,
     /// The measurement.
     pub measured: &'a Recorded,
-    /// The prediction beside busy neighbours, where `predicted` is that without any, and their part of the
-    /// difference is told.
+    /// The prediction beside busy neighbours, where `predicted` is without any, and the difference has
+    /// a part for them.
     pub beside: Option<&'a Recorded>,
-    /// Which step of each stands for all.
+    /// The representative step of each.
     pub chosen: [usize; 2],
     /// When the stages worked in those two steps.
     pub metrics: [Metrics; 2],
@@ -46,19 +46,19 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Compares the step that stands for all of each.
+    /// Compares the representative step of each.
     ///
     /// # Errors
-    /// If they are not of the same passes, or a pass ended before what it needs was made.
+    /// If they are not of the same passes, or a pass ended before its inputs were made.
     pub fn of(predicted: &'a Recorded, measured: &'a Recorded) -> Result<Self, Diagnostic> {
         Self::new(predicted, measured, None)
     }
 
-    /// The same where `predicted` is what passes take without busy neighbours, and `beside` what they take
-    /// while all other stages are busy: how much of the difference is neighbours is a part of its own.
+    /// The same where `predicted` has the times of passes without busy neighbours, and `beside` those
+    /// with all other stages busy: the effect of neighbours is a part of its own.
     ///
     /// # Errors
-    /// Those of [`Self::of`], or if `beside` is not of the same passes.
+    /// The errors of [`Self::of`], or if `beside` is not of the same passes.
     pub fn beside(
         predicted: &'a Recorded,
         measured: &'a Recorded,
@@ -134,7 +134,7 @@ pub(crate) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 * 1e-9
 }
 
-/// What each part changes on the way from the first to the last of `ends`.
+/// Change of the metrics by each part, in the order from the first to the last of `ends`.
 fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(Part, Share)> {
     let mut before = Metrics::of(&replaced.predicted);
     debug_assert!(before == ends[0]);
@@ -148,11 +148,11 @@ fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(Part, Share)> {
     shares
 }
 
-/// What helps where prediction and measurement are not of the same passes.
+/// Help for a prediction and a measurement of different passes.
 const RUN_CURE: &str =
     "predict what was run: `debubble simulate --schedule ... --timeline FILE.json`";
 
-/// What helps where both predictions are not.
+/// Help for two predictions of different passes.
 const BESIDE_CURE: &str = "ask `debubble simulate` the same question twice, with a profile measured \
                            alone and with one of `debubble calibrate --workers N`";
 

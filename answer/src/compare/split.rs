@@ -1,9 +1,9 @@
 //! Splits the difference between two timelines of the same passes into its parts.
 //!
-//! A timeline is its order and, of every slot, how long it took, how long what it waited for was on
-//! its way, and how much later it began than it could. [`sim::timed`] rebuilds it from those to the
-//! nanosecond. Replacing the predicted ones by the measured ones, one after the other, leads from
-//! one timeline to the other in steps that add up exactly.
+//! A timeline is its order and, of every slot, its duration, the time in flight of its input, and its
+//! delay beyond the earliest possible start. [`sim::timed`] rebuilds it from those to the nanosecond.
+//! Replacing the predicted ones by the measured ones, one after the other, leads from one timeline to
+//! the other in steps that add up exactly.
 
 use pipeline::{
     Hops, Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Step, Timeline, Value,
@@ -25,8 +25,8 @@ pub enum Part {
     Kernels,
     /// How long values are on their way.
     Transfers,
-    /// How much later slots begin than their stage is free and their values are there: launches,
-    /// the host, whatever else a stage does.
+    /// Delay of slots after their stage is free and their inputs are there: launches, the host, other
+    /// work of the stage.
     Overhead,
 }
 
@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-/// The parts of a timeline besides its order.
+/// The parts of a timeline without its order.
 #[derive(Clone, Debug)]
 struct Makeup {
     shape: Shape,
@@ -85,7 +85,7 @@ impl Makeup {
     /// it is there before the last one.
     ///
     /// # Errors
-    /// The stage and slot that ended before what it needs was made.
+    /// The stage and slot that ended before its inputs were made.
     fn of(schedule: &Schedule, step: &Step, hops: &Hops) -> Result<Self, (usize, Slot)> {
         let shape = schedule.shape();
         let values = shape.value_cells();
@@ -106,11 +106,11 @@ impl Makeup {
                     let cell = value_cell(shape, value);
                     let (last, at) = one.arrived.unwrap_or((value, one.start));
                     let longest = at.0.saturating_sub(made[cell]);
-                    let told = match schedule.placement().maker(shape, value) {
+                    let nominal = match schedule.placement().maker(shape, value) {
                         Some(from) if !value.is_collective(shape) => hops.between(from, stage),
                         _ => hops.longest(),
                     };
-                    let hop = if value == last { longest } else { longest.min(told.0) };
+                    let hop = if value == last { longest } else { longest.min(nominal.0) };
                     makeup.hops[cell] = hop;
                     ready = ready.max(made[cell] + hop);
                 }
@@ -166,18 +166,18 @@ pub(super) struct Side<'a> {
     pub hops: &'a Hops,
 }
 
-/// Which of two timelines cannot be taken apart, and why.
+/// A timeline that cannot be split into parts, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Torn {
     /// Whether it is the measured one.
     pub measured: bool,
     /// The stage.
     pub stage: usize,
-    /// The slot that ended before what it needs was made.
+    /// The slot that ended before its inputs were made.
     pub slot: Slot,
 }
 
-/// The predicted timeline, and what becomes of it as its parts are replaced by measured ones.
+/// The predicted timeline, and the replays in which its parts are replaced by measured ones.
 pub(super) struct Replaced {
     /// The predicted timeline.
     pub predicted: Timeline,
@@ -189,7 +189,7 @@ pub(super) struct Replaced {
 /// and so must `beside`, the prediction beside busy neighbours, where there is one.
 ///
 /// # Errors
-/// A slot that ended before what it needs was made.
+/// A slot that ended before its inputs were made.
 pub(super) fn between(
     predicted: Side<'_>,
     measured: Side<'_>,
@@ -214,9 +214,9 @@ pub(super) fn between(
     Ok(Replaced { predicted: from.timeline(predicted.schedule), parts })
 }
 
-/// How long each slot takes between its duration in `alone` and in `beside`: by the mean number of other
-/// stages that were busy while it ran in `measured`, as a share of all others. A slot that took no time there
-/// takes what it takes alone.
+/// Duration of each slot between that in `alone` and in `beside`: by the mean number of other stages
+/// that were busy while it ran in `measured`, as a share of all other stages. A slot of zero duration
+/// there has its duration in `alone`.
 fn by_busy_stages(alone: &Makeup, beside: &Step, measured: &Step) -> Vec<u64> {
     let shape = alone.shape;
     let beside = durations(shape, beside);
@@ -267,8 +267,8 @@ fn idle(metrics: &Metrics) -> i64 {
     i64::try_from(idle).unwrap_or(i64::MAX)
 }
 
-/// Whether two orders have the same slots on every stage, in whatever sequence; else the stage and
-/// a slot that only the first (`true`) or the second has.
+/// Whether two orders have the same slots on every stage, in any sequence; else the stage and a slot
+/// that only the first (`true`) or the second has.
 pub(super) fn same_slots(one: &Schedule, other: &Schedule) -> Result<(), (usize, Slot, bool)> {
     for (stage, (one, other)) in one.orders().iter().zip(other.orders()).enumerate() {
         let sorted = |order: &pipeline::Order| {

@@ -326,8 +326,8 @@ fn a_prediction_beside_neighbours_of_something_else_is_refused() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever the device does, the replays begin and end with the timelines themselves, so the
-    /// parts add up.
+    /// For any run of the device, the replays begin and end with the timelines themselves, so the parts
+    /// add up.
     #[test]
     fn the_parts_add_up_to_the_nanosecond(
         stages in 1..6u64,

@@ -1,4 +1,4 @@
-//! Levers of a case: what changes of its step would be worth, with progress and interruption.
+//! Levers of a case: savings of changes to its step, with progress and interruption.
 
 use sim::levers::{Baseline, LeverNote, Watch};
 use sim::{Hardware, Simulation};
@@ -20,9 +20,9 @@ pub fn baseline<'a>(case: &'a Case, simulation: Simulation<'a>) -> Baseline<'a> 
     }
 }
 
-/// Work that goes on with each change of a single stage or link, until whoever asked ends it.
+/// Progress of the changes of single stages and links, until the user stops it.
 pub struct Watched<'a> {
-    /// The question, and who asks.
+    /// The question, with its host.
     pub context: &'a Context<'a>,
     /// The pipeline that is changed, and its step.
     pub baseline: Baseline<'a>,

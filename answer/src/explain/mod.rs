@@ -1,4 +1,4 @@
-//! Why there is a bubble, and what it is worth: causes, critical path and levers of a case.
+//! Causes of the bubble, critical path and levers of a case.
 
 pub mod levers;
 pub mod report;

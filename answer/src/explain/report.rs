@@ -190,8 +190,8 @@ fn barrier(which: &str, one: &Collective) -> String {
 
 /// An explanation.
 #[derive(Serialize)]
-pub struct Json {
-    /// Step time: the longest span of a stage; on hardware, with what lies between two steps.
+pub struct ExplanationJson {
+    /// Step time: the longest span of a stage; on hardware, with the time between two steps.
     cost_ns: u64,
     /// That, once each cause and those before it are gone.
     cost_without_ns: BTreeMap<&'static str, u64>,
@@ -206,10 +206,10 @@ struct StageJson {
     stage: usize,
     busy_ns: u64,
     optimizer_ns: u64,
-    /// The sum of the causes, less what is exposed.
+    /// The sum of the causes, without exposed communication.
     idle_ns: i64,
     #[serde(flatten)]
-    streams: Option<streams::Json>,
+    streams: Option<streams::StreamsJson>,
     #[serde(flatten)]
     causes: BTreeMap<&'static str, i64>,
 }
@@ -234,7 +234,7 @@ struct LeverJson {
     change: f64,
 }
 
-impl From<&Explanation> for Json {
+impl From<&Explanation> for ExplanationJson {
     fn from(why: &Explanation) -> Self {
         let causes = &why.causes;
         let is_seen = |cause: &Cause| causes.can_have(*cause);
@@ -245,7 +245,10 @@ impl From<&Explanation> for Json {
             busy_ns: busy.0,
             optimizer_ns: causes.optimizer.0,
             idle_ns: idle.iter().sum::<i64>() - whole(causes.exposed(stage)),
-            streams: causes.streams.as_ref().map(|all| streams::Json::of(&all[stage], causes.cost)),
+            streams: causes
+                .streams
+                .as_ref()
+                .map(|all| streams::StreamsJson::of(&all[stage], causes.cost)),
             causes: Cause::ALL
                 .into_iter()
                 .filter(is_seen)

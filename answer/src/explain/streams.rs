@@ -1,4 +1,4 @@
-//! What both streams of the stages do in a step, and what pairs take, as tables and for machines.
+//! Times of both streams of the stages in a step, and of their pairs, as tables and JSON.
 
 use std::fmt::Write;
 
@@ -15,8 +15,8 @@ use question::sheet::Sheet;
 /// Stages, and kinds of pairs, that get a line of their own.
 const MOST_ROWS: usize = 32;
 
-/// Utilisation of the streams, what compute loses to communication beside it, and the kinds of pairs;
-/// nothing where passes have no segments.
+/// Utilisation of the streams, the slowdown of compute by communication beside it, and the kinds of
+/// pairs; empty where passes have no segments.
 pub(super) fn sheet(why: &Explanation) -> Sheet {
     let Some(streams) = &why.causes.streams else { return Sheet::default() };
     let cost = why.causes.cost;
@@ -67,7 +67,7 @@ pub(crate) fn hidden(times: &StreamTimes) -> Option<f64> {
     (all > Nanos(0)).then(|| ratio(whole(times.hidden()), all))
 }
 
-/// What kinds of pairs take, the most frequent first.
+/// Durations of the kinds of pairs, the most frequent first.
 fn pairs(kinds: &[PairKind]) -> Sheet {
     let header = ["pairs, by chunks", "count", "take", "apart", "not hidden", "at best"];
     let mut kinds: Vec<&PairKind> = kinds.iter().collect();
@@ -84,9 +84,9 @@ fn pairs(kinds: &[PairKind]) -> Sheet {
     }
 }
 
-/// What the streams of a stage do in the step.
+/// Times of the streams of a stage in a step.
 #[derive(Serialize)]
-pub(super) struct Json {
+pub(super) struct StreamsJson {
     /// How long the compute stream runs.
     computing_ns: u64,
     /// How much of that is owed to communication beside it.
@@ -101,7 +101,7 @@ pub(super) struct Json {
     communication_hidden: Option<f64>,
 }
 
-impl Json {
+impl StreamsJson {
     /// Of a stage in a step that takes `cost`.
     pub(super) fn of(times: &StreamTimes, cost: Nanos) -> Self {
         Self {

@@ -8,9 +8,9 @@ use serde::{Serialize, Serializer};
 
 use super::parts::Part;
 use super::priced::{Plan, seconds};
+use super::setup_report::{MemoryItem, fit, memory_items};
 use super::tables;
-use super::told::{Held, held, room};
-use super::{Planned, Told, told_apart};
+use super::{Planned, SetupReport, resolvable_difference};
 
 /// Two answers whose plans are held against each other.
 pub struct Against<'a> {
@@ -23,9 +23,9 @@ pub struct Against<'a> {
 /// One quantity of both plans.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Line {
-    /// What it is.
+    /// Name of the figure.
     pub name: &'static str,
-    /// In which unit both are.
+    /// Unit of both.
     pub unit: &'static str,
     /// Of the first plan.
     pub first: f64,
@@ -48,8 +48,8 @@ impl Line {
 }
 
 impl<'a> Against<'a> {
-    /// Holds the plan to take of `first` against that of `second`. Where none fits, the set-up that was
-    /// asked for is taken all the same.
+    /// Compares the plan to take of `first` with that of `second`. Where none fits, the given set-up is
+    /// taken all the same.
     ///
     /// # Errors
     /// If one of them has no plan.
@@ -94,9 +94,9 @@ impl<'a> Against<'a> {
     #[must_use]
     pub fn memory(&self) -> Vec<Line> {
         let full = self.both().map(|(_, plan)| plan.finalist.evaluation.fullest().1);
-        let [first, second] = full.map(|memory| held(&memory));
+        let [first, second] = full.map(|memory| memory_items(&memory));
         let gib = |bytes: u64| number(bytes) / f64::from(1 << 30);
-        let of = |parts: &[Held], name| {
+        let of = |parts: &[MemoryItem], name| {
             gib(parts.iter().filter(|one| one.name == name).map(|one| one.bytes).sum())
         };
         let line =
@@ -107,20 +107,20 @@ impl<'a> Against<'a> {
         names.into_iter().map(line).chain([all]).collect()
     }
 
-    /// What comes of both: rates, days and dollars.
+    /// Figures of both plans: rates, days and dollars.
     #[must_use]
     pub fn figures(&self) -> Vec<Line> {
         let both = self.both();
-        let told = both.map(|(question, plan)| Told::of(question, plan));
-        let line = |name, unit, of: fn(&Told, &Plan) -> f64| Line {
+        let reports = both.map(|(question, plan)| SetupReport::of(question, plan));
+        let line = |name, unit, of: fn(&SetupReport, &Plan) -> f64| Line {
             name,
             unit,
-            first: of(&told[0], both[0].1),
-            second: of(&told[1], both[1].1),
+            first: of(&reports[0], both[0].1),
+            second: of(&reports[1], both[1].1),
         };
         vec![
-            line("tokens/s per device", "", |told, _| told.tokens_per_second_per_device),
-            line("TFLOP/s per device", "", |told, _| told.tflops_per_device),
+            line("tokens/s per device", "", |reports, _| reports.tokens_per_second_per_device),
+            line("TFLOP/s per device", "", |reports, _| reports.tflops_per_device),
             line("MFU", "%", |_, plan| 100.0 * plan.mfu),
             line("days", "", |_, plan| plan.days),
             line("GPU-hours", "", |_, plan| plan.gpu_hours),
@@ -128,13 +128,13 @@ impl<'a> Against<'a> {
         ]
     }
 
-    /// Which is faster and by how much, at what memory and dollars, in words: a line each.
+    /// The faster plan, its speed-up, and the differences in memory and dollars, in words: a line each.
     #[must_use]
     pub fn verdict(&self) -> Vec<String> {
         let [(_, first), (_, second)] = self.both();
-        let mut lines = vec![self.faster(), self.roomier(), self.cheaper()];
+        let mut lines = vec![self.faster(), self.more_headroom(), self.cheaper()];
         let apart = seconds(second.step) / seconds(first.step) - 1.0;
-        let least = told_apart(first).max(told_apart(second));
+        let least = resolvable_difference(first).max(resolvable_difference(second));
         // The same batch on the same kind of machine is off by the same.
         if first.kind == second.kind && self.tokens() && apart.abs() <= least {
             lines.push(format!(
@@ -143,8 +143,8 @@ impl<'a> Against<'a> {
             ));
         }
         for (name, (_, plan)) in NAMES.into_iter().zip(self.both()) {
-            if plan.lacks.is_some() {
-                lines.push(format!("the {name} {}", room(plan)));
+            if plan.shortage.is_some() {
+                lines.push(format!("the {name} {}", fit(plan)));
             }
         }
         lines
@@ -178,7 +178,7 @@ impl<'a> Against<'a> {
     }
 
     /// Which holds more of its fullest device.
-    fn roomier(&self) -> String {
+    fn more_headroom(&self) -> String {
         let held = self.both().map(|(_, plan)| plan.finalist.evaluation.fullest().1.sum());
         match held[0].cmp(&held[1]) {
             std::cmp::Ordering::Equal => {
@@ -235,7 +235,7 @@ impl<'a> Against<'a> {
 /// The names of the two sides.
 const NAMES: [&str; 2] = ["first", "second"];
 
-/// The names of `first`, and those of `second` that are not among them, where they stand there.
+/// The names of `first`, with those of `second` that are not among them, at their places.
 fn merged(
     first: impl Iterator<Item = &'static str>,
     second: impl Iterator<Item = &'static str>,
@@ -289,8 +289,8 @@ pub fn rows(lines: &[Line]) -> Vec<Vec<String>> {
 /// Both answers, and their differences.
 #[derive(Serialize)]
 struct Json<'a> {
-    first: Told,
-    second: Told,
+    first: SetupReport,
+    second: SetupReport,
     answers: [&'a Planned; 2],
     time: Vec<Difference>,
     memory: Vec<Difference>,
@@ -298,7 +298,7 @@ struct Json<'a> {
     verdict: Vec<String>,
 }
 
-/// A line with what follows from it.
+/// A line with its consequence.
 #[derive(Serialize)]
 struct Difference {
     #[serde(flatten)]
@@ -315,7 +315,7 @@ impl Serialize for Against<'_> {
             line,
         };
         let all = |lines: Vec<Line>| lines.into_iter().map(of).collect();
-        let [first, second] = self.both().map(|(question, plan)| Told::of(question, plan));
+        let [first, second] = self.both().map(|(question, plan)| SetupReport::of(question, plan));
         Json {
             first,
             second,

@@ -2,8 +2,8 @@
 
 use pipeline::Nanos;
 use plan::{
-    Asked, Cluster, Contest, Failures, Finalist, Found, Inputs, Kind, Machine, Orders, Searches,
-    Setup, Watch, number, percentiles_with,
+    Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, OrderSearch, Orders, SearchCounts,
+    Setup, SetupRun, Watch, number, percentiles_with,
 };
 
 use papers::measured::{Contingency, ErrorBar, Step, StepAsked};
@@ -12,7 +12,7 @@ use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
 
 use super::choice::mark_front;
-use super::documents::OfDocuments;
+use super::documents::PackedSteps;
 use super::experts;
 use super::priced::{Plan, seconds};
 use super::software;
@@ -21,13 +21,13 @@ use super::software;
 const DAY: f64 = 86_400.0;
 /// The least share of time that failures must leave: below, days and dollars say nothing.
 const LEAST_GOODPUT: f64 = 1e-6;
-/// Why a set-up is left out that leaves less.
+/// Reason of a set-up below [`LEAST_GOODPUT`].
 const ALWAYS_FAILING: &str = "fails before a checkpoint is written: see [failures] of its machines";
 
-/// For how many set-ups of a cluster orders are searched beside published ones: each takes half a second of a
-/// core. As many where there are more clusters, so that another cluster beside makes no plan worse.
+/// Set-ups of a cluster whose orders are searched beside published ones: each takes half a second of a
+/// core. The number does not depend on the clusters, so that another cluster makes no plan worse.
 const SEARCHES: usize = 1;
-/// Why a set-up is left out whose order is not searched.
+/// Reason of a set-up whose order is not searched.
 const NOT_SEARCHED: &str = "no order to search: more memory than a device has, or too many passes";
 
 /// The result for one cluster.
@@ -46,8 +46,8 @@ impl Searched {
     }
 
     /// Counts the set-ups whose orders might have been searched.
-    fn count(&mut self, searches: Searches) {
-        let Searches { searched, pruned, impossible } = searches;
+    fn count(&mut self, searches: SearchCounts) {
+        let SearchCounts { searched, pruned, impossible } = searches;
         self.setups += usize::try_from(searched + pruned + impossible).unwrap_or(0);
         self.found.simulated += searched;
         self.add(plan::PRUNED, pruned);
@@ -62,14 +62,14 @@ impl Searched {
 }
 
 /// The answer to a question.
-pub struct Answer {
+pub struct PlanAnswer {
     /// By cluster.
     pub searched: Vec<Searched>,
     /// All plans: by cluster, the fastest first.
     pub plans: Vec<Plan>,
     /// How far steps of each kind among the plans may be off.
     pub bars: Vec<ErrorBar>,
-    /// What published trainings took over their plans.
+    /// Factor of published trainings over their plans.
     pub contingency: Contingency,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Dollars for an hour of a device of `machine`, and how often an hour it is taken away.
+    /// Dollars per hour of a device of `machine`, and its preemptions per hour.
     fn price(&self, machine: &Machine) -> (f64, f64) {
         let price = &machine.price;
         match self.question.paid {
@@ -90,13 +90,13 @@ impl Planner<'_> {
         }
     }
 
-    /// Searches every cluster and makes plans of the best; after a Ctrl-C of those found so far.
+    /// SearchCounts every cluster and makes plans of the best; after a Ctrl-C of those found so far.
     ///
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
-    pub(super) fn answer(&self, orders: &Orders<'_>) -> Result<Answer, Diagnostic> {
+    pub(super) fn answer(&self, orders: &Orders<'_>) -> Result<PlanAnswer, Diagnostic> {
         if self.question.is_of_one() {
-            return self.asked(orders);
+            return self.run_single(orders);
         }
         let setups = self.question.clusters.iter().map(|cluster| {
             self.question.setups(cluster).ok_or_else(|| {
@@ -129,7 +129,7 @@ impl Planner<'_> {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        Ok(Answer { searched, plans, bars, contingency: Contingency::published()? })
+        Ok(PlanAnswer { searched, plans, bars, contingency: Contingency::published()? })
     }
 
     /// `best`, in which the fastest of `setups` that some framework runs takes the last place if none of it is run;
@@ -154,43 +154,43 @@ impl Planner<'_> {
         best
     }
 
-    /// Runs the set-up that is asked for on every cluster, whether it fits or not.
+    /// Runs the given set-up on every cluster, whether it fits or not.
     ///
     /// # Errors
     /// If its schedule cannot do it.
-    fn asked(&self, orders: &Orders<'_>) -> Result<Answer, Diagnostic> {
+    fn run_single(&self, orders: &Orders<'_>) -> Result<PlanAnswer, Diagnostic> {
         let clusters = &self.question.clusters;
         let bar = self.context.host().begin(clusters.len() as u64, "set-ups");
-        let (mut searched, mut finalists, mut lacks) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut searched, mut finalists, mut shortages) = (Vec::new(), Vec::new(), Vec::new());
         for cluster in clusters {
             if self.context.cut_short() {
                 break;
             }
             let setups = self.question.setups(cluster).unwrap_or_default();
             let ground = ground(self.question, cluster);
-            let runs = setups.iter().map(|setup| ground.asked(setup, orders));
-            let runs: Result<Vec<Asked>, _> = runs.collect();
+            let runs = setups.iter().map(|setup| ground.run_single(setup, orders));
+            let runs: Result<Vec<SetupRun>, _> = runs.collect();
             let runs = runs.map_err(|error| self.question.not_run(&error.to_string()))?;
             let found = Found { simulated: runs.len() as u64, ..Found::default() };
             searched.push(Searched { setups: runs.len(), found });
-            lacks.extend(runs.iter().map(|one| one.lacks));
+            shortages.extend(runs.iter().map(|one| one.shortage));
             finalists.push(runs.into_iter().map(|one| one.finalist).collect());
             bar.inc(1);
         }
         drop(bar);
         let bars = self.bars(&finalists)?;
         let mut plans = self.plans(finalists, &mut searched, &bars)?;
-        if plans.len() < lacks.len() || plans.is_empty() {
+        if plans.len() < shortages.len() || plans.is_empty() {
             return Err(self.no_plan(&searched));
         }
-        for (plan, lacks) in plans.iter_mut().zip(lacks) {
-            plan.lacks = lacks;
+        for (plan, shortage) in plans.iter_mut().zip(shortages) {
+            plan.shortage = shortage;
         }
         mark_front(&mut plans);
-        Ok(Answer { searched, plans, bars, contingency: Contingency::published()? })
+        Ok(PlanAnswer { searched, plans, bars, contingency: Contingency::published()? })
     }
 
-    /// All that is asked of the finalists of each cluster.
+    /// The plans of the finalists of each cluster.
     fn plans(
         &self,
         finalists: Vec<Vec<Finalist>>,
@@ -220,18 +220,18 @@ impl Planner<'_> {
                 }
             }
         }
-        // What documents make of their steps may have changed which is faster.
+        // The lengths of documents may have changed which plan is faster.
         if self.question.packed.is_some() {
             plans.sort_by_key(|plan| (plan.cluster, plan.step));
         }
         Ok(plans)
     }
 
-    /// What documents make of the step of `finalist`, of cluster `at`.
-    fn documents(&self, at: usize, finalist: &Finalist) -> Result<Option<OfDocuments>, Diagnostic> {
+    /// Steps of `finalist`, of cluster `at`, with documents packed into sequences.
+    fn documents(&self, at: usize, finalist: &Finalist) -> Result<Option<PackedSteps>, Diagnostic> {
         let inputs = ground(self.question, &self.question.clusters[at]);
         let stop = || self.context.stopped();
-        let found = OfDocuments::of(self.question, &inputs, finalist, &stop);
+        let found = PackedSteps::of(self.question, &inputs, finalist, &stop);
         found.map_err(|error| self.question.not_run(&error.to_string()))
     }
 
@@ -253,7 +253,7 @@ impl Planner<'_> {
         Kind::of(&ground(self.question, cluster), &finalist.costed().setup)
     }
 
-    /// What is known of all steps on `cluster` beside their kind.
+    /// Properties of all steps on `cluster` that its kind does not have.
     fn step(&self, cluster: &Cluster) -> Step {
         Step {
             sequence: self.question.model.sequence,
@@ -262,48 +262,39 @@ impl Planner<'_> {
         }
     }
 
-    /// All that is asked of one set-up.
+    /// The plan of one set-up.
     fn plan(
         &self,
         at: usize,
         finalist: Finalist,
-        documents: Option<OfDocuments>,
+        documents: Option<PackedSteps>,
         percentiles: Option<[Nanos; 2]>,
         bars: &[ErrorBar],
     ) -> Plan {
         let cluster = &self.question.clusters[at];
-        let told = documents.as_ref().map_or(finalist.step, OfDocuments::step);
-        let step = seconds(told);
-        // Noise is drawn for even microbatches, and comes on top of what documents make of a step.
-        let shifted = |time: Nanos| Nanos((time + told).0.saturating_sub(finalist.step.0));
-        // Experts that are chosen unevenly are so in every microbatch of a step.
+        let reported = documents.as_ref().map_or(finalist.step, PackedSteps::step);
+        let step = seconds(reported);
+        // Noise is drawn for even microbatches, and is added to the effect of documents.
+        let shifted = |time: Nanos| Nanos((time + reported).0.saturating_sub(finalist.step.0));
+        // An uneven load of experts holds in every microbatch of a step.
         let beyond = experts::beyond_mean(&finalist);
         let percentiles = percentiles.map(|both| both.map(shifted));
         let percentiles = percentiles.map(|[median, p95]| [median, p95 + beyond]);
         let tokens = number(self.question.recipe.batch) * number(self.question.model.sequence);
-        let precision = self.question.recipe.precision;
-        let rate = |kind: &Machine| kind.peak_of(precision).unwrap_or(kind.peak);
-        let peak: f64 =
-            cluster.parts.iter().map(|(kind, devices)| rate(kind) * number(*devices)).sum();
+        let peak = self.peak(cluster);
         let used = |flops: f64| flops * tokens / (step * peak);
         let failures = self.failures(cluster);
-        // What the budget takes: the median step, and what failures leave.
+        // The budget counts the median step, over the time that failures leave.
         let goodput = failures.goodput();
         let steps = (self.question.tokens / tokens).ceil();
-        let median = percentiles.map_or(told, |[median, _]| median);
+        let median = percentiles.map_or(reported, |[median, _]| median);
         let wall = steps * seconds(median) / goodput * self.question.contingency.unwrap_or(1.0);
         let hourly = cluster.hourly(|machine| self.price(machine).0);
         let kind = self.kind(cluster, &finalist);
-        let (machine, words) = (cluster.name(), kind.to_string());
-        let own = |bar: &&ErrorBar| {
-            bar.machine == machine && bar.kind == words && bar.devices == cluster.devices()
-        };
-        // Shares of all-to-alls that are hidden were fitted to measured steps; what streams hide was not.
-        let is_fitted = self.question.recipe.software.streams.is_none();
-        let bar = bars.iter().find(own).filter(|_| is_fitted);
+        let bar = self.bar(cluster, &kind, bars);
         Plan {
             cluster: at,
-            step: told,
+            step: reported,
             least_step: if documents.is_none() { finalist.least_step() } else { None },
             documents,
             percentiles,
@@ -321,9 +312,32 @@ impl Planner<'_> {
             kind,
             on_front: false,
             boundary: self.question.recipe.boundary,
-            lacks: None,
+            shortage: None,
             finalist,
         }
+    }
+
+    /// Peak FLOP/s of all devices of `cluster`, in the precision of the recipe.
+    fn peak(&self, cluster: &Cluster) -> f64 {
+        let precision = self.question.recipe.precision;
+        let rate = |kind: &Machine| kind.peak_of(precision).unwrap_or(kind.peak);
+        cluster.parts.iter().map(|(kind, devices)| rate(kind) * number(*devices)).sum()
+    }
+
+    /// The error bar in `bars` of steps of `kind` on `cluster`. None with streams: the hidden share of
+    /// all-to-alls was fitted to measured steps, overlap on two streams was not.
+    fn bar<'b>(
+        &self,
+        cluster: &Cluster,
+        kind: &Kind,
+        bars: &'b [ErrorBar],
+    ) -> Option<&'b ErrorBar> {
+        let (machine, words) = (cluster.name(), kind.to_string());
+        let own = |bar: &&ErrorBar| {
+            bar.machine == machine && bar.kind == words && bar.devices == cluster.devices()
+        };
+        let is_fitted = self.question.recipe.software.streams.is_none();
+        bars.iter().find(own).filter(|_| is_fitted)
     }
 
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of
@@ -368,30 +382,30 @@ pub(super) fn search(
     watch: Watch<'_>,
 ) -> (Searched, Vec<Finalist>) {
     let (found, best) = plan::run_with(ground, setups, question.plans, watch);
-    let (best, searches) = compete(question, ground, best, watch);
+    let (best, searches) = search_orders(question, ground, best, watch);
     let mut searched = Searched { setups: setups.len(), found };
     searched.count(searches);
     (searched, best)
 }
 
 /// The best of `best`, and of set-ups whose orders are searched where `question` may have them.
-fn compete(
+fn search_orders(
     question: &Question,
     ground: &Inputs<'_>,
     best: Vec<Finalist>,
     watch: Watch<'_>,
-) -> (Vec<Finalist>, Searches) {
+) -> (Vec<Finalist>, SearchCounts) {
     let count = question.plans;
     let may = |setup: Setup| question.with_order_searched(setup, ground.cluster);
-    let contest = Contest {
+    let search = OrderSearch {
         may: &may,
         published: question.has_published(),
         count,
-        // Whoever asks for searched orders alone gets as many as plans.
+        // With searched orders alone, as many as plans are wanted.
         searches: if question.has_published() { SEARCHES.min(count) } else { count },
-        deals: question.deals_layers(),
+        assigns_layers: question.deals_layers(),
     };
-    plan::compete(ground, best, contest, watch)
+    plan::search_orders(ground, best, search, watch)
 }
 
 /// The model, recipe and machines that the set-ups of `question` on `cluster` share.

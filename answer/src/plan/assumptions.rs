@@ -1,17 +1,17 @@
-//! The omissions of an answer: what real runs have and the model of its steps has not, a line each,
-//! only where it applies to a plan told.
+//! The omissions of an answer: effects of real runs that the model of steps lacks, a line each, only
+//! where they apply to one of the plans.
 
 use pipeline::{Choice, Family};
 use plan::{Boundary, Efficiency, Imbalance, Machine, Routing, Setup, Zero};
 
-use super::answer::Answer;
+use super::answer::PlanAnswer;
 use super::priced::Plan;
 use question::plan::Question;
 
 /// A thing left out: whether it applies to a plan, and the line.
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
-/// All of them, what makes the largest difference first.
+/// All omissions, the largest effect first.
 const RULES: [Rule; 20] = [
     (
         |question, plan| {
@@ -144,7 +144,7 @@ fn exposes(question: &Question, plan: &Plan, share: fn(&Efficiency) -> f64) -> b
 }
 
 /// The omissions of the plans of `answer`.
-pub fn of(question: &Question, answer: &Answer) -> Vec<&'static str> {
+pub fn of(question: &Question, answer: &PlanAnswer) -> Vec<&'static str> {
     let applies = |rule: &&Rule| answer.plans.iter().any(|plan| (rule.0)(question, plan));
     RULES.iter().filter(applies).map(|&(_, line)| line).collect()
 }

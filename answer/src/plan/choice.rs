@@ -1,24 +1,24 @@
-//! Which of the plans to take, and which of them no other one beats.
+//! The plan to take, and the plans on the Pareto front.
 
 use question::plan::{Framework, Question};
 
 use super::priced::{Plan, seconds};
 use crate::front::{Candidate, standings};
 
-/// The plan to take: of the cheapest that may be taken, and of those of its kind on its
-/// cluster whose steps nobody can tell from its, the one that leaves most of a device free. Steps
-/// of another kind are off by something else, so that nothing is known of the difference.
+/// The plan to take: of the cheapest plan that may be taken and the plans of its kind on its cluster
+/// whose steps cannot be separated from its own, the one with most headroom. Steps of another kind have
+/// other errors, so the difference to them is not known.
 #[must_use]
 pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
     let cheapest = cheapest(question, plans)?;
     let alike = |plan: &&Plan| {
         let apart = seconds(plan.step) / seconds(cheapest.step) - 1.0;
         let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
-        is_comparable && apart.abs() <= told_apart(cheapest)
+        is_comparable && apart.abs() <= resolvable_difference(cheapest)
     };
-    // Of those that leave as much, the faster.
-    let room = |plan: &&Plan| (plan.room(), std::cmp::Reverse(plan.step));
-    candidates(question, plans).into_iter().filter(alike).max_by_key(room)
+    // Of equal headroom, the faster.
+    let headroom = |plan: &&Plan| (plan.headroom(), std::cmp::Reverse(plan.step));
+    candidates(question, plans).into_iter().filter(alike).max_by_key(headroom)
 }
 
 /// The cheapest of the plans that may be taken.
@@ -36,7 +36,7 @@ fn candidates<'a>(question: &Question, plans: &'a [Plan]) -> Vec<&'a Plan> {
     narrowed(measured, |plan| is_run(question, plan))
 }
 
-/// Those of `plans` that `is` says, or all where there are none.
+/// Those of `plans` for which `is` holds, or all where there are none.
 fn narrowed(plans: Vec<&Plan>, is: impl Fn(&Plan) -> bool) -> Vec<&Plan> {
     let own: Vec<&Plan> = plans.iter().copied().filter(|plan| is(plan)).collect();
     if own.is_empty() { plans } else { own }
@@ -49,7 +49,7 @@ pub(super) fn is_run(question: &Question, plan: &Plan) -> bool {
 }
 
 fn is_takeable(question: &Question, plan: &Plan) -> bool {
-    plan.lacks.is_none() && !is_late(question, plan)
+    plan.shortage.is_none() && !is_late(question, plan)
 }
 
 /// Whether `plan` misses the deadline or the budget.
@@ -59,17 +59,17 @@ pub fn is_late(question: &Question, plan: &Plan) -> bool {
         || question.budget.is_some_and(|budget| plan.dollars > budget)
 }
 
-/// By how much two steps must differ to be told apart where nothing was measured of their kind: an
-/// assumption, about the mean error on measured steps of other kinds.
+/// Smallest relative difference of two steps that can be resolved where nothing was measured of their
+/// kind: an assumption, about the mean error on measured steps of other kinds.
 const UNMEASURED: f64 = 0.05;
 
-/// By how much the step of another plan of the kind of `plan` must differ from its to be told apart,
-/// as a share: what 95 % of the errors of its kind do not exceed.
-pub fn told_apart(plan: &Plan) -> f64 {
+/// Smallest relative difference that can be resolved between the step of `plan` and that of another
+/// plan of its kind: the 95th percentile of the errors of its kind.
+pub fn resolvable_difference(plan: &Plan) -> f64 {
     plan.apart.unwrap_or(UNMEASURED)
 }
 
-/// Marks the plans that no other one beats in both time and money.
+/// Marks the plans on the Pareto front of time and money.
 pub(super) fn mark_front(plans: &mut [Plan]) {
     let candidate = |plan: &Plan| Candidate::new((plan.days, plan.dollars), None);
     let all: Vec<Candidate> = plans.iter().map(candidate).collect();

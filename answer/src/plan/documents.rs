@@ -1,4 +1,4 @@
-//! What documents that are packed into sequences make of a step.
+//! Steps with documents packed into sequences.
 
 use pipeline::Nanos;
 use plan::{DocumentSteps, Dynamic, Finalist, FinalistError, Inputs};
@@ -6,9 +6,9 @@ use question::format;
 use question::plan::{Packed, Question};
 use serde::Serialize;
 
-/// What documents that are packed into sequences make of a step.
+/// Steps with documents packed into sequences.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct OfDocuments {
+pub struct PackedSteps {
     /// Of the pairs of tokens of a sequence, the share that attend to each other, in the mean.
     pub attended: f64,
     /// The same of the replica that has most to do in a step.
@@ -20,7 +20,7 @@ pub struct OfDocuments {
     pub steps: Steps,
     /// Where context groups are as large as documents need: steps with these.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dynamic: Option<OfGroups>,
+    pub dynamic: Option<DynamicGroups>,
 }
 
 /// Steps that were drawn.
@@ -30,7 +30,7 @@ pub struct Steps {
     pub steps_drawn: u64,
     /// The mean, in nanoseconds.
     pub mean_step_ns: u64,
-    /// What 95 % do not exceed, in nanoseconds.
+    /// 95th percentile of the step, in nanoseconds.
     pub p95_step_ns: u64,
 }
 
@@ -50,14 +50,14 @@ impl Steps {
 
 /// Steps whose context groups are as large as documents need.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct OfGroups {
+pub struct DynamicGroups {
     /// The steps.
     #[serde(flatten)]
     pub steps: Steps,
     /// The most tokens of a microbatch on a device.
     pub tokens_per_device: u64,
-    /// The share of the tokens of a step that its microbatches have room for, in the mean; the others are
-    /// those of further steps, and the times are those of all.
+    /// Mean share of the tokens of a step that fit into its microbatches; the rest belongs to later
+    /// steps, and times are those of all tokens.
     pub filled: f64,
     /// The sizes of groups, the smallest first, each with its share of all tokens.
     pub groups: Vec<OfGroup>,
@@ -72,7 +72,7 @@ pub struct OfGroup {
     pub tokens: f64,
 }
 
-impl OfGroups {
+impl DynamicGroups {
     fn of(found: Dynamic) -> Self {
         let Dynamic { steps, tokens_per_device, filled, groups } = found;
         let group = |one: plan::GroupShare| OfGroup { context: one.context, tokens: one.tokens };
@@ -81,7 +81,7 @@ impl OfGroups {
     }
 }
 
-impl OfDocuments {
+impl PackedSteps {
     /// Of `finalist`, which `inputs` came to, where `question` tells the lengths of documents. Nothing if
     /// `stop` is so before the last step is drawn.
     ///
@@ -108,18 +108,19 @@ impl OfDocuments {
             slowest_attended: packed.slowest(data, question.recipe.batch / data),
             even_step_ns: finalist.step.0,
             steps: Steps::of(steps),
-            dynamic: dynamic.map(OfGroups::of),
+            dynamic: dynamic.map(DynamicGroups::of),
         }))
     }
 
-    /// The step that is told.
+    /// The reported step: with context groups by documents, where there are some, else with fixed
+    /// groups.
     pub(super) fn step(&self) -> Nanos {
         let steps = self.dynamic.as_ref().map_or(self.steps, |dynamic| dynamic.steps);
         Nanos(steps.mean_step_ns)
     }
 
-    /// What of the step that is told is neither in an even step nor in its parts, by name, in nanoseconds:
-    /// these add up to their difference.
+    /// Parts of the reported step that are neither in an even step nor in its parts, by name, in
+    /// nanoseconds: they add up to the difference.
     pub(super) fn parts(&self) -> Vec<(&'static str, i64)> {
         let signed = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         let fixed = signed(self.steps.mean_step_ns);

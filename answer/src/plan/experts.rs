@@ -1,4 +1,4 @@
-//! What experts that are not chosen alike make of a step.
+//! Steps where tokens are not spread evenly over the experts.
 
 use pipeline::Nanos;
 use plan::{Boundary, Finalist, Part as LayerPart, number};
@@ -10,20 +10,21 @@ use sim::streams::StreamTimes;
 use super::parts;
 use super::priced::{Plan, seconds};
 
-/// What the fullest device of an expert group has to do, where it is drawn from how tokens choose.
+/// Load of the fullest device of an expert group, where it is drawn from how tokens choose experts.
 #[derive(Clone, Copy, Serialize)]
-pub struct OfExperts {
-    /// Rows of its experts over those with all experts chosen alike, in the mean of layers and microbatches.
+pub struct ExpertLoad {
+    /// Rows of its experts over those with tokens spread evenly, as the mean over layers and
+    /// microbatches.
     pub fullest: f64,
-    /// What these rows do not exceed in 95 % of layers and microbatches.
+    /// 95th percentile of these rows over layers and microbatches.
     pub fullest_p95: f64,
     /// The share of choices that are dropped because their expert is full.
     pub dropped: f64,
-    /// A step in which every layer and microbatch has as many rows as 95 % do not exceed, in nanoseconds.
+    /// A step in which every layer and microbatch has the 95th percentile of rows, in nanoseconds.
     pub p95_step_ns: u64,
 }
 
-impl OfExperts {
+impl ExpertLoad {
     /// Of `plan`, where `question` says how experts are chosen.
     pub(super) fn of(question: &Question, plan: &Plan) -> Option<Self> {
         question.recipe.imbalance.routing()?;
@@ -53,9 +54,9 @@ impl OfExperts {
     }
 }
 
-/// What all-to-alls of experts do beside compute, where passes of a pair share two streams.
+/// Overlap of the all-to-alls of experts with compute, where passes of a pair share two streams.
 #[derive(Clone, Copy, Serialize)]
-pub struct OfStreams {
+pub struct AllToAllOverlap {
     /// The share of the time of all-to-alls, over all stages, in which compute runs beside them.
     pub hidden: f64,
     /// How long the mean stage waits for all-to-alls in a step, in nanoseconds.
@@ -64,7 +65,7 @@ pub struct OfStreams {
     pub stretched_ns: u64,
 }
 
-impl OfStreams {
+impl AllToAllOverlap {
     /// Of the timeline of `finalist`.
     pub(super) fn of(finalist: &Finalist) -> Option<Self> {
         let stages = finalist.costed().shape.stages();

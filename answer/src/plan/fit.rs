@@ -1,4 +1,4 @@
-//! A machine fitted to a few iterations of a user's: three scales of its efficiencies, what they are worth on
+//! A machine fitted to a few iterations of a user: three scales of its efficiencies, their error on
 //! iterations that they were not fitted to, and the file of the machine.
 
 use std::fmt::Write;
@@ -13,21 +13,21 @@ use question::{Context, Diagnostic, format};
 use serde::Serialize;
 use sim::Replay;
 
-/// An efficiency: its key in files, the largest value that a file may have, and where it stands.
+/// An efficiency: its key in files, the largest value that a file may have, and its field.
 type Share = (&'static str, f64, fn(&mut Efficiency) -> &mut f64);
 
 /// Efficiencies that are fitted together, by one scale.
 struct Scale {
     name: &'static str,
-    /// How far the logarithm of the scale may well be from 0. Machines of one type differ by power limits,
-    /// clocks and software in how fast they compute, more in how their links are laid and shared, and most
-    /// in what else is on the network while gradients are exchanged.
+    /// Prior standard deviation of the logarithm of the scale. Machines of one type differ by power
+    /// limits, clocks and software in compute speed, more in the layout and sharing of their links, and
+    /// most in other traffic on the network while gradients are exchanged.
     sigma: f64,
     shares: &'static [Share],
 }
 
-/// What is fitted. More scales than these are told apart by no few iterations. Ratios to counted bytes may
-/// be above 1, shares of rates may not.
+/// The fitted scales. More than these cannot be separated by a few iterations. Ratios to counted bytes
+/// may be above 1, shares of rates may not.
 const SCALES: [Scale; 3] = [
     Scale {
         name: "products and memory",
@@ -63,7 +63,8 @@ const RATIO: f64 = 1e3;
 const LEAST: f64 = 1e-3;
 /// The error up to which a base is right: repeats of an iteration differ by as much.
 const RIGHT: f64 = 0.01;
-/// What errors must shrink to for a fit to be taken: among few iterations, less is chance.
+/// Largest ratio of the errors after and before at which a fit is taken: with few iterations, a smaller
+/// gain may be chance.
 const SHRUNK: f64 = 0.9;
 
 /// A machine fitted to iterations.
@@ -79,7 +80,7 @@ pub struct Fitted {
     /// The efficiencies.
     pub shares: Vec<FittedShare>,
     /// The iterations.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FittedRow>,
     /// The errors with the base.
     pub before: Errors,
     /// The errors of the fit to all iterations.
@@ -96,9 +97,9 @@ pub struct Fitted {
 pub struct FittedShare {
     /// Its key.
     pub key: &'static str,
-    /// What it is fitted with.
+    /// The scale that it is fitted with.
     pub scale: &'static str,
-    /// That of the base.
+    /// Its value on the base machine.
     pub base: f64,
     /// The fitted one.
     pub fitted: f64,
@@ -108,10 +109,10 @@ pub struct FittedShare {
 
 /// An iteration and its predictions, in seconds.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct FittedRow {
     /// Its line in the file.
     pub line: usize,
-    /// What it is.
+    /// Name of the run.
     pub run: String,
     /// How long it took.
     pub measured: f64,
@@ -145,8 +146,8 @@ pub fn read(
     question::plan::fit::read(context, path, base, &|name, sequence, mtp| {
         // Whether the name is known is asked first: no length is needed for that.
         let known = measured::model(name, sequence.unwrap_or(SEQUENCE), mtp)?;
-        let untold = || format!("sequence is empty: {name} has no config.json that tells it");
-        Some(if sequence.is_some() { known } else { Err(untold()) })
+        let missing = || format!("sequence is empty: {name} has no config.json that tells it");
+        Some(if sequence.is_some() { known } else { Err(missing()) })
     })
 }
 
@@ -156,7 +157,7 @@ const SEQUENCE: u64 = 1024;
 /// Fits the efficiencies of the base to the iterations of `question`.
 ///
 /// # Errors
-/// If an iteration cannot be predicted, somebody asks to end, or the base's file cannot be changed.
+/// If an iteration cannot be predicted, the user stops the fit, or the base's file cannot be changed.
 pub fn fit(context: &Context<'_>, question: &Question) -> Result<Fitted, Diagnostic> {
     let steps = Predicted { context, question };
     let parameters = SCALES.map(|Scale { name, sigma, .. }| Parameter {
@@ -180,7 +181,7 @@ pub fn fit(context: &Context<'_>, question: &Question) -> Result<Fitted, Diagnos
         let by = |values: &[f64]| {
             steps.seconds(row, values).ok_or_else(|| steps.failed(&FitError::Predicted(row)))
         };
-        rows.push(Row {
+        rows.push(FittedRow {
             line: run.line,
             run: run.name.clone(),
             measured: run.seconds,
@@ -208,7 +209,7 @@ impl Steps for Predicted<'_> {
         seconds(run, &scaled(&self.question.base.machine, values))
     }
 
-    /// One device has nobody to talk to.
+    /// One device has no communication.
     fn depends(&self, row: usize, parameter: usize) -> bool {
         parameter == 0 || self.question.runs[row].setup.devices() > 1
     }
@@ -239,7 +240,7 @@ fn seconds(run: &Run, machine: &Machine) -> Option<f64> {
     Some(number(finalist.step.0) / 1e9)
 }
 
-/// `machine` with its efficiencies scaled by `values`, within what a file may say.
+/// `machine` with its efficiencies scaled by `values`, within the bounds of files.
 fn scaled(machine: &Machine, values: &[f64]) -> Machine {
     let mut machine = machine.clone();
     for (scale, value) in SCALES.iter().zip(values) {
@@ -251,7 +252,7 @@ fn scaled(machine: &Machine, values: &[f64]) -> Machine {
     machine
 }
 
-fn answer(question: &Question, fitted: &[f64], rows: Vec<Row>) -> Result<Fitted, Diagnostic> {
+fn answer(question: &Question, fitted: &[f64], rows: Vec<FittedRow>) -> Result<Fitted, Diagnostic> {
     let machine = &question.base.machine;
     let (mut before, mut after) = (machine.efficiency, scaled(machine, fitted).efficiency);
     let mut shares = Vec::new();
@@ -262,7 +263,7 @@ fn answer(question: &Question, fitted: &[f64], rows: Vec<Row>) -> Result<Fitted,
             shares.push(FittedShare { key, scale, base, fitted, is_bound });
         }
     }
-    let errors = |of: fn(&Row) -> f64| {
+    let errors = |of: fn(&FittedRow) -> f64| {
         let all: Vec<f64> = rows.iter().map(|row| accuracy::error(of(row), row.measured)).collect();
         let max = all.iter().fold(0.0, |most: f64, error| most.max(error.abs()));
         Errors { mean: accuracy::mean_absolute(&all), max }
@@ -346,7 +347,7 @@ impl Fitted {
             .and_text(format!("\n{}\n", self.verdict()))
     }
 
-    /// What is taken, and why.
+    /// The machine that is taken, and why.
     fn verdict(&self) -> String {
         let [before, after] =
             [self.before, self.left_out].map(|errors| format::percent(errors.mean));

@@ -10,7 +10,7 @@ use super::priced::{Plan, seconds};
 use question::Context;
 use question::plan::Question;
 
-/// A change of the winner's ground, and what it would be worth.
+/// A change of the software or machine of the winner, and its savings.
 pub struct Lever {
     /// The change.
     pub name: String,
@@ -37,9 +37,9 @@ const LEVERS: [(&str, Change); 6] = [
     }),
 ];
 
-/// Searches the best set-up anew with each key of software that the question leaves out and under each of [`LEVERS`],
-/// and says what it would be worth to `plan`: first software, then machines, of each what saves most. Somebody who
-/// asks to end gets those tried by then.
+/// Searches the best set-up anew with each software key that the question leaves out and under each of
+/// [`LEVERS`], and returns the savings for `plan`: first software, then machines, the largest first.
+/// After a stop, those tried so far.
 pub(super) fn levers(
     context: &Context<'_>,
     question: &Question,
@@ -51,7 +51,7 @@ pub(super) fn levers(
     all
 }
 
-/// What a plan with a step of `step` in place of that of `plan` saves.
+/// Savings of a plan with a step of `step` in place of that of `plan`.
 fn lever(name: String, step: Nanos, plan: &Plan) -> Lever {
     let share = 1.0 - seconds(step) / seconds(plan.finalist.step);
     Lever { name, step, saved: share * plan.dollars }

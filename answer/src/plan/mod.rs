@@ -1,4 +1,4 @@
-//! Which set-up trains a model on which machines, how long it takes and what it costs.
+//! Plans: the set-up to train a model with on given machines, its step time and its cost.
 
 pub mod against;
 mod answer;
@@ -14,9 +14,9 @@ mod no_plan;
 mod parts;
 mod priced;
 mod row;
+pub mod setup_report;
 pub mod software;
 pub mod tables;
-pub mod told;
 
 use papers::measured::{Contingency, ErrorBar};
 use plan::Orders;
@@ -26,28 +26,28 @@ use serde::{Serialize, Serializer};
 
 pub use self::against::Against;
 use self::answer::Planner;
-pub use self::answer::{Answer, Searched, ground};
-pub use self::choice::{cheapest, is_late, told_apart, winner};
-pub use self::documents::OfDocuments;
-pub use self::experts::{OfExperts, OfStreams};
+pub use self::answer::{PlanAnswer, Searched, ground};
+pub use self::choice::{cheapest, is_late, resolvable_difference, winner};
+pub use self::documents::PackedSteps;
+pub use self::experts::{AllToAllOverlap, ExpertLoad};
 pub use self::levers::Lever;
 pub use self::parts::Part;
 pub use self::priced::{Plan, seconds};
-pub use self::row::Row;
-pub use self::software::Chosen;
-pub use self::told::Told;
+pub use self::row::PlanRow;
+pub use self::setup_report::SetupReport;
+pub use self::software::ChosenSoftware;
 
 /// A question with all that a planner says to it.
 pub struct Planned {
     /// The question, whole and checked.
     pub question: Question,
-    /// The plans, and what became of all set-ups.
-    pub answer: Answer,
-    /// Changes of software and machines, and what each would be worth to the plan to take.
+    /// The plans, and the results of all set-ups.
+    pub answer: PlanAnswer,
+    /// Changes of software and machines, with the savings of each for the plan to take.
     pub levers: Vec<Lever>,
     /// The software that the search turned on for the plan to take.
-    pub software: Vec<Chosen>,
-    /// Whether somebody asked to end: the best of the set-ups and levers that had been looked at.
+    pub software: Vec<ChosenSoftware>,
+    /// Whether the search was stopped: then the best of the set-ups and levers examined so far.
     pub interrupted: bool,
 }
 
@@ -96,22 +96,22 @@ struct Json<'a> {
     parameters_active: u64,
     /// The assumptions made when the model was read.
     model_assumed: &'a [String],
-    plans: Vec<Row>,
+    plans: Vec<PlanRow>,
     /// Of set-ups that were asked for, every part: in the order of the plans.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    setups: Vec<Told>,
+    setups: Vec<SetupReport>,
     /// The plan to take, by its place among the plans.
     winner: Option<usize>,
     /// Where a step of the plan to take goes, on the stage that works longest.
     time_breakdown: Vec<Part>,
     levers: Vec<LeverJson<'a>>,
     /// The software that the search turned on for the plan to take.
-    #[serde(skip_serializing_if = "<[Chosen]>::is_empty")]
-    software: &'a [Chosen],
+    #[serde(skip_serializing_if = "<[ChosenSoftware]>::is_empty")]
+    software: &'a [ChosenSoftware],
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
-    /// How many times as long as planned published trainings took, and what the question takes for its own.
+    /// Factor of published trainings over their plans, and the factor of the question.
     contingency: ContingencyJson,
     /// The omissions of the plans, a sentence each.
     assumptions: Vec<&'static str>,
@@ -151,8 +151,8 @@ fn json(planned: &Planned) -> Json<'_> {
         parameters_total: question.model.parameters(),
         parameters_active: question.model.active_parameters(),
         model_assumed: &question.model_assumed,
-        plans: answer.plans.iter().map(|plan| Row::of(question, plan)).collect(),
-        setups: told::all(planned),
+        plans: answer.plans.iter().map(|plan| PlanRow::of(question, plan)).collect(),
+        setups: setup_report::all(planned),
         errors: &answer.bars,
         contingency: ContingencyJson {
             factor: question.contingency.unwrap_or(1.0),

@@ -1,4 +1,4 @@
-//! What a model is made of, in words, where its layers are not all alike or not plain.
+//! The layers of a model, in words, where they differ from each other or are not plain.
 
 use plan::{Ffn, LayerKind, Mixer, Transformer};
 
@@ -48,8 +48,8 @@ fn words(model: &Transformer, kind: LayerKind) -> String {
         Ffn::None => "",
     };
     let both = [mixer.as_str(), ffn];
-    let told: Vec<&str> = both.into_iter().filter(|part| !part.is_empty()).collect();
-    told.join(" and ")
+    let parts: Vec<&str> = both.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" and ")
 }
 
 #[cfg(test)]

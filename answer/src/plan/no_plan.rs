@@ -1,4 +1,4 @@
-//! Why a question has no plan, and what would have one.
+//! Why a question has no plan, and changes with which it would have one.
 
 use std::collections::BTreeMap;
 
@@ -78,8 +78,8 @@ impl Planner<'_> {
         Diagnostic::new(message).with_help(cure)
     }
 
-    /// The batches next to that of the question that some set-up divides, in words; nothing where the batch is not
-    /// what keeps set-ups out.
+    /// The batches next to that of the question that some set-up divides, in words; `None` where
+    /// set-ups fail for other reasons.
     fn nearest_batches(&self) -> Option<String> {
         let Question { model, recipe, clusters, .. } = self.question;
         let (mut below, mut above) = (None, None);

@@ -6,7 +6,7 @@ use plan::{Boundary, Costed, Finalist, Part as LayerPart, PartTimes};
 use serde::{Serialize, Serializer};
 use sim::streams::{StreamTimes, Streams};
 
-use super::documents::OfDocuments;
+use super::documents::PackedSteps;
 use super::priced::{Plan, seconds};
 
 /// The output layer, the loss and multi-token prediction.
@@ -17,7 +17,8 @@ const HEAD: &str = "head and loss";
 pub struct Part {
     /// Its name.
     pub name: &'static str,
-    /// Nanoseconds of a step; below zero where a part that was counted apart hides others.
+    /// Nanoseconds of a step; negative where a part that was counted separately is hidden behind other
+    /// parts.
     pub nanos: i64,
     /// Its share of the step.
     pub share: f64,
@@ -51,11 +52,10 @@ pub(super) fn busiest(finalist: &Finalist) -> usize {
     stages.max_by_key(|(_, times)| times.busy).map_or(0, |(stage, _)| stage)
 }
 
-/// The parts of the step of `plan`; where the bubble is told `apart`, with what of it fills and drains the
-/// pipeline.
+/// The parts of the step of `plan`; with `apart`, the bubble is split into fill, drain and the rest.
 pub(super) fn of(plan: &Plan, apart: bool) -> Vec<Part> {
     let mut parts = of_run(&plan.finalist, plan.boundary, apart);
-    parts.extend(plan.documents.iter().flat_map(OfDocuments::parts));
+    parts.extend(plan.documents.iter().flat_map(PackedSteps::parts));
     let whole = seconds(plan.step);
     let part = |(name, nanos): (&'static str, i64)| {
         let part = Part { name, nanos, share: 0.0 };
@@ -94,7 +94,7 @@ pub(super) fn of_run(
     // Only where all stages meet before a step does its clock begin at the first of them.
     if apart && boundary == Boundary::Barrier {
         let fill = signed(times.first_start);
-        // What is sent after the last pass is counted with all that is sent.
+        // Sends after the last pass are counted with all sends.
         let drain = (passes - signed(times.last_end)).min(bubble - fill).max(0);
         parts.push(("bubble: until the first pass comes", fill));
         parts.push(("bubble: between passes", bubble - fill - drain));
@@ -110,7 +110,7 @@ pub(super) fn of_run(
     parts
 }
 
-/// What both streams of `stage` do in a step of `finalist`, where passes share two.
+/// Times of both streams of `stage` in a step of `finalist`, where passes share two.
 pub(super) fn of_streams(finalist: &Finalist, stage: usize) -> Option<StreamTimes> {
     let orders = finalist.schedule().orders();
     Streams::of(&finalist.costs).zip(orders.get(stage)).map(|(mut all, order)| all.order(order))
@@ -124,22 +124,23 @@ fn travel(finalist: &Finalist, stage: usize) -> i64 {
     signed(slots.map(of).sum())
 }
 
-/// Makes `parts`, which take all passes one after the other, those of passes that share two streams, of whose
-/// all-to-alls, `travel` in all, a part is hidden. Those of multi-token prediction were told with the head.
+/// Turns `parts` of passes that run one after the other into those of passes that share two streams,
+/// where a part of the all-to-alls, `travel` in all, is hidden. All-to-alls of multi-token prediction
+/// are counted with the head.
 fn share_streams(parts: &mut Vec<(&'static str, i64)>, streams: StreamTimes, travel: i64) {
     let name = LayerPart::AllToAll.name();
-    let told: i64 = parts.iter().filter(|part| part.0 == name).map(|part| part.1).sum();
+    let reported: i64 = parts.iter().filter(|part| part.0 == name).map(|part| part.1).sum();
     for (part, time) in parts.iter_mut() {
         match *part {
             part if part == name => *time = signed(streams.exposed),
-            HEAD => *time = (*time - (travel - told)).max(0),
+            HEAD => *time = (*time - (travel - reported)).max(0),
             _ => {}
         }
     }
     parts.push(("compute slowed by all-to-alls beside it", signed(streams.stretched)));
 }
 
-/// What the passes of `stage` take in a step: layers, part by part, and the head.
+/// Times of the passes of `stage` in a step: layers, part by part, and the head.
 fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
     let microbatches = f64::from(costed.shape.microbatches());
     let placement = costed.setup.family.about().placement;
@@ -151,11 +152,11 @@ fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
     let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
     let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
     let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
-    // What the host adds is told with all else that is no kernel.
-    let told = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
-    let told = told.map(|part| (part.name(), whole(layers.of(part))));
-    // What a model or a set-up has not is not told.
-    told.filter(|(_, time)| *time > 0).chain([(HEAD, whole(head))]).collect()
+    // Host time is reported with the rest that is no kernel.
+    let kernels = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
+    let kernels = kernels.map(|part| (part.name(), whole(layers.of(part))));
+    // Parts that a model or a set-up does not have are left out.
+    kernels.filter(|(_, time)| *time > 0).chain([(HEAD, whole(head))]).collect()
 }
 
 /// Whole nanoseconds.

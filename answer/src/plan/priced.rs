@@ -1,10 +1,10 @@
 //! A set-up with its time, memory, money and error bar.
 
 use pipeline::{Bytes, Nanos};
-use plan::{Boundary, Finalist, Kind, Lacks, number};
+use plan::{Boundary, Finalist, Kind, Shortage, number};
 use question::plan::{Framework, Question};
 
-use super::documents::OfDocuments;
+use super::documents::PackedSteps;
 use super::parts::{self, Part};
 
 /// A set-up with all that a planner asks of it.
@@ -15,13 +15,13 @@ pub struct Plan {
     pub finalist: Finalist,
     /// Its step: that of the run, or where documents are packed into sequences the mean of those drawn.
     pub step: Nanos,
-    /// What a step takes at least in any order of its passes, where a bound knows them and documents leave all
+    /// Lower bound of a step over all orders of its passes, where one is known and documents leave all
     /// microbatches alike.
     pub least_step: Option<Nanos>,
-    /// What documents make of a step, where their lengths are told; nothing if a Ctrl-C came before enough
-    /// steps were drawn.
-    pub documents: Option<OfDocuments>,
-    /// The step that half of all, and 95 %, do not exceed under noise, whatever their documents; nothing if a Ctrl-C came
+    /// Steps with documents packed into sequences, where their lengths are given; `None` if a Ctrl-C
+    /// came before enough steps were drawn.
+    pub documents: Option<PackedSteps>,
+    /// Median and 95th percentile of the step under noise, with documents; `None` if a Ctrl-C came
     /// before enough were drawn.
     pub percentiles: Option<[Nanos; 2]>,
     /// Tokens a second, by its step.
@@ -42,18 +42,20 @@ pub struct Plan {
     pub dollars: f64,
     /// Energy of all devices at the watts that they may draw, in kWh; nothing where one's are not known.
     pub energy: Option<f64>,
-    /// Of what kind its step is.
+    /// The kind of its step.
     pub kind: Kind,
-    /// By what shares its step may be shorter and longer; nothing if nothing is known of its devices.
+    /// Relative error of its step towards shorter and longer; `None` if nothing is known of its
+    /// devices.
     pub error: Option<[f64; 2]>,
-    /// By what share two steps of its kind must differ to be told apart, where any was measured.
+    /// Smallest relative difference of two steps of its kind that measurements can resolve, where any
+    /// was measured.
     pub apart: Option<f64>,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// What devices lack: of a set-up that was asked for and does not surely fit.
-    pub lacks: Option<Lacks>,
+    /// Shortage of memory of a given set-up that does not surely fit.
+    pub shortage: Option<Shortage>,
 }
 
 /// A time in seconds.
@@ -69,7 +71,7 @@ impl Plan {
     }
 
     /// The memory left on the device that has least left.
-    pub fn room(&self) -> Bytes {
+    pub fn headroom(&self) -> Bytes {
         let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
         let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));
         left.min().unwrap_or_default()
@@ -86,7 +88,7 @@ impl Plan {
         parts::of(self, false)
     }
 
-    /// The same with the bubble before, between and after the passes of that stage told apart.
+    /// The same with the bubble before, between and after the passes of that stage as separate parts.
     #[must_use]
     pub fn all_parts(&self) -> Vec<Part> {
         parts::of(self, true)

@@ -8,7 +8,7 @@ use super::priced::Plan;
 
 /// One plan for machines, and a line of the CSV.
 #[derive(Serialize)]
-pub struct Row {
+pub struct PlanRow {
     machine: String,
     devices: u64,
     schedule: &'static str,
@@ -28,17 +28,18 @@ pub struct Row {
     step_ns: u64,
     /// The step by replay, by which set-ups are searched.
     replay_step_ns: u64,
-    /// What no order of its passes undercuts in the memory of its devices; nothing where no bound is known.
+    /// Lower bound over all orders of its passes in the memory of its devices; nothing where no bound
+    /// is known.
     least_step_ns: Option<u64>,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
     /// How far the step may be off, as a share: the larger of the next two; nothing if nothing is known of its devices.
     error: Option<f64>,
-    /// By what share of the step a run may be faster, in 95 % of runs.
+    /// Share of the step by which a run may be faster, in 95 % of runs.
     error_low: Option<f64>,
-    /// By what share it may be slower.
+    /// Share by which it may be slower.
     error_high: Option<f64>,
-    /// Of what kind it is, in words.
+    /// Its kind, in words.
     kind: String,
     tokens_per_second: f64,
     mfu: f64,
@@ -67,7 +68,8 @@ pub struct Row {
     memory_limit: Option<String>,
     /// Hours of all devices together.
     gpu_hours: f64,
-    /// How layers are dealt to chunks: balanced, even, by the layout of the question, or searched with the order.
+    /// Split of layers into chunks: balanced, even, by the layout of the question, or searched with the
+    /// order.
     split: &'static str,
     /// The layers of each chunk, where no rule says them: as `layout` in `[setup]` takes them.
     layout: Option<String>,
@@ -79,7 +81,7 @@ pub struct Row {
     runs_in_torchtitan: bool,
 }
 
-impl Row {
+impl PlanRow {
     /// The row of `plan`, which answers `question`.
     #[must_use]
     pub fn of(question: &Question, plan: &Plan) -> Self {
@@ -136,7 +138,7 @@ impl Row {
             on_front: plan.on_front,
             gpu_hours: plan.gpu_hours,
             split: split(own.split),
-            layout: super::tables::told_layout(question, plan),
+            layout: super::tables::given_layout(question, plan),
             software: super::software::line(question, plan),
             runs_in_megatron: plan.runs_in(Framework::Megatron, question),
             runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),
@@ -144,7 +146,7 @@ impl Row {
     }
 }
 
-/// The name of a deal of layers.
+/// Name of a split of layers.
 const fn split(split: Split) -> &'static str {
     match split {
         Split::Even => "even",

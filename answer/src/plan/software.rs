@@ -1,11 +1,11 @@
-//! The software that a search turns on, and what each key of it is worth.
+//! The software options that a search turns on, with the savings of each.
 
 use pipeline::Nanos;
 use plan::{Cluster, Finalist, Inputs, Offload, Options, number};
 use question::plan::{Question, SoftwareKey};
 use serde::Serialize;
 
-use super::answer::{Answer, ground};
+use super::answer::{PlanAnswer, ground};
 use super::priced::{Plan, seconds};
 use super::tables::ranges;
 
@@ -14,7 +14,7 @@ const LEAST: f64 = 0.001;
 
 /// A key of `[training]` that the search turned on for a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Chosen {
+pub struct ChosenSoftware {
     /// The key.
     pub key: &'static str,
     /// Its value.
@@ -42,17 +42,17 @@ fn is_needless(with: Nanos, without: Nanos) -> bool {
 
 /// The software that the search turned on for `plan`, the key that saves most first.
 #[must_use]
-pub fn chosen(question: &Question, plan: &Plan) -> Vec<Chosen> {
+pub fn chosen(question: &Question, plan: &Plan) -> Vec<ChosenSoftware> {
     let cluster = &question.clusters[plan.cluster];
     let inputs = ground(question, cluster);
     let setup = &plan.finalist.costed().setup;
     let one = |SoftwareKey { key, value, options }| {
         let rest = setup.options.without(options);
         let without = inputs.again_with(&plan.finalist, rest).ok()?;
-        Some(Chosen { key, value, step_without_ns: without.step.0 })
+        Some(ChosenSoftware { key, value, step_without_ns: without.step.0 })
     };
     let keys = question.keys(setup.options, cluster);
-    let mut all: Vec<Chosen> = keys.into_iter().filter_map(one).collect();
+    let mut all: Vec<ChosenSoftware> = keys.into_iter().filter_map(one).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.step_without_ns));
     all
 }
@@ -70,7 +70,7 @@ fn options(plan: &Plan) -> Options {
 
 /// The software that plans need: a line for each that some have, with their numbers.
 #[must_use]
-pub fn needed(question: &Question, answer: &Answer) -> Vec<String> {
+pub fn needed(question: &Question, answer: &PlanAnswer) -> Vec<String> {
     let mut all: Vec<(String, Vec<usize>)> = Vec::new();
     for (number, plan) in (1..).zip(&answer.plans) {
         let own = line(question, plan);
@@ -113,8 +113,8 @@ pub fn untried(question: &Question) -> Option<String> {
 
 /// The software that the search turned on for the plan to take, in words.
 #[must_use]
-pub fn in_words(plan: &Plan, chosen: &[Chosen]) -> Option<String> {
-    let one = |one: &Chosen| {
+pub fn in_words(plan: &Plan, chosen: &[ChosenSoftware]) -> Option<String> {
+    let one = |one: &ChosenSoftware| {
         let saved = 1.0 - seconds(plan.finalist.step) / (number(one.step_without_ns) / 1e9);
         let key = SoftwareKey::line_of(one.key, one.value);
         format!("{key} ({} of the step)", question::format::percent(saved))

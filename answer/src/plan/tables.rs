@@ -2,10 +2,10 @@
 
 use papers::measured::{Contingency, interval_in_words};
 use pipeline::{Family, Limit, Nanos, Vocabulary};
-use plan::{Recompute, Room, Setup, Split, StageMemory};
+use plan::{MemoryBudget, Recompute, Setup, Split, StageMemory};
 
-use super::answer::Answer;
-use super::choice::{cheapest, is_late, is_run, told_apart};
+use super::answer::PlanAnswer;
+use super::choice::{cheapest, is_late, is_run, resolvable_difference};
 use super::levers::Lever;
 use super::parts::Part;
 use super::priced::{Plan, seconds};
@@ -16,7 +16,7 @@ use question::plan::{Framework, Question};
 /// A set-up in a few letters, which [`legend`] explains.
 pub fn setup(setup: &Setup) -> String {
     let mut text = format!("d{} t{} p{}", setup.data, setup.tensor, setup.pipeline);
-    // Of experts the tensor groups are told where they are others than those of the rest.
+    // The tensor groups of experts are shown where they differ from those of the rest.
     let is_apart = setup.expert > 1 && setup.expert_tensor != setup.tensor;
     let expert_tensor = if is_apart { setup.expert_tensor } else { 1 };
     for (letter, size) in [
@@ -58,11 +58,11 @@ fn shares_vocabulary(setup: &Setup) -> bool {
     setup.vocabulary_parallel && setup.family.vocabulary() == Vocabulary::Whole
 }
 
-/// Which set-ups have a letter or word, and what it stands for.
+/// Letters and words of set-ups, and their meaning.
 type Word = (fn(&Setup) -> bool, &'static str);
 
 /// The meaning of the letters and words of [`setup`], as far as plans have them.
-pub fn legend(answer: &Answer) -> String {
+pub fn legend(answer: &PlanAnswer) -> String {
     let setups = || answer.plans.iter().map(|plan| &plan.finalist.costed().setup);
     let words: [Word; 17] = [
         (|_| true, "d data-parallel replicas"),
@@ -101,17 +101,17 @@ pub fn legend(answer: &Answer) -> String {
 }
 
 /// The layers of each chunk of `plan` as `layout` takes them, where no rule says them.
-pub(super) fn told_layout(question: &Question, plan: &Plan) -> Option<String> {
-    let is_told = plan.finalist.costed().setup.split.is_told();
-    let layout = super::told::layout(question, plan).filter(|_| is_told);
+pub(super) fn given_layout(question: &Question, plan: &Plan) -> Option<String> {
+    let is_given = plan.finalist.costed().setup.split.is_given();
+    let layout = super::setup_report::layout(question, plan).filter(|_| is_given);
     layout.map(|layout| layout.to_string())
 }
 
-/// The layers of each chunk of `plan` in words, where they were dealt together with its order.
+/// The layers of each chunk of `plan` in words, where they were searched together with its order.
 #[must_use]
 pub fn dealt(question: &Question, plan: &Plan) -> Option<String> {
     let is_dealt = plan.finalist.costed().setup.split == Split::Searched;
-    let layout = told_layout(question, plan).filter(|_| is_dealt)?;
+    let layout = given_layout(question, plan).filter(|_| is_dealt)?;
     Some(format!("its layers are dealt together with the order: layout = \"{layout}\""))
 }
 
@@ -120,8 +120,7 @@ fn time_or_none(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".to_owned(), format::time)
 }
 
-/// The parameters that the model is believed to have, and what was assumed where it was read: a
-/// line each.
+/// Parameters of the model, and the assumptions made where it was read, a line each.
 pub fn model(question: &Question) -> Vec<String> {
     let billions = |count: u64| {
         let digits = if count < 1_000_000_000 { 6 } else { 3 };
@@ -217,7 +216,8 @@ pub fn order_name(plan: &Plan) -> String {
     }
 }
 
-/// That the order of `plan` is made for less than its name promises, and what else there is for so little memory.
+/// Note that the order of `plan` is made for less memory than its name promises, and the alternatives
+/// for so little memory.
 #[must_use]
 pub fn scarce(plan: &Plan) -> Option<String> {
     let costed = plan.finalist.costed();
@@ -263,8 +263,8 @@ pub fn memory(number: usize, plan: &Plan) -> Vec<String> {
     std::iter::once(number.to_string()).chain(sizes.map(format::size)).collect()
 }
 
-/// The plan to take, in words: which it is, and what comes of it.
-pub fn taken(question: &Question, answer: &Answer, winner: &Plan) -> [String; 2] {
+/// The plan to take and its cost, in words.
+pub fn taken(question: &Question, answer: &PlanAnswer, winner: &Plan) -> [String; 2] {
     let cluster = &question.clusters[winner.cluster];
     let own = &winner.finalist.costed().setup;
     let number = answer.plans.iter().position(|plan| std::ptr::eq(plan, winner));
@@ -300,9 +300,9 @@ fn between(plan: &Plan, value: f64, written: fn(f64) -> String) -> String {
     })
 }
 
-/// What published trainings took over their plans, and what the question says of its own, in words.
+/// The factor of published trainings over their plans, and that of the question, in words.
 #[must_use]
-pub fn contingency(question: &Question, answer: &Answer) -> String {
+pub fn contingency(question: &Question, answer: &PlanAnswer) -> String {
     let Contingency { trainings, least, median, most } = answer.contingency;
     let own = match question.contingency {
         Some(factor) => format!("days, hours and dollars are {factor} times those of the steps"),
@@ -320,7 +320,7 @@ pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
         return None;
     }
     let nearest = |of: fn(&Plan) -> f64| plans.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
-    let told = |plan: &Plan| {
+    let described = |plan: &Plan| {
         let cluster = &question.clusters[plan.cluster];
         let (days, dollars) = (days(plan.days), amount(plan.dollars));
         format!("{days} days and {dollars} dollars on {} {}", cluster.devices(), cluster.name())
@@ -332,8 +332,8 @@ pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
         "no plan keeps within {}: the fastest takes {}, the cheapest {}; give other devices or more of \
          deadline-days and budget",
         limits.join(" and "),
-        nearest(|plan| plan.days).map(told)?,
-        nearest(|plan| plan.dollars).map(told)?,
+        nearest(|plan| plan.days).map(described)?,
+        nearest(|plan| plan.dollars).map(described)?,
     ))
 }
 
@@ -357,7 +357,7 @@ pub fn useful(plan: &Plan) -> String {
 pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String> {
     let name = |plan: &Plan| question.clusters[plan.cluster].name();
     let cheaper = |is: &dyn Fn(&Plan) -> bool| {
-        let mut plans = plans.iter().filter(|plan| plan.lacks.is_none() && is(plan));
+        let mut plans = plans.iter().filter(|plan| plan.shortage.is_none() && is(plan));
         plans.find(|plan| plan.dollars < winner.dollars)
     };
     let unmeasured = match winner.error {
@@ -387,25 +387,25 @@ pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String>
 }
 
 /// Why the plan to take is not the cheapest, if it is not.
-pub fn roomier(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+pub fn more_headroom(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     let cheapest = cheapest(question, plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
     let own = &cheapest.finalist.costed().setup;
     let slower = seconds(winner.step) / seconds(cheapest.step) - 1.0;
     Some(format!(
         "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
          do not tell steps less than {} apart",
-        format::size(winner.room()),
+        format::size(winner.headroom()),
         own.schedule_name(),
         setup(own),
-        format::size(cheapest.room()),
+        format::size(cheapest.headroom()),
         format::percent(slower),
-        format::percent(told_apart(cheapest)),
+        format::percent(resolvable_difference(cheapest)),
     ))
 }
 
 /// The memory that may be used of a device, in words.
-pub fn room(question: &Question) -> String {
-    let Room { error, cap } = question.recipe.room;
+pub fn memory_budget(question: &Question) -> String {
+    let MemoryBudget { error, cap } = question.recipe.memory_budget;
     let cap = cap.map_or_else(String::new, |cap| {
         format!("; no more than the memory-cap of {}", format::size(cap))
     });
@@ -446,7 +446,7 @@ pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
 pub const WORTH: [&str; 3] = ["what each change would save", "step", "dollars saved"];
 
 /// Why set-ups are not among the plans: a line for each reason of each cluster.
-pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
+pub fn reasons(question: &Question, answer: &PlanAnswer) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (cluster, searched) in question.clusters.iter().zip(&answer.searched) {
         let name = format!("{} {}", cluster.devices(), cluster.name());
@@ -461,7 +461,7 @@ pub fn reasons(question: &Question, answer: &Answer) -> Vec<Vec<String>> {
 }
 
 /// In which frameworks the plans run: a line for each answer that some have, with their numbers.
-pub fn frameworks(question: &Question, answer: &Answer) -> Vec<String> {
+pub fn frameworks(question: &Question, answer: &PlanAnswer) -> Vec<String> {
     let runs = |plan: &Plan| Framework::REAL.map(|framework| plan.runs_in(framework, question));
     let said = [
         ([true, true], "run in Megatron-LM and in torchtitan"),
@@ -522,6 +522,6 @@ pub const DEFINITIONS: [&str; 6] = [
 ///
 /// # Errors
 /// If memory runs out.
-pub fn csv(question: &Question, answer: &Answer) -> Result<Vec<u8>, Diagnostic> {
-    crate::csv(answer.plans.iter().map(|plan| super::Row::of(question, plan)))
+pub fn csv(question: &Question, answer: &PlanAnswer) -> Result<Vec<u8>, Diagnostic> {
+    crate::csv(answer.plans.iter().map(|plan| super::PlanRow::of(question, plan)))
 }

@@ -1,4 +1,4 @@
-//! `debubble profile`: the profile of a trainer, made of a recording of it.
+//! `debubble profile`: the profile of a trainer, from a recording of it.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ pub fn of_all(recordings: &[Recorded]) -> Result<TrainerProfile, Diagnostic> {
 
 /// A profile as JSON: means in seconds, of the hop the median; sizes in bytes.
 #[derive(Serialize)]
-pub struct Json {
+pub struct ProfileJson {
     schedule: String,
     stages: usize,
     placement: Placement,
@@ -77,7 +77,7 @@ fn backwards(chunk: &RecordedChunk) -> [Option<&Quantity>; 3] {
 
 /// `profile` for programs.
 #[must_use]
-pub fn json(profile: &TrainerProfile) -> Json {
+pub fn json(profile: &TrainerProfile) -> ProfileJson {
     let seconds = |one: &Quantity| seconds_of(one.mean());
     let chunk = |chunk: &RecordedChunk| {
         let [input, weight, whole] = backwards(chunk).map(|one| one.map(seconds));
@@ -90,7 +90,7 @@ pub fn json(profile: &TrainerProfile) -> Json {
             activation_until_weight_bytes: chunk.footprint.map(|one| one.until_weight.0),
         }
     };
-    Json {
+    ProfileJson {
         schedule: profile.schedule.clone(),
         stages: profile.stages,
         placement: profile.placement,
@@ -145,7 +145,7 @@ pub fn sheet(profile: &TrainerProfile) -> Sheet {
         ))
 }
 
-/// The word for what was not recorded.
+/// Word for missing values.
 fn none() -> String {
     "-".to_owned()
 }

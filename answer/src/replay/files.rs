@@ -12,7 +12,7 @@ use crate::timelines::{self, Recorded};
 
 /// The largest trace, in bytes.
 const MAX_TRACE: u64 = 2 << 30;
-/// The largest file that is looked at for what else it may be.
+/// Largest file whose content is examined for another format.
 const MAX_TEXT: u64 = 16 << 20;
 
 /// The run in the files at `paths`, without its first `warmup` steps.

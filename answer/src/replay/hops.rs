@@ -12,7 +12,7 @@ const METHOD: &str = "the median time, on each link, from when both ends were re
                       went on that waited for nothing else; less where the same value of other steps \
                       took less";
 
-/// Estimated hops. No measurement stands behind them.
+/// Estimated hops, not measured.
 #[derive(Serialize)]
 pub struct Hops {
     /// Whether transfers were measured: never, where there is an estimate.

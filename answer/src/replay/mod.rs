@@ -18,9 +18,9 @@ pub use self::hops::{Hops, Link};
 use self::what_if::Asked;
 pub use self::what_if::{Change, Straggler};
 
-/// Predicted and measured steps of a run, and what they would have been.
+/// Predicted and measured steps of a run, and their times after changes.
 #[derive(Serialize)]
-pub struct Answer {
+pub struct ReplayAnswer {
     /// Every step of the trace.
     pub steps: Vec<Step>,
     /// Mean over the steps of |predicted - measured| / measured.
@@ -31,11 +31,11 @@ pub struct Answer {
     pub measured_ns: u64,
     /// The same of the prediction.
     pub predicted_ns: u64,
-    /// What the trace does not say of the run.
+    /// Facts about the run that are missing in the trace.
     pub lacks: Vec<String>,
     /// How hops were estimated; null where all transfers are in the trace.
     pub hops: Option<Hops>,
-    /// Who costs most among its like.
+    /// The slowest rank and stage against their peers.
     pub stragglers: Vec<Straggler>,
     /// The changes that were asked for.
     pub what_if: Vec<Change>,
@@ -44,7 +44,7 @@ pub struct Answer {
     pub interrupted: Option<bool>,
 }
 
-impl Answer {
+impl ReplayAnswer {
     /// The steps and changes for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
@@ -88,7 +88,7 @@ pub fn replay(
     paths: &[PathBuf],
     launch_delays: bool,
     keys: &Keys,
-) -> Result<Answer, Diagnostic> {
+) -> Result<ReplayAnswer, Diagnostic> {
     let run = files::read(context, paths, keys.warmup_steps.unwrap_or(0))?;
     let asked = Asked::new(context, keys)?;
     let mut times = Times::measured(&run);
@@ -103,7 +103,7 @@ pub fn replay(
     });
     let steps: Vec<Step> = steps.collect();
     let errors: Vec<f64> = steps.iter().map(Step::error).collect();
-    Ok(Answer {
+    Ok(ReplayAnswer {
         mean_abs_error: accuracy::mean_absolute(&errors),
         max_abs_error: errors.iter().fold(0.0, |most, error| error.abs().max(most)),
         measured_ns: what_if::mean(steps.iter().map(|step| step.measured_ns)),

@@ -4,10 +4,10 @@ use pipeline::Nanos;
 use question::format;
 use question::sheet::Sheet;
 
-use super::{Answer, Step};
+use super::{ReplayAnswer, Step};
 
-/// The steps, how far the prediction is off, and what the mean step would have been.
-pub(super) fn sheet(answer: &Answer) -> Sheet {
+/// The steps, the error of the prediction, and the mean step after each change.
+pub(super) fn sheet(answer: &ReplayAnswer) -> Sheet {
     let rows = answer.steps.iter().map(step);
     let [mean, max] = [answer.mean_abs_error, answer.max_abs_error].map(format::percent);
     Sheet::table(&["step", "measured", "predicted", "error"], rows)
@@ -16,8 +16,8 @@ pub(super) fn sheet(answer: &Answer) -> Sheet {
         .and(estimates(answer))
 }
 
-/// How hops were estimated, and what else the trace does not say.
-fn estimates(answer: &Answer) -> Sheet {
+/// The estimate of hops, and the facts that the trace lacks.
+fn estimates(answer: &ReplayAnswer) -> Sheet {
     let hops = answer.hops.as_ref().map(|hops| hops.sheet().under_a_gap());
     let lacks: String = answer.lacks.iter().map(|lack| format!("the trace has {lack}\n")).collect();
     let lacks = Sheet::default().and_text(format!("\n{lacks}"));
@@ -33,8 +33,8 @@ fn step(step: &Step) -> Vec<String> {
     vec![step.step.to_string(), measured, predicted, format::signed_percent(step.error())]
 }
 
-/// The changes that were asked for, and what each straggler costs.
-fn changes(answer: &Answer) -> Sheet {
+/// The changes that were asked for, and the cost of each straggler.
+fn changes(answer: &ReplayAnswer) -> Sheet {
     let row = |what: String, step: u64, saved: i64| {
         let sign = if saved < 0 { "-" } else { "" };
         let time = |nanos| format::time(Nanos(nanos));

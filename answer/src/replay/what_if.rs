@@ -24,14 +24,14 @@ pub struct Change {
     pub saved_ns: i64,
 }
 
-/// Who costs most among its like.
+/// A rank or stage that is slower than its peers.
 #[derive(Serialize)]
 pub struct Straggler {
     /// The data-parallel rank; null for the stage of all of them.
     dp_rank: Option<u32>,
     /// The stage; null for all stages of the rank.
     stage: Option<u16>,
-    /// The mean step if it were like the others.
+    /// The mean step if it took the median of its peers.
     pub step_ns: u64,
     /// Against the prediction of the run as it was.
     pub saved_ns: i64,
@@ -93,7 +93,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Other schedules: the step without stragglers, in which the pipeline of the run, timed with
-    /// medians and transfers that nobody waits for, is replaced by another one timed so.
+    /// medians and asynchronous transfers, is replaced by another one timed so.
     fn schedules(
         &self,
         run: &Run,
@@ -126,7 +126,7 @@ impl<'a> Asked<'a> {
         self.rules.iter().take_while(|_| !self.context.stopped()).map(answer).collect()
     }
 
-    /// Says what the times of other schedules leave out.
+    /// Notes the omissions in the times of other schedules.
     fn note_limits(&self, run: &Run, shape: Shape) {
         let paired = "other schedules are timed with sends that hold up no rank, unlike the run's";
         let spread = "other schedules are timed with the work of a stage spread evenly over its \

@@ -1,17 +1,17 @@
 //! Which orders, found or published, nothing of their setting beats.
 
-use super::report::Row;
+use super::report::SearchRow;
 use crate::front::{Candidate, standings};
 
-/// Marks which orders, found or published, nothing of their setting beats: whatever the limit they
-/// were found under, each has a bubble and a peak of its own.
-pub(super) fn mark(rows: &mut [Row]) {
+/// Marks the orders, found or published, on the Pareto front of their setting: each has a bubble and a
+/// peak of its own, under any limit.
+pub(super) fn mark(rows: &mut [SearchRow]) {
     for at in 0..rows.len() {
         if rows[..at].iter().any(|row| row.setting() == rows[at].setting()) {
             continue;
         }
         let setting = rows[at].setting().map(str::to_owned);
-        let mut of_setting: Vec<&mut Row> =
+        let mut of_setting: Vec<&mut SearchRow> =
             rows[at..].iter_mut().filter(|row| row.setting() == setting.as_deref()).collect();
         let found = of_setting.iter().map(|row| Candidate::new(row.found_at(), None));
         let published = of_setting.iter().filter_map(|row| row.published_at());

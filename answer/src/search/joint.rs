@@ -10,20 +10,20 @@ use question::{Context, Diagnostic, format, keywords};
 use search::{BestPublished, Choice, Effort};
 use serde::Serialize;
 
-use super::{Row, late, warn_of_clock};
+use super::{SearchRow, late, warn_of_clock};
 
 /// How many searches of an order a joint one takes about as long as.
 pub(super) const SEARCHES: u128 = 10;
 
-/// What a joint search has chosen for a row, and what it beats.
-pub struct Chosen {
-    /// The question with the choice made: what `debubble simulate` takes beside the order.
+/// The choice of a joint search for a row, and the alternatives that it beats.
+pub struct JointChoice {
+    /// The question with the choice filled in: input of `debubble simulate` beside the order.
     pub setting: Setting,
     /// The choice itself.
     pub(super) choice: Choice,
     /// The same in words of the question.
-    pub told: Told,
-    /// What the search finds with what was asked, if that fits.
+    pub summary: ChosenSettings,
+    /// Cost of the order searched with the settings of the question, if one fits.
     pub asked: Option<Nanos>,
     /// Each published schedule that fits, with its best settings, the cheapest first.
     pub published: Vec<WithSettings>,
@@ -35,7 +35,7 @@ pub struct Chosen {
 
 /// A choice in words of the question.
 #[derive(Clone, Serialize)]
-pub struct Told {
+pub struct ChosenSettings {
     chunks: u16,
     placement: &'static str,
     layout: Option<String>,
@@ -53,14 +53,14 @@ pub struct Told {
 pub struct WithSettings {
     schedule: &'static str,
     #[serde(flatten)]
-    told: Told,
+    summary: ChosenSettings,
     cost_ns: u64,
     /// By how much the answer is below it, as a share of it.
     gain: f64,
     peak_bytes: u64,
 }
 
-impl Told {
+impl ChosenSettings {
     fn of(joint: &Joint<'_>, choice: &Choice) -> Self {
         let setting = joint.setting(choice);
         let (space, chunks) = (joint.space(), 0..);
@@ -101,7 +101,7 @@ impl Told {
         self.pairs
     }
 
-    /// What else was chosen, in words.
+    /// The rest of the choice, in words.
     pub(super) fn besides(&self) -> String {
         let host = self.offload.as_deref().map(|chunks| match chunks {
             [] => ", nothing to the host".to_owned(),
@@ -120,7 +120,7 @@ impl Told {
         self.layout.as_deref()
     }
 
-    /// What each chunk recomputes; one word where all do the same.
+    /// Recomputation of each chunk; one word where all are alike.
     pub(super) fn recompute(&self) -> &str {
         &self.recompute
     }
@@ -134,7 +134,7 @@ impl Told {
         }
     }
 
-    /// Chunks per stage, and where they lie.
+    /// Chunks per stage, and their placement.
     pub(super) fn chunks(&self) -> String {
         match self.chunks {
             1 => "1".to_owned(),
@@ -145,17 +145,18 @@ impl Told {
 }
 
 impl WithSettings {
-    /// As a line for people: name, settings, cost, and what the answer saves; in the columns of [`Self::header`].
+    /// Cells of a table: name, settings, cost, and the gain of the answer; in the columns of
+    /// [`Self::header`].
     pub(super) fn line(&self) -> Vec<String> {
-        let told = &self.told;
+        let summary = &self.summary;
         let mut line = vec![
             self.schedule.to_owned(),
-            told.chunks(),
-            told.layout().unwrap_or("-").to_owned(),
-            told.recompute().to_owned(),
+            summary.chunks(),
+            summary.layout().unwrap_or("-").to_owned(),
+            summary.recompute().to_owned(),
         ];
-        line.extend(told.offload());
-        line.extend(told.pairs().map(|pairs| if pairs { "yes" } else { "no" }.to_owned()));
+        line.extend(summary.offload());
+        line.extend(summary.pairs().map(|pairs| if pairs { "yes" } else { "no" }.to_owned()));
         line.extend([format::time(Nanos(self.cost_ns)), format::percent(self.gain)]);
         line
     }
@@ -163,25 +164,25 @@ impl WithSettings {
     /// The names of the columns of lines.
     pub(super) fn header(&self) -> Vec<&'static str> {
         let mut header = vec!["published", "v", "layers", "recompute"];
-        header.extend(self.told.offload.as_ref().map(|_| "to the host"));
-        header.extend(self.told.pairs.map(|_| "in pairs"));
+        header.extend(self.summary.offload.as_ref().map(|_| "to the host"));
+        header.extend(self.summary.pairs.map(|_| "in pairs"));
         header.extend(["cost", "saved"]);
         header
     }
 
-    /// The name of the schedule, and what it costs.
+    /// The name of the schedule, and its cost.
     pub(super) const fn named(&self) -> (&'static str, u64) {
         (self.schedule, self.cost_ns)
     }
 }
 
-impl Chosen {
+impl JointChoice {
     fn of(joint: &Joint<'_>, done: &SearchedJointly) -> Self {
         let found = &done.found;
         let cost = found.found.cost;
         let published = |one: &BestPublished| WithSettings {
             schedule: one.family.name(),
-            told: Told::of(joint, &one.choice),
+            summary: ChosenSettings::of(joint, &one.choice),
             cost_ns: one.cost.0,
             gain: gain(cost, one.cost),
             peak_bytes: one.peak.0,
@@ -189,7 +190,7 @@ impl Chosen {
         Self {
             setting: done.setting.clone(),
             choice: found.choice.clone(),
-            told: Told::of(joint, &found.choice).copying(&found.found.schedule),
+            summary: ChosenSettings::of(joint, &found.choice).copying(&found.found.schedule),
             asked: found.asked,
             published: found.published.iter().map(published).collect(),
             bound: found.bound,
@@ -207,15 +208,15 @@ fn runs(chunks: &[u16]) -> String {
             _ => runs.push([chunk; 2]),
         }
     }
-    let told = runs.into_iter().map(|[first, last]| match first == last {
+    let ranges = runs.into_iter().map(|[first, last]| match first == last {
         true => first.to_string(),
         false => format!("{first}-{last}"),
     });
-    let told: Vec<String> = told.collect();
-    if told.is_empty() { "-".to_owned() } else { told.join(",") }
+    let ranges: Vec<String> = ranges.collect();
+    if ranges.is_empty() { "-".to_owned() } else { ranges.join(",") }
 }
 
-/// What each chunk recomputes, separated by commas; once where all do the same.
+/// Recomputation of each chunk, separated by commas; once where all are alike.
 fn recomputed(parts: &[Recomputed]) -> String {
     match parts {
         [first, rest @ ..] if rest.iter().all(|one| one == first) => first.to_string(),
@@ -229,12 +230,12 @@ pub(super) fn gain(cost: Nanos, other: Nanos) -> f64 {
     1.0 - cost.0 as f64 / other.0.max(1) as f64
 }
 
-/// The question that a joint search has chosen for `row`, as a scenario file for `debubble simulate`: with the
-/// order beside it, it costs what the row says.
+/// The question that a joint search has chosen for `row`, as a scenario file for `debubble simulate`:
+/// with the order beside it, it has the cost of the row.
 ///
 /// # Errors
 /// If the row is not of a joint search.
-pub fn scenario(row: &Row) -> Result<String, Diagnostic> {
+pub fn scenario(row: &SearchRow) -> Result<String, Diagnostic> {
     let Some(chosen) = &row.chosen else {
         let message = "a scenario is written of what --vary has chosen, and nothing was varied";
         return Err(Diagnostic::new(message).with_help("give --vary all, or leave it out"));
@@ -246,13 +247,14 @@ pub fn scenario(row: &Row) -> Result<String, Diagnostic> {
 /// Searches order and choice for `setting`, from those of the `earlier` rows of smaller limits on, too.
 ///
 /// # Errors
-/// Those of [`Joint::of`] and [`Joint::search`].
+/// The errors of [`Joint::of`] and [`Joint::search`].
 pub(super) fn row(
     context: &Context<'_>,
-    (scenario, setting): (&Scenario, &Setting),
+    scenario: &Scenario,
+    setting: &Setting,
     keys: &Keys,
-    earlier: &[Row],
-) -> Result<Row, Diagnostic> {
+    earlier: &[SearchRow],
+) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
     let joint = Joint::of(context, scenario, setting, keys)?;
@@ -276,8 +278,8 @@ pub(super) fn row(
     // The clock may end it, but never is all that does.
     let limited = Keys { effort: times, ..keys.clone() };
     warn_of_clock(context, &limited, done.found.interrupted);
-    let chosen = Chosen::of(&joint, &done);
-    let mut row = Row::of(done.searched, None, keys.objective, setting)?;
+    let chosen = JointChoice::of(&joint, &done);
+    let mut row = SearchRow::of(done.searched, None, keys.objective, setting)?;
     row.chosen = Some(chosen);
     Ok(row)
 }

@@ -20,19 +20,20 @@ use search::{Effort, Figure};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-pub use self::joint::{Chosen, Told, WithSettings, scenario};
+pub use self::joint::{ChosenSettings, JointChoice, WithSettings, scenario};
 pub use self::program::{Solved, program};
-pub use self::report::Row;
+pub use self::report::SearchRow;
 
 /// The answer of a search: the results for all cases.
-pub struct Answer {
+pub struct SearchAnswer {
     /// A row for each setting under each limit.
-    pub rows: Vec<Row>,
-    /// Whether somebody asked to end: the best by then, where a search had begun, else the best published.
+    pub rows: Vec<SearchRow>,
+    /// Whether the search was stopped: then the best order by then, where a search had begun, else the
+    /// best published one.
     pub interrupted: bool,
 }
 
-impl Answer {
+impl SearchAnswer {
     /// The rows for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
@@ -48,7 +49,7 @@ impl Answer {
     }
 }
 
-impl Serialize for Answer {
+impl Serialize for SearchAnswer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let entries: Vec<report::Full> = self.rows.iter().map(report::Full::from).collect();
         let mut object =
@@ -61,11 +62,11 @@ impl Serialize for Answer {
     }
 }
 
-/// The certificate of a row: what proves order and bound to a third party.
+/// The certificate of a row: a proof of order and bound for a third party.
 ///
 /// # Errors
 /// If the argument for the bound cannot be written down.
-pub fn certificate(row: &Row) -> Result<String, Diagnostic> {
+pub fn certificate(row: &SearchRow) -> Result<String, Diagnostic> {
     Ok(report::certificate(row)?.to_string())
 }
 
@@ -84,7 +85,7 @@ pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
         };
         let mut limits = keys.memory_limits.clone();
         if !keys.vary.is_empty() {
-            // What is chosen under a limit is tried under the larger ones, which come later.
+            // A choice under one limit is tried under the larger ones, which come later.
             limits.sort_by_key(|limit| match *limit {
                 Limit::TimesP { millionths } => (0, millionths),
                 Limit::Bytes(bytes) => (1, bytes.0),
@@ -152,7 +153,7 @@ pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
     })
 }
 
-/// What of a run on the hardware of `setting` is to be small, if it has hardware.
+/// Objective to minimise in a run on the hardware of `setting`, if it has hardware.
 fn figure(keys: &Keys, setting: &Setting) -> Option<Figure> {
     keys.figure().filter(|_| keys.vary.is_empty() && case::is_on_hardware(setting))
 }
@@ -199,27 +200,27 @@ pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,
     keys: &Keys,
-) -> Result<Answer, Diagnostic> {
+) -> Result<SearchAnswer, Diagnostic> {
     check(scenario, keys)?;
     warn(context, scenario, keys);
     let settings = settings(scenario, keys);
     announce(context, keys, &settings);
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<SearchRow> = Vec::new();
     for setting in &settings {
         let row = match (keys.statistic(), figure(keys, setting)) {
             (Some(statistic), _) => {
-                under_noise::row(context, (scenario, setting), (keys, statistic), &rows)?
+                under_noise::row(context, scenario, setting, keys, statistic, &rows)?
             }
             (None, Some(figure)) => {
-                on_hardware::row(context, (scenario, setting), (keys, figure), &rows)?
+                on_hardware::row(context, scenario, setting, keys, figure, &rows)?
             }
             (None, None) if !keys.vary.is_empty() => {
-                joint::row(context, (scenario, setting), keys, &rows)?
+                joint::row(context, scenario, setting, keys, &rows)?
             }
             (None, None) => {
                 let mut searched = search_one(context, scenario, keys, setting)?;
                 let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched));
-                Row::of(searched, solved.transpose()?, keys.objective, setting)?
+                SearchRow::of(searched, solved.transpose()?, keys.objective, setting)?
             }
         };
         let profile = question::profiles::of(context, &setting.keys)?;
@@ -228,9 +229,9 @@ pub fn search(
         rows.push(row.with_uncertainty(uncertainty));
     }
     report::keep_smaller(&mut rows);
-    let mut rows = rows.into_iter().map(Row::with_running).collect::<Result<Vec<_>, _>>()?;
+    let mut rows = rows.into_iter().map(SearchRow::with_running).collect::<Result<Vec<_>, _>>()?;
     front::mark(&mut rows);
-    Ok(Answer { rows, interrupted: context.cut_short() })
+    Ok(SearchAnswer { rows, interrupted: context.cut_short() })
 }
 
 fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
@@ -238,9 +239,9 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
     for setting in &scenario.settings {
         let mut setting = setting.clone();
         if !keys.vary.is_empty() {
-            // What backwards do that stand alone is written down with what is chosen.
-            let told = setting.keys.lone_backward;
-            setting.keys.lone_backward = told.or(Some(LoneBackward::Overlapped));
+            // The treatment of backwards without a partner is written with the choice.
+            let given = setting.keys.lone_backward;
+            setting.keys.lone_backward = given.or(Some(LoneBackward::Overlapped));
             if !case::communicates(&setting.keys) {
                 setting.keys.chain = None;
             }
@@ -249,7 +250,7 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
             case::forget_copies(&mut setting.keys);
         }
         if keys.varies(Varied::Recompute) {
-            // They are of what may be chosen.
+            // These keys belong to the choice.
             setting.keys.recompute_time = None;
             setting.keys.recompute_again = None;
             setting.keys.activation_kept = None;

@@ -7,7 +7,7 @@ use question::search::Keys;
 use question::{Context, Diagnostic, format};
 use search::{Effort, Figure};
 
-use super::{Row, late, warn_of_clock};
+use super::{SearchRow, late, warn_of_clock};
 
 /// How many searches where no link is shared one on hardware takes about as long as.
 pub(super) const SEARCHES: u128 = 4;
@@ -15,13 +15,15 @@ pub(super) const SEARCHES: u128 = 4;
 /// Searches the best order for `setting` on its hardware, from the `earlier` ones of other limits on, too.
 ///
 /// # Errors
-/// Those of [`case::search_on_hardware`].
+/// The errors of [`case::search_on_hardware`].
 pub(super) fn row(
     context: &Context<'_>,
-    (scenario, setting): (&Scenario, &Setting),
-    (keys, figure): (&Keys, Figure),
-    earlier: &[Row],
-) -> Result<Row, Diagnostic> {
+    scenario: &Scenario,
+    setting: &Setting,
+    keys: &Keys,
+    figure: Figure,
+    earlier: &[SearchRow],
+) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
     let same = earlier.iter().filter(|row| row.setting() == setting.name.as_deref());
@@ -54,7 +56,7 @@ pub(super) fn row(
         });
     })?;
     warn_of_clock(context, keys, found.interrupted);
-    let mut row = Row::of(searched, None, keys.objective, setting)?;
+    let mut row = SearchRow::of(searched, None, keys.objective, setting)?;
     row.on_hardware = Some(found);
     Ok(row)
 }

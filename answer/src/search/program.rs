@@ -6,7 +6,7 @@ use question::case::Searched;
 use question::search::Keys;
 use question::{Context, Diagnostic, format};
 
-/// What solving the program adds to a search.
+/// Result of the integer program of a search.
 pub struct Solved {
     /// The pairs of passes whose order is open: binaries of the program.
     pub binaries: u64,
@@ -16,8 +16,8 @@ pub struct Solved {
     pub end: End,
 }
 
-/// Solves the program of what was searched. Replaces the order by a better one if there is one, and the bound by a
-/// higher one.
+/// Solves the integer program of the searched instance. Replaces the order by a better one if there is
+/// one, and the bound by a higher one.
 ///
 /// # Errors
 /// If the pipeline is one that the program does not model, or too large.
@@ -53,7 +53,7 @@ pub(super) fn solve(
     Ok(Solved { binaries: ilp::binaries(instance), nodes, end })
 }
 
-/// The integer program of what was searched, whose cost is no more than that of the order found.
+/// The integer program of the searched instance, with the cost of the order found as upper bound.
 ///
 /// # Errors
 /// If the pipeline is one that the program does not model, or too large.

@@ -19,22 +19,22 @@ use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-use super::{Chosen, Solved};
+use super::{JointChoice, Solved};
 use crate::front::Standing;
 
 pub(super) use self::entry::{Entry, Full};
 
 /// One search.
-pub struct Row {
-    /// The order that was found, with what it was searched for.
+pub struct SearchRow {
+    /// The order that was found, with its instance.
     pub searched: Searched,
-    /// The limit as it was told, if there is one.
+    /// The limit as the question writes it, if there is one.
     limit: Option<String>,
     metrics: Metrics,
     peak: Bytes,
-    /// Its cost: its own, or less where a smaller limit does it.
+    /// Its cost: its own, or a lower one found under a smaller limit.
     cost: Nanos,
-    /// What was to be small.
+    /// Objective that was minimised.
     objective: ObjectiveArg,
     /// The steps of the order where stages run on, if the objective is the span of one step.
     running: Option<Running>,
@@ -43,9 +43,9 @@ pub struct Row {
     pub under_noise: Option<FoundUnderNoise>,
     /// The same on hardware, if the question has some.
     pub on_hardware: Option<FoundOnHardware>,
-    /// What a joint search has chosen beside the order, if it was one.
-    pub chosen: Option<Chosen>,
-    /// By how much, as a fraction, predicted steps may be off for what the recording of a trainer does not know, where
+    /// The choice of a joint search beside the order, if it was one.
+    pub chosen: Option<JointChoice>,
+    /// Relative uncertainty of predicted steps from facts that the recording of a trainer lacks, where
     /// its profile was searched.
     uncertainty: Option<f64>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
@@ -54,8 +54,8 @@ pub struct Row {
     pub published_standing: Option<Standing>,
 }
 
-impl Row {
-    /// `solved` is what the integer program says, if it was solved.
+impl SearchRow {
+    /// `solved` is the result of the integer program, if it was solved.
     pub(super) fn of(
         searched: Searched,
         solved: Option<Solved>,
@@ -107,8 +107,8 @@ impl Row {
         Self { uncertainty, ..self }
     }
 
-    /// The best published schedule and how much less the order found takes, as a fraction, where a recording's times
-    /// do not tell the two apart.
+    /// The best published schedule and the gain of the order found, as a fraction, where the times of a
+    /// recording cannot separate the two.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
@@ -158,7 +158,7 @@ impl Row {
         1.0 - all / (shape.stages() as f64 * cost.0.max(1) as f64)
     }
 
-    /// That of the order found.
+    /// The bubble rate of the order found.
     #[must_use]
     pub fn bubble(&self) -> f64 {
         self.rate(self.cost)
@@ -203,7 +203,7 @@ impl Row {
         self.at(limit.unwrap_or(self.peak), self.bound())
     }
 
-    /// The setting that is searched, whatever the limit.
+    /// The setting that is searched, without its limit.
     #[must_use]
     pub fn setting(&self) -> Option<&str> {
         self.searched.case.setting.as_deref()
@@ -227,7 +227,7 @@ impl Row {
         self.searched.found.bound.cost
     }
 
-    /// What the integer program says, if it was solved.
+    /// The result of the integer program, if it was solved.
     #[must_use]
     pub const fn solved(&self) -> Option<&Solved> {
         self.solved.as_ref()
@@ -243,9 +243,9 @@ impl Row {
     }
 }
 
-/// Lets every row be as good as one of the same setting whose limits are no larger: what fits
-/// those fits the larger ones too.
-pub(super) fn keep_smaller(rows: &mut [Row]) {
+/// Gives every row the best order among the rows of its setting with no larger limits: an order that
+/// fits those fits the larger ones too.
+pub(super) fn keep_smaller(rows: &mut [SearchRow]) {
     for at in 0..rows.len() {
         for other in 0..rows.len() {
             if other != at && rows[other].cost < rows[at].cost && fits(&rows[other], &rows[at]) {
@@ -261,10 +261,10 @@ pub(super) fn keep_smaller(rows: &mut [Row]) {
     }
 }
 
-/// Whether what was found for `small` does for `large`.
-fn fits(small: &Row, large: &Row) -> bool {
-    // Under noise the search of the larger limit begins with what was found for the smaller one.
-    // So do one on hardware, and one of layers and recomputation.
+/// Whether the order found for `small` is valid for `large`.
+fn fits(small: &SearchRow, large: &SearchRow) -> bool {
+    // A search under noise, on hardware or of layers and recomputation starts, under the larger limit,
+    // from the order of the smaller one.
     if large.under_noise.is_some() || large.on_hardware.is_some() || large.chosen.is_some() {
         return false;
     }
@@ -281,7 +281,7 @@ fn fits(small: &Row, large: &Row) -> bool {
 }
 
 /// The certificate that proves the result to a third party.
-pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
+pub(super) fn certificate(row: &SearchRow) -> Result<Certificate, Diagnostic> {
     let searched = &row.searched;
     let (instance, found) = (&searched.instance, &searched.found);
     if row.overlaps() {
@@ -315,7 +315,7 @@ pub(super) fn certificate(row: &Row) -> Result<Certificate, Diagnostic> {
     })
 }
 
-/// What the argument of a search rests on beside stages.
+/// The proof behind the argument of a search, beyond the bounds of stages.
 fn proof_of(found: &Found) -> Result<Proof, Refusal> {
     let raised = found.proof.raised.iter().map(|one| (one.pass, one.start.0));
     let branching = found.bound.argument == Branching;
@@ -324,7 +324,7 @@ fn proof_of(found: &Found) -> Result<Proof, Refusal> {
 }
 
 /// The searches for people, a line each.
-pub(super) fn sheet(rows: &[Row]) -> Sheet {
+pub(super) fn sheet(rows: &[SearchRow]) -> Sheet {
     let mut header = vec!["p", "m", "v", "limit"];
     header.extend(["cost", "bubble", "bound", "gap", "argument"]);
     header.extend(["published", "its bubble", "peak/M_B"]);
@@ -332,7 +332,8 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
     if settings {
         header.insert(0, "setting");
     }
-    let several = |row: &Row| rows.iter().filter(|one| one.setting() == row.setting()).count() > 1;
+    let several =
+        |row: &SearchRow| rows.iter().filter(|one| one.setting() == row.setting()).count() > 1;
     let marked = rows.iter().any(several);
     if marked {
         header.push("front");
@@ -346,11 +347,11 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
     if rows.iter().any(|row| row.solved().is_some()) {
         sheet.push_text("\n");
         rows.iter().filter_map(|row| Some((row, row.solved()?))).for_each(|(row, solved)| {
-            sheet.push_text(&told(row, solved));
+            sheet.push_text(&in_words(row, solved));
         });
     }
-    let told = |row: &Row| [within_noise(row), running(row)];
-    rows.iter().flat_map(told).flatten().for_each(|text| sheet.push_text(&text));
+    let notes = |row: &SearchRow| [within_noise(row), running(row)];
+    rows.iter().flat_map(notes).flatten().for_each(|text| sheet.push_text(&text));
     sheet.push_text(
         "\ngap: distance from the cost to the proven lower bound. argument: the proof of the bound, and its stages.\n",
     );
@@ -360,7 +361,7 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
              work.\n",
         );
     }
-    sheet.push_text(match rows.iter().any(Row::overlaps) {
+    sheet.push_text(match rows.iter().any(SearchRow::overlaps) {
         true => {
             "bubble: where passes overlap, share of the cost in which the compute stream of the average stage waits.\n\
              published: best published schedule that fits, with its own pairs.\n"
@@ -381,8 +382,8 @@ pub(super) fn sheet(rows: &[Row]) -> Sheet {
     sheet
 }
 
-/// What became of the integer program of a row.
-fn told(row: &Row, solved: &Solved) -> String {
+/// The result of the integer program of a row, in words.
+fn in_words(row: &SearchRow, solved: &Solved) -> String {
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let name: Vec<&str> = std::iter::once("ilp").chain(parts).collect();
     let Solved { binaries, nodes, end } = solved;
@@ -411,8 +412,8 @@ fn told(row: &Row, solved: &Solved) -> String {
     }
 }
 
-/// That the recording of a trainer does not tell an order apart from the best published one.
-fn within_noise(row: &Row) -> Option<String> {
+/// Note that the recording of a trainer cannot separate an order from the best published one.
+fn within_noise(row: &SearchRow) -> Option<String> {
     let (name, gain, uncertainty) = row.within_noise()?;
     let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
     Some(format!(
@@ -422,7 +423,7 @@ fn within_noise(row: &Row) -> Option<String> {
 }
 
 /// The step of an order whose stages run on, where it is less than the cost: the bound on costs does not hold for it.
-fn running(row: &Row) -> Option<String> {
+fn running(row: &SearchRow) -> Option<String> {
     let Running { step, bound } = row.running.filter(|running| running.step < row.cost)?;
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let name: Vec<&str> = std::iter::once("without a barrier between steps").chain(parts).collect();
@@ -436,11 +437,11 @@ fn running(row: &Row) -> Option<String> {
     ))
 }
 
-fn front(row: &Row) -> &'static str {
+fn front(row: &SearchRow) -> &'static str {
     if row.found_standing.is_some_and(Standing::is_on_front) { "*" } else { "" }
 }
 
-fn line(row: &Row) -> Vec<String> {
+fn line(row: &SearchRow) -> Vec<String> {
     let instance = &row.searched.instance;
     let shape = instance.shape;
     let chunks = match (shape.chunks_per_stage(), instance.placement) {

@@ -7,7 +7,7 @@ use question::search::Keys;
 use question::{Context, Diagnostic, format};
 use search::{Effort, ProgressUnderNoise, Statistic};
 
-use super::{Row, late, warn_of_clock};
+use super::{SearchRow, late, warn_of_clock};
 
 /// How many nominal searches one under noise takes about as long as.
 pub(super) const SEARCHES: u128 = 10;
@@ -15,13 +15,15 @@ pub(super) const SEARCHES: u128 = 10;
 /// Searches the best order for `setting` under its noise, from the `earlier` ones of other limits on, too.
 ///
 /// # Errors
-/// Those of [`case::search_under_noise`].
+/// The errors of [`case::search_under_noise`].
 pub(super) fn row(
     context: &Context<'_>,
-    (scenario, setting): (&Scenario, &Setting),
-    (keys, statistic): (&Keys, Statistic),
-    earlier: &[Row],
-) -> Result<Row, Diagnostic> {
+    scenario: &Scenario,
+    setting: &Setting,
+    keys: &Keys,
+    statistic: Statistic,
+    earlier: &[SearchRow],
+) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
     let same = earlier.iter().filter(|row| row.setting() == setting.name.as_deref());
@@ -54,7 +56,7 @@ pub(super) fn row(
         });
     })?;
     warn_of_clock(context, keys, found.interrupted);
-    let mut row = Row::of(searched, None, keys.objective, setting)?;
+    let mut row = SearchRow::of(searched, None, keys.objective, setting)?;
     row.under_noise = Some(found);
     Ok(row)
 }

@@ -14,7 +14,7 @@ use question::{Context, Diagnostic};
 
 use super::Answers;
 use crate::outcome::Outcome;
-pub use growth::{Change, Figure, Growth, Row};
+pub use growth::{Change, Figure, Growth, GrowthRow};
 
 /// An earlier answer of [`simulate`](super::simulate), as its JSON was stored.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Name {
     schedule: String,
 }
 
-/// A name, and how many of the same stand before it.
+/// A name, and the number of equal names before it.
 type Key = (Name, usize);
 
 /// The figures of a schedule that are held against each other.
@@ -87,11 +87,11 @@ impl Baseline {
         let known: BTreeMap<&Key, &Figures> = before.iter().map(|(key, one)| (key, one)).collect();
         let kept: BTreeSet<&Key> = now.iter().map(|(key, _)| key).collect();
         let rows = now.iter().map(|(key, one)| match known.get(key) {
-            Some(before) => Row::held(&key.0, before, one, tolerance),
-            None => Row::alone(&key.0, Change::New),
+            Some(before) => GrowthRow::held(&key.0, before, one, tolerance),
+            None => GrowthRow::alone(&key.0, Change::New),
         });
         let gone = before.iter().filter(|(key, _)| !kept.contains(key));
-        let gone = gone.map(|(key, _)| Row::alone(&key.0, Change::Gone));
+        let gone = gone.map(|(key, _)| GrowthRow::alone(&key.0, Change::Gone));
         Growth::of(tolerance, rows.chain(gone).collect())
     }
 }
@@ -107,8 +107,8 @@ fn numbered(all: impl Iterator<Item = (Name, Figures)>) -> Vec<(Key, Figures)> {
     all.map(number).collect()
 }
 
-/// By how much figures may grow: a time or a size by this share of what it was, a bubble rate by this
-/// much, for it is a share itself. Written in percent: `0.1%`.
+/// Allowed growth of figures: relative for a time or a size, absolute for a bubble rate, which is a
+/// share itself. Written in percent: `0.1%`.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Tolerance(f64);
 
@@ -119,7 +119,7 @@ impl Tolerance {
         self.0
     }
 
-    /// Whether what was `before` and is `now` has grown by more than this share.
+    /// Whether `now` exceeds `before` by more than this share.
     #[allow(clippy::cast_precision_loss)]
     fn is_exceeded(self, before: u64, now: u64) -> bool {
         now > before && (now - before) as f64 > self.0 * before as f64

@@ -8,7 +8,7 @@ use question::scenario::Scenario;
 use super::{Answers, Wants, simulate};
 use crate::outcome::Outcome;
 
-/// The schedule that the others are held against.
+/// The schedule that all schedules are compared with.
 const BASELINE: Family = Family::OneFOneB;
 
 /// The step of `outcome`: its span, the mean over all replicas where there are some.

@@ -21,7 +21,7 @@ const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
 /// the communication within passes beside it.
 const STREAMS: [&str; 2] = ["compute", "hidden"];
 
-/// One row for each schedule and setting, and below what belongs to it.
+/// One row for each schedule and setting, with further tables and notes below.
 #[must_use]
 pub fn sheet(answers: &Answers) -> Sheet {
     let outcomes = &answers.outcomes[..];
@@ -71,7 +71,7 @@ fn schedules(outcomes: &[Outcome]) -> Sheet {
     Sheet::table(&header, outcomes.iter().map(|outcome| row(outcome, &header)))
 }
 
-/// The meaning of the front's mark, and what the rows share and what not.
+/// The meaning of the front's mark, and the work that rows share or do not share.
 fn legend(outcomes: &[Outcome]) -> String {
     let unfit = outcomes.iter().any(|one| one.standing == Some(Standing::OverLimit));
     let mut text = format!(
@@ -112,7 +112,7 @@ fn legend(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// What stages hold of gathered parameters, where replicas divide them.
+/// Gathered parameters that stages hold, where replicas shard them.
 fn gathered(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -218,10 +218,10 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
 /// Whether every stage keeps its limit, or the limit that one does not keep.
 fn fits(outcome: &Outcome, limits: &Limits) -> String {
     let Some((stage, _)) = outcome.memory.over(limits) else { return "yes".to_owned() };
-    let told = &outcome.case.told_limits[..];
-    match (limits.same(), told) {
+    let given = &outcome.case.told_limits[..];
+    match (limits.same(), given) {
         (Some(_), [limit, ..]) => format!("no: limit {limit}"),
-        _ => match told.get(stage) {
+        _ => match given.get(stage) {
             Some(limit) => format!("no: limit {limit} on stage {stage}"),
             None => format!("no: limit {} on stage {stage}", limits.of(stage)),
         },

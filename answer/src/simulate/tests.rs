@@ -97,7 +97,7 @@ fn an_explanation_and_all_files_take_a_run_for_each_cause_and_lever() {
     assert_eq!(runs, 1 + 4 + levers);
     let (runs, levers) = single(OFFLOADED);
     assert_eq!(runs, 1 + 5 + levers);
-    // Under noise there is replica 0 besides, and twenty more than those two are runs of their own.
+    // Under noise there is replica 0 too, and twenty more beside those two are runs of their own.
     let (runs, levers) = single(&format!("{ZB_H1}{NOISE}"));
     assert_eq!(runs, 2 + 4 + levers);
     let replicas = format!("schedule = [\"zb-h1\", \"zb-h2\"]\n{NOISE}replicas = 20\n");

@@ -28,12 +28,12 @@ const MAX_ROUND: u64 = 1 << 15;
 const MANY_REPLICAS: u64 = 1_000;
 
 /// The rows of a whole sweep.
-pub struct Answer {
+pub struct SweepAnswer {
     /// The rows as CSV, under the line of their names.
     pub csv: Vec<u8>,
-    /// How many rows there are: all of them unless somebody asked to end.
+    /// Number of rows: all of them unless the sweep was stopped.
     pub rows: u64,
-    /// Whether somebody asked to end before the last row.
+    /// Whether the sweep was stopped before the last row.
     pub interrupted: bool,
 }
 
@@ -42,17 +42,17 @@ pub struct Answer {
 ///
 /// # Errors
 /// If no question has an answer.
-pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<Answer, Diagnostic> {
+pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<SweepAnswer, Diagnostic> {
     warn(context, grid)?;
     check_answers(context, grid)?;
     announce(context, grid)?;
     let (rows, done) = part(context, grid, 0..grid.questions);
     let csv = [Columns::of(grid).header(), rows].concat();
-    Ok(Answer { csv, rows: done, interrupted: context.cut_short() })
+    Ok(SweepAnswer { csv, rows: done, interrupted: context.cut_short() })
 }
 
-/// The rows of `questions` without the line of their names, and how many they are: all of them unless
-/// somebody asked to end.
+/// The rows of `questions` without the header, and their number: all of them unless the sweep was
+/// stopped.
 pub fn part(context: &Context<'_>, grid: &Grid, questions: Range<u64>) -> (Vec<u8>, u64) {
     let work = context.host().begin(questions.end.saturating_sub(questions.start), "questions");
     let (mut csv, mut done) = (Vec::new(), 0);
@@ -65,8 +65,8 @@ pub fn part(context: &Context<'_>, grid: &Grid, questions: Range<u64>) -> (Vec<u
     (csv, done)
 }
 
-/// Answers `questions` on all threads in rounds, until `take` wants no more or somebody has asked to end.
-/// `take` is told how many rows a round has and gets them in pieces one after the other.
+/// Answers `questions` on all threads in rounds, until `take` returns false or the user stops the
+/// sweep. `take` gets the number of rows of a round, and then its rows in pieces.
 pub fn in_rounds(
     context: &Context<'_>,
     grid: &Grid,
@@ -128,8 +128,8 @@ fn rows_in_turn(
     rows
 }
 
-/// Warns of what has no influence on the answers, as far as the first question and each value in its
-/// place tell.
+/// Warns of keys without effect on the answers, judged by the first question and each value in its
+/// place.
 ///
 /// # Errors
 /// If a value of an axis is none of its key.
@@ -150,7 +150,7 @@ pub fn warn(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
 /// Refuses a sweep none of whose questions has an answer.
 ///
 /// # Errors
-/// That of the first question.
+/// The error of the first question.
 pub fn check_answers(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     let attempt = |index| {
         let question = grid.question(context, index)?;
@@ -167,7 +167,7 @@ pub fn check_answers(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnosti
     Err(first)
 }
 
-/// Says before the questions are answered if that takes minutes, as far as samples tell.
+/// Announces before the questions are answered that it takes minutes, judged by samples.
 ///
 /// # Errors
 /// If a value of an axis is none of its key.

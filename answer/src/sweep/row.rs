@@ -177,7 +177,7 @@ fn add_failure(
         line.add_some(keys.hardware.steps);
         line.skip(HARDWARE_COUNT - 2);
     }
-    // One line per row, whatever the message.
+    // One line per row, even for long messages.
     line.text(&error.to_string().replace(['\n', '\r'], " "));
 }
 

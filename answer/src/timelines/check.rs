@@ -13,7 +13,7 @@ const LATEST: u64 = 1_000_000_000_000_000;
 /// The timeline that `raw` says.
 ///
 /// # Errors
-/// What is wrong, with step, stage and slot.
+/// The fault, with step, stage and slot.
 pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
     let Raw { source, device, schedule: order, costs, steps, recording, .. } = raw;
     let text = order.order.join("\n");
@@ -146,8 +146,8 @@ fn whole_stage(
     }
 }
 
-/// Checks that what arrived is what the slot waits for. Clocks of two devices never agree fully, so
-/// it may be said to arrive after the slot began, but not after its end.
+/// Checks that the value that arrived is an input of the slot. Clocks of two devices never agree fully,
+/// so it may arrive after the slot began, but not after its end.
 fn check_arrival(
     schedule: &Schedule,
     stage: usize,

@@ -417,7 +417,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever byte is changed to what, the file is read or refused, and never breaks anything.
+        /// For any change of any byte, the file is read or refused, and nothing breaks.
         #[test]
         fn a_damaged_file_breaks_nothing(at in 0..2_000usize, byte: u8) {
             let mut bytes = text(&recorded()).unwrap();

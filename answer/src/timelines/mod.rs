@@ -1,5 +1,5 @@
-//! Timelines in files, predicted and measured alike: what `simulate` and `execute` write and
-//! `compare` reads.
+//! Timelines in files, predicted and measured alike: written by `simulate` and `execute`, read by
+//! `compare`.
 
 mod check;
 mod file;
@@ -72,7 +72,7 @@ impl Recorded {
             source: Source::Simulated,
             name: case.name.clone(),
             device: device.to_owned(),
-            // Costs are written as sums, which are not what pairs of segments take, and without collectives.
+            // Costs are written as sums, without overlap in pairs and without collectives.
             costs: Some(case.problem.costs())
                 .filter(|costs| costs.overlap().is_none() && costs.parameters().is_none())
                 .cloned(),
@@ -106,8 +106,8 @@ pub fn median(steps: &[Step]) -> usize {
     by_makespan.get(by_makespan.len().saturating_sub(1) / 2).map_or(0, |&(_, step)| step)
 }
 
-/// `steps` with passes that begin once the runtime of a trainer is done with its `overhead`, which is part
-/// of what they take in the simulation.
+/// `steps` with passes that begin after the `overhead` of a trainer's runtime, which is part of their
+/// time in the simulation.
 fn begun_after(overhead: Nanos, mut steps: Vec<Step>) -> Vec<Step> {
     for one in steps.iter_mut().flat_map(|step| &mut step.stages).flatten() {
         one.start = (one.start + overhead).min(one.end);

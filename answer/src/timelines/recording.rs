@@ -1,4 +1,4 @@
-//! What a recording of a trainer says besides its timeline, as the file spells it:
+//! Fields of a recording of a trainer beside its timeline, as the file spells them:
 //!
 //! ```text
 //! "recording": {"program": "torch 2.15.0", "date": "2026-11-30", "cpu": "...", "cores": 8, "os": "...",

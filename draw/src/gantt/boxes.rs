@@ -17,7 +17,7 @@ const NUMBER: [f64; 2] = [11.0, 7.0];
 /// The lowest box with a line along its lower edge if it is of a later chunk.
 pub(super) const BANDED: i32 = 10;
 
-/// A box: what it stands for, and its corners.
+/// A box: its meaning, and its corners.
 pub(super) struct Patch {
     pub(super) pass: Pass,
     pub(super) later: bool,
@@ -111,7 +111,7 @@ fn band(later: bool, [top, bottom]: [i32; 2]) -> Option<[i32; 2]> {
 pub(super) struct Numbers(BTreeMap<Kind, f64>);
 
 impl Numbers {
-    /// Those of `timeline`: each kind has numbers if the longest fits into nine of ten of its boxes.
+    /// The numbers of `timeline`: a kind has numbers if the longest fits into nine of ten of its boxes.
     pub(super) fn of(layout: &Layout, timeline: &Timeline) -> Self {
         let mut widths: BTreeMap<Kind, Vec<i32>> = BTreeMap::new();
         let mut digits = 1;

@@ -9,11 +9,11 @@ use super::layout::Layout;
 use crate::canvas::{Area, COMMUNICATION, Point};
 use crate::{DrawError, lanes};
 
-/// The names of what is drawn, in the order of [`COMMUNICATION`].
+/// The names of the shapes, in the order of [`COMMUNICATION`].
 pub(super) const LEGEND: [&str; 2] = ["communication", "not hidden"];
-/// What a row with communication is higher than one without.
+/// Extra height of a row with communication, in pixels at most.
 pub(super) const TALLEST: i32 = 12;
-/// The lowest row that has room for it.
+/// Least height of a row with communication, in pixels.
 const LOWEST: i32 = 12;
 /// The narrowest slot, in pixels, whose segments are drawn.
 const NARROWEST: i32 = 8;
@@ -49,8 +49,8 @@ fn width(layout: &Layout, span: &Span) -> i32 {
     layout.x(span.end) - layout.x(span.start)
 }
 
-/// Draws the communication of `spans`, those of a stage, between `top` and `bottom`: one shape of what is
-/// hidden and one of what is not.
+/// Draws the communication of `spans`, those of a stage, between `top` and `bottom`: one shape for the
+/// hidden part and one for the exposed part.
 pub(super) fn draw(
     area: &Area<'_>,
     layout: &Layout,

@@ -151,7 +151,7 @@ fn of_passes(passes: f64) -> (f64, f64) {
     (pass, 13.0 * (plot / 1_200.0).clamp(1.0, 1.5))
 }
 
-/// The same of a picture `width` pixels wide, where `left` says what lies left of the plot.
+/// The same of a picture `width` pixels wide, where `left` is the width left of the plot.
 fn of_width(width: f64, passes: f64, left: impl Fn(f64) -> i32) -> (f64, f64) {
     let font = FONTS.iter().find(|(most, _)| width <= f64::from(*most)).map_or(13.0, |one| one.1);
     let plot = width - f64::from(left(font)) - f64::from(pixel(2.0 * font));

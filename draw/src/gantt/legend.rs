@@ -43,7 +43,7 @@ impl Legend {
         Self::placed(groups, layout)
     }
 
-    /// Each group begins a line; what does not fit on one goes to the next.
+    /// Each group begins a line; entries that do not fit go to the next.
     fn placed(groups: Vec<Vec<Entry>>, layout: &Layout) -> Self {
         let (mut entries, mut row) = (Vec::new(), -1);
         for group in groups {

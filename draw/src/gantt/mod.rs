@@ -31,16 +31,16 @@ pub struct Chart<'a> {
     pub row: &'a str,
     /// The copies to the host and back, below the passes of their stage.
     pub copies: &'a [HostCopy],
-    /// What passes cost: where they are chains of segments, the communication stream of each stage is drawn
-    /// below its passes.
+    /// Costs of passes: where they are chains of segments, the communication stream of each stage is
+    /// drawn below its passes.
     pub costs: Option<&'a Costs>,
 }
 
 /// Draws `charts` one below the other, with the same scale and one legend.
 ///
-/// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one
-/// kind and row become one shape, so that tens of thousands stay a small file. Where most are narrower
-/// than a pixel, each pixel shows what runs in its middle; a line below says what cannot be seen.
+/// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one kind
+/// and row become one shape, so that tens of thousands stay a small file. Where most are narrower than
+/// a pixel, each pixel shows the pass at its middle; a line below says which passes cannot be seen.
 ///
 /// # Errors
 /// If no pass takes any time.
@@ -66,7 +66,7 @@ pub fn svg_with(charts: &[Chart<'_>], style: &Style<'_>) -> Result<String, DrawE
             top += 4;
         }
         for (number, chart) in charts.iter().enumerate() {
-            draw_chart(area, &layout, (chart, style, number), top)?;
+            draw_chart(area, &layout, chart, style, number, top)?;
             top += layout.chart(chart);
         }
         draw_axis(area, &layout, top, Side::Bottom)?;
@@ -105,10 +105,12 @@ fn about(layout: &Layout, charts: &[Chart<'_>], style: &Style<'_>) -> About {
 fn draw_chart(
     area: &Area<'_>,
     layout: &Layout,
-    (chart, style, place): (&Chart<'_>, &Style<'_>, usize),
+    chart: &Chart<'_>,
+    style: &Style<'_>,
+    place: usize,
     top: i32,
 ) -> Result<(), DrawError> {
-    draw_head(area, layout, (chart.title, style.figures.get(place)), top)?;
+    draw_head(area, layout, chart.title, style.figures.get(place), top)?;
     let stages = &chart.timeline.stages;
     let end = stages.iter().flatten().map(|span| span.end).max().unwrap_or_default();
     let every = (pixel(layout.font * 1.1) / layout.row).max(1);
@@ -151,7 +153,8 @@ fn draw_chart(
 fn draw_head(
     area: &Area<'_>,
     layout: &Layout,
-    (title, figures): (&str, Option<&String>),
+    title: &str,
+    figures: Option<&String>,
     top: i32,
 ) -> Result<(), DrawError> {
     let title = canvas::fit(title, layout.font, layout.plot);

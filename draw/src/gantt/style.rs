@@ -1,4 +1,4 @@
-//! What a picture of timelines says beside them, and how wide it is.
+//! Caption and width of a picture of timelines.
 
 use std::str::FromStr;
 

@@ -15,7 +15,7 @@ use crate::DrawError;
 use crate::canvas::{COMMUNICATION, IDLE, colours};
 
 /// One schedule of a drawing.
-pub struct Chart<'a> {
+pub struct PageChart<'a> {
     /// The title.
     pub title: String,
     /// The order of passes.
@@ -28,8 +28,8 @@ pub struct Chart<'a> {
     pub memory: &'a [Vec<(Nanos, Bytes)>],
     /// The memory of each device, if that is known.
     pub capacities: Option<&'a [Bytes]>,
-    /// What passes cost: where they are chains of segments, the communication stream of each stage is drawn
-    /// below its passes.
+    /// Costs of passes: where they are chains of segments, the communication stream of each stage is
+    /// drawn below its passes.
     pub costs: Option<&'a Costs>,
     /// Why stages wait in the last step, or why that cannot be said; nothing where it was not asked.
     pub idle: Option<Result<Idle<'a>, String>>,
@@ -62,8 +62,8 @@ impl Drawing {
     ///
     /// # Errors
     /// If nothing in them takes time.
-    pub fn of(charts: &[Chart<'_>], transfers: bool) -> Result<Self, DrawError> {
-        let end = charts.iter().map(Chart::makespan).max().unwrap_or(0);
+    pub fn of(charts: &[PageChart<'_>], transfers: bool) -> Result<Self, DrawError> {
+        let end = charts.iter().map(PageChart::makespan).max().unwrap_or(0);
         if end == 0 {
             return Err(DrawError::Empty { what: "no pass takes time" });
         }
@@ -101,9 +101,9 @@ impl Drawing {
 }
 
 /// Why the axis ends where it does, in words, and the end of the last step.
-fn axis(charts: &[Chart<'_>]) -> (String, u64) {
-    let idle_end = |chart: &Chart<'_>| chart.known_idle().map_or(0, Idle::end);
-    let end = |chart: &Chart<'_>| idle_end(chart).max(chart.makespan());
+fn axis(charts: &[PageChart<'_>]) -> (String, u64) {
+    let idle_end = |chart: &PageChart<'_>| chart.known_idle().map_or(0, Idle::end);
+    let end = |chart: &PageChart<'_>| idle_end(chart).max(chart.makespan());
     let last = charts.iter().max_by_key(|chart| end(chart));
     let Some((chart, end)) = last.map(|chart| (chart, end(chart))) else {
         return (String::new(), 0);
@@ -138,11 +138,11 @@ struct ChartData {
     makespan: u64,
     /// By stage, its slots.
     stages: Vec<String>,
-    /// The device, the most it holds, and what it holds from each moment on.
+    /// The device, its peak, and its memory from each moment on.
     memory: Vec<(usize, u64, String)>,
-    /// By device, what it has.
+    /// Memory of each device.
     limits: Option<Vec<u64>>,
-    /// From one stage to another, what is sent.
+    /// Transfers from one stage to another.
     transfers: Vec<(usize, usize, String)>,
     /// By step, when each stage's optimizer ends, and how long it takes.
     releases: Vec<Vec<u64>>,
@@ -154,7 +154,7 @@ struct ChartData {
     streams: Option<StreamsData>,
 }
 
-impl Chart<'_> {
+impl PageChart<'_> {
     /// Why stages wait, if that was asked and is known.
     fn known_idle(&self) -> Option<&Idle<'_>> {
         self.idle.as_ref()?.as_ref().ok()
@@ -168,7 +168,7 @@ impl Chart<'_> {
 }
 
 impl ChartData {
-    fn of(chart: &Chart<'_>, transfers: bool, causes: &[Cause]) -> Self {
+    fn of(chart: &PageChart<'_>, transfers: bool, causes: &[Cause]) -> Self {
         let waits = Waits::new(chart.schedule, chart.run, &chart.devices);
         let stages = chart.run.timeline.stages.iter().enumerate();
         let slots = |(stage, spans): (usize, &Vec<_>)| {

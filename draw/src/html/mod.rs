@@ -11,7 +11,7 @@ mod sheet;
 mod streams;
 
 use super::DrawError;
-pub use drawing::{Chart, Drawing};
+pub use drawing::{Drawing, PageChart};
 pub use idle::{Idle, Key};
 pub use sheet::sheet;
 
@@ -34,7 +34,7 @@ pub const MOST_BYTES: u64 = 20_000_000;
 /// The bytes that a pass takes at least.
 const PASS_BYTES: u64 = 4;
 
-/// A page, and what it lacks.
+/// A page, and the parts left out of it.
 pub struct Page {
     /// The page itself.
     pub html: String,
@@ -47,7 +47,7 @@ pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Refuses a page of so many `passes` that it is too large whatever it leaves out.
+/// Refuses a page of so many `passes` that it is too large even without optional parts.
 ///
 /// # Errors
 /// [`DrawError::TooLarge`].
@@ -61,12 +61,12 @@ pub fn check(passes: u64) -> Result<(), DrawError> {
 ///
 /// # Errors
 /// If nothing in them takes time, or the page is too large without transfers, too.
-pub fn page(charts: &[Chart<'_>]) -> Result<Page, DrawError> {
+pub fn page(charts: &[PageChart<'_>]) -> Result<Page, DrawError> {
     page_within(charts, MOST_BYTES)
 }
 
 /// The same with at most `most` bytes.
-fn page_within(charts: &[Chart<'_>], most: u64) -> Result<Page, DrawError> {
+fn page_within(charts: &[PageChart<'_>], most: u64) -> Result<Page, DrawError> {
     let mut drawing = Drawing::of(charts, true)?;
     let mut html = written(&drawing)?;
     if html.len() as u64 > most {
@@ -120,7 +120,7 @@ mod tests {
         let simulation = Simulation::new(&schedule, problem.costs(), problem.footprints());
         let gaps = simulation.gaps(&run, None).unwrap();
         let memory = vec![vec![(Nanos(0), Bytes(5))]];
-        let chart = Chart {
+        let chart = PageChart {
             title: title.to_owned(),
             schedule: &schedule,
             run: &run,
@@ -140,7 +140,7 @@ mod tests {
         let data: serde_json::Value =
             serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
         let chart = &data["charts"][0];
-        // F = B = W and no latency: what begins where the last one ended, and how long all take.
+        // F = B = W and no latency: passes that begin where the last one ended, and the time of all.
         let mut busy = 0;
         for (stage, text) in chart["stages"].as_array().unwrap().iter().enumerate() {
             let mut back = Unpacked::of(text.as_str().unwrap());
@@ -171,7 +171,7 @@ mod tests {
         });
         // Four numbers of each.
         assert_eq!((transfers.len(), numbers.sum::<usize>()), (4, 4 * 2 * 2 * 4));
-        // The gaps of the three stages add up to what the last two of ZB-H1 wait.
+        // The gaps of the three stages add up to the waits of the last two of ZB-H1.
         let mut owed = 0;
         for text in chart["idle"]["gaps"].as_array().unwrap() {
             let mut back = Unpacked::of(text.as_str().unwrap());

@@ -1,8 +1,8 @@
 //! Numbers as text that is short and that the script of the page reads again, column by column.
 //!
-//! A number is written in digits of 32, the least first, 64 characters standing for a digit that is
-//! the last one or not. What may be negative goes before that to twice its size, or to one less. Most
-//! numbers are told as what they differ from the one before, which is often nothing.
+//! A number is written in base 32, the least digit first, with 64 characters for a digit that is the
+//! last one or not. Signed numbers are mapped to twice their size, or one less. Most numbers are
+//! written as the difference from the one before, which is often zero.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use sim::streams::{Streams, kind};
 use super::pack;
 use crate::lanes;
 
-/// What slots communicate, by their kind; `lane.js` reads it.
+/// Communication of slots, by their kind; `lane.js` reads it.
 #[derive(Serialize)]
 pub(super) struct StreamsData {
     /// The names of segments.
@@ -23,7 +23,7 @@ pub(super) struct StreamsData {
 }
 
 impl StreamsData {
-    /// That of the slots of `timeline`, if its passes are chains of segments.
+    /// The streams of the slots of `timeline`, if its passes are chains of segments.
     pub(super) fn of(costs: &Costs, timeline: &Timeline) -> Option<Self> {
         let overlap = costs.overlap()?;
         let mut streams = Streams::of(costs)?;

@@ -29,7 +29,7 @@ fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
         let levers = &outcome.explanation.as_ref()?.levers;
         let bar = |lever: &Lever| {
             let order = if lever.rebuilt { ", new order" } else { "" };
-            tornado::Bar { name: format!("{}{order}", lever.name), change: lever.change }
+            tornado::TornadoBar { name: format!("{}{order}", lever.name), change: lever.change }
         };
         let bars = levers.ranked.iter().map(bar).collect();
         Some(Tornado { title: title(outcome), step: levers.base, bars })
@@ -62,11 +62,11 @@ pub fn passes(outcomes: &[Outcome]) -> u64 {
     outcomes.iter().map(passes).fold(0, u64::saturating_add)
 }
 
-/// What `make` makes of the charts of `outcomes`, with the cause of each gap where `gaps` are wanted.
+/// Result of `make` on the charts of `outcomes`, with the cause of each gap where `gaps` are wanted.
 fn with_charts<T>(
     outcomes: &[Outcome],
     gaps: bool,
-    make: impl FnOnce(&[html::Chart<'_>]) -> Result<T, Diagnostic>,
+    make: impl FnOnce(&[html::PageChart<'_>]) -> Result<T, Diagnostic>,
 ) -> Result<T, Diagnostic> {
     let runs = outcomes.iter().map(outcome::recorded).collect::<Result<Vec<_>, _>>()?;
     let memory = outcomes.iter().zip(&runs).map(|(one, run)| outcome::memory_curves(one, run));
@@ -91,9 +91,9 @@ fn chart<'a>(
     run: &'a Run,
     memory: &'a [Curve],
     gaps: bool,
-) -> html::Chart<'a> {
+) -> html::PageChart<'a> {
     let case = &outcome.case;
-    html::Chart {
+    html::PageChart {
         title: title(outcome),
         schedule: &case.schedule,
         idle: gaps.then(|| idle(outcome, run)),
@@ -105,7 +105,7 @@ fn chart<'a>(
     }
 }
 
-/// Why stages wait in the last step of `run`, or what keeps it from being said.
+/// Why stages wait in the last step of `run`, or why that is not known.
 fn idle<'a>(outcome: &'a Outcome, run: &Run) -> Result<html::Idle<'a>, String> {
     let explained = outcome.explanation.as_ref().and_then(|why| why.gaps.as_ref());
     let gaps = match explained {
@@ -142,7 +142,7 @@ fn keys(gaps: &Gaps, busy: Nanos, streams: bool) -> Vec<html::Key> {
     keys
 }
 
-/// What is owed to causes within slots, of an average stage: communication that is exposed there.
+/// Idle time within slots of an average stage: exposed communication.
 fn mean_in_slots(gaps: &Gaps) -> i64 {
     let all: i128 = gaps.in_slots.iter().flatten().map(|&time| i128::from(time)).sum();
     let stages = i128::try_from(gaps.in_slots.len().max(1)).unwrap_or(i128::MAX);

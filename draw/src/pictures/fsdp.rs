@@ -6,8 +6,8 @@ use pipeline::Timeline;
 use crate::gantt;
 use crate::gantt::Chart;
 use crate::plot::lines;
-use crate::plot::lines::{Dot, LineChart, Panel};
-use answer::fsdp::Row;
+use crate::plot::lines::{Dot, LineChart, LinePanel};
+use answer::fsdp::FsdpRow;
 use question::Diagnostic;
 use question::fsdp::Setting;
 
@@ -15,9 +15,9 @@ use question::fsdp::Setting;
 const MAX_SPANS: u64 = 1 << 20;
 
 /// A panel per number of devices and tokens, a curve per way.
-pub fn bubbles(rows: &[Row]) -> Result<String, Diagnostic> {
-    let name = |row: &Row| format!("{}, {}", row.method, row.communication);
-    let place = |row: &Row| (row.devices, row.max_tokens);
+pub fn bubbles(rows: &[FsdpRow]) -> Result<String, Diagnostic> {
+    let name = |row: &FsdpRow| format!("{}, {}", row.method, row.communication);
+    let place = |row: &FsdpRow| (row.devices, row.max_tokens);
     let (mut series, mut places) = (Vec::new(), Vec::new());
     for row in rows {
         if !series.contains(&name(row)) {
@@ -37,12 +37,12 @@ pub fn bubbles(rows: &[Row]) -> Result<String, Diagnostic> {
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             points
         };
-        Panel {
+        LinePanel {
             title: format!("{devices} devices, at most {max_tokens} tokens"),
             series: series.iter().map(curve).collect(),
         }
     };
-    let panels: Vec<Panel> = places.iter().map(panel).collect();
+    let panels: Vec<LinePanel> = places.iter().map(panel).collect();
     let chart = LineChart {
         title: "Bubble rate over the minibatch size".to_owned(),
         x_label: "samples of a minibatch per device".to_owned(),

@@ -3,16 +3,16 @@
 use crate::html::escape;
 use crate::plot::Scale;
 use crate::plot::scatter;
-use crate::plot::scatter::{Details, Mark, Panel, Scatter};
+use crate::plot::scatter::{Details, Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
-use answer::plan::{Answer, Lever, Plan, Planned, assumptions, export, tables, told};
+use answer::plan::{Lever, Plan, PlanAnswer, Planned, assumptions, export, setup_report, tables};
 use papers::measured::ErrorBar;
 use question::Diagnostic;
 use question::plan::Question;
 
 /// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
 /// each schedule where there is one cluster.
-pub fn svg(question: &Question, answer: &Answer) -> Result<String, Diagnostic> {
+pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnostic> {
     let mut series: Vec<String> = Vec::new();
     let mut points: Vec<Vec<Mark>> = Vec::new();
     let mut details = Details { labels: Vec::new(), notes: vec![errors(&answer.plans)] };
@@ -56,7 +56,7 @@ pub fn svg(question: &Question, answer: &Answer) -> Result<String, Diagnostic> {
         named: false,
         not_compared: String::new(),
         width: None,
-        panels: vec![Panel { title: one, series: points, limit: None }],
+        panels: vec![ScatterPanel { title: one, series: points, limit: None }],
     };
     Ok(scatter::svg_with(&scatter, &details)?)
 }
@@ -97,7 +97,7 @@ pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
     let winner = planned.winner();
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, answer, winner).join(": "));
-        let why = tables::roomier(question, &answer.plans, winner);
+        let why = tables::more_headroom(question, &answer.plans, winner);
         let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
         page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
     }
@@ -123,7 +123,7 @@ pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
     page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
     let mut notes = tables::frameworks(question, answer);
     notes.extend(answer.bars.iter().map(ErrorBar::source));
-    notes.push(tables::room(question));
+    notes.push(tables::memory_budget(question));
     notes.push(tables::legend(answer));
     notes.extend(tables::DEFINITIONS.map(str::to_owned));
     for note in notes {
@@ -135,12 +135,15 @@ pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
 
 /// Every part of the step and of the memory of the set-up that was asked for.
 fn asked(number: usize, plan: &Plan) -> String {
-    let time =
-        table(&format!("A step of plan {number}"), &told::TIME, told::time(plan).into_iter());
-    let header = told::memory_columns();
+    let time = table(
+        &format!("A step of plan {number}"),
+        &setup_report::TIME,
+        setup_report::time(plan).into_iter(),
+    );
+    let header = setup_report::memory_columns();
     let title = format!("Memory of plan {number}, in GiB of a device");
-    let memory = table(&title, &header, told::memory(plan).into_iter());
-    format!("{time}{memory}<p>{}</p>\n", escape(&told::room(plan)))
+    let memory = table(&title, &header, setup_report::memory(plan).into_iter());
+    format!("{time}{memory}<p>{}</p>\n", escape(&setup_report::fit(plan)))
 }
 
 fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {

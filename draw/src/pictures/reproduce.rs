@@ -19,7 +19,7 @@ pub fn svg(picture: &Picture) -> Result<String, Diagnostic> {
     })
 }
 
-/// A group of bars per setting, the published rate, or what else is marked, as a tick over ours.
+/// A group of bars per setting, with the published rate, or another marked rate, as a tick over ours.
 fn bar_chart(picture: &Bars) -> BarChart {
     let groups = picture.groups.iter().map(|group| {
         let bars = group.bars.iter();
@@ -44,7 +44,7 @@ fn line_chart(picture: &Lines) -> LineChart {
         beside: Some(point.rates.published),
         ..Dot::new(point.x, point.rates.ours)
     };
-    let panel = |panel: &Panel| lines::Panel {
+    let panel = |panel: &Panel| lines::LinePanel {
         title: panel.title.clone(),
         series: panel.series.iter().map(|points| points.iter().map(dot).collect()).collect(),
     };
@@ -63,7 +63,7 @@ fn line_chart(picture: &Lines) -> LineChart {
 /// A panel per setting, a line from each of our points to the published one.
 fn compared(picture: &Comparison) -> comparison::Comparison {
     let place = |place: Place| (place.x, place.y);
-    let panel = |places: &Places| comparison::Panel {
+    let panel = |places: &Places| comparison::ComparisonPanel {
         title: places.title.clone(),
         points: (places.points.iter())
             .map(|&(series, pair)| Compared {

@@ -1,23 +1,23 @@
-//! Searches as pictures: bubble against peak memory, of what was found and what was published, and the
-//! orders found in time.
+//! Searches as pictures: bubble against peak memory of orders found and published, and the orders found
+//! in time.
 
 use pipeline::{Metrics, Nanos, Timeline};
 
 use crate::gantt::{Style, Width};
 use crate::plot::Scale;
 use crate::plot::scatter;
-use crate::plot::scatter::{Mark, Panel, Scatter};
+use crate::plot::scatter::{Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
-use answer::search::Row;
+use answer::search::SearchRow;
 use question::case::SEARCHED;
 use question::{Diagnostic, format};
 
 /// The most settings of a picture: more cannot be read.
 const MOST_PANELS: usize = 36;
 
-/// A panel for each setting: the orders found, the best published ones under the same limits, and
-/// the bounds at those limits, which nobody need reach.
-pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
+/// A panel for each setting: the orders found, the best published ones under the same limits, and the
+/// lower bounds at those limits.
+pub fn svg(title: Option<&str>, rows: &[SearchRow]) -> Result<String, Diagnostic> {
     svg_with(title, rows, None)
 }
 
@@ -27,10 +27,10 @@ pub fn svg(title: Option<&str>, rows: &[Row]) -> Result<String, Diagnostic> {
 /// If there are too many settings, or no row.
 pub fn svg_with(
     title: Option<&str>,
-    rows: &[Row],
+    rows: &[SearchRow],
     width: Option<Width>,
 ) -> Result<String, Diagnostic> {
-    let mut panels: Vec<Panel> = Vec::new();
+    let mut panels: Vec<ScatterPanel> = Vec::new();
     for row in rows {
         let title = row.setting().unwrap_or_default();
         let last = panels.iter_mut().find(|panel| panel.title == title);
@@ -38,7 +38,7 @@ pub fn svg_with(
             Some(panel) => panel,
             None => {
                 let series = vec![Vec::new(); 3];
-                panels.push(Panel { title: title.to_owned(), series, limit: None });
+                panels.push(ScatterPanel { title: title.to_owned(), series, limit: None });
                 let at = panels.len() - 1;
                 &mut panels[at]
             }
@@ -78,7 +78,7 @@ pub fn svg_with(
 /// If the clock overflows, or no pass takes any time.
 pub fn timelines<'a>(
     title: Option<&str>,
-    rows: impl IntoIterator<Item = &'a Row>,
+    rows: impl IntoIterator<Item = &'a SearchRow>,
     width: Option<Width>,
 ) -> Result<String, Diagnostic> {
     let (mut titled, mut figures, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ pub fn timelines<'a>(
 
 /// The cost of an order beside the bound, and the time before which it cannot end: of its span, counted from the first
 /// pass of the stage whose span is the longest. Under noise and on hardware a bound is of other times.
-fn proved(row: &Row, timeline: &Timeline) -> (String, Option<Nanos>) {
+fn proved(row: &SearchRow, timeline: &Timeline) -> (String, Option<Nanos>) {
     let metrics = Metrics::of(timeline);
     let longest = metrics.stages.iter().max_by_key(|stage| stage.last_end - stage.first_start);
     let (name, cost, start) = match row.is_of_span() {

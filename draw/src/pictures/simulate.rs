@@ -11,7 +11,7 @@ use sim::occupancy::Curve;
 use crate::gantt::{self, Chart, Style, Width};
 use crate::plot::Scale;
 use crate::plot::scatter;
-use crate::plot::scatter::{Mark, Panel, Scatter};
+use crate::plot::scatter::{Mark, Scatter, ScatterPanel};
 use crate::trace::{self, Trace};
 use answer::front::{ASYNCHRONOUS, Standing};
 use answer::outcome::{self, Outcome, title};
@@ -60,9 +60,9 @@ pub fn svg(
 
 /// The panel of the outcomes of one setting; `series` gets the names that it lacks.
 #[allow(clippy::cast_precision_loss)]
-fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
+fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> ScatterPanel {
     let Some(first) = setting.first() else {
-        return Panel { title: String::new(), series: Vec::new(), limit: None };
+        return ScatterPanel { title: String::new(), series: Vec::new(), limit: None };
     };
     // One scale for all: M_B is that of the first where stages differ.
     let stages = first.case.schedule.shape().stages() as f64;
@@ -94,7 +94,7 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> Panel {
     };
     let limit = limit(first).filter(|_| setting.iter().all(|one| limit(one) == limit(first)));
     let title = first.case.setting.clone().unwrap_or_default();
-    Panel { title, series: points, limit }
+    ScatterPanel { title, series: points, limit }
 }
 
 /// The timelines of `outcomes`, with copies to the host, one below the other, on one time axis. A run that

@@ -1,4 +1,4 @@
-//! Steps as they are predicted, against what was measured.
+//! Predicted steps against measured ones.
 
 use papers::measured::{Row, Validated, unknown};
 use question::Diagnostic;
@@ -8,8 +8,8 @@ use crate::plot::agreement::{self, Agreement, Apart, Pair};
 /// Steps that differ by less are predicted well.
 const BAND: f64 = 0.1;
 
-/// Every step of `validated` whose unit is seconds, coloured by its set; what is set apart is left out. Sets that the
-/// model does not know stand in a panel of their own.
+/// Every step of `validated` in seconds, coloured by its set, without rows that are set apart. Sets
+/// that the model does not cover are in a panel of their own.
 ///
 /// # Errors
 /// If no step was measured.

@@ -41,11 +41,11 @@ pub struct Agreement {
     pub apart: Option<Apart>,
 }
 
-/// Points that are not compared with the others: in grey, on axes of their own.
+/// Points that are not compared: in grey, on axes of their own.
 pub struct Apart {
-    /// What they are.
+    /// Title of the group.
     pub title: String,
-    /// Why they stand apart.
+    /// Why they are not compared.
     pub reason: String,
     /// The points, of a series each, which is not in the legend.
     pub points: Vec<Pair>,
@@ -56,7 +56,7 @@ pub struct Apart {
 pub struct Pair {
     /// The number of its series.
     pub series: usize,
-    /// What it is.
+    /// Name of the point.
     pub name: String,
     /// The value across, more than zero.
     pub across: f64,
@@ -64,7 +64,7 @@ pub struct Pair {
     pub up: f64,
 }
 
-/// The range of both axes, and where they lie.
+/// The range of both axes, and their position.
 #[derive(Clone, Copy)]
 struct Axes {
     /// Logarithms of the ends.
@@ -106,7 +106,8 @@ pub fn svg(chart: &Agreement) -> Result<String, DrawError> {
     })
 }
 
-/// Draws the panel of points that stand apart, from `left` on and with its axis at `bottom`, and says what they are.
+/// Draws the panel of points that are not compared, from `left` on and with its axis at `bottom`, and
+/// returns their hints.
 fn draw_apart(
     area: &Area<'_>,
     chart: &Agreement,
@@ -150,7 +151,7 @@ impl Axes {
         Ok(Self { low: low - 0.2, high: high + 0.2, left, top, side })
     }
 
-    /// How far `value` lies along an axis, in pixels.
+    /// The position of `value` along an axis, in pixels.
     fn along(self, value: f64) -> i32 {
         pixel((value.ln() - self.low) / (self.high - self.low) * f64::from(self.side))
     }
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(drawn.matches("fill=\"#808080\"").count(), 2);
         assert_eq!(drawn.matches("class=\"spot\"").count(), 3);
         assert!(drawn.contains("\nanother network\n") && !alone.contains("far off"));
-        // They do not stretch the axes of the others.
+        // They do not stretch the axes of compared points.
         let first =
             |svg: &str| svg.lines().find(|line| line.starts_with("<circle")).map(str::to_owned);
         assert_eq!(first(&drawn), first(&alone));

@@ -65,7 +65,7 @@ const MARGIN: i32 = 10;
 /// Room for the vertical axis.
 const LEFT: i32 = 72;
 
-/// Colours by series, from dark to light so that they are told apart in grey.
+/// Colours by series, from dark to light so that they can be distinguished in grey.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x1B, 0x3A, 0x6B),
     RGBColor(0xA8, 0x3C, 0x1E),
@@ -158,8 +158,8 @@ impl Layout {
     }
 }
 
-/// The lines of each label: one if all labels fit into `room` pixels, else one per word, so that
-/// all break alike. A word that is too long is shortened.
+/// The lines of each label: one if all labels fit into `room` pixels, else one per word, so that all
+/// break in the same way. A word that is too long is shortened.
 fn break_labels<'a>(labels: impl Iterator<Item = &'a str> + Clone, room: f64) -> Vec<Vec<String>> {
     let whole = labels.clone().all(|label| canvas::width(label, FONT) <= room);
     let lines = |label: &'a str| -> Vec<String> {
@@ -172,7 +172,7 @@ fn break_labels<'a>(labels: impl Iterator<Item = &'a str> + Clone, room: f64) ->
     labels.map(lines).collect()
 }
 
-/// Draws everything below the legend, and says what the bars are.
+/// Draws everything below the legend, and returns the hints of the bars.
 fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<Spot>, DrawError> {
     let all = chart.groups.iter().flat_map(|group| group.bars.iter().copied().flatten());
     let range = rates_from_zero(all.flat_map(Bar::rates));
@@ -198,7 +198,7 @@ fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<S
     let bottom = place(range.start).1;
     let mut spots = Vec::new();
     for (group, label) in chart.groups.iter().zip(&layout.labels) {
-        spots.extend(draw_group(area, (chart, layout), group, left, |rate| place(rate).1)?);
+        spots.extend(draw_group(area, chart, layout, group, left, |rate| place(rate).1)?);
         for (line, text) in (0..).zip(label) {
             let at = (left + layout.group / 2, bottom + LINE * line + LINE / 2 + 4);
             letters(HPos::Center).write(area, text, at)?;
@@ -208,10 +208,12 @@ fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<S
     Ok(spots)
 }
 
-/// Draws the bars of `group` in the middle of its place, which begins at `left`, and says what they are.
+/// Draws the bars of `group` in the middle of its place, which begins at `left`, and returns their
+/// hints.
 fn draw_group(
     area: &Area<'_>,
-    (chart, layout): (&BarChart, &Layout),
+    chart: &BarChart,
+    layout: &Layout,
     group: &BarGroup,
     left: i32,
     height: impl Fn(f64) -> i32,
@@ -229,13 +231,13 @@ fn draw_group(
             marks::draw_tick(area, (x + (layout.bar - 1) / 2, height(tick)), layout.bar + 1)?;
         }
         let at = (x + layout.bar / 2 + corner.0, end + corner.1);
-        spots.push(spot(chart, group, (index, *bar), at));
+        spots.push(spot(chart, group, index, *bar, at));
     }
     Ok(spots)
 }
 
 /// The hint for the bar of series number `index`, whose end is `at`.
-fn spot(chart: &BarChart, group: &BarGroup, (index, bar): (usize, Bar), at: canvas::Point) -> Spot {
+fn spot(chart: &BarChart, group: &BarGroup, index: usize, bar: Bar, at: canvas::Point) -> Spot {
     let series = chart.series.get(index).cloned().unwrap_or_default();
     let rate = |rate: f64| format!("{:.2}%", rate * 100.0);
     let tick = bar.tick.map(|tick| format!(", {} {}", chart.tick, rate(tick)));

@@ -20,11 +20,11 @@ pub struct Comparison {
     /// Panels per row, at least one.
     pub columns: usize,
     /// The panels, row by row; each has axes of its own.
-    pub panels: Vec<Panel>,
+    pub panels: Vec<ComparisonPanel>,
 }
 
 /// One panel of a [`Comparison`].
-pub struct Panel {
+pub struct ComparisonPanel {
     /// The title above it.
     pub title: String,
     /// Its points.
@@ -36,9 +36,9 @@ pub struct Panel {
 pub struct Compared {
     /// The number of its series.
     pub series: usize,
-    /// Where it lies, across and up.
+    /// Its position, across and up.
     pub at: (f64, f64),
-    /// Where the point lies that it is compared with.
+    /// The position of the point that it is compared with.
     pub beside: (f64, f64),
 }
 
@@ -58,7 +58,7 @@ pub fn svg(chart: &Comparison) -> Result<String, DrawError> {
     names.push(chart.beside.clone());
     let head = 2 * LINE + legend_height(&names, width);
     let axes: Vec<Horizontal> =
-        chart.panels.iter().map(Panel::horizontal).collect::<Result<_, _>>()?;
+        chart.panels.iter().map(ComparisonPanel::horizontal).collect::<Result<_, _>>()?;
     if axes.is_empty() {
         return Err(DrawError::Empty { what: "no panel has a point" });
     }
@@ -76,7 +76,7 @@ pub fn svg(chart: &Comparison) -> Result<String, DrawError> {
         for ((panel, x), cell) in chart.panels.iter().zip(&axes).zip(&cells) {
             spots.extend(draw_panel(cell, chart, panel, x)?);
         }
-        panels::draw_labels(area, (&chart.x_label, &chart.y_label), head, panels::SMALL.1)?;
+        panels::draw_labels(area, &chart.x_label, &chart.y_label, head, panels::SMALL.1)?;
         Ok(spots)
     })
 }
@@ -91,17 +91,17 @@ impl Comparison {
     }
 }
 
-impl Panel {
+impl ComparisonPanel {
     fn horizontal(&self) -> Result<Horizontal, DrawError> {
         Horizontal::of(self.points.iter().flat_map(|point| [point.at.0, point.beside.0]))
     }
 }
 
-/// Draws one panel, and says what its points are.
+/// Draws one panel, and returns the hints of its points.
 fn draw_panel(
     cell: &Area<'_>,
     chart: &Comparison,
-    panel: &Panel,
+    panel: &ComparisonPanel,
     x: &Horizontal,
 ) -> Result<Vec<Spot>, DrawError> {
     let heights = panel.points.iter().flat_map(|point| [point.at.1, point.beside.1]);
@@ -120,7 +120,7 @@ fn draw_panel(
 
 impl Comparison {
     /// The hint for `point`, which is drawn at `at`.
-    fn spot(&self, panel: &Panel, point: &Compared, at: canvas::Point) -> Spot {
+    fn spot(&self, panel: &ComparisonPanel, point: &Compared, at: canvas::Point) -> Spot {
         let series = self.series.get(point.series).cloned().unwrap_or_default();
         let both = |(x, y): (f64, f64)| format!("{x:.1}, {y:.3}");
         let text = format!("{series}: {}; {}: {}", both(point.at), self.beside, both(point.beside));
@@ -149,7 +149,7 @@ mod tests {
             series: vec!["gis".to_owned(), "po-h".to_owned()],
             beside: "published".to_owned(),
             columns: 3,
-            panels: vec![Panel { title: "10.5B".to_owned(), points }],
+            panels: vec![ComparisonPanel { title: "10.5B".to_owned(), points }],
         }
     }
 

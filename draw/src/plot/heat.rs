@@ -42,7 +42,7 @@ impl Cell {
 
 /// A cell without a colour of the scale.
 const NO_COLOUR: RGBColor = RGBColor(0xEC, 0xEC, 0xEC);
-/// The line through what does not fit.
+/// The line through cells that do not fit.
 const STRUCK: RGBColor = RGBColor(0x99, 0x99, 0x99);
 /// The legend for cells that are struck through.
 const OVER_LIMIT: &str = "grey and struck through: does not fit in memory";
@@ -91,7 +91,7 @@ pub fn svg(map: &HeatMap) -> Result<String, DrawError> {
                     let at = (left + column * CELL.0, y);
                     draw_cell(area, at, *cell, &range)?;
                     let middle = (at.0 + CELL.0 / 2, at.1 + CELL.1 / 2);
-                    spots.extend(spot((title, across, name), *cell, middle));
+                    spots.extend(spot(title, across, name, *cell, middle));
                 }
             }
             draw_names(area, map, (left, top + LINE))?;
@@ -119,7 +119,7 @@ impl HeatMap {
 }
 
 /// The hint for `cell`, the middle of which is `at`; none where it has no rate.
-fn spot((panel, x, y): (&str, &str, &str), cell: Cell, at: canvas::Point) -> Option<Spot> {
+fn spot(panel: &str, x: &str, y: &str, cell: Cell, at: canvas::Point) -> Option<Spot> {
     let rate = cell.rate()?;
     let fits = !matches!(cell, Cell::OverLimit(_));
     let over = if fits { "" } else { ", does not fit in memory" };

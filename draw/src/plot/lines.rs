@@ -31,11 +31,11 @@ pub struct LineChart {
     /// Whether all panels have the same vertical axis; if not, each is as high as its values.
     pub same_scale: bool,
     /// The panels, row by row.
-    pub panels: Vec<Panel>,
+    pub panels: Vec<LinePanel>,
 }
 
 /// One panel of a [`LineChart`].
-pub struct Panel {
+pub struct LinePanel {
     /// The title above it.
     pub title: String,
     /// The points of each series by ascending x; a series may have none.
@@ -45,7 +45,7 @@ pub struct Panel {
 /// One point of a panel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Dot {
-    /// Where it lies across.
+    /// Its horizontal position.
     pub x: f64,
     /// Its rate (1 is 100 %).
     pub y: f64,
@@ -111,7 +111,7 @@ pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
             let y = if chart.same_scale { shared.clone() } else { own() };
             spots.extend(draw_panel(&cell, chart, panel, &x, y)?);
         }
-        panels::draw_labels(area, (&chart.x_label, &chart.y_label), head, panels::SMALL.1)?;
+        panels::draw_labels(area, &chart.x_label, &chart.y_label, head, panels::SMALL.1)?;
         Ok(spots)
     })
 }
@@ -134,11 +134,11 @@ impl LineChart {
     }
 }
 
-/// Draws one panel, and says what its points are.
+/// Draws one panel, and returns the hints of its points.
 fn draw_panel(
     cell: &Area<'_>,
     chart: &LineChart,
-    panel: &Panel,
+    panel: &LinePanel,
     x: &Horizontal,
     y: Range<f64>,
 ) -> Result<Vec<Spot>, DrawError> {
@@ -166,7 +166,7 @@ fn draw_panel(
 }
 
 /// The hint for the point `dot` of series number `index`.
-fn spot(chart: &LineChart, panel: &Panel, index: usize, dot: &Dot, at: Point) -> Spot {
+fn spot(chart: &LineChart, panel: &LinePanel, index: usize, dot: &Dot, at: Point) -> Spot {
     let series = chart.series.get(index).cloned().unwrap_or_default();
     let percent = |rate: f64| format!("{:.2}%", rate * 100.0);
     let beside = dot.beside.map(|rate| format!(", {} {}", chart.beside, percent(rate)));
@@ -196,7 +196,8 @@ mod tests {
 
     fn chart(panels: usize, y: f64) -> LineChart {
         let points = |scale: f64| (0..17).map(|x| Dot::new(f64::from(x), y / scale)).collect();
-        let panel = |m| Panel { title: format!("m={m}"), series: vec![points(1.0), points(2.0)] };
+        let panel =
+            |m| LinePanel { title: format!("m={m}"), series: vec![points(1.0), points(2.0)] };
         LineChart {
             title: "rates".to_owned(),
             x_label: "memory limit (p x M_B)".to_owned(),

@@ -1,4 +1,4 @@
-//! How series are told apart: colour, marker and dashes, also in grey and by the colour-blind.
+//! Marks of series: colour, marker and dashes, distinguishable in grey and by colour-blind readers.
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -61,17 +61,18 @@ pub(super) fn draw_standing(
     standing: Standing,
     at: Point,
 ) -> Result<(), DrawError> {
-    draw_stood(area, (index, colour(index)), standing, at)
+    draw_stood(area, index, colour(index), standing, at)
 }
 
-/// Draws a sample of [`draw_standing`] for `standing`, whatever the series.
+/// Draws a sample of [`draw_standing`] for `standing`, the same for all series.
 pub(super) fn draw_sample(area: &Area<'_>, standing: Standing, at: Point) -> Result<(), DrawError> {
-    draw_stood(area, (SAMPLE, INK), standing, at)
+    draw_stood(area, SAMPLE, INK, standing, at)
 }
 
 fn draw_stood(
     area: &Area<'_>,
-    (index, colour): (usize, RGBColor),
+    index: usize,
+    colour: RGBColor,
     standing: Standing,
     at: Point,
 ) -> Result<(), DrawError> {

@@ -36,7 +36,7 @@ fn letters(anchor: HPos) -> Lettering {
     Lettering::new(FONT, anchor)
 }
 
-/// The font of what the drawing library writes itself.
+/// The font of text that the drawing library writes itself.
 fn axis_font() -> TextStyle<'static> {
     TextStyle::from(("sans-serif", FONT * 1.15).into_font()).color(&INK)
 }
@@ -87,8 +87,8 @@ fn legend_places(names: &[String], width: u32) -> Vec<Point> {
     places
 }
 
-/// How many decimals tell the ticks of an axis of `range` apart, `labels` of them at most, in units of one part of
-/// `unit`.
+/// Decimals needed to distinguish the ticks of an axis of `range`, `labels` of them at most, in units
+/// of one part of `unit`.
 fn decimals(range: &Range<f64>, labels: usize, unit: f64) -> usize {
     let ticks = RangedCoordf64::from(range.clone()).key_points(labels);
     let is_whole = |factor: f64| {

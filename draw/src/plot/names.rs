@@ -14,7 +14,7 @@ pub(super) struct Named {
     pub at: Point,
     /// Its name.
     pub name: String,
-    /// Written in heavier letters, and placed before the others.
+    /// Written in bold, and placed first.
     pub bold: bool,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn draw(
     Ok(())
 }
 
-/// One name for all points on the same spot that are written alike; those of heavier letters first.
+/// One name for all points on the same spot with the same text; bold ones first.
 fn joined(points: Vec<Named>) -> Vec<Named> {
     let mut all: Vec<Named> = Vec::with_capacity(points.len());
     let (bold, plain): (Vec<_>, Vec<_>) = points.into_iter().partition(|one| one.bold);
@@ -176,7 +176,7 @@ impl Taken<'_> {
         best.min_by_key(|place| place.cost).unwrap_or(right)
     }
 
-    /// How much of what is there already a name in `rect` hides, or its line crosses.
+    /// The amount of existing drawing that a name in `rect` hides, or its line crosses.
     fn cost(&self, at: Point, rect: Rect, led: bool) -> i64 {
         let area = i64::from(rect.right - rect.left) * i64::from(rect.bottom - rect.top);
         let outside = area - rect.shared(self.bounds);

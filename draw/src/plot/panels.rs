@@ -1,4 +1,4 @@
-//! Panels with axes of their own, and what stands around all of them.
+//! Panels with axes of their own, and the frame around all of them.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(super) const SMALL: (i32, i32) = (340, 240);
 /// The same where every point has a name.
 pub(super) const LARGE: (i32, i32) = (780, 500);
 
-/// Width of what lies left and right of all panels.
+/// Width of the margins left and right of all panels.
 pub(super) const AROUND: i32 = LINE + 10;
 
 /// Width of a picture of `columns` panels of the size `panel` side by side.
@@ -51,7 +51,8 @@ pub(super) fn fitted(values: impl Iterator<Item = f64>) -> Result<Range<f64>, Dr
 /// Draws the labels of the axes: that across once for all panels, that up beside each row of panels of that height.
 pub(super) fn draw_labels(
     area: &Area<'_>,
-    (x_label, y_label): (&str, &str),
+    x_label: &str,
+    y_label: &str,
     head: i32,
     row: i32,
 ) -> Result<(), DrawError> {
@@ -88,7 +89,7 @@ impl Horizontal {
         [self.range.start, self.range.end]
     }
 
-    /// Ticks at most: whole numbers lie at least one apart.
+    /// Most ticks: whole numbers are at least one apart.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
     fn ticks(&self) -> usize {
         let most = if self.whole { (self.range.end - self.range.start) as usize } else { 7 };
@@ -131,7 +132,7 @@ pub(super) fn draw_axes<'a, 'b>(
     Ok(axes)
 }
 
-/// Where `point` of `axes` lies in `cell`.
+/// The position of `point` of `axes` in `cell`.
 pub(super) fn place(axes: &Axes<'_, '_>, cell: &Area<'_>, point: &(f64, f64)) -> Point {
     let corner = cell.get_base_pixel();
     let at = axes.plotting_area().map_coordinate(point);

@@ -39,22 +39,22 @@ pub struct Scatter {
     /// The width of the picture; without one, as wide as its panels are.
     pub width: Option<Width>,
     /// The panels, row by row; each has axes of its own.
-    pub panels: Vec<Panel>,
+    pub panels: Vec<ScatterPanel>,
 }
 
 /// One point of a panel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mark {
-    /// Where it lies across.
+    /// Its horizontal position.
     pub x: f64,
-    /// Where it lies up (of rates, 1 is 100 %).
+    /// Its vertical position (of rates, 1 is 100 %).
     pub y: f64,
     /// Its standing among the points of its panel.
     pub standing: Standing,
 }
 
 /// One panel of a [`Scatter`].
-pub struct Panel {
+pub struct ScatterPanel {
     /// The title above it.
     pub title: String,
     /// The points of each series; a series may have none.
@@ -68,7 +68,7 @@ pub struct Panel {
 pub struct Details {
     /// The label beside each point, by series and point, in a larger panel.
     pub labels: Vec<Vec<String>>,
-    /// What holds for all points, in lines below the legend.
+    /// Notes on all points, in lines below the legend.
     pub notes: Vec<String>,
 }
 
@@ -116,7 +116,8 @@ pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawErro
             check_finite(name, points.iter().flat_map(|mark| [mark.x, mark.y]))?;
         }
     }
-    let drawn: Vec<&Panel> = scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
+    let drawn: Vec<&ScatterPanel> =
+        scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
     let (keys, legend): (Vec<Key>, Vec<String>) = legend(scatter, &drawn).into_iter().unzip();
     let Sizes { columns, size, width } = scatter.sizes(drawn.len(), details, &legend);
     let rows = drawn.len().div_ceil(columns);
@@ -144,15 +145,15 @@ pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawErro
         let cells = panels::split(area, head, (rows, columns));
         let mut spots = Vec::new();
         for ((panel, x), cell) in drawn.iter().zip(&axes).zip(&cells) {
-            spots.extend(draw_panel(cell, (scatter, details), panel, x)?);
+            spots.extend(draw_panel(cell, scatter, details, panel, x)?);
         }
-        panels::draw_labels(area, (&scatter.x_label, &scatter.y_label), head, size.1)?;
+        panels::draw_labels(area, &scatter.x_label, &scatter.y_label, head, size.1)?;
         Ok(spots)
     })
 }
 
-/// The series that have points, and what lines and other marks mean.
-fn legend(scatter: &Scatter, drawn: &[&Panel]) -> Vec<(Key, String)> {
+/// The series that have points, and the meaning of lines and other marks.
+fn legend(scatter: &Scatter, drawn: &[&ScatterPanel]) -> Vec<(Key, String)> {
     let has =
         |standing| drawn.iter().any(|panel| panel.marks().any(|one| one.standing == standing));
     let is_drawn = |index: usize| {
@@ -209,7 +210,7 @@ impl Scatter {
         Sizes { columns, size, width }
     }
 
-    fn about(&self, drawn: &[&Panel], details: &Details) -> About {
+    fn about(&self, drawn: &[&ScatterPanel], details: &Details) -> About {
         let panels = drawn.iter().map(|panel| {
             let mut front: Vec<&str> = Vec::new();
             for (name, marks) in self.series.iter().zip(&panel.series) {
@@ -236,7 +237,7 @@ impl Scatter {
     }
 }
 
-impl Panel {
+impl ScatterPanel {
     fn marks(&self) -> impl Iterator<Item = &Mark> + Clone {
         self.series.iter().flatten()
     }
@@ -259,11 +260,12 @@ impl Panel {
     }
 }
 
-/// Draws one panel, and says what its points are.
+/// Draws one panel, and returns the hints of its points.
 fn draw_panel(
     cell: &Area<'_>,
-    (scatter, details): (&Scatter, &Details),
-    panel: &Panel,
+    scatter: &Scatter,
+    details: &Details,
+    panel: &ScatterPanel,
     x: &Horizontal,
 ) -> Result<Vec<Spot>, DrawError> {
     let y = scatter.scale.range(panel.marks().map(|mark| mark.y))?;
@@ -278,7 +280,7 @@ fn draw_panel(
         let at = panels::place(&axes, cell, &(limit, y.start)).0;
         draw_limit(cell, [(at, bounds[0].1), (at, bounds[1].1)])?;
     }
-    // Where many lie on the same pixels, one is drawn; the best above all others.
+    // Where many are at the same pixels, one is drawn; the best on top.
     let (mut drawn, mut spots) = (BTreeSet::new(), Vec::new());
     for is_front in [false, true] {
         if is_front && panel.marks().any(|mark| mark.standing.is_on_front()) {
@@ -288,7 +290,7 @@ fn draw_panel(
             for mark in marks.iter().filter(|mark| mark.standing.is_on_front() == is_front) {
                 if drawn.insert((mark.standing, index, at(mark))) {
                     marks::draw_standing(cell, index, mark.standing, at(mark))?;
-                    spots.push(spot(cell, scatter, panel, (index, mark), at(mark)));
+                    spots.push(spot(cell, scatter, panel, index, mark, at(mark)));
                 }
             }
         }
@@ -304,12 +306,13 @@ fn draw_panel(
     Ok(spots)
 }
 
-/// The hint for the point `mark` of series number `index`, which lies at `at` in `cell`.
+/// The hint for the point `mark` of series number `index`, at `at` in `cell`.
 fn spot(
     cell: &Area<'_>,
     scatter: &Scatter,
-    panel: &Panel,
-    (index, mark): (usize, &Mark),
+    panel: &ScatterPanel,
+    index: usize,
+    mark: &Mark,
     at: Point,
 ) -> Spot {
     let corner = cell.get_base_pixel();
@@ -339,7 +342,7 @@ fn spot(
     }
 }
 
-/// The border of what `front` beats, up to the corner `end`.
+/// The border of the region that `front` beats, up to the corner `end`.
 fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
     let mut level = end.1;
     let mut steps = Vec::with_capacity(2 * front.len() + 1);
@@ -373,7 +376,7 @@ mod tests {
     }
 
     fn scatter(panels: Vec<Vec<Vec<(f64, f64)>>>) -> Scatter {
-        let panel = |series: Vec<Vec<(f64, f64)>>| Panel {
+        let panel = |series: Vec<Vec<(f64, f64)>>| ScatterPanel {
             title: "6.2B".to_owned(),
             series: stood(&series),
             limit: None,

@@ -12,7 +12,7 @@ use crate::canvas::{About, Area, GRID, INK, Point, extent, pixel};
 use question::format;
 
 /// One change.
-pub struct Bar {
+pub struct TornadoBar {
     /// The change.
     pub name: String,
     /// By how many nanoseconds the step gets longer.
@@ -26,7 +26,7 @@ pub struct Tornado {
     /// The step without any change.
     pub step: Nanos,
     /// The changes.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<TornadoBar>,
 }
 
 /// Bars of one tornado at most.
@@ -46,13 +46,13 @@ const COSTS: RGBColor = RGBColor(0xA8, 0x3C, 0x1E);
 /// # Errors
 /// If no change changes anything.
 pub fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
-    let ranked: Vec<Vec<&Bar>> = tornados.iter().map(ranked).collect();
+    let ranked: Vec<Vec<&TornadoBar>> = tornados.iter().map(ranked).collect();
     let largest = ranked.iter().flatten().map(|bar| bar.change.unsigned_abs()).max();
     let Some(largest) = largest else {
         return Err(DrawError::Empty { what: "no lever changes the step" });
     };
-    let rows = |bars: &Vec<&Bar>| i32::try_from(bars.len()).unwrap_or(0);
-    let block = |bars: &Vec<&Bar>| 3 * LINE + LINE * rows(bars) + MARGIN;
+    let rows = |bars: &Vec<&TornadoBar>| i32::try_from(bars.len()).unwrap_or(0);
+    let block = |bars: &Vec<&TornadoBar>| 3 * LINE + LINE * rows(bars) + MARGIN;
     let height = ranked.iter().map(block).sum::<i32>() + LINE;
     let width = 2 * (MARGIN + NUMBERS + SIDE) + NAMES;
     let titles: Vec<&str> = tornados.iter().map(|one| one.title.as_str()).collect();
@@ -75,14 +75,19 @@ pub fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
 }
 
 /// The largest changes of `tornado`, the largest first.
-fn ranked(tornado: &Tornado) -> Vec<&Bar> {
-    let mut bars: Vec<&Bar> = tornado.bars.iter().filter(|bar| bar.change != 0).collect();
+fn ranked(tornado: &Tornado) -> Vec<&TornadoBar> {
+    let mut bars: Vec<&TornadoBar> = tornado.bars.iter().filter(|bar| bar.change != 0).collect();
     bars.sort_by_key(|bar| std::cmp::Reverse(bar.change.unsigned_abs()));
     bars.truncate(MOST);
     bars
 }
 
-fn draw(area: &Area<'_>, tornado: &Tornado, bars: &[&Bar], largest: u64) -> Result<(), DrawError> {
+fn draw(
+    area: &Area<'_>,
+    tornado: &Tornado,
+    bars: &[&TornadoBar],
+    largest: u64,
+) -> Result<(), DrawError> {
     draw_title(area, &format!("{}: what a change is worth", tornado.title))?;
     let middle = MARGIN + NAMES + NUMBERS + SIDE;
     let step = format!("step as it is: {}", format::time(tornado.step));
@@ -102,7 +107,7 @@ fn draw(area: &Area<'_>, tornado: &Tornado, bars: &[&Bar], largest: u64) -> Resu
 fn draw_bar(
     area: &Area<'_>,
     tornado: &Tornado,
-    bar: &Bar,
+    bar: &TornadoBar,
     (middle, y): Point,
     largest: u64,
 ) -> Result<(), DrawError> {
@@ -137,7 +142,7 @@ mod tests {
     use crate::samples::{check_svg, rectangles};
 
     fn tornado(changes: &[i64]) -> Tornado {
-        let bar = |&change: &i64| Bar { name: format!("<change> & {change}"), change };
+        let bar = |&change: &i64| TornadoBar { name: format!("<change> & {change}"), change };
         Tornado {
             title: "zb-h1".to_owned(),
             step: Nanos(1_000_000),

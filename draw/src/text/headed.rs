@@ -9,12 +9,12 @@ const NARROWEST: usize = 12;
 pub(super) struct HeadedTable {
     /// The names of the columns.
     pub(super) header: Vec<&'static str>,
-    /// How many columns are words, which begin to the left; the others are numbers.
+    /// Number of text columns, aligned left; the rest are numbers.
     pub(super) words: usize,
     /// The columns whose text may go on in the next line, at a blank.
     pub(super) folded: Vec<usize>,
-    /// The columns that may be left out where there is no room for them, in the order in which they are; the first
-    /// before any text is folded, the others behind.
+    /// The columns that may be left out where the table is too wide, in order; the first before any
+    /// text is folded, the rest after.
     pub(super) optional: Vec<usize>,
     /// Headings and rows.
     pub(super) lines: Vec<Line>,
@@ -39,7 +39,7 @@ impl HeadedTable {
             self.optional[..count].iter().for_each(|&at| widths[at] = None);
             widths
         };
-        // The first goes before text is folded; the others stay as long as folding makes room.
+        // The first goes before text is folded, the rest only once folding does not suffice.
         let first = usize::from(sum(&whole) > width).min(self.optional.len());
         let folded = (first..=self.optional.len()).map(|count| (count, without(count)));
         let folded = folded.map(|(count, widths)| (count, self.fold(widths, width)));
@@ -122,7 +122,7 @@ fn folded(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `text`, or as much of it as has room in `width` columns, with three dots.
+/// `text`, shortened to `width` columns with three dots.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

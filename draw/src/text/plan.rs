@@ -1,7 +1,7 @@
 //! The answer of the planner, as wide as a terminal.
 
 use answer::plan::{
-    Answer, Plan, Planned, assumptions, is_late, seconds, software, tables, winner,
+    Plan, PlanAnswer, Planned, assumptions, is_late, seconds, software, tables, winner,
 };
 use papers::measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
@@ -64,7 +64,7 @@ fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> Str
     text.extend(tables::least(winner).map(|least| paragraph(&format!("  {least}"))));
     let dealt = tables::dealt(question, winner);
     text.extend(dealt.map(|dealt| paragraph(&format!("  {dealt}"))));
-    if let Some(why) = tables::roomier(question, &answer.plans, winner) {
+    if let Some(why) = tables::more_headroom(question, &answer.plans, winner) {
         text += &paragraph(&format!("  {why}"));
     }
     if details {
@@ -76,8 +76,8 @@ fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> Str
     text + "\n"
 }
 
-/// What the answer leaves out, where its numbers are from, and what its words mean.
-fn notes(question: &Question, answer: &Answer, details: bool, columns: usize) -> String {
+/// Omissions of the answer, sources of its numbers, and the meaning of its words.
+fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
     let mut text = "what these answers leave out:\n".to_owned();
     let left_out = assumptions::of(question, answer);
@@ -90,7 +90,7 @@ fn notes(question: &Question, answer: &Answer, details: bool, columns: usize) ->
     let notes = notes.chain(software::needed(question, answer));
     let notes = notes.chain(software::untried(question));
     let notes = notes.chain(tuning.then(|| tables::TUNING.to_owned()));
-    let notes = notes.chain(details.then(|| tables::room(question)));
+    let notes = notes.chain(details.then(|| tables::memory_budget(question)));
     text.extend(notes.chain([tables::legend(answer)]).map(|note| paragraph(&note)));
     if details {
         text.extend(tables::DEFINITIONS.iter().map(|definition| paragraph(definition)));
@@ -103,7 +103,7 @@ fn notes(question: &Question, answer: &Answer, details: bool, columns: usize) ->
     )
 }
 
-/// Each line of `text` in lines of at most `columns`, what goes on indented.
+/// Each line of `text` in lines of at most `columns`, with a hanging indent.
 pub(super) fn paragraph(text: &str, columns: usize) -> String {
     let line = |line: &str| {
         let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
@@ -119,7 +119,7 @@ pub(super) fn name(question: &Question, cluster: usize) -> String {
 }
 
 /// The plans, under a heading for each cluster.
-fn plans(question: &Question, answer: &Answer, columns: usize) -> String {
+fn plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String {
     let winner = winner(question, &answer.plans);
     let mut lines = Vec::new();
     let mut known = None;
@@ -146,7 +146,7 @@ fn plans(question: &Question, answer: &Answer, columns: usize) -> String {
         "MFU",
         "GPU-hours",
     ];
-    // GPU-hours follow from days; of the others the step and what it costs stay.
+    // GPU-hours follow from days; of the rest the step and its cost stay.
     let optional = ["GPU-hours", "MFU", "GiB", "error"];
     let optional = optional.iter().filter_map(|name| header.iter().position(|one| one == name));
     let optional = optional.collect();
@@ -217,7 +217,7 @@ fn largest(plan: &Plan) -> String {
 }
 
 /// The fate of the set-ups: a line for each cluster.
-fn searched(question: &Question, answer: &Answer, columns: usize) -> String {
+fn searched(question: &Question, answer: &PlanAnswer, columns: usize) -> String {
     let rows = answer.searched.iter().enumerate().map(|(cluster, one)| {
         let left_out = &one.found.left_out;
         let of = |reasons: &[&str]| -> u64 {
@@ -244,8 +244,8 @@ fn searched(question: &Question, answer: &Answer, columns: usize) -> String {
     HeadedTable { header, words: 1, folded: vec![0], optional: Vec::new(), lines }.text(columns).0
 }
 
-/// All that is known of each plan and of what was left out.
-fn all_plans(question: &Question, answer: &Answer, columns: usize) -> String {
+/// All columns of each plan, and the set-ups that were left out.
+fn all_plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String {
     let numbered = || (1..).zip(&answer.plans);
     let shown = [0, 6, 7, 8, 9, 11, 12, 14, 16];
     let header = shown.map(|column| tables::HEADER[column]);

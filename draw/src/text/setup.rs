@@ -1,6 +1,8 @@
 //! A set-up that was asked for, with every part of its step and of its memory.
 
-use answer::plan::{Against, Plan, Planned, Told, against, assumptions, tables, told};
+use answer::plan::{
+    Against, Plan, Planned, SetupReport, against, assumptions, setup_report, tables,
+};
 use papers::measured::ErrorBar;
 use question::plan::Question;
 
@@ -8,7 +10,7 @@ use super::headed::cut;
 use super::plan::{COLUMNS, name, paragraph};
 use super::table;
 
-/// The set-up of the question on each of its clusters; with `details` what each change would save.
+/// The set-up of the question on each of its clusters; with `details`, the savings of each change.
 pub(super) fn setups(planned: &Planned, details: bool, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, levers, .. } = planned;
@@ -21,7 +23,7 @@ pub(super) fn setups(planned: &Planned, details: bool, columns: usize) -> String
     text.extend(left_out.into_iter().map(|line| paragraph(&format!("- {line}"))));
     text.push('\n');
     let bars = answer.bars.iter().map(ErrorBar::source);
-    let notes = bars.chain([tables::room(question), tables::legend(answer)]);
+    let notes = bars.chain([tables::memory_budget(question), tables::legend(answer)]);
     text.extend(notes.map(|note| paragraph(&note)));
     text
 }
@@ -35,19 +37,22 @@ fn setup(question: &Question, plan: &Plan, columns: usize) -> String {
         format!("{}: {} {own_name}", name(question, plan.cluster), tables::order_name(plan));
     let mut text = format!("\n{}\n", cut(&which, columns));
     text.extend(tables::scarce(plan).map(|scarce| paragraph(&format!("  {scarce}"))));
-    text += &paragraph(&format!("  {}", told::room(plan)));
-    for line in told::figures(question, plan) {
+    text += &paragraph(&format!("  {}", setup_report::fit(plan)));
+    for line in setup_report::figures(question, plan) {
         text += &paragraph(&format!("  {line}"));
     }
-    let Told { layout, busiest_stage, .. } = Told::of(question, plan);
+    let SetupReport { layout, busiest_stage, .. } = SetupReport::of(question, plan);
     if let Some(layout) = layout.filter(|_| own.pipeline > 1) {
         text += &paragraph(&format!("  layers of each chunk: {layout}"));
     }
-    text += &format!("\n{}", table(&told::TIME, told::time(plan)));
+    text += &format!("\n{}", table(&setup_report::TIME, setup_report::time(plan)));
     if own.pipeline > 1 {
         text += &paragraph(&format!("(of stage {busiest_stage}, which works longest)"));
     }
-    text + &format!("\n{}(GiB of a device)\n", table(&told::memory_columns(), told::memory(plan)))
+    text + &format!(
+        "\n{}(GiB of a device)\n",
+        table(&setup_report::memory_columns(), setup_report::memory(plan))
+    )
 }
 
 /// Two plans side by side.

@@ -8,7 +8,7 @@ use sim::streams::Streams;
 
 use super::{Event, PROCESS, Trace, micros};
 
-/// What a thread shows of a stage.
+/// A row of a stage, shown as a thread.
 #[derive(Clone, Copy)]
 pub(super) enum Row {
     Passes,
@@ -129,7 +129,7 @@ mod tests {
                 assert_eq!(of.map(|one| nanos(&one["dur"])).sum::<Nanos>(), sum);
             }
         }
-        // The open events of each thread lie in each other, as viewers take them: longer ones first.
+        // The open events of each thread are nested, as viewers take them: longer ones first.
         let mut open: HashMap<u64, Vec<Nanos>> = HashMap::new();
         let mut last = Nanos(0);
         let mut events: Vec<&Json> = all.iter().filter(|one| one["ph"] == "X").collect();

@@ -1,7 +1,7 @@
-//! How many measured steps lie in the intervals that plans would have had without them.
+//! Coverage: the share of measured steps inside the intervals that plans would have had without them.
 //!
-//! Each source is left out as a whole: constants are fitted without it, and its rows are in no pool. So its
-//! configurations stand for the runs of somebody of whom nothing was measured.
+//! Each source is left out as a whole: constants are fitted without it, and its rows are in no pool. So
+//! its configurations stand for the runs of a user without any measurement.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Coverage {
     pub source: String,
     /// Its configurations.
     pub configurations: usize,
-    /// How many of them lie in their intervals.
+    /// How many of them are inside their intervals.
     pub covered: usize,
     /// The median of half the widths of the intervals, as a share of the predicted step.
     pub half_width: f64,
@@ -83,7 +83,7 @@ fn of_source<'a>(
     }
 }
 
-/// The share of all configurations that lie in their intervals, and the median of half the widths of these.
+/// The share of all configurations inside their intervals, and the median half-width of the intervals.
 pub(super) fn of_all(all: &[Coverage]) -> (f64, f64) {
     let sum = |of: fn(&Coverage) -> usize| plan::number(all.iter().map(of).sum::<usize>() as u64);
     let widths: Vec<f64> = all.iter().flat_map(|one| one.half_widths.clone()).collect();

@@ -123,7 +123,8 @@ fn score(row: &Row) -> f64 {
     libm::log(times_as_long(&Row { predicted, ..row.clone() }))
 }
 
-/// How many times as long as predicted the step of `row` took: what an error of a half leaves open.
+/// Ratio of the measured step of `row` to the predicted one, which an error of a half does not
+/// determine.
 fn times_as_long(row: &Row) -> f64 {
     match row.quantity {
         SPEED => row.predicted / row.measured,
@@ -142,16 +143,16 @@ pub struct ErrorBar {
     pub kind: String,
     /// The larger of `low` and `high`; none if nothing is known of devices of their generation.
     pub error: Option<f64>,
-    /// By what share of the predicted step the measured one may be shorter, in 95 % of runs.
+    /// Share of the predicted step by which the measured one may be shorter, in 95 % of runs.
     pub low: Option<f64>,
-    /// By what share it may be longer.
+    /// Share by which it may be longer.
     pub high: Option<f64>,
-    /// The configurations that say so.
+    /// Number of configurations behind the interval.
     pub configurations: usize,
-    /// What they have in common with the step.
+    /// Properties that the rows share with the step.
     pub level: Option<Level>,
-    /// The error that 95 % of the rows of the kind do not exceed, of several sets the largest: by how much two steps
-    /// must differ to be told apart.
+    /// 95th percentile of the errors of the rows of the kind, of several sets the largest: the smallest
+    /// difference of two steps that can be resolved.
     pub apart: Option<f64>,
     /// The number of measured iterations of the kind itself.
     pub rows: usize,
@@ -159,8 +160,8 @@ pub struct ErrorBar {
     pub sources: Vec<String>,
     /// The errors of the kind itself, by set.
     pub sets: Vec<SetErrors>,
-    /// Of a machine on which defaults are slower, how much of `high` they are, where the question does not say whose
-    /// software runs.
+    /// The part of `high` that is due to default software, on a machine where defaults are slower and
+    /// the question does not name the software.
     pub stock: Option<f64>,
 }
 
@@ -171,20 +172,21 @@ pub struct StepAsked<'a> {
     pub cluster: &'a Cluster,
     /// The kind of its step.
     pub kind: Kind,
-    /// What else is known of it.
+    /// Its other properties.
     pub step: Step,
 }
 
 impl ErrorBar {
-    /// The error bar of a step of `kind` on `machine`, from `sets`; how many times as long it takes with the defaults
-    /// of its software is `stock`, where that is not told.
+    /// The error bar of a step of `kind` on `machine`, from `sets`. `stock` is the factor on its time
+    /// with the defaults of its software, where the question does not name the software.
     pub fn new(
         machine: &str,
-        (kind, step): (&Kind, Step),
+        kind: &Kind,
+        step: Step,
         sets: &[SetErrors],
         stock: Option<f64>,
     ) -> Self {
-        // Times are those of tuned recipes where nothing is told.
+        // Without a note on the software, times are those of tuned recipes.
         let like = |tuning| Kind { tuning: Some(tuning), ..kind.clone() }.to_string();
         let words = kind.to_string();
         let own = match stock {
@@ -247,7 +249,7 @@ impl ErrorBar {
             let slower = cluster.parts.iter().map(|(machine, _)| machine.efficiency.stock);
             let slower = slower.fold(1.0, f64::max);
             let stock = (kind.tuning.is_none() && slower > 1.0).then_some(slower);
-            bars.push(Self::new(&name, (kind, *step), &sets, stock));
+            bars.push(Self::new(&name, kind, *step, &sets, stock));
         }
         Ok(bars)
     }
@@ -284,14 +286,14 @@ impl ErrorBar {
     }
 }
 
-/// By what shares steps may be shorter and longer, in words: `-9/+12 %`.
+/// Relative errors of steps towards shorter and longer, in words: `-9/+12 %`.
 #[must_use]
 pub fn interval_in_words([low, high]: [f64; 2]) -> String {
     format!("-{:.0}/+{:.0} %", 100.0 * low, 100.0 * high)
 }
 
-/// By what shares steps of `kind` may be shorter and longer that are like the rows of the kind itself, from `sets` of all
-/// kinds.
+/// Relative errors, towards shorter and longer, of steps of `kind` that are like the rows of the kind
+/// itself, from `sets` of all kinds.
 #[must_use]
 pub fn interval_of_kind(kind: &str, sets: &[SetErrors]) -> Option<[f64; 2]> {
     let own = || sets.iter().filter(|set| set.kind == kind);
@@ -321,8 +323,8 @@ fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Diagnostic> {
     Ok(all)
 }
 
-/// Whether `machine` predicts what the built-in one of its type of device does. Its memory and its profile
-/// are not asked where measured runs are predicted, and nothing there costs or fails.
+/// Whether `machine` predicts the same as the built-in one of its type of device. Its memory and its
+/// profile do not matter where measured runs are predicted, nor do costs and failures.
 fn predicts_as_built_in(machine: &Machine) -> Result<bool, Diagnostic> {
     let Some(device) = &machine.device else { return Ok(true) };
     let has_sets = |set: &Set| set.source().is_some_and(|(_, text)| rows::device(text) == device);

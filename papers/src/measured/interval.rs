@@ -1,4 +1,4 @@
-//! The interval in which a measured step lies, from how far predictions of others were off.
+//! The interval of a measured step, from the errors of predictions of other steps.
 //!
 //! A *score* is the logarithm of the measured over the predicted time of a configuration, the mean of its repeats.
 //! Where constants were fitted to a source, its scores are those of a fit without it: a run of a user is of a source
@@ -12,19 +12,20 @@ use serde::Serialize;
 
 use super::error_bar::SetErrors;
 
-/// So many configurations speak for themselves; of fewer a wider pool is taken.
+/// Configurations that suffice; with fewer a wider pool is taken.
 const ENOUGH: usize = 8;
 /// Configurations at the scale of both sides that the scale of one side is drawn to.
 const DRAWN: f64 = 2.0;
-/// The least scale: that of scores of different sources on one type of device, whatever those of one source are.
+/// Least scale: that of scores of different sources on one type of device, even where those of one
+/// source agree better.
 const LEAST: f64 = 0.082;
-/// The scale that each doubling of sequences beyond those measured adds, in quadrature: an assumption, about
-/// what the longest sequences measured were off.
+/// Scale that each doubling of sequences beyond those measured adds, in quadrature: an assumption,
+/// about the error on the longest sequences measured.
 const SEQUENCE: f64 = 0.03;
 /// The same of devices.
 const DEVICES: f64 = 0.015;
-/// The scale of what no row of the pool has: the type of device, the precision, the software, dense layers or experts. Rows of a machine
-/// that was left out of the fit are 8 % off in the mean.
+/// Scale for a property that no row of the pool has: the type of device, the precision, the software,
+/// dense layers or experts. Rows of a machine that was left out of the fit are 8 % off in the mean.
 const UNSEEN: f64 = 0.08;
 
 /// The words of a kind, as they are written.
@@ -88,7 +89,7 @@ impl Level {
         }
     }
 
-    /// What its rows have in common with the step, in words.
+    /// Properties that its rows share with the step, in words.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Kind => "of this kind",
@@ -100,7 +101,7 @@ impl Level {
     }
 }
 
-/// What is known of a step beside its kind.
+/// Properties of a step beside its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// Tokens of a sequence.
@@ -162,7 +163,7 @@ impl<'a> Pool<'a> {
         [side(below, all - slower), side(above, slower)]
     }
 
-    /// By what shares a step of `kind` may be shorter and longer than predicted.
+    /// Relative errors of a step of `kind` towards shorter and longer.
     pub(super) fn shares(&self, kind: &str, step: Step) -> [f64; 2] {
         let [below, above] = self.interval(kind, step);
         [1.0 - libm::exp(below), libm::exp(above) - 1.0]
@@ -179,7 +180,7 @@ impl<'a> Pool<'a> {
 }
 
 impl Step {
-    /// The scale of what `pool` does not know of a step of `kind`.
+    /// Scale for the properties of a step of `kind` that `pool` does not have.
     fn beyond(self, kind: &str, pool: &Pool<'_>) -> f64 {
         let most =
             |of: fn(&SetErrors) -> u64| pool.sets.iter().map(|set| of(set)).max().unwrap_or(1);
@@ -203,12 +204,12 @@ impl Step {
     }
 }
 
-/// What the absolute value of a normal number does not exceed in 95 % of cases.
+/// 97.5th percentile of the standard normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// What the absolute value of Student's t with so many degrees of freedom does not exceed in 95 % of cases:
-/// Cornish and Fisher's expansion (Abramowitz and Stegun 26.7.5), from the quantile of the normal distribution. Of fewer
-/// than three degrees as of three.
+/// 97.5th percentile of Student's t with `freedom` degrees of freedom: Cornish and Fisher's expansion
+/// (Abramowitz and Stegun 26.7.5), from the quantile of the normal distribution. Fewer than three
+/// degrees count as three.
 fn quantile(freedom: f64) -> f64 {
     let (z, n) = (NORMAL, freedom.max(3.0));
     let [z3, z5, z7] = [z.powi(3), z.powi(5), z.powi(7)];

@@ -41,14 +41,14 @@ const MAX_FILE: u64 = 16 << 20;
 /// The measurements to hold the planner against.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Question {
+pub struct ValidationQuestion {
     /// Whether to predict the sets that are built in.
     pub built_in: bool,
     /// The files of further sets, each known by its header.
     pub files: Vec<PathBuf>,
 }
 
-impl Default for Question {
+impl Default for ValidationQuestion {
     /// The sets that are built in.
     fn default() -> Self {
         Self { built_in: true, files: Vec::new() }
@@ -72,7 +72,7 @@ pub struct Row {
     pub error: f64,
     /// Whether constants of the planner were fitted to it.
     pub fitted: bool,
-    /// What is predicted with constants that were fitted without its configuration, where that was done.
+    /// Prediction with constants that were fitted without its configuration, where that was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out: Option<f64>,
     /// The same with constants that were fitted without its source.
@@ -81,10 +81,10 @@ pub struct Row {
     /// Why it is set apart from the bars, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<String>,
-    /// What repeats of its set-up have in common.
+    /// Key that repeats of its set-up share.
     #[serde(skip)]
     pub configuration: String,
-    /// What is known of its step beside the kind.
+    /// Properties of its step beside the kind.
     #[serde(skip)]
     pub step: Step,
 }
@@ -104,7 +104,7 @@ pub struct ValidatedSet {
     pub set: &'static str,
     /// Every quantity of every run.
     pub rows: Vec<Row>,
-    /// The errors of each quantity beside what is allowed.
+    /// The errors of each quantity, with their limits.
     pub bars: Vec<Bar>,
     /// The errors on iterations, by kind.
     pub kinds: Vec<SetErrors>,
@@ -127,7 +127,7 @@ pub struct Bar {
     pub rows: usize,
     /// The mean absolute error.
     pub mean: f64,
-    /// The absolute error that nine in ten do not exceed, where that is told.
+    /// 90th percentile of the absolute error, where it is reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p90: Option<f64>,
     /// The largest absolute error.
@@ -143,7 +143,7 @@ pub struct Bar {
     pub holds: bool,
 }
 
-/// The answer to a [`Question`]. As JSON it is the list of its sets.
+/// The answer to a [`ValidationQuestion`]. As JSON it is the list of its sets.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Validated {
@@ -153,10 +153,11 @@ pub struct Validated {
     /// recorded; none where only files were asked about.
     #[serde(skip)]
     pub recorded: Vec<SetErrors>,
-    /// How many steps of each source lie in the intervals that others give; none where only files were asked about.
+    /// Coverage of the steps of each source by the intervals of all other sources; none where only
+    /// files were asked about.
     #[serde(skip)]
     pub coverage: Vec<Coverage>,
-    /// What else is told of runs of today's models; none where only files were asked about.
+    /// Further results for runs of today's models; none where only files were asked about.
     #[serde(skip)]
     pub today: Option<Today>,
 }
@@ -187,7 +188,10 @@ impl Validated {
 ///
 /// # Errors
 /// If a file cannot be read, has an unknown header or device, or has a run that cannot be predicted.
-pub fn validate(context: &Context<'_>, question: &Question) -> Result<Validated, Diagnostic> {
+pub fn validate(
+    context: &Context<'_>,
+    question: &ValidationQuestion,
+) -> Result<Validated, Diagnostic> {
     let mut texts: Vec<(PathBuf, String)> = Vec::new();
     if question.built_in {
         let sources = SETS.iter().filter_map(Set::source);
@@ -298,7 +302,7 @@ mod tests {
     fn a_file_of_the_host_is_predicted_like_a_set_that_is_built_in() {
         let path = PathBuf::from("own.csv");
         let host = BTreeMap::from([(path.clone(), PAPER.text("megatron2021.csv").into())]);
-        let question = Question { built_in: false, files: vec![path] };
+        let question = ValidationQuestion { built_in: false, files: vec![path] };
         let own = validate(&Context::new(&host), &question).unwrap();
         assert!(own.holds() && own.recorded.is_empty());
         assert_eq!((own.sets.len(), own.sets[0].rows.len()), (1, 10));

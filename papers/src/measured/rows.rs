@@ -4,8 +4,9 @@ use std::path::Path;
 
 use pipeline::{Bytes, Family};
 use plan::{
-    Attention, Biases, Boundary, Cluster, Finalist, Imbalance, Inputs, Kind, Loss, Machine, Norm,
-    Precision, Recipe, Recompute, Room, Setup, Sizes, Software, Split, Transformer, Zero, number,
+    Attention, Biases, Boundary, Cluster, Finalist, Imbalance, Inputs, Kind, Loss, Machine,
+    MemoryBudget, Norm, Precision, Recipe, Recompute, Setup, Sizes, Software, Split, Transformer,
+    Zero, number,
 };
 use question::Diagnostic;
 use question::plan::RESERVED;
@@ -44,7 +45,7 @@ impl<'a> Reader<'a> {
         self.text.lines().next().unwrap_or_default()
     }
 
-    /// All rows, each predicted by `predict`, which is told its place.
+    /// All rows, each predicted by `predict`, which gets its index.
     pub(super) fn each<T: DeserializeOwned + Sync + Send>(
         &self,
         predict: impl Fn(&T, usize) -> Result<Vec<Row>, String> + Sync,
@@ -161,7 +162,7 @@ pub(super) fn recipe(batch: u64) -> Recipe {
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: RESERVED,
-        room: Room::default(),
+        memory_budget: MemoryBudget::default(),
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),

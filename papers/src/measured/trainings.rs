@@ -1,4 +1,4 @@
-//! What published trainings took over their planned steps.
+//! Factor of published trainings over their planned steps.
 
 use std::path::Path;
 
@@ -21,21 +21,21 @@ pub struct Training {
     pub training: String,
     /// Hours of all its devices, as published.
     pub published_gpu_hours: f64,
-    /// Those of the plan.
+    /// GPU-hours of the plan.
     pub planned_gpu_hours: f64,
     /// Where they are from.
     pub source: String,
 }
 
 impl Training {
-    /// How many times as long as planned it took.
+    /// Factor over the planned time.
     #[must_use]
     pub fn times(&self) -> f64 {
         self.published_gpu_hours / self.planned_gpu_hours
     }
 }
 
-/// How many times as long as planned published trainings took.
+/// Factors of published trainings over their planned time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Contingency {
     /// The number of trainings.
@@ -58,7 +58,7 @@ pub fn trainings() -> Result<Vec<Training>, Diagnostic> {
 }
 
 impl Contingency {
-    /// That of all published trainings.
+    /// The factors of all published trainings.
     ///
     /// # Errors
     /// If the record cannot be read.

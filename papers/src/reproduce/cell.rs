@@ -97,7 +97,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// One cell of a published table. Its text form says where it stands, what was published, and ours.
+/// One cell of a published table. Its text form has its place, the published figure, and ours.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 pub struct Cell {
     /// The row of the table, such as a setting.
@@ -117,7 +117,7 @@ pub struct Cell {
     /// Whether ours matches.
     #[serde(rename = "match")]
     pub check: Check,
-    /// Our figure without what the published convention leaves out, if it leaves something out.
+    /// Our figure without the parts that the published convention leaves out, if there are any.
     pub corrected: Option<f64>,
     /// The number of decimals with which the published figure was printed.
     #[serde(skip)]

@@ -27,7 +27,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
     Ok(Contents { title, cells, sheet })
 }
 
-/// Bubble and peak memory of one schedule, as far as the setting lies in the formulas' domain.
+/// Bubble and peak memory of one schedule, as far as the setting is in the formulas' domain.
 fn cells_of(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -66,8 +66,8 @@ struct Formula {
 }
 
 impl Formula {
-    /// None for a schedule without closed forms, unequal chunks, and whatever the formulas do not know:
-    /// shared links, noise, and copies to the host.
+    /// `None` for a schedule without closed forms, unequal chunks, and features that the formulas do
+    /// not cover: shared links, noise, and copies to the host.
     fn of(case: &Case) -> Option<Self> {
         if case.hardware.is_some() || case.noise.is_some() || case.schedule.copies().is_some() {
             return None;

@@ -1,5 +1,5 @@
-//! Controllable Memory: bubble and peak memory of V-Min, V-Half and the adaptive V, beside what the
-//! authors' own code makes of the same questions.
+//! Controllable Memory: bubble and peak memory of V-Min, V-Half and the adaptive V, beside the results
+//! of the authors' own code on the same questions.
 
 use std::path::Path;
 

@@ -47,7 +47,9 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
             let figures = [&line.zb_heuristic, &line.zb_v];
             METHODS.into_par_iter().zip(figures).map(move |pair| (line, pair))
         })
-        .map(|(line, pair)| cell(sources.context(), &scenario, &path, line, pair))
+        .map(|(line, (method, figure))| {
+            cell(sources.context(), &scenario, &path, line, method, figure)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let title = "Figure 9: bubble rate over the memory limit".to_owned();
     let sheet = summary(&scenario, &cells);
@@ -75,7 +77,8 @@ fn cell(
     scenario: &Scenario,
     path: &Path,
     line: &Line,
-    (method, figure): (&str, &String),
+    method: &str,
+    figure: &str,
 ) -> Result<Cell, Diagnostic> {
     let Line { setting: name, memory_limit, .. } = line;
     let wrong =

@@ -1,10 +1,10 @@
-//! Pictures of published tables, as data: whoever draws decides on sizes and colours.
+//! Pictures of published tables, as data: the renderer decides on sizes and colours.
 
 use serde::Serialize;
 
 use super::cell::Cell;
 
-/// What marks and dots are, unless a picture says otherwise.
+/// Default meaning of marks and dots.
 pub const PUBLISHED: &str = "published";
 
 /// A picture of a table: published figures beside ours.
@@ -28,7 +28,7 @@ pub struct Bars {
     pub y_label: String,
     /// The names of the series, in the order in which every group has them.
     pub series: Vec<String>,
-    /// What the mark across a bar is, such as [`PUBLISHED`].
+    /// Meaning of the mark across a bar, such as [`PUBLISHED`].
     pub mark: &'static str,
     /// Why some bars have no mark, or nothing.
     pub unmarked: &'static str,
@@ -45,8 +45,7 @@ pub struct Group {
     pub bars: Vec<Option<Pair>>,
 }
 
-/// A published rate, or what the picture marks otherwise, beside ours; 1 is 100 %. It is not a number where it
-/// is not at hand.
+/// A published rate, or another marked rate, beside ours; 1 is 100 %. NaN where it is not available.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pair {
     /// Our rate.

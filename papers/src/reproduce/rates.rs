@@ -12,7 +12,7 @@ use super::cell::{self, Cell, Check};
 use super::sources::Sources;
 use super::tables::{Contents, Table};
 
-/// How far ours may lie from a regenerated figure of eight digits.
+/// Tolerance against a regenerated figure of eight digits.
 const TOLERANCE: f64 = 1e-8;
 
 /// All cells of a table of bubble rates.

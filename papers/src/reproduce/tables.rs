@@ -16,7 +16,7 @@ use super::{
 pub struct Table {
     /// The name by which questions ask for it.
     pub name: &'static str,
-    /// A line that says what stands in it.
+    /// A line that describes it.
     pub help: &'static str,
     /// The names of the files with its settings and figures, the settings first.
     pub sources: &'static [&'static str],
@@ -24,7 +24,8 @@ pub struct Table {
     pub(super) cells: fn(&Table, &Sources<'_>) -> Result<Contents, Diagnostic>,
     /// Describes the picture of its cells, under a title.
     pub(super) picture: Option<fn(&str, &[Cell]) -> Picture>,
-    /// Lists what is searched for each of its settings, if its rates can be improved by a search.
+    /// Lists the schedules to search for each of its settings, if its rates can be improved by a
+    /// search.
     pub(super) contenders: Option<Contenders>,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Contents {
     pub(super) sheet: Sheet,
 }
 
-/// The entry that others differ from: a table without picture, whose orders are not searched.
+/// The default entry: a table without picture, whose orders are not searched.
 const PLAIN: Table = Table {
     name: "",
     help: "",

@@ -45,7 +45,7 @@ fn figures_are_read_from_the_folder_of_the_question() {
     assert_eq!(error.to_string(), "cannot read own/table5.toml: there is no such file");
 }
 
-/// What is known to miss is named cell by cell: anything else that is far off fails.
+/// Known misses are named cell by cell: any other figure that is far off fails.
 #[test]
 fn a_measurement_of_offload_that_is_far_off_is_a_miss_unless_it_is_known() {
     let question = Question { paper: Some("own".into()), ..named(&["offload"]) };

@@ -1,4 +1,5 @@
-//! What replicas exchange for a step: gradients reduced, parameters gathered, and the optimizer between.
+//! Communication between replicas once a step: gradients reduced, parameters gathered, and the
+//! optimizer step between.
 
 use super::{Costing, HALF};
 use crate::layer::longer;
@@ -22,7 +23,8 @@ const COPIED: f64 = 4.0;
 /// Of collectives that run beside every pass, the share that nothing hides. Assumed.
 const EXPOSED: f64 = 0.1;
 
-/// Bytes per second of each member of a ring of so many, that lie so many devices apart.
+/// Bytes per second of each member of a ring, given its size and the distance of its members in
+/// devices.
 type Ring = fn(&Machine, u64, u64) -> f64;
 
 impl Costing<'_> {
@@ -57,9 +59,10 @@ impl Costing<'_> {
         reduced + self.tied_embedding()
     }
 
-    /// The part of an exchange of `time` that nothing hides, where every chunk reduces its gradients while
-    /// others still run and gathers its parameters before others need theirs: the last chunk's has nothing
-    /// beside it, and the others have the passes of a round of microbatches, of `longest` each.
+    /// Seconds of an exchange of `time` that nothing hides, where every chunk reduces its gradients
+    /// while other chunks still run and gathers its parameters before other chunks need theirs. The
+    /// exchange of the last chunk has nothing beside it; the rest overlaps with the passes of a round
+    /// of microbatches, of `longest` each.
     fn exposed(&self, time: f64, longest: f64) -> f64 {
         let v = number(u64::from(self.shape.chunks_per_stage()));
         if self.setup.pipeline == 1 {
@@ -82,8 +85,8 @@ impl Costing<'_> {
         dense + gathered(own.experts, replicas, machine.expert_ring(replicas, stride))
     }
 
-    /// `times` of a chunk of `stage` beside what ZeRO exchanges in every microbatch: parameters gathered
-    /// for F and for B, gradients reduced behind W.
+    /// `times` of a chunk of `stage` with the collectives of ZeRO in every microbatch: parameters
+    /// gathered for F and for B, gradients reduced after W.
     pub(super) fn with_gathers(&self, times: Times, own: Parameters, stage: usize) -> Times {
         if self.setup.zero < Zero::Gradients || !self.reshards() {
             return times;
@@ -107,7 +110,7 @@ impl Costing<'_> {
         }
     }
 
-    /// Whether what ZeRO gathered is given up again in every microbatch.
+    /// Whether gathered parameters are freed in every microbatch.
     fn reshards(&self) -> bool {
         self.setup.reshard == Reshard::AfterForward
     }
@@ -152,7 +155,7 @@ impl Costing<'_> {
 }
 
 impl Machine {
-    /// Bytes per second of each member of a ring of experts' gradients, whose members lie `stride` devices
+    /// Bytes per second of each member of a ring of experts' gradients, with members `stride` devices
     /// apart.
     fn expert_ring(&self, members: u64, stride: u64) -> f64 {
         if members.saturating_mul(stride) <= self.node {
@@ -161,7 +164,7 @@ impl Machine {
         self.network * self.efficiency.expert_ring
     }
 
-    /// What a step on `devices` takes besides, in seconds.
+    /// Fixed overhead of a step on `devices`, in seconds.
     pub(super) fn step_latency(&self, devices: u64) -> f64 {
         let doublings = libm::log2(number(devices) / 64.0).max(0.0);
         self.efficiency.step_latency + self.efficiency.step_doubling * doublings

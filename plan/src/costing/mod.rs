@@ -15,10 +15,10 @@ use crate::inputs::Inputs;
 use crate::layer::{self, LayerTimes, Task, longer};
 use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
-use crate::memory::{self, Activations, LayerParameters, Parameters, Share, bytes};
+use crate::memory::{self, Activations, LayerParameters, Parameters, Share, StageMemory, bytes};
 use crate::model::{LayerCounts, Recompute, number};
 use crate::setup::{Reshard, Setup, Unfit};
-use crate::split::Deal;
+use crate::split::LayerSplit;
 use crate::times::{Times, nanos};
 
 /// Bytes of an activation, and of a weight on its way to another replica.
@@ -44,7 +44,7 @@ impl<'a> Costing<'a> {
         let ends = self.ends(&stages);
         let ([first, behind], _) = self.setup.recompute.of_chunk(0);
         let by_stage = self.layers_by_stage(behind);
-        let layers = self.deal(&stages, &by_stage, &ends);
+        let layers = self.split_layers(&stages, &by_stage, &ends);
         let parts = self.chunks(&layers);
         let chunks = whole_chunks(&parts);
         let own = self.own_layers(&stages, &parts, &by_stage);
@@ -66,13 +66,10 @@ impl<'a> Costing<'a> {
         let [costs, apart] = [of(&sends)?, of(&vec![[Nanos(0); 2]; sends.len()])?];
         let footprints = self.footprints(&activations, &parts);
         let copies = self.copies(&stages, &footprints)?;
-        // What is copied, and when, depends on the whole time there is for it.
+        // Which activations are copied to the host, and when, depends on the whole time of a pass.
         let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
         let [costs, apart, ordering] =
             [costs, apart, ordering].map(|costs| costs.with_copies(copies.clone()));
-        let held = |(share, parameters): (&Share, &Parameters)| {
-            memory::resident(model, self.setup, recipe, &activations, (*share, *parameters))
-        };
         Ok(Costed {
             setup: *self.setup,
             shape: self.shape,
@@ -82,9 +79,9 @@ impl<'a> Costing<'a> {
             limit: None,
             message: bytes(self.message()),
             footprints,
-            resident: shares.iter().zip(&parameters).map(held).collect(),
+            resident: self.resident(&activations, &shares, &parameters),
             gradients: self.passing_gradients(&by_kind, &of_chunks),
-            capacities: self.machines.iter().map(|machine| recipe.room.of(machine)).collect(),
+            capacities: self.capacities(),
             exchange: nanos(self.exchange(&parameters, &stages, &passes)),
             optimizer: nanos(self.optimizer(&parameters)),
             boundary: recipe.boundary,
@@ -94,8 +91,28 @@ impl<'a> Costing<'a> {
             layers,
             sends,
             ends: ends.iter().map(|end| end.times).collect(),
-            load: recipe.imbalance.load(model, self.setup.cut(recipe)),
+            load: recipe.imbalance.load(model, self.setup.partition(recipe)),
         })
+    }
+
+    /// Bytes of each stage beside activations.
+    fn resident(
+        &self,
+        activations: &Activations,
+        shares: &[Share],
+        parameters: &[Parameters],
+    ) -> Vec<StageMemory> {
+        let Inputs { model, recipe, .. } = self.inputs;
+        let of_stage = |(share, parameters): (&Share, &Parameters)| {
+            memory::resident(model, self.setup, recipe, activations, *share, *parameters)
+        };
+        shares.iter().zip(parameters).map(of_stage).collect()
+    }
+
+    /// Bytes that may be used on a device of each stage.
+    fn capacities(&self) -> Vec<Bytes> {
+        let budget = self.inputs.recipe.memory_budget;
+        self.machines.iter().map(|machine| budget.of(machine)).collect()
     }
 
     /// How long the passes of each chunk take, transfers apart, where the chunks have `layers`.
@@ -146,7 +163,7 @@ impl<'a> Costing<'a> {
         shares.iter().map(stage).collect()
     }
 
-    /// A device of `machine` and what it has to do, beside the first layers of a chunk.
+    /// The layers after the first ones of a chunk as a task for a device of `machine`.
     pub(crate) fn task(&self, machine: &'a Machine) -> Task<'a> {
         self.task_with(machine, self.setup.recompute.of_chunk(0).0[1])
     }
@@ -172,8 +189,8 @@ impl<'a> Costing<'a> {
         self.machines.iter().map(|machine| of(machine)).collect()
     }
 
-    /// Layers of each chunk: of those that differ, each counts as the mean of all.
-    fn deal(
+    /// Layers of each chunk; where kinds differ, each layer counts as their mean.
+    fn split_layers(
         &self,
         stages: &[usize],
         by_stage: &[Rc<[LayerTimes]>],
@@ -186,7 +203,7 @@ impl<'a> Costing<'a> {
             let sum: f64 = own.map(|(layer, count)| layer.alone.sum() * number(count)).sum();
             sum / number(model.layers)
         };
-        let deal = Deal {
+        let split = LayerSplit {
             layers: model.layers,
             stages,
             layer: &by_stage.iter().map(mean).collect::<Vec<_>>(),
@@ -194,7 +211,7 @@ impl<'a> Costing<'a> {
         };
         match self.layout() {
             Some(layout) => layout.layers().to_vec(),
-            None => deal.by(self.setup.split),
+            None => split.by(self.setup.split),
         }
     }
 
@@ -212,7 +229,7 @@ impl<'a> Costing<'a> {
         layers.iter().map(one).collect()
     }
 
-    /// Each chunk whole: its layers, its ends, and what a stage takes besides.
+    /// Times of each chunk with its layers, its ends, and the pass latency of its stage.
     fn with_ends(
         &self,
         stages: &[usize],
@@ -235,9 +252,9 @@ impl<'a> Costing<'a> {
         own.iter().zip(stages).zip(ends).map(one).collect()
     }
 
-    /// The layers of each chunk, where they are told.
+    /// The layers of each chunk, where the question gives them.
     fn layout(&self) -> Option<&'a LayerLayout> {
-        self.inputs.layout.filter(|_| self.setup.split.is_told())
+        self.inputs.layout.filter(|_| self.setup.split.is_given())
     }
 
     /// The chunk of the MTP layers: the `last` one, unless a layout says another.
@@ -272,7 +289,7 @@ impl<'a> Costing<'a> {
             let embedding = || layer::embedding(&task);
             let mtp = if chunk == predicting { self.mtp(&task) } else { LayerTimes::default() };
             mtp.plus(match (self.setup.vocabulary_parallel, chunk == last) {
-                // Every chunk of a stage has its part: columns are dealt to all p v.
+                // Every chunk of a stage has its part: columns are divided among all p v.
                 (true, at_end) if self.has_shards() => {
                     let norm = layer::last_norm(&task);
                     let norm = if at_end { norm } else { LayerTimes::default() };
@@ -340,19 +357,18 @@ impl<'a> Costing<'a> {
         chunks.iter().map(|chunk| bytes(number(recipe.gradient_bytes) * whole(chunk))).collect()
     }
 
-    /// Bytes of what a device hands to the next stage for a microbatch.
+    /// Bytes that a device sends to the next stage for a microbatch.
     pub(crate) fn message(&self) -> f64 {
         let Inputs { model, recipe, .. } = self.inputs;
-        let tokens = self.setup.cut(recipe).tokens(model);
-        let cut = recipe.sequence_parallel || recipe.scatter_gather;
-        let share = if cut { number(self.setup.tensor) } else { 1.0 };
+        let tokens = self.setup.partition(recipe).tokens(model);
+        let is_split = recipe.sequence_parallel || recipe.scatter_gather;
+        let share = if is_split { number(self.setup.tensor) } else { 1.0 };
         tokens * number(model.hidden) * HALF / share
     }
 
-    /// How long a stage that has done a pass of each chunk sends what it made: forward to the next
-    /// chunk, backward to the one before. Of a mirrored pipeline, where a chunk has two stages, the
-    /// shorter of the two; and half of it where passes are paired, whose values travel side by side:
-    /// what is counted is never more than the engine finds.
+    /// Send time of the output of a pass of each chunk: forward to the next chunk, backward to the one
+    /// before. Of a mirrored pipeline, where a chunk has two stages, the shorter of the two; and half
+    /// of it where passes are paired and their transfers overlap: never more than in the engine.
     fn sends(&self, stages: &[usize]) -> Vec<[Nanos; 2]> {
         let (wires, bytes) = (Wires::of(self.inputs.cluster), bytes(self.message()));
         let stride = self.setup.stage_stride();
@@ -391,8 +407,8 @@ impl<'a> Costing<'a> {
         kinds.map(|(machine, _)| time(machine)).fold(0.0, f64::max)
     }
 
-    /// The times of all passes, with what a stage waits for its transfers and for parameters of
-    /// other replicas.
+    /// The times of all passes, with the waits of a stage for its transfers and for parameters of other
+    /// replicas.
     fn costs(
         &self,
         passes: &[Times],
@@ -434,7 +450,7 @@ impl<'a> Costing<'a> {
         self.with_shards(Costs::new(chunks, hop))
     }
 
-    /// `passes` of each chunk beside what they copy to the host and back, layer by layer.
+    /// `passes` of each chunk beside their copies to the host and back, layer by layer.
     fn with_offload(
         &self,
         mut passes: Vec<Times>,

@@ -16,7 +16,7 @@ use crate::model::{LayerCounts, Recompute};
 use crate::setup::Unfit;
 use crate::times::nanos;
 
-/// Layers of a chunk that are alike, by what they do.
+/// Layers of a chunk with equal segments, and their number.
 pub(super) type Runs = Vec<(Segments, u64)>;
 
 impl<'a> Costing<'a> {
@@ -44,15 +44,15 @@ impl<'a> Costing<'a> {
         stages.iter().zip(chunks).enumerate().map(one).collect()
     }
 
-    /// The layers of multi-token prediction, if there are any; what stands before them is no layer.
+    /// The layers of multi-token prediction, if there are any, without the projection before them.
     fn mtp_run(&self, machine: &'a Machine) -> Option<(Segments, u64)> {
         let model = self.inputs.model;
         let layer = || layer::layer(&self.task(machine), model.mtp_kind());
         (model.mtp > 0).then(|| (layer().segments, model.mtp))
     }
 
-    /// `costs` whose passes are the segments of the layers in `runs`, by chunk, and whatever else they take
-    /// outside of every pair; without shards, unless they share no streams.
+    /// `costs` whose passes are the segments of the layers in `runs`, by chunk; the rest of their time
+    /// is outside of every pair. Without shards, unless they share no streams.
     pub(super) fn on_streams(&self, costs: Costs, runs: &[Runs]) -> Result<Costs, Unfit> {
         let Some(contention) = self.inputs.recipe.software.streams else {
             return Ok(self.with_shards(costs));
@@ -112,7 +112,7 @@ fn segments_of(segments: &Segments, contention: Contention) -> Result<Layer, Fau
     Ok(places(&all, contention))
 }
 
-/// A layer of these segments, each with its times of F, B and W; what travels is under `contention`.
+/// A layer of these segments, each with its times of F, B and W; all-to-alls are under `contention`.
 fn places(all: &[(SegmentName, [Nanos; 3])], contention: Contention) -> Layer {
     let segment = |name: &SegmentName, time: Nanos| match name.as_str() {
         "dispatch" | "combine" => Segment::communication(name.clone(), time).under(contention),

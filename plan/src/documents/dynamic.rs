@@ -1,4 +1,5 @@
-//! Steps whose context groups are dealt anew in every microbatch, each as large as its documents need.
+//! Steps with dynamic context parallelism: in every microbatch, context groups as large as their
+//! documents need.
 //!
 //! All devices of the data x context group of a stage begin a microbatch together: it takes as long as its
 //! slowest group. So replicas are one pipeline, and need not be waited for at the end.
@@ -10,7 +11,7 @@ use pipeline::{Kind, Nanos, Pass, Value};
 use rayon::prelude::*;
 use sim::engine::{Durations, EngineError};
 
-use super::deal::{self, Group, group_sizes, pairs};
+use super::groups::{self, Group, group_sizes, pairs};
 use super::{DocumentSteps, STEPS, times};
 use crate::costed::{Costed, Rejected};
 use crate::finalist::{Finalist, FinalistError};
@@ -19,13 +20,13 @@ use crate::model::number;
 use crate::noise::{affordable, of_slowest};
 use crate::setup::{Recipe, Setup};
 
-/// The share of a group's room that is filled, at points between which passes lie on a line.
+/// Fill of a group's capacity at the points between which pass times are interpolated linearly.
 const FILLED: [f64; 6] = [0.0625, 0.125, 0.25, 0.5, 0.75, 1.0];
 /// The parts of the range of shares of pairs, at whose ends passes are computed.
 const GRID: usize = 8;
-/// How often documents are dealt with some less until the microbatches have room for them.
+/// How often documents are distributed with a few less until they fit into the microbatches.
 const ROUNDS: u32 = 32;
-/// The share of the documents that is dealt again at most.
+/// The largest share of the documents that is distributed again.
 const LESS: f64 = 0.998;
 
 /// Steps whose context groups are as large as their documents need.
@@ -35,14 +36,14 @@ pub struct Dynamic {
     pub steps: DocumentSteps,
     /// The most tokens of a microbatch on a device.
     pub tokens_per_device: u64,
-    /// The share of the tokens of a step that its microbatches have room for, in the mean; the others are
-    /// those of further steps.
+    /// Mean share of the tokens of a step that fit into its microbatches; the rest belongs to later
+    /// steps.
     pub filled: f64,
     /// The sizes that groups have, the smallest first.
     pub groups: Vec<GroupShare>,
 }
 
-/// What groups of one size have to do.
+/// Load of the context groups of one size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GroupShare {
     /// Devices that share each document.
@@ -51,10 +52,10 @@ pub struct GroupShare {
     pub tokens: f64,
 }
 
-/// The steps of `finalist` if its context groups are dealt anew in every microbatch, for `documents` of so
-/// many tokens, one behind the other; what is longer than a sequence is cut. A step has as many documents as
-/// its microbatches have room for; the times are those of all its tokens. Nothing if `stop` is so before the
-/// last.
+/// The steps of `finalist` with context groups formed anew in every microbatch, for `documents` of
+/// these lengths in tokens, in this order; a document longer than a sequence is split. A step takes as
+/// many documents as fit into its microbatches; times are scaled to all its tokens. `None` if `stop`
+/// returns true before the last.
 ///
 /// # Errors
 /// If a step cannot be run.
@@ -68,28 +69,28 @@ pub fn dynamic(
     let table = Table::of(inputs, costed)?;
     let drawn = affordable(finalist).clamp(1, STEPS);
     let steps = table.cut_steps(documents, inputs.recipe.batch, drawn);
-    let deal = |documents: &Vec<u64>| (!stop()).then(|| table.deal(documents));
-    let dealt: Option<Vec<Dealt>> = steps.par_iter().map(deal).collect();
-    let Some(dealt) = dealt else { return Ok(None) };
-    let step = |own: &Dealt| {
+    let assign = |documents: &Vec<u64>| (!stop()).then(|| table.assign(documents));
+    let assigned: Option<Vec<StepGroups>> = steps.par_iter().map(assign).collect();
+    let Some(assigned) = assigned else { return Ok(None) };
+    let step = |own: &StepGroups| {
         let run = || finalist.step_under(&table.durations(&own.microbatches));
         let whole = |step: Nanos| crate::nanos(number(step.0) / own.filled / 1e9);
         (!stop()).then(run).transpose().map(|step| step.map(whole))
     };
-    let all: Result<Option<Vec<Nanos>>, EngineError> = dealt.par_iter().map(step).collect();
+    let all: Result<Option<Vec<Nanos>>, EngineError> = assigned.par_iter().map(step).collect();
     let Some(all) = all? else { return Ok(None) };
     let drawn = all.len() as u64;
     let [mean, p95] = of_slowest(all, 1);
     Ok(Some(Dynamic {
         steps: DocumentSteps { drawn, mean, p95 },
-        tokens_per_device: table.room,
-        filled: dealt.iter().map(|own| own.filled).sum::<f64>() / number(drawn),
-        groups: shares(&dealt),
+        tokens_per_device: table.capacity,
+        filled: assigned.iter().map(|own| own.filled).sum::<f64>() / number(drawn),
+        groups: shares(&assigned),
     }))
 }
 
-/// The documents of a step, dealt.
-struct Dealt {
+/// The documents of a step, distributed over microbatches.
+struct StepGroups {
     /// The groups of each microbatch, the longest first.
     microbatches: Vec<Vec<Group>>,
     /// The share of the tokens of a step that they have.
@@ -97,7 +98,7 @@ struct Dealt {
 }
 
 /// The tokens of the groups of each size, as a share of all.
-fn shares(steps: &[Dealt]) -> Vec<GroupShare> {
+fn shares(steps: &[StepGroups]) -> Vec<GroupShare> {
     let mut tokens: BTreeMap<u64, u64> = BTreeMap::new();
     for group in steps.iter().flat_map(|own| &own.microbatches).flatten() {
         *tokens.entry(group.devices).or_default() += group.tokens;
@@ -112,7 +113,7 @@ struct Table {
     /// The sizes that groups may have.
     sizes: Vec<u64>,
     /// The most tokens on a device, and of a sequence.
-    room: u64,
+    capacity: u64,
     sequence: u64,
     /// By size, filling and share: F, B and W of every chunk in nanoseconds.
     passes: Vec<Vec<Vec<Vec<[f64; 3]>>>>,
@@ -127,9 +128,9 @@ impl Table {
         let Setup { data, context, microbatch, .. } = costed.setup;
         let sizes = group_sizes(data.saturating_mul(context));
         let sequence = inputs.model.sequence;
-        let room = microbatch.saturating_mul(sequence).div_ceil(context).max(1);
+        let capacity = microbatch.saturating_mul(sequence).div_ceil(context).max(1);
         let of_size = |&size: &u64| -> Result<Vec<_>, Rejected> {
-            let most = number(size.saturating_mul(room));
+            let most = number(size.saturating_mul(capacity));
             let tokens = FILLED.map(|filled| crate::nanos(filled * most / 1e9).0.max(1));
             tokens.iter().map(|&tokens| at_tokens(inputs, costed, size, tokens)).collect()
         };
@@ -139,7 +140,7 @@ impl Table {
         let of_filled = |shares: &Vec<Vec<[f64; 3]>>| shares.iter().map(sum).collect();
         let sums = passes.iter().map(|filled| filled.iter().map(of_filled).collect()).collect();
         let microbatches = costed.shape.microbatches() as usize;
-        Ok(Self { sizes, room, sequence, passes, sums, microbatches })
+        Ok(Self { sizes, capacity, sequence, passes, sums, microbatches })
     }
 
     /// The documents of each of up to `steps` steps of `batch` sequences. A list that ends begins anew.
@@ -165,8 +166,8 @@ impl Table {
         (0..steps).map(&mut one).collect()
     }
 
-    /// Deals as many of `documents` from the first on as the microbatches have room for.
-    fn deal(&self, documents: &[u64]) -> Dealt {
+    /// Distributes as many of `documents`, from the first on, as fit into the microbatches.
+    fn assign(&self, documents: &[u64]) -> StepGroups {
         let time = |group: &Group| self.time(group);
         let devices = self.sizes.last().copied().unwrap_or(1);
         let may = number(devices.saturating_mul(self.microbatches as u64));
@@ -181,26 +182,27 @@ impl Table {
             };
             let mut own: Vec<u64> = documents.iter().take_while(fits).copied().collect();
             own.sort_unstable_by_key(|document| Reverse(*document));
-            let groups = deal::groups(&own, &self.sizes, self.room);
+            let groups = groups::groups(&own, &self.sizes, self.capacity);
             let needed = number(groups.iter().map(|group| group.devices).sum::<u64>());
-            let mut microbatches = deal::microbatches(groups, &self.sizes, &time);
+            let mut microbatches = groups::microbatches(groups, &self.sizes, &time);
             round += 1;
             if microbatches.len() > self.microbatches && round < ROUNDS && own.len() > 1 {
                 share *= (may / needed).min(LESS);
                 continue;
             }
             microbatches.truncate(self.microbatches);
-            let microbatches = deal::cut(microbatches, self.microbatches, &self.sizes, &time);
+            let microbatches = groups::split(microbatches, self.microbatches, &self.sizes, &time);
             let tokens = microbatches.iter().flatten().map(|group| group.tokens).sum::<u64>();
-            return Dealt { microbatches, filled: number(tokens.max(1)) / all };
+            return StepGroups { microbatches, filled: number(tokens.max(1)) / all };
         }
     }
 
-    /// The value for `group` of what is known at the points of the table: `of` a size, a filling and a share.
+    /// The value for `group`, interpolated between the points of the table: `of` takes a size, a fill
+    /// and a share.
     fn between(&self, group: &Group, of: impl Fn([usize; 3]) -> f64) -> f64 {
         let size = self.sizes.partition_point(|size| *size < group.devices);
         let size = size.min(self.sizes.len() - 1);
-        let filled = number(group.tokens) / number(group.devices.saturating_mul(self.room));
+        let filled = number(group.tokens) / number(group.devices.saturating_mul(self.capacity));
         let above = FILLED.partition_point(|one| *one < filled).clamp(1, FILLED.len() - 1);
         let [low, high] = [FILLED[above - 1], FILLED[above]];
         let full = ((filled - low) / (high - low)).clamp(0.0, 1.0);

@@ -1,13 +1,13 @@
-//! How long steps are where documents are packed into sequences, so that the microbatches of a step differ
-//! in what attention has to do.
+//! Steps with documents packed into sequences, so that the microbatches of a step differ in the work of
+//! attention.
 //!
-//! A pass of a microbatch takes what the formulas of layers say for the share of its pairs of tokens that
-//! attend to each other. The order of passes is that of the set-up, made for even microbatches, as trainers
-//! have it. A replica's step is run by the event engine, and the replicas wait for the slowest behind their
-//! last passes; those that share experts wait for each other in every microbatch.
+//! A pass of a microbatch has the time of the layer formulas for its share of token pairs that attend
+//! to each other. The order of passes is that of the set-up, made for even microbatches, as in
+//! trainers. The step of a replica is run by the event engine, and replicas wait for the slowest one
+//! after their last passes; those that share experts wait for each other in every microbatch.
 
-mod deal;
 mod dynamic;
+mod groups;
 mod times;
 
 use pipeline::{Kind, Nanos, Pass, Value};
@@ -25,7 +25,7 @@ pub use self::dynamic::{Dynamic, GroupShare, dynamic};
 
 /// The most steps that are drawn.
 const STEPS: u64 = 200;
-/// The parts of the range of shares, at whose ends passes are computed; between them they lie on a line.
+/// Parts of the range of shares, at whose ends passes are computed, with linear interpolation between.
 const GRID: usize = 32;
 
 /// Steps of uneven microbatches.
@@ -35,7 +35,7 @@ pub struct DocumentSteps {
     pub drawn: u64,
     /// The mean step.
     pub mean: Nanos,
-    /// What 95 % of all steps do not exceed.
+    /// 95th percentile of the step.
     pub p95: Nanos,
 }
 
@@ -54,7 +54,7 @@ impl Setup {
 /// of tokens attend to each other, one behind the other. Nothing if `stop` is so before the last.
 ///
 /// # Errors
-/// If a step does not come to its end.
+/// If a step does not finish.
 pub fn document_steps(
     inputs: &Inputs<'_>,
     finalist: &Finalist,

@@ -1,4 +1,4 @@
-//! How long the passes of a microbatch take for what its documents are.
+//! Times of the passes of a microbatch, given its documents.
 
 use pipeline::PassTimes;
 
@@ -28,7 +28,8 @@ pub(super) fn passes_of(
     Ok(costs.chunks().iter().map(one).collect())
 }
 
-/// The part of the range from 0 to 1, cut into `parts`, that `share` lies in, and how far in it.
+/// The part of the range from 0 to 1, divided into `parts`, that contains `share`, and the position in
+/// it.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Clamped before.
 pub(super) fn place(share: f64, parts: usize) -> (usize, f64) {
     let at = share.clamp(0.0, 1.0) * number(parts as u64);

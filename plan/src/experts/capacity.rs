@@ -1,4 +1,4 @@
-//! How many tokens an expert takes, and what becomes of the rest.
+//! Capacity of experts: rows that an expert takes, and rows that are dropped or padded.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -8,7 +8,7 @@ use crate::model::{Experts, number};
 /// (`--moe-expert-capacity-factor`): those over it are dropped.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
-    /// Times those with all experts chosen alike.
+    /// Capacity factor: rows of an expert over those with tokens spread evenly.
     pub factor: f64,
     /// Whether each expert gets so many rows however few choose it
     /// (`--moe-pad-expert-input-to-capacity`).
@@ -23,7 +23,7 @@ impl Capacity {
     }
 }
 
-/// What an expert gets of the tokens of one device, of which each chooses it or not.
+/// Rows that an expert gets of the tokens of one device, each of which chooses it or not.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Moments {
     /// Rows that are kept, in the mean.
@@ -37,8 +37,8 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Of an expert that a `share` of `tokens` chooses and that takes at most `most`: normal, cut off at
-    /// what it takes.
+    /// Moments of an expert that a `share` of `tokens` chooses and that takes at most `most`: a normal
+    /// distribution, cut off at `most`.
     pub(super) fn of(share: f64, tokens: f64, most: Option<f64>) -> Self {
         let (mean, chosen) = (tokens * share, tokens * share * (1.0 - share).max(0.0));
         let deviation = chosen.sqrt();
@@ -92,7 +92,7 @@ mod tests {
                 assert!((own - counted).abs() < 2.0, "{most}: {own} {counted}");
             }
         }
-        // What never fills is as without a capacity.
+        // A capacity that never fills changes nothing.
         let [free, ample] = [None, Some(400.0)].map(|most| Moments::of(0.125, 400.0, most));
         assert!((free.spread - ample.spread).abs() < 1e-9 && (free.kept - ample.kept).abs() < 1e-9);
         assert_eq!(Moments::of(1.0, 400.0, Some(50.0)).kept, 50.0);

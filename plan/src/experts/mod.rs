@@ -1,8 +1,8 @@
-//! What the experts of a device have to do where tokens do not choose all experts alike.
+//! Load of the experts of a device where tokens are not spread evenly over the experts.
 //!
-//! The devices of an expert group share the experts of a layer and wait for each other, so that the one
-//! whose experts are chosen most decides. How much it has over the mean of all is a [`Load`]: one number
-//! that is told ([`Imbalance::Factor`]), or what comes of drawing tokens that choose ([`Routing`]).
+//! The devices of an expert group share the experts of a layer and wait for each other, so the device
+//! with the most rows sets the pace. Its rows over the mean of all are a [`Load`]: one given number
+//! ([`Imbalance::Factor`]), or drawn from how tokens choose experts ([`Routing`]).
 
 mod capacity;
 mod popularity;
@@ -10,20 +10,19 @@ mod routing;
 
 use std::sync::Arc;
 
-use crate::cut::Cut;
 use crate::model::Transformer;
+use crate::partition::Partition;
 
 pub use self::capacity::Capacity;
 pub use self::popularity::Popularity;
 pub use self::routing::{Routing, RoutingError};
 
-/// How much more than others the fullest device of an expert group has to do.
+/// Load imbalance of an expert group: rows of its fullest device over the mean.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Imbalance {
-    /// So many times as much as with all experts chosen alike, in every microbatch: 1 where routing is
-    /// forced into balance.
+    /// Rows over those with tokens spread evenly, in every microbatch: 1 with forced balance.
     Factor(f64),
-    /// What comes of tokens that choose their experts.
+    /// Drawn from how tokens choose their experts.
     Drawn(Arc<Routing>),
 }
 
@@ -34,13 +33,13 @@ impl Default for Imbalance {
 }
 
 impl Imbalance {
-    /// The load of a layer of `model` on a device that sees it by `cut`.
+    /// The load of a layer of `model` on a device with `partition`.
     #[must_use]
-    pub fn load(&self, model: &Transformer, cut: Cut) -> Load {
+    pub fn load(&self, model: &Transformer, partition: Partition) -> Load {
         match self {
             _ if model.experts.is_none() => Load::EVEN,
             Self::Factor(factor) => Load { mean: *factor, tail: *factor, ..Load::EVEN },
-            Self::Drawn(routing) => routing.load(cut, model.sequence),
+            Self::Drawn(routing) => routing.load(partition, model.sequence),
         }
     }
 
@@ -54,13 +53,13 @@ impl Imbalance {
     }
 }
 
-/// Rows that the experts of a device get in a microbatch, over those with all experts chosen alike and no
+/// Rows that the experts of a device get in a microbatch, over those with tokens spread evenly and no
 /// token dropped.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Load {
     /// On the fullest device of an expert group, in the mean of layers and microbatches.
     pub mean: f64,
-    /// On the fullest device, what 95 % of layers and microbatches do not exceed.
+    /// 95th percentile on the fullest device, over layers and microbatches.
     pub tail: f64,
     /// On the mean device: fewer where tokens are dropped, and more where experts are padded.
     pub sent: f64,
@@ -69,6 +68,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// All devices alike, and nothing dropped.
+    /// Tokens spread evenly, and none dropped.
     pub const EVEN: Self = Self { mean: 1.0, tail: 1.0, sent: 1.0, dropped: 0.0 };
 }

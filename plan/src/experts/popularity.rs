@@ -13,8 +13,8 @@ const STEPS: usize = 200;
 /// How popular the experts of a layer are.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Popularity {
-    /// The popularity of the r-th expert is r^-s (Zipf's law); with s = 0 all are alike, and only chance
-    /// makes one fuller than others. Every layer has its popular experts elsewhere.
+    /// The popularity of the r-th expert is r^-s (Zipf's law); with s = 0 all are equal, and
+    /// differences are due to chance alone. Every layer has its popular experts at other places.
     Zipf(f64),
     /// The logarithm of the popularity is normal with this standard deviation, for every layer anew.
     LogNormal(f64),
@@ -23,12 +23,12 @@ pub enum Popularity {
     Counted(Vec<Vec<f64>>),
 }
 
-/// The experts of one layer, as they lie on devices.
+/// The experts of one layer, in the order of their devices.
 #[derive(Debug)]
 pub(super) struct Placement {
     /// Which of the lists of shares it has.
     pub(super) shares: usize,
-    /// The place of each expert in that list, unless they lie as it has them.
+    /// The index of each expert in that list; `None` where both have the same order.
     pub(super) order: Option<Vec<u16>>,
 }
 
@@ -82,7 +82,7 @@ impl Popularity {
                     list.iter().map(|one| one / all * number(experts.top_k)).collect()
                 };
                 let placed = |at: usize| Placement { shares: at % lists.len(), order: None };
-                // Every list as often as the others.
+                // Every list equally often.
                 let draws = draws.div_ceil(lists.len()) * lists.len();
                 (lists.iter().map(share).collect(), (0..draws).map(placed).collect())
             }
@@ -122,8 +122,8 @@ pub(super) fn chosen(weights: &[f64], top_k: u64) -> Vec<f64> {
     }
     let share = |weight: f64, time: f64| -libm::expm1(-weight * time);
     let mut time = wanted / weights.iter().sum::<f64>();
-    // The sum is concave in the time, and below what is wanted at the start, so that Newton's steps come
-    // near from below.
+    // The sum is concave in the time, and starts below the target, so that Newton's steps approach from
+    // below.
     for _ in 0..STEPS {
         let lacks = wanted - weights.iter().map(|&weight| share(weight, time)).sum::<f64>();
         let slope: f64 = weights.iter().map(|&weight| weight * libm::exp(-weight * time)).sum();

@@ -1,4 +1,5 @@
-//! Tokens that choose experts, layer by layer and microbatch by microbatch, and the load that comes of it.
+//! Choices of experts by tokens, layer by layer and microbatch by microbatch, and the load that
+//! results.
 //!
 //! A layer's experts are as popular as a law or a measurement says, and lie on the devices of their group
 //! in order. Every token visits k different experts. How many choose each of many experts is nearly
@@ -18,8 +19,8 @@ use thiserror::Error;
 use super::Load;
 use super::capacity::{Capacity, Moments};
 use super::popularity::{Placement, Popularity};
-use crate::cut::Cut;
 use crate::model::{Experts, number};
+use crate::partition::Partition;
 
 /// Layers, each with a microbatch, that are drawn of a group.
 const DRAWS: usize = 1024;
@@ -30,7 +31,7 @@ const FEWEST: usize = 64;
 /// The share of layers and microbatches that do not exceed the tail.
 const TAIL: f64 = 0.95;
 
-/// Why tokens cannot choose experts as is told.
+/// Why tokens cannot choose experts in the given way.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum RoutingError {
     /// No exponent, or no standard deviation.
@@ -75,7 +76,7 @@ pub enum RoutingError {
         "{given}: it must be more than 0, and at most {most}, where an expert has room for every token"
     )]
     Capacity {
-        /// What was given.
+        /// The given capacity factor.
         given: f64,
         /// Experts over those that a token visits.
         most: f64,
@@ -96,10 +97,10 @@ pub struct Routing {
     known: Mutex<HashMap<Group, Load>>,
 }
 
-/// The devices that share the experts of a layer, and what they bring in a microbatch.
+/// The devices that share the experts of a layer, and their tokens in a microbatch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Group {
-    /// Parts into which experts are dealt.
+    /// Parts into which experts are divided.
     parts: u64,
     /// Devices that bring tokens.
     sources: u64,
@@ -110,7 +111,7 @@ struct Group {
 }
 
 impl PartialEq for Routing {
-    /// What is drawn follows from the rest.
+    /// The fields that are drawn follow from these.
     fn eq(&self, other: &Self) -> bool {
         (&self.popularity, self.capacity, self.experts, self.seed)
             == (&other.popularity, other.capacity, other.experts, other.seed)
@@ -150,15 +151,14 @@ impl Routing {
         self.capacity
     }
 
-    /// The load of a layer on the devices of its group, which see the model by `cut`, with sequences of
-    /// `sequence` tokens. It is drawn once for each group of that size and as many tokens.
+    /// The load of a layer on the devices of its group, with `partition` of the model and sequences of
     #[must_use]
-    pub fn load(&self, cut: Cut, sequence: u64) -> Load {
+    pub fn load(&self, partition: Partition, sequence: u64) -> Load {
         let group = Group {
-            parts: cut.expert.clamp(1, self.experts.count.max(1)),
-            sources: cut.expert.max(1).saturating_mul(cut.expert_tensor.max(1)),
-            tokens: cut.microbatch.saturating_mul(sequence),
-            sharing: cut.tensor.saturating_mul(cut.context).max(1),
+            parts: partition.expert.clamp(1, self.experts.count.max(1)),
+            sources: partition.expert.max(1).saturating_mul(partition.expert_tensor.max(1)),
+            tokens: partition.microbatch.saturating_mul(sequence),
+            sharing: partition.tensor.saturating_mul(partition.context).max(1),
         };
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(load) = lock().get(&group) {
@@ -185,10 +185,10 @@ impl Routing {
             let parts = self.parts(layer, &moments[layer.shares], group);
             let own: f64 = parts.iter().map(|own| own.kept).sum();
             kept += own;
-            let room = most.unwrap_or(tokens) * number(group.sources) * self.experts_of(group);
-            // What nobody drops adds up to all choices, but for rounding.
+            let capacity = most.unwrap_or(tokens) * number(group.sources) * self.experts_of(group);
+            // Without drops rows add up to all choices, but for rounding.
             let part = if most.is_some() { part } else { own / number(group.parts) };
-            fullest.push(rows_of_fullest(&parts, &mut chance).min(room) / part);
+            fullest.push(rows_of_fullest(&parts, &mut chance).min(capacity) / part);
         }
         let draws = number(fullest.len().max(1) as u64);
         let dropped = most.map_or(0.0, |_| (1.0 - kept / draws / even).max(0.0));
@@ -208,7 +208,7 @@ impl Routing {
         number(self.experts.count) / number(group.parts)
     }
 
-    /// What the experts of each part of `layer` get of all devices of `group`.
+    /// Rows of the experts of each part of `layer`, from all devices of `group`.
     fn parts(&self, layer: &Placement, moments: &[Moments], group: Group) -> Vec<Part> {
         let count = moments.len();
         // A sample of a fixed size has as much more spread before its size is fixed.
@@ -234,7 +234,7 @@ fn quantile(count: usize) -> usize {
     ((number(count as u64) * TAIL).ceil() as usize).clamp(1, count.max(1)) - 1
 }
 
-/// What the experts of one part of a group get.
+/// Rows of the experts of one part of a group.
 #[derive(Clone, Copy, Default)]
 struct Part {
     /// Rows, in the mean.
@@ -253,7 +253,7 @@ impl Part {
         self.kept += expert.kept;
         self.chosen += expert.chosen * fixed;
         self.both += expert.both * fixed;
-        // Of rows that are kept, only what follows the choices adds up with those of others.
+        // Of kept rows, only the share that follows the choices is tied to those of other experts.
         let follows = match expert.chosen > 0.0 {
             true => expert.both / expert.chosen * expert.both,
             false => 0.0,

@@ -3,8 +3,9 @@
 //! Least squares on the logarithm of predicted over measured: a step that is predicted twice too long
 //! counts as one that is predicted half as long as it was. An error beyond [`SOFT`] counts less than its
 //! square (soft L1, Charbonnier et al. 1997, *Deterministic Edge-Preserving Regularization in Computed
-//! Imaging*), for what rows do not say about a run is no error of a constant. Every constant is drawn to
-//! what it is by counting or by others' measurements, its prior: where no row speaks, it stays there.
+//! Imaging*), for influences on a run that its row does not record are no error of a constant. Every
+//! constant is drawn to its prior, which is counted or published by a measurement: where no row speaks,
+//! it stays there.
 //!
 //! The minimum is found by Levenberg-Marquardt with numerical derivatives (Marquardt 1963, *An Algorithm
 //! for Least-Squares Estimation of Nonlinear Parameters*). Nothing here is drawn at random, and sums are
@@ -19,18 +20,18 @@ use thiserror::Error;
 use self::solve::{Matrix, solved};
 use crate::model::number;
 
-pub use self::split::{deal, groups};
+pub use self::split::{assign_folds, groups};
 
-/// The error, in the logarithm, from which on errors count less than their squares: 5 %, about what
-/// repeats of one configuration differ by.
+/// The error, in the logarithm, from which on errors count less than their squares: 5 %, about the
+/// difference of repeats of one configuration.
 pub const SOFT: f64 = 0.05;
-/// What a constant costs that is one [`Parameter::sigma`] away from its prior: as much as a row that is
+/// Penalty of a constant that is one [`Parameter::sigma`] away from its prior: as much as a row that is
 /// off by this much in the logarithm.
 const PULL: f64 = 0.05;
 /// The step of numerical derivatives, in the logarithm: times are whole nanoseconds, so it must not be
 /// much smaller.
 const STEP: f64 = 1e-3;
-/// How far a constant may move, in the logarithm, until derivatives are taken anew.
+/// How far a constant may move, in the logarithm, until derivatives are recomputed.
 const STALE: f64 = 0.05;
 /// The most steps of a fit.
 const MOST_STEPS: usize = 40;
@@ -40,7 +41,7 @@ const GAIN: f64 = 1e-7;
 /// A constant that is fitted.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameter {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
     /// Its value where no row says anything about it; greater than zero.
     pub prior: f64,
@@ -58,7 +59,7 @@ pub struct Observation {
     pub configuration: usize,
 }
 
-/// What predicts steps from constants.
+/// A model that predicts steps from constants.
 pub trait Steps: Sync {
     /// How long the step of observation `row` takes with constants of these `values`, in seconds;
     /// `None` if it cannot be said.
@@ -97,7 +98,7 @@ pub struct Fit<'a> {
 pub struct Fitted {
     /// Their values, in the order of the parameters.
     pub values: Vec<f64>,
-    /// The sum of what errors and distances from the priors cost.
+    /// The cost: that of errors and of distances from the priors.
     pub cost: f64,
 }
 
@@ -249,7 +250,7 @@ impl<'a> Fit<'a> {
         rows.par_iter().map(of_row).collect()
     }
 
-    /// The sum of what errors and distances from the priors cost.
+    /// The cost: that of errors and of distances from the priors.
     fn cost(&self, errors: &[f64], weights: &[f64], at: &[f64]) -> f64 {
         let soft = |error: f64| 2.0 * SOFT * SOFT * (curvature(error) - 1.0);
         let errors: f64 = errors.iter().zip(weights).map(|(error, w)| w * soft(*error)).sum();

@@ -1,4 +1,4 @@
-//! Which rows are left out together.
+//! Folds of rows for cross-validation.
 
 /// A number for each of `keys`, from 0 in the order of their first places: equal keys have equal numbers.
 #[must_use]
@@ -15,10 +15,10 @@ pub fn groups<K: PartialEq>(keys: &[K]) -> Vec<usize> {
     numbers
 }
 
-/// Deals rows to `folds` folds of about the same number of configurations; rows of one configuration, as
-/// numbered by `configuration`, share a fold. Which meet is a function of `seed`.
+/// Assigns rows to `folds` folds of about equal numbers of configurations; rows of one configuration,
+/// as numbered by `configuration`, share a fold. The assignment is a function of `seed`.
 #[must_use]
-pub fn deal(configuration: &[usize], folds: usize, seed: u64) -> Vec<usize> {
+pub fn assign_folds(configuration: &[usize], folds: usize, seed: u64) -> Vec<usize> {
     let count = configuration.iter().max().map_or(0, |last| last + 1);
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_key(|&one| (mixed(mixed(seed) ^ one as u64), one));
@@ -43,9 +43,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configurations_are_dealt_whole_and_evenly() {
+    fn configurations_are_split_over_folds_whole_and_evenly() {
         let configuration: Vec<usize> = (0..230).map(|row| row % 83).collect();
-        let folds = deal(&configuration, 10, 1);
+        let folds = assign_folds(&configuration, 10, 1);
         for (row, own) in configuration.iter().enumerate() {
             assert_eq!(folds[row], folds[*own]);
         }
@@ -53,13 +53,13 @@ mod tests {
             let own = (0..83).filter(|&one| folds[one] == fold).count();
             assert!((8..=9).contains(&own), "{own}");
         }
-        assert_eq!(deal(&configuration, 10, 1), folds);
-        assert_ne!(deal(&configuration, 10, 2), folds);
+        assert_eq!(assign_folds(&configuration, 10, 1), folds);
+        assert_ne!(assign_folds(&configuration, 10, 2), folds);
     }
 
     #[test]
     fn equal_keys_are_one_group() {
         assert_eq!(groups(&["b", "a", "b", "c"]), [0, 1, 0, 2]);
-        assert_eq!(deal(&[], 10, 0), Vec::<usize>::new());
+        assert_eq!(assign_folds(&[], 10, 0), Vec::<usize>::new());
     }
 }

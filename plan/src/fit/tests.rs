@@ -111,7 +111,7 @@ fn the_same_bytes_on_any_number_of_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let fit = Fit::new(&parameters, &observations, &steps).unwrap();
-            let group = deal(&(0..20).flat_map(|one| [one; 2]).collect::<Vec<_>>(), 10, 3);
+            let group = assign_folds(&(0..20).flat_map(|one| [one; 2]).collect::<Vec<_>>(), 10, 3);
             fit.without_each(&group, &fit.start(&fit.priors()).unwrap()).unwrap()
         })
     };

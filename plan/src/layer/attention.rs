@@ -14,7 +14,7 @@ const CHUNK: f64 = 128.0;
 /// The traffic of a recurrence's backward over that of its forward: states are computed again. Assumed.
 const RECURRENT_BACKWARD: f64 = 3.0;
 
-/// Adds what mixes tokens without weights.
+/// Adds the part of the mixer without weights.
 pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     let [forward, backward] = match kind.mixer {
         Mixer::Full => scores(task, None),
@@ -34,10 +34,10 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
 
 /// Forward and backward of attention, to the last `window` tokens if there is one.
 fn scores(task: &Task<'_>, window: Option<u64>) -> [f64; 2] {
-    let (model, machine, cut) = (task.model, task.machine, task.cut);
+    let (model, machine, partition) = (task.model, task.machine, task.partition);
     let (sequence, size) = (number(model.sequence), number(model.head_size));
-    let own = sequence / number(cut.context);
-    let heads = number(cut.microbatch) * number(model.heads) / number(cut.tensor);
+    let own = sequence / number(partition.context);
+    let heads = number(partition.microbatch) * number(model.heads) / number(partition.tensor);
     match model.attention {
         Attention::Core => {
             let products = machine.matmul([own, sequence, size], heads)
@@ -90,7 +90,7 @@ fn of_linear(linear: Linear) -> Recurrence {
 
 /// Forward and backward of a recurrence, whose heads a tensor group shares.
 fn recurrence(task: &Task<'_>, of: Recurrence) -> [f64; 2] {
-    let (machine, tokens) = (task.machine, task.tokens() / number(task.cut.tensor));
+    let (machine, tokens) = (task.machine, task.tokens() / number(task.partition.tensor));
     let products = tokens * of.flops / machine.flash();
     let traffic = machine.stream(tokens * of.bytes) * machine.efficiency.elementwise;
     let backward = machine.efficiency.flash_backward;

@@ -1,12 +1,12 @@
-//! What the ends of a model take: embedding, head and loss, the last normalisation, MTP.
+//! Times of the ends of a model: embedding, head and loss, the last normalisation, MTP.
 
 use pipeline::Vocabulary;
 
 use super::part::{Part, PartTimes};
 use super::products::shared;
 use super::{LayerTimes, Task};
-use crate::cut::Loss;
 use crate::model::number;
+use crate::partition::Loss;
 use crate::precision::Precision;
 use crate::times::Times;
 
@@ -16,7 +16,7 @@ const FUSED_LOGIT_BYTES: f64 = 5.9;
 /// Bytes moved for one logit, forward and backward, by a loss in 32 bits that is a kernel for each
 /// operation. Counted in Megatron-LM's cross entropy: the logits made 32-bit, their maximum, the
 /// difference, its exponential, their sum, the quotient; and the gradient scaled and made 16-bit.
-/// What the vocabulary profile measured is 39 to 49, and 13 to 19.
+/// The vocabulary profile measures 39 to 49, and 13 to 19.
 const LOGIT_BYTES: [f64; 2] = [38.0, 14.0];
 /// Bytes moved for one parameter of the embedding in every backward: its gradient is written whole and
 /// added up in 32 bits. Fitted to the first stage of the vocabulary profile; 12 by counting.
@@ -24,7 +24,7 @@ const EMBEDDING_BYTES: f64 = 8.9;
 /// Bytes moved for one activation at the head: last normalisation, and its backward.
 const HEAD_BYTES: f64 = 60.0;
 
-/// Times of an end whose parts are told apart no further.
+/// Times of an end without a further breakdown.
 fn whole(part: Part, times: Times) -> LayerTimes {
     let mut parts = PartTimes::default();
     parts.add(part, times.sum());
@@ -45,15 +45,15 @@ pub fn head(task: &Task<'_>) -> LayerTimes {
 /// in each direction, and the memory traffic of the logits.
 fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     let (machine, tokens) = (task.machine, task.tokens());
-    let columns = rows / number(task.cut.tensor);
+    let columns = rows / number(task.partition.tensor);
     let gain = if task.head == Precision::Bf16 { machine.efficiency.head } else { 1.0 };
     let rate = machine.rate(task.head) * gain / task.software.compute;
     let product = machine.product([tokens, columns, number(task.model.hidden)], 1.0, rate);
     let slow = task.software.compute;
     let traffic = |bytes: f64| machine.stream(tokens * columns * bytes) * slow;
-    // One kernel computes the gradient with the loss, and what is left is a third of each pass.
+    // One kernel computes the gradient with the loss, and the rest is a third of each pass.
     let third = traffic(FUSED_LOGIT_BYTES) / 3.0;
-    let [forward, backward, weight] = match task.cut.loss {
+    let [forward, backward, weight] = match task.partition.loss {
         Loss::Separate => [traffic(LOGIT_BYTES[0]), traffic(LOGIT_BYTES[1]), 0.0],
         Loss::Fused => [third; 3],
     };
@@ -62,7 +62,7 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     whole(Part::Products, products).plus(whole(Part::Elementwise, loss))
 }
 
-/// The duration of what multi-token prediction adds besides its layer: the product that joins the
+/// The duration of the parts of multi-token prediction beside its layer: the product that joins the
 /// last layer's output with the embedding of the next token, and a head of its own (DeepSeek-V3, arXiv
 /// 2412.19437, section 2.2).
 #[must_use]
@@ -79,10 +79,11 @@ pub(crate) fn mtp(task: &Task<'_>) -> LayerTimes {
 #[must_use]
 pub(crate) fn embedding(task: &Task<'_>) -> LayerTimes {
     if task.measured().is_some() {
-        // It is in what was measured of the ends.
+        // Included in the measured ends.
         return LayerTimes::default();
     }
-    let own = number(task.model.vocabulary) * number(task.model.hidden) / number(task.cut.tensor);
+    let own =
+        number(task.model.vocabulary) * number(task.model.hidden) / number(task.partition.tensor);
     let seconds = task.machine.stream(own * EMBEDDING_BYTES);
     whole(Part::Elementwise, Times { backward_weight: seconds, ..Times::default() })
 }
@@ -91,7 +92,7 @@ pub(crate) fn embedding(task: &Task<'_>) -> LayerTimes {
 #[must_use]
 pub(crate) fn last_norm(task: &Task<'_>) -> LayerTimes {
     if task.measured().is_some() {
-        // It is in what was measured of the ends.
+        // Included in the measured ends.
         return LayerTimes::default();
     }
     let bytes = task.tokens() * number(task.model.hidden) * HEAD_BYTES;
@@ -100,8 +101,8 @@ pub(crate) fn last_norm(task: &Task<'_>) -> LayerTimes {
     whole(Part::Elementwise, times)
 }
 
-/// A third of what one of `shards` of the head takes, in seconds; how many of them are done before
-/// the barrier, [`Vocabulary::thirds`] says.
+/// A third of the time of one of `shards` of the head, in seconds; [`Vocabulary::thirds`] is the number
+/// of them before the barrier.
 #[must_use]
 pub(crate) fn shard(task: &Task<'_>, shards: usize) -> f64 {
     let count = number(shards as u64);

@@ -1,4 +1,4 @@
-//! How long the parts of a model take on a device: layers, the head, and what travels for them.
+//! Times of the parts of a model on a device: layers, the head, and their collectives.
 
 mod attention;
 mod ends;
@@ -6,10 +6,10 @@ mod part;
 mod products;
 mod traffic;
 
-use crate::cut::Cut;
 use crate::experts::Load;
 use crate::machine::Machine;
 use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer};
+use crate::partition::Partition;
 use crate::precision::Precision;
 use crate::setup::{Recipe, Setup};
 use crate::software::Software;
@@ -37,24 +37,24 @@ pub struct Task<'a> {
     pub model: &'a Transformer,
     /// The device.
     pub machine: &'a Machine,
-    /// How the model is cut for it.
-    pub cut: Cut,
+    /// The partition of the model.
+    pub partition: Partition,
     /// The format of products.
     pub precision: Precision,
-    /// What the software does for its speed.
+    /// Optimisations of the software.
     pub software: Software,
-    /// What is computed again.
+    /// Recomputation.
     pub recompute: Recompute,
     /// The format of the head's product.
     pub head: Precision,
-    /// What the experts of a device have to do over those with all experts chosen alike.
+    /// Rows of the experts of a device over those with tokens spread evenly.
     pub load: Load,
     /// The share of the pairs of tokens of a causal sequence that attend to each other.
     pub attended: f64,
 }
 
 impl<'a> Task<'a> {
-    /// That of `model` on `machine`, as `setup` cuts it, by `recipe`.
+    /// The task of `model` on `machine`, partitioned by `setup`, by `recipe`.
     #[must_use]
     pub fn new(
         model: &'a Transformer,
@@ -64,20 +64,20 @@ impl<'a> Task<'a> {
         recompute: Recompute,
     ) -> Self {
         let Recipe { precision, head, attended, .. } = *recipe;
-        let cut = setup.cut(recipe);
-        let load = recipe.imbalance.load(model, cut);
+        let partition = setup.partition(recipe);
+        let load = recipe.imbalance.load(model, partition);
         let software = setup.software(recipe).on(&machine.efficiency);
-        Self { model, machine, cut, precision, software, recompute, head, load, attended }
+        Self { model, machine, partition, precision, software, recompute, head, load, attended }
     }
 
     /// Tokens of a microbatch on one device of a context group.
     fn tokens(&self) -> f64 {
-        self.cut.tokens(self.model)
+        self.partition.tokens(self.model)
     }
 
-    /// By how many what is between products is shared.
+    /// Devices that share the activations between products.
     fn shared(&self) -> f64 {
-        self.cut.shared()
+        self.partition.shared()
     }
 
     /// F, B and W of kernels as the software runs them.
@@ -85,20 +85,20 @@ impl<'a> Task<'a> {
         passes.map(|seconds| seconds * self.software.compute)
     }
 
-    /// How many times as long kernels of routed experts take.
+    /// Factor on the time of kernels of routed experts.
     fn experts(&self) -> f64 {
         self.software.compute * self.software.experts * self.fused()
     }
 
-    /// How many times as long what is elementwise takes in a model with experts.
+    /// Factor on the time of elementwise kernels in a model with experts.
     fn fused(&self) -> f64 {
         let fused = self.software.fused_experts && self.model.experts.is_some();
         if fused { self.machine.efficiency.fused_experts } else { 1.0 }
     }
 
-    /// The machine's measured times of a layer, where they are of this cut.
+    /// The machine's measured times of a layer, where they apply to this partition.
     fn measured(&self) -> Option<crate::machine::Measured> {
-        self.machine.measured.filter(|measured| measured.is_of(self.cut))
+        self.machine.measured.filter(|measured| measured.is_of(self.partition))
     }
 }
 
@@ -107,11 +107,11 @@ impl<'a> Task<'a> {
 pub struct LayerTimes {
     /// With everything below.
     pub times: Times,
-    /// The same if collectives took no time: what links have no part in.
+    /// The same without collectives.
     pub alone: Times,
-    /// What it is made of, all three passes together.
+    /// Breakdown of the time of F, B and W together.
     pub parts: PartTimes,
-    /// What it does between the moments at which tokens travel.
+    /// Segments between all-to-alls.
     pub segments: Segments,
 }
 
@@ -141,8 +141,8 @@ impl LayerTimes {
 
 /// The duration of a layer of `kind` as `task` says.
 ///
-/// The device takes the sum of its kernels and collectives, or the host its launches, whatever is
-/// longer; near each other both count, as the fourth root of the sum of fourth powers.
+/// The time is the sum of kernels and collectives on the device, or that of launches on the host,
+/// whichever is longer; near each other both count, as the fourth root of the sum of fourth powers.
 #[must_use]
 pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
     if let Some(measured) = task.measured() {
@@ -168,7 +168,7 @@ pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
     LayerTimes { times, alone: with(kernels.without_collectives()).plus(latency), parts, segments }
 }
 
-/// A layer whose times were measured without computing anything again; attention is not told apart.
+/// A layer whose times were measured without recomputation; attention is not split off.
 fn measured_layer(layer: Times, recompute: Recompute) -> LayerTimes {
     let again = if recompute == Recompute::None { 0.0 } else { layer.forward };
     let times = Times { backward_input: layer.backward_input + again, ..layer };
@@ -194,7 +194,7 @@ fn kernels(task: &Task<'_>, kind: LayerKind) -> Kernels {
     kernels
 }
 
-/// What the host takes to launch the kernels of a layer of `kind`, in seconds.
+/// Host time to launch the kernels of a layer of `kind`, in seconds.
 fn launches(task: &Task<'_>, kind: LayerKind) -> f64 {
     let rates = &task.machine.efficiency;
     let own = match (kind.mixer, kind.ffn) {
@@ -205,11 +205,11 @@ fn launches(task: &Task<'_>, kind: LayerKind) -> f64 {
     };
     let has_latent = task.model.latent.is_some() && kind.mixer != Mixer::None;
     let latent = if has_latent { rates.launch_latent } else { 1.0 };
-    let tensor = if task.cut.tensor > 1 { rates.launch_tensor } else { 1.0 };
+    let tensor = if task.partition.tensor > 1 { rates.launch_tensor } else { 1.0 };
     own * latent * tensor * (1.0 - task.software.graphs)
 }
 
-/// What a layer waits for besides: where experts are, tokens are sorted before anything is sent.
+/// Additional latency of a layer with experts, in seconds: tokens are sorted before they are sent.
 fn latency(task: &Task<'_>, kind: LayerKind) -> Times {
     if kind.ffn != Ffn::Experts {
         return Times::default();

@@ -1,8 +1,8 @@
-//! What the time of a layer is made of.
+//! Breakdown of the time of a layer.
 
 use crate::model::{Module, Recompute};
 
-/// What a device does in a step.
+/// A component of the time of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Part {
     /// Products with weights that are no expert's.
@@ -24,7 +24,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All, in the order in which they are told.
+    /// All parts, in the order in which they are reported.
     pub const ALL: [Self; 8] = [
         Self::Products,
         Self::Experts,
@@ -105,11 +105,11 @@ pub(super) enum Group {
     Mlp,
     /// The experts that all tokens visit.
     Shared,
-    /// Routed experts, with router and what travels for them.
+    /// Routed experts, with the router and all-to-alls.
     Routed,
     /// The activation function of routed experts.
     RoutedActivation,
-    /// Normalisations, residuals and what else is elementwise.
+    /// Normalisations, residuals and other elementwise kernels.
     Norms,
 }
 
@@ -161,18 +161,18 @@ impl Group {
     }
 }
 
-/// Of what is elementwise around products, the share that is normalisations. Assumed.
+/// The share of normalisations in the elementwise kernels around products. Assumed.
 const NORMS_TRAFFIC: f64 = 0.25;
 
-/// What a layer does between the moments at which tokens travel to experts and back, in seconds of F, B and
-/// W, and how long they travel.
+/// Compute of a layer between its all-to-alls, in seconds of F, B and W, and the all-to-alls
+/// themselves.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Segments {
-    /// What comes before tokens are sent: attention and the choice of experts.
+    /// Compute before dispatch: attention and the choice of experts.
     pub attention: [f64; 3],
     /// Experts, or the MLP of a layer without them.
     pub experts: [f64; 3],
-    /// There and back, in F and in B.
+    /// Dispatch and combine together, in F and in B.
     pub travel: [f64; 2],
 }
 
@@ -229,7 +229,7 @@ impl Segments {
 #[derive(Clone, Default)]
 pub(super) struct Kernels {
     passes: [[f64; 3]; Part::ALL.len()],
-    /// The forward by group, for what is computed again.
+    /// The forward by group, for recomputation.
     forward: [[f64; Group::ALL.len()]; Part::ALL.len()],
     /// The same by the segments of the layer.
     pub(super) segments: Segments,
@@ -249,7 +249,7 @@ impl Kernels {
         }
     }
 
-    /// Adds to B what `recompute` computes again, where products are of few bits if `low`.
+    /// Adds the recomputation by `recompute` to B; products are of low precision if `low`.
     pub(super) fn again(&mut self, recompute: Recompute, low: bool) {
         for (part, (passes, forward)) in
             Part::ALL.iter().zip(self.passes.iter_mut().zip(&self.forward))

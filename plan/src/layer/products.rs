@@ -8,8 +8,8 @@ use crate::precision::Precision;
 
 /// Rows of an expert's product that are padding, on the mean.
 const PADDING: f64 = 64.0;
-/// Bytes that a low-precision product moves besides for one number of its input or its result: it is
-/// read in 16 bits and written in fewer, forward and transposed.
+/// Extra bytes that a low-precision product moves for one number of its input or its result: it is read
+/// in 16 bits and written in fewer, forward and transposed.
 const QUANTIZED: f64 = 4.0;
 /// Bytes that each pass moves for one weight of an expert: its gradient is added up in 32 bits in every
 /// microbatch, and few rows meet it.
@@ -41,7 +41,7 @@ impl Sizes {
 
 /// `product` as a device of `task` does it: a tensor group shares one side, or the tokens.
 pub(super) fn shared(task: &Task<'_>, product: Product) -> Sizes {
-    let (tokens, t) = (task.tokens(), number(task.cut.tensor));
+    let (tokens, t) = (task.tokens(), number(task.partition.tensor));
     let (inner, outer) = (number(product.inner), number(product.outer));
     let [rows, columns, inner] = match product.side {
         Side::Outer => [tokens, outer / t, inner],
@@ -64,7 +64,8 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
         let own = products.iter().filter(|product| product.role == Role::RoutedExpert);
         let weights: u64 = own.map(|product| product.inner * product.outer).sum();
-        let local = number(experts.count) / number(task.cut.expert * task.cut.expert_tensor);
+        let local =
+            number(experts.count) / number(task.partition.expert * task.partition.expert_tensor);
         let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);
         kernels.add(Part::Experts, Group::Routed, [seconds * task.experts() * task.load.mean; 3]);
     }
@@ -97,14 +98,14 @@ fn router(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
 /// Rows that the routed experts of a device get in a microbatch: as many as it brought, for the tokens
 /// of a tensor group are shared by its devices, and meet again where they share an expert.
 pub(super) fn rows(task: &Task<'_>, experts: Experts) -> f64 {
-    let groups = number(task.cut.tensor) / number(task.cut.expert_tensor);
+    let groups = number(task.partition.tensor) / number(task.partition.expert_tensor);
     task.tokens() * number(experts.top_k) / groups
 }
 
 /// Adds `product` of each routed expert of a device.
 fn routed(task: &Task<'_>, experts: Experts, product: Product, kernels: &mut Kernels) {
-    let (machine, etp) = (task.machine, number(task.cut.expert_tensor));
-    let local = (number(experts.count) / number(task.cut.expert)).max(1.0);
+    let (machine, etp) = (task.machine, number(task.partition.expert_tensor));
+    let local = (number(experts.count) / number(task.partition.expert)).max(1.0);
     let (inner, outer) = (number(product.inner), number(product.outer));
     let [columns, inner] = match product.side {
         Side::Outer => [outer / etp, inner],

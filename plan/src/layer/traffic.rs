@@ -1,4 +1,4 @@
-//! What a layer moves: through memory for kernels that compute little, and over links.
+//! Bytes that a layer moves: through memory for kernels with little compute, and over links.
 
 use super::part::{Group, Kernels, Part};
 use super::products::rows;
@@ -17,7 +17,7 @@ const SHARED_TRAFFIC: f64 = 4.48;
 const MLP_TRAFFIC: f64 = 2.0;
 /// The same for queries and keys where they are normalised: read and written, by counting.
 const QK_NORM_TRAFFIC: f64 = 2.0;
-/// Bytes moved for one number of what a context group computes in parts: a part is read in 16 bits, the
+/// Bytes moved for one number of a partial result of a context group: a part is read in 16 bits, the
 /// sum read and written in 32.
 const MERGED: f64 = 10.0;
 /// Bytes moved for one number of a row on its way to an expert: it is permuted to the experts' order
@@ -37,7 +37,7 @@ pub(super) fn elementwise(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
         add(group, tokens * each, task.software.compute * task.fused());
     }
     let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) else { return };
-    let rows = rows(task, experts) * task.load.sent / number(task.cut.expert_tensor);
+    let rows = rows(task, experts) * task.load.sent / number(task.partition.expert_tensor);
     let width = number(task.model.ffn) * MLP_TRAFFIC * gate(task);
     let unfused = task.software.activation_slowdown(&task.machine.efficiency);
     add(Group::RoutedActivation, rows * width * unfused, task.experts());
@@ -48,7 +48,7 @@ pub(super) fn elementwise(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
 
 /// How often the forward moves how many numbers of each token, by group; without routed experts.
 fn numbers(task: &Task<'_>, kind: LayerKind) -> Vec<(Group, f64)> {
-    let (model, t) = (task.model, number(task.cut.tensor));
+    let (model, t) = (task.model, number(task.partition.tensor));
     let half = number(model.hidden) * WHOLE_TRAFFIC / 2.0 / task.shared();
     let mut all = Vec::new();
     if kind.mixer != Mixer::None {
@@ -78,14 +78,14 @@ fn gate(task: &Task<'_>) -> f64 {
     if task.model.gated { 1.5 } else { 1.0 }
 }
 
-/// Adds what travels: all-reduces of b s h in the tensor group, one behind the mixer and one behind
-/// the MLP, or as many all-gathers and reduce-scatters of the same bytes; keys and values around the
+/// Adds collectives: all-reduces of b s h in the tensor group, one after the mixer and one after the
+/// MLP, or as many all-gathers and reduce-scatters of the same bytes; keys and values around the
 /// context group; tokens to their experts and back.
 pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
-    let (machine, cut) = (task.machine, task.cut);
+    let (machine, partition) = (task.machine, task.partition);
     let latency = machine.efficiency.collective_latency;
     let bytes = task.tokens() * number(task.model.hidden) * HALF;
-    let one = all_reduce(bytes, cut.tensor, machine.tensor_ring(cut.tensor), latency)
+    let one = all_reduce(bytes, partition.tensor, machine.tensor_ring(partition.tensor), latency)
         * task.software.tensor_exposed(&machine.efficiency);
     let pair = [one, one, 0.0];
     if kind.mixer != Mixer::None {
@@ -110,26 +110,26 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
 
 /// Keys and values once around the context group; their gradients come the same way in the backward.
 fn context(task: &Task<'_>) -> f64 {
-    let (machine, cut) = (task.machine, task.cut);
-    if cut.context < 2 {
+    let (machine, partition) = (task.machine, task.partition);
+    if partition.context < 2 {
         return 0.0;
     }
-    let keys = number(task.model.kv_size()) / number(cut.tensor);
-    let others = number(cut.context - 1);
-    let rate = machine.ring(cut.context, cut.tensor);
+    let keys = number(task.model.kv_size()) / number(partition.tensor);
+    let others = number(partition.context - 1);
+    let rate = machine.ring(partition.context, partition.tensor);
     // Attention begins when all that is gathered is there (Llama 3, arXiv 2407.21783, section 3.3.2).
     let gathers = task.software.gathers_context;
     let exposed = if gathers { 1.0 } else { machine.efficiency.context_exposed };
     others * (task.tokens() * keys * HALF / rate * exposed + machine.efficiency.collective_latency)
 }
 
-/// Adds what a context group computes in parts where keys and values go round, which are summed in
-/// memory: the output in the forward, gradients of queries, keys and values in the backward.
+/// Adds the sums of partial results of a context group with a ring of keys and values, in memory: the
+/// output in the forward, gradients of queries, keys and values in the backward.
 fn merged(task: &Task<'_>, kernels: &mut Kernels) {
     if task.software.gathers_context {
         return;
     }
-    let parts = number(task.cut.context.saturating_sub(1)) / number(task.cut.tensor);
+    let parts = number(task.partition.context.saturating_sub(1)) / number(task.partition.tensor);
     let queries = number(task.model.query_size());
     let keys = number(task.model.kv_size());
     let rates = &task.machine.efficiency;
@@ -142,12 +142,12 @@ fn merged(task: &Task<'_>, kernels: &mut Kernels) {
 
 /// One way of the tokens of a device to their experts, or back.
 fn all_to_all(task: &Task<'_>, experts: Experts) -> f64 {
-    let (machine, cut) = (task.machine, task.cut);
-    if cut.expert < 2 {
+    let (machine, partition) = (task.machine, task.partition);
+    if partition.expert < 2 {
         return 0.0;
     }
     // Once the tokens of all devices of the group.
-    let tokens = task.tokens() * task.load.sent / number(cut.tensor);
+    let tokens = task.tokens() * task.load.sent / number(partition.tensor);
     let bytes = tokens * number(task.model.hidden) * HALF;
     let [inside, outside] = copies(task, experts);
     let rates = &machine.efficiency;
@@ -160,8 +160,8 @@ fn all_to_all(task: &Task<'_>, experts: Experts) -> f64 {
 /// domains. One token goes to `k` experts, of which several may be on a device and on a node; where
 /// tokens are sent once (DeepEP), a node gets one copy and hands it on.
 fn copies(task: &Task<'_>, experts: Experts) -> [f64; 2] {
-    let (group, k) = (task.cut.expert, number(experts.top_k));
-    let inner = number(task.machine.members_in_node(group, task.cut.expert_tensor));
+    let (group, k) = (task.partition.expert, number(experts.top_k));
+    let inner = number(task.machine.members_in_node(group, task.partition.expert_tensor));
     let e = number(group);
     let nodes = e / inner;
     if !task.software.sends_once {

@@ -19,9 +19,9 @@ pub struct Activations {
     held_behind: [f64; MAX_KINDS],
     /// From B to W.
     until_weight: [f64; MAX_KINDS],
-    /// While B has computed the layer again, and what lies at the host is back.
+    /// While B has recomputed the layer, and copies from the host are back.
     whole: [f64; MAX_KINDS],
-    /// What lies at the host between F and B.
+    /// Bytes at the host between F and B.
     away: [f64; MAX_KINDS],
     /// The same in the layers of a chunk behind its first.
     away_behind: [f64; MAX_KINDS],
@@ -33,11 +33,11 @@ impl Activations {
     /// Of `setup`.
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup, recipe: &Recipe) -> Self {
-        let cut = setup.cut(recipe);
-        let imbalance = recipe.imbalance.load(model, cut).tail;
+        let partition = setup.partition(recipe);
+        let imbalance = recipe.imbalance.load(model, partition).tail;
         let keeper = |recompute, offload| Keeper {
             model,
-            cut,
+            partition,
             expert_tensor: setup.expert_tensor,
             precision: recipe.precision,
             imbalance,
@@ -45,8 +45,8 @@ impl Activations {
             offload,
             fp8_activation_input: recipe.fp8_activation_input,
         };
-        let tokens = cut.tokens(model);
-        // Whatever is computed again in B, or is back from the host, stays for W, but for scores of
+        let tokens = partition.tokens(model);
+        // Activations that are recomputed in B, or back from the host, stay for W, except scores of
         // attention and masks.
         let scores =
             Modules::of(&[Module::CoreAttention]).map_or(Recompute::None, Recompute::Modules);
@@ -96,7 +96,7 @@ impl Activations {
         }
     }
 
-    /// What a microbatch copies to the host in a chunk with the layers `first` and `behind`, in bytes.
+    /// Bytes that a microbatch copies to the host in a chunk with the layers `first` and `behind`.
     #[must_use]
     pub fn copied(&self, [first, behind]: [LayerCounts; 2]) -> f64 {
         sum(first, &self.away) + sum(behind, &self.away_behind)
@@ -136,15 +136,15 @@ pub fn footprint(
 /// last chunk's output, which the tensor group shares as it shares other activations.
 #[must_use]
 pub(crate) fn shard(model: &Transformer, setup: &Setup, recipe: &Recipe, shards: usize) -> Bytes {
-    let cut = setup.cut(recipe);
+    let partition = setup.partition(recipe);
     let rows = number(Vocabulary::padded(model.vocabulary, shards)) / number(shards as u64);
-    let output = HALF * number(model.hidden) / cut.shared();
-    let logits = rows / number(cut.tensor) * number(recipe.logit_bytes);
-    bytes(cut.tokens(model) * (logits + output))
+    let output = HALF * number(model.hidden) / partition.shared();
+    let logits = rows / number(partition.tensor) * number(recipe.logit_bytes);
+    bytes(partition.tokens(model) * (logits + output))
 }
 
-/// What an MTP layer holds beside a layer: the inputs of its two normalisations and of the projection
-/// that joins their results, 2 h wide.
+/// Bytes that an MTP layer holds beside those of a layer: the inputs of its two normalisations and of
+/// the projection that joins their results, 2 h wide.
 fn mtp(model: &Transformer, keeper: Keeper<'_>, tokens: f64) -> f64 {
     if model.mtp == 0 || keeper.recompute == Recompute::Full {
         return 0.0;

@@ -1,4 +1,4 @@
-//! What a layer of each kind keeps of a token between F and B, part by part.
+//! Bytes per token that a layer of each kind keeps between F and B, part by part.
 //!
 //! For GPT these are the forms of Korthikanti et al. 2022 (arXiv 2205.05198, section 4, table 2). Other
 //! parts are counted from what autograd saves in Megatron-LM with Transformer Engine: the input of every
@@ -7,11 +7,11 @@
 use std::ops::Add;
 
 use super::HALF;
-use crate::cut::Cut;
 use crate::model::{
     Attention, Ffn, LayerKind, Mixer, Module, Norm, Recompute, Transformer, number,
 };
 use crate::offload::{Offload, Offloaded};
+use crate::partition::Partition;
 use crate::precision::Precision;
 
 /// Bytes of a number in 32 bits.
@@ -21,14 +21,14 @@ const SINGLE: f64 = 4.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keeper<'a> {
     pub(super) model: &'a Transformer,
-    pub(super) cut: Cut,
+    pub(super) partition: Partition,
     /// Devices that share a product of an expert.
     pub(super) expert_tensor: u64,
     pub(super) precision: Precision,
-    /// How many times as many rows as others the fullest device of an expert group has.
+    /// Rows of the fullest device of an expert group over the mean.
     pub(super) imbalance: f64,
     pub(super) recompute: Recompute,
-    /// What is copied to the host between F and B.
+    /// Activations that are copied to the host between F and B.
     pub(super) offload: Offload,
     /// Whether the input of activation functions is kept in 8 bits.
     pub(super) fp8_activation_input: bool,
@@ -39,9 +39,9 @@ pub(super) struct Keeper<'a> {
 pub(super) struct Kept {
     /// All but the masks.
     pub(super) values: f64,
-    /// Masks of dropout, which nobody needs after B.
+    /// Masks of dropout, not needed after B.
     pub(super) masks: f64,
-    /// What lies at the host in between.
+    /// Bytes at the host between F and B.
     pub(super) away: f64,
 }
 
@@ -74,7 +74,7 @@ impl Keeper<'_> {
         if self.recompute.has(Module::SelectiveOp) {
             return Kept::of(HALF * whole) + parts;
         }
-        // The input of each normalisation; a mask behind what mixes tokens and behind the MLP.
+        // The input of each normalisation; a mask after the mixer and after the MLP.
         let [mixes, feeds] = [kind.mixer != Mixer::None, kind.ffn != Ffn::None].map(u64::from);
         let masks = if self.has_dropout() { number(mixes + feeds) * whole } else { 0.0 };
         let all = self.model.norms_of(kind);
@@ -110,13 +110,13 @@ impl Keeper<'_> {
         self.recompute.has(module)
     }
 
-    /// By how many what is between products is shared.
+    /// Devices that share the activations between products.
     pub(super) fn shared(&self) -> f64 {
-        self.cut.shared()
+        self.partition.shared()
     }
 
     fn tensor(&self) -> f64 {
-        number(self.cut.tensor)
+        number(self.partition.tensor)
     }
 
     /// Whether dropout is applied: GPT and its kin, whose normalisations have a shift and whose MLP has
@@ -137,15 +137,15 @@ impl Keeper<'_> {
         }
     }
 
-    /// What is kept beside a 16-bit value that another kernel needs, for a product with it: nothing in
-    /// 16 bits.
+    /// Bytes per number of the quantized copy kept for a product, beside a 16-bit value that another
+    /// kernel needs: zero in 16 bits.
     fn copy(&self) -> f64 {
         if self.precision.is_low() { self.input() } else { 0.0 }
     }
 
-    /// What the products down to latents keep of their normalised input, and what computing the
-    /// normalisation again spares: other products are one kernel with the normalisation before them, and a
-    /// quantized copy stays.
+    /// Bytes per number that the products down to latents keep of their normalised input, less what
+    /// recomputing the normalisation saves: other products are fused with the normalisation before
+    /// them, and a quantized copy stays.
     fn normed(&self) -> f64 {
         match self.again(Module::LayerNorm) {
             true => self.copy(),
@@ -179,13 +179,13 @@ impl Keeper<'_> {
         let values = number(model.kv_size()) - keys;
         let given = number(model.attended_size());
         if self.is_selective_op() {
-            // Of queries, keys, values and output every second one, and what attention gives.
+            // Of queries, keys, values and output every second one, and the output of attention.
             let held = HALF * (queries + values + given) + self.scores();
             return Kept::of(held / self.tensor());
         }
-        // What QK norm reads: queries and keys as they were projected.
+        // Inputs of QK norm: queries and keys as projected.
         let projected = if model.qk_norm { HALF * (queries + keys) } else { 0.0 };
-        // A gate for what attention gives, and their product.
+        // A gate for the output of attention, and their product.
         let gate = if model.attention_gate { 2.0 * HALF * given } else { 0.0 };
         let read = HALF * (queries + keys + values);
         let given = (HALF + self.copy()) * given;
@@ -196,8 +196,8 @@ impl Keeper<'_> {
             + Kept::of((projected + gate + self.scores()) / self.tensor())
     }
 
-    /// Scores of attention, before the tensor group shares them. Kept in whole: scores, what softmax
-    /// gives and a mask of dropout (5 a s); in tiles: the sum of exponentials of each row, in 32 bits.
+    /// Scores of attention, before the tensor group divides them. Unfused: scores, the output of
+    /// softmax and a mask of dropout (5 a s); fused: the sum of exponentials of each row, in 32 bits.
     fn scores(&self) -> f64 {
         let heads = number(self.model.heads);
         match self.model.attention {
@@ -207,8 +207,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Latent attention: its input, the latents before and after their normalisation, and what is
-    /// projected up from them. Tensor groups do not share the latents.
+    /// Latent attention: its input, the latents before and after their normalisation, and their
+    /// up-projections. Tensor groups do not divide the latents.
     fn latent(&self) -> Kept {
         let (model, Some(latent)) = (self.model, self.model.latent) else {
             return Kept::default();

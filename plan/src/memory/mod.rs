@@ -29,8 +29,7 @@ pub struct StageMemory {
     pub optimizer: Bytes,
     /// Activations at the peak of the order.
     pub activations: Bytes,
-    /// Logits, a layer that is computed again, parameters that are gathered for a while, and what the
-    /// framework reserves.
+    /// Logits, a recomputed layer, gathered parameters, and the reserve of the framework.
     pub buffers: Bytes,
 }
 

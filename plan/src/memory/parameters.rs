@@ -1,4 +1,4 @@
-//! The parameters of a stage, and of what replicas share the part of one device.
+//! Parameters of a stage, and the shard of one device.
 
 use crate::model::{KindParameters, LayerCounts, MAX_KINDS, Side, Transformer, number};
 use crate::setup::{Setup, Zero};
@@ -30,7 +30,7 @@ impl Share {
     }
 }
 
-/// Parameters of a stage on one device: those all replicas have alike, and those of its experts.
+/// Parameters of a stage on one device: those that all replicas have, and those of its experts.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Parameters {
     /// Without experts.
@@ -56,8 +56,8 @@ impl Parameters {
         self.dense + self.experts
     }
 
-    /// Of what replicas share from ZeRO stage `from` on, the part of one device: of experts, all
-    /// replicas of an expert share it, d c t/(e e_t).
+    /// The shard of one device of the parameters that replicas divide from ZeRO stage `from` on: those
+    /// of experts are divided among all replicas of an expert, d c t/(e e_t).
     #[must_use]
     pub fn shared(self, setup: &Setup, from: Zero) -> f64 {
         if setup.zero < from {
@@ -104,7 +104,7 @@ impl LayerParameters {
         all
     }
 
-    /// Those of `share`, with its ends.
+    /// The parameters of `share`, with its ends.
     #[must_use]
     pub fn stage(&self, model: &Transformer, setup: &Setup, share: Share) -> Parameters {
         let ends = ends(model, setup, share) / number(setup.tensor);

@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Footprints, Kind, Ledger, Order, Pass, Schedule};
 
-/// What a stage holds when it holds most of activations and of gradients together.
+/// Peak of activations and gradients of a stage together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Peak {
     pub(crate) activations: Bytes,

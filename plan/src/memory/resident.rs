@@ -18,7 +18,8 @@ pub fn resident(
     setup: &Setup,
     recipe: &Recipe,
     activations: &Activations,
-    (share, parameters): (Share, Parameters),
+    share: Share,
+    parameters: Parameters,
 ) -> StageMemory {
     let logits = logits(model, setup, recipe, share);
     let again = activations.again(share.layers, setup.recompute);
@@ -34,12 +35,12 @@ pub fn resident(
     }
 }
 
-/// Whether a stage keeps what it gathered, and sums gradients before they are reduced.
+/// Whether a stage keeps gathered parameters, and accumulates gradients before they are reduced.
 fn keeps(setup: &Setup) -> bool {
     setup.reshard != Reshard::AfterForward
 }
 
-/// Bytes of the weights: embeddings and head in 16 bits, the others as the recipe says.
+/// Bytes of the weights: embeddings and head in 16 bits, the rest in the precision of the recipe.
 fn weights(setup: &Setup, recipe: &Recipe, parameters: Parameters) -> f64 {
     let Parameters { dense, ends, experts } = parameters;
     let layers = Parameters { dense: dense - ends, ends: 0.0, experts };
@@ -79,5 +80,5 @@ fn logits(model: &Transformer, setup: &Setup, recipe: &Recipe, share: Share) -> 
     let stages = if setup.vocabulary_parallel { number(setup.pipeline) } else { 1.0 };
     let columns = number(model.vocabulary) / number(setup.tensor) / stages;
     let heads = number(1 + share.mtp);
-    setup.cut(recipe).tokens(model) * columns * number(recipe.logit_bytes) * heads
+    setup.partition(recipe).tokens(model) * columns * number(recipe.logit_bytes) * heads
 }

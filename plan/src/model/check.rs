@@ -31,13 +31,13 @@ pub enum ModelError {
     /// Heads, or groups of them, of which one number must divide the other.
     #[error("{what} is {value}, which is no multiple of {of}, {divisor}")]
     Groups {
-        /// What must be divided, as its key is called.
+        /// Key of the number that must be a multiple.
         what: &'static str,
-        /// How many there are.
+        /// Its value.
         value: u64,
-        /// By what, as its key is called.
+        /// Key of the divisor.
         of: &'static str,
-        /// How many of those there are.
+        /// Value of the divisor.
         divisor: u64,
     },
     /// Latent attention whose keys are shared by several heads of queries.
@@ -67,10 +67,10 @@ pub enum ModelError {
     /// More parameters than can be counted.
     #[error("the model has more than 2^56 parameters")]
     Parameters,
-    /// Kinds of layers that are not as many as the layers.
+    /// The list of layer kinds has another length than the model.
     #[error("kinds are told of {kinds} layers, but the model has {layers}")]
     Kinds {
-        /// Layers whose kind is told.
+        /// Length of the list.
         kinds: usize,
         /// Layers.
         layers: u64,
@@ -78,12 +78,12 @@ pub enum ModelError {
     /// More kinds of layers than are planned.
     #[error("the layers are of more than {MAX_KINDS} kinds")]
     ManyKinds,
-    /// Layers of a kind whose sizes are not told.
+    /// Layers of a kind whose sizes are missing.
     #[error("there are layers with {kind}, but {what} is missing")]
     Missing {
-        /// What is told of the layers.
+        /// The kind of layer, in words.
         kind: &'static str,
-        /// The size that is not, as its key is called.
+        /// Key of the missing size.
         what: &'static str,
     },
     /// A layer that neither mixes tokens nor has an MLP.
@@ -113,7 +113,7 @@ impl Transformer {
         bounds(&sizes)?;
         relations(&sizes)?;
         let by_kind = Layers::of(&sizes)?;
-        by_kind.kinds().iter().try_for_each(|kind| is_told(&sizes, *kind))?;
+        by_kind.kinds().iter().try_for_each(|kind| check_kind_sizes(&sizes, *kind))?;
         let products = by_kind.kinds().iter().map(|kind| sizes.products(*kind)).collect();
         let model = Self { sizes, by_kind, products };
         match model.is_beyond_counting() {
@@ -175,6 +175,21 @@ fn bounds(sizes: &Sizes) -> Result<(), ModelError> {
             ("rotary-size", one.rotary, 1 << 16),
         ]
     });
+    let optional =
+        optional.into_iter().filter_map(|(what, value, most)| Some((what, value?, most)));
+    // Zero means none.
+    let counts =
+        [("positions", sizes.positions.max(1), MAX_SIZE), ("mtp", sizes.mtp.max(1), MAX_MTP)];
+    let all =
+        plain.into_iter().chain(optional).chain(experts).chain(latent).chain(recurrent(sizes));
+    match all.chain(counts).find(|&(_, value, most)| value == 0 || value > most) {
+        Some((what, value, most)) => Err(ModelError::Size { what, value, most }),
+        None => Ok(()),
+    }
+}
+
+/// Sizes of recurrent mixers (Mamba-2, linear attention), with their bounds.
+fn recurrent(sizes: &Sizes) -> impl Iterator<Item = Bounded> {
     let mamba = sizes.mamba.iter().flat_map(|one| {
         [
             ("mamba-heads", one.heads, 1 << 16),
@@ -193,17 +208,7 @@ fn bounds(sizes: &Sizes) -> Result<(), ModelError> {
             ("linear-convolution", one.convolution, 1 << 10),
         ]
     });
-    let optional =
-        optional.into_iter().filter_map(|(what, value, most)| Some((what, value?, most)));
-    // None is told by zero.
-    let counts =
-        [("positions", sizes.positions.max(1), MAX_SIZE), ("mtp", sizes.mtp.max(1), MAX_MTP)];
-    let all =
-        plain.into_iter().chain(optional).chain(experts).chain(latent).chain(mamba).chain(linear);
-    match all.chain(counts).find(|&(_, value, most)| value == 0 || value > most) {
-        Some((what, value, most)) => Err(ModelError::Size { what, value, most }),
-        None => Ok(()),
-    }
+    mamba.chain(linear)
 }
 
 /// Whether sizes go together.
@@ -242,8 +247,8 @@ fn relations(sizes: &Sizes) -> Result<(), ModelError> {
     }
 }
 
-/// Whether the sizes of a layer of `kind` are there.
-fn is_told(sizes: &Sizes, kind: LayerKind) -> Result<(), ModelError> {
+/// Checks that the sizes of a layer of `kind` are given.
+fn check_kind_sizes(sizes: &Sizes, kind: LayerKind) -> Result<(), ModelError> {
     let missing = |kind, what, is_there: bool| match is_there {
         true => Ok(()),
         false => Err(ModelError::Missing { kind, what }),

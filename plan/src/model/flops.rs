@@ -25,16 +25,16 @@ impl Transformer {
         2.0 * number(self.products_of(kind).iter().map(|one| self.weights_met(one)).sum())
     }
 
-    /// Of [`Self::flops_of`], scores and weighted values: what selective recomputation repeats. In
-    /// windows each token meets no more than those of the window.
+    /// The part of [`Self::flops_of`] for scores and weighted values, which selective recomputation
+    /// repeats. In windows each token attends to no more than those of the window.
     #[must_use]
     pub fn attention_flops(&self, kind: LayerKind) -> f64 {
         let pair = 2.0 * number(self.heads * (self.head_size + self.value_head_size()));
         pair * number(self.attended_tokens(kind))
     }
 
-    /// Of [`Self::flops_of`], what a recurrent mixer does to its state: its update and what is read of it,
-    /// and the convolution before.
+    /// The part of [`Self::flops_of`] for the state of a recurrent mixer: its update and readout, and
+    /// the convolution before.
     #[must_use]
     pub fn state_flops(&self, kind: LayerKind) -> f64 {
         match (kind.mixer, self.mamba, self.linear) {

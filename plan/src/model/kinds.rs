@@ -1,4 +1,5 @@
-//! What a layer is made of: how it mixes tokens, and what it does to each.
+//! The kind of a layer: its mixer of tokens (attention, Mamba, linear attention) and its feed-forward
+//! part.
 
 use std::ops::Range;
 
@@ -9,13 +10,13 @@ use super::{ModelError, Sizes};
 pub struct LayerKind {
     /// How it mixes tokens.
     pub mixer: Mixer,
-    /// What it does to each token.
+    /// The feed-forward part, which sees one token at a time.
     pub ffn: Ffn,
 }
 
 impl LayerKind {
-    /// That of a letter of a hybrid's pattern, as Megatron-LM and Nemotron-H write them: M is Mamba-2, * is
-    /// attention, - an MLP and E experts, each a layer of its own.
+    /// The kind of a letter of a hybrid's pattern, as Megatron-LM and Nemotron-H write them: M is
+    /// Mamba-2, * is attention, - an MLP and E experts, each a layer of its own.
     #[must_use]
     pub const fn of_letter(letter: char) -> Option<Self> {
         match letter {
@@ -50,7 +51,7 @@ pub enum Mixer {
     None,
 }
 
-/// What a layer does to each token.
+/// The feed-forward part of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Ffn {
     /// An MLP.
@@ -122,7 +123,7 @@ impl LayerCounts {
         self.0.into_iter()
     }
 
-    /// The sum over all layers of what `of` says of one of each of `kinds`.
+    /// The sum of `of` over all layers of `kinds`.
     pub fn sum_of(&self, kinds: &[LayerKind], of: impl Fn(LayerKind) -> f64) -> f64 {
         let own = kinds.iter().zip(self.0).filter(|(_, count)| *count > 0);
         own.map(|(kind, count)| crate::model::number(count) * of(*kind)).sum()
@@ -151,9 +152,9 @@ impl Layers {
             Some(_) => LayerKind { ffn: Ffn::Experts, ..LayerKind::default() },
             None => LayerKind::default(),
         };
-        let told = sizes.kinds.len();
-        if told > 0 && told as u64 != sizes.layers {
-            return Err(ModelError::Kinds { kinds: told, layers: sizes.layers });
+        let given = sizes.kinds.len();
+        if given > 0 && given as u64 != sizes.layers {
+            return Err(ModelError::Kinds { kinds: given, layers: sizes.layers });
         }
         let mut kinds: Vec<LayerKind> = Vec::new();
         let mut before = vec![LayerCounts::default()];

@@ -27,7 +27,7 @@ pub(crate) const MAX_LAYERS: u64 = 10_000;
 /// The most layers of multi-token prediction.
 const MAX_MTP: u64 = 64;
 
-/// A normalisation, by what it learns.
+/// A normalisation, by its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Norm {
     /// A scale and a shift per hidden unit: 2 h parameters.
@@ -123,12 +123,13 @@ pub struct Sizes {
     /// Layers of multi-token prediction behind the last one (DeepSeek-V3, arXiv 2412.19437, section
     /// 2.2). They are trained with the model, but not counted among its parameters.
     pub mtp: u64,
-    /// Normalisations of every layer; where it is not told, one before attention and one before the MLP,
-    /// as far as a layer has both.
+    /// Normalisations of every layer; where absent, one before attention and one before the MLP, as far
+    /// as a layer has both.
     pub norms: Option<u64>,
     /// Whether attention has a learned sink in every head (gpt-oss).
     pub sinks: bool,
-    /// Whether what attention gives is multiplied by a gate, a projection of the same size (Qwen3-Next).
+    /// Whether the output of attention is multiplied by a gate, a projection of the same size
+    /// (Qwen3-Next).
     pub attention_gate: bool,
     /// Whether shared experts are multiplied by a gate, one number of a token (Qwen2-MoE, Qwen3-Next).
     pub shared_gate: bool,

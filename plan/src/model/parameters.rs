@@ -1,4 +1,4 @@
-//! What is learned: parameters of layers by kind, of the ends, and of all.
+//! Parameter counts: of layers by kind, of the ends, and of the whole model.
 
 use super::products::Role;
 use super::{Ffn, LayerKind, Mixer, Norm, Transformer};
@@ -8,7 +8,7 @@ use super::{Ffn, LayerKind, Mixer, Norm, Transformer};
 pub struct KindParameters {
     /// Those that are no routed expert's.
     pub dense: u64,
-    /// Those of all routed experts.
+    /// Parameters of all routed experts.
     pub experts: u64,
 }
 
@@ -21,8 +21,8 @@ impl KindParameters {
 }
 
 impl Transformer {
-    /// Parameters of a layer of `kind`: the weights of [`products_of`](Self::products_of), and what is
-    /// learned beside them, as biases, normalisations and convolutions.
+    /// Parameters of a layer of `kind`: the weights of [`products_of`](Self::products_of), and those
+    /// outside of products, such as biases, normalisations and convolutions.
     #[must_use]
     pub fn parameters_of(&self, kind: LayerKind) -> KindParameters {
         let products = self.products_of(kind);
@@ -38,14 +38,15 @@ impl Transformer {
         }
     }
 
-    /// Normalisations of a layer of `kind`: one before each of what it does, unless told.
+    /// Normalisations of a layer of `kind`: as the sizes say, or one before its mixer and one before
+    /// its feed-forward part.
     #[must_use]
     pub fn norms_of(&self, kind: LayerKind) -> u64 {
         let parts = u64::from(kind.mixer != Mixer::None) + u64::from(kind.ffn != Ffn::None);
         self.norms.unwrap_or(parts)
     }
 
-    /// What is learned beside the products by what mixes tokens.
+    /// Parameters of `mixer` outside its products with weights.
     fn beside_mixer(&self, mixer: Mixer) -> u64 {
         match mixer {
             Mixer::Full | Mixer::Window => self.beside_attention(),
@@ -156,7 +157,7 @@ impl Transformer {
         self.parameters() - self.sum_of_layers(idle)
     }
 
-    /// The sum over all layers of what `of` counts of one of each kind.
+    /// The sum of `of` over all layers.
     fn sum_of_layers(&self, of: impl Fn(LayerKind) -> u64) -> u64 {
         let counts = self.counts(0..self.layers);
         self.layer_kinds().iter().zip(counts.iter()).map(|(kind, count)| count * of(*kind)).sum()

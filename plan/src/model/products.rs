@@ -1,11 +1,11 @@
-//! The products with weights that each kind of layer has, and the sizes of what passes through it.
+//! The products with weights of each kind of layer, and the sizes of their inputs and outputs.
 
 use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Sizes, Transformer};
 
-/// What a product with weights is for.
+/// The use of a product with weights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
-    /// Queries, keys and values of the heads, and what projects what they attended to.
+    /// Queries, keys and values of the heads, and the output projection.
     Attention,
     /// Down to a latent of queries, or of keys and values.
     LatentDown,
@@ -43,9 +43,9 @@ pub struct Product {
     pub inner: u64,
     /// Numbers of a token behind, N.
     pub outer: u64,
-    /// What it is for; of [`Role::RoutedExpert`] it is that of one expert.
+    /// Its use; [`Role::RoutedExpert`] is the product of one expert.
     pub role: Role,
-    /// What a tensor group shares of it.
+    /// The side of its weights that a tensor group divides.
     pub side: Side,
 }
 
@@ -76,7 +76,7 @@ impl Mamba {
         self.inner() + 2 * self.groups * self.state
     }
 
-    /// The numbers that the projection into the mixer makes: gate, what is convolved, and a step for each
+    /// Outputs of the projection into the mixer: gate, input of the convolution, and a step for each
     /// head.
     #[must_use]
     pub const fn projected(&self) -> u64 {
@@ -103,8 +103,8 @@ impl Linear {
         2 * self.keys() + self.values()
     }
 
-    /// The numbers that the projections into it make: what is convolved, a gate of the size of the
-    /// values, a step and a decay for each head.
+    /// Outputs of the projections into it: input of the convolution, a gate of the size of the values,
+    /// a step and a decay for each head.
     #[must_use]
     pub const fn projected(&self) -> u64 {
         self.channels() + self.values() + 2 * self.value_heads
@@ -126,8 +126,8 @@ impl Transformer {
         self.by_kind.last()
     }
 
-    /// Whether `product` makes queries, keys or values from a latent, or queries where they have none: what
-    /// Megatron-LM computes again as `mla_up_proj`.
+    /// Whether `product` makes queries, keys or values from a latent, or queries where they have none:
+    /// Megatron-LM recomputes it as `mla_up_proj`.
     #[must_use]
     pub(crate) fn is_up(&self, product: &Product) -> bool {
         let heads = product.role == Role::Attention && product.side == Side::Outer;

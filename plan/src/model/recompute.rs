@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::MAX_LAYERS;
 
-/// What the name of [`Recompute::First`] begins with, before the number of layers.
+/// Prefix of the name of [`Recompute::First`], before the number of layers.
 const FIRST: &str = "full-";
 
 /// The part of the forward that the backward computes again, to hold fewer activations in between.
@@ -12,14 +12,14 @@ const FIRST: &str = "full-";
 pub enum Recompute {
     /// Nothing: all activations are held.
     None,
-    /// Scores of attention and what follows from them (Korthikanti et al. 2022, section 5).
+    /// Scores of attention and the results of softmax and dropout (Korthikanti et al. 2022, section 5).
     Selective,
     /// Modules of each layer, as `--recompute-modules` of Megatron-LM names them.
     Modules(Modules),
     /// Whole layers: only their inputs are held.
     Full,
-    /// The same of so many layers of each chunk, the first ones (`--recompute-method block` of
-    /// Megatron-LM); the others hold all.
+    /// The first layers of each chunk, this many, recomputed in full (`--recompute-method block` of
+    /// Megatron-LM); the rest keep all activations.
     First(u64),
 }
 
@@ -39,7 +39,7 @@ impl Recompute {
         }
     }
 
-    /// That of this name.
+    /// The recomputation of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let plain = Self::ALL.into_iter().find(|one| one.name() == name);
@@ -50,8 +50,8 @@ impl Recompute {
         plain.or_else(first).or_else(|| Modules::named(name).map(Self::Modules))
     }
 
-    /// What is done to the first layers of each chunk and what to the others, and how many the first are of
-    /// a chunk of `layers`: all, unless so many are named.
+    /// Recomputation of the first layers of a chunk of `layers` and of the rest, and how many layers
+    /// count as the first: all, unless [`Recompute::First`] names a number.
     #[must_use]
     pub fn of_chunk(self, layers: u64) -> ([Self; 2], u64) {
         match self {
@@ -89,8 +89,8 @@ pub enum Module {
     Moe,
     /// The shared experts.
     SharedExperts,
-    /// All but attention and the result of every second product: what torchtitan's `selective` mode does
-    /// with its option `op`.
+    /// All but attention and the result of every second product: torchtitan's `selective` mode with its
+    /// option `op`.
     SelectiveOp,
 }
 
@@ -113,7 +113,7 @@ impl Module {
 pub struct Modules(u8);
 
 impl Modules {
-    /// Those of `modules`; `None` of an empty list.
+    /// The set of `modules`; `None` of an empty list.
     #[must_use]
     pub fn of(modules: &[Module]) -> Option<Self> {
         let bits = modules.iter().fold(0, |bits, module| bits | 1 << *module as u8);

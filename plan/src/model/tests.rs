@@ -1,4 +1,4 @@
-//! What each kind of layer has, by hand.
+//! Parameters and FLOPs of each kind of layer, checked against sums by hand.
 
 use super::*;
 
@@ -73,7 +73,8 @@ fn latents_of_queries_can_be_left_out() {
     assert_eq!(without.parameters_of(DENSE).dense, own);
 }
 
-/// What a token meets twice over, scores and values of unlike size, and the MTP layer with its head.
+/// FLOPs count each weight that a token passes twice, scores and values of unlike head size, and the
+/// MTP layer with its head.
 #[test]
 fn flops_are_those_of_the_weights_met_and_of_attention() {
     let model = model(latent());

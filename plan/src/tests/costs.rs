@@ -41,7 +41,7 @@ fn slow_devices_get_fewer_layers_and_an_even_split_waits_for_them() {
     assert!(fast < waits);
 }
 
-/// Measured times go before the formulas, for the cut they were measured of and no other.
+/// Measured times replace the formulas, for the partition that they were measured with and no other.
 #[test]
 fn measured_times_go_before_formulas() {
     let model = model(gpt(4, 1024, 16));
@@ -85,7 +85,7 @@ fn transfers_leave_a_node_where_stages_do() {
     assert_eq!(inputs.cost(&one).unwrap().sends, [[Nanos(0); 2]; 2]);
 }
 
-/// Shards of the head do what the head does, in smaller products; parameters are the same on all
+/// Shards of the head do the work of the head in smaller products; parameters are the same on all
 /// stages.
 #[test]
 fn shards_share_the_head_and_the_embedding() {

@@ -15,7 +15,8 @@ fn long() -> Transformer {
     model(Sizes { sequence: SEQUENCE, ..llama(8, 1024, [16, 8], 4096, 32_000) })
 }
 
-/// What is asked of a set-up on `devices`, of whose pairs of tokens a share `attended` attend to each other.
+/// Runs `setup` on `devices`, where a share `attended` of the token pairs attend to each other, and
+/// calls `ask` with its run.
 fn with<T>(
     setup: &Setup,
     attended: f64,
@@ -37,7 +38,7 @@ fn steps(setup: &Setup, attended: f64, devices: u64, shares: &[f64]) -> (u64, Do
     })
 }
 
-fn dealt(setup: &Setup, attended: f64, devices: u64, documents: &[u32]) -> (u64, Dynamic) {
+fn dynamic_step(setup: &Setup, attended: f64, devices: u64, documents: &[u32]) -> (u64, Dynamic) {
     with(setup, attended, devices, |inputs, finalist| {
         let found = dynamic(inputs, finalist, documents, &|| false).unwrap().unwrap();
         (finalist.step.0, found)
@@ -58,7 +59,7 @@ fn even_microbatches_take_the_step_of_the_mean() {
     for setup in families() {
         let (step, even) = steps(&setup, 0.3, 8, &[0.3; 64]);
         assert_eq!([even.mean.0, even.p95.0], [step; 2], "{setup:?}");
-        // Of another share they take what a question about that share is answered.
+        // With another share, times are those of a question with that share.
         let (_, more) = steps(&setup, 0.3, 8, &[0.8; 64]);
         let (whole, _) = steps(&setup, 0.8, 8, &[0.8; 64]);
         assert!(near(more.mean.0, whole, 1e-3), "{setup:?}: {} {whole}", more.mean.0);
@@ -90,13 +91,14 @@ fn a_stop_leaves_no_steps() {
     assert_eq!(none, (None, None));
 }
 
-/// Documents as long as a sequence need the whole context group: nothing is dealt otherwise than it was.
+/// Documents as long as a sequence need the whole context group: the step is the same as without
+/// documents.
 #[test]
 fn the_longest_documents_take_what_a_fixed_context_takes() {
     let one = Setup { context: 4, ..setup([2, 1, 1]) };
     let piped = Setup { context: 4, chunks: 2, family: Family::Interleaved, ..setup([2, 1, 2]) };
     for (setup, devices) in [(one, 8), (piped, 16)] {
-        let (step, found) = dealt(&setup, 1.0, devices, &[16_384]);
+        let (step, found) = dynamic_step(&setup, 1.0, devices, &[16_384]);
         assert!(near(found.steps.mean.0, step, 1e-3), "{found:?} {step}");
         assert_eq!((found.groups[0].context, found.groups.len()), (4, 1));
         assert_eq!((found.filled, found.tokens_per_device), (1.0, 4096));
@@ -106,7 +108,7 @@ fn the_longest_documents_take_what_a_fixed_context_takes() {
 #[test]
 fn short_documents_are_done_without_context_groups() {
     let setup = Setup { context: 4, ..setup([2, 1, 1]) };
-    let (step, found) = dealt(&setup, 0.25, 8, &[4_096]);
+    let (step, found) = dynamic_step(&setup, 0.25, 8, &[4_096]);
     assert_eq!(found.groups.iter().map(|one| one.context).collect::<Vec<_>>(), [1]);
     assert!(found.steps.mean.0 < step, "{found:?} {step}");
     // As many microbatches, of a document for each device: so is a set-up without context parallelism.
@@ -131,13 +133,13 @@ fn groups_follow_the_lengths_and_short_documents_fill_them() {
         _ => 50 + at * 37 % 1_500,
     };
     let documents: Vec<u32> = (0..4096).map(length).collect();
-    let (_, found) = dealt(&piped, 0.5, 16, &documents);
+    let (_, found) = dynamic_step(&piped, 0.5, 16, &documents);
     let sizes: Vec<u64> = found.groups.iter().map(|one| one.context).collect();
     assert!(sizes.starts_with(&[1, 2, 4]), "{found:?}");
     assert!((found.groups.iter().map(|one| one.tokens).sum::<f64>() - 1.0).abs() < 1e-9);
-    // Short documents fill what long ones leave.
+    // Short documents fill the capacity that long ones leave.
     assert!((0.97..=1.0).contains(&found.filled), "{found:?}");
-    assert_eq!(found, dealt(&piped, 0.5, 16, &documents).1);
+    assert_eq!(found, dynamic_step(&piped, 0.5, 16, &documents).1);
 }
 
 /// Documents of three fifths of a device's tokens leave two fifths of every device: a step of all tokens
@@ -145,9 +147,9 @@ fn groups_follow_the_lengths_and_short_documents_fill_them() {
 #[test]
 fn what_has_no_room_is_left_to_further_steps() {
     let setup = Setup { context: 4, ..setup([2, 1, 1]) };
-    let (_, found) = dealt(&setup, 0.25, 8, &[2_458]);
+    let (_, found) = dynamic_step(&setup, 0.25, 8, &[2_458]);
     assert!((found.filled - 0.6).abs() < 0.01, "{found:?}");
-    let (_, full) = dealt(&setup, 0.25, 8, &[2_048]);
+    let (_, full) = dynamic_step(&setup, 0.25, 8, &[2_048]);
     assert_eq!(full.filled, 1.0);
     assert!(found.steps.mean > full.steps.mean, "{found:?} {full:?}");
 }

@@ -83,7 +83,7 @@ fn without_transfers_the_engine_agrees_with_replay() {
     }
 }
 
-/// Interleaved chunks send more often: what they gain from transfers that do not hold a stage up is more.
+/// Interleaved chunks send more often, so they gain more from transfers that do not hold a stage up.
 #[test]
 fn transfers_beside_passes_are_faster() {
     let model = model(gpt(24, 2304, 24));

@@ -1,4 +1,4 @@
-//! Of what kind a step is.
+//! Kinds of steps.
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{Cluster, Inputs, Kind, Machine, Measured, Setup, Times, Zero};
@@ -24,7 +24,7 @@ fn what_differs_in_kind_has_another_name() {
     assert_eq!(name(|_, setup| setup.zero = Zero::Optimizer), plain);
     let sharded = |_: &mut Cluster, setup: &mut Setup| setup.zero = Zero::Parameters;
     assert_eq!(name(sharded), plain.replace("ZeRO 0-1", "ZeRO 3"));
-    // One replica has nobody to share with.
+    // One replica shards nothing.
     let alone = |_: &mut Cluster, setup: &mut Setup| {
         (setup.zero, setup.data, setup.tensor) = (Zero::Parameters, 1, 4);
     };

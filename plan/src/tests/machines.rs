@@ -31,7 +31,7 @@ fn a_job_takes_as_many_devices_of_a_rack_as_divide_it() {
     assert_eq!(blocks, [64, 64, 64, 64, 72, 48, 72, 40, 72, 72]);
     // Of 2 x 73 devices none but 2 divide them: racks are full but for the last.
     assert_eq!(rack.block(146), 72);
-    // A host is taken whole.
+    // A host is used whole.
     assert_eq!([8, 12, 16, 100].map(|devices| machine().block(devices)), [8; 4]);
     assert_eq!(Machine { node: 0, domain: 0, ..machine() }.block(8), 1);
 }
@@ -58,7 +58,7 @@ fn groups_inside_a_rack_use_its_links_and_larger_ones_their_nics() {
     }
     assert_eq!(rack.tensor_ring(64).to_bits(), inside.to_bits());
     let of_one = rack.network * rack.efficiency.ring;
-    let near = |found: f64, told: f64| (found / told - 1.0).abs() < 1e-12;
+    let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-12;
     assert!(near(rack.ring(8, 64), of_one));
     assert!(near(rack.ring(16, 8), (8.0 * of_one).min(inside)));
     // 64 NICs together are faster than the links, which bound them.

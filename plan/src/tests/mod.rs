@@ -1,14 +1,14 @@
 //! Models, machines and set-ups of the tests.
 
-mod compete;
 mod costs;
 mod documents;
 mod finalists;
 mod kinds;
 mod machines;
 mod memory;
+mod memory_budget;
+mod order_search;
 mod published;
-mod room;
 mod search;
 mod streams;
 
@@ -17,8 +17,8 @@ use pipeline::{Bandwidth, Bytes, Family};
 use sim::cluster::Host;
 
 use crate::{
-    Attention, Biases, Boundary, Efficiency, Imbalance, Loss, Machine, Norm, Offload, Precision,
-    Price, Recipe, Recompute, Reliability, Reshard, Room, Setup, Sizes, Software, Split,
+    Attention, Biases, Boundary, Efficiency, Imbalance, Loss, Machine, MemoryBudget, Norm, Offload,
+    Precision, Price, Recipe, Recompute, Reliability, Reshard, Setup, Sizes, Software, Split,
     Transformer, Zero,
 };
 
@@ -124,7 +124,7 @@ fn recipe(batch: u64) -> Recipe {
         loss: Loss::Separate,
         boundary: Boundary::Barrier,
         reserved: Bytes(1 << 30),
-        room: Room::default(),
+        memory_budget: MemoryBudget::default(),
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),

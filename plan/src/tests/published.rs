@@ -117,7 +117,7 @@ fn heads_of_any_size_count_in_parameters_flops_memory_and_time() {
         let one = footprint(model, &setup([1, 4, 1]), &recipe(64), model.counts(0..1));
         one.until_backward.0
     };
-    // Queries and what attention gives of them, keys and values, in 16 bits.
+    // Queries and the output of attention, keys and values, in 16 bits.
     assert_eq!(held(&wide) - held(&narrow), 2048 * (4 * 32 + 4 * 8) * 128 / 4);
     let device = machine();
     let recipe = recipe(8);

@@ -35,7 +35,7 @@ fn the_bound_hides_nothing() {
     assert!(found.simulated < setups.len() as u64 / 4, "{}", found.simulated);
 }
 
-/// A search that is ended keeps what it has found, and says how many it has not looked at.
+/// A search that is stopped keeps its results, and reports the number of set-ups it skipped.
 #[test]
 fn a_search_can_be_ended() {
     let model = model(Sizes { attention: Attention::Flash, ..gpt(24, 2304, 24) });
@@ -171,8 +171,8 @@ proptest! {
                     let least = evaluation.step.0.saturating_sub(earlier);
                     prop_assert!(run.step.0 >= least, "{:?}", run.over_replay());
                 }
-                let dealt: u64 = evaluation.costed.layers.iter().sum();
-                prop_assert_eq!(dealt, model.layers);
+                let assigned: u64 = evaluation.costed.layers.iter().sum();
+                prop_assert_eq!(assigned, model.layers);
                 for held in &evaluation.memory {
                     prop_assert!(held.sum() <= machine.memory);
                 }

@@ -41,7 +41,7 @@ fn setups() -> Vec<Setup> {
     all
 }
 
-/// One after the other, segments take what passes take, to a nanosecond for each of them.
+/// Run one after the other, segments take the time of passes, to a nanosecond for each of them.
 #[test]
 fn segments_add_up_to_passes() {
     let model = with_experts();
@@ -64,8 +64,8 @@ fn segments_add_up_to_passes() {
     }
 }
 
-/// What streams hide makes no step longer and none shorter than the bound; what they take from each other
-/// does not make it shorter.
+/// Overlap on two streams makes no step longer, and none shorter than the bound; contention between the
+/// streams does not make it shorter.
 #[test]
 fn streams_hide_no_more_than_there_is() {
     let model = with_experts();

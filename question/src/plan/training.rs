@@ -2,8 +2,8 @@
 
 use pipeline::Bytes;
 use plan::{
-    Boundary, Cluster, Graphs, Imbalance, Loss, Machine, Offload, Offloaded, Precision, Recipe,
-    Room, Software, Tuning,
+    Boundary, Cluster, Graphs, Imbalance, Loss, Machine, MemoryBudget, Offload, Offloaded,
+    Precision, Recipe, Software, Tuning,
 };
 
 use super::framework::Framework;
@@ -74,7 +74,10 @@ impl Reader<'_> {
             loss: self.loss()?,
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
-            room: Room { error: self.memory_error.of(framework), cap: self.memory_cap()? },
+            memory_budget: MemoryBudget {
+                error: self.memory_error.of(framework),
+                cap: self.memory_cap()?,
+            },
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
             software: framework.runs_like(Software { tuning, ..self.software(today)? }),

@@ -273,7 +273,7 @@ impl Calibrate {
     }
 }
 
-/// Says what is timed, and shows how far it is.
+/// Shows the current measurement and its progress.
 struct Watcher<'a> {
     asked: &'a Calibrate,
     element: Element,

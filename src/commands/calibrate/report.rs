@@ -274,7 +274,7 @@ pub(super) fn json(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> 
     print_json(out, &Json { quantities, links, checks: checks.collect() })
 }
 
-/// Says on stderr what speaks against the figures, and what to do about it.
+/// Prints on stderr the doubts about the figures, and cures.
 pub(super) fn advise(outcome: &Outcome, load: Option<f64>, pin_failed: bool) {
     if pin_failed {
         note("threads could not be pinned to cores: the system does not allow it");

@@ -1,4 +1,4 @@
-//! What is predicted of a run whose stages slow each other, from two profiles of the same machine: of passes
+//! Prediction of a run whose stages slow each other, from two profiles of the same machine: of passes
 //! with no other stage busy, and beside busy neighbours.
 
 use std::num::NonZeroU32;
@@ -51,13 +51,14 @@ impl Alone {
         Ok(Some(Self { path, neighbours: neighbours(alone, beside)? }))
     }
 
-    /// What is predicted of `case`, of which `rule` made the order for the profile that `setting` names.
+    /// The prediction of `case`, whose order `rule` made for the profile that `setting` names.
     ///
     /// # Errors
     /// If the profile has no times for it, or something runs beside its passes.
     pub fn predict(
         &self,
-        (context, scenario): (&Context<'_>, &Scenario),
+        context: &Context<'_>,
+        scenario: &Scenario,
         setting: &Setting,
         rule: &ScheduleSource,
         case: &Case,

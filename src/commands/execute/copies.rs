@@ -1,4 +1,4 @@
-//! Copies to the host in a run: what was planned of them, and what was measured.
+//! Copies to the host in a run: planned and measured.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub fn planned(case: &Case) -> (Timeline, Vec<HostCopy>) {
     (timeline, beside.copies)
 }
 
-/// What the executor has to know of `copies`.
+/// `copies` as the executor takes them.
 pub fn turns(copies: &[HostCopy]) -> Vec<PlannedCopy> {
     let turn = |copy: &HostCopy| PlannedCopy {
         stage: copy.stage,
@@ -63,7 +63,7 @@ pub fn drawn(case: &Case, copies: &[MeasuredCopy]) -> Vec<HostCopy> {
     drawn
 }
 
-/// Refuses what the devices of `backend` do not do: copies to the host, and S and T.
+/// Refuses features that the devices of `backend` lack: copies to the host, and S and T.
 pub fn check(case: &Case, backend: Backend) -> Result<(), Error> {
     let copies = case.schedule.copies().is_some() && !backend.copies_to_host();
     let shards = case.schedule.shape().has_shards() && !backend.runs_shards();
@@ -79,16 +79,16 @@ pub fn check(case: &Case, backend: Backend) -> Result<(), Error> {
     Err(case.error(&message).with_help(cure).into())
 }
 
-/// The most activation bytes that each stage held.
-pub struct Held {
-    /// By stage, what was measured.
+/// Peak activation bytes of each stage.
+pub struct ActivationPeaks {
+    /// Measured peak of each stage.
     pub measured: Vec<Bytes>,
-    /// By stage, what was planned.
+    /// Planned peak of each stage.
     pub planned: Vec<Bytes>,
 }
 
-impl Held {
-    /// That of `measured`, if anything was counted.
+impl ActivationPeaks {
+    /// The peaks of `measured`, if any were counted.
     pub fn of(measured: &Measured, planned: Vec<Bytes>) -> Option<Self> {
         let measured = measured.peaks.clone();
         (!measured.is_empty()).then_some(Self { measured, planned })

@@ -205,7 +205,7 @@ impl Execute {
         self.links.map(Into::into).or(default).unwrap_or(Transport::Tcp)
     }
 
-    /// Refuses what contradicts itself before anything is run.
+    /// Refuses contradicting flags before anything is run.
     pub(super) fn check_flags(&self) -> Result<(), Error> {
         let timed = !self.backend().trains();
         let of_model = [

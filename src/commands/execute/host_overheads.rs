@@ -75,7 +75,7 @@ pub struct StageJson {
     passes: u64,
 }
 
-/// Those of every stage.
+/// The host-bound passes of every stage.
 pub fn json(stages: &[HostBound]) -> Vec<StageJson> {
     let one = |(stage, one): (usize, &HostBound)| StageJson {
         stage,

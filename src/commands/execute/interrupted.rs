@@ -1,8 +1,8 @@
-//! What a Ctrl-C leaves of runs, in words.
+//! Notes on runs cut short by Ctrl-C.
 
-/// The note about a run of which `measured` steps of `planned` are there, and that `lacks_check` if a
-/// comparison was asked for and not made; `None` if it is whole.
-pub fn one((measured, planned): (usize, u32), lacks_check: bool) -> Option<String> {
+/// The note about a run with `measured` steps of `planned`, and without a requested comparison if
+/// `lacks_check`; `None` if it is whole.
+pub fn one(measured: usize, planned: u32, lacks_check: bool) -> Option<String> {
     let is_cut = measured < planned as usize;
     let steps = format!("cut short after {measured} of {planned} measured steps");
     match (is_cut, lacks_check) {
@@ -35,13 +35,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said() {
-        assert_eq!(one((20, 20), false), None);
-        let said = |steps, lacks_check| one(steps, lacks_check).unwrap_or_default();
-        assert_eq!(said((7, 20), false), "cut short after 7 of 20 measured steps");
-        assert!(
-            said((7, 20), true).contains("7 of 20") && said((7, 20), true).contains("reference")
-        );
-        assert!(said((20, 20), true).contains("reference"));
+        assert_eq!(one(20, 20, false), None);
+        let said = |measured, lacks_check| one(measured, 20, lacks_check).unwrap_or_default();
+        assert_eq!(said(7, false), "cut short after 7 of 20 measured steps");
+        assert!(said(7, true).contains("7 of 20") && said(7, true).contains("reference"));
+        assert!(said(20, true).contains("reference"));
         let names = ["zb-h1", "zb-v"].map(str::to_owned);
         assert!(all(0, &names).contains("no step was measured"));
         assert!(all(1, &names).ends_with("none of zb-h1, zb-v"));

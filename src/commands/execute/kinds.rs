@@ -21,7 +21,7 @@ impl From<Links> for Transport {
     }
 }
 
-/// What a run is held against.
+/// The reference of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Against {
     /// The model in one piece, in f64 on the CPU

@@ -69,7 +69,7 @@ impl Execute {
         let context = Context::new(&host);
         let mut scenario = self.asked.read(&context)?;
         let mut notes = Warnings::default();
-        let jobs = question::jobs(&context, &mut scenario, (&self, devices), &mut notes);
+        let jobs = question::jobs(&context, &mut scenario, &self, devices, &mut notes);
         note_all(&context);
         let jobs = jobs?;
         let single = [("--timeline", &self.timeline), ("--trace", &self.trace)];
@@ -92,10 +92,10 @@ impl Execute {
         }
         processes::hold_lifeline();
         let place = Place::of(&self)?;
-        // What cannot be run is said before anything is.
+        // Jobs that cannot run are refused before any of them runs.
         jobs.iter().try_for_each(|job| self.try_out(job, place.stage()))?;
-        let overheads = self.overheads(&jobs, (&place, devices))?;
-        let ran = self.run_all(jobs, (&place, devices), &mut notes)?;
+        let overheads = self.overheads(&jobs, &place, devices)?;
+        let ran = self.run_all(jobs, &place, devices, &mut notes)?;
         if !place.answers() {
             return Ok(Verdict::Done);
         }
@@ -124,7 +124,8 @@ impl Execute {
     fn overheads(
         &self,
         jobs: &[Job],
-        (place, devices): (&Place, &dyn Devices),
+        place: &Place,
+        devices: &dyn Devices,
     ) -> Result<Option<Overheads>, Error> {
         let stages = jobs.iter().map(|job| job.case.schedule.shape().stages()).max();
         match (place, stages) {
@@ -140,7 +141,8 @@ impl Execute {
     fn run_all(
         &self,
         jobs: Vec<Job>,
-        (place, devices): (&Place, &dyn Devices),
+        place: &Place,
+        devices: &dyn Devices,
         notes: &mut Warnings,
     ) -> Result<Vec<Ran>, Error> {
         match place {
@@ -163,21 +165,21 @@ impl Execute {
                 continue;
             }
             bar.set_message(format!("runs, {}", job.case.name));
-            let came = run::run(&job, self, (task(&job, self)?, devices), (place, index))?;
+            let came = run::run(&job, self, task(&job, self)?, devices, place, index)?;
             came.notes.iter().for_each(|text| notes.add(text, &job.case.name));
             if let Some(measured) = came.measured {
-                let steps = (measured.steps.len(), job.steps);
-                if steps.0 == 0 {
+                let steps = measured.steps.len();
+                if steps == 0 {
                     left_out.push(job.case.name);
                     continue;
                 }
                 let lacks_check = self.check.is_some() && came.check.is_none();
-                if let Some(text) = interrupted::one(steps, lacks_check) {
+                if let Some(text) = interrupted::one(steps, job.steps, lacks_check) {
                     notes.add(&text, &job.case.name);
                 }
                 let device = came.device.as_deref().unwrap_or(self.backend().about().title);
                 let device = format!("{device}, {}", place.name(self.transport()));
-                ran.push(self.outcome((job, device), measured, (came.check, devices), notes)?);
+                ran.push(self.outcome(job, device, measured, came.check, devices, notes)?);
             }
             bar.inc(1);
         }
@@ -195,12 +197,14 @@ impl Execute {
         task(job, self).map(drop)
     }
 
-    /// Simulates what was run.
+    /// Simulates the job that was run.
     fn outcome(
         &self,
-        (job, device): (Job, String),
+        job: Job,
+        device: String,
         measured: Measured,
-        (check, devices): (Option<Check>, &dyn Devices),
+        check: Option<Check>,
+        devices: &dyn Devices,
         notes: &mut Warnings,
     ) -> Result<Ran, Error> {
         let Job { mut case, has_times, neighbours, by_busy_stages, published, .. } = job;
@@ -223,7 +227,7 @@ impl Execute {
             self.held_up(&case, &measured),
         ];
         warnings.iter().flatten().for_each(|text| notes.add(text, &case.name));
-        let held = copies::Held::of(&measured, planned);
+        let held = copies::ActivationPeaks::of(&measured, planned);
         let copied = measured.copies;
         let measured_timeline = Recorded {
             source: Source::Measured,

@@ -1,7 +1,7 @@
 //! One process per stage, or per device, on this machine: starts them, waits for all, and ends all when one fails.
 //!
-//! A child notices that its parent is gone by the end of its standard input, whatever ended the
-//! parent: none is left behind. A Ctrl-C is heard by the parent alone, which ends all.
+//! A child notices the end of its parent by the end of its standard input, for any reason of that: none
+//! is left behind. A Ctrl-C reaches the parent alone, which ends all.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -21,19 +21,19 @@ const LIFELINE: &str = "DEBUBBLE_LIFELINE";
 /// The word that all processes of a run share.
 pub const TOKEN: &str = "DEBUBBLE_TOKEN";
 
-/// What a Ctrl-C leaves of a run in processes: no stage can go on without the others.
+/// Note on a run in processes after Ctrl-C: no stage can go on alone.
 pub const INTERRUPTED: &str = "interrupted: all processes of the run end, and nothing was measured";
 
 /// How often children are looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the others may take to end by themselves once one has failed.
+/// How long the other processes may take to end by themselves once one has failed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How many failures are told of.
+/// Most failures that are reported.
 const SHOWN: usize = 3;
 
-/// The most of what a child says that is kept.
+/// Most bytes of a child's output that are kept.
 const MAX_WORDS: u64 = 1 << 16;
 
 /// Ends this process with its parent, which hears Ctrl-C for it, if it was started by [`supervise`].
@@ -48,20 +48,20 @@ pub fn hold_lifeline() {
     }
 }
 
-/// A token that nobody can guess: the keys of [`RandomState`] are drawn by the system.
+/// A token that cannot be guessed: the keys of [`RandomState`] are drawn by the system.
 fn new_token() -> String {
     let draw = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", draw(), draw())
 }
 
-/// A process, and what it says on stderr.
+/// A process, with its stderr.
 struct Stage {
     child: Child,
     words: Option<JoinHandle<String>>,
     ended: Option<ExitStatus>,
     /// At which look at all of them it had ended.
     look: u64,
-    /// What it is called in messages: `stage`, `device`.
+    /// Its role in messages: `stage`, `device`.
     role: &'static str,
 }
 
@@ -78,7 +78,7 @@ impl Drop for Crew {
     }
 }
 
-/// Runs this very command once for each of `stages` stages, or whatever `role` they play. The first
+/// Runs this very command once for each of `stages` stages or devices, as `role` names them. The first
 /// answers for all; run number k of `jobs` is given the k-th of as many ports in a row. A Ctrl-C ends
 /// all of them at once.
 ///
@@ -91,7 +91,7 @@ pub fn supervise(role: &'static str, stages: usize, jobs: usize) -> Result<Verdi
     let token = std::env::var_os(TOKEN).unwrap_or_else(|| new_token().into());
     let mut crew = Crew(Vec::with_capacity(stages));
     for rank in 0..stages {
-        crew.0.push(start(role, (rank, stages), port, &token)?);
+        crew.0.push(start(role, rank, stages, port, &token)?);
     }
     let (mut failed, mut look): (Option<Instant>, u64) = (None, 0);
     while crew.0.iter().any(|stage| stage.ended.is_none()) {
@@ -123,7 +123,7 @@ pub fn supervise(role: &'static str, stages: usize, jobs: usize) -> Result<Verdi
     conclude(crew)
 }
 
-/// Whether the process of a stage has come to nothing. The first may end with 1: a check failed.
+/// Whether the process of a stage has failed. The first may end with 1: a check failed.
 fn has_failed((rank, stage): (usize, &Stage)) -> bool {
     let fine = |code: Option<i32>| code == Some(0) || (rank == 0 && code == Some(1));
     stage.ended.is_some_and(|status| !fine(status.code()))
@@ -131,7 +131,8 @@ fn has_failed((rank, stage): (usize, &Stage)) -> bool {
 
 fn start(
     role: &'static str,
-    (rank, stages): (usize, usize),
+    rank: usize,
+    stages: usize,
     port: u16,
     token: &OsString,
 ) -> Result<Stage, Error> {
@@ -162,7 +163,7 @@ fn start(
     let words = child.stderr.take().map(|mut stderr| {
         std::thread::spawn(move || {
             let mut words = Vec::new();
-            // What cannot be read is not said; the rest is taken off the pipe unread.
+            // Bytes that cannot be read are not shown; the rest is drained from the pipe.
             let _ = stderr.by_ref().take(MAX_WORDS).read_to_end(&mut words);
             let _ = std::io::copy(&mut stderr, &mut std::io::sink());
             String::from_utf8_lossy(&words).into_owned()
@@ -171,8 +172,8 @@ fn start(
     Ok(Stage { child, words, ended: None, look: 0, role })
 }
 
-/// The verdict on it. Of those that failed, one that a signal ended comes first, then the one that
-/// ended first: the others report what they saw of that.
+/// The verdict on the run. Of the processes that failed, one that a signal ended comes first, then the
+/// one that ended first: the rest report its consequences.
 fn conclude(mut crew: Crew) -> Result<Verdict, Error> {
     for stage in &mut crew.0 {
         // None is to write on; one that has ended cannot be killed, which is just as well.

@@ -22,11 +22,11 @@ use question::profiles;
 use question::scenario::{Convention, Scenario, Setting};
 use question::{Context, Warnings};
 
-/// A case, and what keys mean for a run that mean something else, or nothing, to a simulation.
+/// A case, and the keys that a run reads otherwise than a simulation.
 pub struct Job {
     /// The case that is run.
     pub case: Case,
-    /// Whether the times of passes are given; else what is measured is simulated.
+    /// Whether the times of passes are given; else the measured times are simulated.
     pub has_times: bool,
     /// How many steps are measured.
     pub steps: u32,
@@ -42,7 +42,7 @@ pub struct Job {
     pub seed: u64,
     /// How many neighbours the profile was measured with, if there is one.
     pub neighbours: Option<u64>,
-    /// What is predicted by how many stages are busy at each moment, if that was asked.
+    /// Prediction by the number of stages busy at each moment, if that was asked.
     pub by_busy_stages: Option<Metrics>,
 }
 
@@ -55,10 +55,10 @@ pub struct Published {
     pub convention: Option<Convention>,
 }
 
-/// Steps measured where nobody says how many.
+/// Default number of measured steps.
 const STEPS: u32 = 3;
 
-/// How long a stage waits for another where nobody says, in nanoseconds.
+/// Default time that a stage waits for another, in nanoseconds.
 const PATIENCE: u64 = 60_000_000_000;
 
 /// The settings that all jobs of a scenario share.
@@ -77,14 +77,15 @@ struct Common {
 pub fn jobs(
     context: &Context<'_>,
     scenario: &mut Scenario,
-    (execute, devices): (&Execute, &dyn Devices),
+    execute: &Execute,
+    devices: &dyn Devices,
     notes: &mut Warnings,
 ) -> Result<Vec<Job>, Error> {
     let mut settings = Vec::new();
     for at in 0..scenario.settings.len() {
-        settings.push(common(context, scenario, at, (execute, devices))?);
+        settings.push(common(context, scenario, at, execute, devices)?);
     }
-    // Without a word about layers, all models of a command are the same.
+    // Without a key for layers, all models of a command are the same.
     let mut most_chunks = 1;
     for (setting, common) in scenario.settings.iter().zip(&settings) {
         for rule in &common.rules {
@@ -113,7 +114,8 @@ fn common(
     context: &Context<'_>,
     scenario: &mut Scenario,
     at: usize,
-    (execute, devices): (&Execute, &dyn Devices),
+    execute: &Execute,
+    devices: &dyn Devices,
 ) -> Result<Common, Error> {
     let trains = execute.backend().trains();
     let taken = take(&mut scenario.settings[at])?;
@@ -142,7 +144,7 @@ fn common(
     Ok(Common { taken, rules, has_times, sizes, neighbours, alone, element_bytes })
 }
 
-/// What `profile` was measured on, by name: what must be the same for its times to hold.
+/// The machine and model of `profile`, by name: they must be the same for its times to hold.
 pub fn measured_on(profile: &Profile) -> [(&'static str, String); 4] {
     let (machine, model) = (&profile.machine, &profile.model);
     [
@@ -153,8 +155,8 @@ pub fn measured_on(profile: &Profile) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Checks that `profile` was measured on this machine, with what computes here: a core, or GPUs or
-/// parts of them. What another one takes says nothing of a run here.
+/// Checks that `profile` was measured on this machine, with the devices of this run: a core, or GPUs or
+/// parts of them. Times of another machine say nothing about a run here.
 fn check_machine(profile: &Profile, execute: &Execute, devices: &dyn Devices) -> Result<(), Error> {
     let there = &profile.machine;
     let device = match devices.is_named(&there.device) {
@@ -185,7 +187,7 @@ fn job(
 ) -> Result<Job, Error> {
     let mut own = setting.clone();
     let mut model = None;
-    let told = case::recomputed(scenario, setting, rule)?;
+    let recomputed = case::recomputed(scenario, setting, rule)?;
     if let Some(sizes) = common.sizes {
         let (shape, placement) = case::shape(scenario, setting, rule)?;
         let fail = |error: ModelError| {
@@ -202,9 +204,9 @@ fn job(
         if shape.has_shards() {
             fill_shards(&mut own.keys, held.shards(), common.has_times);
         }
-        recompute::keep(&mut own.keys, &told, (trained, common.element_bytes), shape)
+        recompute::keep(&mut own.keys, &recomputed, trained, common.element_bytes, shape)
             .map_err(fail)?;
-        recompute::time(&mut own.keys, &told, trained, (shape, placement))
+        recompute::time(&mut own.keys, &recomputed, trained, shape, placement)
             .map_err(|fault| scenario.error(setting, Some("forward"), fault.to_string()))?;
         if own.keys.profile.is_some() {
             own.keys.layers = Some(trained.layers() as u64);
@@ -213,19 +215,15 @@ fn job(
     }
     let mut case = case::case(context, scenario, &own, rule)?;
     let boundary = match (case.steady, common.taken.boundary) {
-        (None, told) => told.unwrap_or(BoundaryKey::Barrier),
+        (None, given) => given.unwrap_or(BoundaryKey::Barrier),
         (Some(_), None | Some(BoundaryKey::Asynchronous)) => BoundaryKey::Asynchronous,
-        (Some(_), Some(_)) => {
-            let message = format!("{}: its stages update while others run", rule.name());
-            let cure = "leave --boundary out: there is nothing at which they meet";
-            return Err(scenario.error(setting, Some("boundary"), message).with_help(cure).into());
-        }
+        (Some(_), Some(_)) => return Err(no_boundary(scenario, setting, rule)),
     };
     if let Some(sizes) = common.sizes {
         case.layers_per_stage = sizes.layers_per_stage;
     }
     let by_busy_stages = match &common.alone {
-        Some(alone) => Some(alone.predict((context, scenario), &own, rule, &case)?),
+        Some(alone) => Some(alone.predict(context, scenario, &own, rule, &case)?),
         None => None,
     };
     Ok(Job {
@@ -235,7 +233,10 @@ fn job(
         steps: common.taken.steps.unwrap_or(STEPS),
         boundary,
         model,
-        recompute: recompute::parts(&told).into_iter().map(Option::unwrap_or_default).collect(),
+        recompute: recompute::parts(&recomputed)
+            .into_iter()
+            .map(Option::unwrap_or_default)
+            .collect(),
         published: setting.published.get(rule.name()).map(|rate| Published {
             rate: rate.clone(),
             convention: scenario.convention.get(rule.name()).copied(),
@@ -287,6 +288,13 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
     Ok(taken)
 }
 
+/// The error of a boundary between steps for a schedule that never flushes.
+fn no_boundary(scenario: &Scenario, setting: &Setting, rule: &ScheduleSource) -> Error {
+    let message = format!("{}: its stages update while others run", rule.name());
+    let cure = "leave --boundary out: there is nothing at which they meet";
+    scenario.error(setting, Some("boundary"), message).with_help(cure).into()
+}
+
 /// Lets orders be made for equal F, B and W where no times are given.
 fn fill_times(keys: &mut Keys) {
     let times = [&mut keys.forward, &mut keys.backward_input, &mut keys.backward_weight];
@@ -295,7 +303,7 @@ fn fill_times(keys: &mut Keys) {
     }
 }
 
-/// Gives the shards of an output layer what they hold; and lets orders be made where no times are given.
+/// Sets the memory of the shards of an output layer, and default times where none are given.
 fn fill_shards(keys: &mut Keys, held: &[Bytes], has_times: bool) {
     if !has_times && keys.of_vocabulary().next().is_none() {
         // With F, B and W equal, an output layer over all stages is a small part of each.
@@ -313,8 +321,8 @@ pub fn patience(execute: &Execute, case: &Case) -> Result<Duration, Error> {
         false => makespan(case)?.0.saturating_mul(2),
         true => 0,
     };
-    let told = execute.patience.map(|told| told.0);
-    Ok(Duration::from_nanos(told.unwrap_or_else(|| step.max(PATIENCE))))
+    let given = execute.patience.map(|given| given.0);
+    Ok(Duration::from_nanos(given.unwrap_or_else(|| step.max(PATIENCE))))
 }
 
 /// Makes the passes of `jobs` as long as they are to take.

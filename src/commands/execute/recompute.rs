@@ -1,13 +1,13 @@
-//! Recomputation of the model that is trained: what of it is run again, how long that takes and what is
-//! kept, in place of keys that a question without that model has.
+//! Recomputation of the trained model: the parts that run again, their times and the activations kept,
+//! in place of keys that a question without that model has.
 
 use executor::{Model, ModelError};
 use pipeline::{Bytes, Fault, Placement, Shape, Share, spread};
 use question::case::Recomputed;
 use question::keys::Keys;
 
-/// What the executor recomputes of each chunk.
-pub fn parts(told: &[Recomputed]) -> Vec<Option<executor::Recomputed>> {
+/// Recomputation of each chunk, as the executor takes it.
+pub fn parts(recomputed: &[Recomputed]) -> Vec<Option<executor::Recomputed>> {
     let part = |one: &Recomputed| match one {
         Recomputed::Nothing => None,
         Recomputed::Selective => Some(executor::Recomputed::Attention),
@@ -17,19 +17,20 @@ pub fn parts(told: &[Recomputed]) -> Vec<Option<executor::Recomputed>> {
         }
         Recomputed::Everything => Some(executor::Recomputed::Everything),
     };
-    told.iter().map(part).collect()
+    recomputed.iter().map(part).collect()
 }
 
 /// Gives `keys` the bytes that F keeps of `model` where a part of it is recomputed.
 pub fn keep(
     keys: &mut Keys,
-    told: &[Recomputed],
-    (model, element_bytes): (Model, usize),
+    recomputed: &[Recomputed],
+    model: Model,
+    element_bytes: usize,
     shape: Shape,
 ) -> Result<(), ModelError> {
-    if !told.is_empty() {
-        let kept = executor::kept(model, shape, element_bytes, &parts(told))?;
-        // Where nothing is recomputed, nobody asks.
+    if !recomputed.is_empty() {
+        let kept = executor::kept(model, shape, element_bytes, &parts(recomputed))?;
+        // Where nothing is recomputed, the value is not read.
         keys.activation_kept =
             Some(kept.into_iter().map(|kept| kept.unwrap_or(Bytes(0))).collect());
     }
@@ -40,13 +41,14 @@ pub fn keep(
 /// `model` that run again, and by the FLOPs of attention among all.
 pub fn time(
     keys: &mut Keys,
-    told: &[Recomputed],
+    recomputed: &[Recomputed],
     model: Model,
-    (shape, placement): (Shape, Placement),
+    shape: Shape,
+    placement: Placement,
 ) -> Result<(), Fault> {
     let (None, Some(forward)) = (&keys.recompute_time, &keys.forward) else { return Ok(()) };
     let Ok(layers) = model.layers_by_chunk(shape) else { return Ok(()) };
-    if told.is_empty() {
+    if recomputed.is_empty() {
         return Ok(());
     }
     let stage = |chunk| placement.stage(shape, chunk, 0);
@@ -60,6 +62,7 @@ pub fn time(
         }
         Recomputed::Selective => forward.part(sequence, 6 * hidden + sequence),
     };
-    keys.recompute_time = Some(forward.into_iter().zip(told).zip(&layers).map(time).collect());
+    keys.recompute_time =
+        Some(forward.into_iter().zip(recomputed).zip(&layers).map(time).collect());
     Ok(())
 }

@@ -5,7 +5,7 @@ use pipeline::{Bytes, Metrics, Step, Timeline};
 use serde::Serialize;
 use sim::HostCopy;
 
-use super::copies::{self, Held};
+use super::copies::{self, ActivationPeaks};
 use super::host_overheads;
 use super::question::Published;
 use answer::outcome;
@@ -22,7 +22,7 @@ pub struct Ran {
     pub outcome: Outcome,
     /// The published bubble rate, if the scenario has one.
     pub published: Option<Published>,
-    /// What is predicted by how many stages are busy at each moment, if that was asked.
+    /// Prediction by the number of stages busy at each moment, if that was asked.
     pub by_busy_stages: Option<Metrics>,
     /// The measurement.
     pub measured: Recorded,
@@ -35,7 +35,7 @@ pub struct Ran {
     /// By stage, the passes that the host held up; empty where they run on it.
     pub host_bound: Vec<HostBound>,
     /// The activations that stages kept, if they were counted.
-    pub held: Option<Held>,
+    pub held: Option<ActivationPeaks>,
     /// The copies to the host and back of each step.
     pub copied: Vec<Vec<MeasuredCopy>>,
     /// The losses of all updates, where weights change while the pipeline runs.
@@ -194,7 +194,7 @@ pub fn text(all: &[Ran]) -> String {
     text + &host_overheads::table(named) + &order(all)
 }
 
-/// The table of what is predicted by busy stages, if that was asked.
+/// The table of predictions by busy stages, if that was asked.
 fn by_busy_stages(all: &[Ran]) -> String {
     let rows = all.iter().filter_map(|one| {
         let (predicted, (_, measured)) = (one.by_busy_stages.as_ref()?, one.median());
@@ -264,7 +264,7 @@ fn row(one: &Ran) -> Vec<String> {
     ]
 }
 
-/// The published bubble rate in percent, and what it was computed from.
+/// The published bubble rate in percent, and its sources.
 fn published(one: &Ran) -> [String; 2] {
     let Some(Published { rate, convention }) = &one.published else {
         return ["-".to_owned(), "-".to_owned()];
@@ -278,12 +278,12 @@ fn loss(one: &Ran) -> Option<f64> {
     one.measured.steps.last().and_then(|step| step.loss)
 }
 
-/// One element of `results`: as `simulate` gives it, and what was measured.
+/// One element of `results`: that of `simulate`, and the measurement.
 #[derive(Serialize)]
 pub struct Json<'a> {
     #[serde(flatten)]
-    simulated: outcome::Json<'a>,
-    /// What is predicted by how many stages are busy at each moment; absent unless that was asked.
+    simulated: outcome::OutcomeJson<'a>,
+    /// Prediction by the number of stages busy at each moment; absent unless that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     simulated_by_busy_stages: Option<ByBusyStages>,
     measured: Measured<'a>,
@@ -312,7 +312,7 @@ impl From<&Metrics> for ByBusyStages {
 struct Measured<'a> {
     /// The step with the median makespan.
     #[serde(flatten)]
-    median: outcome::Json<'a>,
+    median: outcome::OutcomeJson<'a>,
     device: &'a str,
     /// Which of `steps` that is.
     step: usize,

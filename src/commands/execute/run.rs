@@ -160,8 +160,10 @@ fn updates(job: &Job) -> Option<Updates> {
 pub fn run(
     job: &Job,
     execute: &Execute,
-    (task, devices): (Option<Task>, &dyn Devices),
-    (place, index): (&Place, usize),
+    task: Option<Task>,
+    devices: &dyn Devices,
+    place: &Place,
+    index: usize,
 ) -> Result<Executed, Error> {
     let kind = (execute.backend(), execute.element(), execute.transport());
     let about = format!("{kind:?} {:?} {task:?}", job.case.problem.costs());
@@ -186,7 +188,7 @@ fn pin(stage: usize, pins: bool) {
     }
 }
 
-/// Why `job` came to nothing, with its cure.
+/// Why `job` failed, with its cure.
 fn failed(job: &Job, error: &ExecutionError) -> Error {
     not_run(error, || job.case.error(error).into())
 }

@@ -21,7 +21,7 @@ const F64_BYTES: usize = 8;
 /// The defaults of hidden, heads, seq and microbatch-size.
 const DEFAULTS: [u64; 4] = [64, 4, 32, 1];
 
-/// The size of the vocabulary where nobody gives one: a token per byte.
+/// Default size of the vocabulary: a token per byte.
 const VOCABULARY: u64 = 256;
 
 /// The sizes of a model as a question gives them.
@@ -38,7 +38,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Takes the sizes out of `keys`; what nobody gave is as in `profile`, or small.
+    /// Takes the sizes out of `keys`; missing ones are those of `profile`, or small.
     pub fn take(keys: &mut Keys, vocabulary: Option<u64>, profile: Option<&Profile>) -> Self {
         let measured = |key: &str| {
             let sizes = profile.map(|profile| profile.model.sizes());
@@ -46,7 +46,7 @@ impl Sizes {
             sizes.find(|(name, _)| *name == key).map(|(_, size)| size as u64)
         };
         let [hidden, heads, seq, size] = DEFAULTS;
-        let or = |told: Option<u64>, key, default| told.or(measured(key)).unwrap_or(default);
+        let or = |given: Option<u64>, key, default| given.or(measured(key)).unwrap_or(default);
         let (layers, layers_per_stage) = (keys.layers.take(), keys.layers_per_stage.take());
         Self {
             hidden: or(keys.hidden.take(), "hidden", hidden),

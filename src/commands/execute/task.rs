@@ -1,4 +1,4 @@
-//! The model that a run trains, and what it is trained on.
+//! The model that a run trains, and its data.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `debubble fsdp --execute`: packings run for real, a process for each device, beside what is simulated.
+//! `debubble fsdp --execute`: packings run for real, a process for each device, beside the simulation.
 
 use std::io::Write;
 use std::thread::available_parallelism;
@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::host::Host;
 use crate::interrupt;
 
-/// Heading in the help of what concerns a run.
+/// Help heading of flags about a run.
 const EXECUTION: &str = "Running it for real";
 
 /// The most samples of a run.
@@ -85,7 +85,8 @@ struct Row {
     simulated_step_ns: u64,
     simulated_idle_rate: f64,
     simulated_speedup: Option<f64>,
-    /// How often a device waited for all others, and what devices sent each other, in all.
+    /// How often a device waited for all other devices, and the bytes that devices sent each other, in
+    /// all.
     meetings: u64,
     messages: u64,
     first_loss: f64,
@@ -127,7 +128,7 @@ pub fn run(keys: &Keys, flags: &Flags, json: bool, out: &mut dyn Write) -> Resul
     if launch.rank == 0 {
         interrupt::end_with(processes::INTERRUPTED);
     }
-    // A device alone has nobody to tell; others are refused without a secret.
+    // A single device has no peers; more than one is refused without a secret.
     let nobody = (launch.world == 1).then(|| "alone".to_owned());
     let token = variable(TOKEN).or(nobody).unwrap_or_default().into_bytes();
     let mut ran = Vec::with_capacity(jobs.len());
@@ -170,7 +171,7 @@ fn alone(jobs: usize) -> Result<Launch, Error> {
     Ok(Launch { rank: 0, world: 1, master: "127.0.0.1".to_owned(), port })
 }
 
-/// All ways of `keys`, packed and checked; refuses what this machine has no memory for.
+/// All ways of `keys`, packed and checked; refuses those that do not fit into this machine's memory.
 fn jobs(keys: &Keys, setting: &Setting, flags: &Flags) -> Result<Vec<Job>, Error> {
     if setting.devices > MAX_DEVICES {
         let message = format!("{} devices: --execute runs at most {MAX_DEVICES}", setting.devices);
@@ -254,7 +255,7 @@ fn measured(ran: &Executed) -> Sums {
     })
 }
 
-/// The steps of `job` as they are predicted from what each sample took in the serial run.
+/// The steps of `job`, predicted from the time of each sample in the serial run.
 fn simulated(setting: &Setting, job: &Job, serial: &Serial) -> Result<Sums, Error> {
     let layers = job.plan.layers() as u64;
     let machine = Machine::new(setting.devices, layers).map_err(|fault| setting.error(&fault))?;

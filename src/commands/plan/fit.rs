@@ -1,4 +1,4 @@
-//! `debubble plan --fit`: a machine from a few iterations that somebody measured.
+//! `debubble plan --fit`: a machine fitted to a few measured iterations.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::error::Error;
 use crate::files;
 use crate::host::Host;
 
-/// What is fitted, and where to.
+/// Input and output of a fit.
 pub(super) struct Options<'a> {
     /// The table of iterations.
     pub measured: &'a Path,
-    /// The machine to begin with; that of the table unless told.
+    /// The machine to begin with; by default that of the table.
     pub machine: Option<&'a str>,
     /// The file to write the machine to.
     pub output: Option<&'a Path>,

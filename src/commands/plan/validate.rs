@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use draw::pictures::validate as pictures;
 use draw::text;
-use papers::measured::{Question, validate};
+use papers::measured::{ValidationQuestion, validate};
 use question::Context;
 
 use crate::commands::{Verdict, note, print_json};
@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::files;
 use crate::host::Host;
 
-/// The folder beside a checkout where measurements of others lie.
+/// Default folder of published measurements, beside a checkout.
 const MEASURED: &str = "../shared/measured";
 
-/// The files of other people's measurements in [`MEASURED`].
+/// Published measurements by other groups in [`MEASURED`].
 const OTHERS: [&str; 2] = ["vtrain_ground_truth_single.csv", "vtrain_ground_truth_multi.csv"];
 
 /// The measurements to hold the planner against, and how.
@@ -36,7 +36,8 @@ pub(super) struct Options<'a> {
 /// Predicts all measurements and prints how far off the predictions are.
 pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Error> {
     let host = Host::default();
-    let question = Question { built_in: options.paths.is_empty(), files: files(options.paths) };
+    let question =
+        ValidationQuestion { built_in: options.paths.is_empty(), files: files(options.paths) };
     let validated = validate(&Context::new(&host), &question)?;
     if let Some(path) = options.csv {
         files::write(path, validated.csv()?)?;
@@ -51,7 +52,7 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Err
     Ok(if options.check && !validated.holds() { Verdict::Missed } else { Verdict::Done })
 }
 
-/// The files to read: those named, those of known names in folders, or those that lie beside.
+/// The files to read: those named, those of known names in folders, or those of the default folder.
 fn files(paths: &[PathBuf]) -> Vec<PathBuf> {
     let in_folder = |folder: &Path| OTHERS.map(|name| folder.join(name));
     let mut all = Vec::new();

@@ -1,6 +1,6 @@
 //! `debubble simulate`: schedules side by side.
 
-mod room;
+mod headroom;
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -151,9 +151,9 @@ pub struct Simulate {
     timeline: Option<PathBuf>,
 }
 
-/// The answers, and how they compare with earlier ones.
+/// The answers, and their comparison with earlier ones.
 #[derive(Serialize)]
-struct Held<'a> {
+struct AnswersWithBaseline<'a> {
     #[serde(flatten)]
     answers: &'a Answers,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,7 +191,11 @@ impl Simulate {
             note("interrupted: the answer lacks what had not been simulated or explained");
         }
         let growth = baseline.map(|baseline| baseline.held_against(&answers, self.tolerance));
-        self.write(out, title.as_deref(), &Held { answers: &answers, baseline: growth.as_ref() })?;
+        self.write(
+            out,
+            title.as_deref(),
+            &AnswersWithBaseline { answers: &answers, baseline: growth.as_ref() },
+        )?;
         match growth.as_ref().and_then(Growth::fault) {
             Some(fault) => {
                 note(&fault);
@@ -234,9 +238,9 @@ impl Simulate {
         &self,
         out: &mut dyn Write,
         title: Option<&str>,
-        held: &Held<'_>,
+        printed: &AnswersWithBaseline<'_>,
     ) -> Result<(), Error> {
-        let answers = held.answers;
+        let answers = printed.answers;
         let outcomes = &answers.outcomes;
         let single = [("--trace", &self.trace), ("--timeline", &self.timeline)];
         let asked = single.into_iter().find(|(_, path)| path.is_some());
@@ -244,7 +248,7 @@ impl Simulate {
             let message = format!("{flag} takes one timeline, but there are {}", outcomes.len());
             return Err(Error::question(message));
         }
-        room::check(self, outcomes)?;
+        headroom::check(self, outcomes)?;
         let drawn = self.svg.is_some();
         let in_terminal = |outcome: &Outcome| match self.gantt {
             Draw::Always => true,
@@ -265,9 +269,9 @@ impl Simulate {
             files::write(path, front::svg(title, answers, self.width)?)?;
         }
         if self.json {
-            print_json(out, held)?;
+            print_json(out, printed)?;
         } else {
-            let growth = held.baseline.map(|growth| growth.sheet().under_a_gap());
+            let growth = printed.baseline.map(|growth| growth.sheet().under_a_gap());
             let sheet = report::sheet(answers).and(growth.unwrap_or_default());
             write!(out, "{}", text::sheet(&sheet))?;
         }

@@ -88,8 +88,7 @@ fn check(path: &Path) -> Result<Part, Error> {
     Ok(Part { path: path.to_owned(), identity, header })
 }
 
-/// The rows of all shards, one after the other: what lies between their first two lines and their
-/// last one.
+/// The rows of all shards, one after the other: the lines between their first two and their last one.
 struct Rows<'a> {
     parts: slice::Iter<'a, Part>,
     lines: Option<Lines>,

@@ -107,7 +107,7 @@ impl Answered {
     }
 }
 
-/// Writes `head`, `rows`, and what `foot` makes of the checksum of both.
+/// Writes `head`, `rows`, and the foot that `foot` makes of the checksum of both.
 pub(super) fn write_csv(
     file: impl Write,
     head: &[u8],

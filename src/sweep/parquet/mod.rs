@@ -16,7 +16,7 @@ pub fn is_named(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
 }
 
-/// Looks at whether this build can write what `out` is to be, before anything is answered.
+/// Checks that this build can write the format of `out`, before anything is answered.
 ///
 /// # Errors
 /// If `out` is to be Parquet, and this build has none.

@@ -1,8 +1,8 @@
 //! The rows of a sweep as Parquet: the columns of the CSV, with types.
 //!
 //! A column holds 64-bit whole numbers, doubles, truths or text, and null where the CSV is empty.
-//! What an axis holds is found in its values: the first of these that all of them are. The bytes
-//! depend on the rows alone.
+//! The type of an axis is found in its values: the first of these types that all of them have. The
+//! bytes depend on the rows alone.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ use parquet::schema::types::Type;
 use answer::sweep::kinds;
 use question::sweep::columns::Kind;
 
-/// Rows of a group: what is in memory at once, some hundred bytes each.
+/// Rows of a group: held in memory at once, some hundred bytes each.
 const GROUP: usize = 1 << 16;
 
 /// Writes the rows that `rows` gives, each time from the first, under the names in the line
@@ -147,7 +147,7 @@ impl Column {
         Some(())
     }
 
-    /// Writes what it has as the next column of `group`, and forgets it.
+    /// Writes its values as the next column of `group`, and clears them.
     fn write<W: io::Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,

@@ -10,7 +10,7 @@ mod runs;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use papers::measured::{Question, Row, SetErrors, Validated, validate};
+use papers::measured::{Row, SetErrors, Validated, ValidationQuestion, validate};
 use question::Context;
 
 use super::markdown::{code, prose, table};
@@ -103,7 +103,7 @@ fn all() -> String {
 fn validated() -> &'static Validated {
     static VALIDATED: LazyLock<Validated> = LazyLock::new(|| {
         let host = Host::default();
-        validate(&Context::new(&host), &Question::default()).unwrap()
+        validate(&Context::new(&host), &ValidationQuestion::default()).unwrap()
     });
     &VALIDATED
 }

@@ -1,4 +1,4 @@
-//! What the page is told is what the command line prints.
+//! The page gets the output of the command line.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn simulated(text: &str, more: &Value) -> Result<Value, (String, String)> {
     ask(&request)
 }
 
-/// What `debubble simulate --json` prints of the scenario `text`.
+/// Output of `debubble simulate --json` for the scenario `text`.
 fn printed(text: &str) -> (Value, String) {
     let file = Path::new("question.toml");
     let files = Files::from([(file.to_owned(), text.as_bytes().to_vec())]);
@@ -65,10 +65,10 @@ fn every_example_has_the_answer_of_the_command_line() {
         let charts = answer["drawing"]["charts"].as_array().unwrap();
         let makespans = charts.iter().zip(expected["results"].as_array().unwrap());
         for (chart, result) in makespans {
-            let (drawn, told) = (&chart["makespan"], &result["makespan_ns"]);
-            // On hardware there may be more steps than the one that is told.
+            let (drawn, printed) = (&chart["makespan"], &result["makespan_ns"]);
+            // On hardware there may be more steps than the reported one.
             let steps = chart["releases"].as_array().unwrap().len();
-            assert!(steps > 1 || drawn == told, "{name}: {drawn} {told}");
+            assert!(steps > 1 || drawn == printed, "{name}: {drawn} {printed}");
         }
     }
 }

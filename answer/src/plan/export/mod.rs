@@ -31,8 +31,8 @@ pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     files
 }
 
-/// Why there is no `megatron.sh` among [`files`]: Megatron-LM would refuse the order of the plan, or run another one
-/// on layers that are dealt for it. `None` where the question asks for torchtitan.
+/// Why there is no `megatron.sh` among [`files`]: Megatron-LM would refuse the order of the plan, or
+/// run another one on layers that were split for it. `None` where the question asks for torchtitan.
 #[must_use]
 pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     let reason = megatron::lacks(question, plan)?;
@@ -42,7 +42,7 @@ pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     Some(format!("there is no megatron.sh: {reason}"))
 }
 
-/// Those of [`files`] that are short enough to be looked at: all but orders.
+/// The [`files`] that are short enough to be shown: all but orders.
 #[must_use]
 pub fn settings(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     settings_with(question, plan, &TorchOrder::of(plan))
@@ -63,7 +63,8 @@ fn settings_with(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<(S
     all.into_iter().map(|(name, file)| (name.to_owned(), file)).collect()
 }
 
-/// Whether a scenario can say what passes take: it has no words for what chunks with segments do besides.
+/// Whether a scenario can describe the passes: it has no keys for the further work of chunks with
+/// segments.
 fn is_scenario(plan: &Plan) -> bool {
     plan.finalist.costs.overlap().is_none()
 }

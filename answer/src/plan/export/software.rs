@@ -1,4 +1,4 @@
-//! Arguments of Megatron-LM about number formats, and about what its software does for its speed.
+//! Arguments of Megatron-LM for number formats and software optimisations.
 
 use plan::{Offload, Precision, Recipe, Routing, Setup, Software, Zero};
 
@@ -6,7 +6,7 @@ use question::plan::Question;
 
 use super::super::priced::Plan;
 
-/// Those of `question` for `plan`.
+/// The arguments of `question` for `plan`.
 pub(super) fn megatron(question: &Question, plan: &Plan) -> Vec<String> {
     let own = &plan.finalist.costed().setup;
     let software = own.software(&question.recipe);
@@ -64,13 +64,13 @@ fn capacity(recipe: &Recipe) -> Vec<String> {
     std::iter::once(factor).chain(padded).collect()
 }
 
-/// The tensor groups of experts, where they are others than those of the rest.
+/// The tensor groups of experts, where they differ from those of the rest.
 fn groups(own: &Setup) -> Option<String> {
     let size = own.expert_tensor;
     (size != own.tensor).then(|| format!("--expert-tensor-parallel-size {size}"))
 }
 
-/// What says `precision`; 16 bits are said elsewhere.
+/// Megatron-LM flags of `precision`; 16 bits are set elsewhere.
 const fn formats(precision: Precision) -> &'static [&'static str] {
     match precision {
         Precision::Bf16 => &[],

@@ -13,7 +13,7 @@ pub(super) enum TorchOrder {
     File {
         /// Its content.
         csv: String,
-        /// The class named beside it, which says where chunks lie.
+        /// The class named beside it, which sets the placement of chunks.
         class: &'static str,
     },
     /// Not at all, for the reason.
@@ -21,7 +21,7 @@ pub(super) enum TorchOrder {
 }
 
 impl TorchOrder {
-    /// That of `plan`.
+    /// The order of `plan`.
     pub(super) fn of(plan: &Plan) -> Self {
         let setup = &plan.finalist.costed().setup;
         if setup.pipeline == 1 {

@@ -51,25 +51,30 @@ pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> Stri
         stages = own.pipeline,
     );
     if own.pipeline > 1 {
-        text += &format!("pipeline_parallel_microbatch_size = {}\n", own.microbatch);
-        let (class, is_file) = named(order);
-        if let Some(class) = class {
-            text += &format!("pipeline_parallel_schedule = \"{class}\"\n");
-        }
-        if is_file {
-            text += &format!(
-                "# The order; relative to where torchtitan is started.\n\
-                              pipeline_parallel_schedule_csv = \"{SCHEDULE_CSV}\"\n"
-            );
-        }
-        text += "module_fqns_per_model_part = [\n";
-        for part in parts(&costed.layers, "output") {
-            let names: Vec<String> = part.iter().map(|name| format!("\"{name}\"")).collect();
-            text += &format!("  [{}],\n", names.join(", "));
-        }
-        text += "]\n";
+        text += &pipeline(costed, order);
     }
     text + &format!("\n[activation_checkpoint]\nmode = \"{}\"\n", checkpoint(own.recompute))
+}
+
+/// The keys of `[parallelism]` for a pipeline: microbatches, schedule and modules of each chunk.
+fn pipeline(costed: &Costed, order: &TorchOrder) -> String {
+    let mut text = format!("pipeline_parallel_microbatch_size = {}\n", costed.setup.microbatch);
+    let (class, is_file) = named(order);
+    if let Some(class) = class {
+        text += &format!("pipeline_parallel_schedule = \"{class}\"\n");
+    }
+    if is_file {
+        text += &format!(
+            "# The order; relative to where torchtitan is started.\n\
+                              pipeline_parallel_schedule_csv = \"{SCHEDULE_CSV}\"\n"
+        );
+    }
+    text += "module_fqns_per_model_part = [\n";
+    for part in parts(&costed.layers, "output") {
+        let names: Vec<String> = part.iter().map(|name| format!("\"{name}\"")).collect();
+        text += &format!("  [{}],\n", names.join(", "));
+    }
+    text + "]\n"
 }
 
 /// A script of bash with arguments for the main branch of torchtitan as an array.
@@ -114,7 +119,7 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
         lines.push("--parallelism.no-enable-sequence-parallel".to_owned());
     }
     lines.extend(comments(question, plan));
-    // A subcommand of its parser: other arguments stand before it.
+    // A subcommand of its parser, which must come after all flags.
     lines.push(format!("activation_checkpoint:{}", checkpoint(own.recompute)));
     let head = "# Arguments of the main branch of torchtitan, written by `debubble plan`; torchtitan.toml is \
                 for 0.2.x.\n# Yours stand before them:\n#   source torchtitan.sh\n\
@@ -122,7 +127,7 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
     array(head, "TORCHTITAN_ARGS", &lines)
 }
 
-/// What torchtitan cannot do of a plan, or does otherwise; a sentence each.
+/// Features of a plan that torchtitan lacks or does otherwise, a sentence each.
 fn lacks(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> {
     let own = &plan.finalist.costed().setup;
     let name = own.schedule_name();
@@ -192,7 +197,7 @@ fn comments(question: &Question, plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// What checkpointing costs beside split backwards: torch recomputes for B and once more for W.
+/// Note on checkpointing with split backwards: torch recomputes for B and once more for W.
 fn recomputed_twice(plan: &Plan) -> Option<String> {
     let costed = plan.finalist.costed();
     let schedule = plan.finalist.schedule();

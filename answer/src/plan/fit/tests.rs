@@ -1,4 +1,4 @@
-//! Iterations that the planner itself made on another machine: what a fit makes of them.
+//! Fits to iterations that the planner itself predicted for another machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ fn a_machine_that_computes_a_fifth_slower_is_recovered() {
     assert!(fitted.improved && fitted.left_out.mean < 0.01, "{:?}", fitted.left_out);
     assert!((scale(&fitted, "memory") * 1.2 - 1.0).abs() < 0.02, "{:?}", fitted.shares);
     assert!((scale(&fitted, "power") * 1.2 - 1.0).abs() < 0.02, "{:?}", fitted.shares);
-    // What is written is what was fitted, and a machine as any other.
+    // The written machine is the fitted one, and can be read like any machine.
     let machine = machines::parse("own", Path::new("own.toml"), &fitted.machine).unwrap();
     for (run, row) in question.runs.iter().zip(&fitted.rows) {
         let again = seconds(run, &machine).unwrap();
@@ -75,7 +75,7 @@ fn a_machine_that_computes_a_fifth_slower_is_recovered() {
 }
 
 #[test]
-fn slow_links_are_told_from_slow_devices() {
+fn slow_links_and_slow_devices_are_separated() {
     let slower = a100(|rates| rates.ring *= 0.5);
     let fitted = ask(&measured(TABLE, &slower, &[1.0; 6]));
     assert!((scale(&fitted, "memory") - 1.0).abs() < 0.03, "{:?}", fitted.shares);
@@ -84,7 +84,7 @@ fn slow_links_are_told_from_slow_devices() {
 
 #[test]
 fn a_base_that_is_right_is_kept() {
-    // Within what repeats of one configuration differ by.
+    // Within the difference of repeats of one configuration.
     let noise = [1.006, 0.995, 1.004, 0.998, 1.003, 0.994];
     let question = measured(TABLE, &a100(|_| {}), &noise);
     let fitted = ask(&question);
@@ -117,8 +117,8 @@ fn answers_say_what_was_compared() {
     let slower = a100(|rates| rates.power /= 1.3);
     let fitted = ask(&measured(TABLE, &slower, &[1.0; 6]));
     let sheet = format!("{:?}", fitted.sheet());
-    for told in ["llama3-8b on 256, d8 t8 p4", "left out one by one", "power", "are taken"] {
-        assert!(sheet.contains(told), "{sheet}");
+    for text in ["llama3-8b on 256, d8 t8 p4", "left out one by one", "power", "are taken"] {
+        assert!(sheet.contains(text), "{sheet}");
     }
     let json = serde_json::to_value(&fitted).unwrap();
     assert_eq!(json["rows"].as_array().unwrap().len(), 6);
@@ -142,7 +142,7 @@ fn refused(table: &str, base: Option<&str>) -> (String, Option<usize>) {
 #[test]
 fn a_line_that_is_no_run_is_refused_with_its_place() {
     let base = Some("a100-80g");
-    for (from, to, told, line) in [
+    for (from, to, expected, line) in [
         ("8,4,1,1,2,64", "8,4,x,1,2,64", "pipeline is `x`: it must be a whole number", Some(3)),
         ("8,4,1,1,2,64", "8,3,1,1,2,64", "is 6 devices, but the cluster has 8", Some(3)),
         ("8,4,1,1,2,64", "9,4,1,1,2,64", "is 8 devices, but the cluster has 9", Some(3)),
@@ -169,7 +169,7 @@ fn a_line_that_is_no_run_is_refused_with_its_place() {
     ] {
         assert!(TABLE.contains(from), "{from}");
         let (message, at) = refused(&TABLE.replacen(from, to, 1), base);
-        assert!(message.contains(told), "{told}: {message}");
+        assert!(message.contains(expected), "{expected}: {message}");
         assert_eq!(at, line, "{message}");
     }
 }

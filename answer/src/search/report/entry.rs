@@ -5,9 +5,9 @@ use pipeline::{Nanos, Placement};
 use search::{FiguresOnHardware, FoundOnHardware, FoundUnderNoise};
 use serde::Serialize;
 
-use super::{Row, on_hardware, under_noise};
+use super::{SearchRow, on_hardware, under_noise};
 use crate::front::Standing;
-use crate::search::{Told, WithSettings};
+use crate::search::{ChosenSettings, WithSettings};
 
 /// The figures of a search, with the lists that a line of a table has no place for.
 #[derive(Serialize)]
@@ -20,7 +20,7 @@ pub(in crate::search) struct Full<'a> {
     hardware: Option<OnHardware>,
 }
 
-/// What a search on hardware has judged, and the links of its proxy.
+/// The orders that a search on hardware has judged, and the links of its proxy.
 #[derive(Serialize)]
 struct OnHardware {
     published: Vec<PublishedOnHardware>,
@@ -58,19 +58,19 @@ impl From<&FoundOnHardware> for OnHardware {
     }
 }
 
-/// What a joint search has chosen, and what it beats.
+/// The choice of a joint search, and the alternatives that it beats.
 #[derive(Serialize)]
 struct Joint<'a> {
-    chosen: &'a Told,
+    chosen: &'a ChosenSettings,
     published: &'a [WithSettings],
     /// The question with the choice made, as a scenario has it.
     scenario: &'a question::keys::Keys,
 }
 
-impl<'a> From<&'a Row> for Full<'a> {
-    fn from(row: &'a Row) -> Self {
+impl<'a> From<&'a SearchRow> for Full<'a> {
+    fn from(row: &'a SearchRow) -> Self {
         let joint = row.chosen.as_ref().map(|chosen| Joint {
-            chosen: &chosen.told,
+            chosen: &chosen.summary,
             published: &chosen.published,
             scenario: &chosen.setting.keys,
         });
@@ -113,7 +113,8 @@ pub(in crate::search) struct Entry {
     on_front: Option<bool>,
     published_peak_microbatches: Option<f64>,
     published_on_front: Option<bool>,
-    /// Whether the recorded times tell the order apart from the best published one; there with a recording alone.
+    /// Whether the recorded times separate the order from the best published one; only with a
+    /// recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     told_apart: Option<bool>,
     /// The rest is there under noise, or on hardware, alone.
@@ -177,7 +178,7 @@ pub(in crate::search) struct Entry {
     out_of_memory: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     published_on_hardware: Option<Option<&'static str>>,
-    /// What the proxy that was fitted last says of the value.
+    /// Value by the last fitted proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     proxy_value_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,8 +208,8 @@ pub(in crate::search) struct Entry {
     best_published_ns: Option<Option<u64>>,
 }
 
-impl From<&Row> for Entry {
-    fn from(row: &Row) -> Self {
+impl From<&SearchRow> for Entry {
+    fn from(row: &SearchRow) -> Self {
         let instance = &row.searched.instance;
         let (shape, published) = (instance.shape, row.published());
         Self {
@@ -248,15 +249,15 @@ impl From<&Row> for Entry {
 }
 
 impl Entry {
-    /// What a joint search says of its choice beside what one under noise does, and nothing else.
-    fn jointly(row: &Row) -> Self {
+    /// The fields of a joint search, with those of a search under noise.
+    fn jointly(row: &SearchRow) -> Self {
         let Some(chosen) = &row.chosen else { return Self::under_noise(row) };
         let best = chosen.published.first().map(WithSettings::named);
         Self {
-            layout: Some(chosen.told.layout().map(str::to_owned)),
-            recompute: Some(chosen.told.recompute().to_owned()),
-            offload: chosen.told.offload(),
-            pairs: chosen.told.pairs(),
+            layout: Some(chosen.summary.layout().map(str::to_owned)),
+            recompute: Some(chosen.summary.recompute().to_owned()),
+            offload: chosen.summary.offload(),
+            pairs: chosen.summary.pairs(),
             choices: Some(chosen.tried),
             asked_ns: Some(chosen.asked.map(|asked| asked.0)),
             choices_bound_ns: Some(chosen.bound.0),
@@ -266,8 +267,8 @@ impl Entry {
         }
     }
 
-    /// What a search under noise says of the order, and nothing else.
-    fn under_noise(row: &Row) -> Self {
+    /// The fields of a search under noise or, without noise, of a search on hardware.
+    fn under_noise(row: &SearchRow) -> Self {
         let Some(found) = row.under_noise.as_ref() else { return Self::on_hardware(row) };
         let low = |ends: Option<[f64; 2]>| Some(ends.map(|[low, _]| low));
         let high = |ends: Option<[f64; 2]>| Some(ends.map(|[_, high]| high));
@@ -301,9 +302,9 @@ impl Entry {
         }
     }
 
-    /// What a search on hardware says of the order, and nothing else.
+    /// The fields of a search on hardware, the rest empty.
     #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
-    fn on_hardware(row: &Row) -> Self {
+    fn on_hardware(row: &SearchRow) -> Self {
         let Some(found) = row.on_hardware.as_ref() else { return Self::default() };
         let hardware = row.searched.case.hardware.as_ref();
         let FoundOnHardware { answer, nominal, published, bound, .. } = found;

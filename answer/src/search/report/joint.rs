@@ -4,16 +4,16 @@ use pipeline::Nanos;
 use question::format;
 use question::sheet::Sheet;
 
-use super::Row;
-use crate::search::joint::{Chosen, WithSettings, gain};
+use super::SearchRow;
+use crate::search::joint::{JointChoice, WithSettings, gain};
 
-/// Adds to `sheet` what the joint searches among `rows` have chosen, and what that beats.
-pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
-    let chosen: Vec<(&Row, &Chosen)> =
+/// Adds to `sheet` the choices of the joint searches among `rows`, and the alternatives that they beat.
+pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
+    let chosen: Vec<(&SearchRow, &JointChoice)> =
         rows.iter().filter_map(|row| Some((row, row.chosen.as_ref()?))).collect();
     for (row, chosen) in &chosen {
         sheet.push_text("\n");
-        sheet.push_text(&told(row, chosen));
+        sheet.push_text(&in_words(row, chosen));
         if let Some(first) = chosen.published.first() {
             let lines = chosen.published.iter().map(WithSettings::line);
             sheet.push(Sheet::table(&first.header(), lines));
@@ -28,18 +28,18 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
     }
 }
 
-/// What was chosen for `row`, in words.
-fn told(row: &Row, chosen: &Chosen) -> String {
+/// The choice for `row`, in words.
+fn in_words(row: &SearchRow, chosen: &JointChoice) -> String {
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let name: Vec<&str> = std::iter::once("chosen").chain(parts).collect();
-    let told = &chosen.told;
-    let layers = told.layout().map_or(String::new(), |layout| format!(", layers {layout}"));
+    let summary = &chosen.summary;
+    let layers = summary.layout().map_or(String::new(), |layout| format!(", layers {layout}"));
     let head = format!(
         "{}: {}{layers}, recompute {}{} ({} choices tried)\n",
         name.join(" "),
-        told.chunks_in_words(),
-        told.recompute(),
-        told.besides(),
+        summary.chunks_in_words(),
+        summary.recompute(),
+        summary.besides(),
         chosen.tried
     );
     let asked = match chosen.asked {

@@ -7,7 +7,7 @@ use question::sheet::Sheet;
 use search::{ArgumentOnHardware, FiguresOnHardware, FoundOnHardware};
 use sim::boundary::Synchronisation;
 
-use super::Row;
+use super::SearchRow;
 use crate::search::joint::gain;
 
 /// How the steps of `hardware` meet, as the key says it.
@@ -19,10 +19,10 @@ pub(super) const fn boundary(hardware: &Hardware) -> &'static str {
     }
 }
 
-/// Adds to `sheet` what the searches on hardware among `rows` say of their orders.
-pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
+/// Adds to `sheet` the results of the searches on hardware among `rows`.
+pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
     let all = rows.iter().filter_map(|row| Some((row, row.on_hardware.as_ref()?)));
-    let all: Vec<(&Row, &FoundOnHardware)> = all.collect();
+    let all: Vec<(&SearchRow, &FoundOnHardware)> = all.collect();
     if all.is_empty() {
         return;
     }
@@ -32,7 +32,7 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
     sheet.push(Sheet::table(&header, lines));
     sheet.push_text("\n");
     for (row, found) in &all {
-        sheet.push_text(&told(row, found));
+        sheet.push_text(&in_words(row, found));
     }
     sheet.push_text(
         "\non hardware: figures of the event engine, those of `debubble simulate` with the same keys\nno link shared: \
@@ -42,7 +42,7 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
 }
 
 /// A line for each order of `row`.
-fn lines(row: &Row, found: &FoundOnHardware) -> Vec<Vec<String>> {
+fn lines(row: &SearchRow, found: &FoundOnHardware) -> Vec<Vec<String>> {
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let name = |order: &str| {
         parts.clone().map(str::to_owned).chain([order.to_owned()]).collect::<Vec<_>>().join(" ")
@@ -59,8 +59,8 @@ fn line(name: String, one: &FiguresOnHardware) -> Vec<String> {
     [name].into_iter().chain(times).chain([memory.to_owned()]).collect()
 }
 
-/// What a search on hardware comes to, in words.
-fn told(row: &Row, found: &FoundOnHardware) -> String {
+/// The result of a search on hardware, in words.
+fn in_words(row: &SearchRow, found: &FoundOnHardware) -> String {
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let head: Vec<&str> = parts.chain([row.objective.name()]).collect();
     let steps = row.searched.case.hardware.as_ref().map_or(String::new(), |hardware| {
@@ -119,7 +119,7 @@ fn over_published(found: &FoundOnHardware) -> String {
     }
 }
 
-/// How far the proxy was off, and what its links take.
+/// The error of the proxy, and the times of its links.
 fn proxy(found: &FoundOnHardware) -> String {
     let FoundOnHardware { proxy, answer, alone, fitted, rounds, .. } = found;
     let s = if *rounds == 1 { "" } else { "s" };
@@ -137,7 +137,7 @@ fn proxy(found: &FoundOnHardware) -> String {
     }
 }
 
-fn bound(row: &Row, found: &FoundOnHardware) -> String {
+fn bound(row: &SearchRow, found: &FoundOnHardware) -> String {
     let bound = &found.bound;
     let between = match bound.between {
         Nanos(0) => String::new(),
@@ -152,7 +152,7 @@ fn bound(row: &Row, found: &FoundOnHardware) -> String {
 }
 
 /// Why no order undercuts the bound of `row`.
-pub(super) fn argument(row: &Row, found: &FoundOnHardware) -> String {
+pub(super) fn argument(row: &SearchRow, found: &FoundOnHardware) -> String {
     let wires = row.searched.case.hardware.iter().flat_map(|hardware| hardware.cluster.wires());
     match found.bound.argument {
         ArgumentOnHardware::NotShared(argument) => format!("{argument}, no link shared"),

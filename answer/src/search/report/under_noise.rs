@@ -5,19 +5,19 @@ use question::format;
 use question::sheet::Sheet;
 use search::{Difference, FoundUnderNoise, Objective, ValidatedOrder};
 
-use super::Row;
+use super::SearchRow;
 
 /// How a step of `row` ends, as the key says it.
-pub(super) const fn boundary(row: &Row) -> &'static str {
+pub(super) const fn boundary(row: &SearchRow) -> &'static str {
     match row.searched.instance.objective {
         Objective::Span => "asynchronous",
         Objective::Makespan => "barrier",
     }
 }
 
-/// Adds to `sheet` what the searches under noise among `rows` say of their orders.
-pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
-    let noisy: Vec<(&Row, &FoundUnderNoise)> =
+/// Adds to `sheet` the results of the searches under noise among `rows`.
+pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
+    let noisy: Vec<(&SearchRow, &FoundUnderNoise)> =
         rows.iter().filter_map(|row| Some((row, row.under_noise.as_ref()?))).collect();
     if noisy.is_empty() {
         return;
@@ -28,7 +28,7 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
     sheet.push(Sheet::table(&header, lines));
     sheet.push_text("\n");
     for (row, found) in &noisy {
-        sheet.push_text(&told(row, found));
+        sheet.push_text(&in_words(row, found));
     }
     sheet.push_text(
         "\nunder noise: in replicas that no search has seen, those of `debubble simulate` with the same keys; \
@@ -38,7 +38,7 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[Row]) {
 }
 
 /// A line for each order of `row`.
-fn lines(row: &Row, found: &FoundUnderNoise) -> Vec<Vec<String>> {
+fn lines(row: &SearchRow, found: &FoundUnderNoise) -> Vec<Vec<String>> {
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let name = |order: &str| {
         parts.clone().map(str::to_owned).chain([order.to_owned()]).collect::<Vec<_>>().join(" ")
@@ -69,8 +69,8 @@ fn time(nanos: f64) -> String {
     format::time(Nanos(nanos.round() as u64))
 }
 
-/// What a search under noise comes to, in words.
-fn told(row: &Row, found: &FoundUnderNoise) -> String {
+/// The result of a search under noise, in words.
+fn in_words(row: &SearchRow, found: &FoundUnderNoise) -> String {
     let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
     let head: Vec<&str> = parts.chain([row.objective.name()]).collect();
     let name = head.join(" ");

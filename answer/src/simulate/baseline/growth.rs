@@ -1,4 +1,4 @@
-//! What became of schedules since an earlier answer: as JSON, as a table, in a sentence.
+//! Changes of schedules since an earlier answer: as JSON, as a table, in a sentence.
 
 use pipeline::{Bytes, Nanos};
 use question::format;
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Figures, Name, Tolerance};
 
-/// What became of a schedule since the earlier answer.
+/// The change of a schedule since the earlier answer.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -65,7 +65,7 @@ impl Quantity {
         }
     }
 
-    /// Whether what was `before` has grown to this by more than `tolerance`.
+    /// Whether this exceeds `before` by more than `tolerance`.
     fn exceeds(self, before: Self, tolerance: Tolerance) -> bool {
         match (before, self) {
             (Self::Time(before), Self::Time(now)) => tolerance.is_exceeded(before.0, now.0),
@@ -109,19 +109,19 @@ fn pairs(before: &Figures, now: &Figures) -> impl Iterator<Item = (usize, Quanti
 
 /// A schedule then and now.
 #[derive(Serialize, Debug)]
-pub struct Row {
+pub struct GrowthRow {
     /// The name of its setting, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
     /// Its name.
     pub schedule: String,
-    /// What became of it.
+    /// Its change.
     pub change: Change,
     /// Its figures, where both answers have them.
     pub figures: Vec<Figure>,
 }
 
-impl Row {
+impl GrowthRow {
     /// The schedule `name`, of which only one answer knows.
     pub(super) fn alone(name: &Name, change: Change) -> Self {
         let Name { setting, schedule } = name.clone();
@@ -148,7 +148,7 @@ impl Row {
         }
     }
 
-    /// What became of it, in words: `span, bubble grew`.
+    /// The change in words: `span, bubble grew`.
     fn verdict(&self) -> String {
         let named = |one: &Figure| NAMES.iter().find(|(name, _)| *name == one.figure);
         let grown = self.figures.iter().filter(|one| one.grew).filter_map(named);
@@ -161,7 +161,7 @@ impl Row {
         }
     }
 
-    /// A cell for each of `columns`: the figure as it is, with what it was where it differs.
+    /// A cell for each of `columns`: the figure, with the earlier one where it differs.
     fn cells(&self, columns: &[(&'static str, &str)]) -> Vec<String> {
         let cell = |name: &str| {
             let figure = self.figures.iter().find(|one| one.figure == name);
@@ -184,7 +184,7 @@ pub struct Growth {
     /// Whether some figure grew by more, or a schedule is gone.
     pub failed: bool,
     /// The schedules of this answer in their order, then those that are gone.
-    pub schedules: Vec<Row>,
+    pub schedules: Vec<GrowthRow>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
@@ -193,12 +193,12 @@ fn share<S: Serializer>(tolerance: &Tolerance, serializer: S) -> Result<S::Ok, S
 }
 
 impl Growth {
-    pub(super) fn of(tolerance: Tolerance, schedules: Vec<Row>) -> Self {
+    pub(super) fn of(tolerance: Tolerance, schedules: Vec<GrowthRow>) -> Self {
         let failed = schedules.iter().any(|row| matches!(row.change, Change::Grew | Change::Gone));
         Self { tolerance, failed, schedules }
     }
 
-    /// One row for each schedule, with what its figures were where they differ.
+    /// One row for each schedule, with the earlier figures where they differ.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
         let is_used = |name: &str| {
@@ -217,8 +217,8 @@ impl Growth {
     /// The schedules that grew or are gone, in one line; nothing if there are none.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
-        let bad = |row: &&Row| matches!(row.change, Change::Grew | Change::Gone);
-        let named = |row: &Row| format!("{} ({})", row.title(), row.verdict());
+        let bad = |row: &&GrowthRow| matches!(row.change, Change::Grew | Change::Gone);
+        let named = |row: &GrowthRow| format!("{} ({})", row.title(), row.verdict());
         let all: Vec<String> = self.schedules.iter().filter(bad).map(named).collect();
         let by = format::percent(self.tolerance.share());
         self.failed

@@ -1,4 +1,4 @@
-//! An earlier answer as it lies in a file.
+//! An earlier answer read from a file.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ pub(super) fn read(context: &Context<'_>, path: &Path) -> Result<Vec<(Name, Figu
     parse(path, &text)
 }
 
-/// The schedules of the answer `text`, which lies at `path`.
+/// The schedules of the answer `text`, read from `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(Name, Figures)>, Diagnostic> {
     let wrong = |cause: &str| {
         let file = echo::path(path);

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use super::{Rows, check_panels, panels, place, title};
 use crate::plot::lines;
-use crate::plot::lines::{Dot, LineChart, Panel};
+use crate::plot::lines::{Dot, LineChart, LinePanel};
 use question::Diagnostic;
 use question::sweep::axis;
 use question::sweep::axis::Axis;
@@ -41,10 +41,10 @@ pub(super) fn svg(
     key: Option<&str>,
 ) -> Result<String, Diagnostic> {
     let (x, unit) = horizontal(grid, key)?;
-    let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Panel>::new());
+    let (mut series, mut panels) = (Vec::<String>::new(), Vec::<LinePanel>::new());
     while rows.next()? {
         let title = rows.panel(grid, |axis| is_other(axis, x));
-        let new = || Panel { title: title.clone(), series: Vec::new() };
+        let new = || LinePanel { title: title.clone(), series: Vec::new() };
         let panel = place(&mut panels, |panel| panel.title == title, new);
         let schedule = rows.field("schedule");
         let line = place(&mut series, |name| name == schedule, || schedule.to_owned());
@@ -72,7 +72,7 @@ pub(super) fn svg(
     })?)
 }
 
-/// Whether `axis` has a panel for each of its values where `x` lies across.
+/// Whether `axis` has a panel for each of its values where `x` is the horizontal axis.
 fn is_other(axis: &Axis, x: &Axis) -> bool {
     axis.key != x.key && axis.key != "schedule"
 }

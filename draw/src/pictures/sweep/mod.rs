@@ -139,7 +139,7 @@ fn unreadable(error: &csv::Error) -> Diagnostic {
     Diagnostic::new(format!("the rows of the sweep cannot be read back: {error}"))
 }
 
-/// Where what is `wanted` stands among `all`, after adding it if need be.
+/// The index of the `wanted` item among `all`, after adding it if need be.
 pub fn place<T>(all: &mut Vec<T>, wanted: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
     all.iter().position(wanted).unwrap_or_else(|| {
         all.push(new());

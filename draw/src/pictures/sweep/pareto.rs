@@ -7,7 +7,7 @@ use pipeline::{Family, Semantics};
 use super::{Rows, check_panels, panels, place, title};
 use crate::plot::Scale;
 use crate::plot::scatter;
-use crate::plot::scatter::{Mark, Panel, Scatter};
+use crate::plot::scatter::{Mark, Scatter, ScatterPanel};
 use answer::front::{ASYNCHRONOUS, Candidate, standings};
 use question::hardware;
 use question::sweep::axis::Axis;
@@ -91,8 +91,9 @@ pub(super) fn svg(
 }
 
 /// The panel of `rivals`, with as many series as the picture has.
-fn compared(rivals: Rivals, series: usize) -> Panel {
-    let mut panel = Panel { title: rivals.title, series: vec![Vec::new(); series], limit: None };
+fn compared(rivals: Rivals, series: usize) -> ScatterPanel {
+    let mut panel =
+        ScatterPanel { title: rivals.title, series: vec![Vec::new(); series], limit: None };
     for ((one, (x, y)), standing) in rivals.points.into_iter().zip(standings(&rivals.candidates)) {
         panel.series[one].push(Mark { x, y, standing });
     }

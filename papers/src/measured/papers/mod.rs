@@ -1,4 +1,4 @@
-//! The predictions of published runs, with what their tables leave out: a file for each paper.
+//! Predictions of published runs, with the omissions of their tables: a file for each paper.
 
 mod megatron;
 pub(crate) mod pipeoffload;

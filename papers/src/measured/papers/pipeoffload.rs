@@ -10,9 +10,9 @@ use sim::Replay;
 
 use super::super::rows::{MOST, gpt, recipe, set_up};
 
-/// The vocabulary that the numbers of parameters leave room for, with one table for both ends.
+/// The vocabulary that follows from the numbers of parameters, with one table for both ends.
 const VOCABULARY: u64 = 32_000;
-/// What a device has of its link to the host, in bytes per second.
+/// Bandwidth of a device to the host, in bytes per second.
 const HOST: u64 = 15_000_000_000;
 
 /// A model of table 2 on the devices that it was trained on.
@@ -71,8 +71,8 @@ impl OffloadModel {
     /// The step of `family` on stages of `tensor` devices each, with sequence parallelism, and as many
     /// chunks as there are layers for; one chunk holds no layer but the embedding, one but the head.
     ///
-    /// Times are the planner's; what activations take, and the host's link, the paper's. By replay: stages
-    /// share no wire, and what is not copied in time holds its backward up.
+    /// Times are the planner's; sizes of activations and the host's link are the paper's. By replay:
+    /// stages share no wire, and a late copy delays its backward.
     pub(crate) fn step(
         &self,
         family: Family,

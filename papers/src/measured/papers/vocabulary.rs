@@ -26,8 +26,8 @@ pub(in super::super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The schedule and how layers are dealt; nothing for what no set-up can name: REDIS deals the
-    /// layers by a count of FLOPs of its own.
+    /// The schedule; `None` for REDIS, which splits layers by a count of FLOPs of its own that no
+    /// set-up can name.
     fn ran(&self) -> Result<Option<Family>, String> {
         match (self.schedule.as_str(), self.method.as_str()) {
             ("1F1B", "BASELINE") => Ok(Some(Family::OneFOneB)),

@@ -163,7 +163,7 @@ impl Trained {
     /// The same if transfers ran beside passes instead of holding up the stage that sends.
     ///
     /// # Errors
-    /// If such a run does not come to its end.
+    /// If such a run does not finish.
     pub(crate) fn speed_with_transfers_beside(&self) -> Result<f64, String> {
         let step = self.predicted.finalist.step_with_transfers_beside();
         let step = step.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What tables of runs leave out, and what is assumed of it: one function for each rule, with its reason.
+//! Assumptions for fields that tables of runs leave out: one function for each rule, with its reason.
 //!
 //! The recipes that NVIDIA's tables were made with are published beside them, but not with them:
 //! `src/megatron/bridge/perf_recipes` of Megatron-Bridge, as of the releases named here.
@@ -13,7 +13,7 @@ use super::published::{Published, Source};
 /// experts stay outside of them.
 const PARTIAL_GRAPHS: f64 = 0.5;
 
-/// A line with its table and its model: what rules look at.
+/// A line with its table and its model: the input of rules.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
     pub(super) source: Source,
@@ -75,19 +75,19 @@ impl Line<'_> {
         self.model.name().starts_with("gpt-oss") && !self.is_newest()
     }
 
-    /// Whether all-to-alls of experts are hidden behind another microbatch. Where it is not told: the
-    /// recipe of DeepSeek-V3 on H100 does, and from 26.06 on recipes with a pipeline do.
+    /// Whether all-to-alls of experts are hidden behind another microbatch. Where a row does not say:
+    /// the recipe of DeepSeek-V3 on H100 does so, and from 26.06 on recipes with a pipeline do.
     pub(super) fn overlaps_experts(&self) -> bool {
         match self.row.a2a_overlap.as_str() {
             "" if self.source != Source::Bridge => false,
             "" if self.is_deepseek() && self.hopper => true,
             "" => self.model.has_experts() && self.is_newest() && self.has_pipeline(),
-            told => told == "on",
+            given => given == "on",
         }
     }
 
-    /// Whether collectives of tensor groups run beside products: told by MLPerf and torchtitan; recipes
-    /// of dense models set `tp_comm_overlap`, those of experts do not.
+    /// Whether collectives of tensor groups run beside products: given by MLPerf and torchtitan;
+    /// recipes of dense models set `tp_comm_overlap`, those of experts do not.
     pub(super) fn overlaps_tensor(&self) -> bool {
         match self.source {
             Source::MlPerf => self.row.tp_comm_overlap == "on",
@@ -97,24 +97,24 @@ impl Line<'_> {
         }
     }
 
-    /// Whether gradients, parameters and what stages send move beside compute: by the defaults of Megatron-LM, which
-    /// the runs of SimuMax keep, they do not.
+    /// Whether gradients, parameters and the sends of stages overlap with compute: by the defaults of
+    /// Megatron-LM, which the runs of SimuMax keep, they do not.
     pub(super) fn overlaps_exchange(&self) -> bool {
         self.source != Source::SimuMax
     }
 
-    /// The share of launches that CUDA graphs replace. Where it is not told, of tables: dense models run
-    /// as full graphs on Blackwell and without any on Hopper; experts in part, from 26.06 on Blackwell in
-    /// full. Studies and pull requests that do not tell run without.
+    /// The share of launches that CUDA graphs replace. Where a row of a table does not say: dense
+    /// models run as full graphs on Blackwell and without any on Hopper; experts in part, from 26.06 on
+    /// Blackwell in full. Studies and pull requests that do not say run without.
     pub(super) fn graphs(&self) -> f64 {
-        let told = self.row.cuda_graphs.as_str();
-        if told.starts_with("full") {
+        let given = self.row.cuda_graphs.as_str();
+        if given.starts_with("full") {
             return 1.0;
         }
-        if self.source != Source::Bridge || told == "none" {
+        if self.source != Source::Bridge || given == "none" {
             return 0.0;
         }
-        match (told.is_empty(), self.is_of_table(), self.model.has_experts()) {
+        match (given.is_empty(), self.is_of_table(), self.model.has_experts()) {
             (false, ..) => PARTIAL_GRAPHS,
             (true, false, _) => 0.0,
             (true, true, true) if self.is_newest() && !self.hopper => 1.0,
@@ -123,27 +123,27 @@ impl Line<'_> {
         }
     }
 
-    /// Whether layers of multi-token prediction are trained, where the model has any: release 25.11 says
-    /// not; the FLOPs that others print count it.
+    /// Whether layers of multi-token prediction are trained, where the model has any: not in release
+    /// 25.11; the FLOPs that other sources print count it.
     pub(super) fn trains_mtp(&self) -> bool {
         self.model.mtp() > 0 && self.row.mtp != "no"
     }
 
-    /// Which activations are computed again. Where it is not told: nothing, but for DeepSeek-V3 on H100,
-    /// whose recipe names two modules.
+    /// Recomputation. Where a row does not say: none, except for DeepSeek-V3 on H100, whose recipe
+    /// names two modules.
     pub(super) fn recompute(&self) -> Result<Recompute, String> {
         if self.source == Source::Bridge && self.is_deepseek() && self.hopper {
             return recompute("mla_up_proj, mlp");
         }
         if self.is_torchtitan() && self.row.recompute.starts_with("selective") {
-            // Every second product and what is elementwise, not the scores of attention.
+            // Every second product and elementwise kernels, not the scores of attention.
             return recompute("selective_op");
         }
         recompute(&self.row.recompute)
     }
 
-    /// Whether a token is sent once to each node and rank (DeepEP and HybridEP): recipes do, plain
-    /// all-to-alls are told.
+    /// Whether a token is sent once to each node and rank (DeepEP and HybridEP): recipes do so, rows
+    /// with plain all-to-alls say so.
     pub(super) fn sends_once(&self) -> bool {
         match self.source {
             Source::MlPerf => true,
@@ -152,7 +152,7 @@ impl Line<'_> {
         }
     }
 
-    /// Whether experts are loaded as the data have it, and not forced into balance.
+    /// Whether the load of experts follows the data, and is not forced into balance.
     pub(super) fn routes_freely(&self) -> bool {
         self.source == Source::MlPerf && self.model.has_experts()
     }
@@ -162,7 +162,7 @@ impl Line<'_> {
         self.is_torchtitan() && !["on", "inductor"].contains(&self.row.compile.as_str())
     }
 
-    /// Whose software ran it, and whether it was tuned for the model and the machine.
+    /// The framework that ran it, and whether it was tuned for the model and the machine.
     pub(super) fn tuning(&self) -> Tuning {
         match self.source {
             _ if self.is_torchtitan() => Tuning::Torchtitan,
@@ -171,7 +171,7 @@ impl Line<'_> {
         }
     }
 
-    /// Whether it is of torchtitan, whoever ran it.
+    /// Whether it is a run of torchtitan.
     pub(super) fn is_torchtitan(&self) -> bool {
         self.source == Source::Torchtitan || self.row.framework.starts_with("torchtitan")
     }
@@ -187,9 +187,9 @@ impl Line<'_> {
         }
     }
 
-    /// Bytes of the optimizer's state for a parameter: 12; 8 with moments in 16 bits, as the recipe of
-    /// Moonlight has them (`use_precision_aware_optimizer`). torchtitan has weights in 32 bits alone, 2 of
-    /// whose 4 bytes are counted as weights; where they stay gathered, reduced gradients besides.
+    /// Bytes of the optimizer's state for a parameter: 12; 8 with moments in 16 bits, as in the recipe
+    /// of Moonlight (`use_precision_aware_optimizer`). torchtitan has weights in 32 bits alone, 2 of
+    /// whose 4 bytes are counted as weights; where they stay gathered, reduced gradients are added.
     pub(super) fn optimizer_bytes(&self) -> u64 {
         match (self.is_torchtitan(), self.has_pipeline()) {
             (true, true) => 16,
@@ -210,8 +210,8 @@ impl Line<'_> {
         if self.is_torchtitan() { 12 } else { 6 }
     }
 
-    /// How many times as much the fullest device of an expert group has to do: with real data 1.08, about
-    /// what a bias that balances experts leaves.
+    /// Load imbalance of an expert group: with real data 1.08, about the rest that a balancing bias
+    /// leaves.
     pub(super) fn imbalance(&self) -> f64 {
         if self.routes_freely() { 1.08 } else { 1.0 }
     }
@@ -235,7 +235,7 @@ impl Line<'_> {
         }
     }
 
-    /// What becomes of gathered parameters: torchtitan keeps them under a pipeline
+    /// Lifetime of gathered parameters: torchtitan keeps them under a pipeline
     /// (`fsdp_reshard_after_forward = "default"`).
     pub(super) fn reshard(&self) -> Reshard {
         if self.is_torchtitan() && self.has_pipeline() {
@@ -251,7 +251,7 @@ impl Line<'_> {
         if self.is_torchtitan() { stages } else { 1 }
     }
 
-    /// Chunks of a stage: as told, else two of an interleaved schedule, one of others.
+    /// Chunks per stage: two with an interleaved schedule, else one.
     pub(super) fn chunks(&self) -> u64 {
         if self.row.schedule.starts_with("interleaved") { 2 } else { 1 }
     }
@@ -273,16 +273,16 @@ impl Line<'_> {
         known.ok_or_else(|| format!("precision must be one of {}", names()))
     }
 
-    /// The layers of each of `chunks` chunks, where a split other than even is told or known: the layout
-    /// as printed, else Bridge's own for 61 layers, and places for embedding and loss in models of 126
-    /// and 94 layers.
+    /// The layers of each of `chunks` chunks, where a split other than even is printed or known: the
+    /// layout as printed, else Bridge's own for 61 layers, and places for embedding and loss in models
+    /// of 126 and 94 layers.
     pub(super) fn layout(&self, chunks: u64) -> Result<LayerLayout, String> {
-        let told = self.row.layout.as_str();
+        let given = self.row.layout.as_str();
         // Some tables describe the layout in words: they do not begin as layouts do.
-        if told.starts_with('E') {
-            return told.parse().map_err(|error: pipeline::LayoutError| error.to_string());
+        if given.starts_with('E') {
+            return given.parse().map_err(|error: pipeline::LayoutError| error.to_string());
         }
-        let mut layers = self.dealt(chunks);
+        let mut layers = self.layers_of_chunks(chunks);
         let mtp = if self.trains_mtp() { "m" } else { "" };
         let last = layers.pop().unwrap_or_default();
         let run = |count: &u64| if *count == 0 { String::new() } else { format!("t*{count}") };
@@ -292,10 +292,10 @@ impl Line<'_> {
         text.parse().map_err(|error: pipeline::LayoutError| error.to_string())
     }
 
-    fn dealt(&self, chunks: u64) -> Vec<u64> {
+    fn layers_of_chunks(&self, chunks: u64) -> Vec<u64> {
         let layers = self.model.layers();
         let of_61 = layers == 61 && ["deepseek-v3-671b", "kimi-k2"].contains(&self.model.name());
-        if let Some(own) = of_61.then(|| dealt_61(chunks)).flatten() {
+        if let Some(own) = of_61.then(|| bridge_layout_of_61(chunks)).flatten() {
             return own;
         }
         let with_ends = layers + 2;
@@ -323,7 +323,7 @@ impl Line<'_> {
 
 /// Bridge's table of layouts for 61 layers (`get_deepseek_v3_pipeline_layout`): embedding and MTP stand
 /// beside full chunks, and the last is short.
-fn dealt_61(chunks: u64) -> Option<Vec<u64>> {
+fn bridge_layout_of_61(chunks: u64) -> Option<Vec<u64>> {
     Some(match chunks {
         2 => vec![31, 30],
         4 => vec![16, 16, 16, 13],
@@ -334,9 +334,9 @@ fn dealt_61(chunks: u64) -> Option<Vec<u64>> {
     })
 }
 
-/// What is computed again, as tables write it: `full (uniform, 1)`, `selective (per op)`, names of modules.
-fn recompute(told: &str) -> Result<Recompute, String> {
-    let name = told.split('(').next().unwrap_or_default().trim();
+/// Recomputation as tables write it: `full (uniform, 1)`, `selective (per op)`, names of modules.
+fn recompute(given: &str) -> Result<Recompute, String> {
+    let name = given.split('(').next().unwrap_or_default().trim();
     if name.is_empty() {
         return Ok(Recompute::None);
     }

@@ -1,5 +1,4 @@
-//! The constants that are fitted to the rows: what each is, where the planner has it, and what it is drawn
-//! to.
+//! The constants that are fitted to the rows: meaning, place in the planner, and prior of each.
 //!
 //! They stand in the files of machines (`scenarios/machines/`), and those of software here. Priors are
 //! rounded: counts, data sheets, laws of power, measurements of others on single kernels, and where none of
@@ -13,10 +12,10 @@ use question::plan::machines;
 
 use super::row::{Facts, Run};
 
-/// How many times as long experts and their all-to-alls take for each release before that of the constants.
+/// Factor on the time of experts and their all-to-alls for each release before that of the constants.
 const RELEASE: f64 = 1.0783;
 
-/// The machine whose file says what all of Hopper have in common, and all machines.
+/// The machine whose file has the values that all of Hopper share, and all machines.
 const HOPPER: &str = "h100";
 /// The same of Blackwell.
 const BLACKWELL: &str = "b200";
@@ -42,12 +41,12 @@ enum Machines {
     BlackwellUltra,
 }
 
-/// What a constant is.
+/// The meaning of a constant.
 #[derive(Clone, Copy)]
 enum Meaning {
     /// A number in the files of some machines.
     Of(Machines, Place),
-    /// How many times the rate of products and attention of its generation a machine sustains: by its
+    /// Factor on the rate of products and attention of its generation that a machine sustains: by its
     /// power.
     Power(&'static str),
     /// The share of the network that all-to-alls of experts reach, up to [`ALL_TO_ALL`].
@@ -134,10 +133,11 @@ pub(super) static CONSTANTS: &[Constant] = &[
     },
 ];
 
-/// How much longer Megatron-LM is taken to compute with its defaults on a machine of which no such run was measured.
+/// Factor on the compute time of Megatron-LM with its defaults, on a machine without a measured run of
+/// them.
 pub(super) const STOCK: f64 = 1.15;
 
-/// What the planner has of each constant now.
+/// The current value of each constant in the planner.
 ///
 /// # Errors
 /// If a built-in machine cannot be read.
@@ -267,16 +267,16 @@ mod tests {
             if !MEASURED.contains(&machine.name.as_str()) {
                 continue;
             }
-            let mut told = machine_with(&machine, &values).efficiency;
-            let network = [told.expert_network, machine.efficiency.expert_network];
+            let mut expected = machine_with(&machine, &values).efficiency;
+            let network = [expected.expert_network, machine.efficiency.expert_network];
             assert!((network[0] / network[1] - 1.0).abs() < 2e-3, "{}: {network:?}", machine.name);
             let mut own = machine.efficiency;
             for constant in CONSTANTS {
                 let Meaning::Of(machines, place) = constant.meaning else { continue };
                 if has(machines, &machine) {
-                    let (told, own) = (*place(&mut told), *place(&mut own));
+                    let (expected, own) = (*place(&mut expected), *place(&mut own));
                     let name = (constant.name, &machine.name);
-                    assert!((told / own - 1.0).abs() < 2e-3, "{name:?}: {told} {own}");
+                    assert!((expected / own - 1.0).abs() < 2e-3, "{name:?}: {expected} {own}");
                 }
             }
         }

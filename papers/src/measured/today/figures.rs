@@ -1,4 +1,4 @@
-//! What errors come to: of kinds of rows, of rows left out, of pairs that are ranked.
+//! Summaries of errors: by kind of rows, of rows left out, of ranked pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use crate::accuracy;
 /// How far apart two runs must be for their order to count.
 const APART: f64 = 1.05;
 
-/// What errors come to, as shares.
+/// Summary of errors, as shares.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Errors {
     pub(super) rows: usize,
     pub(super) mean: f64,
-    /// What nine in ten do not exceed.
+    /// 90th percentile.
     pub(super) p90: f64,
     pub(super) max: f64,
 }
@@ -45,7 +45,7 @@ impl Errors {
     }
 }
 
-/// A kind of rows that figures are told of.
+/// A kind of rows with figures of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct RowKind {
     pub(super) source: Source,
@@ -53,7 +53,7 @@ pub(super) struct RowKind {
 }
 
 impl RowKind {
-    /// All that are told.
+    /// All kinds.
     pub(super) const ALL: [Self; 8] = [
         Self { source: Source::MlPerf, experts: false },
         Self { source: Source::Bridge, experts: false },
@@ -65,13 +65,13 @@ impl RowKind {
         Self { source: Source::CclBench, experts: false },
     ];
 
-    /// That of `run`; of ccl-bench all are one.
+    /// The kind of `run`; ccl-bench is one kind.
     pub(super) fn of(run: &Run) -> Self {
         let experts = run.model.experts.is_some() && run.source != Source::CclBench;
         Self { source: run.source, experts }
     }
 
-    /// What answers call it.
+    /// Its name in answers.
     pub(super) const fn name(self) -> &'static str {
         match (self.source, self.experts) {
             (Source::MlPerf, false) => "MLPerf, dense",
@@ -140,7 +140,7 @@ fn configurations(outcomes: &[&Outcome]) -> usize {
     own.len()
 }
 
-/// What is told of a kind of rows.
+/// Results for a kind of rows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Figures {
     pub(super) name: &'static str,
@@ -151,7 +151,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Those of `outcomes`, without what is set apart.
+    /// The figures of `outcomes`, without rows that are set apart.
     fn of(name: &'static str, outcomes: &[&Outcome]) -> Self {
         let own: Vec<&Outcome> =
             outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
@@ -164,7 +164,7 @@ impl Figures {
         }
     }
 
-    /// Those of every kind, and of all that constants are fitted to.
+    /// The figures of every kind, and of all rows that constants are fitted to.
     pub(super) fn all(outcomes: &[Outcome]) -> Vec<Self> {
         let of_kind = |kind: RowKind| {
             let own = outcomes.iter().filter(|one| RowKind::of(&one.run) == kind);

@@ -1,10 +1,10 @@
-//! Runs of today's models on today's machines: what the planner says of them with the constants in use, and
-//! with constants that were fitted without them.
+//! Runs of today's models on today's machines: predictions of the planner with the current constants,
+//! and with constants that were fitted without them.
 //!
-//! Nine sources in ten say too little of a run: what is assumed of the rest is in `assumptions`. Constants
-//! are fitted to all rows that are not set apart; how well they predict others is what rows left out say,
-//! configuration by configuration, model by model, machine by machine, for repeats of a set-up say nothing
-//! about another one.
+//! Nine sources in ten omit facts of a run: `assumptions` fills them in. Constants are fitted to all
+//! rows that are not set apart; the error on other runs is that of rows left out, configuration by
+//! configuration, model by model, machine by machine, since repeats of a set-up say nothing about
+//! another one.
 
 mod assumptions;
 mod constants;
@@ -48,7 +48,7 @@ pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer,
     models.named(name).map(|model| model.transformer(sequence, mtp))
 }
 
-/// What is told of the runs of today's models besides sets and bars.
+/// Results for the runs of today's models beside sets and bars.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Today {
     figures: Vec<Figures>,
@@ -58,7 +58,7 @@ pub struct Today {
 }
 
 impl Today {
-    /// The constants, what was set apart and why, and what other planners claim.
+    /// The constants, the rows set apart with the reasons, and the claims of other planners.
     pub(super) fn sheet(&self) -> Sheet {
         sheet::sheet(self)
     }

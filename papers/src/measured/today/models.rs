@@ -61,7 +61,7 @@ pub(super) struct Model<'a> {
 }
 
 impl Models {
-    /// Those of the table.
+    /// The models of the table.
     ///
     /// # Errors
     /// A line that has no such sizes.
@@ -77,7 +77,7 @@ impl Models {
             "deepseekv2" => ("deepseek-v2", None),
             // The model of torchtitan's configuration of this name.
             "deepseek-v3-16b" => ("deepseek-v2-lite", None),
-            // How many of its layers are dense is not told: one is assumed.
+            // The number of its dense layers is not published: one is assumed.
             "deepseek-v3 cut to 14 layers" => ("deepseek-v3-671b", Some((14, 1))),
             own => (own, None),
         };
@@ -193,7 +193,7 @@ impl Model<'_> {
         self.line.name.starts_with("gemma").then_some(4)
     }
 
-    /// What layer `layer` is, from 0.
+    /// The kind of layer `layer`, from 0.
     fn kind(&self, layer: u64) -> LayerKind {
         let line = self.line;
         let at = usize::try_from(layer).unwrap_or(usize::MAX);

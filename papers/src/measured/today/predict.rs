@@ -1,4 +1,4 @@
-//! What the planner says of runs, with constants as they are and with others.
+//! Predictions of runs, with the current constants and with changed ones.
 
 use pipeline::Bytes;
 use plan::fit::Steps;
@@ -14,7 +14,7 @@ const ENDLESS: Bytes = Bytes(1 << 60);
 /// The bytes of a GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// What the planner says of a run.
+/// The planner's prediction of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Prediction {
     /// The step, in seconds.
@@ -23,7 +23,7 @@ pub(super) struct Prediction {
     pub(super) memory: f64,
     /// Whether devices hold it.
     pub(super) fits: bool,
-    /// Of what kind its step is.
+    /// The kind of its step.
     pub(super) kind: Kind,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn predicted(
         let evaluation = inputs.evaluate_in(&costed, &mut Replay::new(), orders);
         let evaluation = evaluation.map_err(|error| error.to_string())?;
         let peak = evaluation.memory.iter().map(StageMemory::sum).max().unwrap_or_default();
-        let capacity = run.recipe.room.of(&run.machine);
+        let capacity = run.recipe.memory_budget.of(&run.machine);
         Ok(Prediction {
             seconds: number(evaluation.step.0) / 1e9,
             memory: number(peak.0) / GIB,
@@ -48,8 +48,8 @@ pub(super) fn predicted(
     })
 }
 
-/// A step that no order of the schedule is shorter than, in seconds: what changes with constants much as
-/// the step does, and takes a hundredth of the time.
+/// Lower bound of a step over all orders of the schedule, in seconds: it changes with constants much
+/// like the step, and takes a hundredth of the time.
 fn least(run: &Run, values: &[f64]) -> Option<f64> {
     let least = with_inputs(run, values, |inputs| {
         let costed = inputs.cost(&run.setup).map_err(|error| error.to_string())?;
@@ -71,8 +71,8 @@ fn with_inputs<T>(
     answer(&inputs)
 }
 
-/// Steps of runs near the constants where they were replayed: the bound there and here, times what replay
-/// made of it there.
+/// Steps of runs near the constants where they were replayed: the ratio of the bounds here and there,
+/// times the replay there.
 pub(super) struct Near<'a> {
     runs: &'a [&'a Run],
     /// Replayed over bound, by run.

@@ -1,5 +1,4 @@
-//! The tables of runs of today's models, as they were published: what each line says, before anything is
-//! assumed.
+//! The tables of runs of today's models, as published, without assumptions.
 
 use std::path::Path;
 
@@ -25,11 +24,11 @@ pub(in super::super) enum Source {
 }
 
 impl Source {
-    /// All, in the order in which they are told.
+    /// All sources, in the order of reports.
     pub(in super::super) const ALL: [Self; 5] =
         [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::SimuMax, Self::CclBench];
 
-    /// What answers call it.
+    /// Its name in answers.
     pub(in super::super) const fn name(self) -> &'static str {
         match self {
             Self::MlPerf => "MLPerf",

@@ -1,4 +1,4 @@
-//! The study as sets with bars, as all measurements are told.
+//! The study as sets with bars, in the form of all measurements.
 
 use super::super::error_bar::by_kind;
 use super::super::quantities::{PEAK, TIME};
@@ -72,7 +72,7 @@ pub(super) fn sets(study: &Study) -> Vec<ValidatedSet> {
     all
 }
 
-/// The rows of `kind`, with errors that are told but have bars only over several kinds.
+/// The rows of `kind`, whose errors are listed but have bars only over several kinds.
 fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
     let own: Vec<&Outcome> =
         outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
@@ -90,8 +90,8 @@ fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
     ValidatedSet { set: kind.name(), rows, bars, kinds }
 }
 
-/// The steps of `rows` as they were predicted by constants that were fitted without them: what is to be
-/// expected of other runs.
+/// The steps of `rows` as predicted by constants that were fitted without them: the expected error on
+/// other runs.
 fn held_out_rows(rows: &[Row]) -> Vec<Row> {
     let one = |row: &Row| {
         let predicted = row.held_out?;
@@ -106,7 +106,7 @@ fn of_one_source(rows: &[Row]) -> Vec<Row> {
     rows.iter().map(|row| Row { without_source: None, ..row.clone() }).collect()
 }
 
-/// The step and the memory of a run beside what was measured.
+/// The step and the memory of a run beside the measured ones.
 pub(super) fn rows_of(one: &Outcome) -> Vec<Row> {
     let run = format!("{}: {}", one.run.place, one.run.name);
     let row = |quantity, predicted: f64, measured: f64| Row {
@@ -139,7 +139,7 @@ pub(super) fn rows_of(one: &Outcome) -> Vec<Row> {
     step.into_iter().chain(memory).collect()
 }
 
-/// What the errors of the rows of a file come to, for each of `quantities` that it has.
+/// Bars of the errors of the rows of a file, for each of `quantities` that it has.
 pub(super) fn bars_of_file(rows: &[Row], quantities: [&'static str; 2]) -> Vec<Bar> {
     let one = |quantity: &'static str| {
         let own = rows.iter().filter(|row| row.quantity == quantity && row.apart.is_none());

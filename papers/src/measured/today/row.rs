@@ -2,7 +2,8 @@
 
 use pipeline::{Bytes, Family, LayerLayout};
 use plan::{
-    Boundary, Imbalance, Machine, Recipe, Room, Setup, Software, Split, Transformer, Zero, number,
+    Boundary, Imbalance, Machine, MemoryBudget, Recipe, Setup, Software, Split, Transformer, Zero,
+    number,
 };
 use question::Diagnostic;
 use question::plan::machines;
@@ -11,8 +12,8 @@ use super::assumptions::Line;
 use super::models::{Model, Models};
 use super::published::{Published, Source, amount, whole};
 
-/// What frameworks hold on a device of these runs besides the model, as their allocator counts it: buffers
-/// of NCCL and workspaces of cuBLAS, 1.5 GiB. Counted in none of the rows, fitted to none.
+/// Memory that frameworks hold on a device of these runs beside the model, as their allocator counts
+/// it: buffers of NCCL and workspaces of cuBLAS, 1.5 GiB. Counted in none of the rows, fitted to none.
 const RESERVED: Bytes = Bytes(3 << 29);
 /// The sequences of configurations that do not print them: torchtitan's default.
 const SEQUENCE: u64 = 8192;
@@ -22,7 +23,7 @@ const SEQUENCE: u64 = 8192;
 pub(in super::super) struct Run {
     /// Its place: the table and the line, from 1.
     pub(super) place: String,
-    /// What it is, in words.
+    /// Its name, in words.
     pub(super) name: String,
     pub(super) source: Source,
     /// The model, by the name in the table of models.
@@ -39,15 +40,15 @@ pub(in super::super) struct Run {
     pub(super) memory: Option<f64>,
     /// Whether it ran, where that is known.
     pub(super) fits: Option<bool>,
-    /// What repeats of its set-up have in common.
+    /// Key that repeats of its set-up share.
     pub(super) configuration: String,
-    /// What rows of one release have in common.
+    /// Key that rows of one release share.
     pub(super) release: String,
     /// Why it is set apart, if it is.
     pub(super) apart: Option<String>,
 }
 
-/// What of the software is not in [`Software`] but is what constants are about.
+/// Properties of the software that constants depend on but [`Software`] does not have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Facts {
     /// Releases before the newest kind.
@@ -61,7 +62,7 @@ pub(super) struct Facts {
 pub(in super::super) struct Apart {
     /// Its place.
     pub(super) place: String,
-    /// What it is, in words.
+    /// Its name, in words.
     pub(super) name: String,
     /// Why.
     pub(super) reason: String,
@@ -174,7 +175,7 @@ fn name_of(model: &Model<'_>) -> String {
     }
 }
 
-/// What a line is, in words.
+/// The run of a line, in words.
 fn words(row: &Published) -> String {
     let Published { model, machine, gpus, precision, release, .. } = row;
     let own = [release, &row.table, &row.recompute];
@@ -262,7 +263,7 @@ fn causal_flops(model: &Transformer) -> f64 {
     model.model_flops() - 3.0 * attention / 2.0
 }
 
-/// The peak of memory, in GiB. Megatron's MB are MiB; what else is printed as GB is read as GiB.
+/// The peak of memory, in GiB. Megatron's MB are MiB; other tables print GB, which are read as GiB.
 fn memory(row: &Published) -> Result<Option<f64>, String> {
     let own = amount("peak_memory", &row.peak_memory)?;
     let megabytes = row.memory_unit.contains("MB");
@@ -309,7 +310,7 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
         loss: run.loss(),
         boundary: Boundary::Barrier,
         reserved: RESERVED,
-        room: Room::default(),
+        memory_budget: MemoryBudget::default(),
         precision,
         head: run.head(),
         imbalance: Imbalance::Factor(run.imbalance()),
@@ -329,8 +330,8 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
     })
 }
 
-/// What repeats have in common: all sizes, the precision, and what is computed again. What the software
-/// overlaps is part of it only where one source compared it.
+/// Key that repeats share: all sizes, the precision and the recomputation. Overlap by the software is
+/// part of it only where one source compared it.
 fn configuration(
     run: &Line<'_>,
     machine: &Machine,
@@ -362,7 +363,7 @@ fn configuration(
     all
 }
 
-/// What rows of one release have in common: a round of MLPerf, a release of Bridge; a page, study or pull
+/// Key that rows of one release share: a round of MLPerf, a release of Bridge; a page, study or pull
 /// request is one by itself.
 fn release(source: Source, line: usize, row: &Published) -> String {
     match source {

@@ -1,4 +1,4 @@
-//! What is told of today's runs besides their rows and bars.
+//! Report of today's runs beside their rows and bars.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ fitted to the other nine; the median of five shuffles (seeds 0 to 4). Repeats of
 on both sides. What a table does not say of its runs is assumed (papers/src/measured/today/assumptions.rs).
 Beside it, as they claim, for one machine and software each: SimuMax 5.6 %, Calculon 3.65 %, SimAI 1.9 %.";
 
-/// The errors by kind of row, the constants, what is set apart and why, and what other planners claim.
+/// The errors by kind of row, the constants, the rows set apart with the reasons, and the claims of
+/// other planners.
 pub(super) fn sheet(today: &Today) -> Sheet {
     let figures = today.figures.iter().map(|one| {
         let Figures { name, configurations, in_sample, held_out, floor } = one;

@@ -1,7 +1,7 @@
 //! All runs predicted: with the constants in use, and with constants that were fitted without them.
 
 use plan::Orders;
-use plan::fit::{Fit, FitError, Observation, Start, deal, groups};
+use plan::fit::{Fit, FitError, Observation, Start, assign_folds, groups};
 use question::Diagnostic;
 use rayon::prelude::*;
 
@@ -32,7 +32,7 @@ pub(super) struct Outcome {
     pub(super) without_source: Option<f64>,
 }
 
-/// A constant, and what a fit to all runs makes of it.
+/// A constant, and its value fitted to all runs.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Refitted {
     pub(super) name: &'static str,
@@ -42,7 +42,7 @@ pub(super) struct Refitted {
 }
 
 impl Refitted {
-    /// By what share a fit moves it.
+    /// Relative change of its value by a fit.
     pub(super) fn moved(&self) -> f64 {
         self.fitted / self.in_use - 1.0
     }
@@ -61,8 +61,8 @@ impl Outcome {
     }
 }
 
-/// Whether constants are fitted to `run`: it has a step, and is not set apart. To those of stock software one constant
-/// alone is, when all others are known.
+/// Whether constants are fitted to `run`: it has a step, is not set apart, and is not of stock
+/// software, to which one constant is fitted when all other constants are known.
 fn is_fitted(run: &Run) -> bool {
     let is_of_others = matches!(run.source, Source::CclBench | Source::SimuMax);
     run.seconds.is_some() && run.apart.is_none() && !is_of_others
@@ -119,7 +119,8 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
     let rows: Vec<usize> = (0..runs.len()).collect();
     let fitted = fit.to(&rows, &start).map_err(unfit)?;
     let left_out = LeftOut { fit: &fit, start: &start, runs: &runs, orders: &orders };
-    let shuffles = SEEDS.iter().map(|&seed| left_out.steps(&deal(&configurations, FOLDS, seed)));
+    let shuffles =
+        SEEDS.iter().map(|&seed| left_out.steps(&assign_folds(&configurations, FOLDS, seed)));
     let shuffles: Vec<Vec<f64>> = shuffles.collect::<Result<_, _>>()?;
     let by = |name: fn(&Run) -> &str| {
         left_out.steps(&groups(&runs.iter().map(|run| name(run)).collect::<Vec<_>>()))

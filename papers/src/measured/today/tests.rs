@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use question::{Context, Diagnostic};
 use scenarios::PAPER;
 
-use super::super::{Question, Validated, validate};
+use super::super::{Validated, ValidationQuestion, validate};
 use super::*;
 
 /// The answer to a question about a file with this text.
 fn of_file(text: &str) -> Result<Validated, Diagnostic> {
     let path = PathBuf::from("own.csv");
     let host = BTreeMap::from([(path.clone(), text.as_bytes().to_vec())]);
-    validate(&Context::new(&host), &Question { built_in: false, files: vec![path] })
+    validate(&Context::new(&host), &ValidationQuestion { built_in: false, files: vec![path] })
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn the_rows_of_a_file_are_predicted_as_those_built_in() {
     let rows = &own.sets[0].rows;
     assert_eq!(rows.iter().filter(|row| row.quantity == TIME).count(), 21);
     assert!(rows.iter().filter(|row| row.quantity == TIME).all(|row| row.fitted));
-    // Another batch is another configuration, which nobody fitted.
+    // Another batch is another configuration, to which nothing was fitted.
     let header = text.lines().next().unwrap();
     let line = text.lines().find(|line| line.contains("eos-dfw_n512_ngc23.09")).unwrap();
     let other = line.replace(",1,16,2048,2048,", ",1,32,4096,2048,");
@@ -56,7 +56,8 @@ fn the_rows_of_a_file_are_predicted_as_those_built_in() {
     assert!(row.predicted > 1.7 * known.predicted && row.predicted < 2.0 * known.predicted);
 }
 
-/// No device of a published run comes to hold more than a plan leaves room for, but for those that are set apart.
+/// No device of a published run holds more than a plan's memory budget allows, except those that are
+/// set apart.
 #[test]
 fn published_peaks_lie_within_the_errors_of_memory() {
     let error = super::super::memory_error().unwrap();
@@ -112,7 +113,10 @@ fn a_line_that_is_no_run_is_an_error_with_its_row() {
         let changed = line.replacen(from, to, 1);
         assert_ne!(changed, line, "{from}");
         let error = of_file(&format!("{header}\n{changed}\n")).unwrap_err();
-        let told = format!("{} {}", error.message, error.help.unwrap_or_default());
-        assert!(told.contains("row 1") && told.contains(message), "{told}");
+        let message_and_help = format!("{} {}", error.message, error.help.unwrap_or_default());
+        assert!(
+            message_and_help.contains("row 1") && message_and_help.contains(message),
+            "{message_and_help}"
+        );
     }
 }

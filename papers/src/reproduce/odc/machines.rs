@@ -1,4 +1,4 @@
-//! What ODC's models take on the machines that they were measured on. No constant is fitted here: costs
+//! Times of ODC's models on the machines that they were measured on. No constant is fitted here: costs
 //! are ODC's own fits, or scaled from the larger of them by sizes, and links are those of data sheets.
 
 use std::path::Path;
@@ -76,8 +76,8 @@ impl Models {
         }
     }
 
-    /// How far scaling the smaller fit to the larger model lies from its fit, which no cost of the
-    /// smaller was made of.
+    /// Errors of scaling the smaller fit to the larger model, against the fit of the larger, which is
+    /// not used for costs of the smaller.
     pub(super) fn held_out(&self) -> Option<[f64; 2]> {
         let [(small, of_small), (large, of_large)] = FITS;
         let scaled = scaled(constants(of_small), self.named(small)?, self.named(large)?);

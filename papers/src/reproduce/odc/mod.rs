@@ -1,5 +1,5 @@
-//! ODC: its packing functions on their own test cases, and its speed-ups task by task, beside what was
-//! published of them.
+//! ODC: its packing functions on their own test cases, and its speed-ups task by task, beside the
+//! published ones.
 
 mod machines;
 mod packing;
@@ -21,7 +21,7 @@ pub(super) use self::packing::{FIGURES, LENGTHS};
 pub(super) const TASKS: &str = "odc-tasks.csv";
 /// The file of the models.
 pub(super) const MODELS: &str = "odc-models.csv";
-/// The file of what was published in words.
+/// The file of claims published in words.
 pub(super) const CLAIMS: &str = "odc-claims.csv";
 
 const TITLE: &str = "ODC: its packing functions run on their own test cases, 8 devices (tokens where costs \

@@ -16,7 +16,7 @@ use super::{Claims, MODELS, Part};
 /// Of an MI300X: seven links to its neighbours, each of so many bytes per second and direction.
 const LINK: u64 = 64_000_000_000;
 const NEIGHBOURS: u64 = 7;
-/// How many times the peak of an A100 its peak is in bf16: 1307 and 312 TFLOP/s.
+/// Ratio of its peak in bf16 to that of an A100: 1307 and 312 TFLOP/s.
 const FASTER: f64 = 1307.0 / 312.0;
 /// The model of ODC's golden setting.
 const MODEL: &str = "1.5b";
@@ -31,13 +31,13 @@ const DIRECTION: &str = "measured, direction only";
 /// On-demand communication over one kind of lengths.
 struct Row {
     lengths: String,
-    /// How many times as fast as collectives, with pulls from one owner after the other, and with pulls
-    /// that get all of a port.
+    /// Speed-ups over collectives, with pulls from one owner after the other, and with pulls at the
+    /// full rate of a port.
     speedups: [f64; 2],
     step: Nanos,
 }
 
-/// The direction of both ends of what was measured.
+/// The direction of both ends of the measurements.
 pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagnostic> {
     let models = Models::read(sources)?;
     let [least, most] = [claims.named("mi300x-least")?, claims.named("mi300x-most")?];
@@ -71,14 +71,10 @@ fn rows(models: &Models) -> Result<Vec<Row>, FsdpError> {
         all.push((format!("all {length} tokens"), Lengths::uniform(length, length)?));
     }
     all.push(("long tail, 8000 to 64000".to_owned(), Lengths::LONG_CONTEXT));
-    all.into_iter().map(|(name, lengths)| row(name, &lengths, (models, model))).collect()
+    all.into_iter().map(|(name, lengths)| row(name, &lengths, models, model)).collect()
 }
 
-fn row(
-    name: String,
-    lengths: &Lengths,
-    (models, model): (&Models, &Model),
-) -> Result<Row, FsdpError> {
+fn row(name: String, lengths: &Lengths, models: &Models, model: &Model) -> Result<Row, FsdpError> {
     let with = |pull: Option<u64>| {
         let trials = Trials {
             machine: mi300x(model, pull)?,

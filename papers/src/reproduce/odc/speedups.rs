@@ -66,7 +66,7 @@ struct Setting {
     outcomes: Vec<Outcome>,
 }
 
-/// All speed-ups, and what was published of them.
+/// All speed-ups, and the published ones.
 pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagnostic> {
     let (path, tasks) = sources.records::<Task>(TASKS)?;
     let models = Models::read(sources)?;
@@ -78,7 +78,7 @@ pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagn
             let sizes = (model.model == GOLDEN.1).then_some(SIZES);
             for size in [SIZE].into_iter().chain(sizes.into_iter().flatten()) {
                 let fail = |fault| wrong(TASKS, &format!("{}, {}", task.task, model.model), &fault);
-                let setting = |how| setting(task, &lengths, (&models, model), size, how);
+                let setting = |how| setting(task, &lengths, &models, model, size, how);
                 settings.push(setting(Sharding::Full).map_err(fail)?);
                 if task.task == GOLDEN.0
                     && model.a100s(Sharding::Full).is_ok_and(|one| has_nodes(&one))
@@ -123,7 +123,8 @@ fn lengths(task: &Task, sources: &Sources<'_>) -> Result<Lengths, Diagnostic> {
 fn setting(
     task: &Task,
     lengths: &Lengths,
-    (models, model): (&Models, &Model),
+    models: &Models,
+    model: &Model,
     size: u64,
     sharding: Sharding,
 ) -> Result<Setting, FsdpError> {
@@ -174,7 +175,8 @@ impl Setting {
         FITS.iter().any(|(name, _)| *name == self.model)
     }
 
-    /// What each way wins beside the maximum of its kind, and how long devices wait in the baseline.
+    /// The gain of each way beside the maximum of its kind, and the idle time of devices in the
+    /// baseline.
     fn cells(&self, claims: &Claims) -> Result<Vec<Cell>, Diagnostic> {
         let most = claims.named(self.kind.claim())?;
         let idle = claims.named("idle")?;

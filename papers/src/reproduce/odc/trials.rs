@@ -44,9 +44,9 @@ pub(super) struct Result {
     pub(super) step: Nanos,
     /// The share of the step in which the average device waits.
     pub(super) idle: f64,
-    /// How many times as fast as the baseline.
+    /// Speed-up over the baseline.
     pub(super) speedup: f64,
-    /// How far the true speed-up may lie from that, with 95 % confidence.
+    /// Half-width of its 95 % confidence interval.
     pub(super) half_width: f64,
 }
 

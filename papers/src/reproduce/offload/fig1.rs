@@ -1,4 +1,4 @@
-//! Figure 1: k of a layer, and what all activations on the host cost 1F1B.
+//! Figure 1: k of a layer, and the slowdown of 1F1B with all activations on the host.
 //!
 //! The paper does not say how long the pipeline was, nor of how many microbatches a step. Where copies
 //! are all that holds a stage up, the slowdown grows with k by the share of the step that is copied in:
@@ -26,14 +26,14 @@ const MACHINE: [f64; 2] = [220e12, 15e9];
 /// The pipeline that our slowdown is of: the paper does not say its own.
 const STAGES: u64 = 8;
 /// Fitted by least squares to the points of [`FITTED`], over whole numbers; at any other number of
-/// stages from 8 to 32 it comes to between one and one and a half microbatches a stage.
+/// stages from 8 to 32 the fit is between one and one and a half microbatches a stage.
 const MICROBATCHES: u64 = 11;
 /// The hidden size whose points are fitted to: it has the largest slowdowns.
 const FITTED: u64 = 4096;
 /// How many slots before its backward an activation is called back.
 const AHEAD: u32 = 2;
-/// How far a slowdown may lie from the figure, in points. Two points of one k (1.19) have 2.9 and
-/// 6.2: 1.65 is the least that a model which knows k alone leaves.
+/// Tolerance of a slowdown, in points. Two points of one k (1.19) have 2.9 and 6.2: 1.65 is the least
+/// error of a model that depends on k alone.
 const TOLERANCE: f64 = 2.0;
 /// The column of slowdowns.
 const SLOWDOWN: &str = "slowdown %";

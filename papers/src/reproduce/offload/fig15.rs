@@ -1,7 +1,7 @@
 //! Figure 15: activation memory of the device that holds most, and throughput over that of PO-H.
 //!
-//! The figure prints k with one decimal; figure 1 prints the same k with two, and those are taken: 0.7
-//! is 0.72, at which PO-F holds 5 activations of a layer rather than 4.
+//! The figure prints k with one decimal; figure 1 prints the same k with two, which are used: 0.7 is
+//! 0.72, at which PO-F holds 5 activations of a layer rather than 4.
 
 use pipeline::{
     CopyTimes, Costs, Family, Fault, Footprint, Footprints, Nanos, PassTimes, Problem, Shape,
@@ -20,8 +20,7 @@ use crate::measured::papers::pipeoffload::layer_bytes;
 
 /// The file of its bars.
 pub(in super::super) const FIGURES: &str = "offload-fig15.csv";
-/// How far a simulation may lie from a figure, beyond what the rounding of figures to whole percent and
-/// whole GB hides, as a share.
+/// Tolerance of a simulation, relative, beyond the rounding of figures to whole percent and whole GB.
 const TOLERANCE: f64 = 0.05;
 /// Half of the last printed digit of memory in GB, and of MFU in percent.
 const HALF_DIGIT: f64 = 0.5;
@@ -87,8 +86,8 @@ impl Bar {
         format!("{}, {}", self.setting(), self.schedule)
     }
 
-    /// The cell of `column`, which matches if ours lies no farther than [`TOLERANCE`] outside of what the
-    /// figure was `printed` for; not checked if it is known to miss.
+    /// The cell of `column`, which matches if ours is within [`TOLERANCE`] of the range `printed` for
+    /// the figure; not checked if it is a known miss.
     fn cell(&self, column: &str, figures: [f64; 2], printed: [f64; 2]) -> Cell {
         let row = self.row();
         let [least, most] = printed;

@@ -12,7 +12,7 @@ use super::{held, simulate, wrong};
 const SHAPES: [[u64; 2]; 6] = [[4, 2], [4, 4], [8, 2], [8, 4], [16, 2], [16, 4]];
 /// F, B and W of a chunk.
 const PASS: Nanos = Nanos(1000);
-/// How far the peak of PO-H lies above its average, in chunk activations.
+/// Tolerance of the peak of PO-H above its average, in chunk activations.
 const ABOVE: f64 = 3.0;
 /// The chunk activations that PO-F keeps on a device, at k of [`K_PER_MILLE`].
 const FEW: f64 = 4.0;
@@ -23,7 +23,7 @@ struct Form {
     family: Family,
     /// Bubble in nanoseconds, and whether that is a bound.
     bubble: (u64, bool),
-    /// Chunk activations, and how far ours may lie from that, below and above.
+    /// Chunk activations, with tolerances below and above.
     memory: (f64, [f64; 2]),
     /// k of the copies, in thousandths.
     k: u64,

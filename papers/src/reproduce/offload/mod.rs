@@ -1,8 +1,8 @@
 //! PipeOffload: closed forms of table 1 beside the simulation, k and the slowdown of figure 1, memory
 //! and throughput of figure 15, and a pipeline alone beside tensor parallelism.
 //!
-//! A cell that is not checked says why in its convention: `not checked: ...`, or `known miss: ...` where it
-//! lies outside of the tolerance and the reason or a bound is known. Any other miss fails.
+//! A cell that is not checked says why in its convention: `not checked: ...`, or `known miss: ...`
+//! where it is outside of the tolerance and the reason or a bound is known. Any other miss fails.
 
 mod fig1;
 mod fig15;
@@ -97,7 +97,7 @@ fn not_checked(row: &str, column: &str, reason: &'static str, figures: [f64; 2])
 struct Reasons(Vec<&'static str>);
 
 impl Reasons {
-    /// Those of `cells`, in their order.
+    /// The reasons of `cells`, in their order.
     fn of(cells: &[Cell]) -> Self {
         let mut reasons = Vec::new();
         for cell in cells.iter().filter(|cell| cell.check == Check::NotChecked) {

@@ -1,9 +1,9 @@
 //! A pipeline alone, with activations on the host, beside tensor groups of 8: both sides as the planner
 //! predicts them on the models of table 2.
 //!
-//! Published are a range of gains and a bound on memory. They are held against the models whose layers can
-//! be dealt evenly to more than one node, at the shortest sequence: the constants of the machine were
-//! fitted to others' measurements, fused attention to a sequence of 2,048 among them.
+//! A range of gains and a bound on memory are published. They are compared with the models whose layers
+//! split evenly over more than one node, at the shortest sequence: the constants of the machine were
+//! fitted to other published measurements, fused attention to a sequence of 2,048 among them.
 
 use pipeline::Family;
 use plan::{Machine, number};
@@ -27,7 +27,7 @@ const GROUP: u64 = 8;
 const SEQUENCES: [u64; 3] = [4096, 8192, 16_384];
 /// The published range of gains, in percent.
 const RANGE: [f64; 2] = [12.0, 19.0];
-/// How far a gain may lie outside of it, in points.
+/// Tolerance of a gain outside of the range, in points.
 const TOLERANCE: f64 = 2.0;
 /// How much more than the tensor groups' a pipeline's memory may be, as a share: as far off as the
 /// planner's memory may be.

@@ -1,4 +1,4 @@
-//! What others gained by overlap: their step without it over that with it, beside ours.
+//! Published gains by overlap: the step without it over the step with it, beside ours.
 
 use std::path::Path;
 
@@ -119,13 +119,13 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<(Vec<Cell>, String), Diagno
         }
         match measured.convention() {
             Some(convention) => {
-                cells.extend(predicted(&path, measured, convention, (&runs, &models))?);
+                cells.extend(predicted(&path, measured, convention, &runs, &models)?);
             }
             None => {
                 let figures = [measured.gain(), f64::NAN];
                 let cell = Cell::new(name, GAIN, NOT_PREDICTED, figures, Check::NotChecked);
                 cells.push(Cell { digits: 3, ..cell });
-                cells.extend(step(&path, measured, (&runs, &models))?);
+                cells.extend(step(&path, measured, &runs, &models)?);
                 reasons.push(format!("{name}: {}: {kind}.\n", measured.steps()));
             }
         }
@@ -138,12 +138,13 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<(Vec<Cell>, String), Diagno
 fn step(
     path: &Path,
     measured: &Measured,
-    (runs, models): (&[Run], &[Model]),
+    runs: &[Run],
+    models: &[Model],
 ) -> Result<Option<Cell>, Diagnostic> {
     if measured.run.is_empty() || measured.unit != Unit::Seconds {
         return Ok(None);
     }
-    let (_, without) = modelled(path, measured, (runs, models))?;
+    let (_, without) = modelled(path, measured, runs, models)?;
     let figures = [measured.without, without];
     let cell = Cell::new(&measured.name, STEP, BESIDE, figures, Check::NotChecked);
     Ok(Some(Cell { digits: 3, ..cell }))
@@ -153,7 +154,8 @@ fn step(
 fn modelled<'a>(
     path: &Path,
     measured: &Measured,
-    (runs, models): (&'a [Run], &'a [Model]),
+    runs: &'a [Run],
+    models: &'a [Model],
 ) -> Result<(Modelled<'a>, f64), Diagnostic> {
     let wrong = |message: String| error_in(path, None, &format!("{}: {message}", measured.name));
     let run = runs.iter().find(|run| run.run == measured.run);
@@ -168,11 +170,12 @@ fn predicted(
     path: &Path,
     measured: &Measured,
     convention: &'static str,
-    (runs, models): (&[Run], &[Model]),
+    runs: &[Run],
+    models: &[Model],
 ) -> Result<Vec<Cell>, Diagnostic> {
     let name = &measured.name;
     let wrong = |message: String| error_in(path, None, &format!("{name}: {message}"));
-    let (modelled, without) = modelled(path, measured, (runs, models))?;
+    let (modelled, without) = modelled(path, measured, runs, models)?;
     let step = |sharing| modelled.step(sharing).map_err(|fault| wrong(fault.to_string()));
     let gain = |contention| Ok(without / step(Sharing::Pairs(measured.weights(), contention))?);
     let published = measured.gain();

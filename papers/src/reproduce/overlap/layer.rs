@@ -1,4 +1,4 @@
-//! Layers of segments from their times, and what schedules of them take.
+//! Layers of segments from their times, and durations of schedules of them.
 
 use pipeline::overlap::{
     Chain, Contention, Layer, Overlap, Rule, Segment, SegmentName, Stream, WeightSegment,
@@ -6,7 +6,7 @@ use pipeline::overlap::{
 use pipeline::{Costs, Family, Fault, Nanos, Problem, Schedule, Shape};
 use sim::Replay;
 
-/// A place of a layer: its name, its stream, and what F, B and W of it take.
+/// A segment of a layer: its name, its stream, and its times of F, B and W.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Place {
     name: &'static str,

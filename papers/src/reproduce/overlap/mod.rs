@@ -1,5 +1,5 @@
-//! Two streams in a device: the pair that DeepSeek published, segment by segment; whole steps of such pairs;
-//! and what others gained by hiding the all-to-all of experts.
+//! Two streams in a device: the pair that DeepSeek published, segment by segment; whole steps of such
+//! pairs; and published gains from hiding the all-to-all of experts.
 //!
 //! [`profile`] reads the pair, [`pair`] composes it; [`model`] counts the work of a model, [`run`] makes a
 //! pipeline of segments from it, and [`gains`] holds its steps against measured ones. [`combined`] asks the same of

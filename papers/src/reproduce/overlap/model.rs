@@ -1,8 +1,8 @@
-//! The work of a transformer layer, part by part, and of what stands behind the layers.
+//! The work of a transformer layer, part by part, and of the parts after the layers.
 //!
-//! A token takes two FLOPs for each number of a matrix in F, and as many in B and in W; causal attention takes
-//! 2 (s/2) heads (q + v) FLOPs in F, and twice that in B. The router and what is elementwise are left out, as in
-//! Megatron-LM's count.
+//! A token takes two FLOPs for each number of a matrix in F, and as many in B and in W; causal
+//! attention takes 2 (s/2) heads (q + v) FLOPs in F, and twice that in B. The router and elementwise
+//! kernels are left out, as in Megatron-LM's count.
 
 use std::path::Path;
 
@@ -87,7 +87,7 @@ impl Model {
         self.projections_into() + heads * v * hidden
     }
 
-    /// What stands before attention: queries, keys and values of `tokens`.
+    /// FLOPs before attention: queries, keys and values of `tokens`.
     pub(in super::super) fn queries_keys_values(&self, tokens: f64) -> Flops {
         [2.0 * tokens * self.projections_into(); 3]
     }
@@ -112,7 +112,7 @@ impl Model {
         [2.0 * tokens * heads * f64::from(self.hidden) * f64::from(self.vocabulary); 3]
     }
 
-    /// What stands before a layer of multi-token prediction: two activations become one.
+    /// FLOPs before a layer of multi-token prediction: a projection of two activations to one.
     pub(in super::super) fn projection(&self, tokens: f64) -> Flops {
         [2.0 * tokens * 2.0 * f64::from(self.hidden) * f64::from(self.hidden); 3]
     }

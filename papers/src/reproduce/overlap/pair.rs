@@ -1,5 +1,5 @@
-//! The pair that DeepSeek published: its segments composed in several orders, beside what it took; and the
-//! whole steps that such pairs add up to.
+//! The pair that DeepSeek published: its segments composed in several orders, beside its measured
+//! duration; and whole steps of such pairs.
 
 use std::path::Path;
 
@@ -23,11 +23,11 @@ pub(in super::super) const FIGURES: &str = "overlap-figures.csv";
 const MEASURED: &str = "measured";
 /// The convention of a reading of the measured pair that nothing is claimed of.
 const BESIDE: &str = "not checked: waits that were measured are left out";
-/// The convention of what another program computed from the same segments.
+/// The convention of figures that another program computed from the same segments.
 const APART: &str = "computed apart";
 /// How far the published order may be from the measured pair.
 pub(super) const OF_MEASURED: f64 = 0.03;
-/// How far ours may be from what was computed apart, beyond its rounding: nothing but the rounding of means.
+/// Tolerance of ours against the other program, beyond its rounding: the rounding of means alone.
 pub(super) const OF_COMPUTED: f64 = 0.001;
 
 /// The row and the column of the measured pair.
@@ -96,7 +96,7 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
     let mut cells = Vec::new();
     for (row, reading) in READINGS {
         let is_checked = reading.notify == Notify::Kept;
-        cells.push(beside(&path, &profile, (row, reading), (measured, is_checked))?);
+        cells.push(beside(&path, &profile, row, reading, measured, is_checked)?);
     }
     for figure in figures.iter().filter(|figure| !is_measured(figure)) {
         cells.push(apart(&path, &profile, figure)?);
@@ -108,8 +108,10 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
 fn beside(
     path: &Path,
     profile: &Profile,
-    (row, reading): (&str, Reading),
-    (measured, is_checked): (&Figure, bool),
+    row: &str,
+    reading: Reading,
+    measured: &Figure,
+    is_checked: bool,
 ) -> Result<Cell, Diagnostic> {
     let published = measured.value(path)?;
     let composed = composed(profile, reading, PUBLISHED);
@@ -123,7 +125,7 @@ fn beside(
     Ok(Cell { digits: cell::decimals(&measured.figure), ..cell })
 }
 
-/// What was computed apart, beside ours.
+/// A figure computed by another program from the same segments, beside ours.
 fn apart(path: &Path, profile: &Profile, figure: &Figure) -> Result<Cell, Diagnostic> {
     if figure.kind != APART {
         return Err(figure.wrong(path, &format!("the kind must be {APART}")));
@@ -160,7 +162,7 @@ impl Figure {
         }
         let (family, chunks) = STEPS.into_iter().find(|(family, _)| step_row(*family) == *row)?;
         let is_known = MODES.contains(&column.as_str());
-        is_known.then(|| step(profile, (family, chunks), column))
+        is_known.then(|| step(profile, family, chunks, column))
     }
 }
 
@@ -194,7 +196,7 @@ fn step_row(family: Family) -> String {
 }
 
 /// A step of chunks of as many mean layers as the pair has.
-fn step(profile: &Profile, (family, chunks): (Family, u64), mode: &str) -> Result<Nanos, Fault> {
+fn step(profile: &Profile, family: Family, chunks: u64, mode: &str) -> Result<Nanos, Fault> {
     let layers = u32::try_from(profile.layers()).unwrap_or(u32::MAX);
     let chain = profile.mean(layers, MEAN)?;
     let [stages, microbatches] = SHAPE;

@@ -1,4 +1,4 @@
-//! How near the planner comes to the pair that DeepSeek published, by its own kernels.
+//! The planner's prediction of the pair that DeepSeek published, by its own kernels.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use question::{Context, plan as questions};
 /// DeepSeek-V3 as it was trained.
 const QUESTION: &str = include_str!("../../../../scenarios/plan/deepseek-v3.toml");
 
-/// The segments of a chunk of four layers, with experts that are all alike and streams that take `contention`.
+/// The segments of a chunk of four layers, with tokens spread evenly over experts and streams that take
+/// `contention`.
 fn overlap(contention: &str) -> Overlap {
     let streams = format!("two-streams = true\ncontention = \"{contention}\"");
     let text = QUESTION.replace("overlap-experts = true", &streams);
@@ -70,7 +71,8 @@ fn the_planner_comes_near_the_published_pair() {
     let free = pair("0,1");
     let ours = millis(free.duration);
     assert!((ours / PAIR - 1.0).abs() < 0.08, "{ours}");
-    // As in the profile nearly all of what travels is hidden, and a held share of compute makes it longer.
+    // As in the profile nearly all of the all-to-alls is hidden, and a held share of compute makes it
+    // longer.
     assert!(millis(free.exposed) < 0.15 * ours, "{} of {ours}", free.exposed);
     let held = millis(pair("0.152,1").duration);
     assert!(held > ours && held < 1.15 * PAIR, "{held}");

@@ -14,7 +14,7 @@ use super::layer::{Place, chunk, layer};
 /// The file of its segments.
 pub(in super::super) const SEGMENTS: &str = "overlap-pair.csv";
 
-/// The part of each `notify` kernel that is no waiting for other ranks: about what the shortest take.
+/// The part of each `notify` kernel that is not waiting for other ranks: about the shortest duration.
 const HANDSHAKE: Nanos = Nanos(750_000);
 
 /// The longest profile, so that sums of its times stay far from the end of the clock.
@@ -34,7 +34,7 @@ struct Line {
     notify_ms: Option<String>,
 }
 
-/// What a range took on one stream.
+/// Start and end of a range on one stream.
 #[derive(Clone, Copy)]
 struct Span {
     start: Nanos,
@@ -45,12 +45,12 @@ struct Span {
 
 /// The pair, range by range.
 pub(in super::super) struct Profile {
-    /// By range, part and layer in the order of launches, what it took on each of its streams.
+    /// By range, part and layer in the order of launches, the spans on each of its streams.
     spans: BTreeMap<(String, String, usize), Vec<Span>>,
     layers: usize,
 }
 
-/// What is counted of `notify` kernels, which wait for other ranks.
+/// Treatment of `notify` kernels, which wait for other ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Notify {
     /// All of it: waits hold the stream.
@@ -69,7 +69,7 @@ pub(in super::super) struct Reading {
     pub(in super::super) adds_streams: bool,
     /// Whether every layer is the mean of all.
     pub(in super::super) is_mean: bool,
-    /// What is counted of the waits.
+    /// Treatment of the waits.
     pub(in super::super) notify: Notify,
 }
 

@@ -44,7 +44,7 @@ enum Recompute {
     Full,
 }
 
-/// A run with what its segments take.
+/// A run with the times of its segments.
 pub(super) struct Modelled<'a> {
     run: &'a Run,
     model: &'a Model,
@@ -94,13 +94,13 @@ impl Run {
         }
     }
 
-    /// The run with what its segments take.
+    /// The run with the times of its segments.
     pub(super) fn modelled<'a>(&'a self, models: &'a [Model]) -> Result<Modelled<'a>, String> {
         let model = Model::named(models, &self.model);
         let model = model.ok_or_else(|| format!("there is no model {}", self.model))?;
         let layout: LayerLayout = match self.layout.as_str() {
             "" => self.even(model)?,
-            told => told.parse().map_err(|error: pipeline::LayoutError| error.to_string())?,
+            given => given.parse().map_err(|error: pipeline::LayoutError| error.to_string())?,
         };
         if (layout.total(), layout.mtp()) != (u64::from(model.layers), u64::from(model.mtp)) {
             return Err(format!("the layout has other layers than {}", model.name));
@@ -159,8 +159,8 @@ impl Modelled<'_> {
         Ok(seconds(pipeline.step(family, rule)?.time) + self.run.outside_s)
     }
 
-    /// The published order, with a layer's replay before its backward, and what stands before a layer of
-    /// multi-token prediction beside its attention.
+    /// The published order, with a layer's recomputation before its backward, and the projection of a
+    /// layer of multi-token prediction beside its attention.
     fn interleaving(&self) -> Result<Interleaving, Fault> {
         match (self.run.recompute, self.model.mtp) {
             (Recompute::None, 0) => Ok(Interleaving::Published),

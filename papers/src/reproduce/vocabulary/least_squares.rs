@@ -1,7 +1,7 @@
 //! Least squares with few unknowns.
 
-/// The `N` factors x that make the sum of (c x - y)^2 over the rows (c, y) least; nothing if the rows do not
-/// tell them apart.
+/// The `N` factors x that minimise the sum of (c x - y)^2 over the rows (c, y); `None` if the rows are
+/// linearly dependent.
 pub(super) fn least_squares<const N: usize>(
     rows: impl IntoIterator<Item = ([f64; N], f64)>,
 ) -> Option<[f64; N]> {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_not_found() {
+    fn dependent_constants_are_not_found() {
         assert_eq!(least_squares([([1.0, 1.0], 2.0), ([2.0, 2.0], 4.0)]), None);
         assert_eq!(least_squares::<2>([]), None);
     }

@@ -1,4 +1,4 @@
-//! What layers, the vocabulary layers and hops take on the machine of the profile, as constants fitted to
+//! Times of layers, vocabulary layers and hops on the machine of the profile, as constants fitted to
 //! its timers.
 //!
 //! Fitted to the runs of one host with sequence 2048, each timer's mean over its stages or the sum of a line
@@ -27,7 +27,7 @@ const LAYERS: f64 = 32.0;
 const HIDDEN: f64 = 3072.0;
 /// The sequence length of the rows that are fitted.
 const SEQUENCE: u64 = 2048;
-/// The vocabulary that table 3 is taken to be of: there the profile's own timers scale as it says.
+/// The vocabulary that table 3 is assumed to be of: there the profile's own timers scale as it says.
 const OF_SCALING: f64 = 262_144.0;
 
 /// Times in microseconds.
@@ -157,7 +157,7 @@ impl Machine {
     }
 
     /// The constants in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn in_words(&self) -> String {
         let Self { layer, output, input, beside, interlaced, input_shard, hop, scaling } = self;
         let teraflops = |by_flop: f64| 1e-6 / by_flop;
         let Scaling { algorithms, of_pass, nodes, input: reduced } = scaling;
@@ -196,7 +196,7 @@ fn inner(passes: Vec<f64>) -> impl Iterator<Item = f64> {
 
 /// Slope and height of the line through `points` whose relative errors are least.
 fn line(points: impl Iterator<Item = (f64, f64)>) -> Option<[f64; 2]> {
-    // Both unknowns are of the size of what they are multiplied by.
+    // Both unknowns are scaled to the size of their factors.
     let points: Vec<(f64, f64)> = points.collect();
     let size = points.iter().map(|&(x, _)| x).fold(0.0, f64::max);
     let rows = points.iter().map(|&(x, y)| ([x / size / y, 1.0 / y], 1.0));

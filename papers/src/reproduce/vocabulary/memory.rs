@@ -1,10 +1,11 @@
-//! The memory of tables 5 and 6: parameters, activations at the peak, and what a pass works in.
+//! The memory of tables 5 and 6: parameters, activations at the peak, and the working memory of a pass.
 //!
-//! A device holds 16 bytes per parameter, which are weights and gradients of 16 bits and three numbers of 32
-//! bits of the optimizer (at sequence 2048 and 4096 the same bytes are left when what grows with the sequence
-//! is taken off), and 34 bytes per layer and number of an activation. What a pass works in is fitted to the
-//! runs of sequence 2048 that `Run::fits_memory` names: bytes per number of an activation, more of them where the
-//! vocabulary is in shards and where the backward is split, and bytes per logit of a shard and of the whole.
+//! A device holds 16 bytes per parameter, which are weights and gradients of 16 bits and three numbers
+//! of 32 bits of the optimizer (at sequence 2048 and 4096 the same bytes are left when the part that
+//! grows with the sequence is taken off), and 34 bytes per layer and number of an activation. The
+//! working memory of a pass is fitted to the runs of sequence 2048 that `Run::fits_memory` names: bytes
+//! per number of an activation, more of them where the vocabulary is in shards and where the backward
+//! is split, and bytes per logit of a shard and of the whole.
 
 use super::least_squares::least_squares;
 
@@ -29,10 +30,10 @@ pub(super) struct Device {
     pub(super) splits_backward: bool,
 }
 
-/// What a pass works in, in bytes per number of an activation: at least, in shards, where the backward is
-/// split; and per logit of a shard and of the whole.
+/// Working memory of a pass, in bytes per number of an activation: at least, in shards, with a split
+/// backward; and per logit of a shard and of the whole.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held([f64; 5]);
+pub(super) struct WorkingMemory([f64; 5]);
 
 impl Device {
     fn certain(&self) -> f64 {
@@ -51,7 +52,7 @@ impl Device {
     }
 }
 
-impl Held {
+impl WorkingMemory {
     /// Fitted to devices with their measured bytes, so that relative errors count.
     pub(super) fn fitted(devices: impl Iterator<Item = (Device, f64)>) -> Option<Self> {
         let rows = devices.map(|(device, bytes)| {
@@ -67,7 +68,7 @@ impl Held {
     }
 
     /// The constants in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn in_words(&self) -> String {
         let Self([least, shards, split, of_shard, of_whole]) = self;
         format!(
             "fitted to the memory of BASELINE, VOCAB-1 and VOCAB-2 of 1F1B on 8 GPUs and of V-Half on 16, \

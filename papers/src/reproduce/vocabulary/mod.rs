@@ -109,7 +109,7 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
     let machine = Machine::fitted(&path, &runs, scaling)?;
     let (held, of_tables) = tables::cells(sources, &machine)?;
     cells.extend(of_tables);
-    let sheet = sheet(&cells).and_text(format!("\n{}{}", machine.told(), held.told()));
+    let sheet = sheet(&cells).and_text(format!("\n{}{}", machine.in_words(), held.in_words()));
     Ok(Contents { title: TITLE.to_owned(), sheet, cells })
 }
 
@@ -121,7 +121,7 @@ impl Column {
     }
 }
 
-/// A count that must be what was published.
+/// A count that must equal the published one.
 fn exact(row: String, column: &str, convention: &'static str, [published, ours]: [f64; 2]) -> Cell {
     #[allow(clippy::float_cmp)] // Both are whole.
     let check = Check::of(ours == published);

@@ -18,8 +18,8 @@ use crate::accuracy;
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary.csv";
 
-/// Measured times that lie closer together than this share say nothing about which is smaller:
-/// BASELINE and REDIS at 32k, which run the same layers, differ by 0.3 %.
+/// Measured times that differ by less than this share say nothing about which is smaller: BASELINE and
+/// REDIS at 32k, which run the same layers, differ by 0.3 %.
 const NOISE: f64 = 0.005;
 
 /// A measured run.
@@ -204,12 +204,12 @@ fn rankings(runs: &[Run], cells: &[Cell]) -> Vec<Cell> {
         let all: Vec<&Cell> = all.collect();
         let pairs =
             || all.iter().enumerate().flat_map(|(at, &a)| all[..at].iter().map(move |&b| (a, b)));
-        let told = |a: &Cell, b: &Cell| accuracy::error(a.published, b.published).abs() > NOISE;
+        let differ = |a: &Cell, b: &Cell| accuracy::error(a.published, b.published).abs() > NOISE;
         let swapped = |a: &Cell, b: &Cell| (a.published < b.published) != (a.ours < b.ours);
         let count =
             |wanted: &dyn Fn(&Cell, &Cell) -> bool| pairs().filter(|&(a, b)| wanted(a, b)).count();
-        let close = count(&|a, b| !told(a, b));
-        let ours = count(&|a, b| told(a, b) && swapped(a, b));
+        let close = count(&|a, b| !differ(a, b));
+        let ours = count(&|a, b| differ(a, b) && swapped(a, b));
         let row = format!(
             "vocabulary {vocab}, sequence {seq}: {} pairs, {close} within 0.5 %",
             all.len() * all.len().saturating_sub(1) / 2

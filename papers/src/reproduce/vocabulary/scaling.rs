@@ -1,9 +1,9 @@
-//! Table 3: what the vocabulary layers in shards lose against p times the whole layer.
+//! Table 3: losses of the vocabulary layers in shards against p times the whole layer.
 //!
-//! Beside its part of the work a shard of the output layer has, as shares of that work, what its algorithm
-//! does more; what is done once for every pass, which counts p / (s h) for the part is as much smaller; and
-//! what more than one node costs. A shard of the input layer looks up and reduces s h numbers whatever p
-//! is, against gradients of V h / p. Fitted to the rows of sequence 2048; the others are held out.
+//! Beside its part of the work a shard of the output layer has, as shares of that work, the extra work
+//! of its algorithm; the fixed work of every pass, which weighs p / (s h) against the part; and the
+//! cost of more than one node. A shard of the input layer looks up and reduces s h numbers for any p,
+//! against gradients of V h / p. Fitted to the rows of sequence 2048; the rest are held out.
 
 use question::Diagnostic;
 use serde::Deserialize;
@@ -35,9 +35,9 @@ struct Share {
 /// The fitted constants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scaling {
-    /// What algorithm 1 and algorithm 2 do more, as shares of the work.
+    /// Extra work of algorithm 1 and algorithm 2, as shares.
     pub(super) algorithms: [f64; 2],
-    /// The share of what is done once for every pass, times s h / p.
+    /// The share of the fixed work of every pass, times s h / p.
     pub(super) of_pass: f64,
     /// The share of more than one node.
     pub(super) nodes: f64,
@@ -56,7 +56,7 @@ impl Share {
         }
     }
 
-    /// What the work of a shard of the output layer is multiplied by, less 1: for each constant its factor.
+    /// Factor on the work of a shard of the output layer, less 1, as a term for each constant.
     fn factors(&self, algorithm: usize) -> [f64; 4] {
         let Self { seq, gpus, hidden, .. } = self;
         let of = |which: usize| if algorithm == which { 1.0 } else { 0.0 };
@@ -81,7 +81,7 @@ impl Scaling {
         100.0 / (1.0 + over)
     }
 
-    /// What a shard's part of the output layer's work is multiplied by, on `gpus`.
+    /// Factor on the work of a shard of the output layer, on `gpus`.
     pub(super) fn of_work(&self, algorithm: usize, gpus: f64) -> f64 {
         1.0 + self.algorithms[algorithm] + if gpus > NODE { self.nodes } else { 0.0 }
     }

@@ -1,7 +1,7 @@
 //! Tables 5 and 6: the memory of every run, and its gain in MFU over the baseline.
 //!
 //! MFU are compared as ratios, so that it does not matter that the published ones are of 320 TFLOP/s,
-//! while an A100 has 312. REDIS deals the layers by a count of its own, and is left out.
+//! while an A100 has 312. REDIS splits the layers by a count of its own, and is left out.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use sim::Replay;
 use super::super::cell::Cell;
 use super::super::sources::{Sources, error_in};
 use super::machine::{Machine, Sizes};
-use super::memory::{BYTES_HELD, Device, GB, Held};
+use super::memory::{BYTES_HELD, Device, GB, WorkingMemory};
 use super::profile::{entries, family, published_peak};
 use super::scaling::NODE;
 use super::{DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, MEMORY};
@@ -38,15 +38,15 @@ struct Run {
     memory_gb: f64,
 }
 
-/// What a pass works in, and the memory, differences of memory and gains of the methods.
+/// Working memory of a pass, and the memory, differences of memory and gains of the methods.
 pub(super) fn cells(
     sources: &Sources<'_>,
     machine: &Machine,
-) -> Result<(Held, Vec<Cell>), Diagnostic> {
+) -> Result<(WorkingMemory, Vec<Cell>), Diagnostic> {
     let (path, runs) = sources.records::<Run>(FIGURES)?;
     runs.iter().try_for_each(|run| run.check(&path))?;
     let fitted = runs.iter().filter(|run| run.fits_memory());
-    let held = Held::fitted(fitted.map(|run| (run.first(), run.memory_gb * GB)));
+    let held = WorkingMemory::fitted(fitted.map(|run| (run.first(), run.memory_gb * GB)));
     let held = held.ok_or_else(|| {
         let message =
             "too few runs of sequence 2048 on 8 and 16 GPUs to fit what a pass works in to";
@@ -75,7 +75,7 @@ fn beside<'a>(runs: &'a [Run], run: &Run, method: &str) -> Option<&'a Run> {
 }
 
 /// The bytes of the device that holds most.
-fn memory(run: &Run, held: &Held) -> Cell {
+fn memory(run: &Run, held: &WorkingMemory) -> Cell {
     let ours = held.bytes(&run.first()).max(held.bytes(&run.last())) / GB;
     MEMORY.cell(run.row(), Fit::of(run.fits_memory()), run.memory_gb, ours, 2)
 }
@@ -145,7 +145,7 @@ impl Run {
         self.family().is_some_and(|family| family.vocabulary() != Vocabulary::Whole)
     }
 
-    /// Whether what a pass works in is fitted to its memory.
+    /// Whether the working memory of a pass is fitted to its memory.
     fn fits_memory(&self) -> bool {
         let of = |methods: &[&str]| methods.contains(&self.method.as_str());
         match (self.is_v_half(), self.gpus, self.seq) {

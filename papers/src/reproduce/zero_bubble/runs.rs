@@ -1,4 +1,4 @@
-//! The runs of figure 5 and table 6: what was measured of each, as far as it is at hand, and ours.
+//! The runs of figure 5 and table 6: the measurements of each, as far as they are available, and ours.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Measured {
     }
 }
 
-/// A run with what is known of it.
+/// A run with its published and predicted figures.
 pub(super) struct Known {
     pub(super) training: Training,
     pub(super) trained: Trained,
@@ -63,8 +63,8 @@ pub(super) fn figure_5(ground: &Ground, sources: &Sources<'_>) -> Result<Vec<Kno
     all_known(ground, MODELS.as_ref(), trainings, figures)
 }
 
-/// What was measured of figure 5, by run. Of the two larger models only what the table of
-/// post-validation repeats is at hand, which is of ZB-2p.
+/// Measurements of figure 5, by run. For the two larger models only ZB-2p is available, from the table
+/// of post-validation.
 fn at_hand(sources: &Sources<'_>) -> Result<BTreeMap<String, Measured>, Diagnostic> {
     let (path, lines) = sources.records::<PostValidation>(post_validation::FIGURES)?;
     let mut measured = BTreeMap::new();
@@ -108,7 +108,7 @@ pub(super) fn table_6(ground: &Ground, sources: &Sources<'_>) -> Result<Vec<Know
     all_known(ground, &path, trainings, measured.collect::<Result<_, _>>()?)
 }
 
-/// The predictions of `trainings`, which are of the file at `path`, with what was `measured` of each.
+/// The predictions of `trainings`, from the file at `path`, with the `measured` figures of each.
 fn all_known(
     ground: &Ground,
     path: &Path,

@@ -68,7 +68,7 @@ pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Conten
 }
 
 impl Known {
-    /// A cell of ours beside what was measured, if that is at hand.
+    /// A cell of ours beside the measurement, if that is available.
     fn cell(&self, quantity: Quantity, fitted: bool, measured: Option<f64>, ours: f64) -> Cell {
         let row = row(&self.training);
         match measured {
@@ -88,7 +88,7 @@ fn figures(known: &Known) -> [Cell; 2] {
 }
 
 impl Gain<'_> {
-    /// The planner's prediction beside what was measured.
+    /// The planner's prediction beside the measurement.
     fn cell(&self, is_checked: bool) -> Cell {
         match self.measured() {
             Some(measured) if !is_checked => {

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cut::Loss;
+use crate::partition::Loss;
 
 const EXPERTS: Experts = Experts { count: 32, top_k: 4, shared: 0 };
 
-fn cut(expert: u64, microbatch: u64) -> Cut {
-    let one = Cut {
+fn partition(expert: u64, microbatch: u64) -> Partition {
+    let one = Partition {
         tensor: 1,
         context: 1,
         expert,
@@ -17,7 +17,7 @@ fn cut(expert: u64, microbatch: u64) -> Cut {
         sequence_parallel: false,
         loss: Loss::Separate,
     };
-    Cut { expert, ..one }
+    Partition { expert, ..one }
 }
 
 fn routing(popularity: Popularity, capacity: Option<Capacity>) -> Routing {
@@ -71,7 +71,7 @@ fn counted(exponent: f64, parts: usize, tokens: u64, most: f64) -> [f64; 3] {
 #[test]
 fn loads_are_those_of_tokens_that_are_counted() {
     for (exponent, parts) in [(0.0, 4), (0.0, 16), (0.5, 8), (1.0, 4)] {
-        let own = routing(Popularity::Zipf(exponent), None).load(cut(parts, 1), 48);
+        let own = routing(Popularity::Zipf(exponent), None).load(partition(parts, 1), 48);
         let [mean, tail, _] = counted(exponent, usize::try_from(parts).unwrap(), 48, f64::INFINITY);
         assert!((own.mean / mean - 1.0).abs() < 0.02, "{exponent} {parts}: {own:?} {mean}");
         assert!((own.tail / tail - 1.0).abs() < 0.04, "{exponent} {parts}: {own:?} {tail}");
@@ -83,7 +83,7 @@ fn loads_are_those_of_tokens_that_are_counted() {
 fn dropped_tokens_are_those_that_are_counted() {
     for (exponent, factor) in [(0.0, 1.0), (0.0, 1.5), (0.5, 1.25), (1.0, 1.0)] {
         let capacity = Capacity { factor, padded: false };
-        let own = routing(Popularity::Zipf(exponent), Some(capacity)).load(cut(8, 1), 48);
+        let own = routing(Popularity::Zipf(exponent), Some(capacity)).load(partition(8, 1), 48);
         let [mean, tail, dropped] = counted(exponent, 8, 48, capacity.rows(EXPERTS, 48.0));
         assert!((own.mean / mean - 1.0).abs() < 0.02, "{exponent} {factor}: {own:?} {mean}");
         assert!((own.tail / tail - 1.0).abs() < 0.03, "{exponent} {factor}: {own:?} {tail}");
@@ -91,39 +91,39 @@ fn dropped_tokens_are_those_that_are_counted() {
         assert!((own.sent + own.dropped - 1.0).abs() < 1e-12);
         // Padded, all devices have as many rows as experts take, and as many tokens are dropped.
         let padded = Capacity { padded: true, ..capacity };
-        let padded = routing(Popularity::Zipf(exponent), Some(padded)).load(cut(8, 1), 48);
+        let padded = routing(Popularity::Zipf(exponent), Some(padded)).load(partition(8, 1), 48);
         let rows = capacity.rows(EXPERTS, 48.0) * 32.0 / (48.0 * 4.0);
         assert_eq!([padded.mean, padded.tail, padded.sent], [rows; 3]);
         assert_eq!(padded.dropped, own.dropped);
     }
 }
 
-/// What is measured lies as it was measured: of 32 experts the first four have half of all tokens.
+/// Counted popularity keeps its place: of 32 experts the first four have half of all tokens.
 #[test]
 fn counts_lie_where_they_were_counted() {
     let mut counts = vec![4.0; 32];
     counts[..4].fill(28.0);
     let own = routing(Popularity::Counted(vec![counts.clone()]), None);
-    assert!((own.load(cut(8, 1), 1 << 20).mean - 4.0).abs() < 0.01);
+    assert!((own.load(partition(8, 1), 1 << 20).mean - 4.0).abs() < 0.01);
     counts.rotate_left(2);
-    // Where two devices have two of the four each, a quarter of all tokens comes to each.
+    // Where two devices have two of the four each, a quarter of all tokens goes to each.
     let apart = routing(Popularity::Counted(vec![counts.clone(), counts]), None);
     let even = 2.0 * 28.0 + 2.0 * 4.0;
-    assert!((apart.load(cut(8, 1), 1 << 20).mean - even / 28.0).abs() < 0.01);
+    assert!((apart.load(partition(8, 1), 1 << 20).mean - even / 28.0).abs() < 0.01);
 }
 
 #[test]
 fn every_group_is_drawn_once_and_alike() {
     let own = routing(Popularity::LogNormal(0.5), None);
-    let first = own.load(cut(8, 2), 512);
-    assert_eq!(first, own.load(cut(8, 2), 512));
+    let first = own.load(partition(8, 2), 512);
+    assert_eq!(first, own.load(partition(8, 2), 512));
     assert_eq!(own.known.lock().unwrap().len(), 1);
-    assert_eq!(first, routing(Popularity::LogNormal(0.5), None).load(cut(8, 2), 512));
+    assert_eq!(first, routing(Popularity::LogNormal(0.5), None).load(partition(8, 2), 512));
     let other = Routing::new(Popularity::LogNormal(0.5), None, EXPERTS, 1).unwrap();
-    assert_ne!(first, other.load(cut(8, 2), 512));
-    assert!((first.mean / other.load(cut(8, 2), 512).mean - 1.0).abs() < 0.03);
-    // A device that has all experts has what its tokens bring.
-    let alone = own.load(cut(1, 2), 512);
+    assert_ne!(first, other.load(partition(8, 2), 512));
+    assert!((first.mean / other.load(partition(8, 2), 512).mean - 1.0).abs() < 0.03);
+    // A device with all experts has the rows of its own tokens.
+    let alone = own.load(partition(1, 2), 512);
     assert!([alone.mean, alone.tail].iter().all(|load| (load - 1.0).abs() < 1e-9), "{alone:?}");
 }
 
@@ -162,7 +162,7 @@ proptest! {
             false => Popularity::Zipf(exponent),
         };
         let capacity = factor.map(|factor| Capacity { factor, padded });
-        let own = routing(popularity, capacity).load(cut(1 << parts, 1), tokens);
+        let own = routing(popularity, capacity).load(partition(1 << parts, 1), tokens);
         prop_assert!(own.mean >= own.sent * (1.0 - 1e-9), "{own:?}");
         prop_assert!(own.tail >= own.mean * 0.95, "{own:?}");
         prop_assert!((0.0..=1.0).contains(&own.dropped), "{own:?}");

@@ -1,4 +1,4 @@
-//! Memory: what must hold of it whatever the model, and what published runs held.
+//! Memory: rules that hold for every model, and the memory of published runs.
 
 mod models;
 mod peaks;

@@ -14,7 +14,8 @@ const ROWS: &str = include_str!("../../../../scenarios/paper/today-memory.csv");
 
 /// Bytes of a GiB.
 const GIB: f64 = 1_073_741_824.0;
-/// What an 80 GB device has, less what its context and NCCL take beside the allocator, in GiB.
+/// Memory of an 80 GB device less that of its context and NCCL, which the allocator does not count, in
+/// GiB.
 const ROOM: f64 = 79.2 - 3.0;
 
 /// A row of the file, its cells under the names of their columns.
@@ -73,7 +74,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// What each stage holds at its peak.
+    /// Memory of each stage at its peak.
     fn predicted(&self) -> Vec<StageMemory> {
         let model = model(models::named(self.text("model"), self.count("sequence")));
         let (setup, recipe) = (self.setup(), self.recipe());

@@ -1,4 +1,4 @@
-//! What must hold of memory whatever the model and the set-up.
+//! Rules of memory that hold for every model and set-up.
 
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn held(model: &Transformer, setup: &Setup, recipe: &Recipe) -> u64 {
     footprint(model, setup, recipe, layers).until_backward.0
 }
 
-/// What a stage of all layers holds beside them.
+/// Memory of a stage with all layers, beside their activations.
 fn standing(model: &Transformer, setup: &Setup, recipe: &Recipe) -> StageMemory {
     let share = Share {
         layers: model.counts(0..model.layers),
@@ -71,7 +71,7 @@ fn standing(model: &Transformer, setup: &Setup, recipe: &Recipe) -> StageMemory 
         mtp: model.mtp,
     };
     let parameters = Parameters::of(model, setup, share);
-    resident(model, setup, recipe, &Activations::of(model, setup, recipe), (share, parameters))
+    resident(model, setup, recipe, &Activations::of(model, setup, recipe), share, parameters)
 }
 
 fn modules(bits: u8) -> Recompute {
@@ -168,7 +168,7 @@ fn groups_of_an_expert_gather_its_rows() {
         let recipe = Recipe { imbalance: Imbalance::Factor(factor), ..recipe(64) };
         held(&model, &setup([1, 1, 1]), &recipe) / (model.layers - 3)
     };
-    // What an expert makes of a row, too: gate and value, and their product.
+    // The intermediate activations of an expert count, too: gate and value, and their product.
     let whole = 4096 * 8 * (row + 3 * 2 * 2048);
     assert!((uneven(1.5) - uneven(1.0)).abs_diff(whole / 2) <= 16);
 }
@@ -195,7 +195,7 @@ fn stages_hold_the_whole_model() {
     let all = first.dense + last.dense + 8.0 * (first.experts + last.experts) - copy - mtp;
     let norm = number(model.norm_parameters());
     assert!((all + norm - number(model.parameters())).abs() < 1.0);
-    // 16 replicas share what is dense, and two have each expert.
+    // 16 replicas share the dense parameters, and two have each expert.
     let shared = last.shared(&setup, Zero::Optimizer);
     assert!((shared - last.dense / 16.0 - last.experts / 2.0).abs() < 1.0);
     let hybrid = Setup { shard_groups: 2, ..setup };
@@ -272,7 +272,7 @@ fn gradients_of_a_chunk_can_be_given_up_behind_its_last() {
     let of = |reshard, chunks, family| {
         let zero = Zero::Gradients;
         let setup = Setup { zero, reshard, chunks, family, ..setup([8, 1, 4]) };
-        inputs.asked(&setup, &Orders::default()).unwrap().finalist.evaluation.memory
+        inputs.run_single(&setup, &Orders::default()).unwrap().finalist.evaluation.memory
     };
     let sum = |memory: &[StageMemory]| memory.iter().map(|one| one.sum().0).max().unwrap();
     for (chunks, family) in [(1, Family::OneFOneB), (4, Family::Interleaved)] {
@@ -304,8 +304,8 @@ fn passing_gradients_are_counted_beside_activations() {
 }
 
 proptest! {
-    /// What lies at the host is not on the device between F and B, is there again from B to W, and nothing is
-    /// lost: both together are what is kept without.
+    /// Bytes copied to the host leave the device between F and B and are back from B to W, and none are
+    /// lost: both together are the bytes kept without copies.
     #[test]
     fn what_is_copied_to_the_host_is_not_held(
         model in any_model(),
@@ -329,7 +329,7 @@ proptest! {
         prop_assert!(again <= away && (again > 0.0) == (away > 0.0));
     }
 
-    /// Inputs of activation functions in 8 bits take half of what they take in 16, and nothing else changes.
+    /// Inputs of activation functions in 8 bits have half the bytes of 16, and nothing else changes.
     #[test]
     fn inputs_of_activation_functions_can_be_kept_in_8_bits(model in any_model()) {
         let setup = setup([1, 1, 1]);

@@ -6,7 +6,7 @@ use pipeline::{Choice, Family, Vocabulary};
 use plan::{Boundary, Loss, Recompute, Setup, Zero};
 
 use super::super::priced::Plan;
-use super::super::told;
+use super::super::setup_report;
 use question::plan::{Framework, Question};
 
 /// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM
@@ -39,7 +39,7 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
     super::array(&head, "MEGATRON_ARGS", &lines.concat())
 }
 
-/// Groups of devices, and what replicas share.
+/// Groups of devices, and the state that replicas shard.
 fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
     let mut lines = vec![
         format!("--tensor-model-parallel-size {}", own.tensor),
@@ -145,10 +145,10 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     }
     let is_interleaved = matches!(own.family, Family::Interleaved | Family::InterleavedOverlap);
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
-    let told = own.split.is_told();
+    let is_given = own.split.is_given();
     // The pattern of a hybrid says where its chunks end.
-    if (told || !even) && is_placed && !is_hybrid {
-        let layout = told::layout(question, plan);
+    if (is_given || !even) && is_placed && !is_hybrid {
+        let layout = setup_report::layout(question, plan);
         lines.extend(layout.map(|one| format!("--pipeline-model-parallel-layout '{one}'")));
     } else if is_interleaved && !is_hybrid {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));

@@ -2,7 +2,7 @@
 
 use plan::{Ffn, LayerKind, Mixer, Norm, Transformer};
 
-/// The arguments of `model`, and comments on what they cannot say.
+/// The arguments of `model`, with comments on features that have no argument.
 pub(super) fn arguments(model: &Transformer, rotary_base: Option<u64>) -> Vec<String> {
     let mut lines = vec![
         format!("--num-layers {}", model.layers),
@@ -59,7 +59,7 @@ fn unusual_norms(model: &Transformer) -> Option<u64> {
     model.layer_kinds().iter().any(|kind| usual(kind) != norms).then_some(norms)
 }
 
-/// Heads, and the latents that they are made of.
+/// Heads, and the latents of MLA.
 fn attention(model: &Transformer) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |line: String| lines.push(line);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_told_as_megatron_reads_them() {
+    fn layers_are_written_as_megatron_reads_them() {
         let full = LayerKind::default();
         let sparse = LayerKind { ffn: Ffn::Experts, ..full };
         let window = LayerKind { mixer: Mixer::Window, ..full };

@@ -1,5 +1,5 @@
-//! What schedules gain over 1F1B beside tensor, context and expert parallelism, with passes one after the other
-//! and in pairs that hide communication; and which combination is best.
+//! Gains of schedules over 1F1B beside tensor, context and expert parallelism, with passes one after
+//! the other and in pairs that hide communication; and the best combination.
 
 mod report;
 mod setting;
@@ -18,7 +18,7 @@ use setting::{Mode, Outcome, Setting};
 
 pub(in super::super) use setting::SETTINGS;
 
-/// The file of what others measured with pairs.
+/// The file of published measurements with pairs.
 pub(in super::super) const CLAIMS: &str = "overlap-claims.csv";
 
 /// The convention of the gain of passes one after the other.
@@ -27,7 +27,7 @@ const APART: &str = "one pass after the other";
 const PAIRS: &str = "pairs";
 /// The convention of the gain of pairs that take nothing from each other.
 const IDEAL: &str = "pairs, ideal";
-/// The convention of what must hold of ours whatever the setting.
+/// The convention of rules for our figures that hold in every setting.
 const AT_MOST: &str = "at most";
 /// The convention of a step in seconds.
 const STEP: &str = "step, s";
@@ -35,7 +35,7 @@ const STEP: &str = "step, s";
 const PEAK: &str = "peak, microbatches of a stage";
 /// The convention of the best combination of a job.
 const BEST: &str = "best over the best 1f1b";
-/// The convention of what others measured in other settings.
+/// The convention of published measurements in other settings.
 const CLAIMED: &str = "measured, other settings";
 
 /// The schedule that all gains are over.
@@ -71,7 +71,7 @@ const DRAWN: [Family; 6] = [
     Family::DualPipeV,
 ];
 
-/// What a schedule comes to in a setting.
+/// The outcomes of a schedule in a setting.
 struct Row {
     entry: &'static Entry,
     apart: Outcome,
@@ -118,7 +118,7 @@ impl Rows {
     }
 }
 
-/// What others measured, in percent.
+/// A published measurement, in percent.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Claim {
@@ -151,7 +151,7 @@ pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Conten
     Ok(Contents { title: report::TITLE.to_owned(), cells, sheet })
 }
 
-/// A figure of ours that nobody has published.
+/// A figure of ours without a published one.
 fn alone(row: &str, column: &str, convention: &'static str, ours: f64) -> Cell {
     let cell = Cell::new(row, column, convention, [f64::NAN, ours], Check::NotChecked);
     Cell { digits: 3, ..cell }
@@ -223,7 +223,7 @@ fn best(all: &[Rows]) -> Vec<Best> {
     jobs.into_iter().filter_map(of_job).collect()
 }
 
-/// What others measured in other settings.
+/// Published measurements in other settings.
 fn claims(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
     let (path, claims) = sources.records_or_built_in::<Claim>(CLAIMS)?;
     let mut cells = Vec::new();

@@ -30,7 +30,7 @@ Megatron-LM splits and hides within one matrix product, and everything that make
 Checked is what must hold in any setting: pairs take no longer than passes one after the other, nor with less
 contention longer than with more, and where communication takes no time they gain nothing.";
 
-/// The tables of all settings, the best combinations, and what others measured.
+/// The tables of all settings, the best combinations, and published measurements.
 pub(super) fn sheet(all: &[Rows], cells: &[Cell], best: &[Best]) -> Sheet {
     let mut sheet = Sheet::default();
     for rows in all {
@@ -71,7 +71,7 @@ fn of_setting(all: &Rows) -> Sheet {
     Sheet::table(&header, rows)
 }
 
-/// What others measured.
+/// Published measurements.
 fn measured(cells: &[Cell]) -> Sheet {
     let own = cells.iter().filter(|cell| cell.column == gains::GAIN || cell.convention == CLAIMED);
     let rows = own.map(|cell| {

@@ -79,7 +79,7 @@ pub(super) enum Mode {
     QuietPairs,
 }
 
-/// What a step of a schedule comes to.
+/// Time and memory of a step of a schedule.
 pub(super) struct Outcome {
     pub(super) seconds: f64,
     /// The most activations that a stage holds, in those of a microbatch on one stage.
@@ -143,8 +143,8 @@ impl Setting {
         &self.line.name
     }
 
-    /// What settings share that may be compared with each other: the model, the devices, the sequences of a
-    /// step and the way in which its times are known.
+    /// Key that comparable settings share: the model, the devices, the sequences of a step and the
+    /// source of its times.
     pub(super) fn job(&self) -> Option<String> {
         let Line { devices, sequences, sequence, pair, .. } = &self.line;
         let job = format!("{} on {devices}, {sequences} x {sequence} a step", self.model);

@@ -1,4 +1,4 @@
-//! How much of the memory of a device a plan may use.
+//! The part of a device's memory that a plan may use.
 
 use pipeline::Bytes;
 
@@ -8,14 +8,14 @@ use crate::model::number;
 /// The part of a device's memory that a plan may use, as [`StageMemory`](crate::StageMemory)
 /// predicts it.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Room {
-    /// How much more than predicted a device may come to hold, or how much more than that may be predicted, as a share.
+pub struct MemoryBudget {
+    /// Relative error of predicted memory, in either direction.
     pub error: f64,
-    /// The most that is allowed, if the question says so.
+    /// Cap on the memory, if the question has one.
     pub cap: Option<Bytes>,
 }
 
-impl Room {
+impl MemoryBudget {
     /// The memory that may be used on a device of `machine`: its memory less its reserve, less the
     /// error of the prediction, and no more than the cap.
     #[must_use]
@@ -27,13 +27,13 @@ impl Room {
         self.cap.map_or(sure, |cap| cap.min(sure))
     }
 
-    /// The same if devices hold no more than predicted.
+    /// The memory that may be used if predictions are exact.
     #[must_use]
     pub fn if_exact(&self, machine: &Machine) -> Bytes {
         Self { error: 0.0, ..*self }.of(machine)
     }
 
-    /// The most that may be predicted where devices come to hold as much less as predictions were off.
+    /// The most that may be predicted where devices hold as much less as predictions can be off.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Neither negative nor large.
     pub fn at_best(&self, machine: &Machine) -> Bytes {

@@ -1,9 +1,8 @@
-//! Layers that are dealt to chunks together with the order of passes that is searched.
+//! Assignment of layers to chunks, searched together with the order of passes.
 //!
-//! A set-up whose layers are dealt before its order is searched comes first. Then a short joint search looks at
-//! deals near it: those of which a lower bound says that their order cannot be faster are left out, for a
-//! few others orders are quickly found, and for the best of them one is searched in full. So what comes out is
-//! never slower than what was there.
+//! The set-up with balanced layers and a searched order comes first. A short joint search then looks at
+//! assignments near it: those whose lower bound is not faster are left out, a few get an order quickly,
+//! and the best gets a full search. The result is never slower than the set-up it starts from.
 
 use pipeline::{LayerLayout, Limit};
 use search::{
@@ -19,38 +18,39 @@ use crate::orders::Orders;
 use crate::searched;
 use crate::setup::{Setup, Split, Unfit};
 
-/// The deals that are looked at, beside those that a joint search begins with.
+/// Assignments that are looked at, beside those that a joint search begins with.
 const CHOICES: u64 = 96;
-/// Those of them for which orders are quickly found.
+/// Assignments for which an order is quickly searched.
 const ORDERS: u64 = 16;
 /// How many times each pass is placed or timed for such an order.
 const EFFORT: u64 = 20;
 
 impl Inputs<'_> {
-    /// `run`, whose order was searched, or a faster one of the same set-up with other layers in its chunks.
+    /// `run`, whose order was searched, or a faster run of the same set-up with another assignment of
+    /// layers.
     #[must_use]
-    pub(crate) fn with_layers_dealt(&self, run: Finalist, orders: &Orders<'_>) -> Finalist {
+    pub(crate) fn with_layers_assigned(&self, run: Finalist, orders: &Orders<'_>) -> Finalist {
         if !searched::is_known(run.costed()) || !searched::is_small(run.costed()) {
             return run;
         }
-        let deals = Deals { inputs: self, known: &run, most: run.costed().limit };
-        let found = if deals.are_hopeful() { deals.best(orders) } else { None };
+        let assignments = LayerAssignments { inputs: self, known: &run, most: run.costed().limit };
+        let found = if assignments.are_hopeful() { assignments.best(orders) } else { None };
         found.filter(|other| other.step < run.step).unwrap_or(run)
     }
 }
 
-/// The deals of one set-up.
-struct Deals<'a> {
+/// The assignments of layers of one set-up.
+struct LayerAssignments<'a> {
     inputs: &'a Inputs<'a>,
-    /// The run with layers dealt before.
+    /// The run with balanced layers.
     known: &'a Finalist,
     /// The limit of its order.
     most: Option<Limit>,
 }
 
-impl Deals<'_> {
-    /// Whether a look at deals may be worth its time: the order that is known is not close to its bound, or that of
-    /// a deal with a layer less on a busiest stage is lower.
+impl LayerAssignments<'_> {
+    /// Whether a search of assignments may be worth its time: the known order is not close to its
+    /// bound, or the bound of an assignment with one layer less on a busiest stage is lower.
     fn are_hopeful(&self) -> bool {
         let (costed, asked) = (self.known.costed(), self.space().asked);
         let worth = searched::worth_a_search(self.known.evaluation.step);
@@ -73,7 +73,7 @@ impl Deals<'_> {
         all.any(|(from, to)| from != to && shifted(from, to).is_some_and(|one| is_lower(&one)))
     }
 
-    /// The chunks of the stage that has most to do for a microbatch.
+    /// The chunks of the stage with the most work for a microbatch.
     fn busiest(&self) -> Vec<usize> {
         let Costed { setup, shape, costs, .. } = self.known.costed();
         let placement = setup.family.about().placement;
@@ -89,7 +89,7 @@ impl Deals<'_> {
         chunks.map(usize::from).collect()
     }
 
-    /// A run with the deal that promises most, if one promises anything.
+    /// A run with the most promising assignment, if one promises anything.
     fn best(&self, orders: &Orders<'_>) -> Option<Finalist> {
         let costed = self.known.costed();
         let space = self.space();
@@ -105,12 +105,12 @@ impl Deals<'_> {
         };
         let looked = probe_neighbourhood(&jointly, looks, orders.stop()).ok()?;
         let costed = self.most_promising(&looked, &space.asked)?;
-        // As whoever asks for this set-up gets it, under whichever limit is worth its memory.
+        // Run as a request for this set-up alone would be, under the limit that is worth its memory.
         let all = self.inputs.evaluate_all(&costed, &mut Replay::new(), orders).ok()?;
         self.inputs.settle(all, orders).ok()
     }
 
-    /// The deals that there may be: the layers of the known run, in as many chunks that lie where its do.
+    /// The search space: the layers of the known run, in as many chunks with the same placement.
     fn space(&self) -> Space {
         let Costed { setup, shape, layers, mtp_chunk, .. } = self.known.costed();
         let placement = setup.family.about().placement;
@@ -135,13 +135,13 @@ impl Deals<'_> {
         }
     }
 
-    /// What passes cost and hold with `choice`, if it is one.
+    /// Costs and footprints of the passes with `choice`, if it is valid.
     fn instance(&self, choice: &Choice) -> Option<Instance> {
         searched::instance(&self.costed(choice).ok()?).ok()
     }
 
-    /// The costs of the set-up with the layers of `choice`, under the largest limit that it has room for, up to
-    /// that of the known run.
+    /// The costs of the set-up with the layers of `choice`, under the largest limit that fits into
+    /// memory, up to that of the known run.
     fn costed(&self, choice: &Choice) -> Result<Costed, Rejected> {
         if bare(&choice.layers) > bare(&self.known.costed().layers) {
             return Err(Unfit::Layers.into());
@@ -160,7 +160,8 @@ impl Deals<'_> {
         Ok(Costed { limit: limit.or(self.most), ..costed })
     }
 
-    /// Of `looked`, the deal whose step by its order is shortest, if it is shorter than that of `asked`.
+    /// The assignment of `looked` with the shortest step by its order, if it is shorter than the step
+    /// of `asked`.
     fn most_promising(&self, looked: &[Neighbour], asked: &Choice) -> Option<Costed> {
         let step = |one: &Neighbour| {
             let costed = self.costed(&one.choice).ok()?;
@@ -173,7 +174,7 @@ impl Deals<'_> {
     }
 }
 
-/// How many chunks between the ends have no layer: a device has nothing to train there, which not every
+/// Chunks between the ends without a layer: their device has nothing to train, which not every
 /// framework takes.
 fn bare(layers: &[u64]) -> usize {
     let inner = layers.get(1..layers.len().saturating_sub(1)).unwrap_or_default();

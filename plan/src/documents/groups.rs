@@ -1,10 +1,11 @@
-//! Which devices have which documents of a step where a context group is as large as its documents need.
+//! Assignment of the documents of a step to devices, in context groups as large as their documents
+//! need.
 //!
-//! As Megatron-LM does (`--hybrid-context-parallel`, later `--dynamic-context-parallel`), a document goes to
-//! the fewest devices that hold it at so many tokens each, in numbers that are powers of two. The longest
-//! documents come first; each goes to the group that has most room left, and where none has room a group
-//! begins. Groups of like work form a microbatch, longest first, until all devices of the data x context
-//! group have one; devices that are left join the group with most to do.
+//! As in Megatron-LM (`--hybrid-context-parallel`, later `--dynamic-context-parallel`), a document goes
+//! to the fewest devices that hold it at a given number of tokens each, in powers of two. The longest
+//! documents come first; each goes to the group with most capacity left, and where it fits into none a
+//! new group begins. Groups of similar work form a microbatch, longest first, until all devices of the
+//! data x context group have one; devices that are left join the group with most work.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -33,25 +34,26 @@ pub(super) fn group_sizes(devices: u64) -> Vec<u64> {
     powers.filter(|size| devices.is_multiple_of(*size)).chain([devices]).collect()
 }
 
-/// Deals `documents`, the longest first, to groups of one of `sizes` with `room` tokens for each device.
-pub(super) fn groups(documents: &[u64], sizes: &[u64], room: u64) -> Vec<Group> {
+/// Assigns `documents`, the longest first, to groups of one of `sizes`, with `capacity` tokens per
+/// device.
+pub(super) fn groups(documents: &[u64], sizes: &[u64], capacity: u64) -> Vec<Group> {
     let mut all: Vec<Group> = Vec::new();
-    let mut by_room: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
+    let mut by_capacity_left: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
     let largest = sizes.last().copied().unwrap_or(1);
     for &tokens in documents {
-        let fits = by_room.peek().is_some_and(|(left, _)| *left >= tokens);
-        let (left, at) = match if fits { by_room.pop() } else { None } {
+        let fits = by_capacity_left.peek().is_some_and(|(left, _)| *left >= tokens);
+        let (left, at) = match if fits { by_capacity_left.pop() } else { None } {
             Some((left, Reverse(at))) => (left, at),
             None => {
-                let holds = |size: &u64| size.saturating_mul(room) >= tokens;
+                let holds = |size: &u64| size.saturating_mul(capacity) >= tokens;
                 let devices = sizes.iter().copied().find(holds).unwrap_or(largest);
                 all.push(Group { devices, tokens: 0, pairs: 0.0 });
-                (devices.saturating_mul(room), all.len() - 1)
+                (devices.saturating_mul(capacity), all.len() - 1)
             }
         };
         all[at].tokens += tokens;
         all[at].pairs += pairs(tokens);
-        by_room.push((left.saturating_sub(tokens), Reverse(at)));
+        by_capacity_left.push((left.saturating_sub(tokens), Reverse(at)));
     }
     all
 }
@@ -91,8 +93,7 @@ pub(super) fn microbatches(
     microbatches
 }
 
-/// `groups` of a microbatch, of which those with most to do have the devices besides that no other has, the
-/// longest first.
+/// `groups` of a microbatch, the longest first; idle devices are added to the groups with most work.
 fn widened(groups: Vec<Group>, sizes: &[u64], time: &impl Fn(&Group) -> u64) -> Vec<Group> {
     let taken: u64 = groups.iter().map(|group| group.devices).sum();
     let mut left = sizes.last().map_or(0, |devices| devices.saturating_sub(taken));
@@ -112,9 +113,9 @@ fn widened(groups: Vec<Group>, sizes: &[u64], time: &impl Fn(&Group) -> u64) -> 
     groups
 }
 
-/// `microbatches` cut into `count` of them, if they are fewer: of the shortest that has several groups,
-/// half go to one of their own. One that is left without documents takes no time.
-pub(super) fn cut(
+/// `microbatches` split into `count` of them, if they are fewer: of the shortest one with several
+/// groups, half move to a microbatch of their own. A microbatch without documents takes no time.
+pub(super) fn split(
     mut microbatches: Vec<Vec<Group>>,
     count: usize,
     sizes: &[u64],
@@ -142,16 +143,16 @@ mod tests {
 
     use super::*;
 
-    /// A group's devices each have their share of its tokens and pairs to do.
+    /// The devices of a group share its tokens and pairs equally.
     fn time(group: &Group) -> u64 {
         let (tokens, devices) = (number(group.tokens), number(group.devices));
         crate::nanos((tokens + group.pairs / 100.0) / devices / 1e9).0
     }
 
-    fn dealt(mut documents: Vec<u64>, devices: u64, room: u64) -> Vec<Vec<Group>> {
+    fn packed(mut documents: Vec<u64>, devices: u64, capacity: u64) -> Vec<Vec<Group>> {
         documents.sort_unstable_by_key(|one| Reverse(*one));
         let sizes = group_sizes(devices);
-        microbatches(groups(&documents, &sizes, room), &sizes, &time)
+        microbatches(groups(&documents, &sizes, capacity), &sizes, &time)
     }
 
     #[test]
@@ -159,8 +160,9 @@ mod tests {
         assert_eq!(group_sizes(8), [1, 2, 4, 8]);
         assert_eq!(group_sizes(6), [1, 2, 6]);
         assert_eq!(group_sizes(1), [1]);
-        // Of 100 tokens to a device, 201 need four of eight; two of 100 and one of 150 have the others.
-        let one = dealt(vec![100, 150, 201, 100], 8, 100);
+        // At 100 tokens per device, 201 need four of eight; two of 100 and one of 150 have the other
+        // four.
+        let one = packed(vec![100, 150, 201, 100], 8, 100);
         let sizes: Vec<u64> = one[0].iter().map(|group| group.devices).collect();
         assert_eq!((one.len(), sizes.iter().sum::<u64>()), (1, 8), "{one:?}");
         assert!(one[0].iter().any(|group| group.devices == 4 && group.tokens >= 201));
@@ -168,33 +170,33 @@ mod tests {
 
     #[test]
     fn one_long_document_has_all_devices_and_short_ones_one_each() {
-        let alone = dealt(vec![800], 8, 100);
+        let alone = packed(vec![800], 8, 100);
         assert_eq!(alone, [[Group { devices: 8, tokens: 800, pairs: pairs(800) }]]);
-        let short = dealt(vec![100; 16], 8, 100);
+        let short = packed(vec![100; 16], 8, 100);
         assert_eq!(short.len(), 2);
         assert!(short.iter().all(|one| one.len() == 8 && one.iter().all(|own| own.devices == 1)));
         // A single short one is shared by all, so that none is idle.
-        assert_eq!(dealt(vec![7], 8, 100)[0][0].devices, 8);
+        assert_eq!(packed(vec![7], 8, 100)[0][0].devices, 8);
     }
 
     #[test]
-    fn microbatches_are_cut_until_there_are_enough() {
+    fn microbatches_are_split_until_there_are_enough() {
         let sizes = group_sizes(4);
-        let more = cut(dealt(vec![100; 4], 4, 100), 3, &sizes, &time);
+        let more = split(packed(vec![100; 4], 4, 100), 3, &sizes, &time);
         assert_eq!(more.len(), 3);
         assert!(more.iter().all(|one| one.iter().map(|group| group.devices).sum::<u64>() == 4));
         assert_eq!(more.iter().flatten().map(|group| group.tokens).sum::<u64>(), 400);
-        let few = cut(dealt(vec![100], 4, 100), 2, &sizes, &time);
+        let few = split(packed(vec![100], 4, 100), 2, &sizes, &time);
         assert_eq!((few[0].len(), few[1].len()), (1, 0));
     }
 
     proptest! {
         #[test]
-        fn every_document_is_dealt_once_and_no_device_holds_too_much(
+        fn every_document_is_in_one_group_and_no_device_holds_too_much(
             documents in prop::collection::vec(1u64..=800, 1..200),
             devices in prop::sample::select(vec![8u64, 12, 16, 24]),
         ) {
-            let all = dealt(documents.clone(), devices, 100);
+            let all = packed(documents.clone(), devices, 100);
             let groups = || all.iter().flatten();
             prop_assert_eq!(
                 groups().map(|group| group.tokens).sum::<u64>(),

@@ -1,4 +1,5 @@
-//! Set-ups whose orders are searched: what they take and hold, and what becomes of them beside others.
+//! Set-ups whose orders are searched: their steps and memory, and their place among set-ups with
+//! published schedules.
 
 use pipeline::{Bytes, Family};
 use rayon::ThreadPoolBuilder;
@@ -6,9 +7,9 @@ use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Contest, Ffn, Finalist, Inputs, LayerKind, Machine, Mixer,
-    Orders, Recipe, Recompute, Rejected, Searches, Setup, Sizes, Space, Split, StageMemory,
-    Transformer, Watch, Zero, compete, run_with,
+    Attention, Boundary, Cluster, Ffn, Finalist, Inputs, LayerKind, Machine, Mixer, OrderSearch,
+    Orders, Recipe, Recompute, Rejected, SearchCounts, Setup, Sizes, Space, Split, StageMemory,
+    Transformer, Watch, Zero, run_with, search_orders,
 };
 
 /// A model with a head as heavy as two layers, on a cluster of 16 devices.
@@ -52,16 +53,16 @@ impl Question {
     }
 
     /// The best of all.
-    fn best(&self, contest: Contest<'_>, stop: bool) -> (Vec<Finalist>, Searches) {
+    fn best(&self, search: OrderSearch<'_>, stop: bool) -> (Vec<Finalist>, SearchCounts) {
         let (stop, orders) = (move || stop, Orders::default());
         let watch = Watch { done: &|_| {}, stop: &|| false, orders: &orders };
-        let published = self.published(contest.count, watch);
-        compete(&self.inputs(), published, contest, Watch { stop: &stop, ..watch })
+        let published = self.published(search.count, watch);
+        search_orders(&self.inputs(), published, search, Watch { stop: &stop, ..watch })
     }
 }
 
-const ALL: Contest<'_> =
-    Contest { may: &Some, published: true, count: 3, searches: 2, deals: false };
+const ALL: OrderSearch<'_> =
+    OrderSearch { may: &Some, published: true, count: 3, searches: 2, assigns_layers: false };
 
 #[test]
 #[ignore = "slow"]
@@ -98,7 +99,7 @@ fn a_searched_order_is_no_slower_than_published_ones_in_the_same_memory() {
 #[test]
 fn the_fastest_wins_and_the_published_one_stays() {
     let question = Question::new(80, Boundary::Barrier);
-    let alone = question.best(Contest { searches: 0, ..ALL }, false).0;
+    let alone = question.best(OrderSearch { searches: 0, ..ALL }, false).0;
     let (best, searches) = question.best(ALL, false);
     assert!(searches.searched > 0, "{searches:?}");
     assert!(best[0].costed().setup.searched && best[0].step < alone[0].step);
@@ -107,7 +108,7 @@ fn the_fastest_wins_and_the_published_one_stays() {
         best.len() <= 3 && best.iter().any(|one| one.costed().setup == alone[0].costed().setup)
     );
     // Where there is room for one, it is the fastest.
-    let (one, _) = question.best(Contest { count: 1, ..ALL }, false);
+    let (one, _) = question.best(OrderSearch { count: 1, ..ALL }, false);
     assert_eq!(one.len(), 1);
     assert!(one[0].step <= alone[0].step);
 }
@@ -118,8 +119,8 @@ fn any_number_of_threads_finds_the_same() {
     let on = |threads: usize| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let (best, searches) = pool.install(|| question.best(ALL, false));
-        let told = |one: &Finalist| (one.costed().setup, one.step, one.schedule().to_string());
-        (best.iter().map(told).collect::<Vec<_>>(), searches)
+        let given = |one: &Finalist| (one.costed().setup, one.step, one.schedule().to_string());
+        (best.iter().map(given).collect::<Vec<_>>(), searches)
     };
     let alone = on(1);
     assert!(alone.0.iter().any(|(setup, ..)| setup.searched));
@@ -129,8 +130,8 @@ fn any_number_of_threads_finds_the_same() {
 #[test]
 fn nothing_is_searched_that_may_not_be_or_that_nobody_waits_for() {
     let question = Question::new(80, Boundary::Barrier);
-    let none = Searches::default();
-    let (best, searches) = question.best(Contest { may: &|_| None, ..ALL }, false);
+    let none = SearchCounts::default();
+    let (best, searches) = question.best(OrderSearch { may: &|_| None, ..ALL }, false);
     assert_eq!(searches, none);
     assert!(best.iter().all(|one| !one.costed().setup.searched));
     let (best, searches) = question.best(ALL, true);
@@ -141,7 +142,7 @@ fn nothing_is_searched_that_may_not_be_or_that_nobody_waits_for() {
 #[test]
 fn published_schedules_may_only_say_how_devices_are_shared() {
     let question = Question::new(80, Boundary::Barrier);
-    let (best, _) = question.best(Contest { published: false, ..ALL }, false);
+    let (best, _) = question.best(OrderSearch { published: false, ..ALL }, false);
     assert!(!best.is_empty());
     assert!(best.iter().all(|one| one.costed().setup.searched));
 }
@@ -151,17 +152,17 @@ fn a_search_that_is_ended_has_an_order() {
     let question = Question::new(80, Boundary::Barrier);
     let inputs = question.inputs();
     let own = setup([2, 1, 8]).with_order_searched(2);
-    let run = |orders: &Orders<'_>| inputs.asked(&own, orders).unwrap().finalist;
+    let run = |orders: &Orders<'_>| inputs.run_single(&own, orders).unwrap().finalist;
     let stop = || true;
     let (whole, ended) = (run(&Orders::default()), run(&Orders::until(&stop)));
     assert!(whole.step <= ended.step && ended.costed().setup.searched);
 }
 
-/// Layers that take different times, dealt by the mean of all: what comes out is never slower, and where the balance
-/// of the mean is none of the layers, faster.
+/// Layers with different times, split by their mean: the result of a search is never slower, and it is
+/// faster where the balance of the mean is not that of the layers.
 #[test]
 #[ignore = "slow"]
-fn layers_are_dealt_together_with_the_order() {
+fn layers_are_assigned_together_with_the_order() {
     let mut question = Question::new(80, Boundary::Barrier);
     // Layers without attention first, and heavy ones at the end.
     let kind = |mixer, ffn| LayerKind { mixer, ffn };
@@ -173,29 +174,29 @@ fn layers_are_dealt_together_with_the_order() {
     for chunks in 1..=3 {
         let own = Setup { microbatch: 2, ..setup([2, 1, 8]) }.with_order_searched(chunks);
         let searched = Setup { split: Split::Searched, ..own };
-        let [balanced, dealt] = [own, searched].map(|own| {
-            let asked = inputs.asked(&own, &Orders::default()).unwrap();
-            assert!(asked.lacks.is_none());
+        let [balanced, assigned] = [own, searched].map(|own| {
+            let asked = inputs.run_single(&own, &Orders::default()).unwrap();
+            assert!(asked.shortage.is_none());
             asked.finalist
         });
-        assert!(dealt.step <= balanced.step, "{chunks}: {} {}", dealt.step, balanced.step);
-        let costed = dealt.costed();
+        assert!(assigned.step <= balanced.step, "{chunks}: {} {}", assigned.step, balanced.step);
+        let costed = assigned.costed();
         assert_eq!(costed.layers.iter().sum::<u64>(), 30);
-        if dealt.step == balanced.step {
+        if assigned.step == balanced.step {
             assert_eq!(costed.setup.split, Split::Balanced);
             continue;
         }
         faster += 1;
         assert_eq!(costed.setup.split, Split::Searched);
         assert_ne!(costed.layers, balanced.costed().layers);
-        let held = dealt.evaluation.memory.iter().map(StageMemory::sum);
+        let held = assigned.evaluation.memory.iter().map(StageMemory::sum);
         assert!(held.zip(&costed.capacities).all(|(held, has)| held <= *has));
         // Asked for by its layers, it is the same; and so it is once more.
         let layout = costed.layout(&question.model).unwrap();
-        let told = Inputs { layout: Some(&layout), ..inputs };
-        let again = told.asked(&Setup { split: Split::Layout, ..own }, &Orders::default());
-        assert_eq!(again.unwrap().finalist.step, dealt.step);
-        assert_eq!(inputs.again(&dealt).unwrap().step, dealt.step);
+        let given = Inputs { layout: Some(&layout), ..inputs };
+        let again = given.run_single(&Setup { split: Split::Layout, ..own }, &Orders::default());
+        assert_eq!(again.unwrap().finalist.step, assigned.step);
+        assert_eq!(inputs.again(&assigned).unwrap().step, assigned.step);
         // A chunk in the middle that has no layer has nothing to train.
         let inner = &costed.layers[1..costed.layers.len() - 1];
         assert!(inner.iter().all(|layers| *layers > 0), "{:?}", costed.layers);
@@ -203,15 +204,16 @@ fn layers_are_dealt_together_with_the_order() {
     assert!(faster > 0);
 }
 
-/// Where it may be, the deal competes; any number of threads finds the same.
+/// Where it is allowed, the searched assignment competes; any number of threads finds the same.
 #[test]
-fn layers_are_dealt_in_a_contest_where_they_may_be() {
+fn layers_are_assigned_where_the_search_may_do_so() {
     let question = Question::new(30, Boundary::Barrier);
-    let on = |threads: usize, deals| {
+    let on = |threads: usize, assigns_layers| {
         let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let (best, _) = pool.install(|| question.best(Contest { deals, ..ALL }, false));
-        let told = |one: &Finalist| (one.costed().setup, one.costed().layers.clone(), one.step);
-        best.iter().map(told).collect::<Vec<_>>()
+        let (best, _) =
+            pool.install(|| question.best(OrderSearch { assigns_layers, ..ALL }, false));
+        let given = |one: &Finalist| (one.costed().setup, one.costed().layers.clone(), one.step);
+        best.iter().map(given).collect::<Vec<_>>()
     };
     let (with, without) = (on(1, true), on(1, false));
     assert!(with[0].2 <= without[0].2);
@@ -231,7 +233,7 @@ fn too_little_memory_is_said() {
 #[test]
 fn on_faster_links_an_order_that_was_searched_is_no_slower() {
     let question = Question::new(80, Boundary::Barrier);
-    let (best, _) = question.best(Contest { count: 1, ..ALL }, false);
+    let (best, _) = question.best(OrderSearch { count: 1, ..ALL }, false);
     let known = best.iter().find(|one| one.costed().setup.searched).unwrap();
     assert_eq!(question.inputs().again(known).unwrap().step, known.step);
     let machine = Machine { network: 50e9, link: 600e9, ..machine() };

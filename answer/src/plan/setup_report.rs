@@ -1,20 +1,20 @@
-//! A set-up that was asked for: every part of its step and of its memory.
+//! Report of a given set-up: every part of its step and of its memory.
 
 use pipeline::{Bytes, LayerLayout};
-use plan::{Lacks, Overflow, StageMemory, number};
+use plan::{Overflow, Shortage, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
 
-use super::experts::{OfExperts, OfStreams};
+use super::experts::{AllToAllOverlap, ExpertLoad};
 use super::parts::{self, Part};
 use super::priced::{Plan, seconds};
 use super::tables::{amount, days, dealt, error, least};
-use super::{OfDocuments, Planned};
+use super::{PackedSteps, Planned};
 
 /// A set-up with every part of its step and of its memory.
 #[derive(Serialize)]
-pub struct Told {
+pub struct SetupReport {
     /// The name of the machine, or of all with a plus.
     pub machine: String,
     /// Devices in all.
@@ -25,54 +25,55 @@ pub struct Told {
     pub may_fit: bool,
     /// The stage that holds most.
     pub fullest_stage: usize,
-    /// The memory that the stage which lacks most lacks, if one does.
+    /// Shortage of the stage that lacks most, in bytes, if one does.
     pub lacks_bytes: Option<u64>,
     /// A step, in nanoseconds.
     pub step_ns: u64,
-    /// What no order of its passes undercuts in the memory of its devices, in nanoseconds; nothing where no bound is
-    /// known.
+    /// Lower bound over all orders of its passes in the memory of its devices, in nanoseconds; nothing
+    /// where no bound is known.
     pub least_step_ns: Option<u64>,
     /// Tokens a second of each device.
     pub tokens_per_second_per_device: f64,
     /// Model FLOPs a second of each device, in units of 10^12.
     pub tflops_per_device: f64,
-    /// Where documents are packed into sequences, what they make of a step.
+    /// Steps with documents packed into sequences, where the question has lengths.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub documents: Option<OfDocuments>,
-    /// Where the question says how experts are chosen, what the fullest device has to do.
+    pub documents: Option<PackedSteps>,
+    /// Load of the fullest device of an expert group, where the question says how tokens choose
+    /// experts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub experts: Option<OfExperts>,
-    /// Where passes of a pair share two streams, what all-to-alls do beside compute.
+    pub experts: Option<ExpertLoad>,
+    /// Overlap of all-to-alls with compute, where passes of a pair share two streams.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub streams: Option<OfStreams>,
+    pub streams: Option<AllToAllOverlap>,
     /// The layers of each chunk, as Megatron-LM writes them.
     pub layout: Option<String>,
-    /// The stage that works longest, of which the time is told.
+    /// The stage with the most work, whose time is reported.
     pub busiest_stage: usize,
     /// The parts of a step; they add up to it.
     pub time: Vec<Part>,
     /// The memory of a device of each stage.
-    pub memory: Vec<OfStage>,
+    pub memory: Vec<StageMemoryReport>,
 }
 
 /// The memory of a device of a stage, by part.
 #[derive(Serialize)]
-pub struct OfStage {
+pub struct StageMemoryReport {
     /// Which stage.
     pub stage: usize,
     /// Its layers.
     pub layers: u64,
-    /// What it holds, by name, in bytes.
-    pub parts: Vec<Held>,
+    /// Its memory by kind, in bytes.
+    pub parts: Vec<MemoryItem>,
     /// All of it.
     pub bytes: u64,
-    /// What may be used of the device.
+    /// Bytes that may be used on the device.
     pub device_bytes: u64,
 }
 
-/// A part of what a device holds.
+/// A kind of memory of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
-pub struct Held {
+pub struct MemoryItem {
     /// Its name.
     pub name: &'static str,
     /// Its size.
@@ -81,7 +82,7 @@ pub struct Held {
 
 /// The parts of `memory`; they add up to it.
 #[must_use]
-pub fn held(memory: &StageMemory) -> Vec<Held> {
+pub fn memory_items(memory: &StageMemory) -> Vec<MemoryItem> {
     let StageMemory { parameters, gradients, optimizer, activations, buffers } = *memory;
     let all = [
         ("parameters", parameters),
@@ -90,10 +91,10 @@ pub fn held(memory: &StageMemory) -> Vec<Held> {
         ("activations", activations),
         ("buffers", buffers),
     ];
-    all.map(|(name, Bytes(bytes))| Held { name, bytes }).to_vec()
+    all.map(|(name, Bytes(bytes))| MemoryItem { name, bytes }).to_vec()
 }
 
-impl Told {
+impl SetupReport {
     /// Of `plan`, which answers `question`.
     #[must_use]
     pub fn of(question: &Question, plan: &Plan) -> Self {
@@ -105,17 +106,19 @@ impl Told {
         Self {
             machine: cluster.name(),
             devices,
-            fits: plan.lacks.is_none(),
-            may_fit: plan.lacks.is_none_or(|lacks| lacks.may_hold.is_some()),
-            fullest_stage: plan.lacks.map_or(fullest_stage, |lacks| lacks.overflow.stage),
-            lacks_bytes: plan.lacks.map(|lacks| lacks.overflow.needs.0 - lacks.overflow.has.0),
+            fits: plan.shortage.is_none(),
+            may_fit: plan.shortage.is_none_or(|shortage| shortage.may_hold.is_some()),
+            fullest_stage: plan.shortage.map_or(fullest_stage, |shortage| shortage.overflow.stage),
+            lacks_bytes: plan
+                .shortage
+                .map(|shortage| shortage.overflow.needs.0 - shortage.overflow.has.0),
             step_ns: plan.step.0,
             least_step_ns: plan.least_step.map(|least| least.0),
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
             documents: plan.documents.clone(),
-            experts: OfExperts::of(question, plan),
-            streams: OfStreams::of(&plan.finalist),
+            experts: ExpertLoad::of(question, plan),
+            streams: AllToAllOverlap::of(&plan.finalist),
             layout: layout(question, plan).map(|layout| layout.to_string()),
             busiest_stage: parts::busiest(&plan.finalist),
             time: plan.all_parts(),
@@ -124,16 +127,16 @@ impl Told {
     }
 }
 
-/// What a device of `stage` holds.
-fn of_stage(plan: &Plan, stage: usize) -> OfStage {
+/// Memory of a device of `stage`.
+fn of_stage(plan: &Plan, stage: usize) -> StageMemoryReport {
     let costed = plan.finalist.costed();
     let memory = &plan.finalist.evaluation.memory[stage];
     let placement = costed.setup.family.about().placement;
     let chunks = placement.chunks_of(costed.shape, stage);
-    OfStage {
+    StageMemoryReport {
         stage,
         layers: chunks.map(|chunk| costed.layers[usize::from(chunk)]).sum(),
-        parts: held(memory),
+        parts: memory_items(memory),
         bytes: memory.sum().0,
         device_bytes: costed.capacities[stage].0,
     }
@@ -145,25 +148,25 @@ pub(super) fn layout(question: &Question, plan: &Plan) -> Option<LayerLayout> {
     plan.finalist.costed().layout(&question.model)
 }
 
-/// Every set-up that was asked for; none of a search.
-pub(super) fn all(planned: &Planned) -> Vec<Told> {
+/// The report of every given set-up; none of a search.
+pub(super) fn all(planned: &Planned) -> Vec<SetupReport> {
     let Planned { question, answer, .. } = planned;
     if !question.is_of_one() {
         return Vec::new();
     }
-    answer.plans.iter().map(|plan| Told::of(question, plan)).collect()
+    answer.plans.iter().map(|plan| SetupReport::of(question, plan)).collect()
 }
 
 /// Whether `plan` fits, in words.
 #[must_use]
-pub fn room(plan: &Plan) -> String {
-    let Some(lacks) = plan.lacks else {
+pub fn fit(plan: &Plan) -> String {
+    let Some(shortage) = plan.shortage else {
         let (stage, held) = plan.finalist.evaluation.fullest();
         let [may, _] = plan.memory();
         let holds = format::size(held.sum());
         return format!("fits: stage {stage} holds most, {holds} of {}", format::size(may));
     };
-    let Lacks { overflow: Overflow { stage, needs, has }, may_hold } = lacks;
+    let Shortage { overflow: Overflow { stage, needs, has }, may_hold } = shortage;
     let [needs, has] = [needs, has].map(format::size);
     match may_hold.map(format::size) {
         Some(holds) => format!(
@@ -174,10 +177,10 @@ pub fn room(plan: &Plan) -> String {
     }
 }
 
-/// How fast `plan` is and what it costs, in words: a line each.
+/// Speed and cost of `plan`, in words: a line each.
 #[must_use]
 pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
-    let told = Told::of(question, plan);
+    let report = SetupReport::of(question, plan);
     let mut lines = vec![format!(
         "a step takes {} (error: {}), of {} tokens",
         format::time(plan.step),
@@ -186,17 +189,17 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
     )];
     lines.extend(least(plan));
     lines.extend(dealt(question, plan));
-    lines.extend(plan.documents.iter().flat_map(OfDocuments::lines));
-    lines.extend(told.experts.into_iter().flat_map(OfExperts::lines));
-    lines.extend(told.streams.map(OfStreams::line));
+    lines.extend(plan.documents.iter().flat_map(PackedSteps::lines));
+    lines.extend(report.experts.into_iter().flat_map(ExpertLoad::lines));
+    lines.extend(report.streams.map(AllToAllOverlap::line));
     if let Some([median, p95]) = plan.percentiles {
         let [median, p95] = [median, p95].map(format::time);
         lines.push(format!("under noise half of all steps take at most {median}, 95 % {p95}"));
     }
     lines.push(format!(
         "{} tokens/s per device, {:.1} TFLOP/s per device, MFU {}, HFU {} of the {} peak",
-        format::grouped(told.tokens_per_second_per_device),
-        told.tflops_per_device,
+        format::grouped(report.tokens_per_second_per_device),
+        report.tflops_per_device,
         format::percent(plan.mfu),
         format::percent(plan.hfu),
         question.recipe.precision.name(),
@@ -230,20 +233,20 @@ pub fn time(plan: &Plan) -> Vec<Vec<String>> {
 /// The columns of [`memory`].
 #[must_use]
 pub fn memory_columns() -> Vec<&'static str> {
-    let parts = held(&StageMemory::default());
+    let parts = memory_items(&StageMemory::default());
     let names = parts.into_iter().map(|one| one.name);
     ["stage", "layers"].into_iter().chain(names).chain(["all", "may use"]).collect()
 }
 
-/// The memory of the stages of `plan` in GiB: stages beside each other that are alike share a line.
+/// The memory of the stages of `plan` in GiB: equal stages beside each other share a line.
 #[must_use]
 pub fn memory(plan: &Plan) -> Vec<Vec<String>> {
-    let stages: Vec<OfStage> =
+    let stages: Vec<StageMemoryReport> =
         (0..plan.finalist.costed().shape.stages()).map(|stage| of_stage(plan, stage)).collect();
-    let key = |one: &OfStage| (one.layers, one.parts.clone(), one.device_bytes);
+    let key = |one: &StageMemoryReport| (one.layers, one.parts.clone(), one.device_bytes);
     let alike = stages.chunk_by(|one, next| key(one) == key(next));
     let gib = |bytes: u64| format!("{:.2}", number(bytes) / f64::from(1 << 30));
-    let line = |run: &[OfStage]| {
+    let line = |run: &[StageMemoryReport]| {
         let [first, ..] = run else { return Vec::new() };
         let stages = match run {
             [.., last] if last.stage > first.stage => format!("{}-{}", first.stage, last.stage),

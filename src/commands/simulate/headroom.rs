@@ -1,17 +1,17 @@
-//! Whether there is memory for the files that were asked for, before anything is made for them.
+//! Checks that there is memory for the requested output files before any of them is made.
 
 use super::Simulate;
 use crate::error::Error;
 use answer::outcome::Outcome;
 use native::memory;
 
-/// Bytes for each pass of a timeline, and of what is written of it. Measured, and rounded up.
+/// Bytes per pass of a timeline in each kind of file. Measured, and rounded up.
 const SVG: u64 = 64;
 const HTML: u64 = 560;
 const TRACE: u64 = 480;
 const RECORDED: u64 = 350;
 
-/// Refuses files for which there is no memory.
+/// Refuses output files that do not fit into free memory.
 pub(super) fn check(asked: &Simulate, outcomes: &[Outcome]) -> Result<(), Error> {
     let passes = outcomes.iter().map(|outcome| outcome.case.schedule.passes() as u64);
     let passes = passes.fold(0u64, u64::saturating_add);

@@ -1,4 +1,4 @@
-//! Memory with room: what a device may hold, and that no answer is worse for having more of anything.
+//! Memory budgets: the bytes that a device may hold, and that more of anything makes no answer worse.
 
 use pipeline::{Bytes, Family};
 use proptest::prelude::*;
@@ -6,25 +6,27 @@ use sim::Replay;
 
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
-    Attention, Boundary, Cluster, Finalist, Imbalance, Inputs, Loss, Machine, Orders, Precision,
-    Recipe, Recompute, Room, Setup, Sizes, Software, Space, Split, Transformer, Watch, Zero,
+    Attention, Boundary, Cluster, Finalist, Imbalance, Inputs, Loss, Machine, MemoryBudget, Orders,
+    Precision, Recipe, Recompute, Setup, Sizes, Software, Space, Split, Transformer, Watch, Zero,
     number, run_with,
 };
 
 #[test]
 fn a_device_has_what_is_seen_less_a_reserve_an_error_and_a_cap() {
     let machine = Machine { memory: Bytes(85_000), reserve: Bytes(5_000), ..machine() };
-    let room = |error, cap: Option<u64>| Room { error, cap: cap.map(Bytes) }.of(&machine).0;
-    assert_eq!(room(0.0, None), 80_000);
-    assert_eq!(room(0.25, None), 64_000);
-    assert_eq!(room(0.25, Some(50_000)), 50_000);
-    assert_eq!(room(0.25, Some(70_000)), 64_000);
+    let budget =
+        |error, cap: Option<u64>| MemoryBudget { error, cap: cap.map(Bytes) }.of(&machine).0;
+    assert_eq!(budget(0.0, None), 80_000);
+    assert_eq!(budget(0.25, None), 64_000);
+    assert_eq!(budget(0.25, Some(50_000)), 50_000);
+    assert_eq!(budget(0.25, Some(70_000)), 64_000);
     let none = Machine { reserve: Bytes(90_000), ..machine.clone() };
-    assert_eq!(Room::default().of(&none), Bytes(0));
-    let room = |error, cap: Option<u64>| Room { error, cap: cap.map(Bytes) }.at_best(&machine).0;
-    assert_eq!(room(0.25, None), 100_000);
-    assert_eq!(room(0.25, Some(90_000)), 90_000);
-    assert_eq!(Room::default().at_best(&none), Bytes(0));
+    assert_eq!(MemoryBudget::default().of(&none), Bytes(0));
+    let budget =
+        |error, cap: Option<u64>| MemoryBudget { error, cap: cap.map(Bytes) }.at_best(&machine).0;
+    assert_eq!(budget(0.25, None), 100_000);
+    assert_eq!(budget(0.25, Some(90_000)), 90_000);
+    assert_eq!(MemoryBudget::default().at_best(&none), Bytes(0));
 }
 
 /// The runs of the best set-ups.
@@ -63,7 +65,7 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::PostValidation,
-        room: Room { error: 0.075, cap: None },
+        memory_budget: MemoryBudget { error: 0.075, cap: None },
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),

@@ -1,10 +1,10 @@
-//! How a model is cut for one device.
+//! The partition of a model over the devices of a stage.
 
 use crate::model::{Transformer, number};
 
-/// How a model is cut for one device of a stage, and how many sequences pass at once.
+/// The partition of a model over the devices of a stage, and the sequences of a microbatch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Cut {
+pub struct Partition {
     /// Devices that share each product, t.
     pub tensor: u64,
     /// Devices that share each sequence, c.
@@ -22,13 +22,14 @@ pub struct Cut {
     pub loss: Loss,
 }
 
-impl Cut {
+impl Partition {
     /// Tokens of a microbatch of `model` on one device of a context group.
     pub(crate) fn tokens(&self, model: &Transformer) -> f64 {
         number(self.microbatch) * number(model.sequence) / number(self.context)
     }
 
-    /// By how many devices what is between products is shared.
+    /// Devices that share the activations between products: the tensor group with sequence parallelism,
+    /// else one.
     pub(crate) fn shared(&self) -> f64 {
         if self.sequence_parallel { number(self.tensor) } else { 1.0 }
     }
@@ -37,7 +38,7 @@ impl Cut {
 /// How the loss is computed from the logits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Loss {
-    /// A kernel for each operation, in 32 bits, as Megatron-LM does unless told.
+    /// A kernel for each operation, in 32 bits: Megatron-LM's default.
     #[default]
     Separate,
     /// One kernel each way.
