@@ -7,11 +7,11 @@ use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
 use answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
 use draw::pictures;
-use papers::reproduce::{self as published, Answer as Published};
-use papers::schemas;
 use pyo3::prelude::*;
+use question::schemas;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
+use ::reproduce::{self as published, Answer as Published};
 
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use answer::plan as planning;
 use answer::plan::{export, tables};
 use draw::pictures;
-use papers::measured::memory_error;
+use measured::memory_error;
 use pyo3::prelude::*;
 
 use crate::ask::{Files, ask, look};

@@ -62,6 +62,7 @@ mod round_trips;
 pub mod scenario;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod schemas;
 pub mod search;
 pub mod sheet;
 pub mod simulate;

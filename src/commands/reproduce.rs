@@ -7,8 +7,8 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use draw::pictures::reproduce as pictures;
 use draw::text;
-use papers::reproduce::{ALL, Answer, MAX_EFFORT, Question, Reproduced, TABLES, reproduce};
 use question::{Context, Diagnostic};
+use reproduce::{ALL, Answer, MAX_EFFORT, Question, Reproduced, TABLES, reproduce};
 
 use super::{Verdict, note, note_all, print_json};
 use crate::error::Error;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use papers::schemas::{self, SCHEMAS};
+use question::schemas::{self, SCHEMAS};
 
 use crate::error::Error;
 use crate::help;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use answer::simulate::baseline::Baseline;
 use answer::timelines;
 use clap::Parser as _;
-use papers::measured::memory_error;
+use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
 use profile::AnyProfile;
 use question::Context;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use answer::simulate::{Wants, simulate};
 use answer::sweep::sweep;
-use papers::measured::memory_error;
+use measured::memory_error;
 use question::keys::Keys;
 use question::scenario::Scenario;
 use question::sweep::grid::Grid;

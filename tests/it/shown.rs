@@ -12,7 +12,7 @@ use answer::compare::Comparison;
 use answer::outcome::title;
 use answer::simulate::{Answers, Timelines, Wants, report, simulate};
 use answer::{export, replay, schedules, search, timelines, verify};
-use papers::measured::memory_error;
+use measured::memory_error;
 use question::keys::Keys;
 use question::replay::WhatIf;
 use question::scenario::Scenario;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use papers::measured::{Contingency, Training, trainings};
+use measured::{Contingency, Training, trainings};
 use serde_json::Value;
 
 use crate::cli::stdout;

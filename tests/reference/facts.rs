@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use papers::reproduce::TABLES;
 use question::noise::syntax::LAWS;
+use reproduce::TABLES;
 
 use super::markdown::{code, sentence, table};
 use super::root;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use papers::schemas::SCHEMAS;
+use question::schemas::SCHEMAS;
 use serde_json::Value;
 
 use super::markdown::{anchor, code, sentence};

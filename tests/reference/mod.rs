@@ -7,6 +7,7 @@
 mod accuracy;
 mod commands;
 mod defaults;
+mod derived_schemas;
 mod facts;
 mod first;
 mod forms;
@@ -20,9 +21,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
-use papers::schemas::SCHEMAS;
 use pipeline::Family;
 use question::case::SEARCHED;
+use question::schemas::SCHEMAS;
 
 const BEGIN: &str = "<!-- generated: ";
 const BEGIN_ENDS: &str = " -->\n";

@@ -101,7 +101,7 @@ impl Rank {
             EventKind::Busy if !on_device => keep(&mut self.busy, (start, end), rows)?,
             EventKind::Received if !on_device => keep(&mut self.received, (start, end), rows)?,
             EventKind::Step(number) if !on_device => {
-                keep(&mut self.steps, (number, start, end), rows)?
+                keep(&mut self.steps, (number, start, end), rows)?;
             }
             _ => {}
         }

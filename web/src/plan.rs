@@ -4,7 +4,7 @@ use std::path::Path;
 
 use answer::plan::{self as planning, Against, Planned, export, tables};
 use draw::pictures;
-use papers::measured::memory_error;
+use measured::memory_error;
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 

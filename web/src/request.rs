@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use papers::schemas::{self, Schema};
 use question::scenario::Scenario;
+use question::schemas::{self, Schema};
 use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -257,7 +257,7 @@ fn a_plan_is_that_of_the_command_line() {
     files.insert(PathBuf::from("config.json"), CONFIG.into());
     let planned = asked(&json!({ "ask": "plan", "file": "plan.toml" }), &files);
     let context = Context::new(&files);
-    let error = papers::measured::memory_error().unwrap();
+    let error = measured::memory_error().unwrap();
     let question = question::plan::read(&context, Path::new("plan.toml"), error).unwrap();
     let expected = ::answer::plan::plan(&context, question).unwrap();
     assert_holds(&planned, &printed(&expected));
@@ -278,7 +278,7 @@ fn a_plan_against_another_is_that_of_the_command_line() {
     let request = json!({ "ask": "plan", "file": "plan.toml", "against": "kept/plan.toml" });
     let planned = asked(&request, &files);
     let context = Context::new(&files);
-    let error = papers::measured::memory_error().unwrap();
+    let error = measured::memory_error().unwrap();
     let [other, own] = ["kept/plan.toml", "plan.toml"].map(|file| {
         let question = question::plan::read(&context, Path::new(file), error).unwrap();
         ::answer::plan::plan(&context, question).unwrap()

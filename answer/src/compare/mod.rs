@@ -11,7 +11,7 @@ mod waits;
 use pipeline::{Hops, Metrics, Nanos, Step, Timeline};
 
 use crate::timelines::Recorded;
-use papers::accuracy;
+use measured::accuracy;
 use passes::Passes;
 use question::Diagnostic;
 use split::{Part, Replaced, Share, Side};

@@ -10,7 +10,7 @@ use super::split::{Part, Share};
 use super::waits::Wait;
 use super::{Comparison, seconds};
 use crate::timelines::Recorded;
-use papers::accuracy;
+use measured::accuracy;
 use question::format;
 use question::sheet::Sheet;
 

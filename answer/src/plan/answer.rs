@@ -6,7 +6,7 @@ use plan::{
     Setup, SetupRun, Watch, number, percentiles_with,
 };
 
-use papers::measured::{Contingency, ErrorBar, Step, StepAsked};
+use measured::{Contingency, ErrorBar, Step, StepAsked};
 use question::host::foretell;
 use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use papers::{accuracy, measured};
+use measured::{self, accuracy};
 use plan::fit::{Fit, FitError, Observation, Parameter, Steps, groups};
 use plan::{Efficiency, Machine, number};
 use question::plan::fit::{Question, Run};

@@ -18,7 +18,7 @@ pub mod setup_report;
 pub mod software;
 pub mod tables;
 
-use papers::measured::{Contingency, ErrorBar};
+use measured::{Contingency, ErrorBar};
 use plan::Orders;
 use question::plan::Question;
 use question::{Context, Diagnostic};

@@ -1,6 +1,6 @@
 //! The answer in words and numbers.
 
-use papers::measured::{Contingency, interval_in_words};
+use measured::{Contingency, interval_in_words};
 use pipeline::{Family, Limit, Nanos, Vocabulary};
 use plan::{MemoryBudget, Recompute, Setup, Split, StageMemory};
 

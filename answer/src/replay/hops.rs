@@ -1,6 +1,6 @@
 //! How the hops of a run were estimated whose transfers are not in the trace.
 
-use papers::accuracy;
+use measured::accuracy;
 use pipeline::Nanos;
 use question::format;
 use question::sheet::Sheet;

@@ -7,7 +7,7 @@ mod what_if;
 
 use std::path::PathBuf;
 
-use papers::accuracy;
+use measured::accuracy;
 use question::replay::Keys;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};

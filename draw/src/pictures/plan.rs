@@ -6,7 +6,7 @@ use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
 use answer::plan::{Lever, Plan, PlanAnswer, Planned, assumptions, export, setup_report, tables};
-use papers::measured::ErrorBar;
+use measured::ErrorBar;
 use question::Diagnostic;
 use question::plan::Question;
 

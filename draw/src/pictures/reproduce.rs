@@ -1,7 +1,7 @@
 //! Published tables as pictures.
 
-use papers::reproduce::{Bars, Comparison, Lines, Panel, Picture, Place, Places, Point};
 use question::Diagnostic;
+use reproduce::{Bars, Comparison, Lines, Panel, Picture, Place, Places, Point};
 
 use crate::plot::bars::{self, Bar, BarChart, BarGroup};
 use crate::plot::comparison::{self, Compared};

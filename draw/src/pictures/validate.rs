@@ -1,6 +1,6 @@
 //! Predicted steps against measured ones.
 
-use papers::measured::{Row, Validated, unknown};
+use measured::{Row, Validated, unknown};
 use question::Diagnostic;
 
 use crate::plot::agreement::{self, Agreement, Apart, Pair};

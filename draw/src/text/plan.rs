@@ -3,7 +3,7 @@
 use answer::plan::{
     Plan, PlanAnswer, Planned, assumptions, is_late, seconds, software, tables, winner,
 };
-use papers::measured::ErrorBar;
+use measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
 use question::format;
 use question::plan::Question;

@@ -3,7 +3,7 @@
 use answer::plan::{
     Against, Plan, Planned, SetupReport, against, assumptions, setup_report, tables,
 };
-use papers::measured::ErrorBar;
+use measured::ErrorBar;
 use question::plan::Question;
 
 use super::headed::cut;

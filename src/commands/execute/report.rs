@@ -12,7 +12,7 @@ use answer::outcome;
 use answer::outcome::Outcome;
 use answer::timelines::{Recorded, median};
 use draw::text;
-use papers::accuracy;
+use measured::accuracy;
 use question::format;
 use question::scenario::Convention;
 

@@ -11,7 +11,7 @@ use answer::plan::{Against, Planned, export, plan, tables};
 use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
-use papers::measured::memory_error;
+use measured::memory_error;
 use question::{Context, Diagnostic};
 
 use self::validate::Options;

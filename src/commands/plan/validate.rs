@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use draw::pictures::validate as pictures;
 use draw::text;
-use papers::measured::{ValidationQuestion, validate};
+use measured::{ValidationQuestion, validate};
 use question::Context;
 
 use crate::commands::{Verdict, note, print_json};

@@ -10,7 +10,7 @@ mod runs;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use papers::measured::{Row, SetErrors, Validated, ValidationQuestion, validate};
+use measured::{Row, SetErrors, Validated, ValidationQuestion, validate};
 use question::Context;
 
 use super::markdown::{code, prose, table};
@@ -187,7 +187,7 @@ fn kinds() -> String {
         let most = |of: fn(&SetErrors) -> f64| sets.iter().map(|set| of(set)).fold(0.0, f64::max);
         let errors = sets.iter().map(|set| set.mean * plan::number(set.rows as u64)).sum::<f64>();
         let shortest = sets.iter().map(|set| set.shortest).fold(f64::MAX, f64::min);
-        let interval = papers::measured::interval_of_kind(kind, &all);
+        let interval = measured::interval_of_kind(kind, &all);
         let interval =
             interval.map(|[low, high]| format!("-{:.0}/+{:.0}\u{a0}%", 100.0 * low, 100.0 * high));
         vec![
@@ -258,7 +258,7 @@ fn coverage() -> String {
 /// Published trainings beside the plans for them.
 fn trainings() -> String {
     let hours = |hours: f64| question::format::grouped(hours);
-    let rows = papers::measured::trainings().unwrap();
+    let rows = measured::trainings().unwrap();
     let rows = rows.iter().map(|one| {
         vec![
             one.training.clone(),
@@ -375,7 +375,7 @@ fn is_measured(convention: &str) -> bool {
 
 /// The cells of published tables: how many are reproduced.
 fn tables() -> String {
-    let rows = papers::reproduce::TABLES.iter().map(|one| {
+    let rows = reproduce::TABLES.iter().map(|one| {
         let cells = results(&format!("{}.csv", one.name));
         let count = |check: &str| cells.iter().filter(|cells| cells["match"] == check).count();
         let (matched, missed) = (count("yes"), count("no"));

@@ -19,7 +19,7 @@ use self::machine::Machine;
 use super::cell::{Cell, Check};
 use super::sources::Sources;
 use super::tables::{Contents, Table};
-use crate::accuracy;
+use measured::accuracy;
 
 pub(super) use self::profile::FIGURES as PROFILE;
 pub(super) use self::scaling::FIGURES as SCALING;

@@ -8,7 +8,7 @@ use super::super::sources::Sources;
 use super::super::tables::{Contents, Table};
 use super::small::{self, PROFILE};
 use super::{CONSTANTS, Ground, Quantity, beside, errors, positive, setting};
-use crate::measured::papers::zero_bubble::{PostValidation, Training};
+use measured::papers::zero_bubble::{PostValidation, Training};
 
 /// The file of its figures.
 pub(in super::super) const FIGURES: &str = "zb-post-validation.csv";

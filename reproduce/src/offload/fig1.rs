@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::super::cell::{Cell, Check};
 use super::super::sources::Sources;
 use super::{Reasons, Simulated, held, not_checked, simulate, timed_as, wrong};
-use crate::accuracy;
+use measured::accuracy;
 
 /// The file of its points.
 pub(in super::super) const FIGURES: &str = "offload-fig1.csv";

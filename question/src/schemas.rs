@@ -1,12 +1,9 @@
 //! The JSON schemas of all questions, by name.
 //!
-//! They are files of `papers/schemas/`. Feature `schema` derives them from the types that read the questions: tests
+//! They are files of `question/schemas/`. Feature `schema` derives them from the types that read the questions: tests
 //! of the command line hold the files to that, and `make reference` writes them.
 
-#[cfg(feature = "schema")]
-pub mod derived;
-
-use question::{Diagnostic, echo, nearest};
+use crate::{Diagnostic, echo, nearest};
 
 /// The schema of a kind of question.
 pub struct Schema {

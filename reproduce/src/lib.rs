@@ -4,6 +4,26 @@
 //! cells, each with the published figure, ours and a [`Check`], the same as a sheet for people, and a
 //! picture as data. Tables of bubble rates can be answered with a [`Beyond`] instead: the best order that
 //! a search finds in the memory of each published schedule, and a lower bound.
+//!
+//! The figures are built in; a question may also name a folder of files, which its host reads.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::path::PathBuf;
+//!
+//! use reproduce::{Answer, Count, Question, reproduce};
+//! use question::Context;
+//!
+//! // This host lends no files: the figures are those that are built in.
+//! let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+//! let question = Question { tables: vec!["table2".to_owned()], ..Question::default() };
+//! let answer = reproduce(&Context::new(&host), &question)?;
+//! assert!(answer.holds());
+//! let Answer::Reproduced { tables, .. } = answer else { unreachable!("no search was asked for") };
+//! assert_eq!(tables[0].table, "table2");
+//! assert_eq!(Count::of(&tables[0].cells).missed, 0);
+//! # Ok::<(), question::Diagnostic>(())
+//! ```
 
 mod beyond;
 mod cell;

@@ -15,8 +15,8 @@ use super::super::cell::{Cell, Check};
 use super::super::picture::{Comparison, Picture, Place, PlacePair, Places};
 use super::super::sources::Sources;
 use super::{Reasons, Simulated, fig1, held, not_checked, simulate, wrong};
-use crate::accuracy;
-use crate::measured::papers::pipeoffload::layer_bytes;
+use measured::accuracy;
+use measured::papers::pipeoffload::layer_bytes;
 
 /// The file of its bars.
 pub(in super::super) const FIGURES: &str = "offload-fig15.csv";

@@ -9,7 +9,7 @@ use plan::Inputs;
 use question::{Context, plan as questions};
 
 /// DeepSeek-V3 as it was trained.
-const QUESTION: &str = include_str!("../../../../scenarios/plan/deepseek-v3.toml");
+const QUESTION: &str = include_str!("../../../scenarios/plan/deepseek-v3.toml");
 
 /// The segments of a chunk of four layers, with tokens spread evenly over experts and streams that take
 /// `contention`.

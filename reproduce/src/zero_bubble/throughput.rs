@@ -12,7 +12,7 @@ use super::super::sources::Sources;
 use super::super::tables::{Contents, Table};
 use super::runs::{BASELINE, Gain, Known, figure_5, gains_of, table_6};
 use super::{CONSTANTS, Ground, Quantity, beside, errors, row, small};
-use crate::measured::papers::zero_bubble::Training;
+use measured::papers::zero_bubble::Training;
 
 const TITLE: &str =
     "Zero Bubble, figure 5 and tables 4 and 6: throughput and memory, gains over 1F1B";

@@ -13,7 +13,7 @@ use super::super::cell::{BESIDE, Cell, Check, whole};
 use super::super::sources::{Sources, error_in};
 use super::model::Model;
 use super::run::{Modelled, Run, Sharing};
-use crate::accuracy;
+use measured::accuracy;
 
 /// The file of the measured steps.
 pub(in super::super) const GAINS: &str = "overlap-gains.csv";

@@ -14,7 +14,7 @@ use super::super::picture::distinct;
 use super::super::sources::{Sources, error_in};
 use super::layer::Pipeline;
 use super::profile::{Notify, Profile, Reading};
-use crate::accuracy;
+use measured::accuracy;
 
 /// The file of the figures.
 pub(in super::super) const FIGURES: &str = "overlap-figures.csv";

@@ -13,7 +13,7 @@ use sim::Replay;
 use super::super::cell::{Cell, decimals, figure, whole};
 use super::super::sources::{Sources, error_in};
 use super::{Fit, ITERATION, PEAK, RANKING, exact};
-use crate::accuracy;
+use measured::accuracy;
 
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary.csv";

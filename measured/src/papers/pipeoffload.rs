@@ -18,20 +18,26 @@ const HOST: u64 = 15_000_000_000;
 /// A model of table 2 on the devices that it was trained on.
 #[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct OffloadModel {
-    pub(crate) model: String,
-    pub(crate) gpus: u64,
-    pub(crate) layers: u64,
-    pub(crate) heads: u64,
-    pub(crate) query_groups: u64,
-    pub(crate) hidden: u64,
+pub struct OffloadModel {
+    /// Its name in the table.
+    pub model: String,
+    /// Number of GPUs.
+    pub gpus: u64,
+    /// Number of layers.
+    pub layers: u64,
+    /// Attention heads.
+    pub heads: u64,
+    /// Groups of keys and values.
+    pub query_groups: u64,
+    /// Hidden size.
+    pub hidden: u64,
     /// Sequences of a step.
-    pub(crate) batch: u64,
+    pub batch: u64,
 }
 
 /// The bytes that a layer keeps of one sequence: 20 s h bytes once LayerNorm, GeLU and dropout are computed
 /// again, of which 4 s h are keys and values, as many as there are groups of queries.
-pub(crate) fn layer_bytes(hidden: u64, heads: u64, query_groups: u64, sequence: u64) -> u64 {
+pub fn layer_bytes(hidden: u64, heads: u64, query_groups: u64, sequence: u64) -> u64 {
     let numbers = sequence.saturating_mul(hidden);
     let shared = numbers.saturating_mul(4).saturating_mul(query_groups) / heads.max(1);
     numbers.saturating_mul(16).saturating_add(shared)
@@ -39,14 +45,15 @@ pub(crate) fn layer_bytes(hidden: u64, heads: u64, query_groups: u64, sequence: 
 
 /// A step on all devices, as the planner predicts it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OffloadStep {
+pub struct OffloadStep {
     /// The schedule of its stages.
-    pub(crate) family: Family,
-    pub(crate) seconds: f64,
+    pub family: Family,
+    /// Duration of the step, in seconds.
+    pub seconds: f64,
     /// The share of the peak rate that model FLOPs take.
-    pub(crate) mfu: f64,
+    pub mfu: f64,
     /// The most that a device holds, all together.
-    pub(crate) memory: Bytes,
+    pub memory: Bytes,
 }
 
 impl OffloadModel {
@@ -73,7 +80,7 @@ impl OffloadModel {
     ///
     /// Times are the planner's; sizes of activations and the host's link are the paper's. By replay:
     /// stages share no wire, and a late copy delays its backward.
-    pub(crate) fn step(
+    pub fn step(
         &self,
         family: Family,
         tensor: u64,

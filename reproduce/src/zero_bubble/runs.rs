@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::super::sources::{Sources, error_in};
 use super::{Ground, MODELS, positive, post_validation, row};
-use crate::measured::papers::zero_bubble::{Line, Model, PostValidation, Trained, Training};
+use measured::papers::zero_bubble::{Line, Model, PostValidation, Trained, Training};
 
 /// The file of the lines of table 4 that are at hand.
 pub(in super::super) const TABLE_4: &str = "zb-throughput.csv";

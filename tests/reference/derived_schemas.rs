@@ -3,10 +3,7 @@
 use question::{fsdp, plan, replay, schema, search};
 use serde_json::{Value, json};
 
-use crate::reproduce;
-
 /// The schema of the question `name`, if there is one.
-#[must_use]
 pub fn named(name: &str) -> Option<Value> {
     let made = match name {
         "scenario" => schema::scenario(),

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use super::super::cell::{Cell, Check};
 use super::super::sources::Sources;
 use super::{Reasons, not_checked, wrong};
-use crate::measured::papers::pipeoffload::{OffloadModel, OffloadStep};
+use measured::papers::pipeoffload::{OffloadModel, OffloadStep};
 
 /// The file of the models.
 pub(in super::super) const FIGURES: &str = "offload-models.csv";

@@ -1,10 +1,10 @@
 //! Predictions of published runs, with the omissions of their tables: a file for each paper.
 
 mod megatron;
-pub(crate) mod pipeoffload;
+pub mod pipeoffload;
 mod vocabulary;
 mod vtrain;
-pub(crate) mod zero_bubble;
+pub mod zero_bubble;
 
 pub(super) use megatron::{korthikanti, sharded, table_1};
 pub(super) use vocabulary::vocabulary;

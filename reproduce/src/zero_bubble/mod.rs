@@ -20,8 +20,8 @@ use rayon::prelude::*;
 use super::cell::{BESIDE, Cell, Check};
 use super::picture::distinct;
 use super::sources::{Sources, error_in};
-use crate::accuracy;
-use crate::measured::papers::zero_bubble::{Model, Trained, Training};
+use measured::accuracy;
+use measured::papers::zero_bubble::{Model, Trained, Training};
 
 pub(super) use self::post_validation::{FIGURES as POST_VALIDATION, cells as post_validation};
 pub(super) use self::runs::{TABLE_4, TABLE_6};

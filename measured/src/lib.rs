@@ -4,11 +4,12 @@
 //! each set. The same errors, by kind of step, are the [`ErrorBar`]s that stand beside the steps of plans;
 //! those of memory are [`memory_error`].
 
+pub mod accuracy;
 mod coverage;
 mod error_bar;
 mod interval;
 mod memory_error;
-pub(crate) mod papers;
+pub mod papers;
 mod quantities;
 mod records;
 mod rows;
@@ -33,7 +34,6 @@ pub use self::trainings::{Contingency, Training, trainings};
 
 use self::quantities::Limits;
 use self::sets::{SETS, Set};
-use crate::accuracy;
 
 /// The largest file of measurements, in bytes.
 const MAX_FILE: u64 = 16 << 20;

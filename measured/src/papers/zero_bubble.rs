@@ -14,7 +14,7 @@ const VOCABULARY: u64 = 50_304;
 
 /// A line of tables 4 and 6.
 #[derive(Deserialize)]
-pub(crate) struct Line {
+pub struct Line {
     model: String,
     gpus: u64,
     #[serde(alias = "microbatch_size_used")]
@@ -23,39 +23,39 @@ pub(crate) struct Line {
     m: u64,
     schedule: String,
     /// Measured samples by device and second, where they are at hand.
-    pub(crate) samples_per_gpu_per_s: Option<f64>,
+    pub samples_per_gpu_per_s: Option<f64>,
     /// The measured peak, in GB, where it is at hand.
-    pub(crate) memory_gb: Option<f64>,
+    pub memory_gb: Option<f64>,
 }
 
 /// A line of the table of post-validation, which is of ZB-2p.
 #[derive(Deserialize)]
-pub(crate) struct PostValidation {
+pub struct PostValidation {
     model: String,
     gpus: u64,
     microbatch_size: u64,
     m: u64,
     /// Measured samples by device and second, with post-validation.
-    pub(crate) post_validation_samples_per_gpu_per_s: f64,
+    pub post_validation_samples_per_gpu_per_s: f64,
     /// The same with an all-reduce of all stages between two steps.
-    pub(crate) all_reduce_samples_per_gpu_per_s: f64,
+    pub all_reduce_samples_per_gpu_per_s: f64,
 }
 
 /// A line of table 3.
 #[derive(Deserialize)]
-pub(crate) struct Model {
+pub struct Model {
     /// Its name.
-    pub(crate) model: String,
+    pub model: String,
     layers: u64,
     heads: u64,
     hidden: u64,
     sequence: u64,
     /// The devices of table 4, each a stage.
-    pub(crate) gpus: u64,
+    pub gpus: u64,
     /// The samples of a microbatch in table 4.
-    pub(crate) microbatch_size: u64,
+    pub microbatch_size: u64,
     /// The numbers of microbatches of table 4, with blanks between.
-    pub(crate) m: String,
+    pub m: String,
     chunks: u64,
 }
 
@@ -63,19 +63,19 @@ const MODELS: &str = PAPER.text("zb-models.csv");
 
 /// A run of the paper, with a device for each stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Training {
+pub struct Training {
     /// The name of the model.
-    pub(crate) model: String,
+    pub model: String,
     /// Devices.
-    pub(crate) gpus: u64,
+    pub gpus: u64,
     /// Samples of a microbatch.
-    pub(crate) microbatch: u64,
+    pub microbatch: u64,
     /// Microbatches of a step.
-    pub(crate) microbatches: u64,
+    pub microbatches: u64,
     /// The schedule by its name in the tables.
-    pub(crate) schedule: String,
+    pub schedule: String,
     /// Whether all stages meet between two steps although their schedule does not need it.
-    pub(crate) synchronised: bool,
+    pub synchronised: bool,
 }
 
 impl From<&Line> for Training {
@@ -93,7 +93,7 @@ impl From<&Line> for Training {
 
 impl PostValidation {
     /// The two runs of the line: with post-validation, and with the all-reduce.
-    pub(crate) fn trainings(&self) -> [Training; 2] {
+    pub fn trainings(&self) -> [Training; 2] {
         [false, true].map(|synchronised| Training {
             model: self.model.clone(),
             gpus: self.gpus,
@@ -108,7 +108,7 @@ impl PostValidation {
 impl Training {
     /// Whether constants of the planner were fitted to its throughput: of all published runs, to those
     /// of table 4 on one node.
-    pub(crate) fn is_fitted(&self) -> bool {
+    pub fn is_fitted(&self) -> bool {
         self.gpus == 8 && !self.synchronised
     }
 
@@ -116,7 +116,7 @@ impl Training {
     ///
     /// # Errors
     /// If the model or the schedule is unknown, or the run cannot be.
-    pub(crate) fn predict(&self, models: &[Model], machine: &Machine) -> Result<Trained, String> {
+    pub fn predict(&self, models: &[Model], machine: &Machine) -> Result<Trained, String> {
         let own = models.iter().find(|one| one.model == self.model).ok_or("an unknown model")?;
         let (family, chunks) = match self.schedule.as_str() {
             "1F1B" => (Family::OneFOneB, 1),
@@ -143,7 +143,7 @@ impl Training {
 }
 
 /// The prediction of a [`Training`].
-pub(crate) struct Trained {
+pub struct Trained {
     predicted: Predicted,
     /// Samples of a step by device.
     samples: f64,
@@ -151,12 +151,12 @@ pub(crate) struct Trained {
 
 impl Trained {
     /// The step, in seconds.
-    pub(crate) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.predicted.seconds()
     }
 
     /// Samples by device and second.
-    pub(crate) fn speed(&self) -> f64 {
+    pub fn speed(&self) -> f64 {
         self.samples / self.seconds()
     }
 
@@ -164,26 +164,26 @@ impl Trained {
     ///
     /// # Errors
     /// If such a run does not finish.
-    pub(crate) fn speed_with_transfers_beside(&self) -> Result<f64, String> {
+    pub fn speed_with_transfers_beside(&self) -> Result<f64, String> {
         let step = self.predicted.finalist.step_with_transfers_beside();
         let step = step.map_err(|error| error.to_string())?;
         Ok(self.samples * 1e9 / number(step.0))
     }
 
     /// The peak of the device that holds most, in GB.
-    pub(crate) fn memory(&self) -> f64 {
+    pub fn memory(&self) -> f64 {
         number(self.predicted.finalist.evaluation.fullest().1.sum().0) / 1e9
     }
 
     /// Samples by device and second if the stage with most to do never waited.
-    pub(crate) fn speed_without_bubble(&self) -> f64 {
+    pub fn speed_without_bubble(&self) -> f64 {
         let stages = self.predicted.finalist.metrics.stages.iter();
         let busiest = stages.map(|stage| stage.busy.0).max().unwrap_or_default();
         self.samples * 1e9 / number(busiest.max(1))
     }
 
     /// The share of a step in which the average stage waits.
-    pub(crate) fn bubble_rate(&self) -> f64 {
+    pub fn bubble_rate(&self) -> f64 {
         self.predicted.finalist.bubble_rate()
     }
 
