@@ -8,6 +8,7 @@
 mod commands;
 mod devices;
 mod error;
+mod few;
 mod files;
 // Its watcher reads /proc, and some of its inputs are Parquet.
 #[cfg(test)]
@@ -28,7 +29,7 @@ mod usage;
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use executor::Backend;
 
@@ -99,7 +100,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = match Cli::try_parse() {
+    let mut flags = few::few(Cli::command());
+    let read = |matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut flags));
+    let command = match few::few(Cli::command()).try_get_matches().and_then(read) {
         Ok(cli) => cli.command,
         Err(error) => return usage::end(error),
     };
@@ -165,7 +168,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Man(man) => man.run(out, Cli::command())?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "debubble", &mut script);
+            clap_complete::generate(shell, &mut few::few(Cli::command()), "debubble", &mut script);
             out.write_all(&script)?;
         }
     }

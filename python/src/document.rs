@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::reproduce::{self as published, Answer as Published};
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
 use answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
@@ -11,7 +12,6 @@ use pyo3::prelude::*;
 use question::schemas;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
-use ::reproduce::{self as published, Answer as Published};
 
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};

@@ -77,7 +77,7 @@ fn any_number_of_threads_makes_the_same_bytes() {
 
 /// What no order of a plan's passes undercuts, in nanoseconds, where a bound is known.
 fn least(plan: &Value) -> Option<u64> {
-    plan["least_step_ns"].as_u64()
+    plan["step_lower_bound_ns"].as_u64()
 }
 
 #[test]

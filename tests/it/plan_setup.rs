@@ -100,7 +100,8 @@ fn what_does_not_fit_is_answered_and_says_what_it_lacks() {
     let stage = &told["memory"][fullest];
     let lacks = number(&stage["bytes"]) - number(&stage["device_bytes"]);
     assert!(lacks > 0.0);
-    assert_eq!(number(&told["lacks_bytes"]), lacks);
+    assert_eq!(number(&told["memory_shortfall_bytes"]), lacks);
+    assert_eq!(told["lacks_bytes"], told["memory_shortfall_bytes"]);
     assert!(number(&told["step_ns"]) > 0.0);
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.toml");

@@ -30,6 +30,8 @@ pub struct PlanRow {
     replay_step_ns: u64,
     /// Lower bound over all orders of its passes in the memory of its devices; nothing where no bound
     /// is known.
+    step_lower_bound_ns: Option<u64>,
+    /// Deprecated name of `step_lower_bound_ns`.
     least_step_ns: Option<u64>,
     step_p50_ns: Option<u64>,
     step_p95_ns: Option<u64>,
@@ -108,6 +110,7 @@ impl PlanRow {
             boundary: question.recipe.boundary.name(),
             step_ns: plan.step.0,
             replay_step_ns: plan.finalist.evaluation.step.0,
+            step_lower_bound_ns: plan.least_step.map(|least| least.0),
             least_step_ns: plan.least_step.map(|least| least.0),
             step_p50_ns: plan.percentiles.map(|[median, _]| median.0),
             step_p95_ns: plan.percentiles.map(|[_, p95]| p95.0),

@@ -26,11 +26,15 @@ pub struct SetupReport {
     /// The stage that holds most.
     pub fullest_stage: usize,
     /// Shortage of the stage that lacks most, in bytes, if one does.
+    pub memory_shortfall_bytes: Option<u64>,
+    /// Deprecated name of `memory_shortfall_bytes`.
     pub lacks_bytes: Option<u64>,
     /// A step, in nanoseconds.
     pub step_ns: u64,
     /// Lower bound over all orders of its passes in the memory of its devices, in nanoseconds; nothing
     /// where no bound is known.
+    pub step_lower_bound_ns: Option<u64>,
+    /// Deprecated name of `step_lower_bound_ns`.
     pub least_step_ns: Option<u64>,
     /// Tokens a second of each device.
     pub tokens_per_second_per_device: f64,
@@ -103,17 +107,19 @@ impl SetupReport {
         let costed = plan.finalist.costed();
         let rate = plan.tokens_per_second / number(devices);
         let (fullest_stage, _) = plan.finalist.evaluation.fullest();
+        let shortfall = plan.shortage.map(|one| one.overflow.needs.0 - one.overflow.has.0);
+        let lower_bound = plan.least_step.map(|least| least.0);
         Self {
             machine: cluster.name(),
             devices,
             fits: plan.shortage.is_none(),
             may_fit: plan.shortage.is_none_or(|shortage| shortage.may_hold.is_some()),
             fullest_stage: plan.shortage.map_or(fullest_stage, |shortage| shortage.overflow.stage),
-            lacks_bytes: plan
-                .shortage
-                .map(|shortage| shortage.overflow.needs.0 - shortage.overflow.has.0),
+            memory_shortfall_bytes: shortfall,
+            lacks_bytes: shortfall,
             step_ns: plan.step.0,
-            least_step_ns: plan.least_step.map(|least| least.0),
+            step_lower_bound_ns: lower_bound,
+            least_step_ns: lower_bound,
             tokens_per_second_per_device: rate,
             tflops_per_device: rate * question.model.model_flops() / 1e12,
             documents: plan.documents.clone(),

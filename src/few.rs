@@ -1,0 +1,154 @@
+//! Help in two sizes: `--help` shows the flags that most questions need, `--help-all` every flag.
+
+use clap::{Arg, ArgAction, Command};
+
+/// Commands with more flags than fit a screen or two, and the flags that `--help` shows of each.
+const FEW: [(&str, &[&str]); 6] = [
+    ("simulate", &["explain", "json", "svg", "html", "baseline"]),
+    ("sweep", &["out", "svg", "plot", "plot_over", "shard"]),
+    (
+        "search",
+        &[
+            "memory_limits",
+            "objective",
+            "effort",
+            "time_limit",
+            "vary",
+            "export",
+            "certificate",
+            "json",
+            "svg",
+        ],
+    ),
+    ("export", &["format"]),
+    (
+        "execute",
+        &["device", "gpus", "processes", "steps", "duration", "check", "json", "csv", "svg"],
+    ),
+    (
+        "fsdp",
+        &[
+            "devices",
+            "minibatch_size",
+            "packing_ratio",
+            "max_tokens",
+            "lengths",
+            "cost",
+            "method",
+            "communication",
+            "parameters",
+            "bandwidth",
+            "latency",
+            "execute",
+            "json",
+            "csv",
+            "svg",
+        ],
+    ),
+];
+
+/// The keys of a scenario that `--help` shows as flags, of each command that has them.
+const KEYS: [&str; 19] = [
+    "schedule",
+    "stages",
+    "microbatches",
+    "chunks",
+    "layout",
+    "profile",
+    "forward",
+    "backward",
+    "backward_input",
+    "backward_weight",
+    "hop",
+    "memory_limit",
+    "hidden",
+    "heads",
+    "seq",
+    "recompute",
+    "cluster",
+    "jitter",
+    "replicas",
+];
+
+/// `command` with `--help` for few flags and `--help-all` for all of them, where there are many.
+pub fn few(command: Command) -> Command {
+    command.mut_subcommands(|one| {
+        let own = FEW.iter().find(|(name, _)| *name == one.get_name());
+        match own {
+            Some((_, own)) => in_two_sizes(one, own),
+            // The same text as `--help`, for whoever types it everywhere.
+            None => one.arg(all().hide(true)),
+        }
+    })
+}
+
+fn in_two_sizes(command: Command, own: &[&str]) -> Command {
+    let shown = |arg: &Arg| {
+        let id = arg.get_id().as_str();
+        arg.is_positional() || KEYS.contains(&id) || own.contains(&id)
+    };
+    let flags = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
+    let more = format!("All {} flags: debubble {} --help-all", flags.count(), command.get_name());
+    let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let few = format!("{more}\n\n{after}");
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    command
+        .mut_args(|arg| if shown(&arg) { arg } else { arg.hide_short_help(true) })
+        .disable_help_flag(true)
+        .next_help_heading(None::<&str>)
+        .arg(help.help("Print the help of the most used flags"))
+        .arg(all())
+        .after_help(few.trim_end().to_owned())
+}
+
+fn all() -> Arg {
+    Arg::new("help-all")
+        .long("help-all")
+        .action(ArgAction::HelpLong)
+        .help("Print the help of all flags")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn help(name: &str, is_long: bool) -> String {
+        let mut root = few(crate::Cli::command());
+        let command = root.find_subcommand_mut(name).unwrap();
+        if is_long { command.render_long_help() } else { command.render_help() }.to_string()
+    }
+
+    fn flags(help: &str) -> usize {
+        let flags = help.split_once("Examples:").map_or(help, |(flags, _)| flags);
+        flags
+            .lines()
+            .filter(|line| line.trim_start().starts_with("--") && line.starts_with("  "))
+            .count()
+    }
+
+    #[test]
+    fn every_name_is_a_flag() {
+        let root = crate::Cli::command();
+        let mut keys: std::collections::BTreeSet<&str> = std::collections::BTreeSet::new();
+        for (name, own) in FEW {
+            let command = root.find_subcommand(name).unwrap();
+            let has = |flag: &&str| command.get_arguments().any(|arg| arg.get_id() == *flag);
+            let unknown: Vec<&&str> = own.iter().filter(|flag| !has(flag)).collect();
+            assert!(unknown.is_empty(), "{name}: {unknown:?}");
+            keys.extend(KEYS.into_iter().filter(|flag| has(flag)));
+        }
+        assert_eq!(keys.len(), KEYS.len());
+    }
+
+    #[test]
+    fn help_shows_few_flags_and_says_how_to_see_all() {
+        for (name, _) in FEW {
+            let [few, all] = [false, true].map(|is_long| help(name, is_long));
+            assert!(flags(&few) <= 30 && flags(&few) < flags(&all), "{name}: {}", flags(&few));
+            assert!(few.contains(&format!("debubble {name} --help-all")), "{few}");
+            assert!(few.contains("Examples:") && all.contains("Examples:"), "{name}");
+        }
+    }
+}
