@@ -41,9 +41,9 @@ of the two in the middle); times of passes are over all of them.";
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Compare {
-    /// What was predicted: a file of `simulate --timeline`
+    /// Predicted timeline: a file of `simulate --timeline`
     predicted: PathBuf,
-    /// What was measured: a file of `execute --timeline`, or a recording of debubble.torch
+    /// Measured timeline: a file of `execute --timeline`, or a recording of debubble.torch
     measured: PathBuf,
     /// The same schedule, predicted from a profile measured beside busy neighbours: what part of the difference
     /// is neighbours, where PREDICTED is from a profile measured with none

@@ -38,7 +38,7 @@ file is read back wherever a schedule is named: --schedule order.csv.";
 pub struct Export {
     #[command(flatten)]
     asked: Asked,
-    /// What to print
+    /// Form to print
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Form::Text)]
     format: Form,
 }

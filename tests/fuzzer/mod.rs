@@ -1,4 +1,4 @@
-//! Whatever bytes a file or a command line holds, debubble reads them or says what is wrong with
+//! Any bytes in a file or on a command line: debubble reads them or says what is wrong with
 //! them: no panic, no abort, no hang, no more than a gigabyte.
 //!
 //! Part of the tests of the program, so that it calls the very functions that commands call. Inputs

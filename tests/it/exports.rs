@@ -216,7 +216,7 @@ fn says_what_it_cannot(one: &Exported) {
     assert!(!has_order || (old.contains(class) && main.contains(class)), "{old}");
 }
 
-/// What the parser of `framework` says of `rest`; `None`, and said so, where it cannot be had.
+/// Output of the parser of `framework` for `rest`; `None`, and said so, where it cannot be had.
 fn parsed(framework: &str, what: &str, rest: &[String]) -> Option<Value> {
     let Some(folder) = std::env::var_os("DEBUBBLE_FRAMEWORKS").map(PathBuf::from) else {
         eprintln!("skipped: DEBUBBLE_FRAMEWORKS names no folder with {framework}");

@@ -128,7 +128,7 @@ fn instance(shape: Shape, placement: Placement, hops: Hops, limit: u64) -> Insta
     Instance::new(shape, placement, costs, footprints, limits, Objective::Span).unwrap()
 }
 
-/// What a search knows of links pays: it is no slower than the order found for links that are as long in the
+/// A search gains from the lengths of links: it is no slower than the order found for links that are as long in the
 /// mean, and than that for links all as long as the longest.
 #[test]
 fn an_order_searched_for_unequal_links_is_no_slower_than_one_for_equal_links() {

@@ -1,4 +1,4 @@
-//! What is installed beside the command: manual pages and completions, a page for every command.
+//! Files installed beside the command: manual pages and completions, a page for every command.
 
 use std::collections::BTreeSet;
 use std::fs;

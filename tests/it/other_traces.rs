@@ -213,7 +213,7 @@ fn megatron_events_that_make_no_sense() {
     refused(&replay(&[nested.into_bytes()], ""), &["recursion limit"]);
 }
 
-/// What `torch.profiler` saw of four sleepy stages of a zero-bubble V on two ranks, and of GPipe.
+/// A recording by `torch.profiler` of four sleepy stages of a zero-bubble V on two ranks, and of GPipe.
 fn of_torch(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces");
     (0..2).map(|rank| fs::read(folder.join(format!("{name}.{rank}.json"))).unwrap()).collect()

@@ -334,7 +334,7 @@ fn the_picture_of_gains_by_overlap_shows_its_table() {
     }
 }
 
-/// What a picture is as wide as, in pixels.
+/// Width of a picture, in pixels.
 fn width(svg: &str) -> u32 {
     let (_, rest) = svg.split_once(" width=\"").unwrap();
     rest.split_once('"').unwrap().0.parse().unwrap()

@@ -191,7 +191,7 @@ proptest! {
         prop_assert!(makespan < one.po_bound().unwrap());
     }
 
-    /// Whatever the times: no backward waits for a copy, so the step is that of GIS; what leaves is
+    /// For all times: no backward waits for a copy, so the step is that of GIS; what leaves is
     /// planned by the rules; slower copies never let more leave than the copy stream has time for; and
     /// the engine does as replay does.
     #[test]

@@ -75,7 +75,7 @@ fn any_number_of_threads_makes_the_same_bytes() {
     assert!(on("1") == on("3"));
 }
 
-/// What no order of a plan's passes undercuts, in nanoseconds, where a bound is known.
+/// Lower bound over all orders of a plan's passes, in nanoseconds, where one is known.
 fn least(plan: &Value) -> Option<u64> {
     plan["step_lower_bound_ns"].as_u64()
 }
@@ -291,7 +291,7 @@ fn layers_are_dealt_together_with_the_order() {
     assert_eq!(simulated["results"][0]["hardware"]["step_ns"], best["step_ns"]);
 }
 
-/// What a set-up may say of its layers, and what not.
+/// Keys of a set-up for its layers: accepted and refused ones.
 #[test]
 fn how_layers_are_dealt_is_checked() {
     let small = SMALL.replace("devices = [8, 16]", "devices = 16");

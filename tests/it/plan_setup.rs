@@ -377,7 +377,7 @@ fn llama_3_405b_is_answered_as_it_was_trained() {
     assert_eq!(told["may_fit"], true);
 }
 
-/// What torchtitan takes longer for is part of the answer where it is the framework.
+/// The answer for torchtitan has the time that torchtitan takes longer.
 #[test]
 fn torchtitan_is_slower_than_megatron() {
     let of = |framework: &str| {

@@ -11,7 +11,7 @@ use crate::cli::stdout;
 use crate::plan::{command, json};
 use crate::plan_bars::measured_of_others;
 
-/// What one run of the program printed and wrote: it takes long, so all tests look at one.
+/// Output and files of one run of the program: it takes long, so all tests share one.
 struct Validated {
     sets: Vec<Value>,
     csv: String,

@@ -151,7 +151,7 @@ fn what_cannot_be_recomputed_is_refused() {
     assert!(told.contains("recomputes nothing, recompute-time is ignored"), "{told}");
 }
 
-/// What branches show of an order without R holds where R takes nothing and F as much as before, and not where F
+/// The proof by branches for an order without R holds where R takes nothing and F as much as before, and not where F
 /// takes less.
 #[test]
 fn a_branching_log_speaks_of_what_recomputation_leaves_as_it_was() {

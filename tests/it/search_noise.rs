@@ -28,7 +28,7 @@ fn with_effort(rest: &str) -> String {
     format!("search {question} {rest} --replicas 400 --json")
 }
 
-/// What a search with effort prints on so many threads.
+/// Output of a search with effort, on so many threads.
 fn on_threads(threads: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
     command.args(with_effort("--chunks 2 --objective p95").split_whitespace());
@@ -58,7 +58,7 @@ fn a_robust_order_beats_the_nominal_one_where_it_was_not_searched() {
     }
 }
 
-/// What is judged are the replicas of `simulate`, which the search has not seen.
+/// Orders are validated on the replicas of `simulate`, which the search has not seen.
 #[test]
 fn simulate_says_the_same_of_the_order() {
     let folder = tempfile::tempdir().unwrap();

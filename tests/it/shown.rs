@@ -1,4 +1,4 @@
-//! What the library says and draws of an answer is what the command line prints and writes of it.
+//! Texts and pictures of an answer are the same by the library and by the command line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,7 +81,7 @@ impl Files {
         self.host.insert(name.into(), bytes);
     }
 
-    /// What the command `line` prints where these files are; with exit code `code`.
+    /// Output of the command `line` where these files are; with exit code `code`.
     fn ends(&self, code: i32, line: &str) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
         let command = command.args(line.split(' ')).current_dir(self.folder.path());

@@ -1,4 +1,4 @@
-//! Whatever details are kept of a simulation, and whichever method is asked: the figures are the same.
+//! Figures do not depend on which details of a simulation are kept, nor on the method that gives them.
 
 use pipeline::{
     Bytes, Costs, Family, Footprint, Footprints, Metrics, Nanos, PassTimes, Problem, Shape,

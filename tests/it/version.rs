@@ -1,4 +1,4 @@
-//! What `--version` says, and the commit that an optimised build is told.
+//! The text of `--version`, and the commit in an optimised build.
 
 use std::fs;
 use std::path::Path;

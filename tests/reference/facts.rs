@@ -22,7 +22,7 @@ pub fn tables() -> String {
     table(&["table", "what stands in it"], rows)
 }
 
-/// What is limited, the unit, and the file and name of the constant.
+/// The limited quantity, its unit, and the file and name of the constant.
 const LIMITS: [(&str, &str, &str, &str); 22] = [
     ("Passes of a schedule", "", "pipeline/src/shape.rs", "MAX_PASSES"),
     ("Times that are read", "ns", "pipeline/src/units.rs", "MAX_NANOS"),

@@ -63,7 +63,7 @@ fn parts(text: &str) -> Vec<&str> {
     after.filter_map(|text| text.split_once(BEGIN_ENDS).map(|(name, _)| name)).collect()
 }
 
-/// What stands in the part `name`.
+/// Text of the part `name`.
 fn part(name: &str) -> Result<String, String> {
     let mut words = name.split(' ');
     let (kind, which) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -159,7 +159,7 @@ fn pages_show_the_pictures_that_can_be_drawn() {
     }
 }
 
-/// Whatever is added to the program has its place in the book, once.
+/// Every command, key and family of the program has its place in the book, once.
 #[test]
 fn nothing_is_left_out() {
     let texts: Vec<String> = pages().iter().map(|page| fs::read_to_string(page).unwrap()).collect();

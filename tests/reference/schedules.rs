@@ -20,7 +20,7 @@ pub fn drawn() -> impl Iterator<Item = &'static str> {
     schedules().schedules.into_iter().map(|entry| entry.name)
 }
 
-/// What the program says on `line`, which begins behind its name.
+/// Output of the program for `line`, which begins behind its name.
 pub fn ask(line: &str) -> Vec<u8> {
     let words = std::iter::once("debubble").chain(line.split_whitespace());
     let cli = crate::Cli::try_parse_from(words).unwrap();

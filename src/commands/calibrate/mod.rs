@@ -53,14 +53,14 @@ seq, microbatch-size or vocabulary.";
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Calibrate {
-    /// What computes
+    /// Device that computes
     #[arg(long, value_enum, default_value_t = Timed(Backend::Cpu))]
     device: Timed,
     /// Links to time; hops are predicted by the first that joins stages [default: queue,tcp,copy;
     /// cuda: hand-over,host-copy, and peer where there are two GPUs]
     #[arg(long, value_enum, value_name = "LINK,..", value_delimiter = ',')]
     links: Vec<LinkArg>,
-    /// What tensors hold (cuda) [default: bf16]
+    /// Number format of tensors (cuda) [default: bf16]
     #[arg(long, value_enum)]
     element: Option<ElementArg>,
     /// The GPU to time, counted from 0 (cuda) [default: 0]

@@ -81,7 +81,7 @@ rank, and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
 pub struct Execute {
     #[command(flatten)]
     pub(super) asked: Asked,
-    /// What computes the passes
+    /// Device that computes the passes
     #[arg(long, help_heading = RUN, value_enum, default_value_t = RunsOn(Backend::Timed))]
     pub(super) device: RunsOn,
     /// Steps run before those that are measured
@@ -133,7 +133,7 @@ pub struct Execute {
     #[arg(long, help_heading = MODEL, value_enum, value_name = "REFERENCE", num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "f64")]
     pub(super) check: Option<Against>,
-    /// What tensors hold (cuda) [default: bf16]
+    /// Number format of tensors (cuda) [default: bf16]
     #[arg(long, help_heading = MODEL, value_enum)]
     pub(super) element: Option<ElementArg>,
     /// GPUs to run on, in this order: stages are dealt to them block by block (cuda, cuda-timed)

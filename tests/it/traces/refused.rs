@@ -101,7 +101,7 @@ fn files_that_are_no_traces() {
     refused(&run("replay /"), &["it is a folder"]);
 }
 
-/// Whatever one byte of the description at the end of a file says, there is an answer or an error;
+/// With any value of one byte of the description at the end of a file says, there is an answer or an error;
 /// also where it puts a column before the file.
 #[test]
 fn damaged_files_do_no_harm() {

@@ -27,7 +27,7 @@ pub(crate) fn module(glossary: &str) -> Result<String> {
     Ok(format!("export const GLOSSARY = {};\n", serde_json::to_string(&terms)?))
 }
 
-/// What each term means. A term begins its line, and what it means is indented below it.
+/// The meaning of each term. A term begins its line, and what it means is indented below it.
 fn terms(glossary: &str) -> BTreeMap<String, String> {
     let body = glossary.lines().skip_while(|line| !line.starts_with("```{glossary}")).skip(1);
     let mut terms: BTreeMap<String, String> = BTreeMap::new();

@@ -26,7 +26,7 @@ use wasm_bindgen_cli_support::Bindgen;
 struct Arguments {
     /// The library, as cargo has built it
     wasm: PathBuf,
-    /// What unpacks it in the browser, as cargo has built it
+    /// Unpacker for the browser, as cargo has built it
     unpack: PathBuf,
     /// The folder with index.html, worker.js, and the styles and modules of the page
     page: PathBuf,
