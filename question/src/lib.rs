@@ -45,7 +45,6 @@ pub mod fsdp;
 pub mod gone;
 pub mod hardware;
 pub mod host;
-mod key_set;
 pub mod keys;
 pub mod keywords;
 pub mod kinds;
@@ -66,7 +65,7 @@ pub mod search;
 pub mod sheet;
 pub mod simulate;
 pub mod sweep;
-mod text_form;
+pub mod values;
 pub mod warnings;
 
 pub use diagnostic::Diagnostic;

@@ -16,10 +16,10 @@ use toml::de::{DeString, DeTable, DeValue, Deserializer};
 
 use crate::case;
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
-use crate::key_set::{self, Object};
-use crate::keys::{Keys, Own};
+use crate::keys::HardwareKeys;
+use crate::keys::Keys;
+use crate::keys::read::{self, Object};
 use crate::kinds::{self, Kind};
 use crate::places::Places;
 use crate::sweep::axis::{self, Axis};
@@ -142,7 +142,7 @@ impl Serialize for Scenario {
             map.serialize_entry("convention", &self.convention)?;
         }
         match &self.settings[..] {
-            [only] if only.is_bare() => only.keys.write(&mut map)?,
+            [only] if only.is_bare() => read::write(&only.keys, &mut map)?,
             settings => map.serialize_entry("setting", settings)?,
         }
         map.end()
@@ -155,8 +155,8 @@ impl<'de> Deserialize<'de> for Scenario {
         let mut all = Object::deserialize(from)?;
         let settings = all.remove("setting").map(serde_json::from_value::<Vec<Setting>>);
         let settings = settings.transpose().map_err(D::Error::custom)?;
-        let head: Head = key_set::take(&mut all, &HEAD).map_err(D::Error::custom)?;
-        let shared: Keys = key_set::read(all).map_err(D::Error::custom)?;
+        let head: Head = read::take(&mut all, &HEAD).map_err(D::Error::custom)?;
+        let shared: Keys = read::read(all).map_err(D::Error::custom)?;
         let scenario = Self { title: head.title, convention: head.convention, ..shared.into() };
         let Some(mut settings) = settings else { return Ok(scenario) };
         if settings.is_empty() {
@@ -347,7 +347,7 @@ pub fn single(
 /// The keys of a table; those of the hardware are a set of their own.
 fn keys(mut table: Spanned<DeTable<'_>>) -> Result<Keys, toml::de::Error> {
     let hardware = take(&mut table, HardwareKeys::NAMES)?;
-    let Own(keys) = whole(table)?;
+    let keys: Keys = whole(table)?;
     Ok(Keys { hardware, ..keys })
 }
 
@@ -390,7 +390,7 @@ impl Serialize for Setting {
                 map.serialize_entry(key, figures)?;
             }
         }
-        self.keys.write(&mut map)?;
+        read::write(&self.keys, &mut map)?;
         map.end()
     }
 }
@@ -398,8 +398,8 @@ impl Serialize for Setting {
 impl<'de> Deserialize<'de> for Setting {
     fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut all = Object::deserialize(from)?;
-        let head: SettingHead = key_set::take(&mut all, &SETTING_HEAD).map_err(D::Error::custom)?;
-        let keys = key_set::read(all).map_err(D::Error::custom)?;
+        let head: SettingHead = read::take(&mut all, &SETTING_HEAD).map_err(D::Error::custom)?;
+        let keys = read::read(all).map_err(D::Error::custom)?;
         let SettingHead { published, regenerated, .. } = head;
         Ok(Self { published, regenerated, ..Self::new(head.name, keys) })
     }

@@ -7,8 +7,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-use crate::key_set::Object;
 use crate::keys::Keys;
+use crate::keys::read::Object;
 use crate::scenario::{Head, SettingHead};
 
 /// The pattern of a number without a unit.
@@ -32,13 +32,6 @@ pub(crate) fn number(least: f64, most: f64) -> Schema {
         "maximum": most,
         "pattern": format!("^{NUMBER}$"),
     })
-}
-
-/// Lets every list of the object `schema` also be written as its only value.
-pub(crate) fn one_or_many(schema: &mut Schema) {
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.values_mut().for_each(one_or_list_value);
-    }
 }
 
 /// Lets the list `schema` also be written as its only value.

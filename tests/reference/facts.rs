@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use papers::reproduce::TABLES;
-use question::noise::syntax::LAWS;
+use question::values::noise::LAWS;
 
 use super::markdown::{code, sentence, table};
 use super::root;

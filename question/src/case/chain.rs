@@ -9,8 +9,9 @@ use pipeline::{Bytes, Fault, Nanos, Placement, Shape, Share};
 
 use super::sizes::{self, MOST_BYTES};
 use super::{ScheduleSource, layout};
-use crate::chain::{Amount, LoneBackward, Measured, Row, SegmentKey};
+use crate::chain::Row;
 use crate::keys::Keys;
+use crate::values::segments::{Amount, LoneBackward, Measured, SegmentKey};
 
 /// A key, and what is wrong with it.
 pub(super) type Wrong = (&'static str, String);

@@ -1,8 +1,5 @@
 //! How long activations take to the host and back, and what part of them goes there.
 
-use std::fmt;
-use std::str::FromStr;
-
 use pipeline::{
     Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape,
     spread_by_layers,
@@ -13,48 +10,9 @@ use super::checks::has_footprints;
 use super::layout;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
-use crate::text_form::text_form;
 
 /// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
-
-/// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ratio(u64);
-
-impl Ratio {
-    /// One way of the round trip of what is computed in `work`, to the next nanosecond.
-    fn one_way(self, work: Nanos) -> Nanos {
-        let nanos = (u128::from(work.0) * u128::from(self.0)).div_ceil(2_000_000);
-        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-}
-
-impl FromStr for Ratio {
-    type Err = String;
-
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // From 0 to 10^9.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<f64>() {
-            Ok(k) if (0.0..=1000.0).contains(&k) => Ok(Self((k * 1e6).round() as u64)),
-            _ => Err(format!("`{text}`: write a number from 0 to 1000, such as 1.4")),
-        }
-    }
-}
-
-impl fmt::Display for Ratio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        let decimals = format!("{whole}.{rest:06}");
-        f.write_str(decimals.trim_end_matches('0').trim_end_matches('.'))
-    }
-}
-
-text_form! {
-    Ratio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
-        crate::schema::number(0.0, 1000.0),
-        [1.4];
-}
 
 /// A copy without a neighbour on the link to the host takes seven tenths of one beside a neighbour's
 /// (PipeOffload, arXiv 2503.01328, section 3).

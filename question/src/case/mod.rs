@@ -29,11 +29,10 @@ use sim::Simulation;
 pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub use chain::communicates;
 pub(crate) use checks::check_limit;
-pub use copies::{Ratio, forget as forget_copies};
+pub use copies::forget as forget_copies;
 pub use joint::{Joint, SearchedJointly, check as check_joint, may_copy};
 pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
-pub use recompute::Recomputed;
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
 pub use searched_on_hardware::{
     SearchOnHardware, check as check_on_hardware, check_figure, is_asked as is_on_hardware,
@@ -43,10 +42,8 @@ pub use searched_under_noise::{
     SearchUnderNoise, check as check_under_noise, objective as objective_under_noise,
     search_under_noise,
 };
-pub use sharding::{ReshardKey, ShardingKey};
 pub use sizes::moves_bytes;
 pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
-pub use vocabulary::Barriers;
 
 use crate::diagnostic::Diagnostic;
 use crate::hardware::{self, Hardware};
@@ -55,6 +52,7 @@ use crate::keys::Keys;
 use crate::noise::Noise;
 use crate::profiles;
 use crate::scenario::{Scenario, Setting};
+use crate::values::passes::Recomputed;
 use checks::{agree, complete, explain};
 
 /// A schedule with what it was made for.

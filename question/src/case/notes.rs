@@ -4,11 +4,11 @@ use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, 
 
 use super::checks::{has_footprints, limit_in_bytes};
 use super::{Recomputed, ScheduleSource, Split, amounts, sharding};
-use crate::chain::Measured;
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::Setting;
+use crate::values::segments::Measured;
 
 /// The keys of `setting` that have no influence on `rule`, or are settled by it, in words.
 pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {

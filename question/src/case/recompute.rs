@@ -1,75 +1,12 @@
 //! Recomputation: which chunks discard their activations, how long R takes and what F keeps.
 
-use std::fmt;
-use std::str::FromStr;
-
 use pipeline::{
     Bytes, Costs, Fault, Footprints, Nanos, PassTimes, Placement, Shape, Share, spread_by_layers,
 };
-use thiserror::Error;
 
 use super::{ScheduleSource, layout};
 use crate::keys::Keys;
-use crate::text_form::text_form;
-
-/// The part of a chunk that is recomputed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Recomputed {
-    /// Nothing: all activations are kept.
-    #[default]
-    Nothing,
-    /// The core of attention in every layer (Korthikanti et al., arXiv 2205.05198, section 5): its 5as
-    /// bytes per token, by 4bs²h FLOPs.
-    Selective,
-    /// So many layers of the chunk, its first ones.
-    Layers(u64),
-    /// All of it, from its input.
-    Everything,
-}
-
-/// A text that names no such part.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error(
-    "`{0}` is nothing to recompute; write none, full, selective, or a number of layers per chunk"
-)]
-pub struct RecomputedError(String);
-
-impl FromStr for Recomputed {
-    type Err = RecomputedError;
-
-    fn from_str(text: &str) -> Result<Self, RecomputedError> {
-        let error = || RecomputedError(crate::echo::clip(text));
-        match text.trim() {
-            "none" => Ok(Self::Nothing),
-            "selective" => Ok(Self::Selective),
-            "full" => Ok(Self::Everything),
-            digits if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                match digits.parse() {
-                    Ok(0) => Ok(Self::Nothing),
-                    Ok(layers) => Ok(Self::Layers(layers)),
-                    Err(_) => Err(error()),
-                }
-            }
-            _ => Err(error()),
-        }
-    }
-}
-
-impl fmt::Display for Recomputed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("none"),
-            Self::Selective => f.write_str("selective"),
-            Self::Layers(layers) => layers.fmt(f),
-            Self::Everything => f.write_str("full"),
-        }
-    }
-}
-
-text_form! {
-    Recomputed: "Recomputed", "The part of a chunk that is recomputed: none, full, selective (the core of attention), or a number of layers.",
-        crate::schema::pattern(r"^\s*(none|full|selective|[0-9]+)\s*$"), ["full", "selective", "4"];
-}
+use crate::values::passes::Recomputed;
 
 /// A key, and what is wrong with it.
 type Wrong = (&'static str, String);

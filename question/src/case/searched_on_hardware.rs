@@ -11,9 +11,9 @@ use sim::engine::EngineError;
 use super::searched::{check_unsharded, explain, instance, refuse_noise};
 use super::{ScheduleSource, Searched, case_of, prepared, room};
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::FullKey;
 use crate::host::Context;
 use crate::scenario::{Scenario, Setting};
+use crate::values::hardware::FullKey;
 
 /// How a question is searched on hardware.
 pub struct SearchOnHardware<'a> {

@@ -8,10 +8,10 @@ use search::{
 use super::searched::{check_unsharded, explain, instance};
 use super::{ScheduleSource, Searched, case_of, prepared, room, seats};
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::BoundaryKey;
 use crate::host::Context;
 use crate::noise::Noise;
 use crate::scenario::{Scenario, Setting};
+use crate::values::hardware::BoundaryKey;
 
 /// In how many replicas orders are judged where nothing is said of it.
 const REPLICAS: u64 = 1000;

@@ -1,94 +1,17 @@
 //! Collectives of parameters and gradients, from the keys.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use pipeline::sharding::{ParameterTimes, Reshard, Sharding};
 use pipeline::{Bytes, Costs, Fault, Placement, Schedule, Shape, Share, spread_by_layers};
 
 use super::{ScheduleSource, amounts, layout};
-use crate::echo;
 use crate::hardware::Hardware;
 use crate::keys::Keys;
-use crate::text_form::text_form;
+use crate::values::passes::ShardingKey;
 
 /// A key, and what is wrong with it.
 type Wrong = (&'static str, String);
-
-/// What replicas divide: none, optimizer, gradients or fsdp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ShardingKey {
-    /// Nothing.
-    None,
-    /// The state of the optimizer.
-    Optimizer,
-    /// That and the gradients.
-    Gradients,
-    /// That and the parameters.
-    Fsdp,
-}
-
-impl ShardingKey {
-    const ALL: [Self; 4] = [Self::None, Self::Optimizer, Self::Gradients, Self::Fsdp];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Optimizer => "optimizer",
-            Self::Gradients => "gradients",
-            Self::Fsdp => "fsdp",
-        }
-    }
-}
-
-impl FromStr for ShardingKey {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|one| one.name() == text.trim()).ok_or_else(|| {
-            let text = echo::clip(text);
-            format!(
-                "`{text}` is nothing that replicas divide: write none, optimizer, gradients or fsdp"
-            )
-        })
-    }
-}
-
-impl fmt::Display for ShardingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// When gathered parameters are dropped: never, or after-use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReshardKey(pub Reshard);
-
-impl FromStr for ReshardKey {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Reshard::ALL.into_iter().find(|one| one.name() == text.trim());
-        known.map(Self).ok_or_else(|| {
-            let text = echo::clip(text);
-            format!("`{text}` says not when parameters are dropped: write never or after-use")
-        })
-    }
-}
-
-impl fmt::Display for ReshardKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name())
-    }
-}
-
-text_form! {
-    ShardingKey: "Sharding", "What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).",
-        crate::schema::pattern(r"^\s*(none|optimizer|gradients|fsdp)\s*$"), ["optimizer", "fsdp"];
-    ReshardKey: "Reshard", "When gathered parameters are dropped: never, or after-use.",
-        crate::schema::pattern(r"^\s*(never|after-use)\s*$"), ["never", "after-use"];
-}
 
 /// How many chunks are gathered ahead: with the one that runs they are torch's `max_active_stages`, 3.
 const PREFETCH: u64 = 2;

@@ -3,9 +3,9 @@
 use pipeline::{Bytes, Nanos};
 
 use super::chain::Wrong;
-use crate::chain::{Amount, SegmentKey};
 use crate::hardware::Hardware;
 use crate::keys::Keys;
+use crate::values::segments::{Amount, SegmentKey};
 
 /// How long a segment takes that moves bytes over the wires of `hardware`, if it has expert groups.
 pub(super) fn wires(hardware: &Hardware) -> Option<impl Fn(Bytes) -> Nanos> {

@@ -2,7 +2,6 @@
 
 pub mod clusters;
 mod experts;
-pub mod keys;
 
 pub use experts::spread as spread_of_experts;
 use pipeline::{Bytes, Hops, Nanos, Placement, Shape, spread};
@@ -15,9 +14,10 @@ use sim::straggler;
 use crate::case;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
-use keys::{BoundaryKey, CommunicationKey, FullKey, HardwareKeys};
+use crate::values::hardware::{BoundaryKey, CommunicationKey, FullKey};
 
 /// The hardware that `setting` asks for, if it has keys of it; a microbatch crosses links in
 /// `segments`.

@@ -1,6 +1,5 @@
 //! Noise as a question asks for it: from keys to stragglers.
 
-pub mod syntax;
 pub mod tables;
 
 use pipeline::{Nanos, Schedule, Shape};
@@ -12,7 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
-use syntax::{Jittered, Law};
+use crate::values::noise::{Jittered, Law};
 use tables::Profiles;
 
 /// The noise of a setting.

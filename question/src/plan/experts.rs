@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{Framework, Reader};
 use crate::diagnostic::Diagnostic;
-use crate::text_form::text_form;
+use crate::values::text_form::text_form;
 
 /// The most that the fullest device of an expert group may have to do, over what it would have if all experts
 /// were chosen alike.

@@ -6,8 +6,8 @@ use plan::Transformer;
 
 use super::{Reader, SetupDocument};
 use crate::case::SEARCHED;
-use crate::chain::ContentionKey;
 use crate::diagnostic::Diagnostic;
+use crate::values::segments::ContentionKey;
 
 /// Families whose passes meet in pairs of a forward and a backward.
 const PAIRED: [Family; 4] =

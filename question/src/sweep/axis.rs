@@ -12,8 +12,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
+use crate::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::scenario;
 

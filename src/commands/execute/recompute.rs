@@ -3,8 +3,8 @@
 
 use executor::{Model, ModelError};
 use pipeline::{Bytes, Fault, Placement, Shape, Share, spread};
-use question::case::Recomputed;
 use question::keys::Keys;
+use question::values::passes::Recomputed;
 
 /// What the executor recomputes of each chunk.
 pub fn parts(told: &[Recomputed]) -> Vec<Option<executor::Recomputed>> {

@@ -16,7 +16,7 @@ use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
-use crate::key_set::text;
+use crate::keys::read::text;
 use crate::profiles;
 
 /// The machines that can be named without a file.

@@ -9,8 +9,8 @@ use pipeline::overlap::{
 use pipeline::{Bytes, Fault, Nanos, UnitError};
 use thiserror::Error;
 
+use super::text_form::text_form;
 use crate::echo;
-use crate::text_form::text_form;
 
 /// How much a segment does: it takes a time, or moves bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -320,7 +320,7 @@ text_form! {
         ["published", "best", "cB aF eB dF eW dB eF cF aB aW"];
     ContentionKey: "Contention", "The share of the compute that communication takes while it runs beside, and how many times as long it then takes; or the name of such constants.",
         crate::schema::pattern(r"^\s*(megatron-hopper|[0-9]+(\.[0-9]+)?\s*,\s*[0-9]+(\.[0-9]+)?)\s*$"),
-        ["0.15,1", "megatron-hopper"];
+        ["0.15,1", "megatron-hopper"], SIGNED;
     WeightGradient: "WeightGradient", "Where W of a pair is done: delayed, where it fits, or with-backward.",
         crate::schema::pattern(r"^\s*(delayed|with-backward)\s*$"), ["delayed", "with-backward"];
     LoneBackward: "LoneBackward", "What a whole backward that stands alone does: overlapped with its own W, or in-one-piece.",

@@ -8,7 +8,7 @@ use pipeline::{Nanos, UnitError};
 use sim::straggler::{Jitter, StragglerError, Target};
 use thiserror::Error;
 
-use crate::text_form::text_form;
+use super::text_form::text_form;
 
 /// A distribution of random factors that a question may name, as in `lognormal:0.05`.
 pub struct NamedLaw {
@@ -294,7 +294,7 @@ text_form! {
         ["pass=lognormal:0.05", "hop=pareto:2.5"];
     Stall: "Stall", "The probability that a pass lasts longer, and by how much.",
         crate::schema::pattern(&format!("^\\s*{NUMBER}\\s*:\\s*{TIME}$", NUMBER = crate::schema::NUMBER, TIME = pipeline::schema::TIME)),
-        ["0.001:50ms"];
+        ["0.001:50ms"], SIGNED;
     Straggler: "Straggler", "The probability that a device is slow in a step, and how many times as long its work takes then.",
         crate::schema::pattern(&format!("^\\s*{NUMBER}\\s*:\\s*{NUMBER}\\s*$", NUMBER = crate::schema::NUMBER)),
         ["0.0001:1.5"];
