@@ -52,10 +52,10 @@ pub mod memory;
 pub mod nearest;
 pub mod noise;
 mod one_or_many;
-pub mod places;
 pub mod plan;
-pub mod profiles;
+mod read;
 pub mod replay;
+pub mod resolve;
 #[cfg(test)]
 mod round_trips;
 pub mod scenario;
@@ -64,10 +64,12 @@ pub mod schema;
 pub mod search;
 pub mod sheet;
 pub mod simulate;
+pub mod source;
 pub mod sweep;
 pub mod values;
 pub mod warnings;
 
 pub use diagnostic::Diagnostic;
 pub use host::{Context, Host, ReadError, Work};
+pub use resolve::profiles;
 pub use warnings::Warnings;

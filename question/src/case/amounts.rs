@@ -5,9 +5,10 @@ use pipeline::{
     Placement, Semantics, Shape, ShardTimes, SteadyState, spread_by_layers,
 };
 
-use super::{ScheduleSource, backward, layout, vocabulary};
+use super::{ScheduleSource, vocabulary};
 use crate::hardware::Hardware;
 use crate::keys::Keys;
+use crate::resolve::{is_own, layers_of_layout};
 
 /// How many segments each microbatch is cut into: 1 where the schedule does not cut.
 pub(super) fn segments(keys: &Keys, rule: &ScheduleSource) -> u32 {
@@ -92,12 +93,12 @@ pub(super) fn costs(
     let by_chunk = |what, values: &Option<Vec<Nanos>>| {
         let values = values.as_deref().unwrap_or_default();
         let stage = |chunk| placement.stage(shape, chunk, 0);
-        let mut times = spread_by_layers(what, values, shape, layout::layers(keys), stage)?;
+        let mut times = spread_by_layers(what, values, shape, layers_of_layout(keys), stage)?;
         times.iter_mut().for_each(nearest);
         Ok::<_, Fault>(times)
     };
     let f = by_chunk("forward", &keys.forward)?.into_iter();
-    let own = backward::is_own(keys);
+    let own = is_own(keys);
     // Errors name what the user wrote.
     let named = |apart| if own || keys.backward.is_none() { apart } else { "backward" };
     let b = by_chunk(named("backward-input"), &keys.backward_input)?;
@@ -139,7 +140,7 @@ pub(super) fn footprints(
 ) -> Result<Option<Footprints>, Fault> {
     let by_chunk = |what, values: &[Bytes]| {
         let stage = |chunk| placement.stage(shape, chunk, 0);
-        let mut held = spread_by_layers(what, values, shape, layout::layers(keys), stage)?;
+        let mut held = spread_by_layers(what, values, shape, layers_of_layout(keys), stage)?;
         held.iter_mut().for_each(|held| *held = Bytes(held.0.div_ceil(u64::from(segments))));
         Ok::<_, Fault>(held)
     };
@@ -169,7 +170,7 @@ pub(super) fn footprints(
 
 /// Footprints by the layers of each chunk, in no unit of bytes: those of a layout whose activations are not told.
 pub(super) fn layers_held(keys: &Keys, shape: Shape) -> Option<Footprints> {
-    let layers = layout::layers(keys);
+    let layers = layers_of_layout(keys);
     let is_even = layers.iter().all(|one| *one == layers[0]);
     if is_even || layers.len() != usize::from(shape.chunks()) {
         return None;

@@ -7,10 +7,11 @@ use pipeline::overlap::{
 };
 use pipeline::{Bytes, Fault, Nanos, Placement, Shape, Share};
 
+use super::ScheduleSource;
 use super::sizes::{self, MOST_BYTES};
-use super::{ScheduleSource, layout};
 use crate::chain::Row;
 use crate::keys::Keys;
+use crate::resolve::layers_of_layout;
 use crate::values::segments::{Amount, LoneBackward, Measured, SegmentKey};
 
 /// A key, and what is wrong with it.
@@ -172,7 +173,7 @@ struct OfChunk {
 fn layers(keys: &Keys, rows: Option<&[Row]>, shape: Shape) -> Result<Vec<OfChunk>, Wrong> {
     let chunks = u64::from(shape.chunks());
     let counts: Vec<u64> = if keys.layout.is_some() {
-        layout::layers(keys).to_vec()
+        layers_of_layout(keys).to_vec()
     } else {
         let of_stages = keys.layers_per_stage.map(|own| own.saturating_mul(shape.stages() as u64));
         let of_file = rows.map(|rows| {

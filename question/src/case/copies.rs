@@ -7,9 +7,9 @@ use pipeline::{
 
 use super::ScheduleSource;
 use super::checks::has_footprints;
-use super::layout;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
+use crate::resolve::layers_of_layout;
 
 /// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
@@ -77,7 +77,7 @@ fn one_way(
 ) -> Result<Option<Vec<Nanos>>, Wrong> {
     if let Some(times) = &keys.offload_time {
         let stage = |chunk| placement.stage(shape, chunk, 0);
-        let times = spread_by_layers("offload-time", times, shape, layout::layers(keys), stage);
+        let times = spread_by_layers("offload-time", times, shape, layers_of_layout(keys), stage);
         return times.map(Some).map_err(|fault| ("offload-time", fault.to_string()));
     }
     if let Some(ratio) = keys.offload_ratio {

@@ -1,12 +1,10 @@
 //! From keys to problems and schedules: what a setting asks, made whole and checked.
 
 mod amounts;
-mod backward;
 mod chain;
 mod checks;
 mod copies;
 mod joint;
-mod layout;
 mod notes;
 mod recompute;
 mod room;
@@ -15,7 +13,6 @@ mod searched_on_hardware;
 mod searched_under_noise;
 mod sharding;
 mod sizes;
-mod source;
 mod vocabulary;
 
 use pipeline::overlap::Overlap;
@@ -26,12 +23,9 @@ use pipeline::{
 use profile::AnyProfile;
 use sim::Simulation;
 
-pub use backward::{Split, SplitJson, resolve as resolve_backward};
 pub use chain::communicates;
-pub(crate) use checks::check_limit;
 pub use copies::forget as forget_copies;
 pub use joint::{Joint, SearchedJointly, check as check_joint, may_copy};
-pub use layout::resolve as resolve_layout;
 pub use notes::{assumed, ignored};
 pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
 pub use searched_on_hardware::{
@@ -42,16 +36,18 @@ pub use searched_under_noise::{
     SearchUnderNoise, check as check_under_noise, objective as objective_under_noise,
     search_under_noise,
 };
-pub use sizes::moves_bytes;
-pub use source::{ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected};
 
 use crate::diagnostic::Diagnostic;
 use crate::hardware::{self, Hardware};
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::noise::Noise;
-use crate::profiles;
+pub use crate::resolve::{Split, SplitJson};
+use crate::resolve::{agree_with_layout, profiles};
 use crate::scenario::{Scenario, Setting};
+pub use crate::source::{
+    ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected,
+};
 use crate::values::passes::Recomputed;
 use checks::{agree, complete, explain};
 
@@ -142,7 +138,7 @@ pub fn shape(
     let shaped = amounts::shape(&setting.keys, rule, segments);
     let shaped = shaped.map_err(|fault| explain(scenario, setting, rule, &fault))?;
     agree(scenario, setting, rule, shaped.0, segments)?;
-    layout::agree(scenario, setting, rule, shaped.0)?;
+    agree_with_layout(scenario, setting, rule, shaped.0)?;
     Ok(shaped)
 }
 

@@ -2,11 +2,12 @@
 
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
-use super::checks::{has_footprints, limit_in_bytes};
+use super::checks::has_footprints;
 use super::{Recomputed, ScheduleSource, Split, amounts, sharding};
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::resolve::limit_in_bytes;
 use crate::scenario::Setting;
 use crate::values::segments::Measured;
 

@@ -4,8 +4,9 @@ use pipeline::{
     Bytes, Costs, Fault, Footprints, Nanos, PassTimes, Placement, Shape, Share, spread_by_layers,
 };
 
-use super::{ScheduleSource, layout};
+use super::ScheduleSource;
 use crate::keys::Keys;
+use crate::resolve::layers_of_layout;
 use crate::values::passes::Recomputed;
 
 /// A key, and what is wrong with it.
@@ -62,7 +63,7 @@ fn by_chunk<T: Share>(
     (shape, placement): (Shape, Placement),
 ) -> Result<Vec<T>, Wrong> {
     let stage = |chunk| placement.stage(shape, chunk, 0);
-    let spread = spread_by_layers(key, values, shape, layout::layers(keys), stage);
+    let spread = spread_by_layers(key, values, shape, layers_of_layout(keys), stage);
     spread.map_err(|fault| (key, fault.to_string()))
 }
 
@@ -194,7 +195,7 @@ fn input(keys: &Keys) -> Option<Bytes> {
 
 /// The layers of chunk number `chunk`.
 fn layers_of(keys: &Keys, shape: Shape, chunk: usize) -> Result<u64, Wrong> {
-    if let Some(&layers) = layout::layers(keys).get(chunk) {
+    if let Some(&layers) = layers_of_layout(keys).get(chunk) {
         return Ok(layers.max(1));
     }
     let own = u64::from(shape.chunks_per_stage());

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use pipeline::sharding::{ParameterTimes, Reshard, Sharding};
 use pipeline::{Bytes, Costs, Fault, Placement, Schedule, Shape, Share, spread_by_layers};
 
-use super::{ScheduleSource, amounts, layout};
+use super::{ScheduleSource, amounts};
 use crate::hardware::Hardware;
 use crate::keys::Keys;
+use crate::resolve::layers_of_layout;
 use crate::values::passes::ShardingKey;
 
 /// A key, and what is wrong with it.
@@ -146,6 +147,6 @@ fn by_chunk<T: Share>(
 ) -> Result<Vec<T>, Wrong> {
     let stage = |chunk| placement.stage(shape, chunk, 0);
     let values =
-        spread_by_layers(what, told.unwrap_or_default(), shape, layout::layers(keys), stage);
+        spread_by_layers(what, told.unwrap_or_default(), shape, layers_of_layout(keys), stage);
     values.map_err(|fault: Fault| (what, fault.to_string()))
 }

@@ -5,36 +5,11 @@ use pipeline::{Bytes, Nanos};
 use super::chain::Wrong;
 use crate::hardware::Hardware;
 use crate::keys::Keys;
-use crate::values::segments::{Amount, SegmentKey};
 
 /// How long a segment takes that moves bytes over the wires of `hardware`, if it has expert groups.
 pub(super) fn wires(hardware: &Hardware) -> Option<impl Fn(Bytes) -> Nanos> {
     let group = hardware.experts?;
     Some(move |bytes| group.time(&hardware.cluster, bytes))
-}
-
-/// Whether `keys` give segments that move bytes over wires, or may do so in a file.
-pub fn moves_bytes(keys: &Keys) -> bool {
-    keys.chain_file.is_some() || sizes(keys).next().is_some()
-}
-
-/// The segments whose amounts are sizes, with their keys.
-fn sizes(keys: &Keys) -> impl Iterator<Item = (&'static str, &SegmentKey, Bytes)> {
-    let all = [
-        ("chain", &keys.chain),
-        ("chain-dense", &keys.chain_dense),
-        ("chain-head", &keys.chain_head),
-        ("chain-tail", &keys.chain_tail),
-        ("chain-mtp", &keys.chain_mtp),
-    ];
-    let told =
-        all.into_iter().flat_map(|(key, told)| told.iter().flatten().map(move |one| (key, one)));
-    told.flat_map(|(key, one)| {
-        [one.forward, one.backward].into_iter().filter_map(move |amount| match amount {
-            Amount::Time(_) => None,
-            Amount::Bytes(bytes) => Some((key, one, bytes)),
-        })
-    })
 }
 
 /// The most bytes that a segment moves, as a message.
@@ -46,7 +21,8 @@ pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
         let message = "expert-parallel is 0: give the number of devices over which a layer's experts are spread";
         return Err(("expert-parallel", message.to_owned()));
     }
-    if let Some((key, one, bytes)) = sizes(keys).find(|(_, _, bytes)| *bytes > MOST_BYTES) {
+    if let Some((key, one, bytes)) = keys.segment_sizes().find(|(_, _, bytes)| *bytes > MOST_BYTES)
+    {
         return Err((key, format!("the segment {} moves {bytes}: at most {MOST_BYTES}", one.name)));
     }
     let needed = [
@@ -54,7 +30,7 @@ pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
         ("--expert-parallel", keys.expert_parallel.is_none()),
     ];
     let missing: Vec<&str> = needed.iter().filter(|one| one.1).map(|one| one.0).collect();
-    match sizes(keys).next() {
+    match keys.segment_sizes().next() {
         Some((key, one, bytes)) if !missing.is_empty() => {
             let (name, missing) = (&one.name, missing.join(" and "));
             let message = format!(

@@ -10,7 +10,7 @@ use crate::host::Context;
 use crate::values::noise::{JitterOf, Slowdown, Stall, jitter_help};
 use crate::values::passes::{Barriers, Ratio, Recomputed, ReshardKey, ShardingKey};
 use crate::values::segments::{
-    ContentionKey, InterleavingKey, LoneBackward, Measured, SegmentKey, WeightGradient,
+    Amount, ContentionKey, InterleavingKey, LoneBackward, Measured, SegmentKey, WeightGradient,
 };
 
 /// Heading in the help of what activations take.
@@ -303,6 +303,32 @@ impl Keys {
     /// The names of the keys about the output layer in shards that say something.
     pub fn of_vocabulary(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.given_under(VOCABULARY)
+    }
+
+    /// Whether they give segments that move bytes over wires, or may do so in a file.
+    #[must_use]
+    pub fn moves_bytes(&self) -> bool {
+        self.chain_file.is_some() || self.segment_sizes().next().is_some()
+    }
+
+    /// The segments whose amounts are sizes, with their self.
+    pub(crate) fn segment_sizes(&self) -> impl Iterator<Item = (&'static str, &SegmentKey, Bytes)> {
+        let all = [
+            ("chain", &self.chain),
+            ("chain-dense", &self.chain_dense),
+            ("chain-head", &self.chain_head),
+            ("chain-tail", &self.chain_tail),
+            ("chain-mtp", &self.chain_mtp),
+        ];
+        let told = all
+            .into_iter()
+            .flat_map(|(key, told)| told.iter().flatten().map(move |one| (key, one)));
+        told.flat_map(|(key, one)| {
+            [one.forward, one.backward].into_iter().filter_map(move |amount| match amount {
+                Amount::Time(_) => None,
+                Amount::Bytes(bytes) => Some((key, one, bytes)),
+            })
+        })
     }
 
     /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is

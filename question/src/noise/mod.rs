@@ -6,11 +6,11 @@ use pipeline::{Nanos, Schedule, Shape};
 use sim::monte_carlo;
 use sim::straggler::{Jitter, Stragglers, Target};
 
-use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
+use crate::source::SEARCHED;
 use crate::values::noise::{Jittered, Law};
 use tables::Profiles;
 

@@ -5,8 +5,8 @@ use pipeline::overlap::Contention;
 use plan::Transformer;
 
 use super::{Reader, SetupDocument};
-use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
+use crate::source::SEARCHED;
 use crate::values::segments::ContentionKey;
 
 /// Families whose passes meet in pairs of a forward and a backward.

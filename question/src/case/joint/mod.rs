@@ -10,10 +10,11 @@ use search::{Effort, SearchError, search_jointly};
 
 use super::checks::explain as explain_fault;
 use super::searched::{explain, instance};
-use super::{Prepared, Recomputed, ScheduleSource, Searched, backward, case_of, prepared, room};
+use super::{Prepared, Recomputed, ScheduleSource, Searched, case_of, prepared, room};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::resolve::is_own;
 use crate::scenario::{Scenario, Setting};
 use crate::search::{self as asked, Varied};
 
@@ -83,7 +84,7 @@ impl<'a> Joint<'a> {
         let pairs = overlap.is_some_and(Overlap::communicates);
         check_pairs(scenario, &setting, keys, pairs)?;
         let limits = told.map(|told| limits(scenario, &setting, &before, &told)).transpose()?;
-        if !backward::is_own(&setting.keys) {
+        if !is_own(&setting.keys) {
             // B and W apart say what both together said.
             setting.keys.backward = None;
         }

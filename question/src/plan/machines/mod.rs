@@ -17,7 +17,7 @@ use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
 use crate::keys::read::text;
-use crate::profiles;
+use crate::resolve::profiles;
 
 /// The machines that can be named without a file.
 const MACHINES: BuiltIn = BuiltIn { what: "machine", folder: scenarios::MACHINES };
