@@ -8,7 +8,7 @@ use crate::scenario::{Scenario, Setting};
 use crate::source::ScheduleSource;
 
 /// The layers of each chunk, if the question has a layout; else none.
-pub(crate) fn layers(keys: &Keys) -> &[u64] {
+pub(super) fn layers(keys: &Keys) -> &[u64] {
     keys.layout.as_ref().map_or(&[], |layout| layout.layers())
 }
 
@@ -98,7 +98,7 @@ fn dealt(keys: &Keys, chunks: u64) -> Option<&'static str> {
 }
 
 /// Checks that the layout of `setting` is for a pipeline of `shape`.
-pub(crate) fn agree(
+pub(super) fn agree(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,

@@ -6,8 +6,8 @@
 
 use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, Vocabulary};
 
-use super::ScheduleSource;
 use crate::keys::Keys;
+use crate::source::ScheduleSource;
 use crate::values::passes::Barriers;
 
 /// Checks that S and T have times where `rule` has them.

@@ -2,14 +2,14 @@
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
-use super::{ScheduleSource, chain, sharding};
+use super::{chain, check_limit, sharding};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
-use crate::resolve::check_limit;
 use crate::scenario::{Scenario, Setting};
+use crate::source::ScheduleSource;
 
 /// Checks that no key is missing, and says all that are at once.
-pub(super) fn complete(
+pub(crate) fn complete(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
@@ -130,7 +130,7 @@ pub(super) fn flushes(
 }
 
 /// Turns a fault into an error at the key that is to blame.
-pub(super) fn explain(
+pub(crate) fn explain(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
@@ -196,6 +196,6 @@ fn keys_told<'a>(setting: &'a Setting, rule: &ScheduleSource) -> &'a [Limit] {
 }
 
 /// Whether `keys` tell what a microbatch holds.
-pub(super) fn has_footprints(keys: &Keys) -> bool {
+pub(crate) fn has_footprints(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.hidden.is_some() || keys.profile.is_some()
 }

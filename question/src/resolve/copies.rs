@@ -1,15 +1,12 @@
 //! How long activations take to the host and back, and what part of them goes there.
 
-use pipeline::{
-    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape,
-    spread_by_layers,
-};
+use pipeline::{Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Problem};
 
-use super::ScheduleSource;
 use super::checks::has_footprints;
+use super::pipeline::Pipeline;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
-use crate::resolve::layers_of_layout;
+use crate::source::ScheduleSource;
 
 /// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
@@ -19,7 +16,7 @@ type Wrong = (&'static str, String);
 const ALONE_PER_MILLE: u32 = 700;
 
 /// Whether the keys themselves say how long copies take.
-pub(super) const fn are_timed(keys: &Keys) -> bool {
+pub(crate) const fn are_timed(keys: &Keys) -> bool {
     keys.offload_time.is_some() || keys.offload_ratio.is_some() || keys.host_bandwidth.is_some()
 }
 
@@ -35,8 +32,9 @@ pub(super) fn times(
     costs: &Costs,
     footprints: Option<&Footprints>,
     hardware: Option<&Hardware>,
-    (shape, placement): (Shape, Placement),
+    pipeline: &Pipeline,
 ) -> Result<Option<Vec<CopyTimes>>, Wrong> {
+    let &Pipeline { shape, placement, .. } = pipeline;
     let told = [
         ("offload-time", keys.offload_time.is_some()),
         ("offload-ratio", keys.offload_ratio.is_some()),
@@ -54,9 +52,9 @@ pub(super) fn times(
             return Err(("devices-per-host-link", message));
         }
     };
-    let one_way = match one_way(keys, costs, footprints, (shape, placement))? {
+    let one_way = match one_way(keys, costs, footprints, pipeline)? {
         Some(times) => times,
-        None => return Ok(of_cluster(keys, footprints, hardware, (shape, placement))),
+        None => return Ok(of_cluster(keys, footprints, hardware, pipeline)),
     };
     let alone = CopyPart::new(ALONE_PER_MILLE).unwrap_or(CopyPart::WHOLE);
     let times = one_way.into_iter().zip(0..).map(|(time, chunk)| {
@@ -73,11 +71,10 @@ fn one_way(
     keys: &Keys,
     costs: &Costs,
     footprints: Option<&Footprints>,
-    (shape, placement): (Shape, Placement),
+    pipeline: &Pipeline,
 ) -> Result<Option<Vec<Nanos>>, Wrong> {
     if let Some(times) = &keys.offload_time {
-        let stage = |chunk| placement.stage(shape, chunk, 0);
-        let times = spread_by_layers("offload-time", times, shape, layers_of_layout(keys), stage);
+        let times = pipeline.by_chunk("offload-time", times);
         return times.map(Some).map_err(|fault| ("offload-time", fault.to_string()));
     }
     if let Some(ratio) = keys.offload_ratio {
@@ -98,7 +95,7 @@ fn one_way(
         let nanos = (bytes * 1_000_000_000).div_ceil(u128::from(bandwidth.bytes_per_second()));
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     };
-    Ok(Some((0..shape.chunks()).map(time).collect()))
+    Ok(Some((0..pipeline.shape.chunks()).map(time).collect()))
 }
 
 /// The time of a copy on the links of the cluster while all devices behind one copy the same way.
@@ -106,7 +103,7 @@ fn of_cluster(
     keys: &Keys,
     footprints: Option<&Footprints>,
     hardware: Option<&Hardware>,
-    (shape, placement): (Shape, Placement),
+    &Pipeline { shape, placement, .. }: &Pipeline,
 ) -> Option<Vec<CopyTimes>> {
     let footprints = footprints.filter(|_| hardware::measures_bytes(keys))?;
     let hardware = hardware?;
