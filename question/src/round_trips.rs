@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::keys::field::{Kind, defaults};
 use crate::keys::read::Object;
-use crate::keys::table::{Kind, Row, Set, defaults};
+use crate::keys::table::{Row, Set};
 use crate::plan::{Document, LengthsDocument, SetupDocument, SizesDocument};
 use crate::scenario::{Scenario, Setting};
 use crate::values::noise::{JitterOf, Slowdown, Stall};
@@ -241,7 +242,8 @@ fn defaults_and_examples_of_rows_are_values() {
         let mut set = T::default();
         for (row, field) in T::rows().into_iter().zip(set.fields_mut()) {
             let given = field.values().iter().map(|one| json!(one)).collect::<Vec<_>>();
-            let default = row.default.into_iter().flat_map(|text| defaults(row.kind, text));
+            let default =
+                row.default.into_iter().flat_map(|text| defaults(row.kind, text, row.is_list));
             let default: Vec<Value> = default.map(|one| json!(one)).collect();
             assert!(row.default.is_none() || given == default, "{}", row.name);
             let is_form = matches!(row.kind, Kind::Text(_));

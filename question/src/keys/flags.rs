@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 
-use super::table::{Field, Kind, Plain, Row, Set, Word};
+use super::field::{Field, Kind, Plain, Word};
+use super::table::{Row, Set};
 
 /// Lets a command take a set of keys as its flags.
 macro_rules! flags {

@@ -3,6 +3,7 @@
 //! A row of a table names a key, its type and its meaning. Flags, files, JSON and schemas are loops over the
 //! rows. Nothing here knows what a key does.
 
+pub(crate) mod field;
 #[cfg(feature = "clap")]
 pub(crate) mod flags;
 #[cfg(feature = "schema")]
@@ -12,6 +13,7 @@ mod question;
 pub(crate) mod read;
 pub(crate) mod table;
 
+pub use field::{Kind, Word};
 pub use hardware::HardwareKeys;
 pub use question::Keys;
-pub use table::{Kind, Lists, Row, Word};
+pub use table::{Lists, Row};

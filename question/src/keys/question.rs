@@ -1,12 +1,11 @@
 //! The keys of a question: the same words as flags and in scenario files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pipeline::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 
 use super::hardware::HardwareKeys;
 use super::table::{Lists, keys};
-use crate::host::Context;
 use crate::values::noise::{JitterOf, Slowdown, Stall, jitter_help};
 use crate::values::passes::{Barriers, Ratio, Recomputed, ReshardKey, ShardingKey};
 use crate::values::segments::{
@@ -329,26 +328,5 @@ impl Keys {
                 Amount::Bytes(bytes) => Some((key, one, bytes)),
             })
         })
-    }
-
-    /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
-    /// a file there.
-    pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
-        let paths = [&mut self.profile, &mut self.slowdown_profile, &mut self.chain_file];
-        for path in paths.into_iter().flatten() {
-            *path = folder.join(&*path);
-        }
-        for schedule in self.schedule.iter_mut().flatten() {
-            let beside = folder.join(&*schedule);
-            if schedule.contains(['/', '.']) && context.exists(&beside) {
-                *schedule = beside.to_string_lossy().into_owned();
-            }
-        }
-        if let Some(cluster) = &mut self.hardware.cluster {
-            let beside = folder.join(&*cluster);
-            if cluster.contains(['/', '.']) && context.exists(&beside) {
-                *cluster = beside.to_string_lossy().into_owned();
-            }
-        }
     }
 }

@@ -9,7 +9,8 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::table::{Field, Kind, Lists, Plain, Row, Set};
+use super::field::{Field, Kind, Plain};
+use super::table::{Lists, Row, Set};
 
 /// Keys with their values, before they are checked.
 pub(crate) type Object = serde_json::Map<String, Value>;
@@ -78,9 +79,9 @@ fn write_fields<M: SerializeMap>(
 }
 
 /// The values of a key as they are written.
-struct Written<'a> {
-    values: Vec<Plain>,
-    row: &'a Row,
+pub(crate) struct Written<'a> {
+    pub(crate) values: Vec<Plain>,
+    pub(crate) row: &'a Row,
 }
 
 impl Serialize for Written<'_> {

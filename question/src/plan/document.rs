@@ -131,7 +131,7 @@ pub struct ClusterDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The number of devices; several numbers are several clusters.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_list))]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::keys::form::one_or_list))]
     #[serde(
         default,
         deserialize_with = "crate::one_or_many::optional",

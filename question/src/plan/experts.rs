@@ -77,7 +77,7 @@ text_form! {
         schemars::json_schema!({
             "type": ["number", "string"],
             "minimum": 1,
-            "pattern": format!(r"^({0}|\s*(zipf|lognormal)\s*:{0}|\s*file\s*:.+)$", crate::schema::NUMBER),
+            "pattern": format!(r"^({0}|\s*(zipf|lognormal)\s*:{0}|\s*file\s*:.+)$", crate::keys::form::NUMBER),
         }),
         ["zipf:0.5", "lognormal:0.3", "file:counts.csv", 1.08];
 }

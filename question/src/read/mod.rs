@@ -2,10 +2,13 @@
 
 mod places;
 
+use std::path::Path;
+
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Deserializer, Error};
 
+use crate::host::Context;
 use crate::keys::{HardwareKeys, Keys};
 pub(crate) use places::Places;
 
@@ -53,4 +56,27 @@ pub(crate) fn take<T: DeserializeOwned>(
 
 fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, Error> {
     T::deserialize(Deserializer::from(table))
+}
+
+impl Keys {
+    /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
+    /// a file there.
+    pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
+        let paths = [&mut self.profile, &mut self.slowdown_profile, &mut self.chain_file];
+        for path in paths.into_iter().flatten() {
+            *path = folder.join(&*path);
+        }
+        for schedule in self.schedule.iter_mut().flatten() {
+            let beside = folder.join(&*schedule);
+            if schedule.contains(['/', '.']) && context.exists(&beside) {
+                *schedule = beside.to_string_lossy().into_owned();
+            }
+        }
+        if let Some(cluster) = &mut self.hardware.cluster {
+            let beside = folder.join(&*cluster);
+            if cluster.contains(['/', '.']) && context.exists(&beside) {
+                *cluster = beside.to_string_lossy().into_owned();
+            }
+        }
+    }
 }

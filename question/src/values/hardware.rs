@@ -267,27 +267,27 @@ impl fmt::Display for FullKey {
 
 text_form! {
     SeatingKey: "Seating", "The device of each stage.",
-        crate::schema::pattern("^(contiguous|across-nodes|\\s*[0-9]+\\s*(,\\s*[0-9]+\\s*)*)$"),
+        crate::keys::form::pattern("^(contiguous|across-nodes|\\s*[0-9]+\\s*(,\\s*[0-9]+\\s*)*)$"),
         ["contiguous", "across-nodes", "0,0,1,1"];
     SharingKey: "Sharing", "How transfers share a wire.",
-        crate::schema::words(&["fair", "queue"]),
+        crate::keys::form::words(&["fair", "queue"]),
         ["fair"];
     ProtocolKey: "Protocol", "When a transfer begins.",
-        crate::schema::pattern("^(eager|rendezvous:[0-9]+)$"),
+        crate::keys::form::pattern("^(eager|rendezvous:[0-9]+)$"),
         ["eager", "rendezvous:1"];
     CommunicationKey: "Communication", "Whether communication is overlapped with computing.",
-        crate::schema::words(&["overlapped", "blocking"]),
+        crate::keys::form::words(&["overlapped", "blocking"]),
         ["overlapped"];
     BoundaryKey: "Boundary", "How stages wait for each other between steps.",
-        crate::schema::pattern("^(barrier|asynchronous|post-validation(:[0-9.eE+-]+)?)$"),
+        crate::keys::form::pattern("^(barrier|asynchronous|post-validation(:[0-9.eE+-]+)?)$"),
         ["barrier", "asynchronous", "post-validation:0.01"];
     ReductionKey: "GradientReduction", "The time to reduce the gradients of one chunk, and whether it is overlapped.",
-        crate::schema::pattern(&format!("^{TIME}(:(exposed|overlapped))?$", TIME = pipeline::schema::TIME)),
+        crate::keys::form::pattern(&format!("^{TIME}(:(exposed|overlapped))?$", TIME = pipeline::schema::TIME)),
         ["20ms", "20ms:overlapped"], SIGNED;
     PartKey: "Part", "A part of a whole, from 0 to 1.",
-        crate::schema::number(0.0, 1.0),
+        crate::keys::form::number(0.0, 1.0),
         [0.5], SIGNED;
     FullKey: "WhenFull", "The consequence of a full device.",
-        crate::schema::words(&["report", "wait"]),
+        crate::keys::form::words(&["report", "wait"]),
         ["report"];
 }

@@ -169,15 +169,15 @@ impl fmt::Display for Ratio {
 
 text_form! {
     LengthsKey: "Lengths", "The distribution of the lengths of samples in tokens, or a file of lengths.",
-        crate::schema::pattern(
+        crate::keys::form::pattern(
             r"^\s*(uniform\s*:[^:]+-[^:]+|lognormal\s*:[^:]+:[^:]+:[^:]+|longtail\s*:[^:]+-[^:]+:[^:]+|(file|in-order)\s*:.+)$",
         ),
         ["longtail:8000-64000:1", "uniform:1000-8000", "file:lengths.txt"];
     CostKey: "CostModel", "The forward and backward time of a sample by its tokens.",
-        crate::schema::pattern(r"^\s*(1\.5[bB]|7[bB]|linear:.+|quadratic:.+,.+)\s*$"),
+        crate::keys::form::pattern(r"^\s*(1\.5[bB]|7[bB]|linear:.+|quadratic:.+,.+)\s*$"),
         ["1.5b", "7b", "linear:20us", "quadratic:1.98,2.61"];
     Ratio: "PackingRatio", "The most tokens of a microbatch over those of the longest sample, from 1 to 10000.",
-        crate::schema::number(1.0, 10_000.0),
+        crate::keys::form::number(1.0, 10_000.0),
         [1.5], SIGNED;
 }
 

@@ -185,15 +185,15 @@ impl fmt::Display for ReshardKey {
 
 text_form! {
     Recomputed: "Recomputed", "The part of a chunk that is recomputed: none, full, selective (the core of attention), or a number of layers.",
-        crate::schema::pattern(r"^\s*(none|full|selective|[0-9]+)\s*$"), ["full", "selective", "4"];
+        crate::keys::form::pattern(r"^\s*(none|full|selective|[0-9]+)\s*$"), ["full", "selective", "4"];
     Ratio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
-        crate::schema::number(0.0, 1000.0),
+        crate::keys::form::number(0.0, 1000.0),
         [1.4], SIGNED;
     Barriers: "Barriers", "The time of both barriers, or of the one behind S and the one behind T.",
-        crate::schema::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
+        crate::keys::form::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
         ["90us", "90us,400us"], SIGNED;
     ShardingKey: "Sharding", "What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).",
-        crate::schema::pattern(r"^\s*(none|optimizer|gradients|fsdp)\s*$"), ["optimizer", "fsdp"];
+        crate::keys::form::pattern(r"^\s*(none|optimizer|gradients|fsdp)\s*$"), ["optimizer", "fsdp"];
     ReshardKey: "Reshard", "When gathered parameters are dropped: never, or after-use.",
-        crate::schema::pattern(r"^\s*(never|after-use)\s*$"), ["never", "after-use"];
+        crate::keys::form::pattern(r"^\s*(never|after-use)\s*$"), ["never", "after-use"];
 }

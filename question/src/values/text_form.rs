@@ -5,7 +5,7 @@
 /// read though they begin with a dash, so that their own error is told.
 macro_rules! text_form {
     ($($type:ty: $name:literal, $description:literal, $form:expr, [$($example:expr),*] $(, $signed:ident)?;)*) => {
-        $crate::keys::table::text_values! { $($type, [$($example),*] $(, $signed)?;)* }
+        $crate::keys::field::text_values! { $($type, [$($example),*] $(, $signed)?;)* }
 
         $(
         impl serde::Serialize for $type {
@@ -29,7 +29,7 @@ macro_rules! text_form {
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 let mut schema: schemars::Schema = $form;
                 schema.insert("description".to_owned(), $description.into());
-                schema.insert("examples".to_owned(), <Self as $crate::keys::table::Value>::examples().into());
+                schema.insert("examples".to_owned(), <Self as $crate::keys::field::Value>::examples().into());
                 schema
             }
         }

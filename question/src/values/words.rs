@@ -21,7 +21,7 @@ macro_rules! words {
             /// Their words.
             const NAMES: &'static [&'static str] = &[$($word),+];
             /// Their words and meanings.
-            const WORDS: &'static [$crate::keys::table::Word] = &[$($crate::keys::table::Word {
+            const WORDS: &'static [$crate::keys::field::Word] = &[$($crate::keys::field::Word {
                 name: $word,
                 meaning: concat!($($meaning, "\n"),+),
             }),+];
@@ -40,17 +40,17 @@ macro_rules! words {
             }
         }
 
-        impl $crate::keys::table::Value for $type {
-            const KIND: $crate::keys::table::Kind =
-                $crate::keys::table::Kind::Word(stringify!($type), Self::NAMES, Self::WORDS);
+        impl $crate::keys::field::Value for $type {
+            const KIND: $crate::keys::field::Kind =
+                $crate::keys::field::Kind::Word(stringify!($type), Self::NAMES, Self::WORDS);
 
-            fn read(plain: $crate::keys::table::Plain) -> Result<Self, String> {
-                let name = $crate::keys::table::text_of(plain);
+            fn read(plain: $crate::keys::field::Plain) -> Result<Self, String> {
+                let name = $crate::keys::field::text_of(plain);
                 Self::named(&name).ok_or_else(|| format!("there is no `{name}`"))
             }
 
-            fn plain(&self) -> $crate::keys::table::Plain {
-                $crate::keys::table::Plain::Text(self.name().to_owned())
+            fn plain(&self) -> $crate::keys::field::Plain {
+                $crate::keys::field::Plain::Text(self.name().to_owned())
             }
         }
 
