@@ -1,271 +1,79 @@
 //! That every question that is written is read again as the same question, as JSON and as TOML.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::path::Path;
+use std::str::FromStr;
 
 use pipeline::{Bandwidth, Bytes, Limit, Nanos};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use proptest::strategy::Union;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
-use crate::key_set::Object;
 use crate::keys::Keys;
+use crate::keys::field::{Kind, defaults};
+use crate::keys::read::Object;
+use crate::keys::table::{Row, Set};
+use crate::plan::{Document, LengthsDocument, SetupDocument, SizesDocument};
 use crate::scenario::{Scenario, Setting};
+use crate::values::noise::{JitterOf, Slowdown, Stall};
+use crate::values::segments::SegmentKey;
 use crate::{fsdp, plan, replay, search};
 
 /// Values of keys.
 type Values = BoxedStrategy<Value>;
 
-fn number(most: u64) -> Values {
-    (0..=most).prop_map(Value::from).boxed()
-}
-
-fn time() -> Values {
-    (0..=1_000_000_000_000_000u64).prop_map(|nanos| Nanos(nanos).to_string().into()).boxed()
-}
-
-fn size() -> Values {
-    (0..=1u64 << 60).prop_map(|bytes| Bytes(bytes).to_string().into()).boxed()
-}
-
-fn rate() -> Values {
-    let rate = |rate| Bandwidth::new(rate).unwrap().to_string().into();
-    (1..=1_000_000_000_000_000u64).prop_map(rate).boxed()
-}
-
-fn limit() -> Values {
-    let times_p =
-        (0..=1u64 << 40).prop_map(|millionths| Limit::TimesP { millionths }.to_string().into());
-    prop_oneof![times_p, size()].boxed()
-}
-
-/// A text that holds one number or more, each from 0 to 1.
-fn text(write: fn(f64, u64) -> String) -> Values {
-    (0.0..=1.0f64, 0..1_000u64).prop_map(move |(part, whole)| write(part, whole).into()).boxed()
-}
-
-fn word(words: &'static [&'static str]) -> Values {
-    select(words).prop_map(Value::from).boxed()
-}
-
-fn list(of: Values) -> Values {
-    let many = prop::collection::vec(of.clone(), 1..4).prop_map(Value::from);
-    prop_oneof![of, many].boxed()
-}
-
-fn slowdown() -> Values {
-    let forms: [fn(f64, u64) -> String; 3] = [
-        |part, stage| format!("stage:{stage}={part}"),
-        |part, device| format!("device:{device}={part}"),
-        |part, link| format!("link:{link}-{}={part}", link + 1),
-    ];
-    Union::new(forms.map(text)).boxed()
-}
-
-fn jitter() -> Values {
-    let forms: [fn(f64, u64) -> String; 4] = [
-        |part, _| format!("pass=normal:{}", part * 0.3),
-        |part, _| format!("hop=lognormal:{part}"),
-        |part, _| format!(" pass = pareto: {}", part + 1.5),
-        |_, file| format!("hop=samples:jitter-{file}.txt"),
-    ];
-    Union::new(forms.map(text)).boxed()
-}
-
-fn stall() -> Values {
-    text(|part, length| format!("{part}:{}", Nanos(length)))
-}
-
-/// The values of the key `name` of a scenario; nothing for a key that is unknown here.
-#[allow(clippy::too_many_lines)] // One line for each key.
-fn of_key(name: &str) -> Option<Values> {
-    Some(match name {
-        "schedule" => list(word(&["1f1b", "zb-h1", "all", "mine.txt"])),
-        "profile" | "slowdown-profile" | "chain-file" | "cluster" => {
-            word(&["a.toml", "../b.csv", "dgx-a100"])
-        }
-        "forward"
-        | "backward"
-        | "backward-input"
-        | "backward-weight"
-        | "recompute-time"
-        | "recompute-again"
-        | "offload-time"
-        | "vocab-s"
-        | "vocab-t"
-        | "vocab-input-forward"
-        | "vocab-input-backward"
-        | "gather"
-        | "reduce"
-        | "hop" => list(time()),
-        "overhead" | "vocab-broadcast" | "exchange" | "optimizer" | "rollback" => time(),
-        "memory-limit" => list(limit()),
-        "activation"
-        | "activation-until-weight"
-        | "activation-kept"
-        | "vocab-activation"
-        | "communication-buffers"
-        | "parameter-bytes"
-        | "resident"
-        | "device-memory" => list(size()),
-        "message" => size(),
-        "recompute" => list(
-            prop_oneof![word(&["none", "full", " selective "]), text(|_, count| count.to_string())]
-                .boxed(),
-        ),
-        "offload-ratio" => prop_oneof![
-            (0..=1000u64).prop_map(Value::from),
-            text(|part, whole| format!("{}", part * whole as f64)),
-        ]
-        .boxed(),
-        "host-bandwidth" => rate(),
-        "vocab-tflops" => (0.0..1e9f64).prop_map(Value::from).boxed(),
-        "vocab-barrier" => {
-            prop_oneof![time(), text(|_, nanos| format!("{},{}", Nanos(nanos), Nanos(nanos + 7)))]
-                .boxed()
-        }
-        "layout" => word(&["Et*4|(t*4|)*14tmL", "E||t,t|*3L", "E(t,tt|)*2L"]),
-        "chain" | "chain-dense" | "chain-head" | "chain-tail" | "chain-mtp" => list(segment()),
-        "interleaving" => {
-            word(&["none", "published", "best", "cB aF eB dF eW dB eF cF aB aW", "aF  aB"])
-        }
-        "weight-gradient" => word(&["delayed", "with-backward"]),
-        "lone-backward" => word(&["overlapped", "in-one-piece"]),
-        "contention" | "sharding-contention" => {
-            word(&["megatron-hopper", "0.35,1.31", "0, 1", "0.125,2"])
-        }
-        "chain-measured" => word(&["alone", "beside"]),
-        "sharding" => word(&["none", "optimizer", "gradients", " fsdp"]),
-        "reshard" => word(&["never", "after-use"]),
-        "slowdown" => list(slowdown()),
-        "jitter" => list(jitter()),
-        "stall" => stall(),
-        _ => return of_hardware(name).or_else(|| count(name)),
-    })
-}
-
-/// Segments of a layer.
-fn segment() -> Values {
-    let written = (0..5usize, 0..=1u64 << 40, 0..=1u64 << 40).prop_map(|(form, one, other)| {
-        let ([f, b], [sent, back]) = ([Nanos(one), Nanos(other)], [Bytes(one), Bytes(other)]);
-        Value::from(match form {
-            0 => format!("attention={f}/{b}/{f}"),
-            1 => format!("dispatch={f}/{b}"),
-            2 => format!("combine={sent}/{back}"),
-            3 => format!("gather@communication={f}/{b}"),
-            _ => format!("dispatch@compute={f}/{b}/{b}"),
-        })
-    });
-    written.boxed()
-}
-
-/// The values of the key `name` of the hardware; nothing for a key that is unknown here.
-fn of_hardware(name: &str) -> Option<Values> {
-    Some(match name {
-        "seating" => prop_oneof![
-            word(&["contiguous", "across-nodes"]),
-            text(|_, device| format!("0,{device}, 2"))
-        ]
-        .boxed(),
-        "sharing" => word(&["fair", "queue"]),
-        "protocol" => {
-            prop_oneof![word(&["eager"]), text(|_, ahead| format!("rendezvous:{ahead}"))].boxed()
-        }
-        "communication" => word(&["overlapped", "blocking"]),
-        "boundary" => prop_oneof![
-            word(&["barrier", "asynchronous", "post-validation"]),
-            text(|part, _| format!("post-validation:{part}"))
-        ]
-        .boxed(),
-        "gradient-reduction" => prop_oneof![
-            time(),
-            text(|_, nanos| format!("{}:overlapped", Nanos(nanos))),
-            text(|_, nanos| format!("{}:exposed", Nanos(nanos)))
-        ]
-        .boxed(),
-        "offload" => text(|part, _| part.to_string()),
-        "when-full" => word(&["report", "wait"]),
-        _ => return None,
-    })
-}
-
-/// The values of the key `name` that is a whole number; nothing for a key that is unknown here.
-fn count(name: &str) -> Option<Values> {
-    Some(match name {
-        "stages"
-        | "microbatches"
-        | "chunks"
-        | "group"
-        | "segments"
-        | "layers"
-        | "hidden"
-        | "heads"
-        | "seq"
-        | "layers-per-stage"
-        | "microbatch-size"
-        | "devices-per-host-link"
-        | "offload-chunks"
-        | "dense-layers"
-        | "expert-parallel"
-        | "prefetch"
-        | "seed"
-        | "replicas"
-        | "vocabulary"
-        | "bytes-per-parameter" => number(1 << 40),
-        "steps" | "reload-ahead" => number(u64::from(u32::MAX)),
-        _ => return None,
-    })
-}
-
-/// Some of `all` keys, each with one of its values.
-fn some(all: Vec<(&'static str, Values)>) -> impl Strategy<Value = Object> {
-    let one = |(name, values): (&'static str, Values)| {
-        prop::option::of(values).prop_map(move |value| value.map(|value| (name.to_owned(), value)))
+/// The values of the key of `row`.
+fn of(row: &Row) -> Values {
+    let word = |words: Vec<Value>| select(words).boxed();
+    let one = match row.kind {
+        Kind::Flag => any::<bool>().prop_map(Value::from).boxed(),
+        Kind::Whole | Kind::Size => (0..=1u64 << 40).prop_map(Value::from).boxed(),
+        Kind::Narrow => any::<u32>().prop_map(Value::from).boxed(),
+        Kind::Number => (0.0..1e9f64).prop_map(Value::from).boxed(),
+        Kind::Name | Kind::Path => word(["a.toml", "../b.csv", "1f1b"].map(Value::from).into()),
+        Kind::Text(_) => word((row.examples)()),
+        Kind::Word(_, words, _) => word(words.iter().copied().map(Value::from).collect()),
     };
-    let keys: Vec<_> = all.into_iter().map(one).collect();
+    match row.is_list {
+        true => {
+            let many = prop::collection::vec(one.clone(), 1..4).prop_map(Value::from);
+            prop_oneof![one, many].boxed()
+        }
+        false => one,
+    }
+}
+
+/// Some of the keys of `T`, each with one of its values.
+fn some<T: Set>() -> impl Strategy<Value = Object> {
+    let one = |row: &'static Row| {
+        let value = if row.required {
+            of(row).prop_map(Some).boxed()
+        } else {
+            prop::option::of(of(row)).boxed()
+        };
+        value.prop_map(move |value| value.map(|value| (row.name.to_owned(), value)))
+    };
+    let keys: Vec<_> = T::rows().into_iter().map(one).collect();
     keys.prop_map(|keys| keys.into_iter().flatten().collect())
-}
-
-fn keys() -> impl Strategy<Value = Object> {
-    let names = Keys::NAMES.iter().chain(HardwareKeys::NAMES);
-    some(names.map(|name| (*name, of_key(name).unwrap_or_else(|| panic!("{name}")))).collect())
-}
-
-fn fsdp_keys() -> impl Strategy<Value = Object> {
-    let lengths = word(&["uniform:10-20", "lognormal:100:0.5:900", " longtail:8-64:1", "file:a"]);
-    some(vec![
-        ("devices", list(number(1000))),
-        ("minibatch-size", list(number(1000))),
-        ("packing-ratio", list(text(|part, whole| format!("{}", 1.0 + part * whole as f64)))),
-        ("max-tokens", list(number(1 << 40))),
-        ("lengths", lengths),
-        ("cost", word(&["7b", "1.5B", "linear:20us", "quadratic:1.98,2.61"])),
-        ("method", list(word(&["local-sort", "lb-micro", "lb-mini"]))),
-        ("communication", list(word(&["collectives", "on-demand"]))),
-        ("minibatches", number(1000)),
-        ("seed", number(1 << 60)),
-        ("layers", number(1000)),
-        ("parameters", size()),
-        ("bandwidth", rate()),
-        ("latency", time()),
-        ("owners", number(1000)),
-        ("no-overlap", any::<bool>().prop_map(Value::from).boxed()),
-        ("slowdown", list(slowdown())),
-        ("jitter", jitter()),
-        ("stall", stall()),
-    ])
 }
 
 /// `written`, as `T` reads it.
 fn read<T: DeserializeOwned>(written: &Value) -> Result<T, TestCaseError> {
     serde_json::from_value(written.clone())
         .map_err(|error| TestCaseError::fail(format!("{written}: {error}")))
+}
+
+/// Checks that `value` is read again from what it prints.
+fn read_again<T>(value: &T) -> Result<(), TestCaseError>
+where
+    T: FromStr<Err: Debug> + Display + PartialEq + Debug,
+{
+    prop_assert_eq!(&value.to_string().parse::<T>().unwrap(), value);
+    Ok(())
 }
 
 /// Checks that `question` is read again from what it writes.
@@ -285,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn keys_return(written in keys()) {
+    fn keys_return(written in some::<Keys>()) {
         let keys: Keys = read(&written.clone().into())?;
         let given: Vec<&str> = keys.given().chain(keys.hardware.given()).collect();
         prop_assert_eq!(given.len(), written.len());
@@ -297,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn scenarios_return(shared in keys(), settings in prop::collection::vec(keys(), 0..3), at: Index) {
+    fn scenarios_return(shared in some::<Keys>(), settings in prop::collection::vec(some::<Keys>(), 0..3), at: Index) {
         let mut written = shared;
         written.insert("title".to_owned(), "A title".into());
         if !settings.is_empty() {
@@ -327,56 +135,85 @@ proptest! {
     }
 
     #[test]
-    fn studies_of_packing_return(written in fsdp_keys()) {
-        let keys: fsdp::Keys = read(&written.into())?;
-        returns(&keys)?;
+    fn studies_of_packing_return(written in some::<fsdp::Keys>()) {
+        returns(&read::<fsdp::Keys>(&written.into())?)?;
     }
 
     #[test]
-    fn searches_return(
-        limits in list(limit()),
-        time in time(),
-        held in size(),
-        effort: u64,
-        ilp: bool,
-    ) {
-        let written = json!({
-            "memory-limits": limits, "time-limit": time, "effort": effort, "ilp": ilp,
-            "placement": "v", "objective": "makespan", "vary": ["layers", "recompute", "offload", "pairs"], "max-chunks": 4, "mtp-layers": 1,
-            "resident-layer": held, "resident-head": held, "activation-tail": held,
-        });
-        returns(&read::<search::Keys>(&written)?)?;
+    fn searches_return(written in some::<search::Keys>()) {
+        returns(&read::<search::Keys>(&written.into())?)?;
     }
 
     #[test]
-    fn questions_of_traces_return(limits in list(limit()), split in 0.0..1.0f64) {
-        let written = json!({
-            "what-if": ["free-links", "balanced"], "schedule": "zb-h1", "memory-limit": limits,
-            "backward-split": split, "chunks": 2,
-        });
-        returns(&read::<replay::Keys>(&written)?)?;
+    fn questions_of_traces_return(written in some::<replay::Keys>()) {
+        returns(&read::<replay::Keys>(&written.into())?)?;
+    }
+
+    #[test]
+    fn set_ups_return(written in some::<SetupDocument>()) {
+        returns(&read::<SetupDocument>(&written.into())?)?;
+    }
+
+    #[test]
+    fn sizes_of_models_return(written in some::<SizesDocument>()) {
+        returns(&read::<SizesDocument>(&written.into())?)?;
+    }
+
+    #[test]
+    fn lengths_of_documents_return(written in some::<LengthsDocument>()) {
+        returns(&read::<LengthsDocument>(&written.into())?)?;
+    }
+
+    #[test]
+    fn tables_of_searches_return(written in some::<plan::SearchDocument>()) {
+        returns(&read::<plan::SearchDocument>(&written.into())?)?;
+    }
+
+    #[test]
+    fn recipes_of_training_return(written in some::<plan::TrainingDocument>()) {
+        returns(&read::<plan::TrainingDocument>(&written.into())?)?;
+    }
+
+    #[test]
+    fn noise_of_plans_return(written in some::<plan::NoiseDocument>()) {
+        returns(&read::<plan::NoiseDocument>(&written.into())?)?;
+    }
+
+    #[test]
+    fn texts_return(one in 0..=1_000_000_000_000_000u64, other in 1..=1u64 << 40, part in 0.0..=1.0f64) {
+        let (time, stage) = (Nanos(one), other % 1000);
+        read_again(&time)?;
+        read_again(&Bytes(one))?;
+        read_again(&Bandwidth::new(other).unwrap())?;
+        read_again(&Limit::TimesP { millionths: other })?;
+        let [f, b] = [Nanos(one), Nanos(other)];
+        for text in [format!("a={f}/{b}/{f}"), format!("gather@communication={f}/{b}")] {
+            read_again(&text.parse::<SegmentKey>().unwrap())?;
+        }
+        read_again(&format!("{part}:{time}").parse::<Stall>().unwrap())?;
+        for what in [format!("stage:{stage}"), format!("link:{stage}-{}", stage + 1)] {
+            read_again(&format!("{what}={}", 1.0 + part).parse::<Slowdown>().unwrap())?;
+        }
+        for law in [format!("pass=normal:{}", part * 0.3), format!("hop=pareto:{}", part + 1.5)] {
+            read_again(&law.parse::<JitterOf>().unwrap())?;
+        }
     }
 
     #[test]
     fn questions_of_plans_return(
         tokens in 1.0..1e13f64,
-        batch in 1..10_000u64,
-        memory in size(),
-        (stall, slowdown) in (stall(), list(slowdown())),
-        devices in list(number(4096)),
+        model in prop_oneof![some::<SizesDocument>().prop_map(Value::from), Just(json!("config.json"))],
+        tables in (some::<plan::SearchDocument>(), some::<plan::TrainingDocument>(), some::<plan::NoiseDocument>()),
+        devices in 1..4096u64,
     ) {
-        let sizes = json!({ "layers": 32, "hidden": 4096, "heads": 32, "vocabulary": 32_000 });
-        for model in [json!("config.json"), sizes] {
-            let part = json!({ "machine": "h100", "devices": 8 });
-            let written = json!({
-                "title": "Plans", "model": model, "sequence": 4096, "tokens": tokens, "batch": batch,
-                "cluster": [{ "machine": "h100", "devices": devices }, { "parts": [part, part] }],
-                "search": { "tensor": 8, "memory-cap": memory, "schedule": ["1f1b", "zb-v"] },
-                "training": { "reserved": memory, "sequence-parallel": false },
-                "noise": { "stall": stall, "slowdown": slowdown, "straggler": "0.001:1.5" },
-            });
-            returns(&read::<plan::Document>(&written)?)?;
-        }
+        let part = json!({ "machine": "h100", "devices": 8 });
+        let (search, training, noise) = tables;
+        let written = json!({
+            "title": "Plans", "model": model, "sequence": 4096, "tokens": tokens, "batch": 7,
+            "cluster": [{ "machine": "h100", "devices": devices }, { "parts": [part, part] }],
+            "search": search, "training": training, "noise": noise,
+        });
+        returns(&read::<Document>(&written)?)?;
     }
 }
 
@@ -397,6 +234,26 @@ fn wrong_keys_are_named() {
     assert!(wrong(json!({ "setting": [{ "hop": "1 parsec" }] })).contains("unknown unit `parsec`"));
     assert!(wrong(json!({ "setting": [] })).contains("at least one"));
     assert!(wrong(json!({ "jitter": "pass=cauchy:1" })).contains("is no jitter"));
+}
+
+#[test]
+fn defaults_and_examples_of_rows_are_values() {
+    fn check<T: Set>() {
+        let mut set = T::default();
+        for (row, field) in T::rows().into_iter().zip(set.fields_mut()) {
+            let given = field.values().iter().map(|one| json!(one)).collect::<Vec<_>>();
+            let default =
+                row.default.into_iter().flat_map(|text| defaults(row.kind, text, row.is_list));
+            let default: Vec<Value> = default.map(|one| json!(one)).collect();
+            assert!(row.default.is_none() || given == default, "{}", row.name);
+            let is_form = matches!(row.kind, Kind::Text(_));
+            assert_eq!((row.examples)().is_empty(), !is_form, "{}", row.name);
+        }
+    }
+    check::<Keys>();
+    check::<fsdp::Keys>();
+    check::<search::Keys>();
+    check::<replay::Keys>();
 }
 
 #[cfg(feature = "clap")]

@@ -8,20 +8,19 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::de::{self, DeserializeOwned, Error};
+use serde::de::{self, Error};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue};
 
-use crate::case;
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
-use crate::key_set::{self, Object};
-use crate::keys::{Keys, Own};
+use crate::keys::HardwareKeys;
+use crate::keys::Keys;
+use crate::keys::read::{self as written, Object};
 use crate::kinds::{self, Kind};
-use crate::places::Places;
+use crate::read::{Places, as_table, keys, take};
 use crate::sweep::axis::{self, Axis};
 
 /// The largest scenario file.
@@ -142,7 +141,7 @@ impl Serialize for Scenario {
             map.serialize_entry("convention", &self.convention)?;
         }
         match &self.settings[..] {
-            [only] if only.is_bare() => only.keys.write(&mut map)?,
+            [only] if only.is_bare() => written::write(&only.keys, &mut map)?,
             settings => map.serialize_entry("setting", settings)?,
         }
         map.end()
@@ -155,8 +154,8 @@ impl<'de> Deserialize<'de> for Scenario {
         let mut all = Object::deserialize(from)?;
         let settings = all.remove("setting").map(serde_json::from_value::<Vec<Setting>>);
         let settings = settings.transpose().map_err(D::Error::custom)?;
-        let head: Head = key_set::take(&mut all, &HEAD).map_err(D::Error::custom)?;
-        let shared: Keys = key_set::read(all).map_err(D::Error::custom)?;
+        let head: Head = written::take(&mut all, &HEAD).map_err(D::Error::custom)?;
+        let shared: Keys = written::read(all).map_err(D::Error::custom)?;
         let scenario = Self { title: head.title, convention: head.convention, ..shared.into() };
         let Some(mut settings) = settings else { return Ok(scenario) };
         if settings.is_empty() {
@@ -176,37 +175,6 @@ impl Scenario {
     #[must_use]
     pub fn none() -> Self {
         Keys::default().into()
-    }
-
-    /// The scenario in `file`, or none, with `flags` over what it says.
-    ///
-    /// # Errors
-    /// If the file cannot be read or understood, or B and W are given both together and apart.
-    pub fn asked(
-        context: &Context<'_>,
-        file: Option<&Path>,
-        flags: &Keys,
-    ) -> Result<Self, Diagnostic> {
-        match file {
-            Some(file) => Self::read(context, file)?.with(context, flags),
-            None => Self::none().with(context, flags),
-        }
-    }
-
-    /// The same questions with `flags` over what they say, ready to be answered.
-    ///
-    /// # Errors
-    /// If B and W are given both together and apart, or a layout does not fit.
-    pub fn with(mut self, context: &Context<'_>, flags: &Keys) -> Result<Self, Diagnostic> {
-        for setting in &mut self.settings {
-            setting.overrule(flags.clone());
-        }
-        let mut settings = std::mem::take(&mut self.settings);
-        for setting in &mut settings {
-            case::resolve_layout(&self, setting)?;
-            case::resolve_backward(context, &self, setting)?;
-        }
-        Ok(Self { settings, ..self })
     }
 
     /// The same questions without their file: errors name the key, not its place.
@@ -333,51 +301,6 @@ fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting,
     })
 }
 
-/// The keys of a table with the one entry `key`.
-pub fn single(
-    key: Spanned<DeString<'_>>,
-    value: Spanned<DeValue<'_>>,
-) -> Result<Keys, toml::de::Error> {
-    let mut table = DeTable::new();
-    let span = value.span();
-    table.insert(key, value);
-    keys(Spanned::new(span, table))
-}
-
-/// The keys of a table; those of the hardware are a set of their own.
-fn keys(mut table: Spanned<DeTable<'_>>) -> Result<Keys, toml::de::Error> {
-    let hardware = take(&mut table, HardwareKeys::NAMES)?;
-    let Own(keys) = whole(table)?;
-    Ok(Keys { hardware, ..keys })
-}
-
-fn as_table(value: Spanned<DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
-    let span = value.span();
-    match value.into_inner() {
-        DeValue::Table(table) => Some(Spanned::new(span, table)),
-        _ => None,
-    }
-}
-
-/// Removes the entries `names` from `table` and reads them; errors know their places.
-fn take<T: DeserializeOwned>(
-    table: &mut Spanned<DeTable<'_>>,
-    names: &[&str],
-) -> Result<T, toml::de::Error> {
-    let span = table.span();
-    let mut taken = DeTable::new();
-    for name in names {
-        if let Some((key, value)) = table.get_mut().remove_entry(*name) {
-            taken.insert(key, value);
-        }
-    }
-    whole(Spanned::new(span, taken))
-}
-
-fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, toml::de::Error> {
-    T::deserialize(Deserializer::from(table))
-}
-
 /// As a table `[[setting]]` of a file.
 impl Serialize for Setting {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -390,7 +313,7 @@ impl Serialize for Setting {
                 map.serialize_entry(key, figures)?;
             }
         }
-        self.keys.write(&mut map)?;
+        written::write(&self.keys, &mut map)?;
         map.end()
     }
 }
@@ -398,8 +321,8 @@ impl Serialize for Setting {
 impl<'de> Deserialize<'de> for Setting {
     fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut all = Object::deserialize(from)?;
-        let head: SettingHead = key_set::take(&mut all, &SETTING_HEAD).map_err(D::Error::custom)?;
-        let keys = key_set::read(all).map_err(D::Error::custom)?;
+        let head: SettingHead = written::take(&mut all, &SETTING_HEAD).map_err(D::Error::custom)?;
+        let keys = written::read(all).map_err(D::Error::custom)?;
         let SettingHead { published, regenerated, .. } = head;
         Ok(Self { published, regenerated, ..Self::new(head.name, keys) })
     }

@@ -4,60 +4,12 @@
 //! description, and units have a pattern and examples. They follow draft 7, which editors of TOML know.
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use crate::key_set::Object;
 use crate::keys::Keys;
+use crate::keys::read::Object;
 use crate::scenario::{Head, SettingHead};
-
-/// The pattern of a number without a unit.
-pub(crate) const NUMBER: &str = r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*";
-
-/// A text of the form `pattern`.
-pub(crate) fn pattern(pattern: &str) -> Schema {
-    json_schema!({ "type": "string", "pattern": pattern })
-}
-
-/// One of `words`.
-pub(crate) fn words(words: &[&str]) -> Schema {
-    json_schema!({ "type": "string", "enum": words })
-}
-
-/// A number from `least` to `most`, also as text.
-pub(crate) fn number(least: f64, most: f64) -> Schema {
-    json_schema!({
-        "type": ["number", "string"],
-        "minimum": least,
-        "maximum": most,
-        "pattern": format!("^{NUMBER}$"),
-    })
-}
-
-/// Lets every list of the object `schema` also be written as its only value.
-pub(crate) fn one_or_many(schema: &mut Schema) {
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.values_mut().for_each(one_or_list_value);
-    }
-}
-
-/// Lets the list `schema` also be written as its only value.
-pub(crate) fn one_or_list(schema: &mut Schema) {
-    let mut value = std::mem::take(schema).to_value();
-    one_or_list_value(&mut value);
-    *schema = Schema::try_from(value).unwrap_or_default();
-}
-
-fn one_or_list_value(schema: &mut Value) {
-    let Value::Object(list) = schema else { return };
-    if list.get("type").is_none_or(|kind| *kind != "array" && *kind != json!(["array", "null"])) {
-        return;
-    }
-    let Some(item) = list.remove("items") else { return };
-    list.remove("type");
-    let many = json!({ "type": "array", "items": item.clone() });
-    list.insert("anyOf".to_owned(), json!([item, many]));
-}
 
 /// The schema of a question that `T` reads, with its `title` and `examples`.
 #[must_use]

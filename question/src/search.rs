@@ -4,168 +4,110 @@ use std::time::Duration;
 
 use pipeline::{Bytes, Limit, Nanos, Placement};
 use search::{Figure, Objective, Statistic};
-use serde::{Deserialize, Serialize};
 
-use crate::one_or_many;
+use crate::keys::table::{Lists, keys};
+use crate::values::words::words;
 
 /// Heading in the help of what concerns the search.
-#[cfg(feature = "clap")]
 const SEARCH: &str = "The search";
 
 /// Heading in the help of what a joint search may change.
-#[cfg(feature = "clap")]
 const VARIED: &str = "What is searched besides the order";
 
 /// How long the integer program is solved where nothing is said of it.
 const SOLVER_TIME: Duration = Duration::from_secs(30);
 
-/// The keys of a search, besides those of the settings that are searched.
-#[cfg_attr(feature = "clap", derive(clap::Args), group(skip))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
-#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Keys {
+keys! {
+    /// The keys of a search, besides those of the settings that are searched.
+    pub struct Keys: "", Lists::OfValues;
+
     /// Where the chunks lie [default: looped; v for two chunks per stage, the number of a v by default]
-    #[cfg_attr(feature = "clap", arg(long, value_enum, help_heading = SEARCH))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub placement: Option<PlacementArg>,
+    placement: Option<PlacementArg>, value: "PLACEMENT", heading: SEARCH;
     /// Memory limits to search one after the other: bubble against memory. An order that fits one
     /// limit fits the larger ones
-    #[cfg_attr(feature = "clap", arg(long, value_name = "LIMIT,..", value_delimiter = ',', help_heading = SEARCH))]
-    #[cfg_attr(feature = "clap", arg(conflicts_with = "memory_limit", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
-    pub memory_limits: Vec<Limit>,
+    memory_limits: Vec<Limit>, value: "LIMIT,..", heading: SEARCH, conflicts: Some("memory_limit");
     /// The cost to minimise. On a cluster, or over several steps, span and makespan are those of the last step, and
     /// the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the noise of the
     /// question, which ends as --boundary says: with asynchronous, by default, at the span of the slowest stage,
     /// with barrier at the makespan
-    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = ObjectiveArg::Span, help_heading = SEARCH))]
-    pub objective: ObjectiveArg,
+    objective: ObjectiveArg, value: "OBJECTIVE", heading: SEARCH, default: Some("span");
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
     /// --time-limit without --ilp as long as that lasts]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIMES", help_heading = SEARCH, allow_negative_numbers = true))]
-    #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<u64>,
+    effort: Option<u64>, value: "TIMES", heading: SEARCH, range: Some((0, 1_000_000));
     /// Then solve the order as an integer program, for --time-limit at most [default: 30s], from the
     /// best order found on: a better one, and a proof of the optimum that `verify` can check
-    #[cfg_attr(feature = "clap", arg(long, help_heading = SEARCH))]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub ilp: bool,
+    ilp: bool, heading: SEARCH;
     /// Stop each search after that time, with the best so far
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", help_heading = SEARCH, allow_hyphen_values = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_limit: Option<Nanos>,
+    time_limit: Option<Nanos>, value: "TIME", heading: SEARCH;
     /// Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks (per
     /// stage, v), placement, recompute (what each chunk recomputes), offload (which chunks go to the host, with
     /// the time of a copy), pairs (whether F and B overlap on two streams, with a --chain that communicates; pairs
     /// recompute nothing), or all of those for which the question has the keys
-    #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "WHAT,..", value_delimiter = ',', help_heading = VARIED))]
-    #[serde(deserialize_with = "one_or_many::deserialize", skip_serializing_if = "Vec::is_empty")]
-    pub vary: Vec<Varied>,
+    vary: Vec<Varied>, value: "WHAT,..", heading: VARIED;
     /// The most chunks per stage that --vary chunks tries [default: 3]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "V", help_heading = VARIED, allow_negative_numbers = true))]
-    #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(1..=64)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_chunks: Option<u64>,
+    max_chunks: Option<u64>, value: "V", heading: VARIED, range: Some((1, 64));
     /// Layers of multi-token prediction (MTP) that --vary places, besides --layers; what they do is said by
     /// --chain-mtp [default: 0]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = VARIED, allow_negative_numbers = true))]
-    #[cfg_attr(feature = "clap", arg(value_parser = clap::value_parser!(u64).range(1..=64)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtp_layers: Option<u64>,
+    mtp_layers: Option<u64>, value: "N", heading: VARIED, range: Some((1, 64));
     /// Bytes that a layer holds all the time, an MTP layer too (weights, gradients, optimizer state): with --vary,
     /// the memory limit is then for them, too [default: 0B]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resident_layer: Option<Bytes>,
+    resident_layer: Option<Bytes>, value: "SIZE", heading: VARIED;
     /// The same of what the first chunk has besides its layers, the embedding [default: 0B]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resident_head: Option<Bytes>,
+    resident_head: Option<Bytes>, value: "SIZE", heading: VARIED;
     /// The same of what the last chunk has besides its layers, the output layer [default: 0B]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resident_tail: Option<Bytes>,
+    resident_tail: Option<Bytes>, value: "SIZE", heading: VARIED;
     /// Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with
     /// --activation [default: 0B]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub activation_head: Option<Bytes>,
+    activation_head: Option<Bytes>, value: "SIZE", heading: VARIED;
     /// The same of the last chunk [default: 0B]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", help_heading = VARIED, allow_hyphen_values = true))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub activation_tail: Option<Bytes>,
+    activation_tail: Option<Bytes>, value: "SIZE", heading: VARIED;
 }
 
-/// What a joint search may change beside the order.
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum Varied {
-    /// How many layers each chunk has
-    Layers,
-    /// Chunks per stage, v
-    Chunks,
-    /// Where the chunks lie
-    Placement,
-    /// Recomputation of each chunk
-    Recompute,
-    /// Which chunks copy their activations to the host
-    Offload,
-    /// Whether F and B overlap as pairs on two streams
-    Pairs,
-    /// All of these for which the question has the keys
-    All,
+words! {
+    /// What a joint search may change beside the order.
+    pub enum Varied {
+        /// How many layers each chunk has
+        Layers = "layers";
+        /// Chunks per stage, v
+        Chunks = "chunks";
+        /// Where the chunks lie
+        Placement = "placement";
+        /// Recomputation of each chunk
+        Recompute = "recompute";
+        /// Which chunks copy their activations to the host
+        Offload = "offload";
+        /// Whether F and B overlap as pairs on two streams
+        Pairs = "pairs";
+        /// All of these for which the question has the keys
+        All = "all";
+    }
 }
 
-/// Where the chunks of a searched order lie.
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlacementArg {
-    /// Chunk c on stage c mod p
-    Looped,
-    /// Down the stages and up again
-    V,
+words! {
+    /// Where the chunks of a searched order lie.
+    pub enum PlacementArg {
+        /// Chunk c on stage c mod p
+        Looped = "looped";
+        /// Down the stages and up again
+        V = "v";
+    }
 }
 
-/// The time that a search makes small.
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum ObjectiveArg {
-    /// The longest time from the first to the last pass of a stage
-    #[default]
-    Span,
-    /// The end of the last pass
-    Makespan,
-    /// The time per step on a cluster, or over several steps, with everything between two of them
-    Step,
-    /// The mean of the step over replicas of the noise
-    Mean,
-    /// The step that 95 % of the replicas do not exceed
-    P95,
-    /// The step that 99 % of the replicas do not exceed
-    P99,
-}
-
-impl ObjectiveArg {
-    /// As it is written.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Span => "span",
-            Self::Makespan => "makespan",
-            Self::Step => "step",
-            Self::Mean => "mean",
-            Self::P95 => "p95",
-            Self::P99 => "p99",
-        }
+words! {
+    /// The time that a search makes small.
+    derive(Default), pub enum ObjectiveArg {
+        /// The longest time from the first to the last pass of a stage
+        Span = "span", default;
+        /// The end of the last pass
+        Makespan = "makespan";
+        /// The time per step on a cluster, or over several steps, with everything between two of them
+        Step = "step";
+        /// The mean of the step over replicas of the noise
+        Mean = "mean";
+        /// The step that 95 % of the replicas do not exceed
+        P95 = "p95";
+        /// The step that 99 % of the replicas do not exceed
+        P99 = "p99";
     }
 }
 
@@ -184,16 +126,8 @@ impl Keys {
 
     /// The names of the keys that are given and say something of a joint search alone.
     pub fn of_joint(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let all = [
-            ("max-chunks", self.max_chunks.is_some()),
-            ("mtp-layers", self.mtp_layers.is_some()),
-            ("resident-layer", self.resident_layer.is_some()),
-            ("resident-head", self.resident_head.is_some()),
-            ("resident-tail", self.resident_tail.is_some()),
-            ("activation-head", self.activation_head.is_some()),
-            ("activation-tail", self.activation_tail.is_some()),
-        ];
-        all.into_iter().filter(|(_, given)| *given).map(|(key, _)| key)
+        let varied = self.given_rows().filter(|row| row.heading == VARIED);
+        varied.map(|row| row.name).filter(|name| *name != "vary")
     }
 
     /// Where the chunks lie, if the question says.

@@ -12,7 +12,6 @@ use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
 use profile::AnyProfile;
 use question::Context;
 use question::case::{self, ScheduleSource};
-use question::fsdp::syntax::LengthsKey;
 use question::hardware::clusters;
 use question::keys::Keys;
 use question::noise::tables;
@@ -21,6 +20,7 @@ use question::plan::machines;
 use question::profiles;
 use question::scenario::Scenario;
 use question::sweep::grid::Grid;
+use question::values::packing::LengthsKey;
 
 use super::mutate::Form;
 use crate::Cli;

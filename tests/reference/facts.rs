@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use question::noise::syntax::LAWS;
+use question::values::noise::LAWS;
 use reproduce::TABLES;
 
 use super::markdown::{code, sentence, table};
@@ -50,8 +50,8 @@ const LIMITS: [(&str, &str, &str, &str); 22] = [
     ("Operations of a trace", "", "traces/src/lib.rs", "MAX_OPERATIONS"),
     ("File of a scenario", "B", "question/src/scenario.rs", "MAX_SCENARIO"),
     ("File of a plan, cluster or machine", "B", "question/src/built_in.rs", "MAX_FILE"),
-    ("File of a schedule", "B", "question/src/case/source.rs", "MAX_SCHEDULE"),
-    ("File of a profile", "B", "question/src/profiles.rs", "MAX_PROFILE"),
+    ("File of a schedule", "B", "question/src/source.rs", "MAX_SCHEDULE"),
+    ("File of a profile", "B", "question/src/resolve/profiles.rs", "MAX_PROFILE"),
     ("File of a timeline", "B", "answer/src/timelines/file.rs", "MAX_FILE"),
     ("File of a trace", "B", "answer/src/replay/files.rs", "MAX_TRACE"),
     ("File of a certificate", "B", "certificate/src/form.rs", "MAX_BYTES"),

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use pipeline::{LayerLayout, Nanos, Placement, Schedule};
-use question::case::{Joint, Recomputed, SearchedJointly};
+use question::case::{Joint, SearchedJointly};
 use question::scenario::{Scenario, Setting};
 use question::search::Keys;
+use question::values::passes::Recomputed;
 use question::{Context, Diagnostic, format, keywords};
 use search::{BestPublished, Choice, Effort};
 use serde::Serialize;

@@ -2,13 +2,14 @@
 
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
-use super::checks::{has_footprints, limit_in_bytes};
-use super::{Recomputed, ScheduleSource, Split, amounts, sharding};
-use crate::chain::Measured;
+use super::{ScheduleSource, Split};
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::resolve::{has_footprints, limit_in_bytes, notes_on_sharding, steady};
 use crate::scenario::Setting;
+use crate::values::passes::Recomputed;
+use crate::values::segments::Measured;
 
 /// The keys of `setting` that have no influence on `rule`, or are settled by it, in words.
 pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
@@ -69,7 +70,7 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
 
 /// The warning that times are of a steady state, if they are.
 fn of_steady_state(keys: &Keys, rule: &ScheduleSource) -> Option<String> {
-    let steady = amounts::steady(keys, rule)?;
+    let steady = steady(keys, rule)?;
     let SteadyState { lead, measured, .. } = steady;
     let s = if measured == 1 { "" } else { "s" };
     Some(format!(
@@ -132,7 +133,7 @@ pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
         .into_iter()
         .chain(of_memory(keys))
         .chain(of_streams(keys))
-        .chain(sharding::notes(keys))
+        .chain(notes_on_sharding(keys))
         .collect()
 }
 

@@ -2,10 +2,11 @@
 
 use pipeline::Family;
 
-use super::{Prepared, ScheduleSource};
+use super::ScheduleSource;
 use crate::diagnostic::Diagnostic;
 use crate::host::Host;
 use crate::memory;
+use crate::resolve::Resolved;
 
 /// Bytes for each pass of an order, its proof and its clock. Measured, and rounded up, as all others.
 const PASS: u64 = 24;
@@ -20,16 +21,16 @@ const ENGINE: u64 = 300;
 pub(super) fn check(
     host: &dyn Host,
     rule: &ScheduleSource,
-    prepared: &Prepared,
+    resolved: &Resolved,
 ) -> Result<(), Diagnostic> {
     let each = match rule {
         ScheduleSource::Family(Family::PoH | Family::PoF) => COPIED,
         ScheduleSource::Family(_) | ScheduleSource::File(..) => PASS,
         ScheduleSource::Searched(_) => SEARCHED,
     };
-    let each = if prepared.hardware.is_some() { each + ENGINE } else { each };
-    let of_cell = if prepared.problem.costs().has_recompute() { 4 } else { 3 };
-    let passes = of_cell * prepared.shape.cells() as u64;
+    let each = if resolved.hardware.is_some() { each + ENGINE } else { each };
+    let of_cell = if resolved.problem.costs().has_recompute() { 4 } else { 3 };
+    let passes = of_cell * resolved.shape.cells() as u64;
     let what = format!("{}: an order of {passes} passes", rule.name());
     memory::demand(host, &what, passes.saturating_mul(each), CURE)
 }
@@ -39,12 +40,12 @@ pub(super) fn check(
 pub(super) fn check_on_hardware(
     host: &dyn Host,
     rule: &ScheduleSource,
-    prepared: &Prepared,
+    resolved: &Resolved,
     steps: u32,
 ) -> Result<(), Diagnostic> {
-    check(host, rule, prepared)?;
-    let of_cell = if prepared.problem.costs().has_recompute() { 4 } else { 3 };
-    let passes = of_cell * prepared.shape.cells() as u64 * u64::from(steps);
+    check(host, rule, resolved)?;
+    let of_cell = if resolved.problem.costs().has_recompute() { 4 } else { 3 };
+    let passes = of_cell * resolved.shape.cells() as u64 * u64::from(steps);
     let what =
         format!("{}: {} runs of {passes} passes side by side", rule.name(), search::SIDE_BY_SIDE);
     let each = SEARCHED + ENGINE * search::SIDE_BY_SIDE;

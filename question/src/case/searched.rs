@@ -3,9 +3,10 @@
 use pipeline::{Placement, Schedule};
 use search::{Effort, Found, Instance, Objective, Progress, SearchError};
 
-use super::{Case, Prepared, ScheduleSource, case_of, prepared, room};
+use super::{Case, ScheduleSource, case_of, room};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::resolve::{Resolved, explain as explain_fault, shape, sharding_asked};
 use crate::scenario::{Scenario, Setting};
 
 /// How a question is searched.
@@ -45,15 +46,15 @@ pub fn search(
     progress: impl FnMut(Progress),
 ) -> Result<Searched, Diagnostic> {
     let rule = ScheduleSource::Searched(search.placement);
-    let prepared = prepared(context, scenario, setting, &rule)?;
-    room::check(context.host(), &rule, &prepared)?;
-    let instance = instance(scenario, setting, &rule, &prepared, search.objective)?;
+    let resolved = Resolved::of(context, scenario, setting, &rule)?;
+    room::check(context.host(), &rule, &resolved)?;
+    let instance = instance(scenario, setting, &rule, &resolved, search.objective)?;
     let found = match search.solved {
         true => best(&instance, search.effort, progress, search.stop),
         false => search::search(&instance, search.effort, progress, search.stop),
     };
     let found = found.map_err(|error| explain(scenario, setting, &error))?;
-    let case = case_of(context, scenario, setting, &rule, prepared, found.schedule.clone())?;
+    let case = case_of(context, scenario, setting, &rule, resolved, found.schedule.clone())?;
     Ok(Searched { case, instance, found })
 }
 
@@ -62,9 +63,9 @@ pub(super) fn schedule(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
-    prepared: &Prepared,
+    resolved: &Resolved,
 ) -> Result<Schedule, Diagnostic> {
-    let instance = instance(scenario, setting, rule, prepared, Objective::Span)?;
+    let instance = instance(scenario, setting, rule, resolved, Objective::Span)?;
     let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
     let found = best(&instance, effort, |_| {}, &|| false);
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
@@ -156,7 +157,7 @@ pub(super) fn refuse_noise(scenario: &Scenario, setting: &Setting) -> Result<(),
 pub(super) fn check_unsharded(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     let given = keys.given().find(|key| *key == "sharding");
-    let (Some(_), Some(key)) = (super::sharding::asked(keys), given) else { return Ok(()) };
+    let (Some(_), Some(key)) = (sharding_asked(keys), given) else { return Ok(()) };
     let message = "a search knows passes alone: sharding cannot be taken into account";
     let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
                 `debubble simulate --schedule best.txt --sharding ..`";
@@ -192,15 +193,15 @@ pub(super) fn instance(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
-    prepared: &Prepared,
+    resolved: &Resolved,
     objective: Objective,
 ) -> Result<Instance, Diagnostic> {
-    let (shape, placement) = super::shape(scenario, setting, rule)?;
-    let (costs, footprints) = (prepared.problem.costs(), prepared.problem.footprints());
-    let limits = prepared.limits.clone();
+    let (shape, placement) = shape(scenario, setting, rule)?;
+    let (costs, footprints) = (resolved.problem.costs(), resolved.problem.footprints());
+    let limits = resolved.limits.clone();
     let instance =
         Instance::new(shape, placement, costs.clone(), footprints.clone(), limits, objective);
-    instance.map_err(|fault| super::explain(scenario, setting, rule, &fault))
+    instance.map_err(|fault| explain_fault(scenario, setting, rule, &fault))
 }
 
 pub(super) fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {

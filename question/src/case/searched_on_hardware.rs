@@ -9,11 +9,12 @@ use sim::SimulationError;
 use sim::engine::EngineError;
 
 use super::searched::{check_unsharded, explain, instance, refuse_noise};
-use super::{ScheduleSource, Searched, case_of, prepared, room};
+use super::{ScheduleSource, Searched, case_of, room};
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::FullKey;
 use crate::host::Context;
+use crate::resolve::Resolved;
 use crate::scenario::{Scenario, Setting};
+use crate::values::hardware::FullKey;
 
 /// How a question is searched on hardware.
 pub struct SearchOnHardware<'a> {
@@ -43,13 +44,13 @@ pub fn search(
 ) -> Result<(Searched, FoundOnHardware), Diagnostic> {
     check(scenario, setting)?;
     let rule = ScheduleSource::Searched(asked.placement);
-    let prepared = prepared(context, scenario, setting, &rule)?;
-    let Some(hardware) = &prepared.hardware else { return Err(needs_hardware()) };
-    room::check_on_hardware(context.host(), &rule, &prepared, hardware.steps)?;
-    let as_asked = instance(scenario, setting, &rule, &prepared, asked.figure.objective(hardware))?;
+    let resolved = Resolved::of(context, scenario, setting, &rule)?;
+    let Some(hardware) = &resolved.hardware else { return Err(needs_hardware()) };
+    room::check_on_hardware(context.host(), &rule, &resolved, hardware.steps)?;
+    let as_asked = instance(scenario, setting, &rule, &resolved, asked.figure.objective(hardware))?;
     let instance = where_no_link_is_shared(&as_asked, hardware, asked.figure);
     let on =
-        OnHardware { hardware, figure: asked.figure, asked: &prepared.problem, known: asked.known };
+        OnHardware { hardware, figure: asked.figure, asked: &resolved.problem, known: asked.known };
     let found = search_on_hardware(&instance, &on, asked.effort, progress, asked.stop);
     let found = found.map_err(|error| match explain(scenario, setting, &error) {
         wrong if is_stuck(&error) => {
@@ -57,7 +58,7 @@ pub fn search(
         }
         wrong => wrong,
     })?;
-    let case = case_of(context, scenario, setting, &rule, prepared, found.schedule.clone())?;
+    let case = case_of(context, scenario, setting, &rule, resolved, found.schedule.clone())?;
     let nominal = Found {
         schedule: found.schedule.clone(),
         cost: found.answer.nominal,

@@ -6,12 +6,13 @@ use search::{
 };
 
 use super::searched::{check_unsharded, explain, instance};
-use super::{ScheduleSource, Searched, case_of, prepared, room, seats};
+use super::{ScheduleSource, Searched, case_of, room, seats};
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::BoundaryKey;
 use crate::host::Context;
 use crate::noise::Noise;
+use crate::resolve::Resolved;
 use crate::scenario::{Scenario, Setting};
+use crate::values::hardware::BoundaryKey;
 
 /// In how many replicas orders are judged where nothing is said of it.
 const REPLICAS: u64 = 1000;
@@ -51,9 +52,9 @@ pub fn search_under_noise(
     unbounded.keys.hardware.boundary = None;
     let setting = &unbounded;
     let rule = ScheduleSource::Searched(asked.placement);
-    let prepared = prepared(context, scenario, setting, &rule)?;
-    room::check(context.host(), &rule, &prepared)?;
-    let instance = instance(scenario, setting, &rule, &prepared, objective)?;
+    let resolved = Resolved::of(context, scenario, setting, &rule)?;
+    room::check(context.host(), &rule, &resolved)?;
+    let instance = instance(scenario, setting, &rule, &resolved, objective)?;
     let devices = seats(None, instance.shape);
     let noise = Noise::of(context, scenario, setting, instance.shape, devices)?;
     let noise = noise.ok_or_else(|| nothing_noisy(scenario, setting, asked.statistic))?;
@@ -67,7 +68,7 @@ pub fn search_under_noise(
     let found = search(&instance, &under, asked.effort, progress, asked.stop);
     let found = found.map_err(|error| explain(scenario, setting, &error))?;
     let answer = &found.answer;
-    let case = case_of(context, scenario, setting, &rule, prepared, answer.schedule.clone())?;
+    let case = case_of(context, scenario, setting, &rule, resolved, answer.schedule.clone())?;
     let nominal = Found {
         schedule: answer.schedule.clone(),
         cost: answer.nominal,

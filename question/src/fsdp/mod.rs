@@ -1,7 +1,6 @@
 //! The question of data-parallel training: packing, and collectives or on-demand communication.
 
 pub mod keys;
-pub mod kinds;
-pub mod syntax;
+mod lengths;
 
 pub use keys::{Keys, Setting};

@@ -9,7 +9,7 @@ use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra};
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
-use crate::key_set::text;
+use crate::keys::read::text;
 
 /// The clusters that can be named without a file.
 const CLUSTERS: BuiltIn = BuiltIn { what: "cluster", folder: scenarios::CLUSTERS };

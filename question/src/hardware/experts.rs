@@ -3,13 +3,12 @@
 use sim::cluster::{Cluster, MAX_DEVICES, Seats};
 use sim::{ExpertGroup, ExpertGroupError, Hardware};
 
-use crate::case;
 use crate::keys::Keys;
 
 /// How many replicas of a pipeline of `stages` the cluster must have room for: as many as an expert group has
 /// members, where one is asked for.
 pub(super) fn replicas(keys: &Keys, stages: usize) -> Result<usize, String> {
-    let Some(members) = keys.expert_parallel.filter(|_| case::moves_bytes(keys)) else {
+    let Some(members) = keys.expert_parallel.filter(|_| keys.moves_bytes()) else {
         return Ok(1);
     };
     let room = MAX_DEVICES / (stages as u64).max(1);
@@ -29,7 +28,7 @@ pub(super) fn group(
     cluster: &Cluster,
     seats: &Seats,
 ) -> Result<Option<ExpertGroup>, (String, String)> {
-    let wanted = keys.expert_parallel.filter(|_| case::moves_bytes(keys));
+    let wanted = keys.expert_parallel.filter(|_| keys.moves_bytes());
     let Some(members) = wanted.filter(|_| keys.hardware.cluster.is_some()) else {
         return Ok(None);
     };

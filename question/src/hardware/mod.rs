@@ -2,7 +2,6 @@
 
 pub mod clusters;
 mod experts;
-pub mod keys;
 
 pub use experts::spread as spread_of_experts;
 use pipeline::{Bytes, Hops, Nanos, Placement, Shape, spread};
@@ -12,12 +11,12 @@ use sim::cluster::{Cluster, Seating, Seats};
 use sim::engine::{Communication, EngineError, MAX_RUN, Messages};
 use sim::straggler;
 
-use crate::case;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
-use keys::{BoundaryKey, CommunicationKey, FullKey, HardwareKeys};
+use crate::values::hardware::{BoundaryKey, CommunicationKey, FullKey};
 
 /// The hardware that `setting` asks for, if it has keys of it; a microbatch crosses links in
 /// `segments`.
@@ -276,7 +275,7 @@ pub fn ignored(setting: &Setting) -> Vec<String> {
             notes.push(note.to_owned());
         }
     }
-    let has_wires = keys.cluster.is_some() && case::moves_bytes(all);
+    let has_wires = keys.cluster.is_some() && all.moves_bytes();
     if all.has_chain() && all.expert_parallel.is_some() && !has_wires {
         let note = "no segment moves bytes over a cluster (--chain dispatch=120MB/60MB): expert-parallel is ignored";
         notes.push(note.to_owned());

@@ -1,18 +1,17 @@
 //! Noise as a question asks for it: from keys to stragglers.
 
-pub mod syntax;
 pub mod tables;
 
 use pipeline::{Nanos, Schedule, Shape};
 use sim::monte_carlo;
 use sim::straggler::{Jitter, Stragglers, Target};
 
-use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
-use syntax::{Jittered, Law};
+use crate::source::SEARCHED;
+use crate::values::noise::{Jittered, Law};
 use tables::Profiles;
 
 /// The noise of a setting.

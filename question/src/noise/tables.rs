@@ -7,9 +7,9 @@ use std::path::Path;
 use pipeline::Nanos;
 use sim::straggler::{Jitter, Profile, Target};
 
-use super::syntax::{self, number};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::values::noise::{self as syntax, number};
 
 /// The largest file of either kind.
 const MAX_TABLE: u64 = 16 << 20;

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::experts::ImbalanceKey;
 use super::sizes::SizesDocument;
 use super::{LengthsDocument, SetupDocument};
-use crate::chain::ContentionKey;
-use crate::key_set::{list, text};
-use crate::noise::syntax::{Slowdown, Stall, Straggler};
+use crate::keys::read::text;
+use crate::keys::table::{Lists, keys};
+use crate::values::noise::{Slowdown, Stall, Straggler};
+use crate::values::segments::ContentionKey;
 
 /// A question for the planner, as `PLAN.toml` writes it: typed, but not yet checked.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -130,7 +131,7 @@ pub struct ClusterDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The number of devices; several numbers are several clusters.
-    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_list))]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::keys::form::one_or_list))]
     #[serde(
         default,
         deserialize_with = "crate::one_or_many::optional",
@@ -162,252 +163,153 @@ pub struct PartDocument {
     pub price: Option<f64>,
 }
 
-/// The set-ups that are tried. Keys that are left out follow from the model and each cluster.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
-#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct SearchDocument {
+keys! {
+    /// The set-ups that are tried. Keys that are left out follow from the model and each cluster.
+    pub struct SearchDocument: "", Lists::OfValues;
+
     /// Tensor-parallel degrees [default: powers of two up to the devices of a node, or 8 where more
     /// share fast links].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub tensor: Option<Vec<u64>>,
+    tensor: Option<Vec<u64>>;
     /// Pipeline-parallel degrees [default: divisors of the devices up to the layers, at most 128].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub pipeline: Option<Vec<u64>>,
+    pipeline: Option<Vec<u64>>;
     /// Context-parallel degrees [default: powers of two that leave each device 8,192 tokens of a sequence or more, at
     /// most 64].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub context: Option<Vec<u64>>,
+    context: Option<Vec<u64>>;
     /// Expert-parallel degrees [default: powers of two up to the experts, at most 64].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub expert: Option<Vec<u64>>,
+    expert: Option<Vec<u64>>;
     /// Stages of ZeRO, 0 to 3 [default: 1, 3].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub zero: Option<Vec<u64>>,
+    zero: Option<Vec<u64>>;
     /// Samples of a microbatch [default: 1, 2, 4, 8].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub microbatch: Option<Vec<u64>>,
+    microbatch: Option<Vec<u64>>;
     /// Chunks per stage, for schedules that take several [default: 2, 3, 4, 6, 8].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub chunks: Option<Vec<u64>>,
+    chunks: Option<Vec<u64>>;
     /// Schedules, by name; `zb-auto` searches orders for the best set-ups, as they share devices under the other
     /// schedules: one chunk per stage, two in a V, or as many as the best has [default: of 1f1b, 1f1b-i, zb-h1,
     /// zb-v, v-half, po-h, vocab-1, v-half-vocab-1 and zb-auto those that the framework runs].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub schedule: Option<Vec<String>>,
+    schedule: Option<Vec<String>>;
     /// Recomputation of activations: `none`, `selective` or `full` [default: all; selective with core attention
     /// alone].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub recompute: Option<Vec<String>>,
+    recompute: Option<Vec<String>>;
     /// How layers are split over stages: `even`, `balanced`, or `searched`: together with the order where that is
     /// searched, else balanced [default: searched].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub split: Option<Vec<String>>,
+    split: Option<Vec<String>>;
     /// The layers of each chunk in model order, as Megatron-LM writes them, in place of `split`: as in
     /// `Et*4|(t*4|)*14t*4L`, where E is the embedding, t a layer, L the loss, and | ends a chunk.
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub layout: Option<LayerLayout>,
+    layout: Option<LayerLayout>;
     /// Whether all stages share the embedding and the output layer [default: false].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub vocabulary_parallel: Option<Vec<bool>>,
+    vocabulary_parallel: Option<Vec<bool>>;
     /// Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of experts and
     /// of tensor groups where the framework and the machine have them, `as told` leaves all off
     /// [default: all; as told with tuning = stock].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["all", "as told"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub software: Option<String>,
+    software: Option<String>, words: &["all", "as told"];
     /// The most memory that a plan may hold of a device [default: what the device leaves].
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub memory_cap: Option<Bytes>,
+    memory_cap: Option<Bytes>;
 }
 
-/// The recipe of training.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
-#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct TrainingDocument {
+keys! {
+    /// The recipe of training.
+    pub struct TrainingDocument: "", Lists::OfValues;
+
     /// Whose software runs the step: `tuned`, Megatron-LM by a vendor's recipe for the model and the machine, or `stock`,
     /// with its defaults, which overlap less [default: the times of tuned, with the error of both].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["tuned", "stock"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<String>,
+    tuning: Option<String>, words: &["tuned", "stock"];
     /// Bytes of gradients per parameter [default: 4].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gradient_bytes: Option<u64>,
+    gradient_bytes: Option<u64>;
     /// Bytes of optimizer state per parameter [default: 12].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub optimizer_bytes: Option<u64>,
+    optimizer_bytes: Option<u64>;
     /// Bytes of a layer's weight as products read it; 1 where 8-bit weights have no transposed copy
     /// [default: 2].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight_bytes: Option<u64>,
+    weight_bytes: Option<u64>;
     /// Bytes of a logit while the loss is computed [default: 6; 12 with torchtitan].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logit_bytes: Option<u64>,
+    logit_bytes: Option<u64>;
     /// Whether the input of the activation function of MLPs and experts is kept in 8 bits [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fp8_activation_input: Option<bool>,
+    fp8_activation_input: Option<bool>;
     /// Inputs of parts of each layer that wait for the backward in the memory of the host: any of attn_norm,
     /// qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 and moe_act, as Megatron-LM names them
     /// [default: none].
-    #[serde(
-        deserialize_with = "crate::one_or_many::optional",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub offload: Option<Vec<String>>,
+    offload: Option<Vec<String>>;
     /// Whether a compiler or kernels written by hand fuse what is elementwise; torchtitan without
     /// `torch.compile` runs it kernel by kernel [default: true].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compiled: Option<bool>,
+    compiled: Option<bool>;
     /// The format of the large matrix products of layers: `bf16`, `fp8` with a scale for a tensor,
     /// `fp8-blockwise`, `mxfp8` or `nvfp4`; attention, router and norms stay wider [default: bf16].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub precision: Option<String>,
+    precision: Option<String>, words: &["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"];
     /// The format of the product with the vocabulary [default: bf16].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub head_precision: Option<String>,
+    head_precision: Option<String>, words: &["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"];
     /// The launches that CUDA graphs replace: `none`, `partial`, those of attention and router, or `full`,
     /// those of a whole step [default: none].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["none", "partial", "full"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cuda_graphs: Option<String>,
+    cuda_graphs: Option<String>, words: &["none", "partial", "full"];
     /// How tokens get to their experts: `alltoall`, once for each expert, or `deepep` or `hybridep`, once to
     /// each node [default: alltoall].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["alltoall", "deepep", "hybridep"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dispatcher: Option<String>,
+    dispatcher: Option<String>, words: &["alltoall", "deepep", "hybridep"];
     /// Whether all-to-alls of experts run beside the compute of another microbatch [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overlap_experts: Option<bool>,
+    overlap_experts: Option<bool>;
     /// Whether a forward and a backward that a schedule pairs share two streams, segment by segment, so that what
     /// is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v, 1f1b-overlap
     /// and 1f1b-i-overlap, in place of overlap-experts [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub two_streams: Option<bool>,
+    two_streams: Option<bool>;
     /// What streams take from each other with two-streams: the share of the compute that all-to-alls take while
     /// they run beside, and how many times as long these then take; or the name of such constants
     /// [default: 0.152,1, 20 of 132 multiprocessors, with deepep and hybridep; megatron-hopper with alltoall].
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub contention: Option<ContentionKey>,
+    contention: Option<ContentionKey>;
     /// Whether collectives of tensor groups run beside the products that they belong to [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overlap_tensor: Option<bool>,
+    overlap_tensor: Option<bool>;
     /// Whether stages go on while what they made travels to other stages
     /// [default: true on machines with products of 8 bits].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overlap_transfers: Option<bool>,
+    overlap_transfers: Option<bool>;
     /// Whether parameters are gathered beside the passes that need others, and each chunk exchanges its own
     /// beside those of others [default: true on machines with products of 8 bits].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overlap_parameters: Option<bool>,
+    overlap_parameters: Option<bool>;
     /// Whether the kernels around experts are fused, as in Megatron-LM from its releases of 2026 on
     /// [default: true on machines with products of 8 bits].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fused_experts: Option<bool>,
+    fused_experts: Option<bool>;
     /// How keys and values reach all devices of a context group: `ring`, part by part beside attention, or
     /// `all-gather`, all before it [default: ring].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["ring", "all-gather"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context_exchange: Option<String>,
+    context_exchange: Option<String>, words: &["ring", "all-gather"];
     /// How many times as much the fullest device of an expert group has to do as if all experts were chosen
     /// alike, 1 where routing is forced into balance; or how popular experts are, of which that follows:
     /// `zipf:EXPONENT`, `lognormal:SIGMA`, or a file of measured counts, such as `file:counts.csv`, relative to
     /// the question. A step then takes the mean of layers and microbatches; memory, and the P95 of a step, what
     /// 95 % of them do not exceed [default: 1].
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub imbalance: Option<ImbalanceKey>,
+    imbalance: Option<ImbalanceKey>;
     /// The rows that an expert takes of each device, over those with all experts chosen alike; tokens that come
     /// to a full expert are dropped, as with Megatron-LM's `--moe-expert-capacity-factor`
     /// [default: none is dropped].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity_factor: Option<f64>,
+    capacity_factor: Option<f64>;
     /// Whether every expert gets as many rows as it takes, with padding for those that lack, as with
     /// Megatron-LM's `--moe-pad-expert-input-to-capacity` [default: false].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pad_to_capacity: Option<bool>,
+    pad_to_capacity: Option<bool>;
     /// Whether tensor-parallel groups share the sequence between their layers [default: true].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sequence_parallel: Option<bool>,
+    sequence_parallel: Option<bool>;
     /// Whether the reduction of gradients is overlapped with backward passes [default: true].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overlap_gradients: Option<bool>,
+    overlap_gradients: Option<bool>;
     /// How the loss is computed: `separate` or `fused` [default: separate].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["separate", "fused"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss: Option<String>,
+    loss: Option<String>, words: &["separate", "fused"];
     /// How stages wait for each other between steps: `barrier` or `post-validation`
     /// [default: barrier].
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["barrier", "post-validation"])))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub boundary: Option<String>,
+    boundary: Option<String>, words: &["barrier", "post-validation"];
     /// Memory that the framework and its libraries take of a device [default: 1GiB].
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub reserved: Option<Bytes>,
+    reserved: Option<Bytes>;
 }
 
-/// How durations differ, and slow devices.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
-#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct NoiseDocument {
+keys! {
+    /// How durations differ, and slow devices.
+    pub struct NoiseDocument: "", Lists::OfTexts;
+
     /// The coefficient of variation of the durations of passes [default: 0.03].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<f64>,
+    jitter: Option<f64>;
     /// Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms`
     /// [default: none].
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub stall: Option<Stall>,
+    stall: Option<Stall>;
     /// Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5`
     /// [default: none].
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub straggler: Option<Straggler>,
+    straggler: Option<Straggler>;
     /// Devices that are always slow, as in `device:3=1.5` [default: none].
-    #[serde(default, deserialize_with = "list", skip_serializing_if = "Option::is_none")]
-    pub slowdown: Option<Vec<Slowdown>>,
+    slowdown: Option<Vec<Slowdown>>;
     /// The number of replicas over which steps are averaged [default: 200].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<u64>,
+    replicas: Option<u64>;
     /// The seed of all chance [default: 0].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
+    seed: Option<u64>;
 }
 
 /// Whether a table says nothing, and need not be written.

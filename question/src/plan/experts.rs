@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{Framework, Reader};
 use crate::diagnostic::Diagnostic;
-use crate::text_form::text_form;
+use crate::values::text_form::text_form;
 
 /// The most that the fullest device of an expert group may have to do, over what it would have if all experts
 /// were chosen alike.
@@ -77,7 +77,7 @@ text_form! {
         schemars::json_schema!({
             "type": ["number", "string"],
             "minimum": 1,
-            "pattern": format!(r"^({0}|\s*(zipf|lognormal)\s*:{0}|\s*file\s*:.+)$", crate::schema::NUMBER),
+            "pattern": format!(r"^({0}|\s*(zipf|lognormal)\s*:{0}|\s*file\s*:.+)$", crate::keys::form::NUMBER),
         }),
         ["zipf:0.5", "lognormal:0.3", "file:counts.csv", 1.08];
 }

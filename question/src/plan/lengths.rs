@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use fsdp::Lengths;
-use serde::{Deserialize, Serialize};
 
 use super::{Framework, Reader};
 use crate::diagnostic::Diagnostic;
-use crate::fsdp::syntax::LengthsKey;
-use crate::key_set::text;
+use crate::keys::table::{Lists, keys};
+use crate::values::packing::LengthsKey;
 
 /// The most sequences that are packed.
 const SEQUENCES: usize = 1 << 16;
@@ -17,19 +16,16 @@ const DOCUMENTS: u64 = 1 << 22;
 /// How many are drawn at a time.
 const BLOCK: usize = 1 << 12;
 
-/// Documents that are packed into sequences; tokens attend to those of their own alone.
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[derive(Serialize, Deserialize, Clone, Default, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct LengthsDocument {
+keys! {
+    /// Documents that are packed into sequences; tokens attend to those of their own alone.
+    pub struct LengthsDocument: "", Lists::OfValues;
+
     /// The lengths of documents in tokens, of which what goes beyond the end of a sequence goes on in the
     /// next: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
     /// as `file:lengths.txt`, relative to the question [default: a sequence is one document].
-    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
-    pub documents: Option<LengthsKey>,
+    documents: Option<LengthsKey>;
     /// The seed by which lengths are drawn [default: 0].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
+    seed: Option<u64>;
 }
 
 /// Sequences that documents were packed into, by what attention has to do for each.

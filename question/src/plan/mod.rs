@@ -36,7 +36,7 @@ pub use self::software::SoftwareKey;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::kinds::{self, Kind};
-use crate::places::Places;
+use crate::read::Places;
 
 /// The largest question.
 const MAX_FILE: u64 = 1 << 20;

@@ -6,7 +6,7 @@ use sim::straggler::Target;
 use super::Reader;
 use super::document::NoiseDocument;
 use crate::diagnostic::Diagnostic;
-use crate::noise::syntax;
+use crate::values::noise as syntax;
 
 /// The most devices that are slow for good: each may need steps of its own.
 const MAX_SLOW: usize = 16;

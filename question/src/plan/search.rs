@@ -7,8 +7,8 @@ use plan::{
 
 use super::framework::Framework;
 use super::{MAX_DEVICES, Question, Reader};
-use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
+use crate::source::SEARCHED;
 
 /// Schedules that are tried unless told, beside orders that are searched: those that trainers run, and one for
 /// each trade of memory, of the link to the host and of the head against bubble.

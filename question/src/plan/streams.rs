@@ -5,9 +5,9 @@ use pipeline::overlap::Contention;
 use plan::Transformer;
 
 use super::{Reader, SetupDocument};
-use crate::case::SEARCHED;
-use crate::chain::ContentionKey;
 use crate::diagnostic::Diagnostic;
+use crate::source::SEARCHED;
+use crate::values::segments::ContentionKey;
 
 /// Families whose passes meet in pairs of a forward and a backward.
 const PAIRED: [Family; 4] =

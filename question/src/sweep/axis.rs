@@ -12,10 +12,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::Diagnostic;
-use crate::hardware::keys::HardwareKeys;
 use crate::host::Context;
+use crate::keys::HardwareKeys;
 use crate::keys::Keys;
-use crate::scenario;
+use crate::read;
 
 /// The most values of a list or of a range by factor; a range by step needs no memory.
 const MAX_LISTED: u64 = 100_000;
@@ -87,7 +87,7 @@ impl Axis {
                 let text = format!("{key} = {quote}{label}{quote}");
                 let table = DeTable::parse(&text).map_err(|error| error.message().to_owned())?;
                 let entry = table.into_inner().into_iter().next();
-                let keys = entry.map(|(key, value)| scenario::single(key, value)).transpose();
+                let keys = entry.map(|(key, value)| read::single(key, value)).transpose();
                 keys.map(Option::unwrap_or_default).map_err(|error| error.message().to_owned())
             }
         }
@@ -150,7 +150,7 @@ impl Reader<'_> {
             if !seen.insert(label.clone()) {
                 return Err(self.fail(place, format!("{} is {label} twice", key.get_ref())));
             }
-            let keys = scenario::single(key.clone(), item);
+            let keys = read::single(key.clone(), item);
             let mut keys = keys.map_err(|error| {
                 Diagnostic::toml(self.file, self.text, &error, HardwareKeys::NAMES)
             })?;

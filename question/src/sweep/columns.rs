@@ -7,7 +7,7 @@
 
 use super::axis::Axis;
 use super::grid::Grid;
-use crate::hardware::keys::HardwareKeys;
+use crate::keys::HardwareKeys;
 use crate::noise;
 
 /// The type of the values of a column, unless they are empty.

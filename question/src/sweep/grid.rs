@@ -16,7 +16,7 @@ use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::noise;
-use crate::profiles;
+use crate::resolve::{profiles, resolve};
 use crate::scenario::{Scenario, Setting};
 
 /// The most questions of a sweep.
@@ -259,8 +259,7 @@ impl Grid {
             keys = keys.or(self.at(axis, place)?);
         }
         let mut setting = part.setting.with(keys.over(part.setting.keys.clone()));
-        case::resolve_layout(&self.scenario, &mut setting)?;
-        case::resolve_backward(context, &self.scenario, &mut setting)?;
+        resolve(context, &self.scenario, &mut setting)?;
         let rule = &part.rules[usize::try_from(rule).unwrap_or(usize::MAX)];
         Ok(Question { setting, rule, places })
     }

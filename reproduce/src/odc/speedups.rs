@@ -3,8 +3,8 @@
 use fsdp::{FsdpError, Lengths, Machine, Sharding, Way};
 use question::Diagnostic;
 use question::format;
-use question::fsdp::syntax::LengthsKey;
 use question::sheet::Sheet;
+use question::values::packing::LengthsKey;
 use serde::Deserialize;
 
 use super::super::cell::{Cell, Check};

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use pipeline::overlap::{Contention, Weights};
 use question::Diagnostic;
-use question::chain::ContentionKey;
 use question::format::signed_percent;
 use question::sheet::Sheet;
+use question::values::segments::ContentionKey;
 use serde::Deserialize;
 
 use super::super::cell::{BESIDE, Cell, Check, whole};

@@ -16,10 +16,10 @@ use super::sizes::Sizes;
 use crate::error::Error;
 use question::case;
 use question::case::{Case, ScheduleSource};
-use question::hardware::keys::{BoundaryKey, HardwareKeys};
-use question::keys::Keys;
+use question::keys::{HardwareKeys, Keys};
 use question::profiles;
 use question::scenario::{Convention, Scenario, Setting};
+use question::values::hardware::BoundaryKey;
 use question::{Context, Warnings};
 
 /// A case, and the keys that a run reads otherwise than a simulation.

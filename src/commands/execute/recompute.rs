@@ -3,8 +3,8 @@
 
 use executor::{Model, ModelError};
 use pipeline::{Bytes, Fault, Placement, Shape, Share, spread};
-use question::case::Recomputed;
 use question::keys::Keys;
+use question::values::passes::Recomputed;
 
 /// Recomputation of each chunk, as the executor takes it.
 pub fn parts(recomputed: &[Recomputed]) -> Vec<Option<executor::Recomputed>> {

@@ -17,7 +17,7 @@ use super::question::{Job, patience};
 use crate::error::Error;
 use crate::host;
 use crate::interrupt;
-use question::hardware::keys::BoundaryKey;
+use question::values::hardware::BoundaryKey;
 
 /// The longest token.
 const MAX_TOKEN: u64 = 4096;

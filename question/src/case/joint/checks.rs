@@ -2,9 +2,9 @@
 
 use pipeline::LayerLayout;
 
-use crate::case::{checks, copies};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
+use crate::resolve::{are_timed, has_footprints};
 use crate::scenario::{Scenario, Setting};
 use crate::search::{self as asked, Varied};
 
@@ -55,7 +55,7 @@ pub fn check(
         let cure = "leave it out, or name in --vary what else is to be chosen";
         return Err(Diagnostic::new(message).with_help(cure));
     }
-    if keys.memory_limit.is_some() && !checks::has_footprints(keys) {
+    if keys.memory_limit.is_some() && !has_footprints(keys) {
         let message =
             "a joint search measures memory in bytes, and no sizes of activations are given";
         let cure = "give --activation, or --hidden, --heads and --seq with --layers-per-stage and \
@@ -73,7 +73,7 @@ pub fn check(
 /// Whether what `asked` searches of `setting` may copy activations to the host.
 #[must_use]
 pub fn may_copy(setting: &Setting, asked: &asked::Keys) -> bool {
-    asked.varies(Varied::Offload) && copies::are_timed(&setting.keys)
+    asked.varies(Varied::Offload) && are_timed(&setting.keys)
 }
 
 /// Checks that the keys say how long copies to the host take, if those are to be chosen, and nothing of which.

@@ -4,10 +4,10 @@ use pipeline::{Bytes, Costs, LayerLayout, Limit, PassTimes, Share};
 use search::Choice;
 
 use super::Joint;
-use crate::case::Recomputed;
-use crate::chain::LoneBackward;
 use crate::keys::Keys;
 use crate::scenario::Setting;
+use crate::values::passes::Recomputed;
+use crate::values::segments::LoneBackward;
 
 impl Joint<'_> {
     /// The question with `choice` made.

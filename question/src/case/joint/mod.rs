@@ -8,14 +8,15 @@ use pipeline::{Bytes, LayerLayout, Limit, Limits, Placement, Schedule};
 use search::{Choice, FoundJointly, Instance, Jointly, ProgressJointly, Space};
 use search::{Effort, SearchError, search_jointly};
 
-use super::checks::explain as explain_fault;
 use super::searched::{explain, instance};
-use super::{Prepared, Recomputed, ScheduleSource, Searched, backward, case_of, prepared, room};
+use super::{ScheduleSource, Searched, case_of, room};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::resolve::{Resolved, explain as explain_fault, is_own, shape};
 use crate::scenario::{Scenario, Setting};
 use crate::search::{self as asked, Varied};
+use crate::values::passes::Recomputed;
 
 use self::checks::total;
 use self::chosen::written;
@@ -78,16 +79,16 @@ impl<'a> Joint<'a> {
             setting.keys.layers = None;
         }
         let told = setting.keys.memory_limit.take();
-        let before = prepared(context, scenario, &setting, &rule)?;
+        let before = Resolved::of(context, scenario, &setting, &rule)?;
         let overlap = before.problem.costs().overlap();
         let pairs = overlap.is_some_and(Overlap::communicates);
         check_pairs(scenario, &setting, keys, pairs)?;
         let limits = told.map(|told| limits(scenario, &setting, &before, &told)).transpose()?;
-        if !backward::is_own(&setting.keys) {
+        if !is_own(&setting.keys) {
             // B and W apart say what both together said.
             setting.keys.backward = None;
         }
-        let (shape, placement) = super::shape(scenario, &setting, &rule)?;
+        let (shape, placement) = shape(scenario, &setting, &rule)?;
         let parts = parts(&setting.keys, keys);
         let at = (shape.stages(), shape.chunks_per_stage(), placement);
         let of_layout = setting.keys.layout.as_ref().map_or(0, LayerLayout::mtp);
@@ -168,10 +169,10 @@ impl<'a> Joint<'a> {
         // What lacks memory is told apart from what is wrong by the search.
         let limits = setting.keys.memory_limit.take();
         let rule = ScheduleSource::Searched(Some(choice.placement));
-        let prepared = prepared(self.context, self.scenario, &setting, &rule)?;
-        room::check(self.context.host(), &rule, &prepared)?;
+        let resolved = Resolved::of(self.context, self.scenario, &setting, &rule)?;
+        room::check(self.context.host(), &rule, &resolved)?;
         let objective = self.keys.objective().unwrap_or_default();
-        let mut instance = instance(self.scenario, &setting, &rule, &prepared, objective)?;
+        let mut instance = instance(self.scenario, &setting, &rule, &resolved, objective)?;
         let shape = instance.shape;
         let bytes = limits.iter().flatten().map(|limit| limit.bytes(shape, Bytes(0)));
         let bytes: Vec<Bytes> = bytes.collect();
@@ -218,9 +219,9 @@ impl<'a> Joint<'a> {
         let wrong = || Diagnostic::new("there is no such choice of layers");
         let setting = self.setting(&found.choice).ok_or_else(wrong)?;
         let rule = ScheduleSource::Searched(Some(found.choice.placement));
-        let prepared = prepared(self.context, self.scenario, &setting, &rule)?;
+        let resolved = Resolved::of(self.context, self.scenario, &setting, &rule)?;
         let schedule = found.found.schedule.clone();
-        let case = case_of(self.context, self.scenario, &setting, &rule, prepared, schedule)?;
+        let case = case_of(self.context, self.scenario, &setting, &rule, resolved, schedule)?;
         let setting = written(setting, &found.instance.costs);
         let searched =
             Searched { case, instance: found.instance.clone(), found: found.found.clone() };
@@ -244,7 +245,7 @@ impl<'a> Joint<'a> {
 fn limits(
     scenario: &Scenario,
     setting: &Setting,
-    asked: &Prepared,
+    asked: &Resolved,
     told: &[Limit],
 ) -> Result<Vec<Bytes>, Diagnostic> {
     let (shape, rule) = (asked.shape, ScheduleSource::Searched(None));

@@ -3,13 +3,12 @@
 use fsdp::{FsdpError, Lengths, Links, Machine, Nodes, Study};
 use sim::straggler::{Stragglers, Target};
 
-use super::super::kinds::ShardingKey;
-use super::super::syntax::Ratio;
 use super::Keys;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::noise;
-use crate::noise::syntax::Jittered;
+use crate::values::noise::Jittered;
+use crate::values::packing::{Ratio, ShardingKey};
 
 /// The most settings of one call.
 const MAX_SETTINGS: usize = 1_000;

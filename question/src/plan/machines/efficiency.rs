@@ -5,7 +5,7 @@ use plan::Efficiency;
 use serde::Deserialize;
 
 use super::within;
-use crate::key_set::text;
+use crate::keys::read::text;
 
 /// What is left out is as in [`Efficiency::IDEAL`], but for all-to-alls and rings of experts, which are as
 /// fast as other collectives, and launches of a layer with experts, which take as long as of others.

@@ -16,8 +16,8 @@ use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
-use crate::key_set::text;
-use crate::profiles;
+use crate::keys::read::text;
+use crate::resolve::profiles;
 
 /// The machines that can be named without a file.
 const MACHINES: BuiltIn = BuiltIn { what: "machine", folder: scenarios::MACHINES };

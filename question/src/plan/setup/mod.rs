@@ -11,8 +11,8 @@ pub use self::document::SetupDocument;
 use super::framework::Framework;
 use super::search::SPLIT_SEARCHED;
 use super::{MAX_DEVICES, Reader};
-use crate::case::SEARCHED;
 use crate::diagnostic::Diagnostic;
+use crate::source::SEARCHED;
 
 /// The set-up of a question, for any of its clusters.
 #[derive(Clone)]
@@ -308,7 +308,7 @@ impl Reader<'_> {
     /// The path of the first of the keys `names` of the table that the question says, or of the table.
     fn first_told(&self, names: &[&str]) -> String {
         let Some((_, text)) = self.file else { return key(names[0]) };
-        let places = crate::places::Places::of_text(text);
+        let places = crate::read::Places::of_text(text);
         let told = names.iter().map(|name| key(name)).find(|path| places.has(path));
         told.unwrap_or_else(|| "setup".to_owned())
     }

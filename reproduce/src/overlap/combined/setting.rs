@@ -5,7 +5,7 @@ use std::path::Path;
 use pipeline::overlap::{Chain, Contention, Interleaving, Rule};
 use pipeline::{Family, Fault, Nanos, peak_in_flight};
 use question::Diagnostic;
-use question::chain::ContentionKey;
+use question::values::segments::ContentionKey;
 use serde::Deserialize;
 
 use super::super::super::sources::{Sources, error_in};

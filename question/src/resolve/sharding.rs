@@ -1,100 +1,24 @@
 //! Collectives of parameters and gradients, from the keys.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use pipeline::sharding::{ParameterTimes, Reshard, Sharding};
-use pipeline::{Bytes, Costs, Fault, Placement, Schedule, Shape, Share, spread_by_layers};
+use pipeline::{Bytes, Costs, Share};
 
-use super::{ScheduleSource, amounts, layout};
-use crate::echo;
+use super::pipeline::Pipeline;
 use crate::hardware::Hardware;
 use crate::keys::Keys;
-use crate::text_form::text_form;
+use crate::source::ScheduleSource;
+use crate::values::passes::ShardingKey;
 
 /// A key, and what is wrong with it.
 type Wrong = (&'static str, String);
-
-/// What replicas divide: none, optimizer, gradients or fsdp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ShardingKey {
-    /// Nothing.
-    None,
-    /// The state of the optimizer.
-    Optimizer,
-    /// That and the gradients.
-    Gradients,
-    /// That and the parameters.
-    Fsdp,
-}
-
-impl ShardingKey {
-    const ALL: [Self; 4] = [Self::None, Self::Optimizer, Self::Gradients, Self::Fsdp];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Optimizer => "optimizer",
-            Self::Gradients => "gradients",
-            Self::Fsdp => "fsdp",
-        }
-    }
-}
-
-impl FromStr for ShardingKey {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|one| one.name() == text.trim()).ok_or_else(|| {
-            let text = echo::clip(text);
-            format!(
-                "`{text}` is nothing that replicas divide: write none, optimizer, gradients or fsdp"
-            )
-        })
-    }
-}
-
-impl fmt::Display for ShardingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// When gathered parameters are dropped: never, or after-use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReshardKey(pub Reshard);
-
-impl FromStr for ReshardKey {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Reshard::ALL.into_iter().find(|one| one.name() == text.trim());
-        known.map(Self).ok_or_else(|| {
-            let text = echo::clip(text);
-            format!("`{text}` says not when parameters are dropped: write never or after-use")
-        })
-    }
-}
-
-impl fmt::Display for ReshardKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.name())
-    }
-}
-
-text_form! {
-    ShardingKey: "Sharding", "What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).",
-        crate::schema::pattern(r"^\s*(none|optimizer|gradients|fsdp)\s*$"), ["optimizer", "fsdp"];
-    ReshardKey: "Reshard", "When gathered parameters are dropped: never, or after-use.",
-        crate::schema::pattern(r"^\s*(never|after-use)\s*$"), ["never", "after-use"];
-}
 
 /// How many chunks are gathered ahead: with the one that runs they are torch's `max_active_stages`, 3.
 const PREFETCH: u64 = 2;
 
 /// What `keys` ask for, if it is anything.
-pub(super) fn asked(keys: &Keys) -> Option<Sharding> {
+pub(crate) fn asked(keys: &Keys) -> Option<Sharding> {
     match keys.sharding? {
         ShardingKey::None => None,
         ShardingKey::Optimizer => Some(Sharding::Optimizer),
@@ -149,12 +73,13 @@ pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
 pub(super) fn fits(
     keys: &Keys,
     rule: &ScheduleSource,
+    pipeline: &Pipeline,
     hardware: Option<&Hardware>,
 ) -> Result<(), Wrong> {
     if asked(keys).is_none() {
         return Ok(());
     }
-    if amounts::steady(keys, rule).is_some() {
+    if pipeline.steady.is_some() {
         let message = format!(
             "{} never flushes, and keeps more versions of the weights than one: replicas cannot divide them; \
              leave sharding out, or ask about a schedule that flushes",
@@ -171,36 +96,43 @@ pub(super) fn fits(
     Ok(())
 }
 
-/// `costs` with the times of the collectives that `keys` ask for, if they do.
-pub(super) fn costs(keys: &Keys, costs: Costs, at: (Shape, Placement)) -> Result<Costs, Wrong> {
-    if asked(keys).is_none() {
-        return Ok(costs);
+/// The parameters that replicas divide.
+pub(crate) struct Parameters {
+    /// What they divide of them.
+    pub(crate) sharding: Sharding,
+    /// The bytes of each chunk's, in model order, if they are known.
+    pub(crate) bytes: Option<Vec<Bytes>>,
+}
+
+/// The parameters that `keys` have replicas divide, if they do, and `costs` with the times of their collectives.
+pub(super) fn parameters(
+    keys: &Keys,
+    costs: Costs,
+    pipeline: &Pipeline,
+) -> Result<(Option<Parameters>, Costs), Wrong> {
+    fn by_chunk<T: Share>(
+        pipeline: &Pipeline,
+        key: &'static str,
+        told: Option<&[T]>,
+    ) -> Result<Vec<T>, Wrong> {
+        let values = pipeline.by_chunk(key, told.unwrap_or_default());
+        values.map_err(|fault| (key, fault.to_string()))
     }
-    let gather = by_chunk(keys, "gather", keys.gather.as_deref(), at)?;
-    let reduce = by_chunk(keys, "reduce", keys.reduce.as_deref(), at)?;
+    let Some(sharding) = asked(keys) else { return Ok((None, costs)) };
+    let gather = by_chunk(pipeline, "gather", keys.gather.as_deref())?;
+    let reduce = by_chunk(pipeline, "reduce", keys.reduce.as_deref())?;
+    let bytes = keys.parameter_bytes.as_deref();
+    let bytes = bytes.map(|told| by_chunk(pipeline, "parameter-bytes", Some(told))).transpose()?;
     let times = ParameterTimes::new(gather, reduce);
-    Ok(costs.with_parameters(match keys.sharding_contention {
+    let times = match keys.sharding_contention {
         Some(key) => times.under(key.contention()),
         None => times,
-    }))
-}
-
-/// The bytes of the parameters of each chunk, in model order, if they are known.
-pub(super) fn bytes(keys: &Keys, at: (Shape, Placement)) -> Result<Option<Vec<Bytes>>, Wrong> {
-    let known = keys.parameter_bytes.as_deref().filter(|_| asked(keys).is_some());
-    known.map(|told| by_chunk(keys, "parameter-bytes", Some(told), at)).transpose()
-}
-
-/// `schedule` with the collectives that `keys` ask for, if they do.
-pub(super) fn sharded(keys: &Keys, schedule: Schedule) -> Schedule {
-    match asked(keys) {
-        Some(sharding) => schedule.sharded(sharding),
-        None => schedule,
-    }
+    };
+    Ok((Some(Parameters { sharding, bytes }), costs.with_parameters(times)))
 }
 
 /// What is said of keys that have no influence, and of what is taken for granted.
-pub(super) fn notes(keys: &Keys) -> Option<String> {
+pub(crate) fn notes(keys: &Keys) -> Option<String> {
     match asked(keys) {
         None => {
             let given: Vec<&str> = keys.of_sharding().collect();
@@ -212,17 +144,4 @@ pub(super) fn notes(keys: &Keys) -> Option<String> {
                 .to_owned()
         }),
     }
-}
-
-/// The value of each chunk, in model order, from what was told.
-fn by_chunk<T: Share>(
-    keys: &Keys,
-    what: &'static str,
-    told: Option<&[T]>,
-    (shape, placement): (Shape, Placement),
-) -> Result<Vec<T>, Wrong> {
-    let stage = |chunk| placement.stage(shape, chunk, 0);
-    let values =
-        spread_by_layers(what, told.unwrap_or_default(), shape, layout::layers(keys), stage);
-    values.map_err(|fault: Fault| (what, fault.to_string()))
 }

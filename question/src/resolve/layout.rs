@@ -2,10 +2,10 @@
 
 use pipeline::Shape;
 
-use super::ScheduleSource;
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
+use crate::source::ScheduleSource;
 
 /// The layers of each chunk, if the question has a layout; else none.
 pub(super) fn layers(keys: &Keys) -> &[u64] {
@@ -17,7 +17,7 @@ pub(super) fn layers(keys: &Keys) -> &[u64] {
 ///
 /// # Errors
 /// If the layout is not for as many, or other keys have no meaning beside it.
-pub fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), Diagnostic> {
+pub(super) fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     let Some(layout) = keys.layout.clone() else { return Ok(()) };
     let fail = |message: String| scenario.error(setting, Some("layout"), message);

@@ -1,84 +1,28 @@
 //! Recomputation: which chunks discard their activations, how long R takes and what F keeps.
 
-use std::fmt;
-use std::str::FromStr;
+use pipeline::{Bytes, Costs, Fault, Footprints, Nanos, PassTimes, Share};
 
-use pipeline::{
-    Bytes, Costs, Fault, Footprints, Nanos, PassTimes, Placement, Shape, Share, spread_by_layers,
-};
-use thiserror::Error;
-
-use super::{ScheduleSource, layout};
+use super::pipeline::Pipeline;
 use crate::keys::Keys;
-use crate::text_form::text_form;
-
-/// The part of a chunk that is recomputed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Recomputed {
-    /// Nothing: all activations are kept.
-    #[default]
-    Nothing,
-    /// The core of attention in every layer (Korthikanti et al., arXiv 2205.05198, section 5): its 5as
-    /// bytes per token, by 4bs²h FLOPs.
-    Selective,
-    /// So many layers of the chunk, its first ones.
-    Layers(u64),
-    /// All of it, from its input.
-    Everything,
-}
-
-/// A text that names no such part.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error(
-    "`{0}` is nothing to recompute; write none, full, selective, or a number of layers per chunk"
-)]
-pub struct RecomputedError(String);
-
-impl FromStr for Recomputed {
-    type Err = RecomputedError;
-
-    fn from_str(text: &str) -> Result<Self, RecomputedError> {
-        let error = || RecomputedError(crate::echo::clip(text));
-        match text.trim() {
-            "none" => Ok(Self::Nothing),
-            "selective" => Ok(Self::Selective),
-            "full" => Ok(Self::Everything),
-            digits if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                match digits.parse() {
-                    Ok(0) => Ok(Self::Nothing),
-                    Ok(layers) => Ok(Self::Layers(layers)),
-                    Err(_) => Err(error()),
-                }
-            }
-            _ => Err(error()),
-        }
-    }
-}
-
-impl fmt::Display for Recomputed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing => f.write_str("none"),
-            Self::Selective => f.write_str("selective"),
-            Self::Layers(layers) => layers.fmt(f),
-            Self::Everything => f.write_str("full"),
-        }
-    }
-}
-
-text_form! {
-    Recomputed: "Recomputed", "The part of a chunk that is recomputed: none, full, selective (the core of attention), or a number of layers.",
-        crate::schema::pattern(r"^\s*(none|full|selective|[0-9]+)\s*$"), ["full", "selective", "4"];
-}
+use crate::source::ScheduleSource;
+use crate::values::passes::Recomputed;
 
 /// A key, and what is wrong with it.
 type Wrong = (&'static str, String);
+
+fn by_chunk<T: Share>(
+    pipeline: &Pipeline,
+    key: &'static str,
+    values: &[T],
+) -> Result<Vec<T>, Wrong> {
+    pipeline.by_chunk(key, values).map_err(|fault| (key, fault.to_string()))
+}
 
 /// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
 pub(super) fn of_chunks(
     keys: &Keys,
     rule: &ScheduleSource,
-    (shape, placement): (Shape, Placement),
+    &Pipeline { shape, placement, .. }: &Pipeline,
 ) -> Result<Vec<Recomputed>, Wrong> {
     let chunks = 0..shape.chunks();
     let told = match keys.recompute.as_deref() {
@@ -117,26 +61,13 @@ pub(super) fn of_chunks(
     chunks.map(of).collect()
 }
 
-/// The `values` of `key` by chunk: one for all stages, or one per stage or chunk.
-fn by_chunk<T: Share>(
-    keys: &Keys,
-    key: &'static str,
-    values: &[T],
-    (shape, placement): (Shape, Placement),
-) -> Result<Vec<T>, Wrong> {
-    let stage = |chunk| placement.stage(shape, chunk, 0);
-    let spread = spread_by_layers(key, values, shape, layout::layers(keys), stage);
-    spread.map_err(|fault| (key, fault.to_string()))
-}
-
 /// `costs` with the times of R of the chunks that recompute: those given, or the share of F that is run
 /// again.
 pub(super) fn costs(
     keys: &Keys,
     costs: Costs,
     parts: &[Recomputed],
-    (shape, placement): (Shape, Placement),
-    segments: u32,
+    pipeline: &Pipeline,
 ) -> Result<Costs, Wrong> {
     if parts.is_empty() {
         return Ok(costs);
@@ -144,17 +75,17 @@ pub(super) fn costs(
     let overhead = keys.overhead.unwrap_or_default();
     let told = match &keys.recompute_time {
         None => None,
-        Some(times) => Some(by_chunk(keys, "recompute-time", times, (shape, placement))?),
+        Some(times) => Some(by_chunk(pipeline, "recompute-time", times)?),
     };
     let time = |(chunk, part): (usize, &Recomputed)| {
         let forward = costs.chunks()[chunk].forward.0.saturating_sub(overhead.0);
         let forward = Nanos(forward);
         let again = match (part, &told) {
             (Recomputed::Nothing, _) => return Ok(None),
-            (_, Some(told)) => told[chunk].part(1, u64::from(segments)),
+            (_, Some(told)) => told[chunk].part(1, u64::from(pipeline.segments)),
             (Recomputed::Everything, None) => forward,
             (Recomputed::Layers(layers), None) => {
-                let all = layers_of(keys, shape, chunk)?;
+                let all = layers_of(keys, pipeline, chunk)?;
                 forward.part((*layers).min(all), all)
             }
             (Recomputed::Selective, None) => {
@@ -168,7 +99,7 @@ pub(super) fn costs(
         Ok(Some(again + overhead))
     };
     let times = parts.iter().enumerate().map(time).collect::<Result<_, _>>()?;
-    let costs = recomputed_again(keys, costs, parts, (shape, placement), segments)?;
+    let costs = recomputed_again(keys, costs, parts, pipeline)?;
     Ok(costs.with_recompute(times))
 }
 
@@ -178,15 +109,14 @@ fn recomputed_again(
     keys: &Keys,
     costs: Costs,
     parts: &[Recomputed],
-    at: (Shape, Placement),
-    segments: u32,
+    pipeline: &Pipeline,
 ) -> Result<Costs, Wrong> {
     let Some(times) = &keys.recompute_again else { return Ok(costs) };
-    let again = by_chunk(keys, "recompute-again", times, at)?;
+    let again = by_chunk(pipeline, "recompute-again", times)?;
     let chunk = |((times, part), again): ((&PassTimes, &Recomputed), Nanos)| match part {
         Recomputed::Nothing => *times,
         _ => PassTimes {
-            backward_weight: times.backward_weight + again.part(1, u64::from(segments)),
+            backward_weight: times.backward_weight + again.part(1, u64::from(pipeline.segments)),
             backward: Some(times.whole_backward()),
             ..*times
         },
@@ -201,17 +131,17 @@ pub(super) fn footprints(
     keys: &Keys,
     footprints: Footprints,
     parts: &[Recomputed],
-    (shape, placement): (Shape, Placement),
-    (segments, message): (u32, Option<Bytes>),
+    pipeline: &Pipeline,
+    message: Option<Bytes>,
 ) -> Result<Footprints, Wrong> {
     if parts.is_empty() {
         return Ok(footprints);
     }
     let told = match &keys.activation_kept {
         None => None,
-        Some(kept) => Some(by_chunk(keys, "activation-kept", kept, (shape, placement))?),
+        Some(kept) => Some(by_chunk(pipeline, "activation-kept", kept)?),
     };
-    let segments = u64::from(segments);
+    let segments = u64::from(pipeline.segments);
     let kept = |(chunk, part): (u16, &Recomputed)| {
         let at = usize::from(chunk);
         let whole = footprints.of(chunk).until_backward;
@@ -224,7 +154,7 @@ pub(super) fn footprints(
             (_, Some(told)) => Bytes(told[at].0.div_ceil(segments)),
             (Recomputed::Everything, None) => input()?,
             (Recomputed::Layers(layers), None) => {
-                let all = layers_of(keys, shape, at)?;
+                let all = layers_of(keys, pipeline, at)?;
                 whole - whole.part((*layers).min(all), all) + input()?
             }
             (Recomputed::Selective, None) => {
@@ -256,8 +186,9 @@ fn input(keys: &Keys) -> Option<Bytes> {
 }
 
 /// The layers of chunk number `chunk`.
-fn layers_of(keys: &Keys, shape: Shape, chunk: usize) -> Result<u64, Wrong> {
-    if let Some(&layers) = layout::layers(keys).get(chunk) {
+fn layers_of(keys: &Keys, pipeline: &Pipeline, chunk: usize) -> Result<u64, Wrong> {
+    let shape = pipeline.shape;
+    if let Some(&layers) = pipeline.layers.get(chunk) {
         return Ok(layers.max(1));
     }
     let own = u64::from(shape.chunks_per_stage());

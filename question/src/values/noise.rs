@@ -8,7 +8,7 @@ use pipeline::{Nanos, UnitError};
 use sim::straggler::{Jitter, StragglerError, Target};
 use thiserror::Error;
 
-use crate::text_form::text_form;
+use super::text_form::text_form;
 
 /// A distribution of random factors that a question may name, as in `lognormal:0.05`.
 pub struct NamedLaw {
@@ -284,19 +284,19 @@ impl fmt::Display for Straggler {
 
 text_form! {
     Slowdown: "Slowdown", "A stage, device or link, and how many times as long its work takes.",
-        crate::schema::pattern(&format!(
+        crate::keys::form::pattern(&format!(
             r"^\s*((stage|device)\s*:\s*[0-9]+|link\s*:\s*[0-9]+-[0-9]+)\s*={NUMBER}$",
-            NUMBER = crate::schema::NUMBER,
+            NUMBER = crate::keys::form::NUMBER,
         )),
         ["stage:3=1.5", "device:0=2", "link:2-3=2"];
     JitterOf: "Jitter", "Passes or hops, and the law of the random factors of their durations.",
-        crate::schema::pattern(&jitter_pattern()),
+        crate::keys::form::pattern(&jitter_pattern()),
         ["pass=lognormal:0.05", "hop=pareto:2.5"];
     Stall: "Stall", "The probability that a pass lasts longer, and by how much.",
-        crate::schema::pattern(&format!("^\\s*{NUMBER}\\s*:\\s*{TIME}$", NUMBER = crate::schema::NUMBER, TIME = pipeline::schema::TIME)),
-        ["0.001:50ms"];
+        crate::keys::form::pattern(&format!("^\\s*{NUMBER}\\s*:\\s*{TIME}$", NUMBER = crate::keys::form::NUMBER, TIME = pipeline::schema::TIME)),
+        ["0.001:50ms"], SIGNED;
     Straggler: "Straggler", "The probability that a device is slow in a step, and how many times as long its work takes then.",
-        crate::schema::pattern(&format!("^\\s*{NUMBER}\\s*:\\s*{NUMBER}\\s*$", NUMBER = crate::schema::NUMBER)),
+        crate::keys::form::pattern(&format!("^\\s*{NUMBER}\\s*:\\s*{NUMBER}\\s*$", NUMBER = crate::keys::form::NUMBER)),
         ["0.0001:1.5"];
 }
 

@@ -4,39 +4,11 @@
 //! behind a broadcast that nobody waits for (Vocabulary Parallelism, appendix C), so that only their
 //! time on the stage counts: they are parts of S and of T.
 
-use std::fmt;
-use std::str::FromStr;
+use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, Vocabulary};
 
-use pipeline::{Collectives, Fault, Nanos, Shape, ShardTimes, UnitError, Vocabulary};
-
-use super::ScheduleSource;
 use crate::keys::Keys;
-use crate::text_form::text_form;
-
-/// The times of the barriers behind S and behind T: `90us` for both, or `90us,400us`.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Barriers(pub [Nanos; 2]);
-
-impl FromStr for Barriers {
-    type Err = UnitError;
-
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let (behind_s, behind_t) = text.split_once(',').unwrap_or((text, text));
-        Ok(Self([behind_s.trim().parse()?, behind_t.trim().parse()?]))
-    }
-}
-
-impl fmt::Display for Barriers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", self.0[0], self.0[1])
-    }
-}
-
-text_form! {
-    Barriers: "Barriers", "The time of both barriers, or of the one behind S and the one behind T.",
-        crate::schema::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
-        ["90us", "90us,400us"];
-}
+use crate::source::ScheduleSource;
+use crate::values::passes::Barriers;
 
 /// Checks that S and T have times where `rule` has them.
 pub(super) fn check(keys: &Keys, rule: &ScheduleSource, shape: Shape) -> Result<(), Fault> {

@@ -5,18 +5,23 @@ use std::collections::BTreeMap;
 use pipeline::overlap::{
     Chain, Contention, Interleaving, Layer, Overlap, Part, Rule, Segment, Stream, WeightSegment,
 };
-use pipeline::{Bytes, Fault, Nanos, Placement, Shape, Share};
+use pipeline::{Bytes, Fault, Nanos, Share};
 
-use super::sizes::{self, MOST_BYTES};
-use super::{ScheduleSource, layout};
-use crate::chain::{Amount, LoneBackward, Measured, Row, SegmentKey};
+use super::pipeline::Pipeline;
+use crate::chain::Row;
+use crate::hardware::Hardware;
 use crate::keys::Keys;
+use crate::source::ScheduleSource;
+use crate::values::segments::{Amount, LoneBackward, Measured, SegmentKey};
 
 /// A key, and what is wrong with it.
 pub(super) type Wrong = (&'static str, String);
 
-/// How long a segment takes that moves these bytes, where there are wires to move them over: [`sizes::wires`].
+/// How long a segment takes that moves these bytes, where there are wires to move them over: [`wires`].
 pub(super) type Wires<'a> = Option<&'a dyn Fn(Bytes) -> Nanos>;
+
+/// The most bytes that a segment moves, as a message.
+const MOST_BYTES: Bytes = Bytes(1 << 44);
 
 /// Checks that the keys of the two streams go together and with the others.
 pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
@@ -52,12 +57,45 @@ pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
              out, or give times measured alone",
         );
     }
-    sizes::check(keys)?;
+    check_sizes(keys)?;
     match (keys.chain_dense.is_some(), keys.dense_layers.is_some()) {
         (true, false) => wrong("chain-dense", "chain-dense needs dense-layers, the number of them"),
         (false, true) => wrong("dense-layers", "dense-layers needs chain-dense, what they do"),
         _ => Ok(()),
     }
+}
+
+/// Checks that segments that are sizes have wires, and that those can carry them.
+fn check_sizes(keys: &Keys) -> Result<(), Wrong> {
+    if keys.expert_parallel == Some(0) {
+        let message = "expert-parallel is 0: give the number of devices over which a layer's experts are spread";
+        return Err(("expert-parallel", message.to_owned()));
+    }
+    if let Some((key, one, bytes)) = keys.segment_sizes().find(|(_, _, bytes)| *bytes > MOST_BYTES)
+    {
+        return Err((key, format!("the segment {} moves {bytes}: at most {MOST_BYTES}", one.name)));
+    }
+    let needed = [
+        ("--cluster", keys.hardware.cluster.is_none()),
+        ("--expert-parallel", keys.expert_parallel.is_none()),
+    ];
+    let missing: Vec<&str> = needed.iter().filter(|one| one.1).map(|one| one.0).collect();
+    match keys.segment_sizes().next() {
+        Some((key, one, bytes)) if !missing.is_empty() => {
+            let (name, missing) = (&one.name, missing.join(" and "));
+            let message = format!(
+                "the segment {name} is a size, {bytes}, which moves over wires: give {missing}, or its time"
+            );
+            Err((key, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How long a segment takes that moves bytes over the wires of `hardware`, if it has expert groups.
+pub(super) fn wires(hardware: &Hardware) -> Option<impl Fn(Bytes) -> Nanos> {
+    let group = hardware.experts?;
+    Some(move |bytes| group.time(&hardware.cluster, bytes))
 }
 
 /// Whether any segment that the keys tell is on the communication stream.
@@ -87,12 +125,11 @@ pub(super) fn rule(keys: &Keys, rule: &ScheduleSource) -> Rule {
 pub(super) fn chains(
     keys: &Keys,
     rows: Option<&[Row]>,
-    shape: Shape,
-    segments: u32,
+    pipeline: &Pipeline,
     wires: Wires<'_>,
 ) -> Result<Vec<Chain>, Wrong> {
-    let layers = layers(keys, rows, shape)?;
-    let made = Maker { keys, segments: u64::from(segments), wires };
+    let layers = layers(keys, rows, pipeline)?;
+    let made = Maker { keys, segments: u64::from(pipeline.segments), wires };
     let head = made.layer("chain-head", keys.chain_head.as_deref())?;
     let tail = made.layer("chain-tail", keys.chain_tail.as_deref())?;
     let measured = rows.map(|rows| made.measured(rows)).transpose()?;
@@ -128,7 +165,7 @@ pub(super) fn chains(
 /// stage, since its layers use them one after the other.
 pub(super) fn buffers(
     keys: &Keys,
-    (shape, placement): (Shape, Placement),
+    &Pipeline { shape, placement, .. }: &Pipeline,
 ) -> Result<Option<Vec<Bytes>>, Wrong> {
     let Some(told) = &keys.communication_buffers else { return Ok(None) };
     let chunks = 0..shape.chunks();
@@ -168,10 +205,11 @@ struct OfChunk {
 }
 
 /// The layers of every chunk: of the layout, or cut as evenly as can be.
-fn layers(keys: &Keys, rows: Option<&[Row]>, shape: Shape) -> Result<Vec<OfChunk>, Wrong> {
+fn layers(keys: &Keys, rows: Option<&[Row]>, pipeline: &Pipeline) -> Result<Vec<OfChunk>, Wrong> {
+    let shape = pipeline.shape;
     let chunks = u64::from(shape.chunks());
     let counts: Vec<u64> = if keys.layout.is_some() {
-        layout::layers(keys).to_vec()
+        pipeline.layers.clone()
     } else {
         let of_stages = keys.layers_per_stage.map(|own| own.saturating_mul(shape.stages() as u64));
         let of_file = rows.map(|rows| {

@@ -2,13 +2,14 @@
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
-use super::{ScheduleSource, chain, sharding};
+use super::{chain, check_limit, sharding};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
+use crate::source::ScheduleSource;
 
 /// Checks that no key is missing, and says all that are at once.
-pub(super) fn complete(
+pub(crate) fn complete(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
@@ -40,28 +41,6 @@ pub(super) fn complete(
     let cure = "times carry units, as in --forward 29.718ms; --backward gives B and W together; every \
                 flag is also a scenario key";
     Err(scenario.error(setting, None, message).with_help(cure))
-}
-
-/// Checks that a memory limit in bytes has sizes of activations to be held against.
-pub(crate) fn check_limit(
-    scenario: &Scenario,
-    setting: &Setting,
-    has_footprints: bool,
-) -> Result<(), Diagnostic> {
-    let (Some(limit), false) = (limit_in_bytes(&setting.keys), has_footprints) else {
-        return Ok(());
-    };
-    let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
-    let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
-    Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure))
-}
-
-/// The first memory limit that is a number of bytes.
-pub(super) fn limit_in_bytes(keys: &Keys) -> Option<Bytes> {
-    keys.memory_limit.iter().flatten().find_map(|limit| match limit {
-        Limit::Bytes(bytes) => Some(*bytes),
-        Limit::TimesP { .. } => None,
-    })
 }
 
 fn told_shard_time(keys: &Keys) -> Option<&'static str> {
@@ -151,7 +130,7 @@ pub(super) fn flushes(
 }
 
 /// Turns a fault into an error at the key that is to blame.
-pub(super) fn explain(
+pub(crate) fn explain(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
@@ -217,6 +196,6 @@ fn keys_told<'a>(setting: &'a Setting, rule: &ScheduleSource) -> &'a [Limit] {
 }
 
 /// Whether `keys` tell what a microbatch holds.
-pub(super) fn has_footprints(keys: &Keys) -> bool {
+pub(crate) fn has_footprints(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.hidden.is_some() || keys.profile.is_some()
 }

@@ -1,136 +1,15 @@
-//! The keys of a question that say what the pipeline runs on.
+//! Values of the keys that say what the pipeline runs on.
 
 use std::fmt;
 use std::str::FromStr;
 
-use pipeline::{Bytes, Nanos};
-use serde::Deserialize;
+use pipeline::Nanos;
 use sim::Sharing;
 use sim::cluster::Seating;
 use sim::engine::Protocol;
 use thiserror::Error;
 
-use crate::key_set::{key_set, list, text};
-use crate::text_form::text_form;
-
-/// The keys of a question about the cluster, transfers, memory and the step boundary.
-#[cfg_attr(feature = "clap", derive(clap::Args))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(transform = crate::schema::one_or_many))]
-#[derive(Deserialize, Clone, Default, PartialEq, Debug)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-#[cfg_attr(feature = "clap", command(next_help_heading = "Cluster, memory and step boundary"))]
-pub struct HardwareKeys {
-    /// Cluster of the pipeline: dgx-a100, dgx-h100, dgx-h200, a100-roce, a100-pcie, or a file of
-    /// that form, in a scenario first looked for in its folder [default: links that are never
-    /// shared, with --hop]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
-    pub cluster: Option<String>,
-    /// Which device each stage sits on: contiguous, across-nodes, or a list such as 0,0,1,1
-    /// [default: contiguous]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    #[serde(deserialize_with = "text")]
-    pub seating: Option<SeatingKey>,
-    /// Size of one output or gradient [default: 2 bytes x hidden x seq x microbatch-size]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "text")]
-    pub message: Option<Bytes>,
-    /// How transfers share a wire: fair (at once, max-min) or queue (one by one) [default: fair]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    #[serde(deserialize_with = "text")]
-    pub sharing: Option<SharingKey>,
-    /// When a transfer begins: eager, or rendezvous:AHEAD, when the receiver is AHEAD slots before
-    /// the one that needs it, one by one between two stages [default: eager]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    #[serde(deserialize_with = "text")]
-    pub protocol: Option<ProtocolKey>,
-    /// Whether communication is overlapped, or blocking: on the compute stream
-    /// [default: overlapped]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    #[serde(deserialize_with = "text")]
-    pub communication: Option<CommunicationKey>,
-    /// Steps run in sequence [default: 1]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true))]
-    pub steps: Option<u32>,
-    /// How stages wait for each other between steps: barrier, asynchronous, or
-    /// post-validation:PROBABILITY that it fails [default: barrier]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    #[serde(deserialize_with = "text")]
-    pub boundary: Option<BoundaryKey>,
-    /// Time of the all-reduce at the barrier, or of one hop of post-validation [default: 0ns]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "text")]
-    pub exchange: Option<Nanos>,
-    /// Time of the optimizer on a stage [default: 0ns]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "text")]
-    pub optimizer: Option<Nanos>,
-    /// Time to take an optimizer step back [default: 0ns]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "text")]
-    pub rollback: Option<Nanos>,
-    /// Time to reduce the gradients of one chunk over data-parallel replicas: TIME, exposed after
-    /// the stage's last pass, or TIME:overlapped, from the chunk's last W on [default: 0ns]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME[:HOW]", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "text")]
-    pub gradient_reduction: Option<ReductionKey>,
-    /// Bytes a stage holds all the time (weights, gradients, optimizer state); or one per stage
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "SIZE,..", value_delimiter = ',', allow_hyphen_values = true)
-    )]
-    #[serde(deserialize_with = "list")]
-    pub resident: Option<Vec<Bytes>>,
-    /// Vocabulary V: with --hidden and --layers-per-stage, what stages hold all the time follows
-    /// from the parameters, the embedding on the first chunk's stage, the LM head on the last's
-    #[cfg_attr(feature = "clap", arg(long, value_name = "V", allow_negative_numbers = true))]
-    pub vocabulary: Option<u64>,
-    /// Bytes per parameter of weights, gradients and optimizer state
-    /// [default: 18 = 2 + 4 + 12, bf16 with fp32 gradients, master weights and Adam moments]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N", allow_negative_numbers = true))]
-    pub bytes_per_parameter: Option<u64>,
-    /// Memory of every device; or one per device [default: the cluster's]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "SIZE,..", value_delimiter = ',', allow_hyphen_values = true)
-    )]
-    #[serde(deserialize_with = "list")]
-    pub device_memory: Option<Vec<Bytes>>,
-    /// Part of each activation that is on the host between F and B, from 0 to 1; the cluster, or
-    /// --offload-time and its like, say how long it takes [default: 0; for po-h and po-f 1]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "PART", allow_hyphen_values = true))]
-    #[serde(deserialize_with = "text")]
-    pub offload: Option<PartKey>,
-    /// How many slots before its backward an activation is called back from the host [default: 2]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SLOTS"))]
-    pub reload_ahead: Option<u32>,
-    /// Behaviour where a device is full: report it, or let passes wait [default: report]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    #[serde(deserialize_with = "text")]
-    pub when_full: Option<FullKey>,
-}
-
-key_set!(HardwareKeys {
-    cluster: "cluster",
-    seating: "seating",
-    message: "message",
-    sharing: "sharing",
-    protocol: "protocol",
-    communication: "communication",
-    steps: "steps",
-    boundary: "boundary",
-    exchange: "exchange",
-    optimizer: "optimizer",
-    rollback: "rollback",
-    gradient_reduction: "gradient-reduction",
-    resident: "resident",
-    vocabulary: "vocabulary",
-    bytes_per_parameter: "bytes-per-parameter",
-    device_memory: "device-memory",
-    offload: "offload",
-    reload_ahead: "reload-ahead",
-    when_full: "when-full",
-});
+use super::text_form::text_form;
 
 /// A word that a key does not know.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -388,27 +267,27 @@ impl fmt::Display for FullKey {
 
 text_form! {
     SeatingKey: "Seating", "The device of each stage.",
-        crate::schema::pattern("^(contiguous|across-nodes|\\s*[0-9]+\\s*(,\\s*[0-9]+\\s*)*)$"),
+        crate::keys::form::pattern("^(contiguous|across-nodes|\\s*[0-9]+\\s*(,\\s*[0-9]+\\s*)*)$"),
         ["contiguous", "across-nodes", "0,0,1,1"];
     SharingKey: "Sharing", "How transfers share a wire.",
-        crate::schema::words(&["fair", "queue"]),
+        crate::keys::form::words(&["fair", "queue"]),
         ["fair"];
     ProtocolKey: "Protocol", "When a transfer begins.",
-        crate::schema::pattern("^(eager|rendezvous:[0-9]+)$"),
+        crate::keys::form::pattern("^(eager|rendezvous:[0-9]+)$"),
         ["eager", "rendezvous:1"];
     CommunicationKey: "Communication", "Whether communication is overlapped with computing.",
-        crate::schema::words(&["overlapped", "blocking"]),
+        crate::keys::form::words(&["overlapped", "blocking"]),
         ["overlapped"];
     BoundaryKey: "Boundary", "How stages wait for each other between steps.",
-        crate::schema::pattern("^(barrier|asynchronous|post-validation(:[0-9.eE+-]+)?)$"),
+        crate::keys::form::pattern("^(barrier|asynchronous|post-validation(:[0-9.eE+-]+)?)$"),
         ["barrier", "asynchronous", "post-validation:0.01"];
     ReductionKey: "GradientReduction", "The time to reduce the gradients of one chunk, and whether it is overlapped.",
-        crate::schema::pattern(&format!("^{TIME}(:(exposed|overlapped))?$", TIME = pipeline::schema::TIME)),
-        ["20ms", "20ms:overlapped"];
+        crate::keys::form::pattern(&format!("^{TIME}(:(exposed|overlapped))?$", TIME = pipeline::schema::TIME)),
+        ["20ms", "20ms:overlapped"], SIGNED;
     PartKey: "Part", "A part of a whole, from 0 to 1.",
-        crate::schema::number(0.0, 1.0),
-        [0.5];
+        crate::keys::form::number(0.0, 1.0),
+        [0.5], SIGNED;
     FullKey: "WhenFull", "The consequence of a full device.",
-        crate::schema::words(&["report", "wait"]),
+        crate::keys::form::words(&["report", "wait"]),
         ["report"];
 }

@@ -1,74 +1,19 @@
-//! The numbers of a problem: its shape, times and footprints.
+//! The numbers of a problem: its times and footprints.
 
 use pipeline::{
-    Bytes, Choice, Costs, Fault, Footprint, Footprints, Hops, MAX_CHUNKS, Nanos, PassTimes,
-    Placement, Semantics, Shape, ShardTimes, SteadyState, spread_by_layers,
+    Bytes, Costs, Fault, Footprint, Footprints, Hops, Nanos, PassTimes, Shape, ShardTimes,
 };
 
-use super::{ScheduleSource, backward, layout, vocabulary};
+use super::backward::is_own;
+use super::pipeline::Pipeline;
+use super::vocabulary;
 use crate::hardware::Hardware;
 use crate::keys::Keys;
-
-/// How many segments each microbatch is cut into: 1 where the schedule does not cut.
-pub(super) fn segments(keys: &Keys, rule: &ScheduleSource) -> u32 {
-    let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
-    match rule {
-        ScheduleSource::Family(family) => match family.about().choice {
-            Choice::Segments { default } => told.unwrap_or(default),
-            Choice::Nothing | Choice::Group | Choice::Offload => 1,
-        },
-        ScheduleSource::File(..) => told.unwrap_or(1),
-        ScheduleSource::Searched(_) => 1,
-    }
-}
-
-/// The run that `rule` is asked about in its steady state; `None` if it flushes after each step.
-pub(super) fn steady(keys: &Keys, rule: &ScheduleSource) -> Option<SteadyState> {
-    let semantics = rule.family().map(|family| family.about().semantics);
-    let asynchronous = semantics == Some(Semantics::Asynchronous);
-    let (stages, microbatches) = (keys.stages?, keys.microbatches?);
-    (asynchronous && stages.min(microbatches) > 0 && stages <= MAX_CHUNKS)
-        .then(|| SteadyState::of(stages, microbatches))
-}
-
-/// The shape asked for, with `segments` for each microbatch, and where its chunks lie.
-pub(super) fn shape(
-    keys: &Keys,
-    rule: &ScheduleSource,
-    segments: u32,
-) -> Result<(Shape, Placement), Fault> {
-    if segments == 0 {
-        return Err(Fault::Zero { what: "segments" });
-    }
-    match rule {
-        ScheduleSource::File(_, schedule) => Ok((schedule.shape(), schedule.placement())),
-        ScheduleSource::Family(family) => {
-            let about = family.about();
-            let chunks = about.chunks.of(keys.chunks);
-            let updates = steady(keys, rule).map_or(1, SteadyState::updates);
-            let passes = keys.microbatches.unwrap_or(0).saturating_mul(u64::from(segments));
-            let passes = passes.saturating_mul(u64::from(updates));
-            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, passes)?;
-            let shape = shape.with_vocabulary(family.vocabulary())?;
-            Ok((shape, about.placement))
-        }
-        ScheduleSource::Searched(placement) => {
-            // A V of one chunk would be none.
-            let least = if *placement == Some(Placement::Vee) { 2 } else { 1 };
-            let (chunks, microbatches) =
-                (keys.chunks.unwrap_or(least), keys.microbatches.unwrap_or(0));
-            let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
-            // Two chunks lie in a V unless told, as those of the published schedules do.
-            let usual = if chunks == 2 { Placement::Vee } else { Placement::Looped };
-            Ok((shape, placement.unwrap_or(usual)))
-        }
-    }
-}
 
 /// How long a transfer takes over each link: as told, or as long as the slowest link of `hardware` takes.
 pub(super) fn hops(
     keys: &Keys,
-    (shape, placement): (Shape, Placement),
+    &Pipeline { shape, placement, .. }: &Pipeline,
     hardware: Option<&Hardware>,
 ) -> Result<Hops, Fault> {
     match (&keys.hop, hardware) {
@@ -79,25 +24,18 @@ pub(super) fn hops(
 }
 
 /// Times by chunk and segment, from F, B, W and BW; a segment takes its share to the nearest nanosecond.
-pub(super) fn costs(
-    keys: &Keys,
-    hops: Hops,
-    shape: Shape,
-    placement: Placement,
-    segments: u32,
-) -> Result<Costs, Fault> {
-    let segments = u64::from(segments);
+pub(super) fn costs(keys: &Keys, hops: Hops, pipeline: &Pipeline) -> Result<Costs, Fault> {
+    let segments = u64::from(pipeline.segments);
     let overhead = keys.overhead.unwrap_or_default();
     let nearest = |time: &mut Nanos| *time = Nanos(time.0.saturating_add(segments / 2) / segments);
     let by_chunk = |what, values: &Option<Vec<Nanos>>| {
         let values = values.as_deref().unwrap_or_default();
-        let stage = |chunk| placement.stage(shape, chunk, 0);
-        let mut times = spread_by_layers(what, values, shape, layout::layers(keys), stage)?;
+        let mut times = pipeline.by_chunk(what, values)?;
         times.iter_mut().for_each(nearest);
         Ok::<_, Fault>(times)
     };
     let f = by_chunk("forward", &keys.forward)?.into_iter();
-    let own = backward::is_own(keys);
+    let own = is_own(keys);
     // Errors name what the user wrote.
     let named = |apart| if own || keys.backward.is_none() { apart } else { "backward" };
     let b = by_chunk(named("backward-input"), &keys.backward_input)?;
@@ -114,7 +52,7 @@ pub(super) fn costs(
             None => None,
         },
     });
-    with_shards(keys, Costs::new(times.collect(), Nanos(0)).with_hops(hops), shape)
+    with_shards(keys, Costs::new(times.collect(), Nanos(0)).with_hops(hops), pipeline.shape)
 }
 
 /// `costs` with the times of shards of the vocabulary, where there are any.
@@ -131,16 +69,11 @@ pub(super) fn with_shards(keys: &Keys, costs: Costs, shape: Shape) -> Result<Cos
 
 /// Footprints by chunk, from the sizes of the model (Zero Bubble, section 2: 34h+5as and 32h per
 /// layer and token) or from bytes, each segment its share; `None` if the keys say nothing.
-pub(super) fn footprints(
-    keys: &Keys,
-    shape: Shape,
-    placement: Placement,
-    segments: u32,
-) -> Result<Option<Footprints>, Fault> {
+pub(super) fn footprints(keys: &Keys, pipeline: &Pipeline) -> Result<Option<Footprints>, Fault> {
+    let (shape, segments) = (pipeline.shape, u64::from(pipeline.segments));
     let by_chunk = |what, values: &[Bytes]| {
-        let stage = |chunk| placement.stage(shape, chunk, 0);
-        let mut held = spread_by_layers(what, values, shape, layout::layers(keys), stage)?;
-        held.iter_mut().for_each(|held| *held = Bytes(held.0.div_ceil(u64::from(segments))));
+        let mut held = pipeline.by_chunk(what, values)?;
+        held.iter_mut().for_each(|held| *held = Bytes(held.0.div_ceil(segments)));
         Ok::<_, Fault>(held)
     };
     let (until_backward, until_weight) = match (&keys.activation, keys.hidden) {
@@ -168,10 +101,10 @@ pub(super) fn footprints(
 }
 
 /// Footprints by the layers of each chunk, in no unit of bytes: those of a layout whose activations are not told.
-pub(super) fn layers_held(keys: &Keys, shape: Shape) -> Option<Footprints> {
-    let layers = layout::layers(keys);
+pub(super) fn layers_held(pipeline: &Pipeline) -> Option<Footprints> {
+    let layers = &pipeline.layers;
     let is_even = layers.iter().all(|one| *one == layers[0]);
-    if is_even || layers.len() != usize::from(shape.chunks()) {
+    if is_even || layers.len() != usize::from(pipeline.shape.chunks()) {
         return None;
     }
     let one = |&layers: &u64| {

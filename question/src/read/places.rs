@@ -9,33 +9,33 @@ use toml::de::{DeTable, DeValue};
 /// The place of the value of each key, by path: `batch`, `search.tensor`, or `cluster.1.devices` for
 /// the second `[[cluster]]`; `cluster.1` is that table itself.
 #[derive(Clone, Debug, Default)]
-pub struct Places(BTreeMap<String, Option<Range<usize>>>);
+pub(crate) struct Places(BTreeMap<String, Option<Range<usize>>>);
 
 impl Places {
     /// Those of `table`, with everything within.
-    pub fn of(table: &DeTable<'_>) -> Self {
+    pub(crate) fn of(table: &DeTable<'_>) -> Self {
         let mut places = Self::default();
         places.add_table("", table);
         places
     }
 
     /// Those of a file of that `text`; none if it is no TOML.
-    pub fn of_text(text: &str) -> Self {
+    pub(crate) fn of_text(text: &str) -> Self {
         DeTable::parse(text).map_or_else(|_| Self::default(), |table| Self::of(table.get_ref()))
     }
 
     /// Keys that are said, but in no file.
-    pub fn nowhere(keys: impl Iterator<Item = &'static str>) -> Self {
+    pub(crate) fn nowhere(keys: impl Iterator<Item = &'static str>) -> Self {
         Self(keys.map(|key| (key.to_owned(), None)).collect())
     }
 
     /// Where the key of that path stands.
-    pub fn get(&self, key: &str) -> Option<Range<usize>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Range<usize>> {
         self.0.get(key).cloned().flatten()
     }
 
     /// The same; or, where no path is that, the first key of that name in any table.
-    pub fn find(&self, key: &str) -> Option<Range<usize>> {
+    pub(crate) fn find(&self, key: &str) -> Option<Range<usize>> {
         let named = |(path, _): &(&String, &_)| path.rsplit('.').next() == Some(key);
         let anywhere = || {
             self.0
@@ -48,17 +48,17 @@ impl Places {
     }
 
     /// Whether the key of that path is said.
-    pub fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
 
     /// Forgets the key `key`.
-    pub fn remove(&mut self, key: &str) {
+    pub(crate) fn remove(&mut self, key: &str) {
         self.0.remove(key);
     }
 
     /// Adds the places of `other` for what has none here.
-    pub fn add_missing(&mut self, other: &Self) {
+    pub(crate) fn add_missing(&mut self, other: &Self) {
         for (key, place) in &other.0 {
             self.0.entry(key.clone()).or_insert_with(|| place.clone());
         }

@@ -1,67 +1,22 @@
 //! How long activations take to the host and back, and what part of them goes there.
 
-use std::fmt;
-use std::str::FromStr;
+use pipeline::{Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Problem};
 
-use pipeline::{
-    Choice, CopyPart, CopyTimes, Costs, Footprints, Nanos, Placement, Problem, Shape,
-    spread_by_layers,
-};
-
-use super::ScheduleSource;
 use super::checks::has_footprints;
-use super::layout;
+use super::pipeline::Pipeline;
 use crate::hardware::{self, Hardware};
 use crate::keys::Keys;
-use crate::text_form::text_form;
+use crate::source::ScheduleSource;
 
 /// A fault, and the key that it is at.
 type Wrong = (&'static str, String);
-
-/// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ratio(u64);
-
-impl Ratio {
-    /// One way of the round trip of what is computed in `work`, to the next nanosecond.
-    fn one_way(self, work: Nanos) -> Nanos {
-        let nanos = (u128::from(work.0) * u128::from(self.0)).div_ceil(2_000_000);
-        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    }
-}
-
-impl FromStr for Ratio {
-    type Err = String;
-
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // From 0 to 10^9.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<f64>() {
-            Ok(k) if (0.0..=1000.0).contains(&k) => Ok(Self((k * 1e6).round() as u64)),
-            _ => Err(format!("`{text}`: write a number from 0 to 1000, such as 1.4")),
-        }
-    }
-}
-
-impl fmt::Display for Ratio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        let decimals = format!("{whole}.{rest:06}");
-        f.write_str(decimals.trim_end_matches('0').trim_end_matches('.'))
-    }
-}
-
-text_form! {
-    Ratio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
-        crate::schema::number(0.0, 1000.0),
-        [1.4];
-}
 
 /// A copy without a neighbour on the link to the host takes seven tenths of one beside a neighbour's
 /// (PipeOffload, arXiv 2503.01328, section 3).
 const ALONE_PER_MILLE: u32 = 700;
 
 /// Whether the keys themselves say how long copies take.
-pub(super) const fn are_timed(keys: &Keys) -> bool {
+pub(crate) const fn are_timed(keys: &Keys) -> bool {
     keys.offload_time.is_some() || keys.offload_ratio.is_some() || keys.host_bandwidth.is_some()
 }
 
@@ -77,8 +32,9 @@ pub(super) fn times(
     costs: &Costs,
     footprints: Option<&Footprints>,
     hardware: Option<&Hardware>,
-    (shape, placement): (Shape, Placement),
+    pipeline: &Pipeline,
 ) -> Result<Option<Vec<CopyTimes>>, Wrong> {
+    let &Pipeline { shape, placement, .. } = pipeline;
     let told = [
         ("offload-time", keys.offload_time.is_some()),
         ("offload-ratio", keys.offload_ratio.is_some()),
@@ -96,9 +52,9 @@ pub(super) fn times(
             return Err(("devices-per-host-link", message));
         }
     };
-    let one_way = match one_way(keys, costs, footprints, (shape, placement))? {
+    let one_way = match one_way(keys, costs, footprints, pipeline)? {
         Some(times) => times,
-        None => return Ok(of_cluster(keys, footprints, hardware, (shape, placement))),
+        None => return Ok(of_cluster(keys, footprints, hardware, pipeline)),
     };
     let alone = CopyPart::new(ALONE_PER_MILLE).unwrap_or(CopyPart::WHOLE);
     let times = one_way.into_iter().zip(0..).map(|(time, chunk)| {
@@ -115,11 +71,10 @@ fn one_way(
     keys: &Keys,
     costs: &Costs,
     footprints: Option<&Footprints>,
-    (shape, placement): (Shape, Placement),
+    pipeline: &Pipeline,
 ) -> Result<Option<Vec<Nanos>>, Wrong> {
     if let Some(times) = &keys.offload_time {
-        let stage = |chunk| placement.stage(shape, chunk, 0);
-        let times = spread_by_layers("offload-time", times, shape, layout::layers(keys), stage);
+        let times = pipeline.by_chunk("offload-time", times);
         return times.map(Some).map_err(|fault| ("offload-time", fault.to_string()));
     }
     if let Some(ratio) = keys.offload_ratio {
@@ -140,7 +95,7 @@ fn one_way(
         let nanos = (bytes * 1_000_000_000).div_ceil(u128::from(bandwidth.bytes_per_second()));
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     };
-    Ok(Some((0..shape.chunks()).map(time).collect()))
+    Ok(Some((0..pipeline.shape.chunks()).map(time).collect()))
 }
 
 /// The time of a copy on the links of the cluster while all devices behind one copy the same way.
@@ -148,7 +103,7 @@ fn of_cluster(
     keys: &Keys,
     footprints: Option<&Footprints>,
     hardware: Option<&Hardware>,
-    (shape, placement): (Shape, Placement),
+    &Pipeline { shape, placement, .. }: &Pipeline,
 ) -> Option<Vec<CopyTimes>> {
     let footprints = footprints.filter(|_| hardware::measures_bytes(keys))?;
     let hardware = hardware?;

@@ -1,16 +1,16 @@
-//! How lengths and costs are written: `longtail:8000-64000:1`, `quadratic:1.98,2.61`.
+//! Values of keys about packing: lengths and costs, such as `longtail:8000-64000:1`, `quadratic:1.98,2.61`;
+//! methods, communication and sharding.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use fsdp::{CostModel, FsdpError, Lengths};
+use fsdp::{Communication, CostModel, FsdpError, Lengths, Method, Sharding};
 use pipeline::{Nanos, UnitError};
 use thiserror::Error;
 
-use crate::diagnostic::Diagnostic;
-use crate::host::Context;
-use crate::text_form::text_form;
+use super::text_form::text_form;
+use super::words::words;
 
 /// A text that says nothing about lengths or costs.
 #[derive(Debug, Error)]
@@ -38,9 +38,6 @@ pub enum SyntaxError {
     Fsdp(#[from] FsdpError),
 }
 
-/// The largest file of lengths.
-const MAX_FILE: u64 = 64 << 20;
-
 /// Where lengths come from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LengthsKey {
@@ -50,36 +47,6 @@ pub enum LengthsKey {
     File(PathBuf),
     /// Those in a file, one after the other.
     InOrder(PathBuf),
-}
-
-impl LengthsKey {
-    /// The lengths; reads their file.
-    pub fn read(&self, context: &Context<'_>) -> Result<Lengths, Diagnostic> {
-        let made = match self {
-            Self::Known(lengths, _) => return Ok(lengths.clone()),
-            Self::File(path) => Lengths::drawn_from(read(context, path)?),
-            Self::InOrder(path) => Lengths::in_order(read(context, path)?),
-        };
-        made.map_err(|fault| Diagnostic::new(fault.to_string()))
-    }
-}
-
-/// Lengths from a file, one to a line or with blanks or commas between; `#` begins a comment.
-fn read(context: &Context<'_>, path: &Path) -> Result<Vec<u32>, Diagnostic> {
-    let text = context.read_text(path, MAX_FILE)?;
-    let mut lengths = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let content = line.split('#').next().unwrap_or("");
-        let words = content.split([',', ' ', '\t', '\r']).filter(|word| !word.is_empty());
-        for word in words {
-            let length = tokens(word).map_err(|error| {
-                let cause = format!("line {}: {error}", number + 1);
-                Diagnostic::unreadable(path, &cause)
-            })?;
-            lengths.push(length);
-        }
-    }
-    Ok(lengths)
 }
 
 impl FromStr for LengthsKey {
@@ -180,7 +147,7 @@ impl FromStr for CostKey {
 
 /// A packing ratio: the most tokens of a microbatch over those of the longest sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Ratio(pub(super) f64);
+pub struct Ratio(pub(crate) f64);
 
 impl FromStr for Ratio {
     type Err = SyntaxError;
@@ -202,22 +169,83 @@ impl fmt::Display for Ratio {
 
 text_form! {
     LengthsKey: "Lengths", "The distribution of the lengths of samples in tokens, or a file of lengths.",
-        crate::schema::pattern(
+        crate::keys::form::pattern(
             r"^\s*(uniform\s*:[^:]+-[^:]+|lognormal\s*:[^:]+:[^:]+:[^:]+|longtail\s*:[^:]+-[^:]+:[^:]+|(file|in-order)\s*:.+)$",
         ),
         ["longtail:8000-64000:1", "uniform:1000-8000", "file:lengths.txt"];
     CostKey: "CostModel", "The forward and backward time of a sample by its tokens.",
-        crate::schema::pattern(r"^\s*(1\.5[bB]|7[bB]|linear:.+|quadratic:.+,.+)\s*$"),
+        crate::keys::form::pattern(r"^\s*(1\.5[bB]|7[bB]|linear:.+|quadratic:.+,.+)\s*$"),
         ["1.5b", "7b", "linear:20us", "quadratic:1.98,2.61"];
     Ratio: "PackingRatio", "The most tokens of a microbatch over those of the longest sample, from 1 to 10000.",
-        crate::schema::number(1.0, 10_000.0),
-        [1.5];
+        crate::keys::form::number(1.0, 10_000.0),
+        [1.5], SIGNED;
 }
 
-fn tokens(text: &str) -> Result<u32, SyntaxError> {
+/// A number of tokens.
+pub(crate) fn tokens(text: &str) -> Result<u32, SyntaxError> {
     text.trim().parse().map_err(|_| SyntaxError::Tokens(text.to_owned()))
 }
 
 fn number(text: &str) -> Result<f64, SyntaxError> {
     text.trim().parse().map_err(|_| SyntaxError::Number(text.to_owned()))
+}
+
+words! {
+    /// A packing method, as questions name it.
+    pub enum MethodKey {
+        /// Sample i to device i mod N, one to a microbatch, the shortest first.
+        LocalSort = "local-sort";
+        /// Balanced over devices, with equally many microbatches.
+        LbMicro = "lb-micro";
+        /// Balanced over devices, each with its own number of microbatches.
+        LbMini = "lb-mini";
+    }
+}
+
+words! {
+    /// How devices communicate, as questions name it.
+    pub enum CommunicationKey {
+        /// Devices meet at every layer.
+        Collectives = "collectives";
+        /// Devices meet at the end of the minibatch.
+        OnDemand = "on-demand";
+    }
+}
+
+words! {
+    /// Over which devices parameters are divided, as questions name it.
+    derive(Default), pub enum ShardingKey {
+        /// Over all devices.
+        Full = "full", default;
+        /// Over the devices of a node; every node has all parameters.
+        Hybrid = "hybrid";
+    }
+}
+
+impl MethodKey {
+    pub(crate) const fn method(self) -> Method {
+        match self {
+            Self::LocalSort => Method::LocalSort,
+            Self::LbMicro => Method::LbMicro,
+            Self::LbMini => Method::LbMini,
+        }
+    }
+}
+
+impl CommunicationKey {
+    pub(crate) const fn communication(self) -> Communication {
+        match self {
+            Self::Collectives => Communication::Collectives,
+            Self::OnDemand => Communication::OnDemand,
+        }
+    }
+}
+
+impl ShardingKey {
+    pub(crate) const fn sharding(self) -> Sharding {
+        match self {
+            Self::Full => Sharding::Full,
+            Self::Hybrid => Sharding::Hybrid,
+        }
+    }
 }

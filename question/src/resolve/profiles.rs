@@ -7,12 +7,13 @@ use std::sync::Arc;
 use pipeline::{Costs, Footprints, PassTimes, Placement, Shape};
 use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
 
-use crate::case::{ScheduleSource, check_limit};
+use super::check_limit;
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
+use crate::source::ScheduleSource;
 
 /// The largest profile file.
 const MAX_PROFILE: u64 = 64 << 20;

@@ -5,11 +5,11 @@ use pipeline::Nanos;
 use profile::AnyProfile;
 use serde::Serialize;
 
+use super::profiles;
 use crate::diagnostic::Diagnostic;
 use crate::format;
 use crate::host::Context;
 use crate::keys::Keys;
-use crate::profiles;
 use crate::scenario::{Scenario, Setting};
 
 /// How a backward pass is split into B and W.
@@ -109,7 +109,7 @@ impl Split {
 }
 
 /// Whether `keys` give a whole backward a time of its own, beside those of B and W.
-pub(super) fn is_own(keys: &Keys) -> bool {
+pub(crate) fn is_own(keys: &Keys) -> bool {
     let (Some(both), Some(input), Some(weight)) =
         (&keys.backward, &keys.backward_input, &keys.backward_weight)
     else {
@@ -123,7 +123,7 @@ pub(super) fn is_own(keys: &Keys) -> bool {
 ///
 /// # Errors
 /// If it has one of them apart.
-pub fn resolve(
+pub(super) fn resolve(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &mut Setting,

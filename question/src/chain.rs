@@ -6,10 +6,10 @@ use pipeline::overlap::{Part, SegmentName, Stream};
 use pipeline::{Bytes, Nanos};
 use serde::Deserialize;
 
-use super::syntax::usual_stream;
 use crate::diagnostic::Diagnostic;
 use crate::echo;
 use crate::host::Context;
+use crate::values::segments::usual_stream;
 
 /// The largest file of segments.
 const MAX_FILE: u64 = 16 << 20;

@@ -9,8 +9,8 @@ use pipeline::overlap::{
 use pipeline::{Bytes, Fault, Nanos, UnitError};
 use thiserror::Error;
 
+use super::text_form::text_form;
 use crate::echo;
-use crate::text_form::text_form;
 
 /// How much a segment does: it takes a time, or moves bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -313,20 +313,20 @@ words! {
 
 text_form! {
     SegmentKey: "Segment", "A segment of a layer: its name, @compute or @communication where that is not told by the name, and the times of F, B and W, or of F and B, or their bytes.",
-        crate::schema::pattern(r"^\s*[a-z][a-z0-9-]*(@(compute|communication))?\s*=[^/]+/[^/]+(/[^/]+)?$"),
+        crate::keys::form::pattern(r"^\s*[a-z][a-z0-9-]*(@(compute|communication))?\s*=[^/]+/[^/]+(/[^/]+)?$"),
         ["attention=4.4ms/9.3ms/2.4ms", "dispatch=6.7ms/7.5ms", "combine=235MB/121MB"];
     InterleavingKey: "Interleaving", "The order in which the segments of a pair come to the streams: none, published, best, or a line of them.",
-        crate::schema::pattern(r"^\s*(none|published|best|([a-z][a-z0-9-]*[FBW]\s*)+)\s*$"),
+        crate::keys::form::pattern(r"^\s*(none|published|best|([a-z][a-z0-9-]*[FBW]\s*)+)\s*$"),
         ["published", "best", "cB aF eB dF eW dB eF cF aB aW"];
     ContentionKey: "Contention", "The share of the compute that communication takes while it runs beside, and how many times as long it then takes; or the name of such constants.",
-        crate::schema::pattern(r"^\s*(megatron-hopper|[0-9]+(\.[0-9]+)?\s*,\s*[0-9]+(\.[0-9]+)?)\s*$"),
-        ["0.15,1", "megatron-hopper"];
+        crate::keys::form::pattern(r"^\s*(megatron-hopper|[0-9]+(\.[0-9]+)?\s*,\s*[0-9]+(\.[0-9]+)?)\s*$"),
+        ["0.15,1", "megatron-hopper"], SIGNED;
     WeightGradient: "WeightGradient", "Where W of a pair is done: delayed, where it fits, or with-backward.",
-        crate::schema::pattern(r"^\s*(delayed|with-backward)\s*$"), ["delayed", "with-backward"];
+        crate::keys::form::pattern(r"^\s*(delayed|with-backward)\s*$"), ["delayed", "with-backward"];
     LoneBackward: "LoneBackward", "What a whole backward that stands alone does: overlapped with its own W, or in-one-piece.",
-        crate::schema::pattern(r"^\s*(overlapped|in-one-piece)\s*$"), ["overlapped", "in-one-piece"];
+        crate::keys::form::pattern(r"^\s*(overlapped|in-one-piece)\s*$"), ["overlapped", "in-one-piece"];
     Measured: "Measured", "How the times of segments were measured: alone, or beside the other stream.",
-        crate::schema::pattern(r"^\s*(alone|beside)\s*$"), ["alone", "beside"];
+        crate::keys::form::pattern(r"^\s*(alone|beside)\s*$"), ["alone", "beside"];
 }
 
 #[cfg(test)]

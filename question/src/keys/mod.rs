@@ -1,0 +1,19 @@
+//! The keys of questions: one table for each set of them.
+//!
+//! A row of a table names a key, its type and its meaning. Flags, files, JSON and schemas are loops over the
+//! rows. Nothing here knows what a key does.
+
+pub(crate) mod field;
+#[cfg(feature = "clap")]
+pub(crate) mod flags;
+#[cfg(feature = "schema")]
+pub(crate) mod form;
+mod hardware;
+mod question;
+pub(crate) mod read;
+pub(crate) mod table;
+
+pub use field::{Kind, Word};
+pub use hardware::HardwareKeys;
+pub use question::Keys;
+pub use table::{Lists, Row};

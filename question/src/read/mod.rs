@@ -1,0 +1,82 @@
+//! Tables of TOML as keys, with the places of their values.
+
+mod places;
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue, Deserializer, Error};
+
+use crate::host::Context;
+use crate::keys::{HardwareKeys, Keys};
+pub(crate) use places::Places;
+
+/// The keys of a table with the one entry `key`.
+pub(crate) fn single(
+    key: Spanned<DeString<'_>>,
+    value: Spanned<DeValue<'_>>,
+) -> Result<Keys, Error> {
+    let mut table = DeTable::new();
+    let span = value.span();
+    table.insert(key, value);
+    keys(Spanned::new(span, table))
+}
+
+/// The keys of a table; those of the hardware are a set of their own.
+pub(crate) fn keys(mut table: Spanned<DeTable<'_>>) -> Result<Keys, Error> {
+    let hardware = take(&mut table, HardwareKeys::NAMES)?;
+    let keys: Keys = whole(table)?;
+    Ok(Keys { hardware, ..keys })
+}
+
+/// `value`, if it is a table.
+pub(crate) fn as_table(value: Spanned<DeValue<'_>>) -> Option<Spanned<DeTable<'_>>> {
+    let span = value.span();
+    match value.into_inner() {
+        DeValue::Table(table) => Some(Spanned::new(span, table)),
+        _ => None,
+    }
+}
+
+/// Removes the entries `names` from `table` and reads them; errors know their places.
+pub(crate) fn take<T: DeserializeOwned>(
+    table: &mut Spanned<DeTable<'_>>,
+    names: &[&str],
+) -> Result<T, Error> {
+    let span = table.span();
+    let mut taken = DeTable::new();
+    for name in names {
+        if let Some((key, value)) = table.get_mut().remove_entry(*name) {
+            taken.insert(key, value);
+        }
+    }
+    whole(Spanned::new(span, taken))
+}
+
+fn whole<T: DeserializeOwned>(table: Spanned<DeTable<'_>>) -> Result<T, Error> {
+    T::deserialize(Deserializer::from(table))
+}
+
+impl Keys {
+    /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
+    /// a file there.
+    pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
+        let paths = [&mut self.profile, &mut self.slowdown_profile, &mut self.chain_file];
+        for path in paths.into_iter().flatten() {
+            *path = folder.join(&*path);
+        }
+        for schedule in self.schedule.iter_mut().flatten() {
+            let beside = folder.join(&*schedule);
+            if schedule.contains(['/', '.']) && context.exists(&beside) {
+                *schedule = beside.to_string_lossy().into_owned();
+            }
+        }
+        if let Some(cluster) = &mut self.hardware.cluster {
+            let beside = folder.join(&*cluster);
+            if cluster.contains(['/', '.']) && context.exists(&beside) {
+                *cluster = beside.to_string_lossy().into_owned();
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The keys of a setting, resolved once: flags over a file, what a layout says of the pipeline, B and W where
+//! both are given together, and what is taken of a profile.
+
+mod amounts;
+mod backward;
+mod chain;
+mod checks;
+mod copies;
+mod layout;
+mod pipeline;
+pub mod profiles;
+mod recompute;
+mod sharding;
+mod vocabulary;
+
+use std::path::Path;
+
+use ::pipeline::overlap::Overlap;
+use ::pipeline::{
+    Bytes, Costs, Footprints, Limit, Limits, Nanos, Placement, Problem, Shape, SteadyState,
+};
+use profile::AnyProfile;
+
+pub(crate) use backward::is_own;
+pub use backward::{Split, SplitJson};
+pub use chain::communicates;
+pub(crate) use checks::{complete, explain, has_footprints};
+pub(crate) use copies::are_timed;
+pub use copies::forget as forget_copies;
+pub use pipeline::forwards;
+pub(crate) use pipeline::{Pipeline, steady};
+pub(crate) use sharding::{Parameters, asked as sharding_asked, notes as notes_on_sharding};
+
+use crate::diagnostic::Diagnostic;
+use crate::hardware::{self, Hardware};
+use crate::host::Context;
+use crate::keys::Keys;
+use crate::scenario::{Scenario, Setting};
+use crate::source::ScheduleSource;
+use crate::values::passes::Recomputed;
+
+impl Scenario {
+    /// The scenario in `file`, or none, with `flags` over what it says.
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood, or B and W are given both together and apart.
+    pub fn asked(
+        context: &Context<'_>,
+        file: Option<&Path>,
+        flags: &Keys,
+    ) -> Result<Self, Diagnostic> {
+        match file {
+            Some(file) => Self::read(context, file)?.with(context, flags),
+            None => Self::none().with(context, flags),
+        }
+    }
+
+    /// The same questions with `flags` over what they say, ready to be answered.
+    ///
+    /// # Errors
+    /// If B and W are given both together and apart, or a layout does not fit.
+    pub fn with(mut self, context: &Context<'_>, flags: &Keys) -> Result<Self, Diagnostic> {
+        for setting in &mut self.settings {
+            setting.overrule(flags.clone());
+        }
+        let mut settings = std::mem::take(&mut self.settings);
+        for setting in &mut settings {
+            resolve(context, &self, setting)?;
+        }
+        self.settings = settings;
+        Ok(self)
+    }
+}
+
+/// Gives `setting` what follows from its layout, and B and W where it has only both together.
+///
+/// # Errors
+/// If B and W are given both together and apart, or a layout does not fit.
+pub(crate) fn resolve(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &mut Setting,
+) -> Result<(), Diagnostic> {
+    layout::resolve(scenario, setting)?;
+    backward::resolve(context, scenario, setting)
+}
+
+/// All that the keys of a setting say of a case, but for the order and the noise: what is cheap, whatever the
+/// shape.
+pub(crate) struct Resolved {
+    /// The shape of the pipeline.
+    pub(crate) shape: Shape,
+    /// What it runs on, if the question gives it.
+    pub(crate) hardware: Option<Hardware>,
+    /// Costs and footprints.
+    pub(crate) problem: Problem,
+    /// Whether the footprints were given, rather than counted as one unit each.
+    pub(crate) has_footprints: bool,
+    /// Whether they are bytes of whole stages.
+    pub(crate) has_whole_bytes: bool,
+    /// The memory limits in bytes, if there are any.
+    pub(crate) limits: Option<Limits>,
+    /// The same as they were given.
+    pub(crate) told_limits: Vec<Limit>,
+    /// Layers of each stage, if the question says.
+    pub(crate) layers_per_stage: Option<u64>,
+    /// The time of every pass that its stage spends before it.
+    pub(crate) overhead: Nanos,
+    /// Which part of the run is measured, if it never flushes.
+    pub(crate) steady: Option<SteadyState>,
+    /// How B and W were split, if they were given together.
+    pub(crate) split: Option<Split>,
+    /// The parameters that replicas divide, if they do.
+    pub(crate) parameters: Option<Parameters>,
+}
+
+impl Resolved {
+    /// What the keys of `setting` say of a case of `rule`.
+    ///
+    /// # Errors
+    /// At the first key that is missing, wrong or at odds with others.
+    pub(crate) fn of(
+        context: &Context<'_>,
+        scenario: &Scenario,
+        setting: &Setting,
+        rule: &ScheduleSource,
+    ) -> Result<Self, Diagnostic> {
+        complete(scenario, setting, rule)?;
+        let pipeline = Pipeline::of(scenario, setting, rule)?;
+        let at = (pipeline.shape, pipeline.placement);
+        let filled = profiles::fill(context, scenario, setting, rule, at)?;
+        let filled = filled.as_ref().unwrap_or(setting);
+        let hardware = hardware::of(context, scenario, filled, at.0, at.1, pipeline.segments)?;
+        if let (Some(hardware), true) = (&hardware, pipeline.steady.is_some()) {
+            return Err(checks::flushes(scenario, filled, rule, hardware.steps));
+        }
+        let reader = Reader {
+            context,
+            scenario,
+            setting: filled,
+            rule,
+            pipeline: &pipeline,
+            hardware: hardware.as_ref(),
+        };
+        let (parameters, costs, footprints) = reader.amounts()?;
+        let has_footprints = footprints.is_some();
+        let problem = reader.problem(costs, footprints)?;
+        let fault = |fault| explain(scenario, filled, rule, &fault);
+        let limits = problem.limits(pipeline.placement).map_err(fault)?;
+        let keys = &filled.keys;
+        Ok(Self {
+            shape: pipeline.shape,
+            problem,
+            has_footprints,
+            limits,
+            layers_per_stage: keys.layers_per_stage,
+            overhead: keys.overhead.unwrap_or_default(),
+            // A profile leaves these as they were asked.
+            has_whole_bytes: hardware::measures_bytes(&setting.keys),
+            told_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
+            split: Split::of(context, &setting.keys)?,
+            steady: pipeline.steady,
+            parameters,
+            hardware,
+        })
+    }
+}
+
+/// Reads the numbers of a setting whose pipeline and hardware are known.
+struct Reader<'a> {
+    context: &'a Context<'a>,
+    scenario: &'a Scenario,
+    /// The setting, with what its profile says.
+    setting: &'a Setting,
+    rule: &'a ScheduleSource,
+    pipeline: &'a Pipeline,
+    hardware: Option<&'a Hardware>,
+}
+
+/// Parameters that are divided, and what passes cost and hold.
+type Amounts = (Option<Parameters>, Costs, Option<Footprints>);
+
+impl Reader<'_> {
+    fn wrong(&self, (key, message): (&'static str, String)) -> Diagnostic {
+        self.scenario.error(self.setting, Some(key), message)
+    }
+
+    fn fault(&self, fault: &::pipeline::Fault) -> Diagnostic {
+        explain(self.scenario, self.setting, self.rule, fault)
+    }
+
+    /// What passes cost, and what they hold, if the keys say.
+    fn amounts(&self) -> Result<Amounts, Diagnostic> {
+        let Self { rule, pipeline, hardware, .. } = *self;
+        let keys = &self.setting.keys;
+        let (wrong, fault) = (|at| self.wrong(at), |fault| self.fault(&fault));
+        sharding::fits(keys, rule, pipeline, hardware).map_err(wrong)?;
+        let hops = amounts::hops(keys, pipeline, hardware).map_err(fault)?;
+        vocabulary::check(keys, rule, pipeline.shape).map_err(fault)?;
+        let costs = match keys.has_chain() {
+            true => {
+                let costs = Costs::overlapped(self.overlap()?, Nanos(0)).with_hops(hops);
+                amounts::with_shards(keys, costs, pipeline.shape)
+            }
+            false => amounts::costs(keys, hops, pipeline),
+        };
+        let costs = costs.map_err(fault)?;
+        let footprints = amounts::footprints(keys, pipeline).map_err(fault)?;
+        let times = copies::times(keys, &costs, footprints.as_ref(), hardware, pipeline);
+        let costs = costs.with_copies(times.map_err(wrong)?.unwrap_or_default());
+        let (parameters, costs) = sharding::parameters(keys, costs, pipeline).map_err(wrong)?;
+        let parts = recompute::of_chunks(keys, rule, pipeline).map_err(wrong)?;
+        let costs = recompute::costs(keys, costs, &parts, pipeline).map_err(wrong)?;
+        let profile = profiles::of(self.context, keys)?;
+        let message =
+            profile.as_deref().and_then(AnyProfile::machine).map(|one| one.model.message());
+        let kept = |held| recompute::footprints(keys, held, &parts, pipeline, message);
+        let footprints = footprints.map(kept).transpose().map_err(wrong)?;
+        let footprints = buffered(keys, footprints, pipeline).map_err(wrong)?;
+        Ok((parameters, costs, footprints))
+    }
+
+    /// The problem of passes that cost and hold so much.
+    fn problem(&self, costs: Costs, footprints: Option<Footprints>) -> Result<Problem, Diagnostic> {
+        let Self { rule, pipeline, hardware, .. } = *self;
+        let keys = &self.setting.keys;
+        let fault = |fault| self.fault(&fault);
+        let problem = Problem::new(pipeline.shape, costs).map_err(fault)?;
+        let updates = pipeline.steady.map_or(1, SteadyState::updates);
+        let problem = problem.with_updates(updates).map_err(fault)?;
+        let mut problem = problem.with_segments(pipeline.segments).map_err(fault)?;
+        if let Some(group) = keys.group {
+            problem = problem.with_group(group);
+        }
+        if let Some(footprints) = footprints.or_else(|| amounts::layers_held(pipeline)) {
+            problem = problem.with_footprints(footprints).map_err(fault)?;
+        }
+        if let Some(limits) = &keys.memory_limit {
+            problem = problem.with_limits(limits).map_err(fault)?;
+        }
+        copies::choose(keys, problem, rule, hardware).map_err(|at| self.wrong(at))
+    }
+
+    /// The segments of passes, and how they share the streams.
+    fn overlap(&self) -> Result<Overlap, Diagnostic> {
+        let keys = &self.setting.keys;
+        let rows = keys.chain_file.as_deref().map(|path| crate::chain::read(self.context, path));
+        let rows = rows.transpose()?;
+        let wires = self.hardware.and_then(chain::wires);
+        let wires = wires.as_ref().map(|time| time as &dyn Fn(Bytes) -> Nanos);
+        let wrong = |at| self.wrong(at);
+        let chains = chain::chains(keys, rows.as_deref(), self.pipeline, wires).map_err(wrong)?;
+        chain::overlap(keys, chains, chain::rule(keys, self.rule)).map_err(wrong)
+    }
+}
+
+/// The pipeline that `rule` orders for `setting`, and where its chunks lie.
+pub fn shape(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<(Shape, Placement), Diagnostic> {
+    Pipeline::of(scenario, setting, rule).map(|pipeline| (pipeline.shape, pipeline.placement))
+}
+
+/// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
+pub fn recomputed(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<Vec<Recomputed>, Diagnostic> {
+    let pipeline = Pipeline::of(scenario, setting, rule)?;
+    let wrong = |(key, message)| scenario.error(setting, Some(key), message);
+    recompute::of_chunks(&setting.keys, rule, &pipeline).map_err(wrong)
+}
+
+/// `footprints` with the buffers of communication within passes, if `keys` tell any.
+fn buffered(
+    keys: &Keys,
+    footprints: Option<Footprints>,
+    pipeline: &Pipeline,
+) -> Result<Option<Footprints>, (&'static str, String)> {
+    match (footprints, chain::buffers(keys, pipeline)?) {
+        (Some(footprints), Some(buffers)) => Ok(Some(footprints.with_buffers(buffers))),
+        (None, Some(_)) => {
+            let message = "communication-buffers need the sizes of activations: give --activation";
+            Err(("communication-buffers", message.to_owned()))
+        }
+        (footprints, None) => Ok(footprints),
+    }
+}
+
+/// Checks that a memory limit in bytes has sizes of activations to be held against.
+pub(crate) fn check_limit(
+    scenario: &Scenario,
+    setting: &Setting,
+    has_footprints: bool,
+) -> Result<(), Diagnostic> {
+    let (Some(limit), false) = (limit_in_bytes(&setting.keys), has_footprints) else {
+        return Ok(());
+    };
+    let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
+    let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
+    Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure))
+}
+
+/// The first memory limit that is a number of bytes.
+pub(crate) fn limit_in_bytes(keys: &Keys) -> Option<Bytes> {
+    keys.memory_limit.iter().flatten().find_map(|limit| match limit {
+        Limit::Bytes(bytes) => Some(*bytes),
+        Limit::TimesP { .. } => None,
+    })
+}

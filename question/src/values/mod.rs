@@ -1,0 +1,9 @@
+//! Values of keys: what is written as a text of a form, or as one of several words.
+
+pub mod hardware;
+pub mod noise;
+pub mod packing;
+pub mod passes;
+pub mod segments;
+pub(crate) mod text_form;
+pub(crate) mod words;
