@@ -114,7 +114,7 @@ impl Diagnostic {
             all.sort_unstable();
             let cure = match all.len() {
                 0..=24 => format!("the keys here are {}", all.join(", ")),
-                _ => "every flag of `--help` is a key here, without its dashes".to_owned(),
+                _ => "every flag of `--help-all` is a key here, without its dashes".to_owned(),
             };
             let cure = gone::cure(name).map_or(cure, str::to_owned);
             let error = at(&format!("there is no key `{}`{near}", echo::clip(name)));
