@@ -52,7 +52,7 @@ mod cuda {
 /// let options = Options { element: Element::F32, units: Vec::new(), may_share: false };
 /// let executed = Backend::Timed.open(&options)?.execute(&Execution {
 ///     plan: Plan::new(schedule, 1)?,
-///     meeting: None,
+///     rendezvous: None,
 ///     transport: Transport::Tcp,
 ///     costs: Arc::new(costs),
 ///     task: None,

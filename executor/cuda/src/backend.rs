@@ -18,7 +18,7 @@ use runtime::Overheads;
 #[cfg(feature = "nccl")]
 use {
     gpt::Watched,
-    runtime::{Failure, Measured, Meeting, Plan, join, join_directly},
+    runtime::{Failure, Measured, Plan, Rendezvous, join, join_directly},
 };
 
 /// How far losses and gradients in bf16 may lie from the reference's, as shares: a number keeps 8
@@ -190,12 +190,12 @@ impl<E: Element> Joins for Cuda<E> {}
 impl<E: Element> Joins for Cuda<E> {
     fn join(
         transport: Transport,
-        (plan, meeting): (&Plan, &Meeting),
+        (plan, rendezvous): (&Plan, &Rendezvous),
         make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
     ) -> Result<Option<Measured>, Failure> {
         match transport {
-            Transport::Tcp => join(plan, meeting, make),
-            Transport::Nccl => join_directly(plan, meeting, make),
+            Transport::Tcp => join(plan, rendezvous, make),
+            Transport::Nccl => join_directly(plan, rendezvous, make),
         }
     }
 }

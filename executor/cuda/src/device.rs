@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys as cu;
 
+use super::caching_allocator::StreamId;
 use super::call::{driver, lock};
 use super::element::Element;
 use super::memory::Pool;
 use super::probe::{self, DeviceInfo};
 use super::program::{Program, compiled};
-use super::shelves::OwnerId;
 use runtime::DeviceError;
 
 /// A GPU: one per process and ordinal, shared by all stages on it, for as long as the process lives.
@@ -94,7 +94,7 @@ impl Gpu {
     }
 
     /// A name for a new stream.
-    pub(crate) fn new_owner(&self) -> OwnerId {
+    pub(crate) fn new_owner(&self) -> StreamId {
         self.owners.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -211,7 +211,7 @@ impl Event {
 pub(crate) struct Queue {
     pub(crate) raw: cu::CUstream,
     /// Its name to memory.
-    pub(crate) owner: OwnerId,
+    pub(crate) owner: StreamId,
 }
 
 // SAFETY: streams may be used on any thread.
@@ -250,7 +250,7 @@ impl Queue {
     }
 
     /// Waits until its work is done.
-    pub(crate) fn settle(self) -> Result<(), DeviceError> {
+    pub(crate) fn synchronize(self) -> Result<(), DeviceError> {
         // SAFETY: the stream lives.
         driver("cuStreamSynchronize", unsafe { cu::cuStreamSynchronize(self.raw) })
     }
@@ -286,7 +286,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
         // What it freed is free for all only when it is done. One that failed computes no more.
-        let _ = self.queue.settle();
+        let _ = self.queue.synchronize();
         lock(&self.gpu.pool).retire(self.queue.owner);
         // SAFETY: created by `new`, or given to `adopt` for good.
         let _ = unsafe { cu::cuStreamDestroy_v2(self.queue.raw) };

@@ -25,7 +25,7 @@ const WORKSPACE: usize = 32 << 20;
 struct Key {
     product: Product,
     /// Whether the result is f32 while the factors may not be, and is added to.
-    into_sums: bool,
+    accumulates: bool,
     /// Alignment of both factors and the result.
     alignments: [u32; 3],
 }
@@ -184,7 +184,7 @@ impl Blas {
             true => lt::cudaDataType::CUDA_R_16BF,
             false => lt::cudaDataType::CUDA_R_32F,
         };
-        let result_kind = if key.into_sums { lt::cudaDataType::CUDA_R_32F } else { factor };
+        let result_kind = if key.accumulates { lt::cudaDataType::CUDA_R_32F } else { factor };
         let count = key.product.count;
         let description = self.description(key.product)?;
         let first = layout(key.product.first, count, factor)?;
@@ -227,16 +227,16 @@ impl Blas {
         product: Product,
         scale: f32,
         at: Places,
-        into_sums: bool,
+        accumulates: bool,
     ) -> Result<(), DeviceError> {
         let alignments = [at.first, at.second, at.result].map(alignment);
-        let key = Key { product, into_sums, alignments };
+        let key = Key { product, accumulates, alignments };
         if !self.plans.contains_key(&key) {
             let plan = self.plan::<E>(key)?;
             self.plans.insert(key, plan);
         }
         let Some(plan) = self.plans.get(&key) else { return Ok(()) };
-        let onto: f32 = if into_sums { 1.0 } else { 0.0 };
+        let onto: f32 = if accumulates { 1.0 } else { 0.0 };
         // SAFETY: as promised; scale factors are read before the call returns.
         blas("cublasLtMatmul", unsafe {
             lt::cublasLtMatmul(

@@ -20,8 +20,8 @@
 #![allow(clippy::disallowed_methods)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
-mod ahead;
 mod backend;
+mod caching_allocator;
 mod call;
 mod clock;
 mod device;
@@ -29,10 +29,10 @@ mod device;
 mod direct;
 mod element;
 mod gemm;
-mod handed;
 mod host_copies;
 mod kernels;
 mod launch;
+mod launch_queue_depth;
 mod layout;
 mod libraries;
 mod memory;
@@ -45,9 +45,9 @@ mod overheads;
 mod partition;
 mod probe;
 mod program;
-mod shelves;
 mod stage;
 mod target;
+mod tensor_transfer;
 #[cfg(test)]
 mod tests;
 mod timed;
@@ -57,14 +57,14 @@ mod uploads;
 pub use backend::chosen;
 pub use backend::open;
 pub use element::{Bf16, Element};
-pub use handed::Handed;
 pub use host_copies::HostCopies;
 pub use libraries::loaded_libraries;
 pub use memory::Buffer;
 #[cfg(feature = "nccl")]
-pub use nccl::{Peers, Transfer, UNIQUE_ID_BYTES, unique_id, version as nccl_version};
+pub use nccl::{P2pOp, Peers, UNIQUE_ID_BYTES, unique_id, version as nccl_version};
 pub use partition::{Parts, Sharing, split};
 pub use probe::{DeviceInfo, devices};
 pub use stage::{Cuda, Tokens};
 pub use target::{links, with_target};
+pub use tensor_transfer::TensorTransfer;
 pub use timed::open as open_timed;

@@ -114,7 +114,7 @@ fn of_toolkit(root: &Path) -> Vec<PathBuf> {
 }
 
 /// How long the Python that is asked may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where `python3` looks for packages, by its own word: its site-packages, those of the user, and
 /// what the environment adds. Nothing that is installed there is run but what starts with any Python.
@@ -130,7 +130,7 @@ fn python_path() -> Option<Vec<PathBuf>> {
     });
     let since = Instant::now();
     while child.try_wait().ok()?.is_none() {
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > TIMEOUT {
             let _ = child.kill();
             let _ = child.wait();
             return None;

@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys as cu;
 use pipeline::Bytes;
 
+use super::caching_allocator::{BlockPool, FreeBlock, StreamId, rounded};
 use super::call::{driver, failed, lock};
 use super::device::{Event, Gpu, Queue};
-use super::shelves::{Freed, OwnerId, Shelves, rounded};
 use runtime::DeviceError;
 
 /// The freed memory of a GPU, and the streams there are.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    shelves: Shelves<Event>,
+    blocks: BlockPool<Event>,
     streams: Vec<Queue>,
 }
 
 /// How long a GPU that is full may take to end what has been begun.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often it is looked at meanwhile.
-const GLANCE: Duration = Duration::from_micros(100);
+const POLL: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// Allocations made on this thread, of GPUs and of pinned memory.
@@ -65,9 +65,9 @@ impl Pool {
 
     /// A stream that is no more, its work done. Behind the last one freed memory goes back to the
     /// driver: what comes next may need other sizes.
-    pub(crate) fn retire(&mut self, owner: OwnerId) {
+    pub(crate) fn retire(&mut self, owner: StreamId) {
         self.streams.retain(|queue| queue.owner != owner);
-        self.shelves.retire(owner);
+        self.blocks.retire(owner);
         if self.streams.is_empty() {
             self.release();
         }
@@ -75,7 +75,7 @@ impl Pool {
 
     /// Gives all freed memory back to the driver, once nothing runs.
     fn release(&mut self) {
-        for freed in self.shelves.drain() {
+        for freed in self.blocks.drain() {
             // SAFETY: allocated by `allocate`, and no longer used.
             let _ = unsafe { cu::cuMemFree_v2(freed.address) };
         }
@@ -83,17 +83,17 @@ impl Pool {
 
     /// Memory of `bytes`, rounded, for `queue`.
     fn take(&mut self, gpu: &Arc<Gpu>, bytes: usize, queue: Queue) -> Result<u64, DeviceError> {
-        if let Some(freed) = self.shelves.take_ready(bytes, queue.owner, Event::is_past) {
+        if let Some(freed) = self.blocks.take_ready(bytes, queue.owner, Event::is_past) {
             return Ok(freed.address);
         }
         if let Some(address) = allocate(bytes)? {
             return Ok(address);
         }
-        if let Some(freed) = self.shelves.take_any(bytes, queue.owner) {
+        if let Some(freed) = self.blocks.take_any(bytes, queue.owner) {
             self.wait_for(gpu, &freed, queue)?;
             return Ok(freed.address);
         }
-        self.wait_for_all(gpu, PATIENCE)?;
+        self.wait_for_all(gpu, TIMEOUT)?;
         self.release();
         match allocate(bytes)? {
             Some(address) => Ok(address),
@@ -102,22 +102,22 @@ impl Pool {
     }
 
     /// Waits for all that has been begun, so that nobody uses what has been freed. No longer than
-    /// `patience`: a transfer that is begun may wait for another process, and that one for this.
+    /// `timeout`: a transfer that is begun may wait for another process, and that one for this.
     pub(super) fn wait_for_all(
         &self,
         gpu: &Arc<Gpu>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
         let marks = self.streams.iter().map(|stream| stream.mark(gpu, false));
         let marks = marks.collect::<Result<Vec<_>, _>>()?;
         let since = Instant::now();
         for mark in &marks {
             while !mark.has_passed()? {
-                if since.elapsed() > patience {
-                    let message = format!("its memory is full, and it is busy after {patience:?}");
+                if since.elapsed() > timeout {
+                    let message = format!("its memory is full, and it is busy after {timeout:?}");
                     return Err(failed("waiting for the GPU", message));
                 }
-                thread::sleep(GLANCE);
+                thread::sleep(POLL);
             }
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Pool {
     fn wait_for(
         &self,
         gpu: &Arc<Gpu>,
-        freed: &Freed<Event>,
+        freed: &FreeBlock<Event>,
         queue: Queue,
     ) -> Result<(), DeviceError> {
         if let Some(mark) = &freed.after {
@@ -187,7 +187,7 @@ impl Memory {
     }
 
     /// The same for what comes from elsewhere by `queue`.
-    pub(crate) fn landing(mut self) -> Self {
+    pub(crate) fn receive_buffer(mut self) -> Self {
         self.lands = true;
         self
     }
@@ -228,7 +228,7 @@ impl Drop for Memory {
         let Some(size) = rounded(self.bytes) else { return };
         let mut pool = lock(&self.gpu.pool);
         let is_there = |queue: Queue| pool.streams.iter().any(|known| known.owner == queue.owner);
-        let mut freed = Freed { address: self.address, owner: None, after: self.after.take() };
+        let mut freed = FreeBlock { address: self.address, owner: None, after: self.after.take() };
         if is_there(self.home) {
             freed.owner = Some(self.home.owner);
         }
@@ -241,7 +241,7 @@ impl Drop for Memory {
                 Err(_) => return,
             }
         }
-        pool.shelves.put(size, freed);
+        pool.blocks.put(size, freed);
     }
 }
 
@@ -263,9 +263,13 @@ impl<T> Buffer<T> {
     }
 
     /// The same for what comes from elsewhere by `queue`.
-    pub(crate) fn landing(gpu: &Arc<Gpu>, len: usize, queue: Queue) -> Result<Self, DeviceError> {
+    pub(crate) fn receive_buffer(
+        gpu: &Arc<Gpu>,
+        len: usize,
+        queue: Queue,
+    ) -> Result<Self, DeviceError> {
         let Self { memory, len, values } = Self::new(gpu, len, queue)?;
-        Ok(Self { memory: memory.landing(), len, values })
+        Ok(Self { memory: memory.receive_buffer(), len, values })
     }
 
     /// How many there are.

@@ -13,10 +13,10 @@ use cudarc::nccl::sys as nc;
 use super::call::failed;
 use super::device::Gpu;
 use super::element::Element;
-use super::handed::Handed;
 use super::memory::Buffer;
 use super::nccl_library::{Functions, nccl};
 use super::stage::Cuda;
+use super::tensor_transfer::TensorTransfer;
 use runtime::DeviceError;
 
 /// Bytes of the name that one rank makes and all ranks join by.
@@ -24,13 +24,13 @@ pub const UNIQUE_ID_BYTES: usize = 128;
 
 /// One transfer, as one rank sees it.
 #[derive(Debug)]
-pub enum Transfer<E> {
+pub enum P2pOp<E> {
     /// To rank `to`.
     Send {
         /// The rank that receives.
         to: usize,
         /// The buffer that it receives into.
-        value: Handed<E>,
+        value: TensorTransfer<E>,
     },
     /// From rank `from`.
     Receive {
@@ -49,7 +49,7 @@ pub struct Peers {
     gpu: Arc<Gpu>,
     rank: usize,
     ranks: usize,
-    patience: Duration,
+    timeout: Duration,
 }
 
 // SAFETY: a communicator may be used on any thread, by one at a time.
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Peers {
 }
 
 /// How long between two looks at work that NCCL does in the background.
-const GLANCE: Duration = Duration::from_micros(20);
+const POLL: Duration = Duration::from_micros(20);
 /// Marks a configuration as one.
 const MAGIC: u32 = 0xcafe_beef;
 /// Of the header that the configuration is laid out by: 2.28.3.
@@ -156,7 +156,7 @@ impl Drop for Peers {
 
 impl Peers {
     /// Joins the `ranks` that were given `id`, as number `rank`, with the GPU of `cuda`. Waits for all
-    /// of them, at most `patience`; no later call waits longer for NCCL either.
+    /// of them, at most `timeout`; no later call waits longer for NCCL either.
     ///
     /// # Errors
     /// NCCL is missing, a rank did not come, or two of them have the same GPU.
@@ -165,7 +165,7 @@ impl Peers {
         id: [u8; UNIQUE_ID_BYTES],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, DeviceError> {
         let nccl = nccl()?;
         let number = |n: usize| {
@@ -187,7 +187,7 @@ impl Peers {
             begun("ncclCommInitRankConfig", result, comm)?;
             return Err(failed("ncclCommInitRankConfig", "no communicator"));
         }
-        let peers = Self { nccl, comm, gpu: Arc::clone(&cuda.gpu), rank, ranks, patience };
+        let peers = Self { nccl, comm, gpu: Arc::clone(&cuda.gpu), rank, ranks, timeout };
         begun("ncclCommInitRankConfig", result, comm)?;
         peers.wait("ncclCommInitRankConfig")?;
         Ok(peers)
@@ -222,17 +222,17 @@ impl Peers {
     fn wait(&self, call: &'static str) -> Result<(), DeviceError> {
         let since = Instant::now();
         while !self.is_done()? {
-            if since.elapsed() > self.patience {
-                let message = format!("not done after {} s", self.patience.as_secs());
+            if since.elapsed() > self.timeout {
+                let message = format!("not done after {} s", self.timeout.as_secs());
                 return Err(failed(call, message));
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL);
         }
         Ok(())
     }
 
     /// Waits until work that transfers may be part of is done, as `is_done` says: as long as the others
-    /// are there, and at most the patience.
+    /// are there, and at most the timeout.
     pub(crate) fn wait_until(
         &self,
         is_done: impl Fn() -> Result<bool, DeviceError>,
@@ -240,11 +240,11 @@ impl Peers {
         let since = Instant::now();
         while !is_done()? {
             self.is_done()?;
-            if since.elapsed() > self.patience {
-                let message = format!("not done after {} s", self.patience.as_secs());
+            if since.elapsed() > self.timeout {
+                let message = format!("not done after {} s", self.timeout.as_secs());
                 return Err(failed("waiting for the GPU", message));
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL);
         }
         Ok(())
     }
@@ -277,8 +277,8 @@ impl<E: Element> Cuda<E> {
     pub fn exchange(
         &mut self,
         peers: &Peers,
-        transfers: Vec<Transfer<E>>,
-    ) -> Result<Vec<Handed<E>>, DeviceError> {
+        transfers: Vec<P2pOp<E>>,
+    ) -> Result<Vec<TensorTransfer<E>>, DeviceError> {
         if !Arc::ptr_eq(&peers.gpu, &self.gpu) {
             return Err(failed("ncclGroupStart", "the ranks were joined with another GPU"));
         }
@@ -300,23 +300,23 @@ impl<E: Element> Cuda<E> {
             let mark = self.transfer.queue.mark(&self.gpu, false)?;
             match transfer {
                 Ready::Send(_, mut tensor) => tensor.memory.keep_until(mark),
-                Ready::Receive(_, tensor) => received.push(Handed { tensor, ready: mark }),
+                Ready::Receive(_, tensor) => received.push(TensorTransfer { tensor, ready: mark }),
             }
         }
         Ok(received)
     }
 
-    fn ready(&self, peers: &Peers, transfer: Transfer<E>) -> Result<Ready<E>, DeviceError> {
+    fn ready(&self, peers: &Peers, transfer: P2pOp<E>) -> Result<Ready<E>, DeviceError> {
         match transfer {
-            Transfer::Send { to, value: Handed { tensor, ready } } => {
+            P2pOp::Send { to, value: TensorTransfer { tensor, ready } } => {
                 if !Arc::ptr_eq(tensor.memory.gpu(), &self.gpu) {
                     return Err(failed("ncclSend", "the value lies on another GPU"));
                 }
                 self.transfer.queue.wait_for(&ready)?;
                 Ok(Ready::Send(peers.number(to)?, tensor))
             }
-            Transfer::Receive { from, len } => {
-                Ok(Ready::Receive(peers.number(from)?, self.landing(len)?))
+            P2pOp::Receive { from, len } => {
+                Ok(Ready::Receive(peers.number(from)?, self.receive_buffer(len)?))
             }
         }
     }

@@ -91,7 +91,7 @@ fn batch<E: Element>(
         stage.launch(&launch)?;
         count += 1;
     }
-    stage.settle()?;
+    stage.synchronize()?;
     Ok(count)
 }
 
@@ -102,14 +102,14 @@ fn hand_over<E: Element>(near: &mut Cuda<E>, far: &mut Cuda<E>) -> Result<Nanos,
     let mut value = near.scratch::<E>(1)?;
     near.stamp()?;
     for _ in 0..ROUNDS {
-        let handed = near.hand(value)?;
-        let there = far.take(handed)?;
-        let handed = far.hand(there)?;
-        value = near.take(handed)?;
+        let transfer = near.send(value)?;
+        let there = far.receive(transfer)?;
+        let transfer = far.send(there)?;
+        value = near.receive(transfer)?;
     }
     near.stamp()?;
-    near.settle()?;
-    far.settle()?;
+    near.synchronize()?;
+    far.synchronize()?;
     let times = near.stamps(epoch)?.unwrap_or_default();
     let took = times.last().zip(times.first()).map_or(0, |(end, start)| end.saturating_sub(*start));
     Ok(Nanos(took / u64::from(2 * ROUNDS)))

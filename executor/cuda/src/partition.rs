@@ -157,7 +157,7 @@ fn try_out(context: &GreenContext) -> Result<(), DeviceError> {
     here.wait_for(&elsewhere.queue.mark(gpu, false)?)?;
     let end = here.mark(gpu, true)?;
     end.wait()?;
-    here.settle()?;
+    here.synchronize()?;
     let took = end.ms_since(&start)?;
     match took >= 0.0 {
         true => Ok(()),

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use cudarc::driver::sys as cu;
 
-use super::ahead::Ahead;
 use super::call::{driver, failed};
 use super::clock;
 use super::device::{Event, Gpu, Queue, Stream};
@@ -16,6 +15,7 @@ use super::element::{Element, decode, encode};
 use super::gemm::{Blas, Places};
 use super::kernels::Kernels;
 use super::launch::Launch;
+use super::launch_queue_depth::LaunchQueueDepth;
 use super::layout::column_major;
 use super::memory::Buffer;
 use super::partition::{GreenContext, Partition};
@@ -41,7 +41,7 @@ pub struct Cuda<E: Element> {
     pub(crate) uploads: Uploads,
     base: Base,
     stamps: Vec<Event>,
-    ahead: Ahead,
+    queue_depth: LaunchQueueDepth,
     /// Kernels and products begun so far.
     launched: Cell<u64>,
     pub(crate) compute: Stream,
@@ -134,7 +134,7 @@ impl<E: Element> Cuda<E> {
             uploads: Uploads::new()?,
             base: base(gpu, &compute)?,
             stamps: Vec::new(),
-            ahead: Ahead::default(),
+            queue_depth: LaunchQueueDepth::default(),
             launched: Cell::new(0),
             compute,
             transfer: Stream::new(gpu)?,
@@ -190,7 +190,7 @@ impl<E: Element> Cuda<E> {
         &mut self,
         shape: Gemm,
         [a, b, c]: [u64; 3],
-        into_sums: bool,
+        accumulates: bool,
     ) -> Result<(), DeviceError> {
         self.gpu.bind()?;
         let product =
@@ -198,7 +198,7 @@ impl<E: Element> Cuda<E> {
         let at = Places { first: b, second: a, result: c };
         self.launched.set(self.launched.get() + 1);
         // SAFETY: the caller has checked the sizes.
-        unsafe { self.blas.multiply::<E>(product, shape.scale, at, into_sums) }
+        unsafe { self.blas.multiply::<E>(product, shape.scale, at, accumulates) }
     }
 
     /// Sets `bytes` at `address`, within a buffer, to zero.
@@ -315,7 +315,7 @@ impl<E: Element> Cuda<E> {
     }
 
     /// Waits for both streams.
-    pub(crate) fn settle_all(&self) -> Result<(), DeviceError> {
+    pub(crate) fn synchronize_all(&self) -> Result<(), DeviceError> {
         self.wait_for(&self.compute)?;
         self.wait_for(&self.transfer)
     }
@@ -327,7 +327,7 @@ impl<E: Element> Cuda<E> {
         if let Some(peers) = &self.peers {
             return peers.wait_until(|| stream.queue.is_idle());
         }
-        stream.queue.settle()
+        stream.queue.synchronize()
     }
 
     /// Marks this moment, with its time.
@@ -341,9 +341,9 @@ impl<E: Element> Cuda<E> {
     /// two stamps.
     pub(crate) fn keep_pace(&mut self) -> Result<(), DeviceError> {
         if let Some(end) = self.stamps.len().checked_sub(1) {
-            self.ahead.begun(end, self.launched.get());
+            self.queue_depth.begun(end, self.launched.get());
         }
-        while let Some(end) = self.ahead.next() {
+        while let Some(end) = self.queue_depth.next() {
             self.wait_for_mark(&self.stamps[end])?;
         }
         Ok(())
@@ -362,7 +362,7 @@ impl<E: Element> Cuda<E> {
     /// clock against the device's does not grow, and driver times stay small.
     pub(crate) fn all_stamps(&mut self, epoch: Instant) -> Result<Vec<u64>, DeviceError> {
         let stamps = std::mem::take(&mut self.stamps);
-        self.ahead.settle(self.launched.get());
+        self.queue_depth.drained(self.launched.get());
         let event = |i: usize| if i == 0 { &self.base.event } else { &stamps[i - 1] };
         let times = clock::unroll(stamps.len(), |i, j| event(j).ms_since(event(i)))?;
         let since = |ns: &f64| clock::since(epoch, self.base.at, *ns);
@@ -376,14 +376,14 @@ impl<E: Element> Drop for Cuda<E> {
     fn drop(&mut self) {
         // What is let go of here may still be read by kernels begun.
         let _ = self.gpu.bind();
-        let settled = self.settle_all();
+        let settled = self.synchronize_all();
         #[cfg(feature = "nccl")]
         if settled.is_err() {
             // Transfers that a lost process holds up end with the ties to it.
             self.peers = None;
         }
         if settled.is_err() {
-            let _ = self.settle_all();
+            let _ = self.synchronize_all();
         }
     }
 }
@@ -393,7 +393,7 @@ impl<E: Element> Drop for Cuda<E> {
 fn base(gpu: &Arc<Gpu>, stream: &Stream) -> Result<Base, DeviceError> {
     let mut best: Option<(std::time::Duration, Base)> = None;
     for _ in 0..TRIES {
-        stream.queue.settle()?;
+        stream.queue.synchronize()?;
         let before = Instant::now();
         let event = stream.queue.mark(gpu, true)?;
         event.wait()?;
@@ -415,7 +415,7 @@ mod tests {
         fn may_change_threads<T: Send + 'static>() {}
         may_change_threads::<Cuda<Bf16>>();
         may_change_threads::<Cuda<f32>>();
-        may_change_threads::<super::super::handed::Handed<Bf16>>();
+        may_change_threads::<super::super::tensor_transfer::TensorTransfer<Bf16>>();
         may_change_threads::<Tokens>();
     }
 }

@@ -11,10 +11,10 @@ use std::time::Instant;
 use pipeline::{Costs, Nanos, Pass, Value};
 
 use super::backend::Gpus;
-use super::handed::Handed;
 use super::kernels::{MOMENT, await_value, take_time};
 use super::memory::allocations;
 use super::stage::Cuda;
+use super::tensor_transfer::TensorTransfer;
 use gpt::CUDA_TIMED;
 use gpt::{Devices, OpenError, Options};
 use gpt::{Executed, Execution, ExecutionError};
@@ -46,7 +46,7 @@ impl Devices for TimedGpus {
     }
 
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
-        if execution.meeting.is_some() {
+        if execution.rendezvous.is_some() {
             return Err(ExecutionError::OneProcess { device: CUDA_TIMED.name });
         }
         let stages = execution.stages();
@@ -79,10 +79,14 @@ struct TimedStage {
 
 impl TimedStage {
     /// Begins what comes before `pass`: the arrival of its input.
-    fn receive(&mut self, pass: Pass, input: Option<Handed<f32>>) -> Result<(), DeviceError> {
-        let Some(handed) = input else { return Ok(()) };
+    fn receive(
+        &mut self,
+        pass: Pass,
+        input: Option<TensorTransfer<f32>>,
+    ) -> Result<(), DeviceError> {
+        let Some(transfer) = input else { return Ok(()) };
         let value = pass.input(self.plan.schedule().shape());
-        let made = self.cuda.take_over(handed)?;
+        let made = self.cuda.receive_tensor(transfer)?;
         match value.map_or(Nanos(0), |value| self.plan.delay(value)) {
             Nanos(0) => Ok(()),
             Nanos(hop) => self.cuda.launch(&[await_value(made.memory.address(), hop)]),
@@ -97,13 +101,13 @@ impl TimedStage {
 }
 
 impl Worker for TimedStage {
-    type Value = Handed<f32>;
+    type Value = TensorTransfer<f32>;
 
     fn run(
         &mut self,
         pass: Pass,
-        input: Option<Handed<f32>>,
-    ) -> Result<Option<Handed<f32>>, DeviceError> {
+        input: Option<TensorTransfer<f32>>,
+    ) -> Result<Option<TensorTransfer<f32>>, DeviceError> {
         if self.costs.chunks().len() <= usize::from(pass.chunk) || pass.kind.is_of_vocabulary() {
             return Err(DeviceError::NotAtHand { what: format!("the time of {pass}") });
         }
@@ -115,15 +119,15 @@ impl Worker for TimedStage {
         // Also behind a launch that failed: stamps come in pairs.
         self.cuda.new_stamp()?;
         taken?;
-        self.hands_on(pass).then(|| self.cuda.hand_on(made)).transpose()
+        self.hands_on(pass).then(|| self.cuda.send_tensor(made)).transpose()
     }
 
-    fn wait(&mut self, input: &Handed<f32>) -> Result<(), DeviceError> {
+    fn wait(&mut self, input: &TensorTransfer<f32>) -> Result<(), DeviceError> {
         self.cuda.wait_for_value(input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.cuda.settle_all()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.cuda.synchronize_all()
     }
 
     fn runs_ahead(&self) -> bool {

@@ -114,7 +114,7 @@ impl Uploads {
             match queue.mark(gpu, false) {
                 Ok(copied) => self.busy.push_back((piece, copied)),
                 Err(error) => {
-                    let _ = queue.settle();
+                    let _ = queue.synchronize();
                     return Err(error);
                 }
             }

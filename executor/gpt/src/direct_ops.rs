@@ -15,7 +15,7 @@ pub trait DirectOps: Ops {
     /// A library that is missing or fails.
     fn name(&mut self) -> Result<Vec<u8>, DeviceError>;
 
-    /// Joins the `ranks` stages that were given `name`, as number `rank`. Waits for each at most `patience`.
+    /// Joins the `ranks` stages that were given `name`, as number `rank`. Waits for each at most `timeout`.
     ///
     /// # Errors
     /// A device that fails, or a stage that does not come.
@@ -24,7 +24,7 @@ pub trait DirectOps: Ops {
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError>;
 
     /// Begins all transfers as one: sends to ranks, and a tensor of `len` elements from each rank of `from`.
@@ -34,10 +34,10 @@ pub trait DirectOps: Ops {
     /// A device that fails, or a stage that is gone.
     fn exchange(
         &mut self,
-        sends: Vec<(usize, Self::Handed)>,
+        sends: Vec<(usize, Self::Transfer)>,
         from: &[usize],
         len: usize,
-    ) -> Result<Vec<Self::Handed>, DeviceError>;
+    ) -> Result<Vec<Self::Transfer>, DeviceError>;
 }
 
 impl<O: DirectOps> Direct for Gpt<O> {
@@ -50,9 +50,9 @@ impl<O: DirectOps> Direct for Gpt<O> {
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
-        self.ops_mut().join(name, rank, ranks, patience)
+        self.ops_mut().join(name, rank, ranks, timeout)
     }
 
     fn exchange(

@@ -1,9 +1,9 @@
 //! The kernels a transformer stage is made of, as a device offers them.
 //!
 //! All matrices are row by row. A `Tensor` holds activations and the weights as kernels read them
-//! (bf16 on a GPU that computes in bf16); `Sums` hold what is summed over microbatches and what the
+//! (bf16 on a GPU that computes in bf16); `Accumulator` hold what is summed over microbatches and what the
 //! optimizer keeps: gradients of weights, master weights, moments (f32 there). Kernels may be
-//! enqueued: only [`Ops::settle`] and what returns numbers to the host wait.
+//! enqueued: only [`Ops::synchronize`] and what returns numbers to the host wait.
 
 use std::time::Instant;
 
@@ -87,11 +87,11 @@ pub trait Ops: 'static {
     /// Activations, and weights as kernels read them.
     type Tensor: Send + 'static;
     /// Gradients of weights, master weights, moments.
-    type Sums: Send + 'static;
+    type Accumulator: Send + 'static;
     /// Token numbers.
     type Tokens: Send + 'static;
     /// A tensor on its way to another stage: on a GPU, with the event that says it is ready.
-    type Handed: Send + 'static;
+    type Transfer: Send + 'static;
 
     /// A tensor of `len` elements, of unspecified content.
     ///
@@ -100,14 +100,16 @@ pub trait Ops: 'static {
     fn tensor(&mut self, len: usize) -> Result<Self::Tensor, DeviceError>;
 
     /// `len` zeros.
-    fn sums(&mut self, len: usize) -> Result<Self::Sums, DeviceError>;
+    fn accumulator(&mut self, len: usize) -> Result<Self::Accumulator, DeviceError>;
 
     /// Token numbers, copied to the device.
     fn tokens(&mut self, tokens: &[u32]) -> Result<Self::Tokens, DeviceError>;
 
     /// The kernels of the output layer in shards; `None` where there are none.
     #[allow(clippy::type_complexity)]
-    fn shard_ops(&mut self) -> Option<&mut dyn ShardOps<Self::Tensor, Self::Sums, Self::Tokens>> {
+    fn shard_ops(
+        &mut self,
+    ) -> Option<&mut dyn ShardOps<Self::Tensor, Self::Accumulator, Self::Tokens>> {
         None
     }
 
@@ -118,7 +120,7 @@ pub trait Ops: 'static {
     }
 
     /// The same for sums.
-    fn movable_sums(sums: &mut Self::Sums) -> Option<&mut dyn Movable> {
+    fn movable_accumulator(sums: &mut Self::Accumulator) -> Option<&mut dyn Movable> {
         let _ = sums;
         None
     }
@@ -133,22 +135,26 @@ pub trait Ops: 'static {
     fn write(&mut self, values: &[f64], to: At<&mut Self::Tensor>) -> Result<(), DeviceError>;
 
     /// The same for sums.
-    fn write_sums(&mut self, values: &[f64], to: At<&mut Self::Sums>) -> Result<(), DeviceError>;
+    fn write_accumulator(
+        &mut self,
+        values: &[f64],
+        to: At<&mut Self::Accumulator>,
+    ) -> Result<(), DeviceError>;
 
     /// Copies the elements of `from` to the host.
     fn read(&mut self, from: &Self::Tensor) -> Result<Vec<f64>, DeviceError>;
 
     /// The same for sums.
-    fn read_sums(&mut self, from: &Self::Sums) -> Result<Vec<f64>, DeviceError>;
+    fn read_accumulator(&mut self, from: &Self::Accumulator) -> Result<Vec<f64>, DeviceError>;
 
     /// Sets all of `sums` to zero.
-    fn clear(&mut self, sums: &mut Self::Sums) -> Result<(), DeviceError>;
+    fn clear(&mut self, sums: &mut Self::Accumulator) -> Result<(), DeviceError>;
 
     /// Bytes of one element of a tensor.
     fn element_bytes(&self) -> usize;
 
     /// Waits until all kernels begun are done.
-    fn settle(&mut self) -> Result<(), DeviceError>;
+    fn synchronize(&mut self) -> Result<(), DeviceError>;
 
     /// Whether calls return before their kernels are done.
     fn runs_ahead(&self) -> bool {
@@ -176,22 +182,22 @@ pub trait Ops: 'static {
     fn stamps(&mut self, epoch: Instant) -> Result<Option<Vec<u64>>, DeviceError>;
 
     /// Gives `tensor` away to another stage, once the kernels begun so far are done.
-    fn hand(&mut self, tensor: Self::Tensor) -> Result<Self::Handed, DeviceError>;
+    fn send(&mut self, tensor: Self::Tensor) -> Result<Self::Transfer, DeviceError>;
 
     /// Takes what another stage gave: kernels begun from now on come after those that made it.
-    fn take(&mut self, handed: Self::Handed) -> Result<Self::Tensor, DeviceError>;
+    fn receive(&mut self, transfer: Self::Transfer) -> Result<Self::Tensor, DeviceError>;
 
-    /// Kernels begun from now on come after those that made `handed`, which is taken later.
-    fn wait(&mut self, handed: &Self::Handed) -> Result<(), DeviceError> {
-        let _ = handed;
+    /// Kernels begun from now on come after those that made `transfer`, which is taken later.
+    fn wait(&mut self, transfer: &Self::Transfer) -> Result<(), DeviceError> {
+        let _ = transfer;
         Ok(())
     }
 
     /// The elements as bytes, least significant first, [`Ops::element_bytes`] each.
-    fn pack(&mut self, handed: Self::Handed) -> Result<Vec<u8>, DeviceError>;
+    fn pack(&mut self, transfer: Self::Transfer) -> Result<Vec<u8>, DeviceError>;
 
     /// The inverse of [`Ops::pack`].
-    fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Handed, DeviceError>;
+    fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Transfer, DeviceError>;
 
     /// C = scale op(A) op(B).
     fn gemm(
@@ -203,12 +209,12 @@ pub trait Ops: 'static {
     ) -> Result<(), DeviceError>;
 
     /// C += scale op(A) op(B), into sums: the gradient of a weight.
-    fn gemm_into_sums(
+    fn gemm_accumulate(
         &mut self,
         shape: Gemm,
         a: At<&Self::Tensor>,
         b: At<&Self::Tensor>,
-        c: At<&mut Self::Sums>,
+        c: At<&mut Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
     /// Adds `bias`, `[columns]`, to every row of `x`, `[rows, columns]`.
@@ -227,7 +233,7 @@ pub trait Ops: 'static {
         rows: usize,
         columns: usize,
         x: &Self::Tensor,
-        into: At<&mut Self::Sums>,
+        into: At<&mut Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
     /// `to += x`, the first `len` elements.
@@ -250,7 +256,7 @@ pub trait Ops: 'static {
         gain: At<&Self::Tensor>,
         bias: At<&Self::Tensor>,
         y: &mut Self::Tensor,
-        stats: &mut Self::Sums,
+        stats: &mut Self::Accumulator,
     ) -> Result<(), DeviceError>;
 
     /// From the gradient `dy` of y: `dx` becomes the gradient of x, and those of gain and bias are
@@ -261,11 +267,11 @@ pub trait Ops: 'static {
         rows: usize,
         columns: usize,
         x: &Self::Tensor,
-        stats: &Self::Sums,
+        stats: &Self::Accumulator,
         gain: At<&Self::Tensor>,
         dy: &Self::Tensor,
         dx: &mut Self::Tensor,
-        gradients: &mut Self::Sums,
+        gradients: &mut Self::Accumulator,
         dgain: usize,
         dbias: usize,
     ) -> Result<(), DeviceError>;
@@ -361,7 +367,7 @@ pub trait Ops: 'static {
         columns: usize,
         tokens: &Self::Tokens,
         dy: &Self::Tensor,
-        gradients: &mut Self::Sums,
+        gradients: &mut Self::Accumulator,
         table: usize,
         positions: usize,
     ) -> Result<(), DeviceError>;
@@ -376,7 +382,7 @@ pub trait Ops: 'static {
         scale: f32,
         logits: &Self::Tensor,
         targets: &Self::Tokens,
-        loss: &mut Self::Sums,
+        loss: &mut Self::Accumulator,
     ) -> Result<(), DeviceError>;
 
     /// `logits` become the gradient of that sum: scale (softmax(row) - one at the target).
@@ -395,7 +401,7 @@ pub trait Ops: 'static {
     }
 
     /// The sum of squares of `sums`, and whether any is NaN or infinite. Waits for the result.
-    fn norm(&mut self, sums: &Self::Sums) -> Result<(f64, bool), DeviceError>;
+    fn norm(&mut self, sums: &Self::Accumulator) -> Result<(f64, bool), DeviceError>;
 
     /// Step number `step`, from 1, of AdamW with `gradients` times `scale`:
     /// w -= rate (m' / (sqrt(v') + eps) + decay w), with m' and v' the moments without bias.
@@ -404,8 +410,8 @@ pub trait Ops: 'static {
         rule: AdamW,
         step: u32,
         scale: f64,
-        gradients: &Self::Sums,
-        state: &mut Moments<Self::Tensor, Self::Sums>,
+        gradients: &Self::Accumulator,
+        state: &mut Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
     /// Takes that very step back, from the state behind it (Zero Bubble, appendix on in-place
@@ -415,8 +421,8 @@ pub trait Ops: 'static {
         rule: AdamW,
         step: u32,
         scale: f64,
-        gradients: &Self::Sums,
-        state: &mut Moments<Self::Tensor, Self::Sums>,
+        gradients: &Self::Accumulator,
+        state: &mut Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
     /// A copy of `from`.
@@ -430,8 +436,8 @@ pub trait Ops: 'static {
     /// Copies the whole state of the optimizer, for an exact way back.
     fn copy_state(
         &mut self,
-        from: &Moments<Self::Tensor, Self::Sums>,
-    ) -> Result<Moments<Self::Tensor, Self::Sums>, DeviceError>;
+        from: &Moments<Self::Tensor, Self::Accumulator>,
+    ) -> Result<Moments<Self::Tensor, Self::Accumulator>, DeviceError>;
 }
 
 /// How a row of queries, keys or values is cut into heads.

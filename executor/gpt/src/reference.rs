@@ -62,7 +62,7 @@ impl<O: Ops> Reference<O> {
         let loss = loss + self.run_part(step, microbatches, half..microbatches)?;
         let mut sums = self.gradients()?;
         sums.iter_mut().zip(first).for_each(|(sum, other)| *sum += other);
-        self.device.ops.write_sums(&sums, At::start(&mut self.chunk.gradients))?;
+        self.device.ops.write_accumulator(&sums, At::start(&mut self.chunk.gradients))?;
         Ok(loss)
     }
 
@@ -92,7 +92,7 @@ impl<O: Ops> Reference<O> {
     /// # Errors
     /// Whatever stops the device.
     pub fn gradients(&mut self) -> Result<Vec<f64>, DeviceError> {
-        self.device.ops.read_sums(&self.chunk.gradients)
+        self.device.ops.read_accumulator(&self.chunk.gradients)
     }
 
     /// The weights as the optimizer keeps them, in model order.
@@ -100,7 +100,7 @@ impl<O: Ops> Reference<O> {
     /// # Errors
     /// Whatever stops the device.
     pub fn weights(&mut self) -> Result<Vec<f64>, DeviceError> {
-        self.device.ops.read_sums(&self.chunk.state.master)
+        self.device.ops.read_accumulator(&self.chunk.state.master)
     }
 
     /// One step of the optimizer with the gradients of the last step times `scale`.

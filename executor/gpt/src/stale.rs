@@ -127,7 +127,7 @@ impl<O: Ops> Stale<O> {
     fn update(&mut self) -> Result<Option<f64>, DeviceError> {
         if self.first_gradients.is_none() {
             let ops = &mut self.device.ops;
-            let read = |one: &Versioned<O>| ops.read_sums(&one.chunk.gradients);
+            let read = |one: &Versioned<O>| ops.read_accumulator(&one.chunk.gradients);
             let parts: Vec<Vec<f64>> =
                 self.chunks.iter().map(read).collect::<Result<_, DeviceError>>()?;
             self.first_gradients = Some(parts.concat());
@@ -160,7 +160,7 @@ impl<O: Ops> Stale<O> {
     /// Whatever stops the device.
     pub fn weights(&mut self) -> Result<Vec<f64>, DeviceError> {
         let ops = &mut self.device.ops;
-        let read = |one: &Versioned<O>| ops.read_sums(&one.chunk.state.master);
+        let read = |one: &Versioned<O>| ops.read_accumulator(&one.chunk.state.master);
         let parts: Vec<Vec<f64>> = self.chunks.iter().map(read).collect::<Result<_, _>>()?;
         Ok(parts.concat())
     }

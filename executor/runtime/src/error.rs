@@ -40,7 +40,7 @@ pub enum DeviceError {
         /// Its message.
         message: String,
     },
-    /// A value that a pass needs was never handed to it: a fault of the caller.
+    /// A value that a pass needs was never sent to it: a fault of the caller.
     #[error("{what} is not at hand")]
     NotAtHand {
         /// The value, or what was kept of a pass.

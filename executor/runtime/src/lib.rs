@@ -18,9 +18,9 @@ pub use error::DeviceError;
 pub use measured::{HostBound, Measured, MeasuredCopy, Overheads};
 pub use run::{
     Awaited, Boundary, Chain, Connections, Doing, Failure, Launch, LaunchError, MAX_MEASURED,
-    MAX_PATIENCE, Meeting, MeetingError, Met, Party, Plan, PlanError, PlannedCopy, Post, Sighting,
-    Timed, Transfers, Way, free_ports, join, join_directly, meet, nanos_since, run, run_until,
-    take, write_all,
+    MAX_TIMEOUT, Plan, PlanError, PlannedCopy, Post, ProcessGroup, Rendezvous, RendezvousError,
+    RendezvousSettings, Sighting, Timed, Transfers, Way, free_ports, init_process_group, join,
+    join_directly, nanos_since, run, run_until, take, write_all,
 };
 pub use weights::{Undo, Updates, Versions};
 pub use worker::{Direct, Norm, Offload, Trainer, Wire, Worker};

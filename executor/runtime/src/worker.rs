@@ -10,7 +10,7 @@ use crate::error::DeviceError;
 /// Computes the passes of one stage, on one thread.
 ///
 /// A pass may return before its work is done, as long as what it hands on says so itself (on a GPU:
-/// device memory with an event). [`Worker::settle`] waits for all of it.
+/// device memory with an event). [`Worker::synchronize`] waits for all of it.
 pub trait Worker {
     /// The values that passes exchange: an output or a gradient, `[microbatch x sequence, hidden]`.
     type Value: Send + 'static;
@@ -46,7 +46,7 @@ pub trait Worker {
     ///
     /// # Errors
     /// Whatever stopped the device meanwhile.
-    fn settle(&mut self) -> Result<(), DeviceError>;
+    fn synchronize(&mut self) -> Result<(), DeviceError>;
 
     /// Whether [`Worker::run`] returns before the work is done, so that only the device knows when
     /// passes ran: [`Worker::device_times`] says it then.
@@ -62,7 +62,7 @@ pub trait Worker {
 
     /// When the passes since the last call ran, as (start, end) in nanoseconds since `epoch`, by the
     /// clock of the device, in the order of [`Worker::run`]; `None` where the host's clock is right,
-    /// since `run` returns when the work is done. Called after [`Worker::settle`], once a step.
+    /// since `run` returns when the work is done. Called after [`Worker::synchronize`], once a step.
     ///
     /// # Errors
     /// Whatever stops the device.
@@ -192,7 +192,7 @@ pub trait Direct: Wire {
     fn name(&mut self) -> Result<Vec<u8>, DeviceError>;
 
     /// Joins the `ranks` workers that were given `name`, as number `rank`. Waits for all of them, and
-    /// later for any, at most `patience`.
+    /// later for any, at most `timeout`.
     ///
     /// # Errors
     /// Whatever stops the device, or a worker that did not come.
@@ -201,7 +201,7 @@ pub trait Direct: Wire {
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError>;
 
     /// Begins to send values to ranks and to receive one from each of `from`, as one and behind all

@@ -20,7 +20,7 @@ macro_rules! all {
 }
 pub(super) use all;
 
-use Data::{Doubles, Elements, Sums, Words};
+use Data::{Accumulator, Doubles, Elements, Words};
 
 /// Rows and columns: of one element, of half a chunk, of whole chunks, of more chunks than threads.
 const SHAPES: [(usize, usize); 5] = [(1, 1), (5, 7), (3, 64), (70, 9), (2, 4203)];
@@ -162,7 +162,7 @@ pub(super) fn rows_are_normalised<E: Element>(machine: &impl Machine) {
             Elements(gain),
             Elements(bias),
             Elements(vec![0.0; rows * columns]),
-            Sums(vec![0.0; 2 * rows]),
+            Accumulator(vec![0.0; 2 * rows]),
         ];
         let got = machine.run::<E>(&buffers, &|at| {
             let of = [at[0], skipped::<E>(at[1]), at[2], at[3], at[4]];
@@ -196,12 +196,12 @@ pub(super) fn gradients_of_a_layer_norm<E: Element>(machine: &impl Machine) {
         }
         let buffers = [
             Elements(x),
-            Sums(both),
+            Accumulator(both),
             Elements(gain),
             Elements(dy),
             Elements(vec![0.0; n]),
-            Sums(vec![f64::NAN; 2 * Kernels::parts(rows, columns)]),
-            Sums(before),
+            Accumulator(vec![f64::NAN; 2 * Kernels::parts(rows, columns)]),
+            Accumulator(before),
         ];
         let got = machine.run::<E>(&buffers, &|at| {
             let all = NormBackward {
@@ -279,8 +279,11 @@ pub(super) fn rows_are_summed<E: Element>(machine: &impl Machine) {
         let before = numbers::<f32>(2, columns + 2);
         let mut want = before.clone();
         x.iter().enumerate().for_each(|(i, x)| want[1 + i % columns] += x);
-        let buffers =
-            [Elements(x), Sums(vec![f64::NAN; Kernels::parts(rows, columns)]), Sums(before)];
+        let buffers = [
+            Elements(x),
+            Accumulator(vec![f64::NAN; Kernels::parts(rows, columns)]),
+            Accumulator(before),
+        ];
         let got = machine.run::<E>(&buffers, &|at| {
             Kernels::sum_rows(rows, columns, at[0], at[1], at[2] + 4).unwrap()
         });
@@ -321,7 +324,7 @@ pub(super) fn gradients_of_an_embedding<E: Element>(machine: &impl Machine) {
             want[1 + tokens[row] as usize * columns + c] += dy;
             want[1 + (5 + row % sequence) * columns + c] += dy;
         }
-        let buffers = [Words(list.words.clone()), Elements(dy), Sums(before)];
+        let buffers = [Words(list.words.clone()), Elements(dy), Accumulator(before)];
         let got = machine.run::<E>(&buffers, &|at| {
             let order = at[0] + 4 * list.len as u64;
             let starts = order + 4 * list.len as u64;
@@ -352,8 +355,8 @@ pub(super) fn losses_are_summed<E: Element>(machine: &impl Machine) {
             let exponents: f64 = row.iter().map(|x| (x - most).exp()).sum();
             sum += most + exponents.ln() - row[*target as usize];
         }
-        let scratch = Sums(vec![f64::NAN; rows]);
-        let buffers = [Elements(logits), Words(targets), scratch, Sums(vec![1.5, 9.0])];
+        let scratch = Accumulator(vec![f64::NAN; rows]);
+        let buffers = [Elements(logits), Words(targets), scratch, Accumulator(vec![1.5, 9.0])];
         let got = machine.run::<E>(&buffers, &|at| {
             let of = [at[0], at[1], at[2], at[3]];
             kernels::<E>().cross_entropy(rows, columns, 0.25, of).unwrap()
@@ -382,7 +385,7 @@ pub(super) fn norms_see_what_is_bad<E: Element>(machine: &impl Machine) {
     let run = |x: Vec<f64>| {
         let n = x.len();
         let scratch = Doubles(vec![f64::NAN; Kernels::norm_parts(n)]);
-        let buffers = [Sums(x), scratch, Doubles(vec![0.0; 2])];
+        let buffers = [Accumulator(x), scratch, Doubles(vec![0.0; 2])];
         machine.run::<E>(&buffers, &|at| Kernels::norm(n, at[0], at[1], at[2]).unwrap()).remove(2)
     };
     for n in [0, 1, 255, 70_000] {
@@ -412,7 +415,13 @@ pub(super) fn adamw_steps_and_goes_back<E: Element>(machine: &impl Machine) {
         vs.push(v);
     }
     let nothing = Elements(vec![0.0; n]);
-    let buffers = [nothing, Sums(w.clone()), Sums(m.clone()), Sums(v.clone()), Sums(g)];
+    let buffers = [
+        nothing,
+        Accumulator(w.clone()),
+        Accumulator(m.clone()),
+        Accumulator(v.clone()),
+        Accumulator(g),
+    ];
     let launches = |at: &[u64], undo| {
         let [weights, master, first, second, gradients] = [at[0], at[1], at[2], at[3], at[4]];
         let state = State { weights, master, first, second, gradients };

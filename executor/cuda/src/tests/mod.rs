@@ -29,7 +29,7 @@ enum Data {
     /// Elements of a tensor.
     Elements(Vec<f64>),
     /// f32.
-    Sums(Vec<f64>),
+    Accumulator(Vec<f64>),
     /// f64.
     Doubles(Vec<f64>),
     /// Token numbers.
@@ -40,7 +40,7 @@ impl Data {
     fn bytes<E: Element>(&self) -> Vec<u8> {
         match self {
             Self::Elements(values) => encode::<E>(values),
-            Self::Sums(values) => encode::<f32>(values),
+            Self::Accumulator(values) => encode::<f32>(values),
             Self::Doubles(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
             Self::Words(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
         }
@@ -49,7 +49,7 @@ impl Data {
     fn values<E: Element>(&self, bytes: &[u8]) -> Vec<f64> {
         match self {
             Self::Elements(_) => decode::<E>(bytes),
-            Self::Sums(_) => decode::<f32>(bytes),
+            Self::Accumulator(_) => decode::<f32>(bytes),
             Self::Doubles(_) => {
                 bytes.as_chunks().0.iter().map(|value| f64::from_le_bytes(*value)).collect()
             }

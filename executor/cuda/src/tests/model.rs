@@ -101,7 +101,7 @@ fn stages_on_one_gpu_compute_what_the_model_in_one_piece_does() {
     }
     let mut gradients = Vec::new();
     for stage in &mut stages {
-        stage.settle().unwrap();
+        stage.synchronize().unwrap();
         let times = stage.device_times(std::time::Instant::now()).unwrap().unwrap();
         assert_eq!(times.len(), 6 * MICROBATCHES as usize);
         gradients.extend(stage.gradients().unwrap().into_iter().flat_map(|part| part.values));

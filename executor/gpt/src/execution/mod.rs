@@ -19,7 +19,7 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::Measured;
 use runtime::Trainer;
-use runtime::{Failure, Meeting, Plan, Timed, join, run, run_until};
+use runtime::{Failure, Plan, Rendezvous, Timed, join, run, run_until};
 
 pub use reference::{Against, Check};
 pub use watched::{Seen, Watched};
@@ -29,7 +29,7 @@ pub struct Execution {
     /// The order and the steps.
     pub plan: Plan,
     /// Where the processes of the other stages meet; `None` if all stages are threads of this one.
-    pub meeting: Option<Meeting>,
+    pub rendezvous: Option<Rendezvous>,
     /// How values travel between processes.
     pub transport: Transport,
     /// The durations of passes on a device that computes nothing.
@@ -144,11 +144,11 @@ pub trait Joins: Ops + Sized + 'static {
     /// Runs the stage of this process, whose worker `make` makes; values go over `transport`.
     fn join(
         transport: Transport,
-        (plan, meeting): (&Plan, &Meeting),
+        (plan, rendezvous): (&Plan, &Rendezvous),
         make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
     ) -> Result<Option<Measured>, Failure> {
         let _ = transport;
-        join(plan, meeting, make)
+        join(plan, rendezvous, make)
     }
 }
 
@@ -162,7 +162,7 @@ impl Execution {
     /// The stage of this process; `None` if all are here.
     #[must_use]
     pub fn own_stage(&self) -> Option<usize> {
-        self.meeting.as_ref().map(|meeting| meeting.launch.rank)
+        self.rendezvous.as_ref().map(|rendezvous| rendezvous.launch.rank)
     }
 
     /// Lets passes take their time, and computes nothing.
@@ -172,9 +172,9 @@ impl Execution {
             prepare(stage);
             Ok(Timed::new(Arc::clone(&costs)))
         };
-        let measured = match &self.meeting {
+        let measured = match &self.rendezvous {
             None => self.run_here(make).map(Some),
-            Some(meeting) => join(&self.plan, meeting, make),
+            Some(rendezvous) => join(&self.plan, rendezvous, make),
         };
         Ok(Executed { measured: measured?, check: None, device: None, notes: Vec::new() })
     }
@@ -216,9 +216,9 @@ impl Execution {
                 Ok(Watched::new(gpt, stage, task.check.is_some(), Arc::clone(&seen)))
             }
         };
-        let measured = match &self.meeting {
+        let measured = match &self.rendezvous {
             None => self.run_here(worker).map(Some),
-            Some(meeting) => O::join(self.transport, (&self.plan, meeting), worker),
+            Some(rendezvous) => O::join(self.transport, (&self.plan, rendezvous), worker),
         }?;
         // What was cut is not compared: the reference would train all steps of the plan.
         let is_whole = |run: &Measured| run.steps.len() == self.plan.steps() as usize;

@@ -65,7 +65,7 @@ impl<O: Ops> Watched<O> {
 }
 
 impl<O: Ops> Worker for Watched<O> {
-    type Value = O::Handed;
+    type Value = O::Transfer;
 
     fn run(
         &mut self,
@@ -79,8 +79,8 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.wait(input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.gpt.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.gpt.synchronize()
     }
 
     fn runs_ahead(&self) -> bool {
@@ -148,9 +148,9 @@ impl<O: DirectOps> runtime::Direct for Watched<O> {
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: std::time::Duration,
+        timeout: std::time::Duration,
     ) -> Result<(), DeviceError> {
-        self.gpt.join(name, rank, ranks, patience)
+        self.gpt.join(name, rank, ranks, timeout)
     }
 
     fn exchange(

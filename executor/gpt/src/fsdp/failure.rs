@@ -5,14 +5,14 @@ use std::time::Duration;
 use thiserror::Error;
 
 use runtime::DeviceError;
-use runtime::MeetingError;
+use runtime::RendezvousError;
 
 /// Why a run came to nothing: the first cause, as far as a device could hear of it.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum Failure {
     /// Devices that did not come together.
     #[error(transparent)]
-    Meeting(#[from] MeetingError),
+    Rendezvous(#[from] RendezvousError),
     /// A device that could not go on.
     #[error("device {rank}: {error}")]
     Device {
@@ -48,7 +48,7 @@ pub enum Failure {
         what: String,
     },
     /// Devices that were waited for too long.
-    #[error("device {rank} waited {patience:?} for {what} from devices {from:?} in vain")]
+    #[error("device {rank} waited {timeout:?} for {what} from devices {from:?} in vain")]
     Stuck {
         /// The device that waited.
         rank: usize,
@@ -57,7 +57,7 @@ pub enum Failure {
         /// The devices that did not send it.
         from: Vec<usize>,
         /// How long it waited.
-        patience: Duration,
+        timeout: Duration,
     },
     /// A device that stopped and said why.
     #[error("device {rank} stopped: {message}")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::failure::Failure;
 use super::owner::Owner;
-use super::plan::Communication;
+use super::plan::{Communication, Plan};
 use super::units::Units;
 use super::wire::{HEADER, Head, Kind, MOST_WORDS, gradients, pack_weights};
 use runtime::DeviceError;
@@ -18,29 +18,29 @@ use runtime::{Connections, write_all};
 /// A message, or the end of a connection.
 pub(super) enum Event {
     /// For the device.
-    Heard { from: usize, head: Head, payload: Vec<u8> },
+    Message { from: usize, head: Head, payload: Vec<u8> },
     /// The sender is gone, or not to be listened to any more.
     Ended(Failure, usize),
 }
 
 /// A pull of parameters that are not updated yet.
-struct Waiting {
+struct PendingPull {
     peer: usize,
     head: Head,
 }
 
 /// What the device owns, and who waits for it.
-pub(super) struct Counter {
+pub(super) struct OwnedShards {
     pub(super) owner: Owner,
-    waiting: Vec<Waiting>,
+    pending: Vec<PendingPull>,
 }
 
 /// What all threads of a device share.
-pub(super) struct Desk {
+pub(super) struct Shared {
     pub(super) rank: usize,
     communication: Communication,
     units: Units,
-    counter: Mutex<Counter>,
+    owned: Mutex<OwnedShards>,
     /// By rank; none for this device.
     outboxes: Vec<Option<Sender<Vec<u8>>>>,
     /// Bytes of the report of each device.
@@ -49,15 +49,15 @@ pub(super) struct Desk {
 
 /// All connections of a device.
 pub(super) struct Mesh {
-    pub(super) desk: Arc<Desk>,
+    pub(super) shared: Arc<Shared>,
     pub(super) inbox: Receiver<Event>,
     connections: Connections,
 }
 
-impl Desk {
+impl Shared {
     /// What the device owns.
-    pub(super) fn counter(&self) -> MutexGuard<'_, Counter> {
-        self.counter.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn owned(&self) -> MutexGuard<'_, OwnedShards> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a message to `to`; nothing if that is this device. A writer that is gone has said why.
@@ -69,10 +69,10 @@ impl Desk {
 
     /// Updates what the device owns, and answers those who waited for it.
     pub(super) fn update(&self) -> Result<(), DeviceError> {
-        let mut counter = self.counter();
-        counter.owner.update()?;
-        for Waiting { peer, head } in std::mem::take(&mut counter.waiting) {
-            self.serve(&counter.owner, peer, head);
+        let mut owned = self.owned();
+        owned.owner.update()?;
+        for PendingPull { peer, head } in std::mem::take(&mut owned.pending) {
+            self.serve(&owned.owner, peer, head);
         }
         Ok(())
     }
@@ -101,10 +101,10 @@ impl Desk {
     }
 
     /// Does what a message asks for; what is for the device itself is handed on.
-    fn take_in(&self, from: usize, head: Head, payload: Vec<u8>) -> Result<Option<Event>, Failure> {
+    fn handle(&self, from: usize, head: Head, payload: Vec<u8>) -> Result<Option<Event>, Failure> {
         let wrong = |what: String| Failure::OutOfOrder { rank: from, what };
-        let mut counter = self.counter();
-        let Counter { owner, waiting } = &mut *counter;
+        let mut owned = self.owned();
+        let OwnedShards { owner, pending } = &mut *owned;
         match head.kind {
             Kind::Pull if head.minibatch == owner.version => {
                 self.serve(owner, from, head);
@@ -112,10 +112,10 @@ impl Desk {
             }
             Kind::Pull => {
                 let is_next = head.minibatch == owner.version.saturating_add(1);
-                if !is_next || waiting.iter().any(|other| other.peer == from) {
+                if !is_next || pending.iter().any(|other| other.peer == from) {
                     return Err(wrong(format!("it pulls for minibatch {}", head.minibatch)));
                 }
-                waiting.push(Waiting { peer: from, head });
+                pending.push(PendingPull { peer: from, head });
                 return Ok(None);
             }
             Kind::Push if head.minibatch == owner.version => {
@@ -135,7 +135,7 @@ impl Desk {
             _ => {}
         }
         let payload = if head.kind == Kind::Push { Vec::new() } else { payload };
-        Ok(Some(Event::Heard { from, head, payload }))
+        Ok(Some(Event::Message { from, head, payload }))
     }
 }
 
@@ -143,8 +143,10 @@ impl Mesh {
     /// Begins to read and write.
     pub(super) fn open(
         streams: Vec<Option<TcpStream>>,
-        (rank, owner, units): (usize, Owner, &Units),
-        (communication, patience): (Communication, Duration),
+        rank: usize,
+        plan: &Plan,
+        owner: Owner,
+        units: &Units,
         reports: Vec<usize>,
     ) -> Result<Self, Failure> {
         let mut outboxes = Vec::with_capacity(streams.len());
@@ -156,13 +158,15 @@ impl Mesh {
                 outbox
             }));
         }
-        let counter = Mutex::new(Counter { owner, waiting: Vec::new() });
+        let owned = Mutex::new(OwnedShards { owner, pending: Vec::new() });
         let units = units.clone();
-        let desk = Desk { rank, communication, units, counter, outboxes, reports };
+        let communication = plan.communication;
+        let shared = Shared { rank, communication, units, owned, outboxes, reports };
         let (events, inbox) = channel();
-        let mut mesh = Self { desk: Arc::new(desk), inbox, connections: Connections::default() };
+        let mut mesh =
+            Self { shared: Arc::new(shared), inbox, connections: Connections::default() };
         for (peer, stream, frames) in frames {
-            if let Err(error) = mesh.add((peer, stream), frames, &events, patience) {
+            if let Err(error) = mesh.add(peer, stream, frames, &events, plan.timeout) {
                 mesh.close();
                 return Err(Failure::Thread { rank, message: error.to_string() });
             }
@@ -172,42 +176,43 @@ impl Mesh {
 
     fn add(
         &mut self,
-        (peer, stream): (usize, TcpStream),
+        peer: usize,
+        stream: TcpStream,
         frames: Receiver<Vec<u8>>,
         events: &Sender<Event>,
-        patience: Duration,
+        timeout: Duration,
     ) -> std::io::Result<()> {
-        let [incoming, outgoing] = self.connections.keep(stream)?;
-        let (desk, told) = (Arc::clone(&self.desk), events.clone());
-        let read = move || read_all(&desk, peer, &incoming, &told);
+        let [incoming, outgoing] = self.connections.register(stream)?;
+        let (shared, of_reader) = (Arc::clone(&self.shared), events.clone());
+        let read = move || read_all(&shared, peer, &incoming, &of_reader);
         self.connections.spawn(format!("from {peer}"), read)?;
-        let told = events.clone();
+        let of_writer = events.clone();
         let lost = move |what| {
-            let _ = told.send(Event::Ended(Failure::Lost { rank: peer, what }, peer));
+            let _ = of_writer.send(Event::Ended(Failure::Lost { rank: peer, what }, peer));
         };
-        let write = move || write_all(&outgoing, &frames, patience, lost);
+        let write = move || write_all(&outgoing, &frames, timeout, lost);
         self.connections.spawn(format!("to {peer}"), write)
     }
 
     /// Tells all others why this device stops.
-    pub(super) fn tell_all(&self, failure: &Failure) {
+    pub(super) fn send_stop(&self, failure: &Failure) {
         let words: String = failure.to_string().chars().take(MOST_WORDS / 4).collect();
-        for to in 0..self.desk.outboxes.len() {
-            self.desk.send(to, Head::of(Kind::Stop, 0).frame(words.as_bytes()));
+        for to in 0..self.shared.outboxes.len() {
+            self.shared.send(to, Head::of(Kind::Stop, 0).frame(words.as_bytes()));
         }
     }
 
     /// Sends what is left to send, hears the others out, and ends all threads.
     pub(super) fn close(self) {
-        self.connections.close(&self.desk.outboxes);
+        self.connections.close(&self.shared.outboxes);
     }
 }
 
 /// Reads until the peer closes, or is no longer worth listening to.
-fn read_all(desk: &Desk, peer: usize, mut stream: &TcpStream, events: &Sender<Event>) {
+fn read_all(shared: &Shared, peer: usize, mut stream: &TcpStream, events: &Sender<Event>) {
     let _ = stream.set_read_timeout(None);
     let failure = loop {
-        match read_one(desk, peer, stream) {
+        match read_one(shared, peer, stream) {
             Ok(None) => {}
             Ok(Some(event)) => {
                 let _ = events.send(event);
@@ -220,7 +225,11 @@ fn read_all(desk: &Desk, peer: usize, mut stream: &TcpStream, events: &Sender<Ev
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
 }
 
-fn read_one(desk: &Desk, peer: usize, mut stream: &TcpStream) -> Result<Option<Event>, Failure> {
+fn read_one(
+    shared: &Shared,
+    peer: usize,
+    mut stream: &TcpStream,
+) -> Result<Option<Event>, Failure> {
     let lost = |error: std::io::Error| {
         let what = match error.kind() {
             ErrorKind::UnexpectedEof => "its process has ended".to_owned(),
@@ -233,7 +242,7 @@ fn read_one(desk: &Desk, peer: usize, mut stream: &TcpStream) -> Result<Option<E
     let wrong = |what: String| Failure::OutOfOrder { rank: peer, what };
     let (head, length) =
         Head::read(&header).ok_or_else(|| wrong("it sent something that is no message".into()))?;
-    let allowed = desk.length(head, peer);
+    let allowed = shared.length(head, peer);
     let fits = allowed.is_some_and(|bytes| match head.kind {
         Kind::Stop => length <= bytes,
         _ => length == bytes,
@@ -243,5 +252,5 @@ fn read_one(desk: &Desk, peer: usize, mut stream: &TcpStream) -> Result<Option<E
     }
     let mut payload = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
     stream.read_exact(&mut payload).map_err(lost)?;
-    desk.take_in(peer, head, payload)
+    shared.handle(peer, head, payload)
 }

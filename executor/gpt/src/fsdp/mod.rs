@@ -20,7 +20,7 @@ mod tests;
 mod units;
 mod wire;
 
-pub use device::{Executed, StepTimes, join};
+pub use device::{MeasuredRun, StepTimes, join};
 pub use failure::Failure;
 pub use plan::{Communication, MAX_DEVICES, Minibatch, Plan, PlanError};
 pub use serial::{Serial, serial};

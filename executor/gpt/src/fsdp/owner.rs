@@ -42,7 +42,7 @@ impl Owner {
             let values = layout.draw(plan.seed, at + shard.start..at + shard.end);
             let mut weights = ops.tensor(values.len())?;
             ops.write(&values, crate::ops::At::start(&mut weights))?;
-            let (first, second) = (ops.sums(values.len())?, ops.sums(values.len())?);
+            let (first, second) = (ops.accumulator(values.len())?, ops.accumulator(values.len())?);
             states.push(Moments { master: weights.clone(), weights, first, second });
             sums.push(vec![0; values.len()]);
         }

@@ -6,7 +6,7 @@ use pipeline::Bytes;
 use thiserror::Error;
 
 use crate::model::Model;
-use runtime::MAX_PATIENCE;
+use runtime::MAX_TIMEOUT;
 
 /// The most devices of a run: every two of them have a connection.
 pub const MAX_DEVICES: usize = 64;
@@ -95,8 +95,8 @@ pub enum PlanError {
         others: usize,
     },
     /// No time to wait, or more than anyone would.
-    #[error("patience {0:?}: it must be above zero and at most {MAX_PATIENCE:?}")]
-    Patience(Duration),
+    #[error("patience {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
+    Timeout(Duration),
 }
 
 /// What devices compute together: a model, its minibatches, and how they communicate.
@@ -106,13 +106,13 @@ pub struct Plan {
     pub(super) minibatches: Vec<Minibatch>,
     pub(super) communication: Communication,
     pub(super) seed: u64,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Plan {
     /// Trains `model` on `minibatches`, whose tokens and the weights at the start are drawn under
     /// `seed`. The sequence of the model is the longest that a sample may be. A device waits for
-    /// another at most `patience`.
+    /// another at most `timeout`.
     ///
     /// # Errors
     /// Counts out of range, samples that are not in one microbatch each or longer than the model
@@ -122,10 +122,10 @@ impl Plan {
         minibatches: Vec<Minibatch>,
         communication: Communication,
         seed: u64,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, PlanError> {
-        if patience.is_zero() || patience > MAX_PATIENCE {
-            return Err(PlanError::Patience(patience));
+        if timeout.is_zero() || timeout > MAX_TIMEOUT {
+            return Err(PlanError::Timeout(timeout));
         }
         count("minibatches", minibatches.len(), u32::MAX as usize)?;
         let devices = minibatches.first().map_or(0, |first| first.devices.len());
@@ -138,7 +138,7 @@ impl Plan {
                 minibatch.check_even(number)?;
             }
         }
-        Ok(Self { model, minibatches, communication, seed, patience })
+        Ok(Self { model, minibatches, communication, seed, timeout })
     }
 
     /// How many devices there are.

@@ -25,11 +25,11 @@ pub struct Serial {
 struct Whole(Owner);
 
 impl Exchange for Whole {
-    fn fetch(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
+    fn unshard(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
         Ok(self.0.weights(unit).to_vec())
     }
 
-    fn give(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure> {
+    fn reduce_grad(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure> {
         self.0.add(unit, gradients);
         Ok(())
     }

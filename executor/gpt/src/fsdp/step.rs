@@ -19,10 +19,10 @@ type Tensor = Buffer<Vec<f32>>;
 /// Where parameters come from and gradients go.
 pub(super) trait Exchange {
     /// All parameters of `unit`.
-    fn fetch(&mut self, unit: usize) -> Result<Vec<f32>, Failure>;
+    fn unshard(&mut self, unit: usize) -> Result<Vec<f32>, Failure>;
 
     /// Adds `gradients` of all parameters of `unit`.
-    fn give(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure>;
+    fn reduce_grad(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure>;
 }
 
 /// The place of a microbatch.
@@ -70,24 +70,24 @@ impl Computer {
         samples: &[(u32, usize)],
     ) -> Result<Vec<f64>, Failure> {
         let layers = self.model.layers();
-        let weights = exchange.fetch(0)?;
+        let weights = exchange.unshard(0)?;
         let mut samples =
             self.timed(place, |this| this.embed(&weights, place.minibatch, samples))?;
         for unit in 1..=layers {
-            let weights = exchange.fetch(unit)?;
+            let weights = exchange.unshard(unit)?;
             self.timed(place, |this| this.forward(&weights, &mut samples))?;
         }
-        let weights = exchange.fetch(layers + 1)?;
+        let weights = exchange.unshard(layers + 1)?;
         let (losses, gradients) =
             self.timed(place, |this| this.head(&weights, &mut samples, place.scale))?;
-        exchange.give(layers + 1, checked(gradients, place)?)?;
+        exchange.reduce_grad(layers + 1, checked(gradients, place)?)?;
         for unit in (1..=layers).rev() {
-            let weights = exchange.fetch(unit)?;
+            let weights = exchange.unshard(unit)?;
             let gradients = self.timed(place, |this| this.backward(&weights, &mut samples))?;
-            exchange.give(unit, checked(gradients, place)?)?;
+            exchange.reduce_grad(unit, checked(gradients, place)?)?;
         }
         let gradients = self.timed(place, |this| this.embed_backward(&samples))?;
-        exchange.give(0, checked(gradients, place)?)?;
+        exchange.reduce_grad(0, checked(gradients, place)?)?;
         Ok(losses)
     }
 
@@ -144,15 +144,15 @@ impl Computer {
         &mut self,
         weights: &Vec<f32>,
         samples: &mut [Sample],
-    ) -> Result<Sums, DeviceError> {
-        let mut sums = Sums::new(weights.len());
+    ) -> Result<GradientSums, DeviceError> {
+        let mut sums = GradientSums::new(weights.len());
         for sample in samples {
             let dy = self.take(&mut sample.x)?;
             let layer = Layer::new(sample.model, 0);
             let kept = sample.kept.pop();
             let kept =
                 kept.ok_or_else(|| DeviceError::NotAtHand { what: "a forward".to_owned() })?;
-            let mut own = self.device.ops.sums(weights.len())?;
+            let mut own = self.device.ops.accumulator(weights.len())?;
             let (dx, kept) = layer.backward_input(&mut self.device, weights, &mut own, kept, dy)?;
             layer.backward_weight(&mut self.device, &mut own, kept)?;
             sample.x = dx;
@@ -166,14 +166,15 @@ impl Computer {
         weights: &Vec<f32>,
         samples: &mut [Sample],
         scale: f32,
-    ) -> Result<(Vec<f64>, Sums), DeviceError> {
-        let mut sums = Sums::new(weights.len());
+    ) -> Result<(Vec<f64>, GradientSums), DeviceError> {
+        let mut sums = GradientSums::new(weights.len());
         let mut losses = Vec::with_capacity(samples.len());
         for sample in samples {
             let x = self.take(&mut sample.x)?;
             let head = Head::new(sample.model, 0);
             let device = &mut self.device;
-            let (mut loss, mut own) = (device.ops.sums(1)?, device.ops.sums(weights.len())?);
+            let (mut loss, mut own) =
+                (device.ops.accumulator(1)?, device.ops.accumulator(weights.len())?);
             let targets = device.tokens(&sample.targets)?;
             let kept = head.forward(device, weights, x, targets, scale, &mut loss)?;
             let (dx, kept) = head.backward_input(device, weights, &mut own, kept, scale)?;
@@ -185,11 +186,11 @@ impl Computer {
         Ok((losses, sums))
     }
 
-    fn embed_backward(&mut self, samples: &[Sample]) -> Result<Sums, DeviceError> {
+    fn embed_backward(&mut self, samples: &[Sample]) -> Result<GradientSums, DeviceError> {
         let len = self.units.range(0).len();
-        let mut sums = Sums::new(len);
+        let mut sums = GradientSums::new(len);
         for sample in samples {
-            let mut own = self.device.ops.sums(len)?;
+            let mut own = self.device.ops.accumulator(len)?;
             let embedding = Embedding::new(sample.model, 0);
             embedding.backward(&mut self.device, &mut own, &sample.tokens, &sample.x)?;
             sums.add(&own);
@@ -204,12 +205,12 @@ impl Computer {
 }
 
 /// The gradients of a unit over the samples of a microbatch.
-struct Sums {
+struct GradientSums {
     all: Vec<i64>,
     is_bad: bool,
 }
 
-impl Sums {
+impl GradientSums {
     fn new(len: usize) -> Self {
         Self { all: vec![0; len], is_bad: false }
     }
@@ -225,7 +226,7 @@ impl Sums {
     }
 }
 
-fn checked(sums: Sums, place: Place) -> Result<Vec<i64>, Failure> {
+fn checked(sums: GradientSums, place: Place) -> Result<Vec<i64>, Failure> {
     let Place { rank, minibatch, .. } = place;
     if sums.is_bad { Err(Failure::Gradient { rank, minibatch }) } else { Ok(sums.all) }
 }

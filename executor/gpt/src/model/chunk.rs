@@ -56,10 +56,10 @@ pub(crate) fn loss_scale(model: Model, microbatches: u32) -> f32 {
 /// A chunk of the model on a device.
 pub(crate) struct Chunk<O: Ops> {
     pub(crate) layout: Layout,
-    pub(crate) state: Moments<O::Tensor, O::Sums>,
-    pub(crate) gradients: O::Sums,
+    pub(crate) state: Moments<O::Tensor, O::Accumulator>,
+    pub(crate) gradients: O::Accumulator,
     /// The loss of the step, where the head is; of the targets in a shard of it.
-    pub(crate) loss: Option<O::Sums>,
+    pub(crate) loss: Option<O::Accumulator>,
 }
 
 /// The input of the first layer, and the tokens that it was made of.
@@ -125,9 +125,9 @@ impl<O: Ops> Chunk<O> {
     /// The chunk of `layout` with its weights as `seed` has them.
     pub(crate) fn new(ops: &mut O, layout: Layout, seed: u64) -> Result<Self, DeviceError> {
         let state = initial(ops, &layout, seed)?;
-        let gradients = ops.sums(layout.parameters())?;
+        let gradients = ops.accumulator(layout.parameters())?;
         let has_loss = layout.head().is_some() || layout.shard().is_some();
-        let loss = has_loss.then(|| ops.sums(1)).transpose()?;
+        let loss = has_loss.then(|| ops.accumulator(1)).transpose()?;
         Ok(Self { layout, state, gradients, loss })
     }
 
@@ -256,6 +256,6 @@ impl<O: Ops> Chunk<O> {
     /// The loss so far, where the head is.
     pub(crate) fn loss(&self, ops: &mut O) -> Result<Option<f64>, DeviceError> {
         let Some(loss) = &self.loss else { return Ok(None) };
-        Ok(ops.read_sums(loss)?.first().copied())
+        Ok(ops.read_accumulator(loss)?.first().copied())
     }
 }

@@ -154,8 +154,11 @@ impl<O: Ops> Device<O> {
     }
 
     /// `len` zeros in the precision of sums.
-    pub(crate) fn sums(&mut self, len: usize) -> Result<Buffer<O::Sums>, DeviceError> {
-        let data = self.ops.sums(len)?;
+    pub(crate) fn accumulator(
+        &mut self,
+        len: usize,
+    ) -> Result<Buffer<O::Accumulator>, DeviceError> {
+        let data = self.ops.accumulator(len)?;
         Ok(self.counted(data, len * sum_bytes(self.ops.element_bytes())))
     }
 

@@ -75,7 +75,7 @@ impl Embedding {
     pub fn backward<O: Ops>(
         self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         tokens: &O::Tokens,
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
@@ -86,7 +86,7 @@ impl Embedding {
     pub(crate) fn backward_segment<O: Ops>(
         self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         (tokens, segment): (&O::Tokens, usize),
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
@@ -163,7 +163,7 @@ impl Head {
         x: Buffer<O::Tensor>,
         targets: Buffer<O::Tokens>,
         scale: f32,
-        loss: &mut O::Sums,
+        loss: &mut O::Accumulator,
     ) -> Result<HeadForwarded<O>, DeviceError> {
         let (rows, columns) = (self.model.tokens(), self.model.vocabulary());
         let made = self.activations(device, weights, x, targets)?;
@@ -196,7 +196,7 @@ impl Head {
         self,
         device: &mut Device<O>,
         weights: &O::Tensor,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: HeadForwarded<O>,
         scale: f32,
     ) -> Result<(Buffer<O::Tensor>, HeadBackwarded<O>), DeviceError> {
@@ -215,7 +215,7 @@ impl Head {
     pub fn backward_weight<O: Ops>(
         self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: &HeadBackwarded<O>,
     ) -> Result<(), DeviceError> {
         let rows = self.model.tokens();

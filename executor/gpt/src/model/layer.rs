@@ -22,7 +22,7 @@ use runtime::DeviceError;
 /// let layer = Layer::new(model, 0);
 /// let mut device = Device::new(Cpu::<f32>::new());
 /// let weights = device.ops.tensor(layer.end())?;
-/// let mut gradients = device.ops.sums(layer.end())?;
+/// let mut gradients = device.ops.accumulator(layer.end())?;
 ///
 /// let x = device.tensor(model.tokens() * model.hidden())?;
 /// let (y, kept) = layer.forward(&mut device, &weights, x)?;
@@ -225,7 +225,7 @@ impl Layer {
         &self,
         device: &mut Device<O>,
         weights: &O::Tensor,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: Forwarded<O>,
         dy: Buffer<O::Tensor>,
     ) -> Result<(Buffer<O::Tensor>, Backwarded<O>), DeviceError> {
@@ -236,7 +236,7 @@ impl Layer {
     pub(crate) fn backward_input_behind<O: Ops>(
         &self,
         device: &mut Device<O>,
-        (weights, gradients): (&O::Tensor, &mut O::Sums),
+        (weights, gradients): (&O::Tensor, &mut O::Accumulator),
         kept: Forwarded<O>,
         dy: Buffer<O::Tensor>,
         past: Option<&mut Past<O>>,
@@ -278,7 +278,7 @@ impl Layer {
     pub fn backward_weight<O: Ops>(
         &self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: Backwarded<O>,
     ) -> Result<(), DeviceError> {
         let rows = self.model.tokens();

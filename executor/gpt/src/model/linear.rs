@@ -66,13 +66,13 @@ impl Linear {
         self,
         device: &mut Device<O>,
         rows: usize,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         x: &O::Tensor,
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
         let shape = Gemm { transpose_a: true, ..product(self.outputs, self.inputs, rows) };
         let into = At { buffer: &mut *gradients, from: self.at };
-        device.ops.gemm_into_sums(shape, At::start(dy), At::start(x), into)?;
+        device.ops.gemm_accumulate(shape, At::start(dy), At::start(x), into)?;
         if self.has_bias {
             let into = At { buffer: gradients, from: self.bias() };
             device.ops.sum_rows(rows, self.outputs, dy, into)?;
@@ -96,7 +96,7 @@ pub(crate) struct Norming {
 /// The input of a layer norm, with mean and rstd of its rows, `[rows, 2]`.
 pub(crate) struct Normed<O: Ops> {
     x: Buffer<O::Tensor>,
-    stats: Buffer<O::Sums>,
+    stats: Buffer<O::Accumulator>,
 }
 
 impl<O: Ops> Normed<O> {
@@ -107,7 +107,7 @@ impl<O: Ops> Normed<O> {
 
     /// Adds its buffers to `all`.
     pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
-        all.extend([Part::Tensor(&mut self.x), Part::Sums(&mut self.stats)]);
+        all.extend([Part::Tensor(&mut self.x), Part::Accumulator(&mut self.stats)]);
     }
 
     /// The input alone.
@@ -134,7 +134,7 @@ impl Norming {
         x: Buffer<O::Tensor>,
     ) -> Result<(Buffer<O::Tensor>, Normed<O>), DeviceError> {
         let mut y = device.tensor(rows * self.columns)?;
-        let mut stats = device.sums(2 * rows)?;
+        let mut stats = device.accumulator(2 * rows)?;
         let gain = At { buffer: weights, from: self.at };
         let bias = At { buffer: weights, from: self.bias() };
         device.ops.layer_norm(rows, self.columns, &x, gain, bias, &mut y, &mut stats)?;
@@ -148,7 +148,7 @@ impl Norming {
         device: &mut Device<O>,
         rows: usize,
         weights: &O::Tensor,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: &Normed<O>,
         dy: &O::Tensor,
     ) -> Result<Buffer<O::Tensor>, DeviceError> {

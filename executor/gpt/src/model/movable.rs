@@ -46,7 +46,7 @@ pub(crate) enum Part<'a, O: Ops> {
     /// Numbers.
     Tensor(&'a mut Buffer<O::Tensor>),
     /// Numbers in the precision of sums.
-    Sums(&'a mut Buffer<O::Sums>),
+    Accumulator(&'a mut Buffer<O::Accumulator>),
     /// Token numbers.
     Tokens(&'a mut Buffer<O::Tokens>),
 }
@@ -59,7 +59,7 @@ impl<O: Ops> Part<'_, O> {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Tensor(buffer) => buffer.bytes(),
-            Self::Sums(buffer) => buffer.bytes(),
+            Self::Accumulator(buffer) => buffer.bytes(),
             Self::Tokens(buffer) => buffer.bytes(),
         }
     }
@@ -67,7 +67,7 @@ impl<O: Ops> Part<'_, O> {
     fn movable(&mut self) -> Result<&mut dyn Movable, DeviceError> {
         let movable = match self {
             Self::Tensor(buffer) => O::movable_tensor(buffer),
-            Self::Sums(buffer) => O::movable_sums(buffer),
+            Self::Accumulator(buffer) => O::movable_accumulator(buffer),
             Self::Tokens(buffer) => O::movable_tokens(buffer),
         };
         movable.ok_or_else(|| DeviceError::NotAtHand {
@@ -81,7 +81,7 @@ impl<O: Ops> Part<'_, O> {
         let bytes = movable.elements() as u64 * movable.element_bytes() as u64;
         match self {
             Self::Tensor(buffer) => buffer.recount(bytes),
-            Self::Sums(buffer) => buffer.recount(bytes),
+            Self::Accumulator(buffer) => buffer.recount(bytes),
             Self::Tokens(buffer) => buffer.recount(bytes),
         }
         Ok(())

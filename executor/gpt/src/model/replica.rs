@@ -19,7 +19,7 @@ pub(super) fn share<O: Ops>(
     let is_single = sum_bytes(ops.element_bytes()) == 4;
     let mut bytes = Vec::with_capacity(shared_bytes(ops, chunks));
     for (_, chunk) in chunks {
-        for value in ops.read_sums(&chunk.gradients)? {
+        for value in ops.read_accumulator(&chunk.gradients)? {
             #[allow(clippy::cast_possible_truncation)] // It was read from an f32.
             match is_single {
                 true => bytes.extend((value as f32).to_le_bytes()),
@@ -46,9 +46,9 @@ pub(super) fn merge<O: Ops>(
     }
     let mut theirs = bytes.chunks_exact(width).map(number);
     for (_, chunk) in chunks {
-        let mut sums = ops.read_sums(&chunk.gradients)?;
+        let mut sums = ops.read_accumulator(&chunk.gradients)?;
         sums.iter_mut().zip(&mut theirs).for_each(|(sum, their)| *sum += their);
-        ops.write_sums(&sums, At::start(&mut chunk.gradients))?;
+        ops.write_accumulator(&sums, At::start(&mut chunk.gradients))?;
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ fn missing(what: &str) -> DeviceError {
 
 fn kernels<O: Ops>(
     device: &mut Device<O>,
-) -> Result<&mut dyn ShardOps<O::Tensor, O::Sums, O::Tokens>, DeviceError> {
+) -> Result<&mut dyn ShardOps<O::Tensor, O::Accumulator, O::Tokens>, DeviceError> {
     let none = || missing("the output layer in shards on this device");
     device.ops.shard_ops().ok_or_else(none)
 }

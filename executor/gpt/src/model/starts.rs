@@ -66,18 +66,18 @@ pub fn initial<O: Ops>(
     ops: &mut O,
     layout: &Layout,
     seed: u64,
-) -> Result<Moments<O::Tensor, O::Sums>, DeviceError> {
+) -> Result<Moments<O::Tensor, O::Accumulator>, DeviceError> {
     let len = layout.parameters();
     let mut state = Moments {
         weights: ops.tensor(len)?,
-        master: ops.sums(len)?,
-        first: ops.sums(len)?,
-        second: ops.sums(len)?,
+        master: ops.accumulator(len)?,
+        first: ops.accumulator(len)?,
+        second: ops.accumulator(len)?,
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     in_blocks(layout, seed, cores, |from, values| {
         ops.write(values, At { buffer: &mut state.weights, from })?;
-        ops.write_sums(values, At { buffer: &mut state.master, from })
+        ops.write_accumulator(values, At { buffer: &mut state.master, from })
     })?;
     Ok(state)
 }

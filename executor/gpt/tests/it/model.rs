@@ -99,8 +99,8 @@ impl<T: Real> Worker for Shown<T> {
         self.gpt.run(pass, input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.gpt.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.gpt.synchronize()
     }
 
     fn give(&mut self, value: Value, to: usize) -> Result<Vec<T>, DeviceError> {

@@ -53,7 +53,7 @@ fn a_comparison_is_stopped_between_steps_and_leaves_the_run_whole() {
         };
         let mut execution = Execution {
             plan,
-            meeting: None,
+            rendezvous: None,
             transport: Transport::Tcp,
             costs: Arc::new(problem.costs().clone()),
             task: Some(task),

@@ -54,7 +54,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that broke down says so by its silence: whoever waits for it loses patience.
+        // A thread that broke down says so by its silence: whoever waits for it times out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,11 +126,11 @@ impl Copying {
         &mut self,
         worker: &mut W,
         slot: Slot,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
         let backwards = slot.passes().filter(|pass| matches!(pass.kind, Kind::B | Kind::BW));
         let cells: Vec<Cell> = backwards.map(cell).filter(|one| self.cells.contains(one)).collect();
-        let mut state = self.shared.in_turn(patience, |state| {
+        let mut state = self.shared.in_turn(timeout, |state| {
             cells.iter().all(|one| matches!(state.places.get(one), Some(Place::Back(_))))
         })?;
         for one in cells {
@@ -149,7 +149,7 @@ impl Copying {
         &mut self,
         worker: &mut W,
         slot: Slot,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
         let [taken, changed] = self.count(worker, slot);
         let mut lent = Vec::new();
@@ -159,7 +159,7 @@ impl Copying {
                 lent.push((cell(pass), Place::Lent(one)));
             }
         }
-        let mut state = self.shared.in_turn(patience, |_| true)?;
+        let mut state = self.shared.in_turn(timeout, |_| true)?;
         if let Some(start) = state.changes.get_mut(self.start) {
             *start = taken;
         }
@@ -215,10 +215,10 @@ impl Shared {
     /// and the state is `ready`.
     fn in_turn(
         &self,
-        patience: Duration,
+        timeout: Duration,
         ready: impl Fn(&State) -> bool,
     ) -> Result<MutexGuard<'_, State>, DeviceError> {
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         let mut state = self.lock();
         loop {
             if let Some(error) = state.failed.take() {
@@ -230,7 +230,7 @@ impl Shared {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let message = format!("none has ended for {patience:.1?}");
+                let message = format!("none has ended for {timeout:.1?}");
                 return Err(DeviceError::Call { call: "a copy to the host or back", message });
             }
             let (next, _) =

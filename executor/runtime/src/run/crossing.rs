@@ -57,24 +57,24 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
             self.link.tell(self.stage + 1, step, Round::Partial, norm)?;
         }
         if self.stage == last {
-            return self.settle(step, None, norm, max_norm);
+            return self.finish_validation(step, None, norm, max_norm);
         }
         let updates = Verdict::over(norm, max_norm).is_plain();
         if updates {
             self.device(None, |worker, _| worker.update(1.0))?;
         }
         if step + 1 < self.plan.all_steps() {
-            self.unsettled = Some(updates);
+            self.unvalidated = Some(updates);
             return Ok(());
         }
         let norm = self.hear(step, Round::Final, self.stage + 1)?;
-        self.settle(step, Some(updates), norm, max_norm)
+        self.finish_validation(step, Some(updates), norm, max_norm)
     }
 
     /// If the step before is not settled and the norm over all is here, or it `must` be waited for:
     /// settles it. If its update was wrong, what this step has done so far is forgotten.
     pub(super) fn validate(&mut self, must: bool) -> Result<Flow, Halt> {
-        let (Some(updated), Some(max_norm)) = (self.unsettled, self.plan.boundary().max_norm())
+        let (Some(updated), Some(max_norm)) = (self.unvalidated, self.plan.boundary().max_norm())
         else {
             return Ok(Flow::On);
         };
@@ -86,23 +86,23 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
             }
         }
         let norm = self.hear(step, Round::Final, from)?;
-        self.unsettled = None;
+        self.unvalidated = None;
         if Verdict::over(norm, max_norm).is_plain() {
-            self.settle(step, Some(updated), norm, max_norm)?;
+            self.finish_validation(step, Some(updated), norm, max_norm)?;
             self.device(None, |worker, _| worker.clear())?;
             return Ok(Flow::On);
         }
         let epoch = self.epoch;
-        self.device(None, |worker, _| worker.settle())?;
+        self.device(None, |worker, _| worker.synchronize())?;
         self.device(None, |worker, _| worker.device_times(epoch))?;
         self.device(None, |worker, _| worker.forget())?;
-        self.settle(step, Some(updated), norm, max_norm)?;
+        self.finish_validation(step, Some(updated), norm, max_norm)?;
         Ok(Flow::Anew)
     }
 
     /// Does what the norm over all says about `step`, where `updated` says whether this stage has
     /// updated on trust, and tells the stage before it.
-    fn settle(
+    fn finish_validation(
         &mut self,
         step: u32,
         updated: Option<bool>,
@@ -143,8 +143,8 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
             if let Some(norm) = self.inbox.take_norm(step, round, from) {
                 return Ok(norm);
             }
-            let told = |inbox: &super::inbox::Inbox<_>| inbox.has_norm(step, round, from);
-            self.wait_for(Awaited::Norm(step), from, told)?;
+            let arrived = |inbox: &super::inbox::Inbox<_>| inbox.has_norm(step, round, from);
+            self.wait_for(Awaited::Norm(step), from, arrived)?;
         }
     }
 }

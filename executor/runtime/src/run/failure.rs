@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::board::Chain;
 use super::plan::PlanError;
-use super::tcp::MeetingError;
+use super::tcp::RendezvousError;
 use crate::error::DeviceError;
 
 /// Why a run came to nothing: the first cause, wherever it arose.
@@ -44,17 +44,17 @@ pub enum Failure {
         /// The message of the system.
         message: String,
     },
-    /// A stage that waited longer than patience allows.
-    #[error("nothing came for {patience:.1?}: {chain}")]
+    /// A stage that waited longer than the timeout.
+    #[error("nothing came for {timeout:.1?}: {chain}")]
     Stuck {
         /// How long a stage waits at most.
-        patience: Duration,
+        timeout: Duration,
         /// Who waited for whom.
         chain: Chain,
     },
     /// Processes that did not come together.
     #[error(transparent)]
-    Meeting(#[from] MeetingError),
+    Rendezvous(#[from] RendezvousError),
     /// A process that went away in the middle of the run.
     #[error("stage {stage} is lost: {what}")]
     Lost {

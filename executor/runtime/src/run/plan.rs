@@ -13,8 +13,8 @@ use crate::weights::{Undo, Updates};
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
 pub const MAX_MEASURED: u64 = 20_000_000;
 
-/// The longest patience: a day.
-pub const MAX_PATIENCE: Duration = Duration::from_secs(86_400);
+/// The longest timeout: a day.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Why a plan cannot be carried out.
 #[derive(Clone, PartialEq, Debug, Error)]
@@ -66,8 +66,8 @@ pub enum PlanError {
     #[error("max norm {0}: it must be above zero")]
     MaxNorm(f64),
     /// No time to wait, or more than anyone would.
-    #[error("patience {0:?}: it must be above zero and at most {MAX_PATIENCE:?}")]
-    Patience(Duration),
+    #[error("patience {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
+    Timeout(Duration),
     /// A boundary after which a step may be begun anew, over links that agree on one order.
     #[error(
         "post-validation may begin a step anew, in the middle of transfers that both ends have \
@@ -77,13 +77,13 @@ pub enum PlanError {
     /// Hops of other links than those of the pipeline.
     #[error(transparent)]
     Links(#[from] Fault),
-    /// A hop longer than patience.
-    #[error("a hop of {hop} is longer than the patience of {patience:?}")]
+    /// A hop longer than the timeout.
+    #[error("a hop of {hop} is longer than the patience of {timeout:?}")]
     Hop {
         /// The simulated hop.
         hop: Nanos,
-        /// The patience.
-        patience: Duration,
+        /// The timeout.
+        timeout: Duration,
     },
 }
 
@@ -96,7 +96,7 @@ pub struct Plan {
     steps: u32,
     warm_up: u32,
     boundary: Boundary,
-    patience: Duration,
+    timeout: Duration,
     hops: Hops,
     collectives: Collectives,
     /// By stage.
@@ -105,7 +105,7 @@ pub struct Plan {
 
 impl Plan {
     /// `steps` steps of `schedule`, all measured, each stage on its own between them
-    /// ([`Boundary::Asynchronous`]), with a patience of a minute.
+    /// ([`Boundary::Asynchronous`]), with a timeout of a minute.
     ///
     /// # Errors
     /// No step, or more slots than [`MAX_MEASURED`].
@@ -117,7 +117,7 @@ impl Plan {
         if u64::from(steps).saturating_mul(slots) > MAX_MEASURED.max(slots) {
             return Err(PlanError::TooMuch { steps, slots });
         }
-        let patience = Duration::from_secs(60);
+        let timeout = Duration::from_secs(60);
         let boundary = Boundary::default();
         let copies = CopyTurns::of(&schedule, None);
         Ok(Self {
@@ -127,7 +127,7 @@ impl Plan {
             steps,
             warm_up: 0,
             boundary,
-            patience,
+            timeout,
             hops: Hops::alike(Nanos(0)),
             collectives: Collectives::default(),
             copies,
@@ -193,24 +193,24 @@ impl Plan {
         }
     }
 
-    /// The same with this patience: no stage waits longer for another; it ends the run and says for
+    /// The same with this timeout: no stage waits longer for another; it ends the run and says for
     /// whom it waited.
     ///
     /// # Errors
-    /// None at all, more than [`MAX_PATIENCE`], or less than a hop.
-    pub fn with_patience(self, patience: Duration) -> Result<Self, PlanError> {
-        if patience.is_zero() || patience > MAX_PATIENCE {
-            return Err(PlanError::Patience(patience));
+    /// None at all, more than [`MAX_TIMEOUT`], or less than a hop.
+    pub fn with_timeout(self, timeout: Duration) -> Result<Self, PlanError> {
+        if timeout.is_zero() || timeout > MAX_TIMEOUT {
+            return Err(PlanError::Timeout(timeout));
         }
         let hops = self.hops.clone();
-        Self { patience, ..self }.with_hops(hops)
+        Self { timeout, ..self }.with_hops(hops)
     }
 
     /// The same over links that take `hop` longer than they do: what a stage hands on can be used
     /// no sooner than `hop` after it was made.
     ///
     /// # Errors
-    /// More than the patience.
+    /// More than the timeout.
     pub fn with_hop(self, hop: Nanos) -> Result<Self, PlanError> {
         self.with_hops(Hops::alike(hop))
     }
@@ -218,12 +218,12 @@ impl Plan {
     /// The same where every link takes longer by its own one of `hops`.
     ///
     /// # Errors
-    /// One that is longer than the patience, or none for a link that values cross.
+    /// One that is longer than the timeout, or none for a link that values cross.
     pub fn with_hops(self, hops: Hops) -> Result<Self, PlanError> {
         hops.check_placed(self.schedule.shape(), self.schedule.placement())?;
         let hop = hops.longest();
-        if Duration::from_nanos(hop.0) > self.patience {
-            return Err(PlanError::Hop { hop, patience: self.patience });
+        if Duration::from_nanos(hop.0) > self.timeout {
+            return Err(PlanError::Hop { hop, timeout: self.timeout });
         }
         Ok(Self { hops, ..self })
     }
@@ -232,12 +232,12 @@ impl Plan {
     /// is in shards, takes the times of `collectives` instead of a hop.
     ///
     /// # Errors
-    /// One that is longer than the patience.
+    /// One that is longer than the timeout.
     pub fn with_collectives(self, collectives: Collectives) -> Result<Self, PlanError> {
         let Collectives { broadcast, statistics, hidden_gradient } = collectives;
         let hop = broadcast.max(statistics).max(hidden_gradient);
-        if Duration::from_nanos(hop.0) > self.patience {
-            return Err(PlanError::Hop { hop, patience: self.patience });
+        if Duration::from_nanos(hop.0) > self.timeout {
+            return Err(PlanError::Hop { hop, timeout: self.timeout });
         }
         Ok(Self { collectives, ..self })
     }
@@ -306,8 +306,8 @@ impl Plan {
 
     /// How long a stage waits for another at most.
     #[must_use]
-    pub const fn patience(&self) -> Duration {
-        self.patience
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// The time added to the latency of every transfer, by link.

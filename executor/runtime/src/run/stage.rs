@@ -32,7 +32,7 @@ pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     pub(super) attempt: u8,
     pub(super) raw: RawStage,
     /// The step before is not settled: whether its update was made, on trust.
-    pub(super) unsettled: Option<bool>,
+    pub(super) unvalidated: Option<bool>,
     board: Arc<Board>,
     pub(super) epoch: Instant,
     slots: Vec<Slot>,
@@ -80,7 +80,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             step: 0,
             attempt: 0,
             raw: RawStage::default(),
-            unsettled: None,
+            unvalidated: None,
             board,
             epoch,
             slots: plan.slots(stage),
@@ -124,7 +124,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                 self.cross_boundary()?;
             }
             // The only wait for all of the device in a step: behind the optimizer, which belongs to it.
-            self.device(None, |worker, _| worker.settle())?;
+            self.device(None, |worker, _| worker.synchronize())?;
             let end = nanos_since(epoch, Instant::now());
             let times = self.device(None, |worker, _| worker.device_times(epoch))?;
             let losses = std::mem::take(&mut self.losses);
@@ -170,7 +170,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         self.inbox.begin(step, self.attempt);
         self.copying.begin();
         self.device(None, |worker, _| worker.begin_step(step))?;
-        match self.unsettled {
+        match self.unvalidated {
             // Taking the last update back would need the gradients.
             Some(_) => Ok(()),
             None => self.device(None, |worker, _| worker.clear()),
@@ -253,8 +253,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         for (i, pass) in slot.passes().enumerate() {
             raw.arrivals[i] = raw.arrivals[i].max(self.receive_parts(slot, pass)?);
         }
-        let patience = self.plan.patience();
-        let started = self.copying.start(&mut self.worker, slot, patience);
+        let timeout = self.plan.timeout();
+        let started = self.copying.start(&mut self.worker, slot, timeout);
         self.device(Some(slot), |_, _| started)?;
         raw.start = nanos_since(self.epoch, self.publish(Doing::Running(slot)));
         if let Some(later) = &inputs[1] {
@@ -271,7 +271,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             self.hand_on(slot, pass, output, raw.end)?;
             self.hand_on_parts(slot, pass, raw.end)?;
         }
-        let ended = self.copying.end(&mut self.worker, slot, patience);
+        let ended = self.copying.end(&mut self.worker, slot, timeout);
         self.device(Some(slot), |_, _| ended)?;
         Ok(Some(raw))
     }
@@ -294,10 +294,10 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         from: usize,
     ) -> Result<bool, Halt> {
         let name = self.name(value);
-        let settles = self.unsettled.map(|_| (self.step - 1, self.stage + 1));
+        let settles = self.unvalidated.map(|_| (self.step - 1, self.stage + 1));
         self.wait_for(Awaited::Value(slot, value), from, |inbox| {
-            let told = |(step, from)| inbox.has_norm(step, Round::Final, from);
-            inbox.has(name, from) || settles.is_some_and(told)
+            let arrived = |(step, from)| inbox.has_norm(step, Round::Final, from);
+            inbox.has(name, from) || settles.is_some_and(arrived)
         })?;
         Ok(self.inbox.has(name, from))
     }
@@ -342,12 +342,12 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             return Ok(());
         }
         let since = self.publish(Doing::Waiting { what, from });
-        let patience = self.plan.patience();
+        let timeout = self.plan.timeout();
         while !ready(&self.inbox) {
-            let left = patience.saturating_sub(since.elapsed());
+            let left = timeout.saturating_sub(since.elapsed());
             if left.is_zero() {
                 let chain = Chain::follow(self.stage, |stage| self.link.ask(stage))?;
-                return Err(Failure::Stuck { patience, chain }.into());
+                return Err(Failure::Stuck { timeout, chain }.into());
             }
             self.inbox.wait(left)?;
         }

@@ -43,7 +43,7 @@ struct Shared<V, F> {
 /// where it will live.
 ///
 /// A run that fails ends as soon as every worker has returned from what it is doing. A worker that
-/// does not return within the patience of the plan is left behind on its thread.
+/// does not return within the timeout of the plan is left behind on its thread.
 ///
 /// # Errors
 /// The first [`Failure`] of any stage.
@@ -61,7 +61,7 @@ where
 ///
 /// What is measured are the steps that all stages have completed by then, fewer than planned and
 /// perhaps none. Peaks and counts, such as of allocations, are over all that a stage has completed: one
-/// that was ahead counts a step more. Of a stage whose worker does not return within the patience of
+/// that was ahead counts a step more. Of a stage whose worker does not return within the timeout of
 /// the plan nothing is known, so that no step is.
 ///
 /// # Errors
@@ -205,7 +205,7 @@ impl Crew {
     fn end(&mut self, plan: &Plan) -> Instant {
         self.gates.clear();
         (self.stop)();
-        Instant::now() + plan.patience()
+        Instant::now() + plan.timeout()
     }
 }
 

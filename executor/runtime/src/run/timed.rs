@@ -47,7 +47,7 @@ impl Worker for Timed {
         Ok(pass.makes().and_then(|value| value.taken_by(chunks)).map(|_| ()))
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 

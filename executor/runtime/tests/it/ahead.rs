@@ -46,7 +46,7 @@ impl Worker for Ahead {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
         self.settled.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

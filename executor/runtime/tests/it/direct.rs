@@ -12,7 +12,7 @@ use runtime::{
 };
 
 use crate::hashed::{Hashed, Mishap, Weights};
-use crate::support::{free_port, losses, meeting, pairs, schedules};
+use crate::support::{free_port, losses, pairs, rendezvous, schedules};
 use crate::threads::run_hashed;
 
 /// A hub for devices that hold up both ends of a transfer until both are there.
@@ -58,8 +58,8 @@ impl Worker for Joined {
         self.hashed.run(pass, input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.hashed.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.hashed.synchronize()
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {
@@ -155,7 +155,7 @@ fn join_all(plan: &Plan, left: &Weights) -> Vec<Result<Option<Measured>, Failure
     let (hub, port) = (Arc::new(Hub::default()), free_port());
     let world = plan.schedule().shape().stages();
     let process = |rank| {
-        join_directly(plan, &meeting(rank, world, port), |stage| {
+        join_directly(plan, &rendezvous(rank, world, port), |stage| {
             let hashed = Hashed::new(plan.schedule(), stage, Mishap::None, left);
             Ok(Joined { hashed, hub: Arc::clone(&hub), rank: None })
         })

@@ -153,7 +153,7 @@ impl Worker for Hashed {
         }
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 

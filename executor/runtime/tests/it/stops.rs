@@ -84,8 +84,8 @@ impl Worker for Watched {
         self.timed.run(pass, input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.timed.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.timed.synchronize()
     }
 
     fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
@@ -246,7 +246,7 @@ fn stages_that_wait_end_at_once_and_a_pass_is_finished() {
     let stopped = || watch.reached(1) && watch.holds();
     let measured = run_until(&plan, make(&problem, held, &watch), &stopped).unwrap();
     assert_eq!(measured.steps.len(), 1);
-    assert!(begin.elapsed() < plan.patience(), "nobody waited to the end");
+    assert!(begin.elapsed() < plan.timeout(), "nobody waited to the end");
 }
 
 #[test]
@@ -255,10 +255,10 @@ fn a_stopped_run_leaves_a_worker_that_does_not_return_behind() {
     let schedule = Family::OneFOneB.schedule(&problem).unwrap();
     let (held, watch) = (Some((1, 0, Pass::f(1, 0))), Arc::new(Watch::default()));
     let plan = endless(&schedule, Boundary::Asynchronous);
-    let plan = plan.with_patience(Duration::from_secs(4)).unwrap();
+    let plan = plan.with_timeout(Duration::from_secs(4)).unwrap();
     let begin = Instant::now();
     let measured = run_until(&plan, make(&problem, held, &watch), &|| watch.holds()).unwrap();
-    assert!(measured.steps.is_empty() && begin.elapsed() >= plan.patience());
+    assert!(measured.steps.is_empty() && begin.elapsed() >= plan.timeout());
     watch.open();
 }
 

@@ -3,7 +3,7 @@
 
 use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Schedule, Shape};
 use runtime::{
-    DeviceError, Failure, Launch, Measured, Meeting, Plan, Trainer, Wire, free_ports, join,
+    DeviceError, Failure, Launch, Measured, Plan, Rendezvous, Trainer, Wire, free_ports, join,
 };
 
 /// All families that can do it, by name.
@@ -41,9 +41,9 @@ pub(crate) fn free_port() -> u16 {
     free_ports(1).unwrap()
 }
 
-pub(crate) fn meeting(rank: usize, world: usize, port: u16) -> Meeting {
+pub(crate) fn rendezvous(rank: usize, world: usize, port: u16) -> Rendezvous {
     let launch = Launch { rank, world, master: "127.0.0.1".to_owned(), port };
-    Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
+    Rendezvous { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
 }
 
 pub(crate) type End = Result<Option<Measured>, Failure>;
@@ -54,7 +54,7 @@ pub(crate) fn join_makers<W: Trainer + Wire>(
     make: impl Fn(usize) -> Result<W, DeviceError> + Sync,
 ) -> Vec<End> {
     let (port, world) = (free_port(), plan.schedule().shape().stages());
-    on_threads(world, |rank| join(plan, &meeting(rank, world, port), &make))
+    on_threads(world, |rank| join(plan, &rendezvous(rank, world, port), &make))
 }
 
 pub(crate) fn on_threads(world: usize, process: impl Fn(usize) -> End + Sync) -> Vec<End> {

@@ -39,9 +39,9 @@ pub(crate) fn same_as_serial(
     mishap: Mishap,
 ) -> Measured {
     let (expected, weights) = serial(schedule, steps, boundary, mishap);
-    let patience = std::time::Duration::from_secs(5);
+    let timeout = std::time::Duration::from_secs(5);
     let plan = Plan::new(schedule.clone(), steps).unwrap().with_boundary(boundary).unwrap();
-    let plan = plan.with_patience(patience).unwrap();
+    let plan = plan.with_timeout(timeout).unwrap();
     let (result, left) = run_hashed(&plan, mishap);
     let measured = result.unwrap();
     assert_eq!(losses(&measured), expected, "{name}");

@@ -62,12 +62,12 @@ fn numbers_travel_as_bytes() {
     let mut tensor = cpu.tensor(4).unwrap();
     cpu.write(&[1.5, -2.0, 3.0], At { buffer: &mut tensor, from: 1 }).unwrap();
     assert_eq!(cpu.read(&tensor).unwrap()[1..], [1.5, -2.0, 3.0]);
-    let handed = cpu.hand(tensor.clone()).unwrap();
-    let bytes = cpu.pack(handed).unwrap();
+    let transfer = cpu.send(tensor.clone()).unwrap();
+    let bytes = cpu.pack(transfer).unwrap();
     assert_eq!(bytes.len(), 4 * cpu.element_bytes());
     assert_eq!(bytes[4..8], 1.5f32.to_le_bytes());
-    let handed = cpu.unpack(&bytes).unwrap();
-    assert_eq!(cpu.take(handed).unwrap(), tensor);
+    let transfer = cpu.unpack(&bytes).unwrap();
+    assert_eq!(cpu.receive(transfer).unwrap(), tensor);
     assert!(matches!(cpu.unpack(&bytes[..15]), Err(DeviceError::Call { .. })));
 }
 

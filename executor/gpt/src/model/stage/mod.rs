@@ -46,7 +46,7 @@ pub struct Gpt<O: Ops> {
     pasts: Pasts<O>,
     /// Where weights change while the pipeline runs.
     history: Option<History<O>>,
-    snapshots: Vec<Moments<O::Tensor, O::Sums>>,
+    snapshots: Vec<Moments<O::Tensor, O::Accumulator>>,
 }
 
 /// The number under which the shard of the output layer stands among the chunks of a stage.
@@ -184,7 +184,7 @@ impl<O: Ops> Gpt<O> {
     pub fn gradients(&mut self) -> Result<Vec<Parameters>, DeviceError> {
         let ops = &mut self.device.ops;
         let read = |(_, chunk): &(u16, Chunk<O>)| {
-            let values = ops.read_sums(&chunk.gradients)?;
+            let values = ops.read_accumulator(&chunk.gradients)?;
             Ok(Parameters { range: chunk.layout.range(), values })
         };
         self.chunks.iter().map(read).collect()
@@ -197,7 +197,7 @@ impl<O: Ops> Gpt<O> {
     pub fn weights(&mut self) -> Result<Vec<Parameters>, DeviceError> {
         let ops = &mut self.device.ops;
         let read = |(_, chunk): &(u16, Chunk<O>)| {
-            let values = ops.read_sums(&chunk.state.master)?;
+            let values = ops.read_accumulator(&chunk.state.master)?;
             Ok(Parameters { range: chunk.layout.range(), values })
         };
         self.chunks.iter().map(read).collect()

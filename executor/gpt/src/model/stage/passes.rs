@@ -147,16 +147,16 @@ fn backward<O: Ops>(
 }
 
 impl<O: Ops> Worker for Gpt<O> {
-    type Value = O::Handed;
+    type Value = O::Transfer;
 
     fn run(
         &mut self,
         pass: Pass,
-        input: Option<O::Handed>,
-    ) -> Result<Option<O::Handed>, DeviceError> {
+        input: Option<O::Transfer>,
+    ) -> Result<Option<O::Transfer>, DeviceError> {
         self.device.ops.pace()?;
         let len = self.value_len();
-        let input = input.map(|handed| self.device.ops.take(handed)).transpose()?;
+        let input = input.map(|transfer| self.device.ops.receive(transfer)).transpose()?;
         let input = input.map(|tensor| self.device.adopt(tensor, len));
         self.device.ops.stamp()?;
         let made = self.run_kernels(pass, input);
@@ -164,17 +164,17 @@ impl<O: Ops> Worker for Gpt<O> {
         let stamped = self.device.ops.stamp();
         let made = made?;
         stamped?;
-        let made = made.map(|buffer| self.device.ops.hand(buffer.release())).transpose();
+        let made = made.map(|buffer| self.device.ops.send(buffer.release())).transpose();
         self.device.end_pass();
         made
     }
 
-    fn wait(&mut self, input: &O::Handed) -> Result<(), DeviceError> {
+    fn wait(&mut self, input: &O::Transfer) -> Result<(), DeviceError> {
         self.device.ops.wait(input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.device.ops.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.device.ops.synchronize()
     }
 
     fn runs_ahead(&self) -> bool {
@@ -190,14 +190,14 @@ impl<O: Ops> Worker for Gpt<O> {
         self.device.ops.allocations()
     }
 
-    fn give(&mut self, value: Value, _: usize) -> Result<O::Handed, DeviceError> {
+    fn give(&mut self, value: Value, _: usize) -> Result<O::Transfer, DeviceError> {
         let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
         let part = self.shard.as_mut().ok_or_else(none)?.share(&mut self.device, value)?;
-        self.device.ops.hand(part.release())
+        self.device.ops.send(part.release())
     }
 
-    fn receive(&mut self, value: Value, from: usize, part: O::Handed) -> Result<(), DeviceError> {
-        let part = self.device.ops.take(part)?;
+    fn receive(&mut self, value: Value, from: usize, part: O::Transfer) -> Result<(), DeviceError> {
+        let part = self.device.ops.receive(part)?;
         let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
         let shard = self.shard.as_mut().ok_or_else(none)?;
         let part = self.device.adopt(part, shard.len(value));
@@ -252,11 +252,11 @@ impl<O: Ops> Wire for Gpt<O> {
         len * self.device.ops.element_bytes()
     }
 
-    fn pack(&mut self, value: O::Handed) -> Result<Vec<u8>, DeviceError> {
+    fn pack(&mut self, value: O::Transfer) -> Result<Vec<u8>, DeviceError> {
         self.device.ops.pack(value)
     }
 
-    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Handed, DeviceError> {
+    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Transfer, DeviceError> {
         self.device.ops.unpack(bytes)
     }
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long the others may take to hear the last words of this process.
-const FAREWELL: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The connections of a process.
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Connections {
     ///
     /// # Errors
     /// Whatever the system says of more handles.
-    pub fn keep(&mut self, stream: TcpStream) -> std::io::Result<[TcpStream; 2]> {
+    pub fn register(&mut self, stream: TcpStream) -> std::io::Result<[TcpStream; 2]> {
         let both = [stream.try_clone()?, stream.try_clone()?];
         self.streams.push(stream);
         Ok(both)
@@ -49,7 +49,7 @@ impl Connections {
             // Nothing behind this is sent: an empty frame ends the writer.
             let _ = outbox.send(Vec::new());
         }
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
         // Closing with something unread would take back what was just sent: the readers go on until
         // the others have closed too.
         while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
@@ -65,14 +65,14 @@ impl Connections {
 }
 
 /// Writes frames to a peer until an empty one comes. A peer that takes nothing for as long as
-/// `patience` is `lost`, which is told why.
+/// `timeout` is `lost`, which is told why.
 pub fn write_all(
     mut stream: &TcpStream,
     frames: &Receiver<Vec<u8>>,
-    patience: Duration,
+    timeout: Duration,
     lost: impl FnOnce(String),
 ) {
-    let _ = stream.set_write_timeout(Some(patience));
+    let _ = stream.set_write_timeout(Some(timeout));
     for frame in frames.iter().take_while(|frame| !frame.is_empty()) {
         if let Err(error) = stream.write_all(&frame) {
             // A peer that has closed is told of by the reader, which may know why.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipeline::Value;
 
-use super::Wires;
+use super::TcpLink;
 use crate::error::DeviceError;
 use crate::run::board::Doing;
 use crate::run::boundary::Round;
@@ -21,8 +21,8 @@ use crate::worker::{Direct, Norm};
 /// [`crate::Transfers`], those of one round as one, each before the slot where it stands there: with
 /// values that slots before have made, and no later than the first slot that needs it. So the
 /// earliest transfer that is not done has both ends free, whatever takes how long.
-pub(super) struct Devices<'a, V> {
-    wires: Wires<'a>,
+pub(super) struct DirectLink<'a, V> {
+    tcp: TcpLink<'a>,
     posts: Vec<Post>,
     /// The first post of the step that is not begun.
     next: usize,
@@ -33,11 +33,11 @@ pub(super) struct Devices<'a, V> {
     tickets: u64,
 }
 
-impl<'a, V> Devices<'a, V> {
+impl<'a, V> DirectLink<'a, V> {
     /// With the ends `posts` of this stage.
-    pub(super) fn new(wires: Wires<'a>, posts: Vec<Post>) -> Self {
+    pub(super) fn new(tcp: TcpLink<'a>, posts: Vec<Post>) -> Self {
         let (made, came) = (HashMap::new(), HashMap::new());
-        Self { wires, posts, next: 0, step: 0, made, came, tickets: 0 }
+        Self { tcp, posts, next: 0, step: 0, made, came, tickets: 0 }
     }
 
     /// The posts that are due before slot number `at` and of one round, if there are any.
@@ -53,7 +53,7 @@ impl<'a, V> Devices<'a, V> {
     }
 }
 
-impl<W: Direct> Link<W> for Devices<'_, W::Value> {
+impl<W: Direct> Link<W> for DirectLink<'_, W::Value> {
     type Parcel = Vec<u8>;
 
     fn send(
@@ -117,14 +117,14 @@ impl<W: Direct> Link<W> for Devices<'_, W::Value> {
     }
 
     fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
-        Link::<W>::tell(&mut self.wires, to, step, round, norm)
+        Link::<W>::tell(&mut self.tcp, to, step, round, norm)
     }
 
     fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
-        Link::<W>::share(&mut self.wires, to, step, gradients)
+        Link::<W>::share(&mut self.tcp, to, step, gradients)
     }
 
     fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
-        Link::<W>::ask(&mut self.wires, stage)
+        Link::<W>::ask(&mut self.tcp, stage)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipeline::{Kind, Pass, Slot, Value};
 
-use super::hello::take;
+use super::rendezvous::take;
 use crate::measured::HostBound;
 use crate::run::board::{Awaited, Doing};
 use crate::run::boundary::Round;

@@ -1,16 +1,14 @@
-//! One stage of a run in this process, the others in others, over TCP.
+//! A run with one process per stage, over TCP.
 //!
-//! Processes come together in [`meeting`], know each other by [`hello`], and speak in [`frame`]s
-//! through their [`mesh`] of connections.
+//! Processes find and authenticate each other in [`rendezvous`], then exchange [`frame`]s over their
+//! [`mesh`] of connections.
 
 mod connections;
 mod direct;
 mod frame;
-mod hello;
-mod lobby;
-mod meeting;
 mod mesh;
 mod ports;
+mod rendezvous;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -22,14 +20,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use connections::{Connections, write_all};
-pub use hello::{Party, take};
-pub use meeting::{Meeting, MeetingError};
-pub use meeting::{Met, meet};
 pub use ports::free_ports;
+pub use rendezvous::{
+    ProcessGroup, Rendezvous, RendezvousError, RendezvousSettings, init_process_group, take,
+};
 
-use self::direct::Devices;
+use self::direct::DirectLink;
 use self::frame::{Head, ValueBytes, pack_norm, pack_report};
-use self::mesh::{Mesh, Office, Word, report_size};
+use self::mesh::{ControlMessage, Mesh, SharedState, report_size};
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
@@ -45,10 +43,10 @@ use crate::measured::Measured;
 use crate::worker::{Direct, Norm, Trainer, Wire};
 
 /// How long a process may take to say what its stage is doing.
-const ANSWER: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs one stage of `plan` in this process, together with the processes of the other stages. `make`
-/// makes its worker, on this thread, when all processes have met.
+/// makes its worker, on this thread, when all processes have group.
 ///
 /// The process of rank 0 returns what all have measured, the others nothing. Clocks are compared
 /// once, when the processes meet: a run of hours on machines whose clocks drift is measured less
@@ -56,12 +54,16 @@ const ANSWER: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The first [`Failure`] of any process, as far as this one could hear of it.
-pub fn join<W, F>(plan: &Plan, meeting: &Meeting, make: F) -> Result<Option<Measured>, Failure>
+pub fn join<W, F>(
+    plan: &Plan,
+    rendezvous: &Rendezvous,
+    make: F,
+) -> Result<Option<Measured>, Failure>
 where
     W: Trainer + Wire,
     F: FnOnce(usize) -> Result<W, DeviceError>,
 {
-    among_processes(plan, meeting, |process, events| process.run(make, events))
+    in_process_group(plan, rendezvous, |process, events| process.run(make, events))
 }
 
 /// The same with values that go from device to device, in the order of [`Transfers`]. All else goes
@@ -71,7 +73,7 @@ where
 /// As [`join`]; and post-validation, which begins steps anew in the middle of transfers.
 pub fn join_directly<W, F>(
     plan: &Plan,
-    meeting: &Meeting,
+    rendezvous: &Rendezvous,
     make: F,
 ) -> Result<Option<Measured>, Failure>
 where
@@ -84,36 +86,36 @@ where
     if plan.schedule().shape().has_shards() {
         return Err(PlanError::Shards.into());
     }
-    among_processes(plan, meeting, |process, events| process.run_directly(make, events))
+    in_process_group(plan, rendezvous, |process, events| process.run_directly(make, events))
 }
 
 /// Meets all other processes, and has this one do its `work` among them.
-fn among_processes(
+fn in_process_group(
     plan: &Plan,
-    meeting: &Meeting,
+    rendezvous: &Rendezvous,
     work: impl FnOnce(&mut Process<'_>, Receiver<Event<Vec<u8>>>) -> Result<Option<Measured>, Failure>,
 ) -> Result<Option<Measured>, Failure> {
-    let rank = meeting.launch.rank;
-    let met = meeting::meet(&Party::of(plan, &meeting.about), meeting)?;
-    let stages = met.streams.len();
-    let office = Arc::new(Office {
+    let rank = rendezvous.launch.rank;
+    let group = init_process_group(&RendezvousSettings::of(plan, &rendezvous.about), rendezvous)?;
+    let stages = group.streams.len();
+    let shared = Arc::new(SharedState {
         plan: plan.clone(),
         rank,
         board: Arc::new(Board::new(stages)),
-        epoch: met.epoch,
+        epoch: group.epoch,
         value_bytes: OnceLock::new(),
         shared_bytes: OnceLock::new(),
         is_done: AtomicBool::new(false),
     });
     let (events, inbox) = channel();
-    let mesh = Mesh::open(met, &office, &events)?;
-    let mut process = Process { plan, rank, stages, office, mesh };
+    let mesh = Mesh::open(group, &shared, &events)?;
+    let mut process = Process { plan, rank, stages, shared, mesh };
     let work = AssertUnwindSafe(|| work(&mut process, inbox));
     let end = catch_unwind(work).unwrap_or_else(|panic| {
         Err(Failure::Panicked { stage: rank, message: message(panic.as_ref()) })
     });
     if let Err(failure) = &end {
-        process.mesh.tell_all(failure);
+        process.mesh.send_stop(failure);
     }
     process.mesh.close();
     end
@@ -124,7 +126,7 @@ struct Process<'a> {
     plan: &'a Plan,
     rank: usize,
     stages: usize,
-    office: Arc<Office>,
+    shared: Arc<SharedState>,
     mesh: Mesh,
 }
 
@@ -141,8 +143,8 @@ impl Process<'_> {
         let worker = self.device(make(self.rank))?;
         let bytes = self.value_bytes(&worker);
         self.start(bytes.plain as u64, |_| Ok(Vec::new()))?;
-        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
-        let raw = self.go_through(worker, wires, events)?;
+        let tcp = TcpLink { shared: &self.shared, mesh: &self.mesh, bytes };
+        let raw = self.run_steps(worker, tcp, events)?;
         self.report(raw)
     }
 
@@ -163,11 +165,11 @@ impl Process<'_> {
             let what = "it gave no name to join devices by".to_owned();
             return Err(Failure::OutOfOrder { stage: 0, what });
         }
-        let patience = self.plan.patience();
-        self.device(worker.join(&name, self.rank, self.stages, patience))?;
+        let timeout = self.plan.timeout();
+        self.device(worker.join(&name, self.rank, self.stages, timeout))?;
         let posts = Transfers::of(self.plan.schedule()).of_stage(self.rank).to_vec();
-        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
-        let raw = self.go_through(worker, Devices::new(wires, posts), events)?;
+        let tcp = TcpLink { shared: &self.shared, mesh: &self.mesh, bytes };
+        let raw = self.run_steps(worker, DirectLink::new(tcp, posts), events)?;
         self.report(raw)
     }
 
@@ -180,13 +182,13 @@ impl Process<'_> {
     /// Bytes of every value, from now on known to the readers, as those of shared gradients are.
     fn value_bytes<W: Wire + Trainer>(&self, worker: &W) -> ValueBytes {
         let bytes = ValueBytes::of_worker(worker);
-        let _ = self.office.shared_bytes.set(worker.shared_bytes());
-        let _ = self.office.value_bytes.set(bytes);
+        let _ = self.shared.shared_bytes.set(worker.shared_bytes());
+        let _ = self.shared.value_bytes.set(bytes);
         bytes
     }
 
     /// All steps of the stage.
-    fn go_through<W: Trainer, L: Link<W, Parcel = Vec<u8>>>(
+    fn run_steps<W: Trainer, L: Link<W, Parcel = Vec<u8>>>(
         &self,
         worker: W,
         link: L,
@@ -194,7 +196,7 @@ impl Process<'_> {
     ) -> Result<RawStage, Failure> {
         // The readers check what comes before they take memory for it.
         let inbox = Inbox::new(self.plan, self.rank, events, Vec::new());
-        let (board, epoch) = (Arc::clone(&self.office.board), self.office.epoch);
+        let (board, epoch) = (Arc::clone(&self.shared.board), self.shared.epoch);
         let stage = Stage::new(self.plan, self.rank, (worker, link), inbox, board, epoch)?;
         stage.run().map_err(|halt| match halt {
             Halt::Failed(failure) => failure,
@@ -211,17 +213,21 @@ impl Process<'_> {
     ) -> Result<Vec<u8>, Failure> {
         if self.rank > 0 {
             self.mesh.send(0, Head::Ready.frame(&bytes.to_le_bytes()));
-            let words = self.hear(Awaited::Start, &[0], |_, word| matches!(word, Word::Go(_)))?;
+            let words = self.receive_control(Awaited::Start, &[0], |_, word| {
+                matches!(word, ControlMessage::Go(_))
+            })?;
             let said = words.into_iter().find_map(|(_, word)| match word {
-                Word::Go(said) => Some(said),
+                ControlMessage::Go(said) => Some(said),
                 _ => None,
             });
             return Ok(said.unwrap_or_default());
         }
         let peers: Vec<usize> = (1..self.stages).collect();
-        let words = self.hear(Awaited::Start, &peers, |_, word| matches!(word, Word::Ready(_)))?;
+        let words = self.receive_control(Awaited::Start, &peers, |_, word| {
+            matches!(word, ControlMessage::Ready(_))
+        })?;
         for (stage, word) in words {
-            if let Word::Ready(theirs) = word
+            if let ControlMessage::Ready(theirs) = word
                 && theirs != bytes
             {
                 let what = format!("its values have {theirs} bytes, those of stage 0 {bytes}");
@@ -235,20 +241,23 @@ impl Process<'_> {
 
     /// Rank 0 collects what all measured; the others wait until it has.
     fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
-        self.office.is_done.store(true, Ordering::Release);
+        self.shared.is_done.store(true, Ordering::Release);
         if self.rank > 0 {
             let size = report_size(self.plan, self.rank);
             self.mesh.send(0, Head::Report.frame(&pack_report(&raw, size)));
-            self.hear(Awaited::Report, &[0], |_, word| matches!(word, Word::Over))?;
+            self.receive_control(Awaited::Report, &[0], |_, word| {
+                matches!(word, ControlMessage::Over)
+            })?;
             return Ok(None);
         }
         let peers: Vec<usize> = (1..self.stages).collect();
-        let words =
-            self.hear(Awaited::Report, &peers, |_, word| matches!(word, Word::Report(_)))?;
+        let words = self.receive_control(Awaited::Report, &peers, |_, word| {
+            matches!(word, ControlMessage::Report(_))
+        })?;
         let mut all = vec![RawStage::default(); self.stages];
         all[0] = raw;
         for (peer, word) in words {
-            if let Word::Report(raw) = word {
+            if let ControlMessage::Report(raw) = word {
                 all[peer] = raw;
             }
         }
@@ -257,14 +266,14 @@ impl Process<'_> {
     }
 
     /// Waits for one `wanted` word of each of `peers`.
-    fn hear(
+    fn receive_control(
         &self,
         what: Awaited,
         peers: &[usize],
-        wanted: impl Fn(usize, &Word) -> bool,
-    ) -> Result<Vec<(usize, Word)>, Failure> {
-        let mut heard: Vec<(usize, Word)> = Vec::new();
-        let patience = self.plan.patience();
+        wanted: impl Fn(usize, &ControlMessage) -> bool,
+    ) -> Result<Vec<(usize, ControlMessage)>, Failure> {
+        let mut heard: Vec<(usize, ControlMessage)> = Vec::new();
+        let timeout = self.plan.timeout();
         let mut since = Instant::now();
         let mut awaited = None;
         while let Some(&from) =
@@ -272,17 +281,17 @@ impl Process<'_> {
         {
             if awaited.replace(from) != Some(from) {
                 since = Instant::now();
-                self.office.board.publish(self.rank, Doing::Waiting { what, from }, since);
+                self.shared.board.publish(self.rank, Doing::Waiting { what, from }, since);
             }
-            let left = patience.saturating_sub(since.elapsed());
+            let left = timeout.saturating_sub(since.elapsed());
             match self.mesh.words.recv_timeout(left) {
-                Ok((_, Word::Stop(failure))) => return Err(failure),
+                Ok((_, ControlMessage::Stop(failure))) => return Err(failure),
                 Ok((from, word)) if wanted(from, &word) => heard.push((from, word)),
                 Ok(_) => {}
                 Err(_) => {
-                    let ask = |stage| ask(&self.office, &self.mesh, stage);
+                    let ask = |stage| ask(&self.shared, &self.mesh, stage);
                     let chain = Chain::follow(self.rank, ask)?;
-                    return Err(Failure::Stuck { patience, chain });
+                    return Err(Failure::Stuck { timeout, chain });
                 }
             }
         }
@@ -291,18 +300,22 @@ impl Process<'_> {
 }
 
 /// Asks `stage` for its activity.
-fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
-    if stage == office.rank {
-        return Ok(Some(office.board.look(stage)));
+fn ask(
+    shared: &SharedState,
+    mesh: &Mesh,
+    stage: usize,
+) -> Result<Option<(Doing, Duration)>, Failure> {
+    if stage == shared.rank {
+        return Ok(Some(shared.board.look(stage)));
     }
     mesh.send(stage, Head::Ask.frame(&[]));
-    let deadline = Instant::now() + ANSWER.min(office.plan.patience());
+    let deadline = Instant::now() + ANSWER_TIMEOUT.min(shared.plan.timeout());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match mesh.words.recv_timeout(left) {
-            Ok((from, Word::Answer(answer))) if from == stage => return Ok(answer),
-            // It lost patience a moment before, and knows more.
-            Ok((_, Word::Stop(failure))) => return Err(failure),
+            Ok((from, ControlMessage::Answer(answer))) if from == stage => return Ok(answer),
+            // It timed out a moment before, and knows more.
+            Ok((_, ControlMessage::Stop(failure))) => return Err(failure),
             Ok(_) => {}
             Err(_) => return Ok(None),
         }
@@ -310,13 +323,13 @@ fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Dura
 }
 
 /// The way out of the stage of this process.
-struct Wires<'a> {
-    office: &'a Office,
+struct TcpLink<'a> {
+    shared: &'a SharedState,
     mesh: &'a Mesh,
     bytes: ValueBytes,
 }
 
-impl<W: Wire> Link<W> for Wires<'_> {
+impl<W: Wire> Link<W> for TcpLink<'_> {
     type Parcel = Vec<u8>;
 
     fn send(
@@ -352,6 +365,6 @@ impl<W: Wire> Link<W> for Wires<'_> {
     }
 
     fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
-        ask(self.office, self.mesh, stage)
+        ask(self.shared, self.mesh, stage)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use super::meeting::MeetingError;
+use super::rendezvous::RendezvousError;
 
 /// Below the ports that systems lend to callers (32768 and up on Linux): no connection takes one of
 /// these before it is listened at, not even one that calls that very port.
@@ -18,7 +18,7 @@ const TRIES: usize = 64;
 ///
 /// # Errors
 /// If none were found.
-pub fn free_ports(count: u16) -> Result<u16, MeetingError> {
+pub fn free_ports(count: u16) -> Result<u16, RendezvousError> {
     let spare = u64::from(COUNT.saturating_sub(count)).max(1);
     let draw = || RandomState::new().build_hasher().finish() % spare;
     let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
@@ -30,7 +30,7 @@ pub fn free_ports(count: u16) -> Result<u16, MeetingError> {
         held.is_some()
     };
     let drawn = (0..TRIES).filter_map(|_| Some(LOWEST + u16::try_from(draw()).ok()?));
-    drawn.into_iter().find(are_free).ok_or_else(|| MeetingError::Bind {
+    drawn.into_iter().find(are_free).ok_or_else(|| RendezvousError::Bind {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         message: format!("there are no {count} free ports in a row"),
     })

@@ -8,38 +8,39 @@ use std::time::{Duration, Instant};
 use pipeline::{Costs, Nanos, PassTimes, Schedule, Value};
 
 use super::frame::{HEADER, Head, MOST_WORDS};
-use super::hello::Party;
-use super::{Meeting, free_ports, join, meeting};
+use super::rendezvous::RendezvousSettings;
+use super::{Rendezvous, free_ports, init_process_group, join};
 use crate::run::inbox::Name;
 use crate::run::launch::Launch;
 use crate::{Failure, Plan, Timed};
 
 fn plan() -> Plan {
     let schedule: Schedule = "F0.0 F0.1 BW0.0 BW0.1\nF1.0 BW1.0 F1.1 BW1.1\n".parse().unwrap();
-    Plan::new(schedule, 2).unwrap().with_patience(Duration::from_millis(400)).unwrap()
+    Plan::new(schedule, 2).unwrap().with_timeout(Duration::from_millis(400)).unwrap()
 }
 
-/// The failure that the process of stage 1 reports of a stage 0 that does `mischief` once they have
-/// met.
+/// The failure that the process of stage 1 reports of a stage 0 that does `mischief` after the
+/// rendezvous.
 fn said_of(mischief: impl FnOnce(&mut TcpStream) + Send) -> Failure {
     let plan = plan();
     let port = free_ports(1).unwrap();
-    let meeting = |rank| {
+    let rendezvous = |rank| {
         let launch = Launch { rank, world: 2, master: "127.0.0.1".to_owned(), port };
-        Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
+        Rendezvous { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
     };
     let costs = Costs::uniform(plan.schedule().shape(), PassTimes::default(), Nanos(0));
     let device = Timed::new(Arc::new(costs));
     std::thread::scope(|scope| {
         let liar = scope.spawn(|| {
-            let mut met = meeting::meet(&Party::of(&plan, ""), &meeting(0)).unwrap();
-            let stream = met.streams[1].as_mut().unwrap();
+            let mut group =
+                init_process_group(&RendezvousSettings::of(&plan, ""), &rendezvous(0)).unwrap();
+            let stream = group.streams[1].as_mut().unwrap();
             stream.set_read_timeout(None).unwrap();
             mischief(stream);
             // Stays until the other has had enough.
             let _ = std::io::copy(stream, &mut std::io::sink());
         });
-        let end = join(&plan, &meeting(1), |_| Ok(device));
+        let end = join(&plan, &rendezvous(1), |_| Ok(device));
         liar.join().unwrap();
         end.unwrap_err()
     })

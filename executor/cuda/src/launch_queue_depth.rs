@@ -14,14 +14,14 @@ const LAUNCHES: u64 = 512;
 
 /// The passes of a step that are not known to be done.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct LaunchQueueDepth {
     /// For each, the number of the stamp at its end, and the launches up to there.
     ends: VecDeque<(usize, u64)>,
     /// Launches up to the end that was waited for last.
     done: u64,
 }
 
-impl Ahead {
+impl LaunchQueueDepth {
     /// A pass has been begun whose end is stamp number `stamp`, behind `launches` in all.
     pub(crate) fn begun(&mut self, stamp: usize, launches: u64) {
         self.ends.push_back((stamp, launches));
@@ -41,7 +41,7 @@ impl Ahead {
     }
 
     /// All is done, `launches` in all.
-    pub(crate) fn settle(&mut self, launches: u64) {
+    pub(crate) fn drained(&mut self, launches: u64) {
         self.ends.clear();
         self.done = launches;
     }
@@ -53,10 +53,10 @@ mod tests {
 
     /// The stamps waited for while passes of so many launches are begun.
     fn waits(each: u64, passes: usize) -> Vec<Vec<usize>> {
-        let mut ahead = Ahead::default();
+        let mut depth = LaunchQueueDepth::default();
         let pass = |i: usize| {
-            ahead.begun(2 * i + 1, each * (i as u64 + 1));
-            std::iter::from_fn(|| ahead.next()).collect()
+            depth.begun(2 * i + 1, each * (i as u64 + 1));
+            std::iter::from_fn(|| depth.next()).collect()
         };
         (0..passes).map(pass).collect()
     }
@@ -75,11 +75,11 @@ mod tests {
 
     #[test]
     fn a_new_step_begins_with_nothing_ahead() {
-        let mut ahead = Ahead::default();
-        (0..4).for_each(|i| ahead.begun(2 * i + 1, 400));
-        ahead.settle(400);
-        ahead.begun(1, 700);
-        ahead.begun(3, 800);
-        assert_eq!(ahead.next(), None);
+        let mut depth = LaunchQueueDepth::default();
+        (0..4).for_each(|i| depth.begun(2 * i + 1, 400));
+        depth.drained(400);
+        depth.begun(1, 700);
+        depth.begun(3, 800);
+        assert_eq!(depth.next(), None);
     }
 }

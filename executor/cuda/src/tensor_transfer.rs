@@ -14,26 +14,29 @@ use runtime::DeviceError;
 
 /// A tensor on its way to another stage, and the event behind which it is ready.
 #[derive(Debug)]
-pub struct Handed<E> {
+pub struct TensorTransfer<E> {
     pub(crate) tensor: Buffer<E>,
     pub(crate) ready: Event,
 }
 
 impl<E: Element> Cuda<E> {
     /// A mark behind `tensor`.
-    pub(crate) fn hand_on(&self, tensor: Buffer<E>) -> Result<Handed<E>, DeviceError> {
+    pub(crate) fn send_tensor(&self, tensor: Buffer<E>) -> Result<TensorTransfer<E>, DeviceError> {
         self.gpu.bind()?;
-        Ok(Handed { ready: self.compute.queue.mark(&self.gpu, false)?, tensor })
+        Ok(TensorTransfer { ready: self.compute.queue.mark(&self.gpu, false)?, tensor })
     }
 
     /// A buffer to land in on the second stream, not before its last use is over.
-    pub(crate) fn landing(&self, len: usize) -> Result<Buffer<E>, DeviceError> {
-        Buffer::landing(&self.gpu, len, self.transfer.queue)
+    pub(crate) fn receive_buffer(&self, len: usize) -> Result<Buffer<E>, DeviceError> {
+        Buffer::receive_buffer(&self.gpu, len, self.transfer.queue)
     }
 
     /// Takes what was handed on: as it is on the same GPU, else a copy made beside the kernels.
-    pub(crate) fn take_over(&self, handed: Handed<E>) -> Result<Buffer<E>, DeviceError> {
-        let Handed { mut tensor, ready } = handed;
+    pub(crate) fn receive_tensor(
+        &self,
+        transfer: TensorTransfer<E>,
+    ) -> Result<Buffer<E>, DeviceError> {
+        let TensorTransfer { mut tensor, ready } = transfer;
         self.gpu.bind()?;
         if Arc::ptr_eq(tensor.memory.gpu(), &self.gpu) {
             self.compute.queue.wait_for(&ready)?;
@@ -41,7 +44,7 @@ impl<E: Element> Cuda<E> {
             return Ok(tensor);
         }
         self.gpu.reach(tensor.memory.gpu())?;
-        let mut here = self.landing(tensor.len())?;
+        let mut here = self.receive_buffer(tensor.len())?;
         let (queue, bytes) = (self.transfer.queue, tensor.memory.bytes());
         queue.wait_for(&ready)?;
         if bytes > 0 {
@@ -59,27 +62,27 @@ impl<E: Element> Cuda<E> {
         Ok(here)
     }
 
-    /// Lets kernels begun from now on wait until `handed` is made, on whatever GPU.
-    pub(crate) fn wait_for_value(&self, handed: &Handed<E>) -> Result<(), DeviceError> {
+    /// Lets kernels begun from now on wait until `transfer` is made, on whatever GPU.
+    pub(crate) fn wait_for_value(&self, transfer: &TensorTransfer<E>) -> Result<(), DeviceError> {
         self.gpu.bind()?;
-        self.compute.queue.wait_for(&handed.ready)
+        self.compute.queue.wait_for(&transfer.ready)
     }
 
     /// The bytes of what was handed on, copied beside the kernels.
-    pub(crate) fn packed(&self, handed: &Handed<E>) -> Result<Vec<u8>, DeviceError> {
-        self.transfer.queue.wait_for(&handed.ready)?;
-        self.download(&handed.tensor, &self.transfer)
+    pub(crate) fn packed(&self, transfer: &TensorTransfer<E>) -> Result<Vec<u8>, DeviceError> {
+        self.transfer.queue.wait_for(&transfer.ready)?;
+        self.download(&transfer.tensor, &self.transfer)
     }
 
     /// The inverse.
-    pub(crate) fn unpacked(&mut self, bytes: &[u8]) -> Result<Handed<E>, DeviceError> {
+    pub(crate) fn unpacked(&mut self, bytes: &[u8]) -> Result<TensorTransfer<E>, DeviceError> {
         if !bytes.len().is_multiple_of(E::BYTES) {
             return Err(failed("unpack", format!("{} bytes are not whole elements", bytes.len())));
         }
-        let tensor = self.landing(bytes.len() / E::BYTES)?;
+        let tensor = self.receive_buffer(bytes.len() / E::BYTES)?;
         let queue = self.transfer.queue;
         // SAFETY: the buffer has just this size.
         unsafe { self.copy_up(queue, bytes, tensor.memory.address())? };
-        Ok(Handed { ready: queue.mark(&self.gpu, false)?, tensor })
+        Ok(TensorTransfer { ready: queue.mark(&self.gpu, false)?, tensor })
     }
 }
