@@ -190,7 +190,8 @@ impl<E: Element> Joins for Cuda<E> {}
 impl<E: Element> Joins for Cuda<E> {
     fn join(
         transport: Transport,
-        (plan, rendezvous): (&Plan, &Rendezvous),
+        plan: &Plan,
+        rendezvous: &Rendezvous,
         make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
     ) -> Result<Option<Measured>, Failure> {
         match transport {

@@ -12,7 +12,7 @@ use gpt::DirectOps;
 use runtime::DeviceError;
 
 impl<E: Element> DirectOps for Cuda<E> {
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError> {
         Ok(unique_id()?.to_vec())
     }
 

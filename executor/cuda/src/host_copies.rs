@@ -39,7 +39,7 @@ impl<E: Element> HostCopies<E> {
     /// Nanoseconds of a copy to the GPU, and of one back.
     ///
     /// # Errors
-    /// Whatever stops the GPU.
+    /// An error of the GPU.
     pub fn time(&mut self) -> Result<[u64; 2], DeviceError> {
         let Self { cuda, buffer, pinned } = self;
         let (gpu, queue) = (&cuda.gpu, cuda.compute.queue);

@@ -273,7 +273,7 @@ impl<E: Element> Cuda<E> {
     /// the order of one list of all transfers, with those that cross at the same place in one group.
     ///
     /// # Errors
-    /// Whatever NCCL reports, also of earlier groups; no room for what is received.
+    /// An error of NCCL, also of earlier groups; no room for what is received.
     pub fn exchange(
         &mut self,
         peers: &Peers,

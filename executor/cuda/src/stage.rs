@@ -252,7 +252,7 @@ impl<E: Element> Cuda<E> {
             mark.wait()
         };
         // SAFETY: as promised.
-        unsafe { self.uploads.copy(&self.gpu, queue, (bytes, address), wait) }
+        unsafe { self.uploads.copy(&self.gpu, queue, bytes, address, wait) }
     }
 
     /// Copies all of `from` to the host, in the order of `stream`, and waits for it.

@@ -134,7 +134,7 @@ impl Worker for TimedStage {
         true
     }
 
-    fn makes_hops(&self) -> bool {
+    fn simulates_hops(&self) -> bool {
         true
     }
 

@@ -97,7 +97,8 @@ impl Uploads {
         &mut self,
         gpu: &Arc<Gpu>,
         queue: Queue,
-        (bytes, to): (&[u8], u64),
+        bytes: &[u8],
+        to: u64,
         wait: impl Fn(&Event) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let mut to = to;

@@ -1,9 +1,10 @@
-//! The kernels a transformer stage is made of, as a device offers them.
+//! The kernels of a transformer stage, as a device implements them.
 //!
-//! All matrices are row by row. A `Tensor` holds activations and the weights as kernels read them
-//! (bf16 on a GPU that computes in bf16); `Accumulator` hold what is summed over microbatches and what the
-//! optimizer keeps: gradients of weights, master weights, moments (f32 there). Kernels may be
-//! enqueued: only [`Ops::synchronize`] and what returns numbers to the host wait.
+//! All matrices are row-major. A `Tensor` holds activations and the weights as kernels read them
+//! (bf16 on a GPU that computes in bf16); an `Accumulator` holds gradients of weights, which are
+//! summed over microbatches, and the optimizer state: master weights and moments (f32 there).
+//! Kernels may be enqueued: only [`Ops::synchronize`] and methods that return numbers to the host
+//! wait.
 
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use crate::model::{Movable, ShardOps};
 use crate::segment_kernels::SegmentKernels;
 use runtime::DeviceError;
 
-/// Where in a buffer something begins.
+/// A position in a buffer.
 #[derive(Debug)]
 pub struct At<T> {
     /// The buffer.
@@ -27,8 +28,8 @@ impl<T> At<T> {
     }
 }
 
-/// `count` products C = scale op(A) op(B), one behind the other in each buffer without gaps:
-/// op(A) is `[rows, inner]`, op(B) `[inner, columns]`, C `[rows, columns]`.
+/// `count` products C = scale op(A) op(B), contiguous in each buffer: op(A) is `[rows, inner]`,
+/// op(B) `[inner, columns]`, C `[rows, columns]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gemm {
     /// Rows of op(A) and C.
@@ -41,7 +42,7 @@ pub struct Gemm {
     pub transpose_a: bool,
     /// Whether B lies in memory as `[columns, inner]`.
     pub transpose_b: bool,
-    /// How many products.
+    /// Number of products.
     pub count: usize,
     /// The factor of every product.
     pub scale: f32,
@@ -73,7 +74,7 @@ impl Default for AdamW {
 pub struct Moments<T, S> {
     /// Weights as kernels read them.
     pub weights: T,
-    /// Weights as the optimizer keeps them.
+    /// Master weights of the optimizer.
     pub master: S,
     /// First moment, m.
     pub first: S,
@@ -81,16 +82,16 @@ pub struct Moments<T, S> {
     pub second: S,
 }
 
-/// The kernels of a device. Sizes are those of the shapes given; a buffer too short is a fault of
-/// the caller, answered with an error or a panic, never with a read past its end.
+/// The kernels of a device. Buffers must have the shapes given; a buffer that is too short is a
+/// fault of the caller, which gets an error or a panic, never a read past its end.
 pub trait Ops: 'static {
     /// Activations, and weights as kernels read them.
     type Tensor: Send + 'static;
-    /// Gradients of weights, master weights, moments.
+    /// Gradients of weights, master weights and moments, in f32 on a GPU.
     type Accumulator: Send + 'static;
     /// Token numbers.
     type Tokens: Send + 'static;
-    /// A tensor on its way to another stage: on a GPU, with the event that says it is ready.
+    /// A tensor in transfer to another stage: on a GPU, with the event after which it is ready.
     type Transfer: Send + 'static;
 
     /// A tensor of `len` elements, of unspecified content.
@@ -99,13 +100,13 @@ pub trait Ops: 'static {
     /// [`DeviceError::OutOfMemory`]; any kernel may fail with [`DeviceError::Call`], here and below.
     fn tensor(&mut self, len: usize) -> Result<Self::Tensor, DeviceError>;
 
-    /// `len` zeros.
+    /// An accumulator of `len` zeros.
     fn accumulator(&mut self, len: usize) -> Result<Self::Accumulator, DeviceError>;
 
     /// Token numbers, copied to the device.
     fn tokens(&mut self, tokens: &[u32]) -> Result<Self::Tokens, DeviceError>;
 
-    /// The kernels of the output layer in shards; `None` where there are none.
+    /// The kernels of an output layer in shards; `None` if the device has none.
     #[allow(clippy::type_complexity)]
     fn shard_ops(
         &mut self,
@@ -113,13 +114,13 @@ pub trait Ops: 'static {
         None
     }
 
-    /// `tensor` as a buffer whose content can move to the host and back; `None` where that cannot be.
+    /// `tensor` as a buffer that can be offloaded to the host; `None` if it cannot.
     fn movable_tensor(tensor: &mut Self::Tensor) -> Option<&mut dyn Movable> {
         let _ = tensor;
         None
     }
 
-    /// The same for sums.
+    /// The same for an accumulator.
     fn movable_accumulator(sums: &mut Self::Accumulator) -> Option<&mut dyn Movable> {
         let _ = sums;
         None
@@ -131,10 +132,10 @@ pub trait Ops: 'static {
         None
     }
 
-    /// Copies `values` over the elements of `to`, as many as there are values.
+    /// Copies `values` to the elements of `to`, as many as there are values.
     fn write(&mut self, values: &[f64], to: At<&mut Self::Tensor>) -> Result<(), DeviceError>;
 
-    /// The same for sums.
+    /// The same for an accumulator.
     fn write_accumulator(
         &mut self,
         values: &[f64],
@@ -144,16 +145,16 @@ pub trait Ops: 'static {
     /// Copies the elements of `from` to the host.
     fn read(&mut self, from: &Self::Tensor) -> Result<Vec<f64>, DeviceError>;
 
-    /// The same for sums.
+    /// The same for an accumulator.
     fn read_accumulator(&mut self, from: &Self::Accumulator) -> Result<Vec<f64>, DeviceError>;
 
-    /// Sets all of `sums` to zero.
+    /// Sets all elements of `sums` to zero.
     fn clear(&mut self, sums: &mut Self::Accumulator) -> Result<(), DeviceError>;
 
     /// Bytes of one element of a tensor.
     fn element_bytes(&self) -> usize;
 
-    /// Waits until all kernels begun are done.
+    /// Waits until all enqueued kernels are done.
     fn synchronize(&mut self) -> Result<(), DeviceError>;
 
     /// Whether calls return before their kernels are done.
@@ -161,33 +162,35 @@ pub trait Ops: 'static {
         false
     }
 
-    /// Called before a pass is begun, behind the stamps of those before it: where calls return before
-    /// their kernels are done, waits until not too many are left.
+    /// Called before a pass begins, after the stamps of earlier passes: where calls return before
+    /// their kernels are done, waits until the launch queue is short enough.
     fn pace(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// How many allocations this thread has made that can hold up a device: of its memory, and of
-    /// memory that it reads from the host.
+    /// Number of allocations of this thread that can stall a device: of its memory, and of pinned
+    /// host memory.
     fn allocations(&self) -> u64 {
         0
     }
 
-    /// Marks this moment in the order of the kernels.
+    /// Records a timestamp in the order of the kernels.
     fn stamp(&mut self) -> Result<(), DeviceError>;
 
-    /// The moments marked since the last call, in nanoseconds since `epoch`, by the clock of the
-    /// device; `None` where kernels are done when their call returns, so that the host's clock is
-    /// right. Called when all kernels are done.
+    /// The timestamps recorded since the last call, in nanoseconds since `epoch`, by the clock of
+    /// the device; `None` where kernels are done when their call returns, so that the host's clock
+    /// is right. Called when all kernels are done.
     fn stamps(&mut self, epoch: Instant) -> Result<Option<Vec<u64>>, DeviceError>;
 
-    /// Gives `tensor` away to another stage, once the kernels begun so far are done.
+    /// Releases `tensor` for transfer to another stage: it is ready when the kernels enqueued so
+    /// far are done.
     fn send(&mut self, tensor: Self::Tensor) -> Result<Self::Transfer, DeviceError>;
 
-    /// Takes what another stage gave: kernels begun from now on come after those that made it.
+    /// Receives a tensor of another stage: kernels enqueued from now on run after those that made
+    /// it.
     fn receive(&mut self, transfer: Self::Transfer) -> Result<Self::Tensor, DeviceError>;
 
-    /// Kernels begun from now on come after those that made `transfer`, which is taken later.
+    /// Kernels enqueued from now on run after those that made `transfer`, which is received later.
     fn wait(&mut self, transfer: &Self::Transfer) -> Result<(), DeviceError> {
         let _ = transfer;
         Ok(())
@@ -208,7 +211,7 @@ pub trait Ops: 'static {
         c: At<&mut Self::Tensor>,
     ) -> Result<(), DeviceError>;
 
-    /// C += scale op(A) op(B), into sums: the gradient of a weight.
+    /// C += scale op(A) op(B), into an accumulator: the gradient of a weight.
     fn gemm_accumulate(
         &mut self,
         shape: Gemm,
@@ -246,7 +249,7 @@ pub trait Ops: 'static {
 
     /// y = (x - mean) rstd gain + bias for each row of x, `[rows, columns]`; `gain` and `bias` are
     /// `[columns]`; `stats`, `[rows, 2]`, becomes mean and rstd = 1 / sqrt(variance + 1e-5), in the
-    /// precision of sums.
+    /// precision of accumulators.
     #[allow(clippy::too_many_arguments)]
     fn layer_norm(
         &mut self,
@@ -325,8 +328,8 @@ pub trait Ops: 'static {
         x: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// `x`, `count` matrices `[n, n]`, becomes the softmax of each row over its first elements up to
-    /// and with the diagonal; those behind become 0.
+    /// `x`, `count` matrices `[n, n]`, becomes the causal softmax: of each row over its elements up
+    /// to and including the diagonal; later ones become 0.
     fn causal_softmax(
         &mut self,
         count: usize,
@@ -395,7 +398,7 @@ pub trait Ops: 'static {
         targets: &Self::Tokens,
     ) -> Result<(), DeviceError>;
 
-    /// The kernels for microbatches that are cut along the sequence, if the device has them.
+    /// The kernels for microbatches cut along the sequence, if the device has them.
     fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Self::Tensor>> {
         None
     }
@@ -414,8 +417,8 @@ pub trait Ops: 'static {
         state: &mut Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
-    /// Takes that very step back, from the state behind it (Zero Bubble, appendix on in-place
-    /// rollback): exact but for rounding.
+    /// Undoes the step of the same arguments, from the state after it (Zero Bubble, appendix on
+    /// in-place rollback): exact but for rounding.
     fn adamw_undo(
         &mut self,
         rule: AdamW,
@@ -433,19 +436,19 @@ pub trait Ops: 'static {
         Ok(copy)
     }
 
-    /// Copies the whole state of the optimizer, for an exact way back.
+    /// Copies the whole optimizer state, for an exact rollback.
     fn copy_state(
         &mut self,
         from: &Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<Moments<Self::Tensor, Self::Accumulator>, DeviceError>;
 }
 
-/// How a row of queries, keys or values is cut into heads.
+/// Sizes of the heads in a row of queries, keys or values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heads {
     /// Sequences.
     pub batch: usize,
-    /// Tokens of each.
+    /// Tokens of each sequence.
     pub sequence: usize,
     /// Heads.
     pub heads: usize,

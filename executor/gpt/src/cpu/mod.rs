@@ -27,12 +27,13 @@ pub use real::Real;
 
 /// One core of the host, computing in `T`.
 ///
-/// Tensors and sums are vectors of `T`. A slice out of range is a fault of the caller and panics.
+/// Tensors and accumulators are vectors of `T`. An index out of range is a fault of the caller and
+/// panics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu<T>(PhantomData<T>);
 
 impl<T: Real> Cpu<T> {
-    /// The device; it holds nothing.
+    /// A device without state.
     #[must_use]
     pub const fn new() -> Self {
         Self(PhantomData)
@@ -307,7 +308,7 @@ impl<T: Real> Ops for Cpu<T> {
         y: &mut Vec<T>,
     ) -> Result<(), DeviceError> {
         let (table, positions) = (&table.buffer[table.from..], &positions.buffer[positions.from..]);
-        tokens::embed((sequence, columns), tokens, table, positions, y);
+        tokens::embed(sequence, columns, tokens, table, positions, y);
         Ok(())
     }
 
@@ -321,7 +322,7 @@ impl<T: Real> Ops for Cpu<T> {
         table: usize,
         positions: usize,
     ) -> Result<(), DeviceError> {
-        tokens::embed_backward((sequence, columns), tokens, dy, gradients, (table, positions));
+        tokens::embed_backward(sequence, columns, tokens, dy, gradients, table, positions);
         Ok(())
     }
 
@@ -369,7 +370,7 @@ impl<T: Real> Ops for Cpu<T> {
         gradients: &Vec<T>,
         state: &mut Moments<Vec<T>, Vec<T>>,
     ) -> Result<(), DeviceError> {
-        rows::adamw((rule, step, scale), gradients, state);
+        rows::adamw(rule, step, scale, gradients, state);
         Ok(())
     }
 
@@ -381,7 +382,7 @@ impl<T: Real> Ops for Cpu<T> {
         gradients: &Vec<T>,
         state: &mut Moments<Vec<T>, Vec<T>>,
     ) -> Result<(), DeviceError> {
-        rows::adamw_undo((rule, step, scale), gradients, state);
+        rows::adamw_undo(rule, step, scale, gradients, state);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! A stage at work that is looked at, and what it shows.
+//! A stage that records its gradients and update scales.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::{Norm, Offload, Trainer, Wire, Worker};
 
-/// The larger of two errors; NaN is larger than any.
+/// The larger of two errors; NaN counts as the largest.
 pub(super) fn worse(one: f64, other: f64) -> f64 {
     if one.is_nan() || one > other { one } else { other }
 }
@@ -19,15 +19,15 @@ pub(super) fn worse(one: f64, other: f64) -> f64 {
 /// The results that a run computed.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// The gradients of the first step, by where they lie in the model.
+    /// The gradients of the first step, with their ranges in the model.
     gradients: Vec<Parameters>,
-    /// The factors by which the gradients of each step were scaled, as stage 0 did it.
+    /// The scale of the gradients of each step, as stage 0 applied it.
     pub(super) scales: Vec<f64>,
 }
 
 impl Seen {
-    /// The largest difference to the gradients of the whole model, as a share of the largest of
-    /// those; infinite if none was seen.
+    /// The largest difference from the gradients of the whole model, relative to the largest of
+    /// those; infinite if none was recorded.
     pub(super) fn gradient_error(&self, reference: &[f64]) -> f64 {
         let largest = reference.iter().fold(0.0, |most: f64, one| most.max(one.abs()));
         if self.gradients.is_empty() {
@@ -39,7 +39,7 @@ impl Seen {
     }
 }
 
-/// A stage at work that notes its first gradients and the scales of its updates.
+/// A stage that records its first gradients and the scales of its updates.
 pub struct Watched<O: Ops> {
     gpt: Gpt<O>,
     stage: usize,
@@ -48,7 +48,7 @@ pub struct Watched<O: Ops> {
 }
 
 impl<O: Ops> Watched<O> {
-    /// `stage`, which notes in `seen` what it computes; its first gradients if it `keeps_gradients`.
+    /// `stage`, which records in `seen`; also its first gradients if it `keeps_gradients`.
     pub(super) fn new(
         gpt: Gpt<O>,
         stage: usize,
@@ -59,7 +59,7 @@ impl<O: Ops> Watched<O> {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        // What a thread that broke down left is not looked at: its run failed.
+        // A panicked thread fails the run, so that its record is unused.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,8 +139,8 @@ impl<O: Ops> Wire for Watched<O> {
 }
 
 impl<O: DirectOps> runtime::Direct for Watched<O> {
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
-        self.gpt.name()
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.unique_id()
     }
 
     fn join(

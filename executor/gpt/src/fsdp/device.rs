@@ -1,4 +1,4 @@
-//! One device of a run: its microbatches, one minibatch after the other.
+//! One device of a run: its microbatches, minibatch by minibatch.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use runtime::{
     ProcessGroup, Rendezvous, RendezvousSettings, init_process_group, nanos_since, take,
 };
 
-/// A run, as all devices measured it.
+/// The measurements of a run, over all devices.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeasuredRun {
     /// The minibatches.
@@ -25,26 +25,26 @@ pub struct MeasuredRun {
     pub losses: Vec<f64>,
     /// All weights at the end.
     pub weights: Vec<f32>,
-    /// How often a device waited for all others, over all devices.
+    /// Number of waits of a device for all others, over all devices.
     pub synchronizations: u64,
-    /// Pulls, parameters and gradients sent, over all devices.
+    /// Messages with pulls, parameters and gradients, over all devices.
     pub messages: u64,
 }
 
 /// The times of a minibatch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StepTimes {
-    /// From the end of the one before to that of the last device.
+    /// Time from the end of the previous minibatch to the end of its last device.
     pub time: Nanos,
-    /// How long each device computed.
+    /// Compute time of each device.
     pub busy: Vec<Nanos>,
 }
 
-/// Does the work of one device of `plan`, the rank of `meeting`, together with the others. Rank 0 returns
-/// what all have measured, the others nothing.
+/// Runs one device of `plan`, the rank of `rendezvous`, together with the other devices. Rank 0
+/// returns the measurements of all devices, other ranks `None`.
 ///
 /// # Errors
-/// The first [`Failure`] of any device, as far as this one could hear of it.
+/// The first [`Failure`] of any device that this device has learned of.
 pub fn join(plan: &Plan, rendezvous: &Rendezvous) -> Result<Option<MeasuredRun>, Failure> {
     let devices = plan.devices();
     let settings = RendezvousSettings::without_stages(devices, plan.timeout, &plan.words());
@@ -80,7 +80,7 @@ struct Received {
     payload: Vec<u8>,
 }
 
-/// What a device measured.
+/// Measurements of one device.
 #[derive(Clone, Debug, Default)]
 struct Report {
     begin: u64,
@@ -88,7 +88,7 @@ struct Report {
     messages: u64,
     /// End and compute time of each minibatch.
     steps: Vec<(u64, u64)>,
-    /// The part of the loss of each of its samples.
+    /// The loss share of each of its samples.
     losses: Vec<f64>,
     weights: Vec<f32>,
 }
@@ -99,10 +99,10 @@ struct Member<'a> {
     mesh: Mesh,
     epoch: Instant,
     received: Vec<Received>,
-    /// The first device that is gone.
+    /// The failure and rank of the first disconnected device.
     ended: Option<(Failure, usize)>,
     minibatch: u32,
-    /// The number of the next rendezvous, or of the next pull.
+    /// The number of the next collective, or of the next pull.
     call: u32,
     report: Report,
 }
@@ -137,7 +137,7 @@ impl Member<'_> {
         self.conclude()
     }
 
-    /// All microbatches of a minibatch, and the update of what the device owns.
+    /// Runs all microbatches of a minibatch, and updates the shards that the device owns.
     fn step(&mut self, computer: &mut Computer, number: usize) -> Result<(), Failure> {
         let plan = self.plan;
         let (rank, minibatch) = (self.rank(), &plan.minibatches[number]);
@@ -150,7 +150,8 @@ impl Member<'_> {
             self.report.losses.extend(losses);
         }
         if plan.communication == Communication::OnDemand {
-            // Behind all that was pushed: who has heard this from all has all gradients.
+            // Sent after all pushes: a device that has received it from all peers has all
+            // gradients.
             self.tell_all(Kind::Done);
             let peers: Vec<usize> = self.peers().collect();
             self.receive("the end of the minibatch", Kind::Done, self.minibatch, &peers)?;
@@ -168,7 +169,8 @@ impl Member<'_> {
         self.peers().for_each(|peer| self.mesh.shared.send(peer, head.frame(&[])));
     }
 
-    /// Waits for one message of `kind` and `call` of each of `peers`: their payloads, in that order.
+    /// Waits for one message of `kind` and `call` from each of `peers`. Returns their payloads in
+    /// that order.
     fn receive(
         &mut self,
         what: &str,
@@ -185,7 +187,8 @@ impl Member<'_> {
             if missing.is_empty() {
                 break;
             }
-            // Who is gone after all is over is missed only by those who still wait for it.
+            // After the end of the run, a disconnected peer matters only if its message is still
+            // awaited.
             if let Some((failure, from)) = &self.ended
                 && (kind != Kind::Over || missing.contains(from))
             {
@@ -217,13 +220,13 @@ impl Member<'_> {
         Ok(found)
     }
 
-    /// The next call, and the header of messages of it about `unit`.
+    /// The header of messages of the next call about `unit`.
     fn head(&mut self, kind: Kind, unit: usize) -> Head {
         let unit = u32::try_from(unit).unwrap_or(u32::MAX);
         Head { kind, unit, minibatch: self.minibatch, call: self.call }
     }
 
-    /// Rank 0 collects what all measured; the others wait until it has.
+    /// Rank 0 collects the measurements of all devices; other ranks wait until it has.
     fn conclude(&mut self) -> Result<Option<MeasuredRun>, Failure> {
         let rank = self.rank();
         let owned = |unit| self.mesh.shared.owned().owner.weights(unit).to_vec();
@@ -263,7 +266,7 @@ impl Exchange for Member<'_> {
             Communication::OnDemand => {
                 let head = self.head(Kind::Pull, unit);
                 peers.iter().for_each(|&peer| self.mesh.shared.send(peer, head.frame(&[])));
-                // The answers of the owners are counted with the pulls.
+                // The owners' answers are counted with the pulls.
                 self.report.messages += peers.len() as u64;
                 head
             }
@@ -344,7 +347,7 @@ impl Report {
     }
 }
 
-/// What all devices measured, put together.
+/// Assembles the measurements of all devices.
 fn measured(plan: &Plan, units: &Units, reports: &[Report]) -> MeasuredRun {
     let mut losses: Vec<Vec<f64>> =
         plan.minibatches.iter().map(|minibatch| vec![0.0; minibatch.lengths.len()]).collect();
@@ -370,7 +373,7 @@ fn measured(plan: &Plan, units: &Units, reports: &[Report]) -> MeasuredRun {
     }
 }
 
-/// The weights of the whole model, from the parts of all devices.
+/// The weights of the whole model, from the shards of all devices.
 fn whole_weights(units: &Units, reports: &[Report]) -> Vec<f32> {
     let mut taken = vec![0; reports.len()];
     let mut whole = Vec::new();

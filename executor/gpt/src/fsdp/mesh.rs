@@ -1,5 +1,5 @@
-//! Connections to all other devices: for each, a thread that reads and one that writes. The readers serve
-//! pulls and add up pushes, whatever the device is computing.
+//! Connections to all other devices: a reader and a writer thread for each. The readers serve pulls
+//! and accumulate pushed gradients while the device computes.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -17,31 +17,31 @@ use runtime::{Connections, write_all};
 
 /// A message, or the end of a connection.
 pub(super) enum Event {
-    /// For the device.
+    /// A message for the device.
     Message { from: usize, head: Head, payload: Vec<u8> },
-    /// The sender is gone, or not to be listened to any more.
+    /// The peer has disconnected or violated the protocol.
     Ended(Failure, usize),
 }
 
-/// A pull of parameters that are not updated yet.
+/// A pull of parameters before their update.
 struct PendingPull {
     peer: usize,
     head: Head,
 }
 
-/// What the device owns, and who waits for it.
+/// The shards that the device owns, and the pulls that wait for their update.
 pub(super) struct OwnedShards {
     pub(super) owner: Owner,
     pending: Vec<PendingPull>,
 }
 
-/// What all threads of a device share.
+/// State shared by the threads of a device.
 pub(super) struct Shared {
     pub(super) rank: usize,
     communication: Communication,
     units: Units,
     owned: Mutex<OwnedShards>,
-    /// By rank; none for this device.
+    /// By rank; `None` for this device.
     outboxes: Vec<Option<Sender<Vec<u8>>>>,
     /// Bytes of the report of each device.
     reports: Vec<usize>,
@@ -55,19 +55,19 @@ pub(super) struct Mesh {
 }
 
 impl Shared {
-    /// What the device owns.
+    /// The shards that the device owns.
     pub(super) fn owned(&self) -> MutexGuard<'_, OwnedShards> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a message to `to`; nothing if that is this device. A writer that is gone has said why.
+    /// Sends a message to `to`; a no-op for this device itself. An ended writer has reported why.
     pub(super) fn send(&self, to: usize, frame: Vec<u8>) {
         if let Some(Some(outbox)) = self.outboxes.get(to) {
             let _ = outbox.send(frame);
         }
     }
 
-    /// Updates what the device owns, and answers those who waited for it.
+    /// Updates the owned shards, and answers the pending pulls.
     pub(super) fn update(&self) -> Result<(), DeviceError> {
         let mut owned = self.owned();
         owned.owner.update()?;
@@ -77,13 +77,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends its part of a unit to `peer`.
+    /// Sends the owned shard of a unit to `peer`.
     fn serve(&self, owner: &Owner, peer: usize, pull: Head) {
         let head = Head { kind: Kind::Shard, ..pull };
         self.send(peer, head.frame(&pack_weights(owner.weights(pull.unit as usize))));
     }
 
-    /// The bytes that a message of `peer` must have, if it may send one.
+    /// The required payload bytes of a message of `peer`; `None` if it may not send one.
     fn length(&self, head: Head, peer: usize) -> Option<u64> {
         let unit = head.unit as usize;
         let on_demand = self.communication == Communication::OnDemand;
@@ -100,7 +100,7 @@ impl Shared {
         Some(bytes as u64)
     }
 
-    /// Does what a message asks for; what is for the device itself is handed on.
+    /// Handles a message. Returns an event if it is for the device itself.
     fn handle(&self, from: usize, head: Head, payload: Vec<u8>) -> Result<Option<Event>, Failure> {
         let wrong = |what: String| Failure::OutOfOrder { rank: from, what };
         let mut owned = self.owned();
@@ -140,7 +140,7 @@ impl Shared {
 }
 
 impl Mesh {
-    /// Begins to read and write.
+    /// Starts the readers and writers.
     pub(super) fn open(
         streams: Vec<Option<TcpStream>>,
         rank: usize,
@@ -194,7 +194,7 @@ impl Mesh {
         self.connections.spawn(format!("to {peer}"), write)
     }
 
-    /// Tells all others why this device stops.
+    /// Sends all peers the reason why this device stops.
     pub(super) fn send_stop(&self, failure: &Failure) {
         let words: String = failure.to_string().chars().take(MOST_WORDS / 4).collect();
         for to in 0..self.shared.outboxes.len() {
@@ -202,13 +202,13 @@ impl Mesh {
         }
     }
 
-    /// Sends what is left to send, hears the others out, and ends all threads.
+    /// Sends the remaining frames, waits for the peers to close, and ends all threads.
     pub(super) fn close(self) {
         self.connections.close(&self.shared.outboxes);
     }
 }
 
-/// Reads until the peer closes, or is no longer worth listening to.
+/// Reads until the peer closes or violates the protocol.
 fn read_all(shared: &Shared, peer: usize, mut stream: &TcpStream, events: &Sender<Event>) {
     let _ = stream.set_read_timeout(None);
     let failure = loop {
@@ -221,7 +221,7 @@ fn read_all(shared: &Shared, peer: usize, mut stream: &TcpStream, events: &Sende
         }
     };
     let _ = events.send(Event::Ended(failure, peer));
-    // What else the peer sends is not looked at, but its end is waited for.
+    // Further bytes of the peer are discarded until it closes.
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
 }
 

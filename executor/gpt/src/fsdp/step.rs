@@ -1,4 +1,4 @@
-//! One microbatch: its samples go through every unit whose parameters are there, and leave gradients.
+//! One microbatch: its samples run forward and backward through every unit of the model.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,16 @@ use super::units::Units;
 type Core = Cpu<f32>;
 type Tensor = Buffer<Vec<f32>>;
 
-/// Where parameters come from and gradients go.
+/// Communication of parameters and gradients, unit by unit.
 pub(super) trait Exchange {
-    /// All parameters of `unit`.
+    /// UNSHARD: all parameters of `unit`. The caller drops them after use, which is the RESHARD.
     fn unshard(&mut self, unit: usize) -> Result<Vec<f32>, Failure>;
 
-    /// Adds `gradients` of all parameters of `unit`.
+    /// REDUCE_GRAD: accumulates `gradients` of all parameters of `unit` on their owners.
     fn reduce_grad(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure>;
 }
 
-/// The place of a microbatch.
+/// The device and minibatch of a microbatch, and its loss scale.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) rank: usize,
@@ -40,16 +40,16 @@ pub(super) struct Computer {
     model: Model,
     seed: u64,
     units: Units,
-    /// How long it has computed.
+    /// Compute time so far.
     pub(super) busy: Duration,
 }
 
-/// A sample on its way.
+/// A sample in flight.
 struct Sample {
     model: Model,
     tokens: Buffer<Vec<u32>>,
     targets: Vec<u32>,
-    /// What goes into the next unit, or its gradient.
+    /// The input of the next unit, or its gradient.
     x: Tensor,
     kept: Vec<Forwarded<Core>>,
 }
@@ -61,8 +61,8 @@ impl Computer {
         Self { device, model, seed, units, busy: Duration::ZERO }
     }
 
-    /// Forward and backward of `samples`, given by number and length, and the part of the loss that
-    /// each has. Samples do not attend to each other.
+    /// Forward and backward of `samples`, given by number and length. Returns the loss share of
+    /// each. Samples do not attend to each other.
     pub(super) fn microbatch(
         &mut self,
         exchange: &mut impl Exchange,
@@ -102,8 +102,8 @@ impl Computer {
         done.map_err(|error| Failure::Device { rank: place.rank, error })
     }
 
-    /// The model for samples of `length` tokens. Its units have the same parameters, but for positions
-    /// that it does not reach.
+    /// The model for samples of `length` tokens. Its units have the same parameters, except for the
+    /// positions beyond that length.
     fn of_length(&self, length: usize) -> Result<Model, DeviceError> {
         let Self { model, .. } = self;
         let sizes = (model.hidden(), model.heads(), model.layers(), model.vocabulary());
@@ -198,13 +198,13 @@ impl Computer {
         Ok(sums)
     }
 
-    /// The tensor out of a sample, which holds an empty one until it gets another.
+    /// Takes the tensor out of a sample, and leaves an empty one.
     fn take(&mut self, x: &mut Tensor) -> Result<Tensor, DeviceError> {
         Ok(std::mem::replace(x, self.device.tensor(0)?))
     }
 }
 
-/// The gradients of a unit over the samples of a microbatch.
+/// The accumulated gradients of a unit over the samples of a microbatch.
 struct GradientSums {
     all: Vec<i64>,
     is_bad: bool,
@@ -215,7 +215,7 @@ impl GradientSums {
         Self { all: vec![0; len], is_bad: false }
     }
 
-    /// Adds the gradients of a sample, each rounded by itself.
+    /// Accumulates the gradients of a sample, each rounded separately.
     fn add(&mut self, of_sample: &[f32]) {
         for (sum, &gradient) in self.all.iter_mut().zip(of_sample) {
             match whole(gradient) {

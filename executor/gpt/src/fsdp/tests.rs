@@ -31,7 +31,7 @@ fn rendezvous(rank: usize, world: usize, port: u16) -> Rendezvous {
     Rendezvous { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
 }
 
-/// What rank 0 and the others say when the ranks below `joined` do their work.
+/// The results of the ranks below `joined`, which run; `other` stands in for the ranks above.
 fn run(
     plan: &Plan,
     joined: usize,
@@ -84,14 +84,14 @@ fn both_kinds_end_with_the_bits_of_the_serial_run() {
 
 #[test]
 fn collectives_meet_at_every_layer_and_on_demand_once_a_minibatch() {
-    // A microbatch fetches embeddings, two layers twice and the head, and gives four gradients.
+    // A microbatch unshards embeddings, two layers twice and the head, and reduces four gradients.
     let (fetches, gives) = (6, 4);
     let microbatches = 2 * 3 * 2;
     let ran = measured(&plan(Communication::Collectives, true, TIMEOUT));
     assert_eq!(ran.synchronizations, microbatches * (fetches + gives));
     assert_eq!(ran.messages, microbatches * (fetches + gives) * 2);
     let ran = measured(&plan(Communication::OnDemand, false, TIMEOUT));
-    // Five microbatches in each minibatch; a pull is asked and answered.
+    // Five microbatches in each minibatch; a pull is a request and an answer.
     assert_eq!(ran.synchronizations, 2 * 3);
     assert_eq!(ran.messages, 2 * 5 * (2 * fetches + gives) * 2);
 }
@@ -132,7 +132,7 @@ fn a_device_that_is_lost_stops_the_others() {
         let plan = plan(how, true, TIMEOUT);
         let ends = run(&plan, 2, |rendezvous| {
             let settings = RendezvousSettings::without_stages(3, TIMEOUT, &plan.words());
-            // It meets the others, and is gone.
+            // It joins the process group, and disconnects.
             drop(init_process_group(&settings, &rendezvous).unwrap());
         });
         for end in ends {
@@ -148,7 +148,7 @@ fn a_device_that_says_nothing_is_not_waited_for_for_ever() {
     let ends = run(&plan, 2, |rendezvous| {
         let settings = RendezvousSettings::without_stages(3, TIMEOUT, &plan.words());
         let group = init_process_group(&settings, &rendezvous).unwrap();
-        // Until the others have had enough.
+        // Until the peers close.
         let mut streams = group.streams.into_iter().flatten();
         let _ = std::io::copy(&mut streams.next().unwrap(), &mut std::io::sink());
     });

@@ -1,11 +1,11 @@
-//! A linear layer and a layer norm: where their parameters lie, and their three kinds of work.
+//! A linear layer and a layer norm: the place of their parameters, and their forward and backward.
 
 use crate::model::device::{Buffer, Device};
 use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Gemm, Ops};
 use runtime::DeviceError;
 
-/// y = x W^T + b. W is `[outputs, inputs]` at `at`, b `[outputs]` behind it, if there is one.
+/// y = x W^T + b. W is `[outputs, inputs]` at `at`, followed by b `[outputs]`, if there is a bias.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Linear {
     pub(crate) at: usize,
@@ -86,7 +86,7 @@ pub(crate) const fn product(rows: usize, columns: usize, inner: usize) -> Gemm {
     Gemm { rows, columns, inner, transpose_a: false, transpose_b: false, count: 1, scale: 1.0 }
 }
 
-/// Layer norm over `columns`: gain at `at`, bias behind it.
+/// Layer norm over `columns`: gain at `at`, followed by the bias.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Norming {
     pub(crate) at: usize,
@@ -125,7 +125,7 @@ impl Norming {
         self.at + self.columns
     }
 
-    /// y, and what the way back needs, from x, `[rows, columns]`.
+    /// y from x, `[rows, columns]`, and the activations that the backward needs.
     pub(crate) fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -141,8 +141,8 @@ impl Norming {
         Ok((y, Normed { x, stats }))
     }
 
-    /// dx from dy; the gradients of gain and bias are summed up here and now, for M_W has no room
-    /// for what they need.
+    /// dx from dy. Accumulates the gradients of gain and bias in B, since M_W does not include the
+    /// activations that they need.
     pub(crate) fn backward<O: Ops>(
         self,
         device: &mut Device<O>,

@@ -1,4 +1,4 @@
-//! A worker that takes its time and computes nothing.
+//! A worker whose passes take their time and compute nothing.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::clock::wait_until;
 use crate::error::DeviceError;
 use crate::worker::{Offload, Trainer, Wire, Worker};
 
-/// A worker whose passes take what [`Costs`] say, to the microsecond where a core is free: what is
-/// real are the order, the waiting and the links.
+/// A worker whose passes take the durations of [`Costs`], to the microsecond where a core is free:
+/// order, waits and links are real.
 ///
-/// Its gradients are nought and its weights none, so that boundaries between steps cost only what
-/// stages tell each other.
+/// Its gradients are 0 and it has no weights, so that a boundary between steps costs only the
+/// messages between stages.
 #[derive(Clone, Debug)]
 pub struct Timed {
     costs: Arc<Costs>,
@@ -74,7 +74,7 @@ impl Worker for Timed {
     }
 }
 
-/// Copies to the host and back that take their time and move nothing.
+/// Copies to the host and back that take their time and move no bytes.
 struct TimedCopies {
     out: Duration,
     back: Duration,

@@ -84,7 +84,7 @@ impl Wire for Joined {
 const NAME: [u8; 128] = [7; 128];
 
 impl Direct for Joined {
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError> {
         Ok(NAME.to_vec())
     }
 

@@ -3,14 +3,14 @@
 
 use pipeline::{Order, Pass, Placement, Schedule, Shape};
 use proptest::prelude::*;
-use runtime::{Boundary, Post, Transfers, Way};
+use runtime::{Boundary, Direction, P2pAction, Transfers};
 
 use crate::hashed::Mishap;
 use crate::support::{pairs, schedules};
 use crate::threads::same_as_serial;
 
 /// The actions of a stage, in order: `None` is a slot.
-fn program(schedule: &Schedule, transfers: &Transfers, stage: usize) -> Vec<Option<Post>> {
+fn program(schedule: &Schedule, transfers: &Transfers, stage: usize) -> Vec<Option<P2pAction>> {
     let slots = schedule.orders()[stage].slots().count();
     let posts = transfers.of_stage(stage);
     let mut program = Vec::new();
@@ -47,12 +47,14 @@ fn rendezvous(name: &str, schedule: &Schedule) {
                 here.extend(slot.passes().filter_map(Pass::makes).map(|value| (stage, value)));
                 moved = true;
             }
-            let Some(&Some(Post { way: Way::Send, peer, value, .. })) = left[stage].peek() else {
+            let Some(&Some(P2pAction { way: Direction::Send, peer, value, .. })) =
+                left[stage].peek()
+            else {
                 continue;
             };
-            let matches = |other: &Option<Post>| {
+            let matches = |other: &Option<P2pAction>| {
                 other.is_some_and(|post| {
-                    (post.way, post.peer, post.value) == (Way::Receive, stage, value)
+                    (post.way, post.peer, post.value) == (Direction::Receive, stage, value)
                 })
             };
             if left[peer].peek().is_some_and(matches) {

@@ -1,6 +1,7 @@
-//! Every kernel against its formula, written down naively in f64; every way back against slopes.
+//! Every kernel against its formula, written naively in f64; every backward against numerical
+//! slopes.
 
-/// Runs a check in both precisions with what can be asked of each.
+/// Runs a check in both precisions, with a tolerance for each.
 macro_rules! in_both {
     ($check:ident) => {
         $check::<f64>(1e-13);

@@ -1,4 +1,4 @@
-//! The passes of a stage: their kernels, and what one leaves for the next.
+//! The passes of a stage: their kernels, and the activations between them.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::{Offload, Wire, Worker};
 
-/// The activations that a pass left for the next one of its chunk and microbatch.
+/// The activations that a pass kept for the next pass of its chunk and microbatch.
 #[allow(clippy::enum_variant_names)] // Until which pass is what tells them apart.
 pub(super) enum Kept<O: Ops> {
     Discarded(ChunkKept<O>),
@@ -25,7 +25,7 @@ pub(super) enum Kept<O: Ops> {
 }
 
 impl<O: Ops> Gpt<O> {
-    /// Runs the kernels of `pass` with the version of the weights that it is due.
+    /// Runs the kernels of `pass` with its version of the weights.
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Some(history) = &mut self.history else { return self.compute(pass, input) };
         let older = history.version(pass, self.step)?;
@@ -38,7 +38,7 @@ impl<O: Ops> Gpt<O> {
         made
     }
 
-    /// Exchanges the weights of `chunk` with those of an `older` version, if it is one.
+    /// Swaps the weights of `chunk` with those of an `older` version, if there is one.
     fn exchange_weights(&mut self, older: Option<u32>, chunk: u16) {
         let at = self.chunks.iter().position(|(number, _)| *number == chunk);
         if let (Some(history), Some(version), Some(at)) = (&mut self.history, older, at) {
@@ -77,11 +77,11 @@ impl<O: Ops> Gpt<O> {
             Some(shard) => shard.input(kind, device, chunk, &job)?.or(input),
             None => input,
         };
-        let mut past = pasts.take((kind, number, microbatch), chunk.layout.layers().len())?;
+        let mut past = pasts.take(kind, number, microbatch, chunk.layout.layers().len())?;
         let made = match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
                 let part = recomputed.get(usize::from(number)).copied().flatten();
-                let (output, left) = forward(device, chunk, &job, input, (part, &mut past))?;
+                let (output, left) = forward(device, chunk, &job, input, part, &mut past)?;
                 kept.insert(cell, left);
                 Ok(match shard {
                     Some(shard) => shard.keep(chunk, microbatch, output),
@@ -94,8 +94,7 @@ impl<O: Ops> Gpt<O> {
                 Ok(None)
             }
             (Kind::B | Kind::BW, Some(Kept::UntilBackward(left))) => {
-                let (gradient, left) =
-                    backward(device, chunk, &job, input, (kind, left, &mut past))?;
+                let (gradient, left) = backward(device, chunk, &job, input, kind, left, &mut past)?;
                 left.and_then(|left| kept.insert(cell, left));
                 Ok(gradient)
             }
@@ -110,13 +109,14 @@ impl<O: Ops> Gpt<O> {
     }
 }
 
-/// F of `chunk`, and what it keeps: all, or the rest where a part is recomputed.
+/// F of `chunk`: its output, and the kept activations: all, or the rest where a part is recomputed.
 fn forward<O: Ops>(
     device: &mut Device<O>,
     chunk: &mut Chunk<O>,
     job: &Job<'_>,
     input: Made<O>,
-    (part, past): (Option<Recomputed>, &mut Vec<Past<O>>),
+    part: Option<Recomputed>,
+    past: &mut Vec<Past<O>>,
 ) -> Result<(Made<O>, Kept<O>), DeviceError> {
     Ok(match part {
         Some(part) => {
@@ -130,13 +130,15 @@ fn forward<O: Ops>(
     })
 }
 
-/// B or BW of `chunk`, and what B leaves for W.
+/// B or BW of `chunk`: the gradient of its input, and the activations that B keeps for W.
 fn backward<O: Ops>(
     device: &mut Device<O>,
     chunk: &mut Chunk<O>,
     job: &Job<'_>,
     gradient: Made<O>,
-    (kind, kept, past): (Kind, ChunkForwarded<O>, &mut Vec<Past<O>>),
+    kind: Kind,
+    kept: ChunkForwarded<O>,
+    past: &mut Vec<Past<O>>,
 ) -> Result<(Made<O>, Option<Kept<O>>), DeviceError> {
     let (gradient, left) = chunk.backward_input(device, job, kept, gradient, past)?;
     if kind == Kind::B {
@@ -160,7 +162,7 @@ impl<O: Ops> Worker for Gpt<O> {
         let input = input.map(|tensor| self.device.adopt(tensor, len));
         self.device.ops.stamp()?;
         let made = self.run_kernels(pass, input);
-        // Also behind a pass that failed: moments come in pairs.
+        // Also after a failed pass: stamps come in pairs.
         let stamped = self.device.ops.stamp();
         let made = made?;
         stamped?;

@@ -61,9 +61,8 @@ fn a_run_is_to_the_bit_one_microbatch_after_the_other_with_weights_as_old() {
     for stages in [1, 2, 4] {
         for (schedule, updates) in both(stages) {
             let (model, data) = (model(4), batches(model(4)));
-            let at = (&schedule, updates);
-            let mut one =
-                Stale::new(Cpu::<f32>::new(), model, at, data, Training::default()).unwrap();
+            let (cpu, training) = (Cpu::<f32>::new(), Training::default());
+            let mut one = Stale::new(cpu, model, &schedule, updates, data, training).unwrap();
             let expected: Vec<f64> = (0..2).flat_map(|step| one.run(step).unwrap()).collect();
             let weights: Vec<u64> = one.weights().unwrap().iter().map(|x| x.to_bits()).collect();
             let (losses, found, _) = run(&schedule, updates, 2);

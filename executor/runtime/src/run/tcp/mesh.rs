@@ -1,5 +1,5 @@
-//! Connections to all other processes: for each, a thread that reads and one that writes, so that no
-//! stage waits for a wire and a process answers whatever its stage is doing.
+//! Connections to all other processes: a reader and a writer thread for each, so that no stage
+//! blocks on a socket and a process answers queries while its stage is busy.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -23,20 +23,20 @@ use crate::run::raw::RawStage;
 use crate::run::replicas::twin;
 use crate::run::transfers::Transfers;
 
-/// A message besides values and norms.
+/// A control message: neither a value nor a norm.
 #[derive(Debug)]
 pub(super) enum ControlMessage {
-    /// A stage is ready; its values have so many bytes.
+    /// A stage is ready; its values have this many bytes.
     Ready(u64),
-    /// All are ready; what rank 0 has to say to all.
+    /// All are ready; the payload of rank 0.
     Go(Vec<u8>),
     /// The measurements of a stage.
     Report(RawStage),
     /// All have reported.
     Over,
-    /// The activity of a stage, and for how long it has lasted.
+    /// The activity of a stage and its duration so far.
     Answer(Option<(Doing, Duration)>),
-    /// The run is over before its time.
+    /// The run ends early.
     Stop(Failure),
 }
 
@@ -46,23 +46,23 @@ pub(super) struct SharedState {
     pub(super) rank: usize,
     pub(super) board: Arc<Board>,
     pub(super) epoch: Instant,
-    /// Bytes of every value, once the worker is made.
+    /// Bytes of every value, set when the worker is built.
     pub(super) value_bytes: OnceLock<ValueBytes>,
-    /// Bytes of the gradients of weights that another stage holds too, known from then on as well.
+    /// Bytes of the gradients of weights that another stage holds too, set at the same time.
     pub(super) shared_bytes: OnceLock<usize>,
-    /// Nothing more is expected but word that the run is over.
+    /// Only the end of the run is still to come.
     pub(super) is_done: AtomicBool,
 }
 
-/// The way out to all other processes.
+/// The connections to all other processes.
 pub(super) struct Mesh {
     pub(super) words: Receiver<(usize, ControlMessage)>,
-    /// By rank; none for this process.
+    /// By rank; `None` for this process.
     outboxes: Vec<Option<Sender<Vec<u8>>>>,
     connections: Connections,
 }
 
-/// Where it is told that the run is over before its time.
+/// Notifies the stage and its process that the run ends early.
 #[derive(Clone)]
 struct StopNotifier {
     peer: usize,
@@ -70,11 +70,11 @@ struct StopNotifier {
     words: Sender<(usize, ControlMessage)>,
 }
 
-/// Where what one peer sends goes.
+/// Reads the messages of one peer and delivers them.
 struct PeerReader {
     shared: Arc<SharedState>,
     peer: usize,
-    /// What its report holds.
+    /// Size of its report.
     report: ReportSize,
     sequence: Sequence,
     stop: StopNotifier,
@@ -83,7 +83,7 @@ struct PeerReader {
 }
 
 impl Mesh {
-    /// Begins to read and write. What comes for the stage goes to `events`.
+    /// Starts the readers and writers. Messages for the stage go to `events`.
     pub(super) fn open(
         group: ProcessGroup,
         shared: &Arc<SharedState>,
@@ -135,14 +135,14 @@ impl Mesh {
         self.connections.spawn(format!("to {peer}"), write)
     }
 
-    /// Sends a frame to `to`; nothing if that is this process. A writer that is gone has said why.
+    /// Sends a frame to `to`; a no-op for this process itself. An ended writer has reported why.
     pub(super) fn send(&self, to: usize, frame: Vec<u8>) {
         if let Some(Some(outbox)) = self.outboxes.get(to) {
             let _ = outbox.send(frame);
         }
     }
 
-    /// Tells all others why this process stops.
+    /// Sends all peers the reason why this process stops.
     pub(super) fn send_stop(&self, failure: &Failure) {
         let text: String = failure.to_string().chars().take(MOST_WORDS / 4).collect();
         for to in 0..self.outboxes.len() {
@@ -150,13 +150,13 @@ impl Mesh {
         }
     }
 
-    /// Sends what is left to send, hears the others out, and ends all threads.
+    /// Sends the remaining frames, waits for the peers to close, and ends all threads.
     pub(super) fn close(self) {
         self.connections.close(&self.outboxes);
     }
 }
 
-/// What the report of `stage` holds.
+/// Size of the report of `stage`.
 pub(super) fn report_size(plan: &Plan, stage: usize) -> ReportSize {
     ReportSize {
         steps: plan.steps() as usize,
@@ -174,7 +174,7 @@ impl StopNotifier {
 }
 
 impl PeerReader {
-    /// Reads until the peer closes, or is no longer worth listening to.
+    /// Reads until the peer closes or violates the protocol.
     fn read_all(mut self, mut stream: &TcpStream) {
         let _ = stream.set_read_timeout(None);
         loop {
@@ -189,13 +189,13 @@ impl PeerReader {
             if let Some(failure) = end {
                 self.stop.stop(failure);
             }
-            // What else the peer sends is not looked at, but its end is waited for.
+            // Further bytes of the peer are discarded until it closes.
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
             return;
         }
     }
 
-    /// The failure that it means if the peer has closed: none if it had nothing more to send.
+    /// The failure that a closed connection means: `None` if the peer had nothing more to send.
     fn closed(&self, error: &std::io::Error) -> Option<Failure> {
         let is_over = match (self.shared.rank, self.peer) {
             (0, _) => self.has_reported,

@@ -42,18 +42,18 @@ use crate::error::DeviceError;
 use crate::measured::Measured;
 use crate::worker::{Direct, Norm, Trainer, Wire};
 
-/// How long a process may take to say what its stage is doing.
+/// How long a process may take to answer a query for the activity of its stage.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs one stage of `plan` in this process, together with the processes of the other stages. `make`
-/// makes its worker, on this thread, when all processes have group.
+/// Runs one stage of `plan` in this process, together with the processes of the other stages.
+/// `make` builds its worker, on this thread, after the rendezvous.
 ///
-/// The process of rank 0 returns what all have measured, the others nothing. Clocks are compared
-/// once, when the processes meet: a run of hours on machines whose clocks drift is measured less
-/// precisely towards its end.
+/// The process of rank 0 returns the measurements of all stages, other processes `None`. Clocks are
+/// compared once, at the rendezvous: on machines whose clocks drift, a run of hours is measured
+/// less precisely towards its end.
 ///
 /// # Errors
-/// The first [`Failure`] of any process, as far as this one could hear of it.
+/// The first [`Failure`] of any process that this process has learned of.
 pub fn join<W, F>(
     plan: &Plan,
     rendezvous: &Rendezvous,
@@ -66,11 +66,11 @@ where
     in_process_group(plan, rendezvous, |process, events| process.run(make, events))
 }
 
-/// The same with values that go from device to device, in the order of [`Transfers`]. All else goes
-/// over TCP still.
+/// The same with values that go from device to device, in the order of [`Transfers`]. All other
+/// messages go over TCP.
 ///
 /// # Errors
-/// As [`join`]; and post-validation, which begins steps anew in the middle of transfers.
+/// As [`join`]; and post-validation, which restarts steps in the middle of transfers.
 pub fn join_directly<W, F>(
     plan: &Plan,
     rendezvous: &Rendezvous,
@@ -89,7 +89,7 @@ where
     in_process_group(plan, rendezvous, |process, events| process.run_directly(make, events))
 }
 
-/// Meets all other processes, and has this one do its `work` among them.
+/// Joins the process group, and runs the `work` of this process in it.
 fn in_process_group(
     plan: &Plan,
     rendezvous: &Rendezvous,
@@ -121,7 +121,7 @@ fn in_process_group(
     end
 }
 
-/// This process among those of the run.
+/// This process in the process group.
 struct Process<'a> {
     plan: &'a Plan,
     rank: usize,
@@ -148,7 +148,7 @@ impl Process<'_> {
         self.report(raw)
     }
 
-    /// The same, with the devices joined by a name that rank 0 makes.
+    /// The same, with a communicator of all devices, whose unique id rank 0 makes.
     fn run_directly<W, F>(
         &mut self,
         make: F,
@@ -160,7 +160,7 @@ impl Process<'_> {
     {
         let mut worker = self.device(make(self.rank))?;
         let bytes = self.value_bytes(&worker);
-        let name = self.start(bytes.plain as u64, |this| this.device(worker.name()))?;
+        let name = self.start(bytes.plain as u64, |this| this.device(worker.unique_id()))?;
         if name.is_empty() {
             let what = "it gave no name to join devices by".to_owned();
             return Err(Failure::OutOfOrder { stage: 0, what });
@@ -173,13 +173,13 @@ impl Process<'_> {
         self.report(raw)
     }
 
-    /// An error of the device of this process as a failure.
+    /// Turns a device error of this process into a failure.
     fn device<T>(&self, result: Result<T, DeviceError>) -> Result<T, Failure> {
         let stage = self.rank;
         result.map_err(|error| Failure::Device { stage, step: None, slot: None, error })
     }
 
-    /// Bytes of every value, from now on known to the readers, as those of shared gradients are.
+    /// Bytes of every value. Publishes them, and the bytes of shared gradients, to the readers.
     fn value_bytes<W: Wire + Trainer>(&self, worker: &W) -> ValueBytes {
         let bytes = ValueBytes::of_worker(worker);
         let _ = self.shared.shared_bytes.set(worker.shared_bytes());
@@ -187,25 +187,25 @@ impl Process<'_> {
         bytes
     }
 
-    /// All steps of the stage.
+    /// Runs all steps of the stage.
     fn run_steps<W: Trainer, L: Link<W, Parcel = Vec<u8>>>(
         &self,
         worker: W,
         link: L,
         events: Receiver<Event<Vec<u8>>>,
     ) -> Result<RawStage, Failure> {
-        // The readers check what comes before they take memory for it.
+        // The readers check the sequence of values before they allocate memory for them.
         let inbox = Inbox::new(self.plan, self.rank, events, Vec::new());
         let (board, epoch) = (Arc::clone(&self.shared.board), self.shared.epoch);
-        let stage = Stage::new(self.plan, self.rank, (worker, link), inbox, board, epoch)?;
+        let stage = Stage::new(self.plan, self.rank, worker, link, inbox, board, epoch)?;
         stage.run().map_err(|halt| match halt {
             Halt::Failed(failure) => failure,
             Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
         })
     }
 
-    /// All are ready, and hand on values of the same size. What rank 0 says to all with that: the
-    /// `word` that it has then.
+    /// Waits until all stages are ready, and checks that their values have the same size. Returns
+    /// the payload `word` that rank 0 then sends to all.
     fn start(
         &mut self,
         bytes: u64,
@@ -239,7 +239,7 @@ impl Process<'_> {
         Ok(word)
     }
 
-    /// Rank 0 collects what all measured; the others wait until it has.
+    /// Rank 0 collects the measurements of all processes; other processes wait until it has.
     fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
         self.shared.is_done.store(true, Ordering::Release);
         if self.rank > 0 {
@@ -265,7 +265,7 @@ impl Process<'_> {
         Ok(Some(measured(self.plan, &all)))
     }
 
-    /// Waits for one `wanted` word of each of `peers`.
+    /// Waits for one `wanted` control message from each of `peers`.
     fn receive_control(
         &self,
         what: Awaited,
@@ -299,7 +299,7 @@ impl Process<'_> {
     }
 }
 
-/// Asks `stage` for its activity.
+/// Queries the activity of `stage`.
 fn ask(
     shared: &SharedState,
     mesh: &Mesh,
@@ -314,7 +314,7 @@ fn ask(
         let left = deadline.saturating_duration_since(Instant::now());
         match mesh.words.recv_timeout(left) {
             Ok((from, ControlMessage::Answer(answer))) if from == stage => return Ok(answer),
-            // It timed out a moment before, and knows more.
+            // It timed out a moment earlier, and knows the cause.
             Ok((_, ControlMessage::Stop(failure))) => return Err(failure),
             Ok(_) => {}
             Err(_) => return Ok(None),
@@ -322,7 +322,7 @@ fn ask(
     }
 }
 
-/// The way out of the stage of this process.
+/// The TCP link of the stage of this process.
 struct TcpLink<'a> {
     shared: &'a SharedState,
     mesh: &'a Mesh,
@@ -354,17 +354,17 @@ impl<W: Wire> Link<W> for TcpLink<'_> {
         worker.unpack(&parcel)
     }
 
-    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+    fn send_norm(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
         self.mesh.send(to, Head::Norm { step, round }.frame(&pack_norm(norm)));
         Ok(())
     }
 
-    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
+    fn send_gradients(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
         self.mesh.send(to, Head::Gradients { step }.frame(&gradients));
         Ok(())
     }
 
-    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+    fn query(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
         ask(self.shared, self.mesh, stage)
     }
 }

@@ -1,4 +1,4 @@
-//! A peer that has the token and yet sends what it should not.
+//! A peer that has the token and violates the protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ fn said_of(mischief: impl FnOnce(&mut TcpStream) + Send) -> Failure {
             let stream = group.streams[1].as_mut().unwrap();
             stream.set_read_timeout(None).unwrap();
             mischief(stream);
-            // Stays until the other has had enough.
+            // Stays until the peer closes.
             let _ = std::io::copy(stream, &mut std::io::sink());
         });
         let end = join(&plan, &rendezvous(1), |_| Ok(device));
@@ -50,7 +50,7 @@ fn name(step: u32, attempt: u8, microbatch: u32) -> Name {
     Name { step, attempt, value: Value::Output { chunk: 0, microbatch } }
 }
 
-/// A frame that says it has `length` bytes behind it, and has none.
+/// A frame whose header announces `length` bytes that do not follow.
 fn hollow(head: Head, length: u64) -> Vec<u8> {
     let mut frame = head.frame(&[]);
     let at = frame.len() - 8;
@@ -79,7 +79,7 @@ fn frames_that_are_too_long_or_out_of_order_end_the_run() {
     for (frames, text) in sent {
         let begin = Instant::now();
         let failure = said_of(|stream| {
-            // Values may come once it is ready.
+            // Values may come after it is ready.
             stream.read_exact(&mut [0; HEADER + 8]).unwrap();
             stream.write_all(&[go.clone(), frames].concat()).unwrap();
         });

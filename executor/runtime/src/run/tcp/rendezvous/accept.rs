@@ -1,5 +1,5 @@
-//! Callers who have not said yet who they are, accepted side by side: whoever says nothing keeps
-//! nobody waiting.
+//! Concurrent handshakes with callers that are not authenticated yet: a silent caller delays no
+//! other.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,27 +10,27 @@ use std::time::Duration;
 
 use super::handshake::{Hello, Refusal};
 
-/// The most callers that are accepted at the same time. When one more calls, the one who has been
-/// here longest has to go: who belongs to the run is through in some round trips, and calls again.
+/// The most concurrent handshakes. One more caller evicts the oldest: a process of the run finishes
+/// its handshake in a few round trips, and retries.
 pub(super) const MAX_HANDSHAKES: usize = 64;
-/// How long to wait for a caller to be accepted before it is asked who else has called.
+/// How long to wait for the end of a handshake before accepting more callers.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Somebody who has been accepted.
+/// A caller whose handshake has ended.
 pub(super) struct Accepted {
-    /// The number it was given at the door.
+    /// Its number, in order of arrival.
     number: u64,
     pub(super) address: SocketAddr,
     pub(super) stream: Arc<TcpStream>,
-    /// The introduction of the caller, or the reason why it is not let in.
+    /// The hello of the caller, or the reason why it is refused.
     pub(super) end: Result<Hello, Refusal>,
 }
 
-/// All who are being accepted, each on a thread of its own within `'scope`.
+/// The pending handshakes, each on a thread of its own within `'scope`.
 pub(super) struct Acceptor<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     handshake: &'scope (dyn Fn(&TcpStream) -> Result<Hello, Refusal> + Sync),
-    /// By number, which is by when they came.
+    /// In order of arrival.
     pending: VecDeque<(u64, Arc<TcpStream>)>,
     next: u64,
     done: Sender<Accepted>,
@@ -38,7 +38,7 @@ pub(super) struct Acceptor<'scope, 'env> {
 }
 
 impl<'scope, 'env> Acceptor<'scope, 'env> {
-    /// Nobody is there yet; all who come are accepted by `handshake`.
+    /// No pending handshake; callers go through `handshake`.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         handshake: &'scope (dyn Fn(&TcpStream) -> Result<Hello, Refusal> + Sync),
@@ -47,9 +47,9 @@ impl<'scope, 'env> Acceptor<'scope, 'env> {
         Self { scope, handshake, pending: VecDeque::new(), next: 0, done, accepted }
     }
 
-    /// Lets those in who have called at `listener`, and waits a moment for one who has been accepted.
+    /// Accepts the callers at `listener`, and waits up to [`POLL`] for the end of a handshake.
     pub(super) fn accept(&mut self, listener: &TcpListener) -> Option<Accepted> {
-        // No more than can be pending, or a flood of callers would let nobody through.
+        // At most as many as can be pending: more would evict all of them before they end.
         for _ in 0..MAX_HANDSHAKES {
             let Ok((stream, address)) = listener.accept() else { break };
             self.start_handshake(stream, address);
@@ -63,7 +63,7 @@ impl<'scope, 'env> Acceptor<'scope, 'env> {
         if self.pending.len() == MAX_HANDSHAKES
             && let Some((_, oldest)) = self.pending.pop_front()
         {
-            // Its thread reads an end, and ends. Of one that is closed already there is nothing to say.
+            // Its thread reads the end of the stream, and ends. The stream may be closed already.
             let _ = oldest.shutdown(Shutdown::Both);
         }
         let (number, stream, done, handshake) =
@@ -72,10 +72,10 @@ impl<'scope, 'env> Acceptor<'scope, 'env> {
         let shared = Arc::clone(&stream);
         let handshake = move || {
             let end = handshake(&shared);
-            // Nobody wants to know any more when all have come.
+            // The receiver is gone once all ranks have joined.
             let _ = done.send(Accepted { number, address, stream: shared, end });
         };
-        // Who finds no thread is let go, and calls again.
+        // Without a thread the caller is disconnected, and retries.
         if Builder::new().name("greeter".to_owned()).spawn_scoped(self.scope, handshake).is_ok() {
             self.pending.push_back((number, stream));
         }
@@ -83,7 +83,7 @@ impl<'scope, 'env> Acceptor<'scope, 'env> {
 }
 
 impl Drop for Acceptor<'_, '_> {
-    /// Sends all away who are still there: their threads would wait for them.
+    /// Disconnects all pending callers, for whose streams their threads would wait.
     fn drop(&mut self) {
         self.pending.iter().for_each(|(_, stream)| drop(stream.shutdown(Shutdown::Both)));
     }

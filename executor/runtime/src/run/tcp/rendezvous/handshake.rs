@@ -1,4 +1,5 @@
-//! How two processes make sure of each other: the same token, the same version, the same plan.
+//! The handshake of two processes: mutual authentication by a shared token, then equal versions and
+//! plans.
 //!
 //! ```text
 //! caller                     callee
@@ -7,7 +8,7 @@
 //! HMAC(token, caller, both) ->
 //!                       <-   1 byte: whether it is right; HMAC(token, callee, both)
 //! ```
-//! The token itself is never sent, and both proofs cover all that both have said.
+//! The token itself is never sent, and both proofs cover both hellos.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -23,7 +24,7 @@ use super::{Rendezvous, RendezvousError};
 use crate::run::Boundary;
 use crate::run::plan::Plan;
 
-/// Changes when processes of before and after it would not understand each other.
+/// Version of the protocol: changes when old and new processes would not understand each other.
 const PROTOCOL: u32 = 3;
 const MAGIC: [u8; 8] = *b"debubble";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,22 +33,22 @@ const LENGTH: usize = 8 + 4 + 16 + 4 + 4 + 2 + 32 + 32 + 32;
 
 type Digest32 = [u8; 32];
 
-/// The introduction of a process.
+/// The first message of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Hello {
     protocol: u32,
     version: [u8; 16],
     pub(super) rank: u32,
     world: u32,
-    /// Where it listens.
+    /// The port at which it listens.
     pub(super) port: u16,
     schedule: Digest32,
     plan: Digest32,
     nonce: Digest32,
 }
 
-/// The processes of a run: how many, for how long they wait for each other, and what must be the same for
-/// all of them.
+/// The settings that all processes of a run share: world size, timeout, and digests of what must be
+/// equal for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RendezvousSettings {
     pub(super) world: usize,
@@ -57,7 +58,7 @@ pub struct RendezvousSettings {
 }
 
 impl RendezvousSettings {
-    /// Those of the stages of `plan`, who compute what `about` says.
+    /// Settings for one process per stage of `plan`, which compute what `about` describes.
     pub(in crate::run::tcp) fn of(plan: &Plan, about: &str) -> Self {
         Self {
             world: plan.schedule().shape().stages(),
@@ -67,23 +68,23 @@ impl RendezvousSettings {
         }
     }
 
-    /// `world` processes without a pipeline, who all do the same `work`.
+    /// Settings for `world` processes without a pipeline, all with the same `work`.
     pub fn without_stages(world: usize, timeout: Duration, work: &str) -> Self {
         Self { world, timeout, schedule: [0; 32], plan: Sha256::digest(work).into() }
     }
 }
 
-/// Why a call came to nothing.
+/// Why a handshake failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Whoever it is knows nothing of this run, or is gone: nobody to take seriously.
+    /// A process that does not belong to this run, or that disconnected: it is ignored.
     Unknown(String),
-    /// It belongs to this run, but cannot take part in it.
+    /// A process that belongs to this run, but cannot take part in it.
     Rejected(RendezvousError),
 }
 
 impl Hello {
-    /// The introduction of this process.
+    /// The hello of this process.
     pub(super) fn new(settings: &RendezvousSettings, rendezvous: &Rendezvous, port: u16) -> Self {
         let mut version = [0; 16];
         version.iter_mut().zip(VERSION.bytes()).for_each(|(to, from)| *to = from);
@@ -100,7 +101,7 @@ impl Hello {
         }
     }
 
-    /// The same with another nonce: every call has its own.
+    /// The same with another nonce: every connection has its own.
     pub(super) fn fresh(&self) -> Self {
         Self { nonce: nonce(), ..self.clone() }
     }
@@ -167,7 +168,7 @@ impl Hello {
         Ok(())
     }
 
-    /// Calls another process: what it says of itself, if it is fit.
+    /// The caller's side of the handshake: the hello of the callee, if it is accepted.
     pub(super) fn call(
         &self,
         stream: &TcpStream,
@@ -191,7 +192,7 @@ impl Hello {
         Ok(other)
     }
 
-    /// Answers a call: what the caller says of itself, if it is fit.
+    /// The callee's side of the handshake: the hello of the caller, if it is accepted.
     pub(super) fn answer(
         &self,
         stream: &TcpStream,
@@ -252,7 +253,7 @@ fn proof(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello) -> Digest32 
     mac.map_or([0; 32], |mac| mac.finalize().into_bytes().into())
 }
 
-/// In a time that does not depend on how much of it is right.
+/// Compares in constant time.
 fn is_proof(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello, proven: &Digest32) -> bool {
     mac(token, role, caller, callee).is_some_and(|mac| mac.verify_slice(proven).is_ok())
 }
@@ -293,8 +294,8 @@ fn digest_of_rest(plan: &Plan, about: &str) -> Digest32 {
     sum.finalize().into()
 }
 
-/// A number used once. That nobody can foresee it rests on the keys of [`RandomState`], which the
-/// system draws.
+/// A number used once. It is unpredictable because of the keys of [`RandomState`], which the system
+/// draws.
 fn nonce() -> Digest32 {
     let mut sum = Sha256::new();
     for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! How the processes of a run come together: all call rank 0, which tells them where the others
-//! listen; then each calls those below it and is called by those above.
+//! The rendezvous of the processes of a run: all connect to rank 0, which sends them the addresses
+//! of all; then each connects to the ranks below it and accepts those above.
 
 mod accept;
 mod handshake;
@@ -18,33 +18,32 @@ use super::stream::{read_by, write_by};
 use crate::run::clock::nanos_since;
 use crate::run::launch::Launch;
 
-/// Round trips of which the shortest tells how far two clocks are apart.
+/// Round trips, the shortest of which gives the offset of two clocks.
 const ROUND_TRIPS: usize = 24;
-/// How long a process waits before it calls again one that does not listen yet.
+/// Delay before a process retries a connection.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
-/// The longest that a caller has to say who it is.
+/// The longest handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of an address: IPv6, port.
 const ADDRESS: usize = 18;
 
-/// Where and how processes meet.
+/// Where and how processes find each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rendezvous {
-    /// Which process this is, and where rank 0 listens.
+    /// The rank of this process, and the address of rank 0.
     pub launch: Launch,
-    /// The address this process listens at; the loopback of this machine if none is given.
+    /// The address at which this process listens; the loopback of this machine if none is given.
     pub bind: Option<IpAddr>,
-    /// A secret that all processes of the run know, and nobody else. It is never sent.
+    /// A secret that only the processes of the run know. It is never sent.
     pub token: Vec<u8>,
-    /// A description that must be the same for all processes besides the plan, such as model and
-    /// seed.
+    /// A description that must be equal for all processes besides the plan, such as model and seed.
     pub about: String,
 }
 
-/// Why processes did not come together.
+/// Why a rendezvous failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RendezvousError {
-    /// Not one process for each stage.
+    /// The world size is not the number of stages.
     #[error("{world} processes for {stages} stages: start one for each stage")]
     World {
         /// Processes.
@@ -52,7 +51,7 @@ pub enum RendezvousError {
         /// Stages of the schedule.
         stages: usize,
     },
-    /// No secret to know each other by.
+    /// An empty token.
     #[error("the token is empty: give all processes of the run the same secret")]
     NoToken,
     /// An address that cannot be listened at.
@@ -63,7 +62,7 @@ pub enum RendezvousError {
         /// The message of the system.
         message: String,
     },
-    /// A name that has no address.
+    /// A host name without an address.
     #[error("{host} has no address: {message}")]
     Name {
         /// The name.
@@ -78,22 +77,22 @@ pub enum RendezvousError {
         rank: usize,
         /// Its address.
         address: String,
-        /// How long it was tried.
+        /// Time since the first attempt.
         waited: Duration,
         /// The error of the last attempt.
         message: String,
     },
-    /// Processes that did not come.
+    /// Ranks that did not connect in time.
     #[error(
         "ranks {ranks:?} did not come within {waited:.1?}{}",
         .turned_away.as_ref().map(|who| format!("; turned away: {who}")).unwrap_or_default()
     )]
     Missing {
-        /// Who was waited for.
+        /// The missing ranks.
         ranks: Vec<usize>,
-        /// How long.
+        /// Time waited.
         waited: Duration,
-        /// The last one who came but was let go, and why.
+        /// The last caller that was refused, and why.
         turned_away: Option<String>,
     },
     /// A process with another token.
@@ -102,19 +101,19 @@ pub enum RendezvousError {
         /// Its rank.
         rank: usize,
     },
-    /// A process that is to run something else.
+    /// A process with another configuration.
     #[error("rank {rank} has another {what}: {there}, here {here}")]
     Differs {
         /// Its rank.
         rank: usize,
         /// The part that differs.
         what: &'static str,
-        /// Here.
+        /// The value of this process.
         here: String,
-        /// There.
+        /// The value of that process.
         there: String,
     },
-    /// A rank that is not due, such as one that is there already.
+    /// An unexpected rank, such as one that has connected already.
     #[error("a process calls itself rank {rank}, which is not due: start each rank once")]
     Rank {
         /// The rank.
@@ -122,15 +121,15 @@ pub enum RendezvousError {
     },
 }
 
-/// A process that has met all others.
+/// The connections of a process to all other processes of the run.
 pub struct ProcessGroup {
-    /// By rank; none for this process itself.
+    /// By rank; `None` for this process itself.
     pub streams: Vec<Option<TcpStream>>,
-    /// Zero of all clocks, by the clock of this machine.
+    /// Time zero of all clocks, by the clock of this machine.
     pub epoch: Instant,
 }
 
-/// Meets all other processes of the run.
+/// Connects this process with all other processes of the run.
 pub fn init_process_group(
     settings: &RendezvousSettings,
     rendezvous: &Rendezvous,
@@ -167,7 +166,7 @@ struct Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// Rank 0: waits for all, then tells each where the others listen.
+    /// Rank 0: accepts all ranks, then sends each the addresses of all.
     fn accept_all(self) -> Result<ProcessGroup, RendezvousError> {
         let world = self.rendezvous.launch.world;
         let mut streams: Vec<Option<TcpStream>> = (0..world).map(|_| None).collect();
@@ -186,7 +185,7 @@ impl Endpoint<'_> {
         Ok(ProcessGroup { streams, epoch: self.begin })
     }
 
-    /// Other ranks: calls rank 0, then those below, and is called by those above.
+    /// Other ranks: connects to rank 0, then to the ranks below, and accepts those above.
     fn connect_all(self) -> Result<ProcessGroup, RendezvousError> {
         let Launch { rank: own, world, ref master, port } = self.rendezvous.launch;
         let mut streams: Vec<Option<TcpStream>> = (0..world).map(|_| None).collect();
@@ -214,7 +213,7 @@ impl Endpoint<'_> {
         Ok(ProcessGroup { streams, epoch })
     }
 
-    /// Is called by all ranks from `from` on. Strangers are turned away.
+    /// Accepts all ranks from `from` on, and disconnects unknown callers.
     fn accept_from(
         &self,
         streams: &mut [Option<TcpStream>],
@@ -250,7 +249,7 @@ impl Endpoint<'_> {
                     (Err(Refusal::Unknown(why)), _) => {
                         turned_away = Some(format!("{address}, {why}"));
                     }
-                    // Nobody else holds the stream of one who has been greeted.
+                    // The thread of an ended handshake holds its stream no more.
                     (Ok(_), None) => {}
                 }
             }
@@ -265,7 +264,7 @@ impl Endpoint<'_> {
         self.hello.fresh().answer(stream, &self.rendezvous.token, deadline)
     }
 
-    /// Calls `rank` until it answers.
+    /// Retries a connection to `rank` until it answers.
     fn connect(&self, rank: usize, addresses: &[SocketAddr]) -> Result<TcpStream, RendezvousError> {
         let mut last = String::from("nobody listens");
         for address in addresses.iter().cycle() {
@@ -294,8 +293,8 @@ impl Endpoint<'_> {
         left: Duration,
     ) -> Result<(Hello, TcpStream), Refusal> {
         let stream = TcpStream::connect_timeout(address, left)?;
-        // Where nobody listens yet, a system that lends this very port to the call connects it to
-        // itself, and the port is taken for whoever was to listen there.
+        // Self-connect of TCP: while nobody listens, the system may lend this very port to the
+        // connection, which then connects to itself and blocks the port for its listener.
         if stream.local_addr()? == stream.peer_addr()? {
             return Err(Refusal::Unknown("nobody listens there".to_owned()));
         }
@@ -329,8 +328,8 @@ fn answer_clock_requests(
     Ok(())
 }
 
-/// The epoch of the other side by this clock: its answer was given halfway through the shortest
-/// round trip.
+/// The epoch of rank 0 by this clock, on the assumption that its answer was sent halfway through
+/// the shortest round trip.
 fn epoch_of_rank_0(stream: &TcpStream, deadline: Instant) -> std::io::Result<Instant> {
     let mut best: Option<(Duration, Instant)> = None;
     for _ in 0..ROUND_TRIPS {
