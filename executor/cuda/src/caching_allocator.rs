@@ -1,26 +1,27 @@
-//! Which freed memory may be used again, by whom, and when.
+//! Free blocks of a caching allocator, and the streams that may reuse them.
 //!
-//! Memory that one stream has freed is free for that stream at once: what it does next comes after
-//! what it did before. To any other stream it is free only behind a mark (an event) in the first.
+//! A block that a stream has freed is ready for reuse on that stream at once, by stream order. Any
+//! other stream must wait for an event behind its last use.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-/// A stream, as memory knows it.
+/// Identifies a stream to the allocator.
 pub(crate) type StreamId = u64;
 
-/// FreeBlock memory. `M` is a mark in a stream.
+/// A free block. `M` is an event.
 #[derive(Debug)]
 pub(crate) struct FreeBlock<M> {
-    /// Where.
+    /// Its address.
     pub(crate) address: u64,
-    /// Whose next work comes after all uses but those before `after`; `None`: nobody uses it.
+    /// The stream whose order covers all uses, except those that `after` marks; `None`: no stream
+    /// uses it.
     pub(crate) owner: Option<StreamId>,
-    /// A mark behind uses by others.
+    /// An event after the last use by other streams.
     pub(crate) after: Option<M>,
 }
 
-/// FreeBlock memory by size.
+/// Free blocks by size, in bytes.
 #[derive(Debug)]
 pub(crate) struct BlockPool<M> {
     by_size: HashMap<usize, Vec<FreeBlock<M>>>,
@@ -32,8 +33,8 @@ impl<M> Default for BlockPool<M> {
     }
 }
 
-/// Memory is rounded up to these, so that sizes that differ little share, and every buffer is
-/// aligned for any access.
+/// Sizes, in bytes, are rounded up to a multiple of this, so that similar sizes share blocks and
+/// every buffer is aligned for any access.
 const GRANULE: usize = 512;
 
 /// `bytes`, rounded up; at least one granule.
@@ -42,7 +43,7 @@ pub(crate) fn rounded(bytes: usize) -> Option<usize> {
 }
 
 impl<M> BlockPool<M> {
-    /// Puts memory of `bytes` back.
+    /// Adds a free block of `bytes`.
     pub(crate) fn put(&mut self, bytes: usize, freed: FreeBlock<M>) {
         self.by_size.entry(bytes).or_default().push(freed);
     }
@@ -53,7 +54,7 @@ impl<M> BlockPool<M> {
         Some(blocks.swap_remove(at))
     }
 
-    /// Memory that `owner` may use at once: `is_past` says whether a mark has been passed.
+    /// A block that stream `owner` may use at once: `is_past` tells whether an event has completed.
     pub(crate) fn take_ready(
         &mut self,
         bytes: usize,
@@ -66,13 +67,14 @@ impl<M> BlockPool<M> {
         })
     }
 
-    /// Any memory of that size: its owner's work so far and its mark must be waited for.
+    /// Any block of that size: the caller must wait for the work of its stream so far and for its
+    /// event.
     pub(crate) fn take_any(&mut self, bytes: usize, owner: StreamId) -> Option<FreeBlock<M>> {
         let own = self.take(bytes, |freed| freed.owner.is_none_or(|other| other == owner));
         own.or_else(|| self.take(bytes, |_| true))
     }
 
-    /// Forgets `owner`, whose work is done.
+    /// Removes stream `owner`, whose work is done.
     pub(crate) fn retire(&mut self, owner: StreamId) {
         for freed in self.by_size.values_mut().flatten() {
             if freed.owner == Some(owner) {
@@ -82,7 +84,7 @@ impl<M> BlockPool<M> {
         }
     }
 
-    /// All of it.
+    /// Removes all blocks.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = FreeBlock<M>> + '_ {
         self.by_size.drain().flat_map(|(_, blocks)| blocks)
     }

@@ -1,4 +1,4 @@
-//! Stages whose values go to other processes by NCCL.
+//! Transfers between processes by NCCL.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;

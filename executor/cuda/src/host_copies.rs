@@ -1,4 +1,4 @@
-//! Copies between a GPU and pinned memory of the host, timed by the GPU.
+//! Copies between a GPU and pinned host memory, timed by the GPU.
 #![allow(unsafe_code)] // calls into the driver
 
 use cudarc::driver::sys as cu;
@@ -10,8 +10,8 @@ use super::stage::Cuda;
 use super::uploads::Pinned;
 use runtime::DeviceError;
 
-/// A piece of pinned memory and as much on a GPU.
-// Fields are dropped in this order: what is copied from and to is let go of once `cuda` is idle.
+/// A buffer of pinned host memory and one of the same size on a GPU.
+// Fields are dropped in this order: the copies' buffers are freed once `cuda` is idle.
 pub struct HostCopies<E: Element> {
     cuda: Cuda<E>,
     buffer: Buffer<u8>,
@@ -25,7 +25,7 @@ impl<E: Element> std::fmt::Debug for HostCopies<E> {
 }
 
 impl<E: Element> HostCopies<E> {
-    /// `bytes`, at least one, on the GPU of `cuda`.
+    /// Buffers of `bytes`, at least one, for the GPU of `cuda`.
     ///
     /// # Errors
     /// Too little memory on either side.
@@ -36,7 +36,7 @@ impl<E: Element> HostCopies<E> {
         Ok(Self { cuda, buffer, pinned })
     }
 
-    /// Nanoseconds of a copy to the GPU, and of one back.
+    /// Nanoseconds of a copy to the GPU and of one back.
     ///
     /// # Errors
     /// An error of the GPU.

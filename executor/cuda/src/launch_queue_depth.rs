@@ -1,34 +1,36 @@
-//! How far the host may run ahead of a GPU.
+//! Bounds the depth of a GPU's launch queue: how far the host may run ahead.
 //!
-//! A stream holds about a thousand launches; the next one blocks, and with it whoever waits for the
-//! driver. A host that waits before, for passes it began long ago, holds up nobody: passes end in
-//! the order they were begun, and none waits for one that its stage begins later.
+//! A stream's queue holds about a thousand launches; the next launch blocks, and with it other
+//! threads in the driver. A host that waits earlier, for passes enqueued long before, delays no
+//! other: passes end in the order of their launch, and none waits for a later one of its stage.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
-/// Passes begun behind the last one that is known to be done.
+/// Most passes in the queue after the last one known to be done.
 const PASSES: usize = 4;
-/// Launches begun behind it, where passes are of many: half of what a stream holds.
+/// Most launches in the queue, where passes have many: half of a stream's capacity.
 const LAUNCHES: u64 = 512;
 
-/// The passes of a step that are not known to be done.
+/// The enqueued passes of a step that are not known to be done.
 #[derive(Debug, Default)]
 pub(crate) struct LaunchQueueDepth {
-    /// For each, the number of the stamp at its end, and the launches up to there.
+    /// For each, the number of the timestamp at its end, and the launches up to there.
     ends: VecDeque<(usize, u64)>,
-    /// Launches up to the end that was waited for last.
+    /// Launches up to the last awaited end.
     done: u64,
 }
 
 impl LaunchQueueDepth {
-    /// A pass has been begun whose end is stamp number `stamp`, behind `launches` in all.
+    /// Records an enqueued pass that ends at timestamp number `stamp`, after `launches` launches in
+    /// all.
     pub(crate) fn begun(&mut self, stamp: usize, launches: u64) {
         self.ends.push_back((stamp, launches));
     }
 
-    /// The stamp to wait for before the next pass may begin, if there is one; to be asked until there
-    /// is none. The last pass is never waited for: the GPU has work while the host begins more.
+    /// The timestamp to wait for before the next pass may be enqueued, if any; to be called until
+    /// it returns `None`. The last pass is never waited for: the GPU has work while the host
+    /// enqueues more.
     pub(crate) fn next(&mut self) -> Option<usize> {
         let &(_, launches) = self.ends.back()?;
         let too_far = self.ends.len() > PASSES || launches - self.done > LAUNCHES;
@@ -40,7 +42,7 @@ impl LaunchQueueDepth {
         Some(stamp)
     }
 
-    /// All is done, `launches` in all.
+    /// Records that the queue is empty after `launches` launches in all.
     pub(crate) fn drained(&mut self, launches: u64) {
         self.ends.clear();
         self.done = launches;
@@ -51,7 +53,7 @@ impl LaunchQueueDepth {
 mod tests {
     use super::*;
 
-    /// The stamps waited for while passes of so many launches are begun.
+    /// The awaited timestamps while passes of `each` launches are enqueued.
     fn waits(each: u64, passes: usize) -> Vec<Vec<usize>> {
         let mut depth = LaunchQueueDepth::default();
         let pass = |i: usize| {

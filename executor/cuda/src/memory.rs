@@ -1,7 +1,7 @@
-//! Memory of a GPU, handed out and taken back without waiting for it.
+//! A caching allocator for GPU memory, without synchronization.
 //!
-//! Memory that is freed goes to the shelf of the stream that used it last, which may use it again
-//! at once. Only when the GPU is full does a stream wait for another.
+//! A freed block goes to the free list of the stream that used it last, which may reuse it at once.
+//! Only when the GPU is full does a stream wait for another.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::cell::Cell;
@@ -18,35 +18,35 @@ use super::call::{driver, failed, lock};
 use super::device::{Event, Gpu, Queue};
 use runtime::DeviceError;
 
-/// The freed memory of a GPU, and the streams there are.
+/// The free blocks and the streams of a GPU.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     blocks: BlockPool<Event>,
     streams: Vec<Queue>,
 }
 
-/// How long a GPU that is full may take to end what has been begun.
+/// The longest wait for the enqueued work of a full GPU.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often it is looked at meanwhile.
+/// Polling interval of that wait.
 const POLL: Duration = Duration::from_micros(100);
 
 thread_local! {
-    /// Allocations made on this thread, of GPUs and of pinned memory.
+    /// Allocations of this thread: of GPU memory and of pinned host memory.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many allocations this thread has made, of any GPU and of pinned memory. Each can hold up all
-/// that runs on a GPU, so that none should be made in a step that is timed.
+/// Number of allocations of this thread, of any GPU and of pinned host memory. Each can stall all
+/// work on a GPU, so that a timed step should make none.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// An allocation is made on this thread.
+/// Counts an allocation of this thread.
 pub(super) fn count_allocation() {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
 }
 
-/// Memory of the GPU, if there is any left.
+/// Allocates memory of the GPU; `None` if it is full.
 fn allocate(bytes: usize) -> Result<Option<u64>, DeviceError> {
     count_allocation();
     let mut address = 0;
@@ -58,13 +58,13 @@ fn allocate(bytes: usize) -> Result<Option<u64>, DeviceError> {
 }
 
 impl Pool {
-    /// A stream there is.
+    /// Registers a stream.
     pub(crate) fn enter(&mut self, queue: Queue) {
         self.streams.push(queue);
     }
 
-    /// A stream that is no more, its work done. Behind the last one freed memory goes back to the
-    /// driver: what comes next may need other sizes.
+    /// Removes a stream, whose work is done. After the last one, free blocks go back to the driver:
+    /// later stages may need other sizes.
     pub(crate) fn retire(&mut self, owner: StreamId) {
         self.streams.retain(|queue| queue.owner != owner);
         self.blocks.retire(owner);
@@ -73,7 +73,7 @@ impl Pool {
         }
     }
 
-    /// Gives all freed memory back to the driver, once nothing runs.
+    /// Returns all free blocks to the driver. No work may be using them.
     fn release(&mut self) {
         for freed in self.blocks.drain() {
             // SAFETY: allocated by `allocate`, and no longer used.
@@ -81,7 +81,7 @@ impl Pool {
         }
     }
 
-    /// Memory of `bytes`, rounded, for `queue`.
+    /// A block of `bytes`, a rounded size, for `queue`.
     fn take(&mut self, gpu: &Arc<Gpu>, bytes: usize, queue: Queue) -> Result<u64, DeviceError> {
         if let Some(freed) = self.blocks.take_ready(bytes, queue.owner, Event::is_past) {
             return Ok(freed.address);
@@ -101,8 +101,8 @@ impl Pool {
         }
     }
 
-    /// Waits for all that has been begun, so that nobody uses what has been freed. No longer than
-    /// `timeout`: a transfer that is begun may wait for another process, and that one for this.
+    /// Waits for all enqueued work, so that no free block is in use, at most `timeout`: an enqueued
+    /// transfer may wait for another process, and that process for this one.
     pub(super) fn wait_for_all(
         &self,
         gpu: &Arc<Gpu>,
@@ -123,7 +123,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes `queue` wait until nobody else uses `freed`.
+    /// Makes `queue` wait for the last uses of `freed`.
     fn wait_for(
         &self,
         gpu: &Arc<Gpu>,
@@ -152,25 +152,25 @@ fn out_of_memory(gpu: &Gpu, bytes: usize) -> DeviceError {
     }
 }
 
-/// Memory of a GPU, used by one stream at a time.
+/// A block of GPU memory, used by one stream at a time.
 #[derive(Debug)]
 pub(crate) struct Memory {
     gpu: Arc<Gpu>,
     address: u64,
-    /// As asked for.
+    /// Requested size.
     bytes: usize,
-    /// Who uses it.
+    /// The stream that uses it.
     user: Queue,
-    /// Whose shelf it goes back to.
+    /// The stream to whose free list it returns.
     home: Queue,
-    /// Whether it was allocated for what comes from elsewhere.
+    /// Whether it is a receive buffer.
     lands: bool,
-    /// A use by another stream that it must not be freed before.
+    /// An event after a use by another stream, before which it must not be reused.
     after: Option<Event>,
 }
 
 impl Memory {
-    /// `bytes` of `gpu` for `queue`, of unspecified content.
+    /// A block of `bytes` of `gpu` for `queue`, of unspecified content.
     pub(crate) fn new(gpu: &Arc<Gpu>, bytes: usize, queue: Queue) -> Result<Self, DeviceError> {
         let size = rounded(bytes).ok_or_else(|| failed("cuMemAlloc", format!("{bytes} bytes")))?;
         gpu.bind()?;
@@ -186,30 +186,31 @@ impl Memory {
         })
     }
 
-    /// The same for what comes from elsewhere by `queue`.
+    /// The same as a receive buffer of `queue`.
     pub(crate) fn receive_buffer(mut self) -> Self {
         self.lands = true;
         self
     }
 
-    /// Where it is.
+    /// Its address.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// How much it is.
+    /// Its requested size.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Which GPU it is of.
+    /// Its GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }
 
-    /// From now on `queue`, of the same GPU, uses it. It keeps what a stage computed. What landed
-    /// from elsewhere goes back to the stream it landed by, behind a mark: so the next to land waits
-    /// for the last use of this memory alone, not for all that `queue` does.
+    /// Hands the block over to `queue`, of the same GPU. A computed block later returns to the free
+    /// list of `queue`. A receive buffer returns to the stream that received it, behind an event:
+    /// so the next transfer waits for the last use of this block alone, not for all work of
+    /// `queue`.
     pub(crate) fn take_by(&mut self, queue: Queue) {
         self.user = queue;
         if !self.lands {
@@ -217,7 +218,7 @@ impl Memory {
         }
     }
 
-    /// It may be used again only after `event`, of any GPU.
+    /// Delays its reuse until `event`, of any GPU.
     pub(crate) fn keep_until(&mut self, event: Event) {
         self.after = Some(event);
     }
@@ -233,11 +234,12 @@ impl Drop for Memory {
             freed.owner = Some(self.home.owner);
         }
         if self.user != self.home && is_there(self.user) {
-            // Both marks are needed, and one is kept: the other is waited for by the user first.
+            // Both events are needed, but a block keeps one: the user's stream waits for the other
+            // first.
             let waited = freed.after.take().map_or(Ok(()), |mark| self.user.wait_for(&mark));
             match waited.and_then(|()| self.user.mark(&self.gpu, false)) {
                 Ok(mark) => freed.after = Some(mark),
-                // A device that failed computes no more.
+                // A device that failed runs no more work.
                 Err(_) => return,
             }
         }
@@ -245,7 +247,7 @@ impl Drop for Memory {
     }
 }
 
-/// `len` values of type `T` on a GPU, beginning at an address that suits any access.
+/// `len` values of type `T` on a GPU, at an address aligned for any access.
 #[derive(Debug)]
 pub struct Buffer<T> {
     pub(crate) memory: Memory,
@@ -262,7 +264,7 @@ impl<T> Buffer<T> {
         Ok(Self { memory: Memory::new(gpu, bytes, queue)?, len, values: PhantomData })
     }
 
-    /// The same for what comes from elsewhere by `queue`.
+    /// The same as a receive buffer of `queue`.
     pub(crate) fn receive_buffer(
         gpu: &Arc<Gpu>,
         len: usize,
@@ -272,19 +274,20 @@ impl<T> Buffer<T> {
         Ok(Self { memory: memory.receive_buffer(), len, values })
     }
 
-    /// How many there are.
+    /// Number of values.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The address of value `from`, if it and all of the `count` from there on are within.
+    /// The address of value `from`, if that value and the `count` values from there on are within
+    /// the buffer.
     pub(crate) fn at(
         &self,
         what: &'static str,

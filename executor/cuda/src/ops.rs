@@ -1,4 +1,4 @@
-//! The operations: sizes checked against buffers, then launched.
+//! The operations: sizes are checked against buffers, then kernels are launched.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -13,7 +13,7 @@ use runtime::DeviceError;
 
 type Done = Result<(), DeviceError>;
 
-/// The product of `sizes`, if it can be counted.
+/// The product of `sizes`, if it does not overflow.
 fn product(sizes: &[usize]) -> Option<usize> {
     sizes.iter().try_fold(1, |all: usize, size| all.checked_mul(*size))
 }
@@ -29,12 +29,12 @@ fn sizes(shape: Gemm) -> [Option<usize>; 3] {
     [[rows, inner], [inner, columns], [rows, columns]].map(|[m, n]| product(&[m, n, count]))
 }
 
-/// Whether there is nothing to write.
+/// Whether the result is empty.
 fn is_nothing(shape: Gemm) -> bool {
     shape.rows == 0 || shape.columns == 0 || shape.count == 0
 }
 
-/// Addresses of the state, all of the length of the master weights.
+/// Addresses of the optimizer state, all of the length of the master weights.
 fn state<E: Element>(
     what: &'static str,
     gradients: &Buffer<f32>,
@@ -58,7 +58,7 @@ impl<E: Element> Cuda<E> {
         Ok(to)
     }
 
-    /// Parts that a sum over the rows of `[rows, columns]` takes.
+    /// Scratch for the partial sums over the rows of `[rows, columns]`.
     fn parts(&self, rows: usize, columns: usize) -> Result<Buffer<f32>, DeviceError> {
         self.scratch(Kernels::parts(rows, columns))
     }

@@ -1,4 +1,4 @@
-//! One stage's share of a GPU: its streams, and how tensors come and go.
+//! One stage on a GPU: its streams, launches and copies.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::cell::Cell;
@@ -27,12 +27,12 @@ use runtime::DeviceError;
 
 /// The kernels of one stage on a GPU, or on a part of one.
 ///
-/// Work is enqueued on one stream, so that it runs in the order of the calls; what comes from other
-/// GPUs and from the host travels on a second stream beside it. Meant to be used on one thread, on
-/// whichever it is moved to.
-// Fields are dropped in this order: streams after what waits for them, the green context last.
+/// Kernels are enqueued on one stream, so that they run in the order of the calls; transfers from
+/// other GPUs and from the host run on a second stream. Used by one thread at a time.
+// Fields are dropped in this order: streams after the objects that wait for them, the green context
+// last.
 pub struct Cuda<E: Element> {
-    /// The same stages in other processes.
+    /// The communicator with stages in other processes.
     #[cfg(feature = "nccl")]
     pub(crate) peers: Option<super::nccl::Peers>,
     pub(crate) kernels: Kernels,
@@ -42,7 +42,7 @@ pub struct Cuda<E: Element> {
     base: Base,
     stamps: Vec<Event>,
     queue_depth: LaunchQueueDepth,
-    /// Kernels and products begun so far.
+    /// Kernels and products launched so far.
     launched: Cell<u64>,
     pub(crate) compute: Stream,
     pub(crate) transfer: Stream,
@@ -57,22 +57,22 @@ impl<E: Element> fmt::Debug for Cuda<E> {
     }
 }
 
-/// A moment that device and host both know.
+/// An event, and its time by the host's clock.
 struct Base {
     event: Event,
     at: Instant,
 }
 
-/// Tries at a base: the one that the host was interrupted least in counts.
+/// Tries at a base, of which the one with the shortest interruption of the host counts.
 const TRIES: usize = 8;
 
-/// Token numbers on a GPU, also in the order of the tokens.
+/// Token numbers on a GPU, in their order and sorted.
 #[derive(Debug)]
 pub struct Tokens {
     pub(crate) words: Buffer<u32>,
     pub(crate) len: usize,
     pub(crate) runs: usize,
-    /// Rows that a table must have for them.
+    /// Minimum number of table rows for them.
     pub(crate) vocabulary: usize,
 }
 
@@ -92,7 +92,7 @@ impl Tokens {
         Ok(self.words.memory.address())
     }
 
-    /// They are whole sequences of `sequence` tokens.
+    /// Checks that they are whole sequences of `sequence` tokens.
     pub(crate) fn are_sequences(
         &self,
         what: &'static str,
@@ -108,15 +108,15 @@ impl Tokens {
 }
 
 impl<E: Element> Cuda<E> {
-    /// The kernels of one stage that has GPU number `ordinal` to itself.
+    /// The kernels of one stage on the whole GPU number `ordinal`.
     ///
     /// # Errors
-    /// No such GPU, or something of CUDA is missing.
+    /// No such GPU, or a missing CUDA library.
     pub fn whole(ordinal: usize) -> Result<Self, DeviceError> {
         Self::new(&Gpu::open(ordinal)?, None)
     }
 
-    /// On `partition` of `gpu`, or on all of it.
+    /// The kernels on `partition` of `gpu`, or on the whole GPU.
     pub(crate) fn new(gpu: &Arc<Gpu>, partition: Option<Partition>) -> Result<Self, DeviceError> {
         gpu.bind()?;
         let program = gpu.program::<E>()?;
@@ -144,7 +144,7 @@ impl<E: Element> Cuda<E> {
         })
     }
 
-    /// `len` values that only kernels of this stage use.
+    /// A scratch buffer of `len` values, used by kernels of this stage alone.
     pub(crate) fn scratch<T>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         Buffer::new(&self.gpu, len, self.compute.queue)
     }
@@ -225,14 +225,14 @@ impl<E: Element> Cuda<E> {
         })
     }
 
-    /// Copies `bytes` to `address`, within a buffer, in the order of the kernels.
+    /// Copies `bytes` to `address`, within a buffer, on the compute stream.
     pub(crate) fn upload(&mut self, bytes: &[u8], address: u64) -> Result<(), DeviceError> {
         self.gpu.bind()?;
         // SAFETY: the caller has checked the size.
         unsafe { self.copy_up(self.compute.queue, bytes, address) }
     }
 
-    /// The same in the order of `queue`, one of this stage's.
+    /// The same on `queue`, a stream of this stage.
     ///
     /// # Safety
     /// There is room for `bytes` at `address`, and the GPU is bound.
@@ -255,7 +255,7 @@ impl<E: Element> Cuda<E> {
         unsafe { self.uploads.copy(&self.gpu, queue, bytes, address, wait) }
     }
 
-    /// Copies all of `from` to the host, in the order of `stream`, and waits for it.
+    /// Copies all of `from` to the host, on `stream`, and waits for it.
     pub(crate) fn download<T>(
         &self,
         from: &Buffer<T>,
@@ -275,13 +275,13 @@ impl<E: Element> Cuda<E> {
         Ok(bytes)
     }
 
-    /// The bytes of `from`, after the kernels begun so far.
+    /// The bytes of `from`, after the kernels enqueued so far.
     #[cfg(test)]
     pub(crate) fn bytes_of<T>(&self, from: &Buffer<T>) -> Result<Vec<u8>, DeviceError> {
         self.download(from, &self.compute)
     }
 
-    /// The values of `from`, by the bytes of elements `T`.
+    /// The values of `from`, decoded from elements `T`.
     pub(crate) fn values<T: Element>(&self, from: &Buffer<T>) -> Result<Vec<f64>, DeviceError> {
         Ok(decode::<T>(&self.download(from, &self.compute)?))
     }
@@ -320,8 +320,8 @@ impl<E: Element> Cuda<E> {
         self.wait_for(&self.transfer)
     }
 
-    /// Waits for one of its streams; where other processes take part in what is on it, no longer
-    /// than they may take.
+    /// Waits for one of its streams; at most the communicator's timeout where its work depends on
+    /// other processes.
     fn wait_for(&self, stream: &Stream) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         if let Some(peers) = &self.peers {
@@ -330,15 +330,14 @@ impl<E: Element> Cuda<E> {
         stream.queue.synchronize()
     }
 
-    /// Marks this moment, with its time.
+    /// Records a timestamp.
     pub(crate) fn new_stamp(&mut self) -> Result<(), DeviceError> {
         self.gpu.bind()?;
         self.stamps.push(self.compute.queue.mark(&self.gpu, true)?);
         Ok(())
     }
 
-    /// Waits where the host has begun too much that is not done; called between two passes, each of
-    /// two stamps.
+    /// Waits while the launch queue is too deep; called between two passes, each of two timestamps.
     pub(crate) fn keep_pace(&mut self) -> Result<(), DeviceError> {
         if let Some(end) = self.stamps.len().checked_sub(1) {
             self.queue_depth.begun(end, self.launched.get());
@@ -349,7 +348,7 @@ impl<E: Element> Cuda<E> {
         Ok(())
     }
 
-    /// Waits until all before `mark` is done, likewise.
+    /// Waits until the event `mark` has completed, with the same limit.
     fn wait_for_mark(&self, mark: &Event) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         if let Some(peers) = &self.peers {
@@ -358,8 +357,8 @@ impl<E: Element> Cuda<E> {
         mark.wait()
     }
 
-    /// The times of the stamps since the last call, and a new base: with it the error of the host's
-    /// clock against the device's does not grow, and driver times stay small.
+    /// The timestamps since the last call, and a new base: so the error of the host's clock against
+    /// the device's does not grow, and the driver's times stay small.
     pub(crate) fn all_stamps(&mut self, epoch: Instant) -> Result<Vec<u64>, DeviceError> {
         let stamps = std::mem::take(&mut self.stamps);
         self.queue_depth.drained(self.launched.get());
@@ -374,12 +373,12 @@ impl<E: Element> Cuda<E> {
 
 impl<E: Element> Drop for Cuda<E> {
     fn drop(&mut self) {
-        // What is let go of here may still be read by kernels begun.
+        // Buffers freed here may still be read by enqueued kernels.
         let _ = self.gpu.bind();
         let settled = self.synchronize_all();
         #[cfg(feature = "nccl")]
         if settled.is_err() {
-            // Transfers that a lost process holds up end with the ties to it.
+            // Transfers blocked by a lost process end when the communicator is aborted.
             self.peers = None;
         }
         if settled.is_err() {
@@ -388,8 +387,8 @@ impl<E: Element> Drop for Cuda<E> {
     }
 }
 
-/// Marks a moment in an idle stream and looks at the host's clock on either side: what the event
-/// says lies between.
+/// Records an event in an idle stream between two readings of the host's clock, which bound its
+/// time.
 fn base(gpu: &Arc<Gpu>, stream: &Stream) -> Result<Base, DeviceError> {
     let mut best: Option<(std::time::Duration, Base)> = None;
     for _ in 0..TRIES {

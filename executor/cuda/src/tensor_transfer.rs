@@ -1,4 +1,4 @@
-//! How tensors come and go.
+//! Transfers of tensors between stages of a process, and to and from bytes.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::memory::Buffer;
 use super::stage::Cuda;
 use runtime::DeviceError;
 
-/// A tensor on its way to another stage, and the event behind which it is ready.
+/// A tensor in transfer to another stage, and the event after which it is ready.
 #[derive(Debug)]
 pub struct TensorTransfer<E> {
     pub(crate) tensor: Buffer<E>,
@@ -20,18 +20,19 @@ pub struct TensorTransfer<E> {
 }
 
 impl<E: Element> Cuda<E> {
-    /// A mark behind `tensor`.
+    /// Releases `tensor` with an event after the kernels enqueued so far.
     pub(crate) fn send_tensor(&self, tensor: Buffer<E>) -> Result<TensorTransfer<E>, DeviceError> {
         self.gpu.bind()?;
         Ok(TensorTransfer { ready: self.compute.queue.mark(&self.gpu, false)?, tensor })
     }
 
-    /// A buffer to land in on the second stream, not before its last use is over.
+    /// A receive buffer on the transfer stream, free of earlier uses.
     pub(crate) fn receive_buffer(&self, len: usize) -> Result<Buffer<E>, DeviceError> {
         Buffer::receive_buffer(&self.gpu, len, self.transfer.queue)
     }
 
-    /// Takes what was handed on: as it is on the same GPU, else a copy made beside the kernels.
+    /// Receives a tensor: without a copy on the same GPU, otherwise by a peer copy on the transfer
+    /// stream.
     pub(crate) fn receive_tensor(
         &self,
         transfer: TensorTransfer<E>,
@@ -62,19 +63,19 @@ impl<E: Element> Cuda<E> {
         Ok(here)
     }
 
-    /// Lets kernels begun from now on wait until `transfer` is made, on whatever GPU.
+    /// Makes kernels enqueued from now on wait until `transfer` is ready, on whatever GPU.
     pub(crate) fn wait_for_value(&self, transfer: &TensorTransfer<E>) -> Result<(), DeviceError> {
         self.gpu.bind()?;
         self.compute.queue.wait_for(&transfer.ready)
     }
 
-    /// The bytes of what was handed on, copied beside the kernels.
+    /// The bytes of a tensor, copied on the transfer stream.
     pub(crate) fn packed(&self, transfer: &TensorTransfer<E>) -> Result<Vec<u8>, DeviceError> {
         self.transfer.queue.wait_for(&transfer.ready)?;
         self.download(&transfer.tensor, &self.transfer)
     }
 
-    /// The inverse.
+    /// The inverse of [`Self::packed`].
     pub(crate) fn unpacked(&mut self, bytes: &[u8]) -> Result<TensorTransfer<E>, DeviceError> {
         if !bytes.len().is_multiple_of(E::BYTES) {
             return Err(failed("unpack", format!("{} bytes are not whole elements", bytes.len())));

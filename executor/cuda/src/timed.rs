@@ -1,8 +1,8 @@
 //! Stages on a GPU whose passes take their time and compute nothing.
 //!
-//! A pass is a kernel of one thread that waits on the clock of the GPU. All else is as where passes
-//! compute: the executor, streams, events, parts of the GPU, and how values are handed over. No stage
-//! slows another, so that what is measured is the order and the host alone.
+//! A pass is a kernel of one thread that waits on the clock of the GPU. The rest is as where passes
+//! compute: the executor, streams, events, partitions of the GPU, and transfers. Stages do not slow
+//! each other, so that only the order and the host's overhead are measured.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use runtime::{Trainer, Worker};
 #[derive(Debug)]
 struct TimedGpus(Gpus);
 
-/// The GPUs that were asked for.
+/// The GPUs that `options` select.
 pub fn open(options: &Options) -> Result<Box<dyn Devices>, OpenError> {
     Ok(Box::new(TimedGpus(Gpus::open(options)?)))
 }
@@ -69,16 +69,16 @@ impl Devices for TimedGpus {
     }
 }
 
-/// A stage whose passes take what [`Costs`] say, by the clock of its GPU.
+/// A stage whose passes take the durations of [`Costs`], by the clock of its GPU.
 struct TimedStage {
     cuda: Cuda<f32>,
     costs: Arc<Costs>,
-    /// How long values are on their way.
+    /// The plan, whose hops delay values.
     plan: Arc<Plan>,
 }
 
 impl TimedStage {
-    /// Begins what comes before `pass`: the arrival of its input.
+    /// Enqueues the arrival of the input of `pass`.
     fn receive(
         &mut self,
         pass: Pass,
@@ -93,7 +93,7 @@ impl TimedStage {
         }
     }
 
-    /// Whether another stage takes what `pass` makes.
+    /// Whether another chunk uses the output of `pass`.
     fn hands_on(&self, pass: Pass) -> bool {
         let chunks = self.plan.schedule().shape().chunks();
         pass.makes().is_some_and(|value: Value| value.taken_by(chunks).is_some())
@@ -116,7 +116,7 @@ impl Worker for TimedStage {
         let made = self.cuda.scratch::<f32>(MOMENT)?;
         self.cuda.new_stamp()?;
         let taken = self.cuda.launch(&[take_time(made.memory.address(), self.costs.of(pass).0)]);
-        // Also behind a launch that failed: stamps come in pairs.
+        // Also after a failed launch: stamps come in pairs.
         self.cuda.new_stamp()?;
         taken?;
         self.hands_on(pass).then(|| self.cuda.send_tensor(made)).transpose()
@@ -152,5 +152,5 @@ impl Worker for TimedStage {
     }
 }
 
-/// No gradients and no weights: what lies between steps is what stages tell each other.
+/// No gradients and no weights: between steps, stages only exchange messages.
 impl Trainer for TimedStage {}

@@ -1,4 +1,4 @@
-//! The interface between the executor and whoever computes the passes of one stage.
+//! The interface between the executor and the workers that compute the passes of a stage.
 
 use std::any::Any;
 use std::time::{Duration, Instant};

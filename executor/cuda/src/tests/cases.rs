@@ -1,11 +1,11 @@
-//! Each operation at awkward sizes, as its launches, against what it is defined to be.
+//! The launches of each operation, at awkward sizes, against its definition.
 
 use super::super::kernels::{Kernels, NormBackward, State, TokenList};
 use super::super::tokens::lay_out;
 use super::{Data, Element, Machine, close, numbers, tolerance};
 use gpt::{AdamW, Heads};
 
-/// All cases, for whoever runs them.
+/// Expands to all cases for a test harness.
 macro_rules! all {
     ($run:ident) => {
         $run! {
@@ -22,14 +22,14 @@ pub(super) use all;
 
 use Data::{Accumulator, Doubles, Elements, Words};
 
-/// Rows and columns: of one element, of half a chunk, of whole chunks, of more chunks than threads.
+/// Rows and columns: one element, half a chunk, whole chunks, more chunks than threads.
 const SHAPES: [(usize, usize); 5] = [(1, 1), (5, 7), (3, 64), (70, 9), (2, 4203)];
 
 fn kernels<E: Element>() -> Kernels {
     Kernels::new(E::BYTES)
 }
 
-/// Elements before what an [`gpt::At`] points to, so that it is not aligned.
+/// Elements before the position of an [`gpt::At`], so that it is not aligned.
 const SKIP: usize = 3;
 
 fn skipped<E: Element>(address: u64) -> u64 {
@@ -88,8 +88,8 @@ const HEADS: [Heads; 3] = [
     Heads { batch: 3, sequence: 4, heads: 2, width: 16 },
 ];
 
-/// Where an element of `[batch, heads, sequence, width]` lies in `[batch, sequence, between, heads,
-/// width]`, at `part` of `between`.
+/// Index in `[batch, sequence, between, heads, width]`, at `part` of `between`, of an element of
+/// `[batch, heads, sequence, width]`.
 pub(super) fn source(sizes: Heads, between: usize, part: usize, i: usize) -> usize {
     let Heads { sequence, heads, width, .. } = sizes;
     let (w, token) = (i % width, i / width % sequence);
@@ -147,7 +147,7 @@ pub(super) fn stats(row: &[f64]) -> (f64, f64) {
 
 pub(super) fn rows_are_normalised<E: Element>(machine: &impl Machine) {
     for (rows, columns) in SHAPES {
-        // Far from 0, where the variance is lost unless the mean is taken off first.
+        // Far from 0, where the variance cancels unless the mean is subtracted first.
         let x: Vec<f64> =
             numbers::<E>(1, rows * columns).iter().map(|x| E::nearest(x + 30.0).value()).collect();
         let (gain, bias) = (numbers::<E>(2, SKIP + columns), numbers::<E>(3, columns));
@@ -243,7 +243,7 @@ const SQUARES: [(usize, usize); 4] = [(1, 1), (2, 5), (3, 24), (1, 67)];
 
 pub(super) fn softmax_up_to_the_diagonal<E: Element>(machine: &impl Machine) {
     for (count, n) in SQUARES {
-        // Values whose exponentials alone overflow.
+        // Values whose exponentials overflow.
         let x: Vec<f64> =
             numbers::<E>(1, count * n * n).iter().map(|x| E::nearest(100.0 * x).value()).collect();
         let want = causal(&x, n);

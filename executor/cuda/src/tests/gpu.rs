@@ -1,4 +1,4 @@
-//! The kernels and everything around them on a GPU. Skipped, aloud, where there is none.
+//! The kernels and their environment on a GPU. Skipped, with a message, without one.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use super::{Machine, cases, close, numbers, skipped, tolerance};
 use gpt::{At, Gemm, Ops};
 use runtime::DeviceError;
 
-/// The first GPU; `None`, said aloud, where there is none. Where there is one, all that it needs must
-/// be there too.
+/// The first GPU; `None`, with a message, without one. With a GPU, all libraries must be present
+/// too.
 pub(super) fn gpu<E: Element>() -> Option<Cuda<E>> {
     match Cuda::whole(0) {
         Ok(cuda) => Some(cuda),
@@ -103,8 +103,8 @@ fn reference(shape: Gemm, a: &[f64], b: &[f64]) -> Vec<f64> {
     c
 }
 
-/// Relative error of hundreds of f32 products summed in any order: one after the other they reach
-/// 1e-5, and tensor cores may cut off what others round.
+/// Relative error of hundreds of f32 products summed in any order: sequential sums err by up to
+/// 1e-5, and tensor cores may truncate instead of rounding.
 const OF_SUMS: f64 = 1e-4;
 
 /// The same, rounded to an element.
@@ -118,7 +118,7 @@ fn products<E: Element>() {
         for (flags, count) in (0..4).flat_map(|flags| [(flags, 1), (flags, 3)]) {
             let (transpose_a, transpose_b) = (flags & 1 == 1, flags & 2 == 2);
             let shape = Gemm { rows, columns, inner, transpose_a, transpose_b, count, scale: 0.5 };
-            // Behind one element, so that nothing is aligned.
+            // After one element, so that nothing is aligned.
             let a = numbers::<E>(1, 1 + count * rows * inner);
             let b = numbers::<E>(2, 1 + count * inner * columns);
             let before = numbers::<f32>(3, 1 + count * rows * columns);
@@ -155,7 +155,7 @@ fn too_short_buffers_are_refused() {
     assert!(cuda.cross_entropy_backward(2, 4, 1.0, &mut y, &tokens).is_err());
 }
 
-/// Hands a tensor through stages that share a GPU, and times it.
+/// Sends a tensor through stages on one GPU, and times it.
 fn pass_on(mut stages: Vec<Cuda<Bf16>>) {
     let (len, epoch) = (1 << 20, Instant::now());
     let mut tensor = filled(&mut stages[0], &vec![1.0; len]);
@@ -241,7 +241,7 @@ fn tensors_go_to_another_gpu_and_back() {
 #[test]
 fn tensors_go_through_bytes() {
     let Some(mut cuda) = gpu::<Bf16>() else { return };
-    // More than the pieces that uploads go by.
+    // Larger than the pieces of an upload.
     let values = numbers::<Bf16>(1, 3_000_001);
     let tensor = filled(&mut cuda, &values);
     let transfer = cuda.send(tensor).unwrap();
@@ -281,7 +281,7 @@ fn passes_and_hops_take_their_time_by_the_clock_of_the_gpu() {
     let times = near.stamps(epoch).unwrap().unwrap();
     let arrived = far.stamps(epoch).unwrap().unwrap();
     assert!(times[1] - times[0] >= nanos(pass), "{times:?}");
-    // The clock of the host tells the two streams to some microseconds.
+    // The host's clock relates the two streams to some microseconds.
     assert!(arrived[0] + 100_000 >= times[1] + nanos(hop), "{times:?} {arrived:?}");
 }
 

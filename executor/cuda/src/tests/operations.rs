@@ -1,4 +1,4 @@
-//! Every operation through [`Ops`], whose parameters come in another order than the kernels'.
+//! Every operation through [`Ops`], whose parameter order differs from the kernels'.
 
 use super::super::element::{Bf16, Element};
 use super::super::memory::Buffer;
@@ -7,7 +7,7 @@ use super::gpu::{filled, gpu};
 use super::{cases, close, numbers, tolerance};
 use gpt::{AdamW, At, Heads, Moments, Ops};
 
-/// Values at index 2 of a buffer of tensors or sums.
+/// Index of the values in a buffer of tensors or accumulators.
 const FROM: usize = 2;
 
 fn at<T>(buffer: T) -> At<T> {
@@ -59,7 +59,7 @@ fn element_by_element<E: Element>(cuda: &mut Cuda<E>) {
 fn layer_norms<E: Element>(cuda: &mut Cuda<E>) {
     let (rows, columns, n) = (3, 6, 18);
     let (x, dy) = (numbers::<E>(1, n), numbers::<E>(2, n));
-    // Gain first, then bias, behind FROM elements, as in a stage's weights.
+    // Gain, then bias, after FROM elements, as in a stage's weights.
     let weights = numbers::<E>(3, FROM + 2 * columns);
     let (gain, bias) = weights[FROM..].split_at(columns);
     let (of_x, of_weights) = (filled(cuda, &x), filled(cuda, &weights));

@@ -36,7 +36,7 @@ pub trait Movable: Send {
     fn free(&mut self, count: usize) -> Result<(), DeviceError>;
 
     /// Allocates memory for the elements of `host` again, and copies them back in front of the
-    /// others.
+    /// rest.
     ///
     /// # Errors
     /// Too little memory, or a copy of another kind of buffer.

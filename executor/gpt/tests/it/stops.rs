@@ -10,8 +10,8 @@ use gpt::{
 use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
 use runtime::{Plan, Updates, Versions};
 
-/// Batches of which it is known whether a thread that is no stage, such as that of the reference, has
-/// asked for one.
+/// Batches that record whether a thread that is no stage, such as that of the reference, has asked
+/// for one.
 struct Asked {
     batches: Random,
     by_reference: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! Values that go from device to device in an agreed order, both ends waiting for each other: the
-//! same comes out as over any other link, and nobody waits for ever.
+//! Values that go from device to device in the agreed order, with both ends waiting for each other:
+//! the results are those of any other link, without a deadlock.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,7 +15,7 @@ use crate::hashed::{Hashed, Mishap, Weights};
 use crate::support::{free_port, losses, pairs, rendezvous, schedules};
 use crate::threads::run_hashed;
 
-/// A hub for devices that hold up both ends of a transfer until both are there.
+/// A hub for devices that blocks both ends of a transfer until both are ready.
 #[derive(Default)]
 struct Hub {
     queues: Mutex<HashMap<(usize, usize), VecDeque<u64>>>,
@@ -23,7 +23,7 @@ struct Hub {
 }
 
 impl Hub {
-    /// Waits until `ready` gives something of the queues.
+    /// Waits until `ready` returns a value from the queues.
     fn wait<T>(
         &self,
         mut ready: impl FnMut(&mut HashMap<(usize, usize), VecDeque<u64>>) -> Option<T>,
@@ -150,7 +150,7 @@ impl Trainer for Joined {
     }
 }
 
-/// Runs `plan` with a process for each stage, played by threads.
+/// Runs `plan` with a process for each stage, simulated by threads.
 fn join_all(plan: &Plan, left: &Weights) -> Vec<Result<Option<Measured>, Failure>> {
     let (hub, port) = (Arc::new(Hub::default()), free_port());
     let world = plan.schedule().shape().stages();

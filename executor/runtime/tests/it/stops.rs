@@ -16,15 +16,15 @@ use crate::hashed::{Hashed, Mishap, Weights};
 use crate::support::{losses, schedules};
 use crate::threads::run_hashed;
 
-/// More steps than any machine goes through while a test lasts.
+/// More steps than any machine completes during a test.
 const ENDLESS: u32 = 10_000;
 
-/// What workers show of themselves, and a gate at which one of them waits.
+/// State that workers publish, and a gate at which one of them waits.
 #[derive(Default)]
 struct Watch {
     /// By stage, the step that it has begun, from 1.
     begun: [AtomicU32; 2],
-    /// Whether one has come to the gate.
+    /// Whether a worker has come to the gate.
     holds: AtomicBool,
     is_open: Mutex<bool>,
     opened: Condvar,
@@ -67,7 +67,7 @@ struct Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // All inboxes have the word by then: that of the last stage is told last.
+        // All inboxes have the stop by then: the last stage is notified last.
         if self.stage + 1 == self.stages {
             self.watch.open();
         }
@@ -156,7 +156,7 @@ fn make(
     }
 }
 
-/// Orders with all that a stage may wait for: links, other stages between steps, and its copies.
+/// Orders with every kind of wait: for links, for other stages between steps, and for copies.
 fn plans() -> Vec<(&'static str, Problem, Plan)> {
     let max_norm = 1.0;
     let mut plans = Vec::new();

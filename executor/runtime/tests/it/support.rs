@@ -1,4 +1,4 @@
-//! Schedules to run, and processes that are played by threads.
+//! Schedules to run, and processes simulated by threads.
 #![allow(dead_code)] // Each of the crates whose tests take it in needs a part.
 
 use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Schedule, Shape};
@@ -6,7 +6,7 @@ use runtime::{
     DeviceError, Failure, Launch, Measured, Plan, Rendezvous, Trainer, Wire, free_ports, join,
 };
 
-/// All families that can do it, by name.
+/// All families that support the shape, by name.
 pub(crate) fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule)> {
     let ms = Nanos(1_000_000);
     let times = PassTimes::new(ms, ms, ms);
@@ -21,7 +21,7 @@ pub(crate) fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule
     Family::ALL.into_iter().filter_map(family).collect()
 }
 
-/// Written by hand: pairs of a forward and a backward, looped and mirrored.
+/// Manual schedules: pairs of a forward and a backward, looped and mirrored.
 pub(crate) fn pairs() -> Vec<(String, Schedule)> {
     let texts = [
         "F0.0 F0.1 F0.2&BW0.0 F0.3&BW0.1 BW0.2 BW0.3\n\
@@ -36,7 +36,7 @@ pub(crate) fn losses(measured: &Measured) -> Vec<f64> {
     measured.steps.iter().filter_map(|step| step.loss).collect()
 }
 
-/// A port that nobody listens at just now.
+/// A currently free port.
 pub(crate) fn free_port() -> u16 {
     free_ports(1).unwrap()
 }
@@ -48,7 +48,7 @@ pub(crate) fn rendezvous(rank: usize, world: usize, port: u16) -> Rendezvous {
 
 pub(crate) type End = Result<Option<Measured>, Failure>;
 
-/// Runs `plan` with a process for each stage, played by threads, and workers that `make` makes.
+/// Runs `plan` with a process for each stage, simulated by threads, and workers that `make` builds.
 pub(crate) fn join_makers<W: Trainer + Wire>(
     plan: &Plan,
     make: impl Fn(usize) -> Result<W, DeviceError> + Sync,

@@ -1,4 +1,5 @@
-//! Over TCP a run comes to the same as in one process, and strangers, liars and the dead are named.
+//! A run over TCP has the results of a run in one process, and unknown, malicious and dead peers
+//! are named.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,8 +15,8 @@ use crate::hashed::{Hashed, Mishap, Weights};
 use crate::support::{End, free_port, losses, on_threads, pairs, rendezvous, schedules};
 use crate::threads::run_hashed;
 
-/// Runs `plan` with a process for each stage, played by threads; `change` may spoil what one is
-/// told.
+/// Runs `plan` with a process for each stage, simulated by threads; `change` may alter the settings
+/// of each.
 fn join_all(
     plan: &Plan,
     mishap: Mishap,
@@ -175,7 +176,7 @@ fn a_stranger_is_turned_away_and_the_run_goes_on() {
     });
 }
 
-/// Many who call and say nothing, or half of something: nobody who belongs to the run waits for them.
+/// Many callers that send nothing, or half a hello: they delay no process of the run.
 #[test]
 fn idle_callers_cost_nobody_time() {
     let (plan, left, port) = (patient_plan(), Weights::default(), free_port());
@@ -200,7 +201,7 @@ fn idle_callers_cost_nobody_time() {
         let others: Vec<_> = (1..4).map(|rank| scope.spawn(move || process(rank))).collect();
         assert!(first.join().unwrap().unwrap().is_some());
         assert!(others.into_iter().all(|other| other.join().unwrap() == Ok(None)));
-        // Greeted one after the other, each of them would have cost three seconds.
+        // Sequential handshakes would have cost three seconds each.
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     });
 }
@@ -212,7 +213,7 @@ fn be_a_process(place: &str) {
     let timeout = Duration::from_secs(5);
     let plan = Plan::new(small_plan().schedule().clone(), 100_000).unwrap();
     let plan = plan.with_timeout(timeout).unwrap();
-    // It says where it is when it has run a while.
+    // It reports its progress after some steps.
     let mishap = Mishap::Say { stage: rank, step: 20 };
     let left = Weights::default();
     let make = |stage| Ok(Hashed::new(plan.schedule(), stage, mishap, &left));

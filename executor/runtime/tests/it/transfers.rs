@@ -1,5 +1,5 @@
-//! Transfers in their agreed order never deadlock, even where each holds up both ends until both are
-//! there.
+//! Transfers in their agreed order never deadlock, even where each blocks both ends until both are
+//! ready.
 
 use pipeline::{Order, Pass, Placement, Schedule, Shape};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn program(schedule: &Schedule, transfers: &Transfers, stage: usize) -> Vec<Opti
 }
 
 /// Runs the programs with transfers that need both ends at once. Asserts that they end, and that
-/// slots have what they need.
+/// slots have their inputs.
 fn rendezvous(name: &str, schedule: &Schedule) {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let transfers = Transfers::of(schedule);

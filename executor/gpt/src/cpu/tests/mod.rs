@@ -35,7 +35,7 @@ fn assert_near<T: Real>(found: &[T], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// The slope of `f` along every element of `x`.
+/// The numerical slope of `f` along every element of `x`.
 fn slopes(x: &[f64], mut f: impl FnMut(&[f64]) -> f64) -> Vec<f64> {
     const STEP: f64 = 1e-4;
     let (mut x, len) = (x.to_vec(), x.len());

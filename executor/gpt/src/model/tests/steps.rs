@@ -1,4 +1,4 @@
-//! The activations that a stage keeps, and how its steps begin, end and are taken back.
+//! The activations that a stage keeps, and how its steps begin, end and are undone.
 
 use pipeline::{Bytes, Pass, Shape};
 

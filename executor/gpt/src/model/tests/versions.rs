@@ -1,5 +1,5 @@
-//! Weights that change while the pipeline runs: which version each microbatch meets, and how many are
-//! held.
+//! Weights that change while the pipeline runs: the version of each microbatch, and the number of
+//! versions held.
 
 use pipeline::{Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape};
 
@@ -29,7 +29,7 @@ fn both(stages: u64) -> [(Schedule, Updates); 2] {
     ]
 }
 
-/// All stages on one thread, in the order of the walk; each updates when it has the gradients.
+/// Runs all stages on one thread, in the order of the walk; each updates when it has the gradients.
 fn run(schedule: &Schedule, updates: Updates, steps: u32) -> (Vec<f64>, Vec<u64>, Vec<usize>) {
     let (model, shape) = (model(4), schedule.shape());
     let build = |stage| {
