@@ -207,8 +207,8 @@ where
             let master = Ipv4Addr::LOCALHOST.to_string();
             let launch = Launch { rank, world: 2, master, port };
             let about = "calibration of links".to_owned();
-            let meeting = Rendezvous { launch, bind: None, token: token.clone(), about };
-            join(&self.plan, &meeting, make)
+            let rendezvous = Rendezvous { launch, bind: None, token: token.clone(), about };
+            join(&self.plan, &rendezvous, make)
         };
         let (near, far) = thread::scope(|scope| {
             let far = scope.spawn(|| process(1));

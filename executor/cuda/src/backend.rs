@@ -58,8 +58,8 @@ impl<E: Element> Bench<E> {
     }
 }
 
-/// Number of the `stages` stages on each of `gpus` GPUs, in order: as equal as possible; empty if
-/// there are not enough stages.
+/// Number of the `stages` stages on each GPU in use, in order: as equal as possible, on at most
+/// `gpus` GPUs and at most one per stage.
 fn deal(stages: usize, gpus: usize) -> Vec<usize> {
     let used = gpus.min(stages).max(1);
     let mut counts = vec![0; used];

@@ -16,7 +16,7 @@ pub(crate) struct FreeBlock<M> {
     pub(crate) address: u64,
     /// The stream whose order covers all uses, except those that `after` marks; `None`: no stream
     /// uses it.
-    pub(crate) owner: Option<StreamId>,
+    pub(crate) stream: Option<StreamId>,
     /// An event after the last use by other streams.
     pub(crate) after: Option<M>,
 }
@@ -54,31 +54,31 @@ impl<M> BlockPool<M> {
         Some(blocks.swap_remove(at))
     }
 
-    /// A block that stream `owner` may use at once: `is_past` tells whether an event has completed.
+    /// A block that `stream` may use at once: `is_complete` tells whether an event has completed.
     pub(crate) fn take_ready(
         &mut self,
         bytes: usize,
-        owner: StreamId,
-        is_past: impl Fn(&M) -> bool,
+        stream: StreamId,
+        is_complete: impl Fn(&M) -> bool,
     ) -> Option<FreeBlock<M>> {
         self.take(bytes, |freed| {
-            freed.owner.is_none_or(|other| other == owner)
-                && freed.after.as_ref().is_none_or(&is_past)
+            freed.stream.is_none_or(|other| other == stream)
+                && freed.after.as_ref().is_none_or(&is_complete)
         })
     }
 
     /// Any block of that size: the caller must wait for the work of its stream so far and for its
     /// event.
-    pub(crate) fn take_any(&mut self, bytes: usize, owner: StreamId) -> Option<FreeBlock<M>> {
-        let own = self.take(bytes, |freed| freed.owner.is_none_or(|other| other == owner));
+    pub(crate) fn take_any(&mut self, bytes: usize, stream: StreamId) -> Option<FreeBlock<M>> {
+        let own = self.take(bytes, |freed| freed.stream.is_none_or(|other| other == stream));
         own.or_else(|| self.take(bytes, |_| true))
     }
 
-    /// Removes stream `owner`, whose work is done.
-    pub(crate) fn retire(&mut self, owner: StreamId) {
+    /// Removes `stream`, whose work is done.
+    pub(crate) fn retire(&mut self, stream: StreamId) {
         for freed in self.by_size.values_mut().flatten() {
-            if freed.owner == Some(owner) {
-                freed.owner = None;
+            if freed.stream == Some(stream) {
+                freed.stream = None;
                 freed.after = None;
             }
         }
@@ -94,8 +94,8 @@ impl<M> BlockPool<M> {
 mod tests {
     use super::*;
 
-    fn freed(address: u64, owner: Option<StreamId>, after: Option<bool>) -> FreeBlock<bool> {
-        FreeBlock { address, owner, after }
+    fn freed(address: u64, stream: Option<StreamId>, after: Option<bool>) -> FreeBlock<bool> {
+        FreeBlock { address, stream, after }
     }
 
     fn pool(all: impl IntoIterator<Item = FreeBlock<bool>>) -> BlockPool<bool> {
@@ -124,7 +124,7 @@ mod tests {
     fn in_need_own_memory_comes_before_that_of_others() {
         let mut pool = pool([freed(1, Some(8), None), freed(2, Some(7), Some(false))]);
         assert_eq!(pool.take_any(512, 7).unwrap().address, 2);
-        assert_eq!(pool.take_any(512, 7).unwrap().owner, Some(8));
+        assert_eq!(pool.take_any(512, 7).unwrap().stream, Some(8));
     }
 
     #[test]

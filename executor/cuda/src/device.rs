@@ -94,7 +94,7 @@ impl Gpu {
     }
 
     /// An id for a new stream.
-    pub(crate) fn new_owner(&self) -> StreamId {
+    pub(crate) fn new_stream_id(&self) -> StreamId {
         self.owners.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -173,15 +173,15 @@ impl Drop for Event {
 
 impl Event {
     /// Whether it has completed; false on a device that failed.
-    pub(crate) fn is_past(&self) -> bool {
-        matches!(self.has_passed(), Ok(true))
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.query(), Ok(true))
     }
 
     /// Whether it has completed.
     ///
     /// # Errors
     /// A device that failed.
-    pub(crate) fn has_passed(&self) -> Result<bool, DeviceError> {
+    pub(crate) fn query(&self) -> Result<bool, DeviceError> {
         // SAFETY: the event lives.
         match unsafe { cu::cuEventQuery(self.raw) } {
             cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
@@ -211,7 +211,7 @@ impl Event {
 pub(crate) struct Queue {
     pub(crate) raw: cu::CUstream,
     /// Its id in the allocator.
-    pub(crate) owner: StreamId,
+    pub(crate) id: StreamId,
 }
 
 // SAFETY: streams may be used on any thread.
@@ -227,7 +227,7 @@ impl Queue {
     }
 
     /// Records a new event.
-    pub(crate) fn mark(self, gpu: &Arc<Gpu>, timed: bool) -> Result<Event, DeviceError> {
+    pub(crate) fn record_event(self, gpu: &Arc<Gpu>, timed: bool) -> Result<Event, DeviceError> {
         let event = gpu.event(timed)?;
         self.record(&event)?;
         Ok(event)
@@ -276,7 +276,7 @@ impl Stream {
 
     /// Takes ownership of `raw`, a stream of `gpu`.
     pub(crate) fn adopt(gpu: &Arc<Gpu>, raw: cu::CUstream) -> Self {
-        let queue = Queue { raw, owner: gpu.new_owner() };
+        let queue = Queue { raw, id: gpu.new_stream_id() };
         lock(&gpu.pool).enter(queue);
         Self { queue, gpu: Arc::clone(gpu) }
     }
@@ -288,7 +288,7 @@ impl Drop for Stream {
         // Blocks that it freed become free for all streams when its work is done. A device that
         // failed runs no more work.
         let _ = self.queue.synchronize();
-        lock(&self.gpu.pool).retire(self.queue.owner);
+        lock(&self.gpu.pool).retire(self.queue.id);
         // SAFETY: created by `new`, or given to `adopt` for good.
         let _ = unsafe { cu::cuStreamDestroy_v2(self.queue.raw) };
     }

@@ -45,20 +45,20 @@ impl<E: Element> HostCopies<E> {
         let (gpu, queue) = (&cuda.gpu, cuda.compute.queue);
         gpu.bind()?;
         let (device, host, bytes) = (buffer.memory.address(), pinned.address(), buffer.len());
-        let start = queue.mark(gpu, true)?;
+        let start = queue.record_event(gpu, true)?;
         // SAFETY: both sides have this many bytes, and live until the stream has been waited for
         // below: a call that fails leaves nothing running that is not waited for by `cuda`'s end.
         unsafe {
             let there = cu::cuMemcpyHtoDAsync_v2(device, host.cast(), bytes, queue.raw);
             driver("cuMemcpyHtoDAsync", there)?;
         }
-        let between = queue.mark(gpu, true)?;
+        let between = queue.record_event(gpu, true)?;
         // SAFETY: as above.
         unsafe {
             let back = cu::cuMemcpyDtoHAsync_v2(host.cast(), device, bytes, queue.raw);
             driver("cuMemcpyDtoHAsync", back)?;
         }
-        let end = queue.mark(gpu, true)?;
+        let end = queue.record_event(gpu, true)?;
         end.wait()?;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
         let nanoseconds = |ms: f32| (f64::from(ms) * 1e6).round() as u64;

@@ -359,7 +359,7 @@ impl Kernels {
 }
 
 /// Number of f32 with room for a timestamp of 64 bits.
-pub(crate) const MOMENT: usize = 2;
+pub(crate) const TIMESTAMP_WORDS: usize = 2;
 
 /// Waits on the device until `hop` nanoseconds after the timestamp that [`take_time`] has written
 /// to `made`.

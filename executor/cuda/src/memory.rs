@@ -65,9 +65,9 @@ impl Pool {
 
     /// Removes a stream, whose work is done. After the last one, free blocks go back to the driver:
     /// later stages may need other sizes.
-    pub(crate) fn retire(&mut self, owner: StreamId) {
-        self.streams.retain(|queue| queue.owner != owner);
-        self.blocks.retire(owner);
+    pub(crate) fn retire(&mut self, stream: StreamId) {
+        self.streams.retain(|queue| queue.id != stream);
+        self.blocks.retire(stream);
         if self.streams.is_empty() {
             self.release();
         }
@@ -83,13 +83,13 @@ impl Pool {
 
     /// A block of `bytes`, a rounded size, for `queue`.
     fn take(&mut self, gpu: &Arc<Gpu>, bytes: usize, queue: Queue) -> Result<u64, DeviceError> {
-        if let Some(freed) = self.blocks.take_ready(bytes, queue.owner, Event::is_past) {
+        if let Some(freed) = self.blocks.take_ready(bytes, queue.id, Event::is_complete) {
             return Ok(freed.address);
         }
         if let Some(address) = allocate(bytes)? {
             return Ok(address);
         }
-        if let Some(freed) = self.blocks.take_any(bytes, queue.owner) {
+        if let Some(freed) = self.blocks.take_any(bytes, queue.id) {
             self.wait_for(gpu, &freed, queue)?;
             return Ok(freed.address);
         }
@@ -108,11 +108,11 @@ impl Pool {
         gpu: &Arc<Gpu>,
         timeout: Duration,
     ) -> Result<(), DeviceError> {
-        let marks = self.streams.iter().map(|stream| stream.mark(gpu, false));
-        let marks = marks.collect::<Result<Vec<_>, _>>()?;
+        let events = self.streams.iter().map(|stream| stream.record_event(gpu, false));
+        let events = events.collect::<Result<Vec<_>, _>>()?;
         let since = Instant::now();
-        for mark in &marks {
-            while !mark.has_passed()? {
+        for event in &events {
+            while !event.query()? {
                 if since.elapsed() > timeout {
                     let message = format!("its memory is full, and it is busy after {timeout:?}");
                     return Err(failed("waiting for the GPU", message));
@@ -130,12 +130,12 @@ impl Pool {
         freed: &FreeBlock<Event>,
         queue: Queue,
     ) -> Result<(), DeviceError> {
-        if let Some(mark) = &freed.after {
-            queue.wait_for(mark)?;
+        if let Some(event) = &freed.after {
+            queue.wait_for(event)?;
         }
-        let owner = freed.owner.filter(|owner| *owner != queue.owner);
-        match owner.and_then(|owner| self.streams.iter().find(|stream| stream.owner == owner)) {
-            Some(stream) => queue.wait_for(&stream.mark(gpu, false)?),
+        let stream = freed.stream.filter(|stream| *stream != queue.id);
+        match stream.and_then(|id| self.streams.iter().find(|queue| queue.id == id)) {
+            Some(stream) => queue.wait_for(&stream.record_event(gpu, false)?),
             None => Ok(()),
         }
     }
@@ -164,7 +164,7 @@ pub(crate) struct Memory {
     /// The stream to whose free list it returns.
     home: Queue,
     /// Whether it is a receive buffer.
-    lands: bool,
+    is_receive_buffer: bool,
     /// An event after a use by another stream, before which it must not be reused.
     after: Option<Event>,
 }
@@ -181,14 +181,14 @@ impl Memory {
             bytes,
             user: queue,
             home: queue,
-            lands: false,
+            is_receive_buffer: false,
             after: None,
         })
     }
 
     /// The same as a receive buffer of `queue`.
     pub(crate) fn receive_buffer(mut self) -> Self {
-        self.lands = true;
+        self.is_receive_buffer = true;
         self
     }
 
@@ -213,7 +213,7 @@ impl Memory {
     /// `queue`.
     pub(crate) fn take_by(&mut self, queue: Queue) {
         self.user = queue;
-        if !self.lands {
+        if !self.is_receive_buffer {
             self.home = queue;
         }
     }
@@ -228,17 +228,17 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let Some(size) = rounded(self.bytes) else { return };
         let mut pool = lock(&self.gpu.pool);
-        let is_there = |queue: Queue| pool.streams.iter().any(|known| known.owner == queue.owner);
-        let mut freed = FreeBlock { address: self.address, owner: None, after: self.after.take() };
+        let is_there = |queue: Queue| pool.streams.iter().any(|known| known.id == queue.id);
+        let mut freed = FreeBlock { address: self.address, stream: None, after: self.after.take() };
         if is_there(self.home) {
-            freed.owner = Some(self.home.owner);
+            freed.stream = Some(self.home.id);
         }
         if self.user != self.home && is_there(self.user) {
             // Both events are needed, but a block keeps one: the user's stream waits for the other
             // first.
-            let waited = freed.after.take().map_or(Ok(()), |mark| self.user.wait_for(&mark));
-            match waited.and_then(|()| self.user.mark(&self.gpu, false)) {
-                Ok(mark) => freed.after = Some(mark),
+            let waited = freed.after.take().map_or(Ok(()), |event| self.user.wait_for(&event));
+            match waited.and_then(|()| self.user.record_event(&self.gpu, false)) {
+                Ok(event) => freed.after = Some(event),
                 // A device that failed runs no more work.
                 Err(_) => return,
             }

@@ -297,10 +297,10 @@ impl<E: Element> Cuda<E> {
         peers.wait("ncclGroupEnd")?;
         let mut received = Vec::new();
         for transfer in ready {
-            let mark = self.transfer.queue.mark(&self.gpu, false)?;
+            let event = self.transfer.queue.record_event(&self.gpu, false)?;
             match transfer {
-                Ready::Send(_, mut tensor) => tensor.memory.keep_until(mark),
-                Ready::Receive(_, tensor) => received.push(TensorTransfer { tensor, ready: mark }),
+                Ready::Send(_, mut tensor) => tensor.memory.keep_until(event),
+                Ready::Receive(_, tensor) => received.push(TensorTransfer { tensor, ready: event }),
             }
         }
         Ok(received)

@@ -9,7 +9,7 @@ use pipeline::Nanos;
 
 use super::call::failed;
 use super::element::Element;
-use super::kernels::{MOMENT, take_time};
+use super::kernels::{TIMESTAMP_WORDS, take_time};
 use super::memory::Buffer;
 use super::stage::Cuda;
 use gpt::Ops;
@@ -48,10 +48,10 @@ pub(super) fn measured<E: Element>(mut stages: Vec<Cuda<E>>) -> Result<Overheads
 fn rate<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
     let mut made = Vec::with_capacity(stages.len());
     for stage in &mut *stages {
-        let moment = stage.scratch::<f32>(MOMENT)?;
+        let timestamp = stage.scratch::<f32>(TIMESTAMP_WORDS)?;
         // The first launches are slower.
-        batch(stage, &moment, Instant::now())?;
-        made.push(moment);
+        batch(stage, &timestamp, Instant::now())?;
+        made.push(timestamp);
     }
     let begin = &Barrier::new(stages.len());
     let counts = std::thread::scope(|scope| {

@@ -147,16 +147,16 @@ fn stream_on(context: &GreenContext) -> Result<Stream, DeviceError> {
     Ok(Stream::adopt(&context.gpu, stream))
 }
 
-/// Probes a partition: records an event there and waits for it on another stream and on the host,
-/// as stages do, with a timing.
+/// Probes a green context with the calls that stages make: stream waits between it and another
+/// stream in both directions, and timing.
 fn try_out(context: &GreenContext) -> Result<(), DeviceError> {
     let gpu = &context.gpu;
     let (stream, elsewhere) = (stream_on(context)?, Stream::new(gpu)?);
     let here = stream.queue;
-    let start = here.mark(gpu, true)?;
-    elsewhere.queue.wait_for(&here.mark(gpu, false)?)?;
-    here.wait_for(&elsewhere.queue.mark(gpu, false)?)?;
-    let end = here.mark(gpu, true)?;
+    let start = here.record_event(gpu, true)?;
+    elsewhere.queue.wait_for(&here.record_event(gpu, false)?)?;
+    here.wait_for(&elsewhere.queue.record_event(gpu, false)?)?;
+    let end = here.record_event(gpu, true)?;
     end.wait()?;
     here.synchronize()?;
     let took = end.ms_since(&start)?;

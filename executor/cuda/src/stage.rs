@@ -244,12 +244,12 @@ impl<E: Element> Cuda<E> {
     ) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         let peers = self.peers.as_ref();
-        let wait = |mark: &Event| {
+        let wait = |event: &Event| {
             #[cfg(feature = "nccl")]
             if let Some(peers) = peers {
-                return peers.wait_until(|| Ok(mark.is_past()));
+                return peers.wait_until(|| Ok(event.is_complete()));
             }
-            mark.wait()
+            event.wait()
         };
         // SAFETY: as promised.
         unsafe { self.uploads.copy(&self.gpu, queue, bytes, address, wait) }
@@ -333,7 +333,7 @@ impl<E: Element> Cuda<E> {
     /// Records a timestamp.
     pub(crate) fn new_stamp(&mut self) -> Result<(), DeviceError> {
         self.gpu.bind()?;
-        self.stamps.push(self.compute.queue.mark(&self.gpu, true)?);
+        self.stamps.push(self.compute.queue.record_event(&self.gpu, true)?);
         Ok(())
     }
 
@@ -343,18 +343,18 @@ impl<E: Element> Cuda<E> {
             self.queue_depth.begun(end, self.launched.get());
         }
         while let Some(end) = self.queue_depth.next() {
-            self.wait_for_mark(&self.stamps[end])?;
+            self.wait_for_event(&self.stamps[end])?;
         }
         Ok(())
     }
 
-    /// Waits until the event `mark` has completed, with the same limit.
-    fn wait_for_mark(&self, mark: &Event) -> Result<(), DeviceError> {
+    /// Waits until `event` has completed, with the same limit.
+    fn wait_for_event(&self, event: &Event) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         if let Some(peers) = &self.peers {
-            return peers.wait_until(|| Ok(mark.is_past()));
+            return peers.wait_until(|| Ok(event.is_complete()));
         }
-        mark.wait()
+        event.wait()
     }
 
     /// The timestamps since the last call, and a new base: so the error of the host's clock against
@@ -394,7 +394,7 @@ fn base(gpu: &Arc<Gpu>, stream: &Stream) -> Result<Base, DeviceError> {
     for _ in 0..TRIES {
         stream.queue.synchronize()?;
         let before = Instant::now();
-        let event = stream.queue.mark(gpu, true)?;
+        let event = stream.queue.record_event(gpu, true)?;
         event.wait()?;
         let width = before.elapsed();
         if best.as_ref().is_none_or(|(least, _)| width < *least) {

@@ -23,7 +23,7 @@ impl<E: Element> Cuda<E> {
     /// Releases `tensor` with an event after the kernels enqueued so far.
     pub(crate) fn send_tensor(&self, tensor: Buffer<E>) -> Result<TensorTransfer<E>, DeviceError> {
         self.gpu.bind()?;
-        Ok(TensorTransfer { ready: self.compute.queue.mark(&self.gpu, false)?, tensor })
+        Ok(TensorTransfer { ready: self.compute.queue.record_event(&self.gpu, false)?, tensor })
     }
 
     /// A receive buffer on the transfer stream, free of earlier uses.
@@ -57,8 +57,8 @@ impl<E: Element> Cuda<E> {
                 cu::cuMemcpyPeerAsync(to, self.gpu.context, from, theirs, bytes, queue.raw)
             })?;
         }
-        tensor.memory.keep_until(queue.mark(&self.gpu, false)?);
-        self.compute.queue.wait_for(&queue.mark(&self.gpu, false)?)?;
+        tensor.memory.keep_until(queue.record_event(&self.gpu, false)?);
+        self.compute.queue.wait_for(&queue.record_event(&self.gpu, false)?)?;
         here.memory.take_by(self.compute.queue);
         Ok(here)
     }
@@ -84,6 +84,6 @@ impl<E: Element> Cuda<E> {
         let queue = self.transfer.queue;
         // SAFETY: the buffer has just this size.
         unsafe { self.copy_up(queue, bytes, tensor.memory.address())? };
-        Ok(TensorTransfer { ready: queue.mark(&self.gpu, false)?, tensor })
+        Ok(TensorTransfer { ready: queue.record_event(&self.gpu, false)?, tensor })
     }
 }

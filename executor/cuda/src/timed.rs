@@ -11,7 +11,7 @@ use std::time::Instant;
 use pipeline::{Costs, Nanos, Pass, Value};
 
 use super::backend::Gpus;
-use super::kernels::{MOMENT, await_value, take_time};
+use super::kernels::{TIMESTAMP_WORDS, await_value, take_time};
 use super::memory::allocations;
 use super::stage::Cuda;
 use super::tensor_transfer::TensorTransfer;
@@ -113,7 +113,7 @@ impl Worker for TimedStage {
         }
         self.cuda.keep_pace()?;
         self.receive(pass, input)?;
-        let made = self.cuda.scratch::<f32>(MOMENT)?;
+        let made = self.cuda.scratch::<f32>(TIMESTAMP_WORDS)?;
         self.cuda.new_stamp()?;
         let taken = self.cuda.launch(&[take_time(made.memory.address(), self.costs.of(pass).0)]);
         // Also after a failed launch: stamps come in pairs.

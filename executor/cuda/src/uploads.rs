@@ -81,7 +81,7 @@ impl Uploads {
             return Ok(piece);
         }
         // Copies on two streams may end in another order than they were enqueued.
-        let past = self.busy.iter().position(|(_, copied)| copied.is_past());
+        let past = self.busy.iter().position(|(_, copied)| copied.is_complete());
         let found = self.busy.remove(past.unwrap_or(0));
         let (piece, copied) = found.ok_or_else(|| failed("uploading", "no piece of memory"))?;
         if past.is_none() {
@@ -113,7 +113,7 @@ impl Uploads {
                 cu::cuMemcpyHtoDAsync_v2(to, address.cast(), part.len(), queue.raw)
             })?;
             to += part.len() as u64;
-            match queue.mark(gpu, false) {
+            match queue.record_event(gpu, false) {
                 Ok(copied) => self.busy.push_back((piece, copied)),
                 Err(error) => {
                     let _ = queue.synchronize();

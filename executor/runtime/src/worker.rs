@@ -83,7 +83,7 @@ pub trait Worker {
     ///
     /// # Errors
     /// An error of the device, or if there is none.
-    fn give(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
+    fn send_part(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
         let what = format!("{value:?} for stage {to}");
         Err(DeviceError::NotAtHand { what })
     }
@@ -92,7 +92,12 @@ pub trait Worker {
     ///
     /// # Errors
     /// An error of the device, or if it has no use for it.
-    fn receive(&mut self, value: Value, from: usize, part: Self::Value) -> Result<(), DeviceError> {
+    fn receive_part(
+        &mut self,
+        value: Value,
+        from: usize,
+        part: Self::Value,
+    ) -> Result<(), DeviceError> {
         drop(part);
         Err(DeviceError::NotAtHand { what: format!("a use for {value:?} of stage {from}") })
     }
@@ -109,17 +114,21 @@ pub trait Worker {
     ///
     /// # Errors
     /// A device without copies to the host, or no activations of this F.
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
         let _ = part;
         Err(no_copies(forward))
     }
 
-    /// Takes the activations of `forward` that [`Worker::lend`] released, all of them on the device
+    /// Takes the activations of `forward` that [`Worker::begin_offload`] released, all of them on the device
     /// again.
     ///
     /// # Errors
     /// Activations that this worker has not released.
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
         let _ = lent;
         Err(no_copies(forward))
     }
@@ -157,7 +166,7 @@ pub trait Offload: Send {
     /// An error of the device, or too little memory there.
     fn copy_back(&mut self) -> Result<Bytes, DeviceError>;
 
-    /// For [`Worker::take_back`], which knows the concrete type.
+    /// For [`Worker::end_offload`], which knows the concrete type.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 

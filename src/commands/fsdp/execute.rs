@@ -138,8 +138,8 @@ pub fn run(keys: &Keys, flags: &Flags, json: bool, out: &mut dyn Write) -> Resul
         };
         let launch = Launch { port, ..launch.clone() };
         let about = String::new();
-        let meeting = Rendezvous { launch, bind: None, token: token.clone(), about };
-        ran.extend(run::join(&job.plan, &meeting).map_err(fail)?);
+        let rendezvous = Rendezvous { launch, bind: None, token: token.clone(), about };
+        ran.extend(run::join(&job.plan, &rendezvous).map_err(fail)?);
     }
     let Some(first) = jobs.first().filter(|_| launch.rank == 0) else { return Ok(Verdict::Done) };
     let serial = run::serial(&first.plan).map_err(fail)?;

@@ -95,24 +95,33 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.allocations()
     }
 
-    fn give(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
-        self.gpt.give(value, to)
+    fn send_part(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
+        self.gpt.send_part(value, to)
     }
 
-    fn receive(&mut self, value: Value, from: usize, part: Self::Value) -> Result<(), DeviceError> {
-        self.gpt.receive(value, from, part)
+    fn receive_part(
+        &mut self,
+        value: Value,
+        from: usize,
+        part: Self::Value,
+    ) -> Result<(), DeviceError> {
+        self.gpt.receive_part(value, from, part)
     }
 
     fn kept(&mut self, pass: Pass) -> Option<Bytes> {
         self.gpt.kept(pass)
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
-        self.gpt.lend(forward, part)
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
+        self.gpt.begin_offload(forward, part)
     }
 
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
-        self.gpt.take_back(forward, lent)
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        self.gpt.end_offload(forward, lent)
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {

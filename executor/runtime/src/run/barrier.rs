@@ -118,7 +118,7 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
             self.received.insert((value, from));
             let give = |worker: &mut W, link: &mut L| {
                 let part = link.open(worker, parcel)?;
-                worker.receive(value, from, part)
+                worker.receive_part(value, from, part)
             };
             self.device(Some(slot), give)?;
             last = last.max(Some(at));
@@ -137,7 +137,7 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
         for (value, to) in self.parts.sent(self.stage, pass) {
             let name = self.name(value);
             self.device(Some(slot), |worker, link| {
-                let part = worker.give(value, to)?;
+                let part = worker.send_part(value, to)?;
                 link.send(worker, to, name, part, made)
             })?;
         }

@@ -135,7 +135,7 @@ impl Copying {
         })?;
         for one in cells {
             if let Some(Place::Back(lent)) = state.places.remove(&one) {
-                worker.take_back(Pass::f(one.0, one.1), lent)?;
+                worker.end_offload(Pass::f(one.0, one.1), lent)?;
             }
         }
         self.start = state.changes.len();
@@ -156,7 +156,7 @@ impl Copying {
         let mut lent = Vec::new();
         for pass in slot.passes().filter(|pass| pass.kind == Kind::F) {
             if self.cells.contains(&cell(pass)) {
-                let one = worker.lend(pass, self.shared.turns.part)?;
+                let one = worker.begin_offload(pass, self.shared.turns.part)?;
                 lent.push((cell(pass), Place::Lent(one)));
             }
         }

@@ -51,21 +51,25 @@ impl Worker for Timed {
         Ok(())
     }
 
-    fn give(&mut self, _: Value, _: usize) -> Result<(), DeviceError> {
+    fn send_part(&mut self, _: Value, _: usize) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn receive(&mut self, _: Value, _: usize, (): ()) -> Result<(), DeviceError> {
+    fn receive_part(&mut self, _: Value, _: usize, (): ()) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
         let time = |way| Duration::from_nanos(part.of_time(self.costs.copy(forward.chunk, way)).0);
         let [out, back] = [CopyDirection::Out, CopyDirection::Back].map(time);
         Ok(Box::new(TimedCopies { out, back }))
     }
 
-    fn take_back(&mut self, _: Pass, _: Box<dyn Offload>) -> Result<(), DeviceError> {
+    fn end_offload(&mut self, _: Pass, _: Box<dyn Offload>) -> Result<(), DeviceError> {
         Ok(())
     }
 

@@ -88,12 +88,16 @@ impl Worker for Watched {
         self.timed.synchronize()
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
-        self.timed.lend(forward, part)
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
+        self.timed.begin_offload(forward, part)
     }
 
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
-        self.timed.take_back(forward, lent)
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        self.timed.end_offload(forward, lent)
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {

@@ -1,6 +1,6 @@
 // A stand-in for the driver of NVIDIA GPUs (libcuda): every stream has a thread that runs the enqueued
 // work on the CPU, asynchronously to the host. It refuses calls that a real driver would refuse, and
-// logs all calls to STAND_IN_LOG.
+// writes a log to STAND_IN_LOG.
 //
 //   STAND_IN_GPUS        number of GPUs [1]
 //   STAND_IN_VERSION     the CUDA that the driver is for [13000]

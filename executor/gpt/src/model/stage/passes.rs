@@ -50,26 +50,13 @@ impl<O: Ops> Gpt<O> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let number = if kind.is_of_vocabulary() { SHARD } else { number };
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self {
-            device,
-            model,
-            batches,
-            step,
-            scale,
-            chunks,
-            recomputed,
-            kept,
-            pasts,
-            shard,
-            ..
-        } = self;
+        let Self { device, chunks, recomputed, kept, pasts, shard, .. } = self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
-        let batches = &**batches;
         let (whole, segment) = pasts.place(microbatch);
-        let (model, step, scale) = (*model, *step, *scale);
-        let job = Job { model, batches, step, microbatch: whole, segment, scale };
+        let (model, step, scale) = (self.model, self.step, self.scale);
+        let job = Job { model, batches: &*self.batches, step, microbatch: whole, segment, scale };
         let input = match shard {
             Some(shard) if kind.is_of_vocabulary() => {
                 return shard.run(kind, device, chunk, &job).map(|()| None);
@@ -116,7 +103,7 @@ fn forward<O: Ops>(
     job: &Job<'_>,
     input: Made<O>,
     part: Option<Recomputed>,
-    past: &mut Vec<Past<O>>,
+    past: &mut [Past<O>],
 ) -> Result<(Made<O>, Kept<O>), DeviceError> {
     Ok(match part {
         Some(part) => {
@@ -138,7 +125,7 @@ fn backward<O: Ops>(
     gradient: Made<O>,
     kind: Kind,
     kept: ChunkForwarded<O>,
-    past: &mut Vec<Past<O>>,
+    past: &mut [Past<O>],
 ) -> Result<(Made<O>, Option<Kept<O>>), DeviceError> {
     let (gradient, left) = chunk.backward_input(device, job, kept, gradient, past)?;
     if kind == Kind::B {
@@ -192,13 +179,18 @@ impl<O: Ops> Worker for Gpt<O> {
         self.device.ops.allocations()
     }
 
-    fn give(&mut self, value: Value, _: usize) -> Result<O::Transfer, DeviceError> {
+    fn send_part(&mut self, value: Value, _: usize) -> Result<O::Transfer, DeviceError> {
         let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
         let part = self.shard.as_mut().ok_or_else(none)?.share(&mut self.device, value)?;
         self.device.ops.send(part.release())
     }
 
-    fn receive(&mut self, value: Value, from: usize, part: O::Transfer) -> Result<(), DeviceError> {
+    fn receive_part(
+        &mut self,
+        value: Value,
+        from: usize,
+        part: O::Transfer,
+    ) -> Result<(), DeviceError> {
         let part = self.device.ops.receive(part)?;
         let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
         let shard = self.shard.as_mut().ok_or_else(none)?;
@@ -219,14 +211,18 @@ impl<O: Ops> Worker for Gpt<O> {
         })
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
         match self.kept.remove(&(forward.chunk, forward.microbatch)) {
             Some(Kept::UntilBackward(kept)) => Ok(Box::new(Offloaded::new(kept, part))),
             _ => Err(DeviceError::NotAtHand { what: format!("what {forward} has kept") }),
         }
     }
 
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
         let Ok(lent) = lent.into_any().downcast::<Offloaded<O>>() else {
             return Err(DeviceError::NotAtHand { what: format!("what {forward} has kept") });
         };

@@ -133,9 +133,9 @@ fn plans_whose_weights_cannot_change_are_refused() {
     let mirrored = schedule(Family::Chimera, 2, 16, 1);
     assert!(said(plan(&mirrored).with_updates(updates)).contains("one chunk of its own"));
     let barrier = runtime::Boundary::Barrier { max_norm: 1.0 };
-    let rendezvous = "stages that update while others run meet at no boundary";
+    let conflict = "stages that update while others run meet at no boundary";
     let planned = plan(&good).with_updates(updates).unwrap();
-    assert!(said(planned.with_boundary(barrier)).contains(rendezvous));
+    assert!(said(planned.with_boundary(barrier)).contains(conflict));
     let meets = plan(&good).with_boundary(barrier).unwrap();
-    assert!(said(meets.with_updates(updates)).contains(rendezvous));
+    assert!(said(meets.with_updates(updates)).contains(conflict));
 }

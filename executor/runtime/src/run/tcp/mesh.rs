@@ -56,18 +56,18 @@ pub(super) struct SharedState {
 
 /// The connections to all other processes.
 pub(super) struct Mesh {
-    pub(super) words: Receiver<(usize, ControlMessage)>,
+    pub(super) control: Receiver<(usize, ControlMessage)>,
     /// By rank; `None` for this process.
     outboxes: Vec<Option<Sender<Vec<u8>>>>,
     connections: Connections,
 }
 
-/// Notifies the stage and its process that the run ends early.
+/// Delivers messages of one peer to the stage and to the process.
 #[derive(Clone)]
-struct StopNotifier {
+struct Delivery {
     peer: usize,
     events: Sender<Event<Vec<u8>>>,
-    words: Sender<(usize, ControlMessage)>,
+    control: Sender<(usize, ControlMessage)>,
 }
 
 /// Reads the messages of one peer and delivers them.
@@ -77,7 +77,7 @@ struct PeerReader {
     /// Size of its report.
     report: ReportSize,
     sequence: Sequence,
-    stop: StopNotifier,
+    delivery: Delivery,
     reply: Sender<Vec<u8>>,
     has_reported: bool,
 }
@@ -90,17 +90,17 @@ impl Mesh {
         events: &Sender<Event<Vec<u8>>>,
     ) -> Result<Self, Failure> {
         let transfers = Transfers::of(shared.plan.schedule());
-        let (words, heard) = channel();
+        let (control, heard) = channel();
         let connections = Connections::default();
-        let mut mesh = Self { words: heard, outboxes: Vec::new(), connections };
+        let mut mesh = Self { control: heard, outboxes: Vec::new(), connections };
         for (peer, stream) in group.streams.into_iter().enumerate() {
             let Some(stream) = stream else {
                 mesh.outboxes.push(None);
                 continue;
             };
             let sequence = Sequence::new(&transfers, peer, shared.rank);
-            let stop = StopNotifier { peer, events: events.clone(), words: words.clone() };
-            if let Err(error) = mesh.add(stream, shared, sequence, stop) {
+            let delivery = Delivery { peer, events: events.clone(), control: control.clone() };
+            if let Err(error) = mesh.add(stream, shared, sequence, delivery) {
                 mesh.close();
                 return Err(Failure::Thread { stage: shared.rank, message: error.to_string() });
             }
@@ -113,24 +113,24 @@ impl Mesh {
         stream: TcpStream,
         shared: &Arc<SharedState>,
         sequence: Sequence,
-        stop: StopNotifier,
+        delivery: Delivery,
     ) -> std::io::Result<()> {
         let [incoming, outgoing] = self.connections.register(stream)?;
         let (outbox, frames) = channel();
-        let (peer, timeout) = (stop.peer, shared.plan.timeout());
+        let (peer, timeout) = (delivery.peer, shared.plan.timeout());
         let report = report_size(&shared.plan, peer);
         let reader = PeerReader {
             shared: Arc::clone(shared),
             peer,
             report,
             sequence,
-            stop: stop.clone(),
+            delivery: delivery.clone(),
             reply: outbox.clone(),
             has_reported: false,
         };
         self.outboxes.push(Some(outbox));
         self.connections.spawn(format!("from {peer}"), move || reader.read_all(&incoming))?;
-        let lost = move |what| stop.stop(Failure::Lost { stage: peer, what });
+        let lost = move |what| delivery.stop(Failure::Lost { stage: peer, what });
         let write = move || write_all(&outgoing, &frames, timeout, lost);
         self.connections.spawn(format!("to {peer}"), write)
     }
@@ -166,9 +166,9 @@ pub(super) fn report_size(plan: &Plan, stage: usize) -> ReportSize {
     }
 }
 
-impl StopNotifier {
+impl Delivery {
     fn stop(&self, failure: Failure) {
-        let _ = self.words.send((self.peer, ControlMessage::Stop(failure.clone())));
+        let _ = self.control.send((self.peer, ControlMessage::Stop(failure.clone())));
         let _ = self.events.send(Event::Stop(Some(failure)));
     }
 }
@@ -187,7 +187,7 @@ impl PeerReader {
                 },
             };
             if let Some(failure) = end {
-                self.stop.stop(failure);
+                self.delivery.stop(failure);
             }
             // Further bytes of the peer are discarded until it closes.
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
@@ -241,20 +241,20 @@ impl PeerReader {
         let from = self.peer;
         let nonsense =
             || Failure::OutOfOrder { stage: from, what: format!("its {head:?} makes no sense") };
-        let word = match head {
+        let message = match head {
             Head::Value(name) => {
                 let at =
                     nanos_since(*epoch, Instant::now()).saturating_add(plan.delay(name.value).0);
-                let _ = self.stop.events.send(Event::Value { from, name, parcel: payload, at });
+                let _ = self.delivery.events.send(Event::Value { from, name, parcel: payload, at });
                 return Ok(());
             }
             Head::Norm { step, round } => {
                 let norm = unpack_norm(&payload).ok_or_else(nonsense)?;
-                let _ = self.stop.events.send(Event::Norm { from, step, round, norm });
+                let _ = self.delivery.events.send(Event::Norm { from, step, round, norm });
                 return Ok(());
             }
             Head::Gradients { step } => {
-                let _ = self.stop.events.send(Event::Gradients { from, step, bytes: payload });
+                let _ = self.delivery.events.send(Event::Gradients { from, step, bytes: payload });
                 return Ok(());
             }
             Head::Ask => {
@@ -284,7 +284,7 @@ impl PeerReader {
             }
             Head::Ready | Head::Report | Head::Over | Head::Go => return Err(nonsense()),
         };
-        let _ = self.stop.words.send((from, word));
+        let _ = self.delivery.control.send((from, message));
         Ok(())
     }
 }

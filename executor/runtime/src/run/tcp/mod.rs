@@ -205,38 +205,38 @@ impl Process<'_> {
     }
 
     /// Waits until all stages are ready, and checks that their values have the same size. Returns
-    /// the payload `word` that rank 0 then sends to all.
+    /// the `payload` that rank 0 then sends to all.
     fn start(
         &mut self,
         bytes: u64,
-        word: impl FnOnce(&Self) -> Result<Vec<u8>, Failure>,
+        payload: impl FnOnce(&Self) -> Result<Vec<u8>, Failure>,
     ) -> Result<Vec<u8>, Failure> {
         if self.rank > 0 {
             self.mesh.send(0, Head::Ready.frame(&bytes.to_le_bytes()));
-            let words = self.receive_control(Awaited::Start, &[0], |_, word| {
-                matches!(word, ControlMessage::Go(_))
+            let messages = self.receive_control(Awaited::Start, &[0], |_, message| {
+                matches!(message, ControlMessage::Go(_))
             })?;
-            let said = words.into_iter().find_map(|(_, word)| match word {
-                ControlMessage::Go(said) => Some(said),
+            let payload = messages.into_iter().find_map(|(_, message)| match message {
+                ControlMessage::Go(payload) => Some(payload),
                 _ => None,
             });
-            return Ok(said.unwrap_or_default());
+            return Ok(payload.unwrap_or_default());
         }
         let peers: Vec<usize> = (1..self.stages).collect();
-        let words = self.receive_control(Awaited::Start, &peers, |_, word| {
-            matches!(word, ControlMessage::Ready(_))
+        let messages = self.receive_control(Awaited::Start, &peers, |_, message| {
+            matches!(message, ControlMessage::Ready(_))
         })?;
-        for (stage, word) in words {
-            if let ControlMessage::Ready(theirs) = word
+        for (stage, message) in messages {
+            if let ControlMessage::Ready(theirs) = message
                 && theirs != bytes
             {
                 let what = format!("its values have {theirs} bytes, those of stage 0 {bytes}");
                 return Err(Failure::OutOfOrder { stage, what });
             }
         }
-        let word = word(self)?;
-        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&word)));
-        Ok(word)
+        let payload = payload(self)?;
+        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&payload)));
+        Ok(payload)
     }
 
     /// Rank 0 collects the measurements of all processes; other processes wait until it has.
@@ -245,19 +245,19 @@ impl Process<'_> {
         if self.rank > 0 {
             let size = report_size(self.plan, self.rank);
             self.mesh.send(0, Head::Report.frame(&pack_report(&raw, size)));
-            self.receive_control(Awaited::Report, &[0], |_, word| {
-                matches!(word, ControlMessage::Over)
+            self.receive_control(Awaited::Report, &[0], |_, message| {
+                matches!(message, ControlMessage::Over)
             })?;
             return Ok(None);
         }
         let peers: Vec<usize> = (1..self.stages).collect();
-        let words = self.receive_control(Awaited::Report, &peers, |_, word| {
-            matches!(word, ControlMessage::Report(_))
+        let messages = self.receive_control(Awaited::Report, &peers, |_, message| {
+            matches!(message, ControlMessage::Report(_))
         })?;
         let mut all = vec![RawStage::default(); self.stages];
         all[0] = raw;
-        for (peer, word) in words {
-            if let ControlMessage::Report(raw) = word {
+        for (peer, message) in messages {
+            if let ControlMessage::Report(raw) = message {
                 all[peer] = raw;
             }
         }
@@ -272,21 +272,21 @@ impl Process<'_> {
         peers: &[usize],
         wanted: impl Fn(usize, &ControlMessage) -> bool,
     ) -> Result<Vec<(usize, ControlMessage)>, Failure> {
-        let mut heard: Vec<(usize, ControlMessage)> = Vec::new();
+        let mut received: Vec<(usize, ControlMessage)> = Vec::new();
         let timeout = self.plan.timeout();
         let mut since = Instant::now();
         let mut awaited = None;
         while let Some(&from) =
-            peers.iter().find(|&&peer| heard.iter().all(|(other, _)| *other != peer))
+            peers.iter().find(|&&peer| received.iter().all(|(other, _)| *other != peer))
         {
             if awaited.replace(from) != Some(from) {
                 since = Instant::now();
                 self.shared.board.publish(self.rank, Doing::Waiting { what, from }, since);
             }
             let left = timeout.saturating_sub(since.elapsed());
-            match self.mesh.words.recv_timeout(left) {
+            match self.mesh.control.recv_timeout(left) {
                 Ok((_, ControlMessage::Stop(failure))) => return Err(failure),
-                Ok((from, word)) if wanted(from, &word) => heard.push((from, word)),
+                Ok((from, message)) if wanted(from, &message) => received.push((from, message)),
                 Ok(_) => {}
                 Err(_) => {
                     let ask = |stage| ask(&self.shared, &self.mesh, stage);
@@ -295,7 +295,7 @@ impl Process<'_> {
                 }
             }
         }
-        Ok(heard)
+        Ok(received)
     }
 }
 
@@ -312,7 +312,7 @@ fn ask(
     let deadline = Instant::now() + ANSWER_TIMEOUT.min(shared.plan.timeout());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match mesh.words.recv_timeout(left) {
+        match mesh.control.recv_timeout(left) {
             Ok((from, ControlMessage::Answer(answer))) if from == stage => return Ok(answer),
             // It timed out a moment earlier, and knows the cause.
             Ok((_, ControlMessage::Stop(failure))) => return Err(failure),

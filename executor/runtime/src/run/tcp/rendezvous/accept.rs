@@ -16,8 +16,8 @@ pub(super) const MAX_HANDSHAKES: usize = 64;
 /// How long to wait for the end of a handshake before accepting more callers.
 const POLL: Duration = Duration::from_millis(1);
 
-/// A caller whose handshake has ended.
-pub(super) struct Accepted {
+/// A handshake that has ended, and its caller.
+pub(super) struct EndedHandshake {
     /// Its number, in order of arrival.
     number: u64,
     pub(super) address: SocketAddr,
@@ -33,8 +33,8 @@ pub(super) struct Acceptor<'scope, 'env> {
     /// In order of arrival.
     pending: VecDeque<(u64, Arc<TcpStream>)>,
     next: u64,
-    done: Sender<Accepted>,
-    accepted: Receiver<Accepted>,
+    done: Sender<EndedHandshake>,
+    ended: Receiver<EndedHandshake>,
 }
 
 impl<'scope, 'env> Acceptor<'scope, 'env> {
@@ -43,20 +43,20 @@ impl<'scope, 'env> Acceptor<'scope, 'env> {
         scope: &'scope Scope<'scope, 'env>,
         handshake: &'scope (dyn Fn(&TcpStream) -> Result<Hello, Refusal> + Sync),
     ) -> Self {
-        let (done, accepted) = channel();
-        Self { scope, handshake, pending: VecDeque::new(), next: 0, done, accepted }
+        let (done, ended) = channel();
+        Self { scope, handshake, pending: VecDeque::new(), next: 0, done, ended }
     }
 
     /// Accepts the callers at `listener`, and waits up to [`POLL`] for the end of a handshake.
-    pub(super) fn accept(&mut self, listener: &TcpListener) -> Option<Accepted> {
+    pub(super) fn accept(&mut self, listener: &TcpListener) -> Option<EndedHandshake> {
         // At most as many as can be pending: more would evict all of them before they end.
         for _ in 0..MAX_HANDSHAKES {
             let Ok((stream, address)) = listener.accept() else { break };
             self.start_handshake(stream, address);
         }
-        let accepted = self.accepted.recv_timeout(POLL).ok()?;
-        self.pending.retain(|(number, _)| *number != accepted.number);
-        Some(accepted)
+        let ended = self.ended.recv_timeout(POLL).ok()?;
+        self.pending.retain(|(number, _)| *number != ended.number);
+        Some(ended)
     }
 
     fn start_handshake(&mut self, stream: TcpStream, address: SocketAddr) {
@@ -73,7 +73,7 @@ impl<'scope, 'env> Acceptor<'scope, 'env> {
         let handshake = move || {
             let end = handshake(&shared);
             // The receiver is gone once all ranks have joined.
-            let _ = done.send(Accepted { number, address, stream: shared, end });
+            let _ = done.send(EndedHandshake { number, address, stream: shared, end });
         };
         // Without a thread the caller is disconnected, and retries.
         if Builder::new().name("greeter".to_owned()).spawn_scoped(self.scope, handshake).is_ok() {

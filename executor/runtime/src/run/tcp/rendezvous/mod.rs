@@ -12,7 +12,7 @@ use thiserror::Error;
 
 pub use handshake::{RendezvousSettings, take};
 
-use self::accept::{Accepted, Acceptor};
+use self::accept::{Acceptor, EndedHandshake};
 use self::handshake::{Hello, Refusal};
 use super::stream::{read_by, write_by};
 use crate::run::clock::nanos_since;
@@ -231,7 +231,8 @@ impl Endpoint<'_> {
                     let waited = self.begin.elapsed();
                     return Err(RendezvousError::Missing { ranks, waited, turned_away });
                 }
-                let Some(Accepted { address, stream, end, .. }) = acceptor.accept(&self.listener)
+                let Some(EndedHandshake { address, stream, end, .. }) =
+                    acceptor.accept(&self.listener)
                 else {
                     continue;
                 };
