@@ -28,8 +28,9 @@ pub enum Versions {
     /// The newest version of its stage at its forward (weight stashing, PipeDream): stage r of p
     /// holds up to p - r versions.
     Stashed,
-    /// The version before the newest, the same on all stages (PipeDream-2BW): W(t+1) = W(t) - the
-    /// update by the gradients at W(t-1). Two versions are held.
+    /// The version before the one that the preceding update makes, the same on all stages
+    /// (PipeDream-2BW): W(t+1) = W(t) - the update by the gradients at W(t-1). Two versions are
+    /// held.
     DoubleBuffered,
 }
 

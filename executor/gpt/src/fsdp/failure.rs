@@ -1,4 +1,4 @@
-//! Why a run ended before its time.
+//! Why a run ended early.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use runtime::DeviceError;
 /// width]`.
 ///
 /// ```
-/// use executor::{Cpu, Device, Layer, Model, Ops};
+/// use gpt::{Cpu, Device, Layer, Model, Ops};
 ///
 /// let model = Model::new(8, 2, 1, 16, 4, 1)?;
 /// let layer = Layer::new(model, 0);

@@ -88,7 +88,7 @@ impl Launch {
     /// alone needs no address.
     ///
     /// ```
-    /// use executor::Launch;
+    /// use runtime::Launch;
     ///
     /// let variables = [("RANK", "1"), ("WORLD_SIZE", "4"), ("MASTER_ADDR", "node0")];
     /// let get = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());

@@ -138,7 +138,7 @@ impl Plan {
     /// the schedule.
     ///
     /// # Errors
-    /// None at all, or a number that the microbatches of the schedule do not divide into.
+    /// Zero, or a number that does not divide the microbatches of the schedule.
     pub fn with_segments(self, segments: u32) -> Result<Self, PlanError> {
         let microbatches = self.schedule.shape().microbatches();
         if segments == 0 || !microbatches.is_multiple_of(segments) {

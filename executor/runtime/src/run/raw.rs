@@ -117,7 +117,7 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
         let arrivals = slot.passes().zip(times.arrivals).filter_map(|(pass, at)| {
             let value = pass.input(shape)?;
             // The host sends an enqueued value before the device has made it; and the clocks of two
-            // devices differ by some microseconds, which a pass may be shorter than.
+            // devices agree only to some microseconds, which a pass may be shorter than.
             let there = *made.get(&value)? + plan.delay(value).0;
             Some((value, at?.max(there).min(times.end)))
         });

@@ -139,7 +139,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                     let bound = self.take_times(&mut slots, &times)?;
                     self.raw.host_bound = Some(self.raw.host_bound.unwrap_or_default().and(bound));
                 }
-                // The clocks of device and host differ by some microseconds.
+                // The clocks of device and host agree only to some microseconds.
                 let end = slots.last().map_or(end, |slot| end.max(slot.end));
                 let CopiesDone { times, peak } = self.copying.done();
                 self.raw.peak = self.raw.peak.max(peak);

@@ -21,7 +21,7 @@ pub struct P2pAction {
     /// the last.
     pub before: usize,
     /// Send or receive.
-    pub way: Direction,
+    pub direction: Direction,
     /// The other stage.
     pub peer: usize,
     /// The value.
@@ -38,7 +38,7 @@ pub struct P2pAction {
 /// no stage deadlocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transfers {
-    posts: Vec<Vec<P2pAction>>,
+    actions: Vec<Vec<P2pAction>>,
 }
 
 /// A value that crosses between stages, and when it is made.
@@ -56,26 +56,26 @@ impl Transfers {
         let (starts, mut crossings) = replay(schedule);
         // The sort is stable: values made at once stay in the order of their slots on a stage.
         crossings.sort_by_key(|crossing| crossing.time);
-        let mut posts = vec![Vec::new(); schedule.shape().stages()];
+        let mut actions = vec![Vec::new(); schedule.shape().stages()];
         for Crossing { time, value, from, to } in crossings {
             let before = starts[to].partition_point(|&start| start < time);
-            posts[to].push(P2pAction {
+            actions[to].push(P2pAction {
                 before,
-                way: Direction::Receive,
+                direction: Direction::Receive,
                 peer: from,
                 value,
                 round: time,
             });
             let before = starts[from].partition_point(|&start| start < time);
-            posts[from].push(P2pAction {
+            actions[from].push(P2pAction {
                 before,
-                way: Direction::Send,
+                direction: Direction::Send,
                 peer: to,
                 value,
                 round: time,
             });
         }
-        Self { posts }
+        Self { actions }
     }
 
     /// The actions of `stage`, in order.
@@ -84,7 +84,7 @@ impl Transfers {
     /// If there is no such stage.
     #[must_use]
     pub fn of_stage(&self, stage: usize) -> &[P2pAction] {
-        &self.posts[stage]
+        &self.actions[stage]
     }
 
     /// The values that `from` sends to `to`, in order.
@@ -93,8 +93,8 @@ impl Transfers {
     /// If there is no stage `from`.
     #[must_use]
     pub fn between(&self, from: usize, to: usize) -> Vec<Value> {
-        let sent = |post: &&P2pAction| post.way == Direction::Send && post.peer == to;
-        self.posts[from].iter().filter(sent).map(|post| post.value).collect()
+        let sent = |action: &&P2pAction| action.direction == Direction::Send && action.peer == to;
+        self.actions[from].iter().filter(sent).map(|action| action.value).collect()
     }
 }
 

@@ -23,7 +23,7 @@ use crate::worker::{Direct, Norm};
 /// So the earliest unfinished transfer has both ends free, whatever the durations.
 pub(super) struct DirectLink<'a, V> {
     tcp: TcpLink<'a>,
-    posts: Vec<P2pAction>,
+    actions: Vec<P2pAction>,
     /// The first action of the step that is not begun.
     next: usize,
     step: u32,
@@ -34,21 +34,21 @@ pub(super) struct DirectLink<'a, V> {
 }
 
 impl<'a, V> DirectLink<'a, V> {
-    /// A link with the actions `posts` of this stage.
-    pub(super) fn new(tcp: TcpLink<'a>, posts: Vec<P2pAction>) -> Self {
+    /// A link with the `actions` of this stage.
+    pub(super) fn new(tcp: TcpLink<'a>, actions: Vec<P2pAction>) -> Self {
         let (made, came) = (HashMap::new(), HashMap::new());
-        Self { tcp, posts, next: 0, step: 0, made, came, tickets: 0 }
+        Self { tcp, actions, next: 0, step: 0, made, came, tickets: 0 }
     }
 
     /// The actions of the next round, if they are due before slot number `at`.
     fn due(&mut self, at: usize) -> Vec<P2pAction> {
-        let Some(first) = self.posts.get(self.next).copied().filter(|post| post.before <= at)
+        let Some(first) = self.actions.get(self.next).copied().filter(|action| action.before <= at)
         else {
             return Vec::new();
         };
-        let rest = self.posts[self.next..].iter();
+        let rest = self.actions[self.next..].iter();
         let due: Vec<P2pAction> =
-            rest.take_while(|post| post.round == first.round).copied().collect();
+            rest.take_while(|action| action.round == first.round).copied().collect();
         self.next += due.len();
         due
     }
@@ -86,8 +86,8 @@ impl<W: Direct> Link<W> for DirectLink<'_, W::Value> {
                 return Ok(here);
             }
             let (mut sends, mut from, mut names) = (Vec::new(), Vec::new(), Vec::new());
-            for P2pAction { way, peer, value, .. } in due {
-                if way == Direction::Receive {
+            for P2pAction { direction, peer, value, .. } in due {
+                if direction == Direction::Receive {
                     from.push(peer);
                     names.push(Name { step, attempt, value });
                     continue;
