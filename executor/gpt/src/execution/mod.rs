@@ -1,4 +1,4 @@
-//! Runs a schedule on the devices of a [`Backend`](crate::Backend): all stages as threads of this
+//! Runs a schedule on the devices of a `Backend`: all stages as threads of this
 //! process, or one stage here and the others in other processes.
 
 mod reference;

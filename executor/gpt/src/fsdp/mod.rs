@@ -4,7 +4,7 @@
 //!
 //! Every device is a process, or a thread of its own, with connections to all others. A [`Plan`]
 //! assigns samples to devices and microbatches; [`join`] runs one device among the others,
-//! [`serial`] the whole run on one device. Gradients are sent and accumulated as integers in units
+//! [`serial()`] the whole run on one device. Gradients are sent and accumulated as integers in units
 //! of 2^-40, so that the order of additions changes no weight: both kinds of communication, any
 //! packing and the serial run end with the same bits.
 

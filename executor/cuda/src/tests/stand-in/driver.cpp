@@ -141,7 +141,7 @@ struct Stream {
     push([mark] { mark->reach(); });
     return mark;
   }
-  void settle() {
+  void synchronize() {
     u64 all = count;
     mark()->wait();
     reached(all);
@@ -168,7 +168,7 @@ static void settle_all() {
     std::lock_guard<std::mutex> held(streams_lock);
     all = streams;
   }
-  for (Stream *stream : all) stream->settle();
+  for (Stream *stream : all) stream->synchronize();
 }
 
 struct Event {
@@ -379,7 +379,7 @@ API cuStreamDestroy_v2(Stream *stream) {
   return SUCCESS;
 }
 API cuStreamSynchronize(Stream *stream) {
-  stream->settle();
+  stream->synchronize();
   return SUCCESS;
 }
 API cuStreamQuery(Stream *stream) {
