@@ -134,14 +134,14 @@ impl<O: Ops> Source for Launches<O> {
     type Error = DeviceError;
 
     fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), DeviceError> {
-        self.ops.settle()?;
+        self.ops.synchronize()?;
         let start = Instant::now();
         for _ in 0..AT_ONCE {
             self.ops.add(1, &self.x, &mut self.y)?;
         }
         let each = start.elapsed() / AT_ONCE;
         series[0].push(u64::try_from(each.as_nanos()).unwrap_or(u64::MAX));
-        self.ops.settle()
+        self.ops.synchronize()
     }
 
     fn elapsed(&mut self) -> Duration {
@@ -157,7 +157,7 @@ pub struct Besides<O: Ops> {
     device: Device<O>,
     layout: Layout,
     weights: O::Tensor,
-    gradients: O::Sums,
+    gradients: O::Accumulator,
     began: Instant,
 }
 
@@ -184,7 +184,7 @@ impl<O: Ops> Besides<O> {
         let mut weights = second.tensor(layout.parameters())?;
         let zeros = vec![0.0; layout.parameters()];
         second.write(&zeros, At::start(&mut weights))?;
-        let gradients = second.sums(layout.parameters())?;
+        let gradients = second.accumulator(layout.parameters())?;
         let (device, began) = (Device::new(second), Instant::now());
         Ok(Self { worker, device, layout, weights, gradients, began })
     }
@@ -199,7 +199,7 @@ impl<O: Ops> Besides<O> {
             };
             let start = Instant::now();
             let value = self.worker.run(Pass { kind, chunk: 1, microbatch: 0 }, input)?;
-            self.worker.settle()?;
+            self.worker.synchronize()?;
             total += start.elapsed();
             drop(value);
         }
@@ -218,15 +218,15 @@ impl<O: Ops> Besides<O> {
         device.ops.stamp()?;
         let (y, kept) = layer.forward(device, weights, x)?;
         device.ops.stamp()?;
-        device.ops.settle()?;
+        device.ops.synchronize()?;
         device.ops.stamp()?;
         let (dx, kept) = layer.backward_input(device, weights, gradients, kept, dy)?;
         device.ops.stamp()?;
-        device.ops.settle()?;
+        device.ops.synchronize()?;
         device.ops.stamp()?;
         layer.backward_weight(device, gradients, kept)?;
         device.ops.stamp()?;
-        device.ops.settle()?;
+        device.ops.synchronize()?;
         let total = start.elapsed();
         let stamps = device.ops.stamps(self.began)?;
         drop((y, dx));

@@ -77,7 +77,7 @@ impl<O: Ops> Source for LoneStage<O> {
         self.step += 1;
         let passes = self.schedule.orders()[self.stage].passes().to_vec();
         let host = passes.iter().map(|&pass| self.run(pass)).collect::<Result<Vec<_>, _>>()?;
-        self.worker.settle()?;
+        self.worker.synchronize()?;
         let times = self.worker.device_times(self.began)?.unwrap_or(host);
         for (pass, (start, end)) in passes.iter().zip(times) {
             let place = match pass.kind {

@@ -31,7 +31,7 @@ impl Marks {
     /// The moments marked since the last call, in nanoseconds: by the clock of the device, or by the
     /// host's where kernels are done when their call returns.
     pub(crate) fn read<O: Ops>(&mut self, ops: &mut O) -> Result<Vec<u64>, DeviceError> {
-        ops.settle()?;
+        ops.synchronize()?;
         let host = std::mem::take(&mut self.host);
         match ops.stamps(self.epoch)? {
             None => Ok(host),

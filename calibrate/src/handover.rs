@@ -39,12 +39,12 @@ impl<O: Ops> Source for HandOvers<O> {
         let none = || DeviceError::NotAtHand { what: "the tensor to hand over".to_owned() };
         let there = tensor.take().ok_or_else(none)?;
         marks.mark(near)?;
-        let handed = near.hand(there)?;
-        let there = far.take(handed)?;
-        let handed = far.hand(there)?;
-        *tensor = Some(near.take(handed)?);
+        let handed = near.send(there)?;
+        let there = far.receive(handed)?;
+        let handed = far.send(there)?;
+        *tensor = Some(near.receive(handed)?);
         marks.mark(near)?;
-        far.settle()?;
+        far.synchronize()?;
         let times = marks.read(near)?;
         series[0].extend(times.windows(2).map(|ends| ends[1].saturating_sub(ends[0]) / 2));
         Ok(())

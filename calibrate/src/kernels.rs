@@ -32,9 +32,9 @@ pub struct Parts<O: Ops> {
     model: Model,
     layout: Layout,
     ends: (Embedding, Head),
-    state: Moments<O::Tensor, O::Sums>,
-    gradients: O::Sums,
-    loss: O::Sums,
+    state: Moments<O::Tensor, O::Accumulator>,
+    gradients: O::Accumulator,
+    loss: O::Accumulator,
     batches: Random,
     microbatch: u32,
     in_flight: VecDeque<Kept<O>>,
@@ -75,7 +75,7 @@ impl<O: Ops> Parts<O> {
         };
         let len = layout.parameters();
         let state = initial(&mut ops, &layout, 0)?;
-        let (gradients, loss) = (ops.sums(len)?, ops.sums(1)?);
+        let (gradients, loss) = (ops.accumulator(len)?, ops.accumulator(1)?);
         Ok(Self {
             device: Device::new(ops),
             model,

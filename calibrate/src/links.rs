@@ -15,8 +15,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use executor::{
-    DeviceError, Failure, Launch, Measured, Meeting, Ops, Plan, Trainer, Wire, Worker, free_ports,
-    join, run,
+    DeviceError, Failure, Launch, Measured, Ops, Plan, Rendezvous, Trainer, Wire, Worker,
+    free_ports, join, run,
 };
 use pipeline::{Fault, Kind, Nanos, Pass, Placement, Schedule, Shape, Step};
 
@@ -48,7 +48,7 @@ struct Carrier<O: Ops> {
     ops: O,
     len: usize,
     /// Values to hand on: made at the start, and what came from the other stage.
-    values: Vec<O::Handed>,
+    values: Vec<O::Transfer>,
     /// Whether the value of a pass is taken by another chunk.
     chunks: u16,
 }
@@ -57,19 +57,19 @@ impl<O: Ops> Carrier<O> {
     fn new(mut ops: O, bytes: usize, chunks: u16) -> Result<Self, DeviceError> {
         let len = bytes.div_ceil(ops.element_bytes()).max(1);
         let tensor = ops.tensor(len)?;
-        let values = vec![ops.hand(tensor)?];
+        let values = vec![ops.send(tensor)?];
         Ok(Self { ops, len, values, chunks })
     }
 }
 
 impl<O: Ops> Worker for Carrier<O> {
-    type Value = O::Handed;
+    type Value = O::Transfer;
 
     fn run(
         &mut self,
         pass: Pass,
-        input: Option<O::Handed>,
-    ) -> Result<Option<O::Handed>, DeviceError> {
+        input: Option<O::Transfer>,
+    ) -> Result<Option<O::Transfer>, DeviceError> {
         self.values.extend(input);
         if pass.makes().and_then(|value| value.taken_by(self.chunks)).is_none() {
             return Ok(None);
@@ -78,11 +78,11 @@ impl<O: Ops> Worker for Carrier<O> {
             return Ok(Some(value));
         }
         let tensor = self.ops.tensor(self.len)?;
-        self.ops.hand(tensor).map(Some)
+        self.ops.send(tensor).map(Some)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.ops.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.ops.synchronize()
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {
@@ -95,11 +95,11 @@ impl<O: Ops> Wire for Carrier<O> {
         self.len * self.ops.element_bytes()
     }
 
-    fn pack(&mut self, value: O::Handed) -> Result<Vec<u8>, DeviceError> {
+    fn pack(&mut self, value: O::Transfer) -> Result<Vec<u8>, DeviceError> {
         self.ops.pack(value)
     }
 
-    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Handed, DeviceError> {
+    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Transfer, DeviceError> {
         self.ops.unpack(bytes)
     }
 }
@@ -207,8 +207,8 @@ where
             let master = Ipv4Addr::LOCALHOST.to_string();
             let launch = Launch { rank, world: 2, master, port };
             let about = "calibration of links".to_owned();
-            let meeting = Meeting { launch, bind: None, token: token.clone(), about };
-            join(&self.plan, &meeting, make)
+            let rendezvous = Rendezvous { launch, bind: None, token: token.clone(), about };
+            join(&self.plan, &rendezvous, make)
         };
         let (near, far) = thread::scope(|scope| {
             let far = scope.spawn(|| process(1));

@@ -1,7 +1,7 @@
 //! Measures the overhead of running a pass: many passes that take no time, in one process.
 //!
-//! Prints, for each number of stages, the median over all passes of the time from "the slot before
-//! has ended and all needs are here" to the start, and the time per pass of the whole step.
+//! Prints, for each number of stages, the median over all passes of the time from "the previous
+//! slot has ended and all inputs are here" to the start, and the time per pass of the whole step.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,9 +1,10 @@
-//! Kinds of devices. A kind is a variant of [`Backend`] and a folder: its facts, and how it is opened.
+//! Kinds of devices. A kind is a variant of [`Backend`] and a folder: its properties, and how it is
+//! opened.
 
 use gpt::{About, Devices, OpenError, Options, TargetOptions, WithTarget};
 use profile::LinkKind;
 
-/// The kinds of device that need CUDA, in a program that was built without it.
+/// The CUDA kinds of a program that was built without CUDA.
 #[cfg(not(feature = "cuda"))]
 mod cuda {
     use super::{Devices, LinkKind, OpenError, Options, TargetOptions, WithTarget};
@@ -52,7 +53,7 @@ mod cuda {
 /// let options = Options { element: Element::F32, units: Vec::new(), may_share: false };
 /// let executed = Backend::Timed.open(&options)?.execute(&Execution {
 ///     plan: Plan::new(schedule, 1)?,
-///     meeting: None,
+///     rendezvous: None,
 ///     transport: Transport::Tcp,
 ///     costs: Arc::new(costs),
 ///     task: None,
@@ -65,13 +66,13 @@ mod cuda {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
-    /// Nothing is computed: passes and hops take the times they are told.
+    /// Computes nothing: passes and hops take their given times.
     Timed,
     /// The cores of this machine.
     Cpu,
     /// NVIDIA GPUs.
     Cuda,
-    /// NVIDIA GPUs on which nothing is computed: passes and hops take the times they are told.
+    /// NVIDIA GPUs that compute nothing: passes and hops take their given times.
     CudaTimed,
 }
 
@@ -79,7 +80,7 @@ impl Backend {
     /// All kinds, in the order in which the help lists them.
     pub const ALL: [Self; 4] = [Self::Timed, Self::Cpu, Self::Cuda, Self::CudaTimed];
 
-    /// The facts of it.
+    /// Its properties.
     #[must_use]
     pub const fn about(self) -> &'static About {
         match self {
@@ -90,10 +91,10 @@ impl Backend {
         }
     }
 
-    /// Opens the devices that `options` ask for.
+    /// Opens the devices that `options` select.
     ///
     /// # Errors
-    /// A kind that is not built in, or what is missing.
+    /// A kind that is not built in, or a missing device, driver or library.
     pub fn open(self, options: &Options) -> Result<Box<dyn Devices>, OpenError> {
         match self {
             Self::Timed => Ok(Box::new(gpt::Clock)),
@@ -103,10 +104,10 @@ impl Backend {
         }
     }
 
-    /// Opens the part of a device that `options` ask for, to be timed, and does `with` it what it is for.
+    /// Opens the part of a device that `options` select for timing, and runs `with` on it.
     ///
     /// # Errors
-    /// A kind that is not built in, or what is missing.
+    /// A kind that is not built in, or a missing device, driver or library.
     pub fn with_target<W: WithTarget>(
         self,
         options: &TargetOptions,
@@ -119,7 +120,7 @@ impl Backend {
         }
     }
 
-    /// The links that are timed where nobody asks for others.
+    /// The links that are timed by default.
     #[must_use]
     pub fn links(self) -> Vec<LinkKind> {
         match self {
@@ -129,13 +130,13 @@ impl Backend {
         }
     }
 
-    /// Whether activations can be copied to the host while passes run.
+    /// Whether activations can be offloaded to the host while passes run.
     #[must_use]
     pub const fn copies_to_host(self) -> bool {
         self.about().is_host
     }
 
-    /// Whether there are kernels of an output layer in shards.
+    /// Whether it has kernels of an output layer in shards.
     #[must_use]
     pub const fn runs_shards(self) -> bool {
         self.about().is_host
@@ -163,7 +164,7 @@ mod tests {
         for kind in Backend::ALL {
             let about = kind.about();
             assert!(!about.transports.is_empty() && !about.runs.is_empty(), "{kind:?}");
-            // What computes can be timed, and its kernels have links to be timed with.
+            // A kind that computes can be timed, and its kernels have links to time.
             assert_eq!(kind.trains(), about.is_timed.is_some(), "{kind:?}");
             assert!(about.is_host || about.has_units, "{kind:?}");
         }

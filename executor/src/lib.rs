@@ -1,15 +1,16 @@
-//! Runs a schedule for real: one worker per stage runs its passes in order on a real device, hands
-//! values to other stages over links, and measures when every pass ran and what it waited for. The parts are
-//! crates: `runtime` runs workers, `gpt` trains a model on them, `cuda` has its kernels for NVIDIA GPUs.
+//! Runs a schedule for real: one worker per stage runs its passes in order on a real device, sends
+//! values to other stages over links, and measures when every pass ran and what it waited for. The
+//! parts are crates: `runtime` runs workers, `gpt` trains a model on them, `cuda` has its kernels
+//! for NVIDIA GPUs.
 //!
 //! A [`Worker`] computes the passes of one stage; its kernels are the [`Ops`] of a device. Neither
-//! knows the schedule: the order, and which stage hands which value to which, come from crate
-//! `pipeline` alone. [`run()`] runs all stages as threads of one process, [`join`] the stages of one
-//! process among several. [`Gpt`] trains a transformer on such workers, [`Reference`] the same one in
-//! one piece to check it against, and [`Timed`] is a worker that only takes its time.
-//! A [`Backend`] is a kind of device: it opens [`Devices`], which run an [`Execution`], training and
-//! comparison with the serial reference included, and the [`Target`] whose kernels are timed for a
-//! profile.
+//! knows the schedule: the order and the transfers between stages come from crate `pipeline` alone.
+//! [`run()`] runs all stages as threads of one process, [`join`] the stages of one process among
+//! several. [`Gpt`] trains a transformer on such workers, [`Reference`] is the same model without a
+//! pipeline, to check it against, and [`Timed`] is a worker whose passes take their time and
+//! compute nothing. A [`Backend`] is a kind of device: it opens [`Devices`], which run an
+//! [`Execution`], training and comparison with the serial reference included, and the [`Target`]
+//! whose kernels are timed for a profile.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,7 +29,7 @@
 //! assert!(makespan >= Nanos(1_500_000)); // (m + p - 1)(F + B + W)
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-// Running on devices takes clocks, files of libraries, sockets and the environment.
+// Running on devices needs clocks, library files, sockets and environment variables.
 #![allow(clippy::disallowed_methods)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 

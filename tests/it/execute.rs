@@ -274,8 +274,8 @@ impl Worker for Poisoned {
         self.gpt.run(pass, input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.gpt.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.gpt.synchronize()
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {

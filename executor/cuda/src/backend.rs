@@ -1,4 +1,4 @@
-//! Stages on GPUs: which sits where, and how those of one GPU share it.
+//! Stages on GPUs: their assignment to GPUs, and how the stages of one GPU share it.
 
 use std::sync::Mutex;
 
@@ -18,19 +18,20 @@ use runtime::Overheads;
 #[cfg(feature = "nccl")]
 use {
     gpt::Watched,
-    runtime::{Failure, Measured, Meeting, Plan, join, join_directly},
+    runtime::{Failure, Measured, Plan, Rendezvous, join, join_directly},
 };
 
-/// How far losses and gradients in bf16 may lie from the reference's, as shares: a number keeps 8
-/// bits, every rounding is off by up to 2^-9, and a dozen lie on the way through a layer.
+/// Relative tolerance of losses and gradients in bf16 against the reference: a number keeps 8 bits,
+/// every rounding errs by up to 2^-9, and a layer has a dozen roundings in sequence.
 const BF16_TOLERANCE: f64 = 5e-2;
 
-/// The queues that the driver has to a GPU where its variable is `told`: 8 by itself.
-fn queues(told: Option<&str>) -> usize {
-    told.and_then(|told| told.trim().parse().ok()).unwrap_or(8)
+/// The number of hardware queues between the driver and a GPU, from the value of its variable,
+/// `setting`: 8 by default.
+fn queues(setting: Option<&str>) -> usize {
+    setting.and_then(|setting| setting.trim().parse().ok()).unwrap_or(8)
 }
 
-/// Where launchers say which of the processes of a machine this is.
+/// The variables of launchers for the local rank of a process.
 const LOCAL_RANKS: [&str; 3] = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"];
 
 /// The GPUs that stages run on.
@@ -38,11 +39,11 @@ const LOCAL_RANKS: [&str; 3] = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_
 pub(super) struct Gpus {
     pub(super) infos: Vec<DeviceInfo>,
     element: Kind,
-    /// Whether stages may share all of a GPU that cannot be cut into parts.
+    /// Whether stages may share a GPU that cannot be partitioned.
     may_share: bool,
 }
 
-/// The kernels of every stage, and what is to be said of them.
+/// The kernels of every stage, and warnings about their times.
 pub(super) struct Bench<E: Element> {
     stages: Vec<Mutex<Option<Cuda<E>>>>,
     pub(super) device: String,
@@ -50,15 +51,15 @@ pub(super) struct Bench<E: Element> {
 }
 
 impl<E: Element> Bench<E> {
-    /// The kernels of `stage`, once.
+    /// Takes the kernels of `stage`, once.
     pub(super) fn take(&self, stage: usize) -> Result<Cuda<E>, DeviceError> {
         let one = self.stages.get(stage).and_then(|one| lock(one).take());
         one.ok_or_else(|| DeviceError::NotAtHand { what: format!("the GPU of stage {stage}") })
     }
 }
 
-/// How many of `stages` stages each of `gpus` GPUs gets, in order: as equal as can be, and none if
-/// there are not enough.
+/// Number of the `stages` stages on each GPU in use, in order: as equal as possible, on at most
+/// `gpus` GPUs and at most one per stage.
 fn deal(stages: usize, gpus: usize) -> Vec<usize> {
     let used = gpus.min(stages).max(1);
     let mut counts = vec![0; used];
@@ -66,13 +67,13 @@ fn deal(stages: usize, gpus: usize) -> Vec<usize> {
     counts
 }
 
-/// Which of `gpus` GPUs the process of `local` rank takes; all see one alone where their launcher
-/// binds them to it.
+/// The GPU, of `gpus`, of the process with this `local` rank: GPU 0 where the launcher makes a
+/// single one visible to each process.
 fn own(local: usize, gpus: usize) -> Option<usize> {
     if gpus == 1 { Some(0) } else { Some(local).filter(|&local| local < gpus) }
 }
 
-/// The GPUs that were asked for.
+/// The GPUs that `options` select.
 pub fn open(options: &Options) -> Result<Box<dyn Devices>, OpenError> {
     Ok(Box::new(Gpus::open(options)?))
 }
@@ -80,7 +81,7 @@ pub fn open(options: &Options) -> Result<Box<dyn Devices>, OpenError> {
 /// The GPUs of these numbers, or all.
 ///
 /// # Errors
-/// What is missing.
+/// A missing driver, library or GPU.
 pub fn chosen(wanted: &[usize]) -> Result<Vec<DeviceInfo>, OpenError> {
     let all = devices()?;
     if wanted.is_empty() {
@@ -102,7 +103,7 @@ impl Devices for Gpus {
         self.infos.first().map_or("", |info| &info.name)
     }
 
-    /// Whether `device` names the GPU: the part that was measured stands behind its name.
+    /// Whether `device` names the GPU: the name of a measured partition follows the GPU's name.
     fn is_named(&self, device: &str) -> bool {
         device.split(',').next() == Some(self.name())
     }
@@ -126,7 +127,7 @@ impl Devices for Gpus {
 }
 
 impl Gpus {
-    /// The GPUs that were asked for.
+    /// The GPUs that `options` select.
     pub(super) fn open(options: &Options) -> Result<Self, OpenError> {
         let infos = chosen(&options.units)?;
         let Options { element, may_share, .. } = *options;
@@ -148,7 +149,7 @@ impl Gpus {
         Ok(Executed { device: Some(device), notes, ..executed })
     }
 
-    /// The kernels of all of `stages` stages, in this process.
+    /// The kernels of all `stages` stages, in this process.
     pub(super) fn bench<E: Element>(&self, stages: usize) -> Result<Bench<E>, ExecutionError> {
         let mut bench = Bench { stages: Vec::new(), device: String::new(), notes: Vec::new() };
         let mut names: Vec<String> = Vec::new();
@@ -164,7 +165,7 @@ impl Gpus {
         Ok(bench)
     }
 
-    /// Those of `stage`, whose process has a GPU to itself, and its number.
+    /// The kernels of `stage`, whose process has a GPU to itself, and the number of that GPU.
     fn of_process<E: Element>(
         &self,
         execution: &Execution,
@@ -190,17 +191,18 @@ impl<E: Element> Joins for Cuda<E> {}
 impl<E: Element> Joins for Cuda<E> {
     fn join(
         transport: Transport,
-        (plan, meeting): (&Plan, &Meeting),
+        plan: &Plan,
+        rendezvous: &Rendezvous,
         make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
     ) -> Result<Option<Measured>, Failure> {
         match transport {
-            Transport::Tcp => join(plan, meeting, make),
-            Transport::Nccl => join_directly(plan, meeting, make),
+            Transport::Tcp => join(plan, rendezvous, make),
+            Transport::Nccl => join_directly(plan, rendezvous, make),
         }
     }
 }
 
-/// A GPU that has no parts for `stages` stages, or another `error` of it.
+/// The error of a GPU that cannot be partitioned for `stages` stages, or another `error` of it.
 fn uncut(error: DeviceError, stages: usize) -> ExecutionError {
     match error {
         DeviceError::Call { .. } => ExecutionError::Uncut { error, stages },
@@ -208,7 +210,7 @@ fn uncut(error: DeviceError, stages: usize) -> ExecutionError {
     }
 }
 
-/// How `count` stages sit on a GPU, in words.
+/// A description of how `count` stages share a GPU.
 fn seating(info: &DeviceInfo, count: usize, sharing: &Sharing) -> String {
     let DeviceInfo { name, multiprocessors: all, .. } = info;
     match sharing {
@@ -220,7 +222,7 @@ fn seating(info: &DeviceInfo, count: usize, sharing: &Sharing) -> String {
     }
 }
 
-/// Warnings about what makes the times of `count` stages on a GPU less than they seem.
+/// Warnings about conditions that distort the times of `count` stages on a GPU.
 fn warning(info: &DeviceInfo, count: usize, sharing: &Sharing) -> Vec<String> {
     let mut warnings = Vec::new();
     if *sharing == Sharing::Shared {
@@ -230,7 +232,7 @@ fn warning(info: &DeviceInfo, count: usize, sharing: &Sharing) -> Vec<String> {
             info.ordinal
         ));
     }
-    // A stage has a stream for kernels and one for what comes and goes.
+    // A stage has a compute stream and a transfer stream.
     let queues = queues(std::env::var(QUEUES).ok().as_deref());
     if 2 * count > queues {
         warnings.push(format!(

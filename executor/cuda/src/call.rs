@@ -46,7 +46,7 @@ pub(crate) fn nvrtc(call: &'static str, result: rtc::nvrtcResult) -> Result<(), 
     }
 }
 
-/// Locks what no panic can leave half done.
+/// Locks a mutex whose value is valid even after a panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 /// Beyond this many milliseconds from its anchor, an event becomes the next anchor: the driver
-/// answers in f32 milliseconds, which resolve 60 ns up to there and lose a bit with every doubling.
+/// returns f32 milliseconds, which resolve 60 ns up to there and lose a bit with every doubling.
 const FAR_MS: f32 = 1000.0;
 
 /// Nanoseconds of events 1 to `count` after event 0, where `elapsed(i, j)` are the milliseconds from
@@ -26,7 +26,8 @@ pub(crate) fn unroll<E>(
     Ok(times)
 }
 
-/// `after_base` nanoseconds after `base`, as nanoseconds since `epoch`; 0 for what was before.
+/// `after_base` nanoseconds after `base`, as nanoseconds since `epoch`; 0 if that is before
+/// `epoch`.
 pub(crate) fn since(epoch: Instant, base: Instant, after_base: f64) -> u64 {
     let ahead = base.saturating_duration_since(epoch).as_secs_f64()
         - epoch.saturating_duration_since(base).as_secs_f64();

@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys as cu;
 
+use super::caching_allocator::StreamId;
 use super::call::{driver, lock};
 use super::element::Element;
 use super::memory::Pool;
 use super::probe::{self, DeviceInfo};
 use super::program::{Program, compiled};
-use super::shelves::OwnerId;
 use runtime::DeviceError;
 
-/// A GPU: one per process and ordinal, shared by all stages on it, for as long as the process lives.
-/// Its primary context is never given back: cuBLASLt and loaded kernels may keep what belongs to it.
+/// A GPU: one per process and ordinal, shared by all stages on it, for the life of the process. Its
+/// primary context is never released: cuBLASLt and loaded kernels may keep objects in it.
 pub(crate) struct Gpu {
     pub(crate) info: DeviceInfo,
     pub(crate) device: cu::CUdevice,
@@ -29,7 +29,7 @@ pub(crate) struct Gpu {
     timed_events: Mutex<Vec<RawEvent>>,
     programs: Mutex<HashMap<&'static str, Arc<Program>>>,
     owners: AtomicU64,
-    /// Other GPUs whose memory this one has been let read, or cannot.
+    /// GPUs for which peer access was tried.
     reached: Mutex<Vec<usize>>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Debug for Gpu {
 }
 
 impl Gpu {
-    /// GPU number `ordinal`: the same for everyone who asks.
+    /// GPU number `ordinal`: one instance per process.
     pub(crate) fn open(ordinal: usize) -> Result<Arc<Self>, DeviceError> {
         static OPEN: Mutex<Vec<Arc<Gpu>>> = Mutex::new(Vec::new());
         let mut open = lock(&OPEN);
@@ -75,7 +75,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Makes this GPU the one that calls on this thread are about.
+    /// Makes the context of this GPU current on this thread.
     pub(crate) fn bind(&self) -> Result<(), DeviceError> {
         // SAFETY: the context lives as long as this.
         driver("cuCtxSetCurrent", unsafe { cu::cuCtxSetCurrent(self.context) })
@@ -93,13 +93,13 @@ impl Gpu {
         Ok(program)
     }
 
-    /// A name for a new stream.
-    pub(crate) fn new_owner(&self) -> OwnerId {
+    /// An id for a new stream.
+    pub(crate) fn new_stream_id(&self) -> StreamId {
         self.owners.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets this GPU, which is bound, read the memory of `other` where the two are linked: copies
-    /// go through the host otherwise.
+    /// Enables peer access from this GPU, whose context is current, to the memory of `other`, if
+    /// the two are linked; otherwise copies go through the host.
     pub(crate) fn reach(&self, other: &Self) -> Result<(), DeviceError> {
         let mut reached = lock(&self.reached);
         if reached.contains(&other.info.ordinal) {
@@ -125,7 +125,7 @@ impl Gpu {
         if timed { &self.timed_events } else { &self.events }
     }
 
-    /// An event, used before or new.
+    /// An event from the pool, or a new one.
     pub(crate) fn event(self: &Arc<Self>, timed: bool) -> Result<Event, DeviceError> {
         let used = lock(self.shelf(timed)).pop();
         let raw = match used {
@@ -146,8 +146,8 @@ impl Gpu {
     }
 }
 
-/// A mark in a stream. Goes back to its GPU when dropped: a stream told to wait for it keeps waiting
-/// for the moment recorded then.
+/// A CUDA event. Returns to the pool of its GPU when dropped: a stream that waits for it keeps
+/// waiting for the record of that time.
 pub(crate) struct Event {
     raw: cu::CUevent,
     timed: bool,
@@ -172,16 +172,16 @@ impl Drop for Event {
 }
 
 impl Event {
-    /// Whether all before it is done. A device that failed has passed no mark.
-    pub(crate) fn is_past(&self) -> bool {
-        matches!(self.has_passed(), Ok(true))
+    /// Whether it has completed; false on a device that failed.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.query(), Ok(true))
     }
 
-    /// Whether all before it is done.
+    /// Whether it has completed.
     ///
     /// # Errors
     /// A device that failed.
-    pub(crate) fn has_passed(&self) -> Result<bool, DeviceError> {
+    pub(crate) fn query(&self) -> Result<bool, DeviceError> {
         // SAFETY: the event lives.
         match unsafe { cu::cuEventQuery(self.raw) } {
             cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
@@ -189,13 +189,13 @@ impl Event {
         }
     }
 
-    /// Waits until all before it is done.
+    /// Waits until it has completed.
     pub(crate) fn wait(&self) -> Result<(), DeviceError> {
         // SAFETY: the event lives.
         driver("cuEventSynchronize", unsafe { cu::cuEventSynchronize(self.raw) })
     }
 
-    /// Milliseconds from `earlier` to this, both timed and past.
+    /// Milliseconds from `earlier` to this event, both with timing and completed.
     pub(crate) fn ms_since(&self, earlier: &Self) -> Result<f32, DeviceError> {
         let mut ms = 0.0;
         // SAFETY: both events live.
@@ -206,12 +206,12 @@ impl Event {
     }
 }
 
-/// A queue of work on a GPU, by its handle.
+/// A CUDA stream, by its handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Queue {
     pub(crate) raw: cu::CUstream,
-    /// Its name to memory.
-    pub(crate) owner: OwnerId,
+    /// Its id in the allocator.
+    pub(crate) id: StreamId,
 }
 
 // SAFETY: streams may be used on any thread.
@@ -220,14 +220,14 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl Queue {
-    /// Marks this moment with `event`, of the same GPU.
+    /// Records `event`, of the same GPU.
     pub(crate) fn record(self, event: &Event) -> Result<(), DeviceError> {
         // SAFETY: stream and event live.
         driver("cuEventRecord", unsafe { cu::cuEventRecord(event.raw, self.raw) })
     }
 
-    /// A new mark at this moment.
-    pub(crate) fn mark(self, gpu: &Arc<Gpu>, timed: bool) -> Result<Event, DeviceError> {
+    /// Records a new event.
+    pub(crate) fn record_event(self, gpu: &Arc<Gpu>, timed: bool) -> Result<Event, DeviceError> {
         let event = gpu.event(timed)?;
         self.record(&event)?;
         Ok(event)
@@ -250,7 +250,7 @@ impl Queue {
     }
 
     /// Waits until its work is done.
-    pub(crate) fn settle(self) -> Result<(), DeviceError> {
+    pub(crate) fn synchronize(self) -> Result<(), DeviceError> {
         // SAFETY: the stream lives.
         driver("cuStreamSynchronize", unsafe { cu::cuStreamSynchronize(self.raw) })
     }
@@ -264,7 +264,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A stream over all of `gpu`, beside its default stream.
+    /// A non-blocking stream over all of `gpu`.
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self, DeviceError> {
         gpu.bind()?;
         let mut raw = ptr::null_mut();
@@ -274,9 +274,9 @@ impl Stream {
         Ok(Self::adopt(gpu, raw))
     }
 
-    /// Takes care of `raw`, a stream of `gpu`.
+    /// Takes ownership of `raw`, a stream of `gpu`.
     pub(crate) fn adopt(gpu: &Arc<Gpu>, raw: cu::CUstream) -> Self {
-        let queue = Queue { raw, owner: gpu.new_owner() };
+        let queue = Queue { raw, id: gpu.new_stream_id() };
         lock(&gpu.pool).enter(queue);
         Self { queue, gpu: Arc::clone(gpu) }
     }
@@ -285,9 +285,10 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let _ = self.gpu.bind();
-        // What it freed is free for all only when it is done. One that failed computes no more.
-        let _ = self.queue.settle();
-        lock(&self.gpu.pool).retire(self.queue.owner);
+        // Blocks that it freed become free for all streams when its work is done. A device that
+        // failed runs no more work.
+        let _ = self.queue.synchronize();
+        lock(&self.gpu.pool).retire(self.queue.id);
         // SAFETY: created by `new`, or given to `adopt` for good.
         let _ = unsafe { cu::cuStreamDestroy_v2(self.queue.raw) };
     }

@@ -6,7 +6,7 @@
 pub struct Bf16(u16);
 
 mod sealed {
-    /// Types that the kernels are written for.
+    /// Element types of the kernels.
     pub trait Sealed {}
     impl Sealed for super::Bf16 {}
     impl Sealed for f32 {}
@@ -23,13 +23,13 @@ pub trait Element:
     /// Whether it is bf16.
     const IS_BF16: bool;
 
-    /// The nearest element, ties to even.
+    /// The nearest element, with ties to even.
     fn nearest(value: f64) -> Self;
 
     /// Its value.
     fn value(self) -> f64;
 
-    /// Puts its bytes, least significant first, into `to`, which has as many.
+    /// Writes its bytes, least significant first, to `to`, which has as many.
     fn put(self, to: &mut [u8]);
 
     /// The inverse, from the first bytes of `from`; 0 if there are too few.

@@ -17,15 +17,15 @@ use super::memory::Memory;
 use super::probe;
 use runtime::DeviceError;
 
-/// Room for algorithms that need some: what NVIDIA advises for Hopper.
+/// Workspace bytes: NVIDIA's recommendation for Hopper.
 const WORKSPACE: usize = 32 << 20;
 
-/// The key by which an algorithm is chosen.
+/// The key of a cached algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key {
     product: Product,
-    /// Whether the result is f32 while the factors may not be, and is added to.
-    into_sums: bool,
+    /// Whether the product is accumulated into an f32 result, whatever the factors are.
+    accumulates: bool,
     /// Alignment of both factors and the result.
     alignments: [u32; 3],
 }
@@ -38,7 +38,7 @@ pub(crate) struct Places {
     pub(crate) result: u64,
 }
 
-/// A description that cuBLASLt keeps, destroyed with this.
+/// A descriptor of cuBLASLt, destroyed with this.
 struct Owned<T: Copy> {
     raw: T,
     destroy: unsafe fn(T) -> lt::cublasStatus_t,
@@ -55,7 +55,7 @@ type Layout = Owned<lt::cublasLtMatrixLayout_t>;
 type Description = Owned<lt::cublasLtMatmulDesc_t>;
 type Preference = Owned<lt::cublasLtMatmulPreference_t>;
 
-/// A product as cuBLASLt is to do it.
+/// The descriptors and the algorithm of a product.
 struct Plan {
     description: Description,
     first: Layout,
@@ -69,7 +69,7 @@ pub(crate) struct Blas {
     handle: lt::cublasLtHandle_t,
     workspace: Memory,
     queue: Queue,
-    /// Multiprocessors that the stream has, if not all.
+    /// Multiprocessors of the stream, if not all.
     multiprocessors: Option<i32>,
     plans: HashMap<Key, Plan>,
 }
@@ -111,7 +111,7 @@ fn layout(matrix: Matrix, count: i32, kind: lt::cudaDataType) -> Result<Layout, 
 }
 
 impl Blas {
-    /// For `queue` of `gpu`; `multiprocessors`: how many it has, if not all.
+    /// A handle for `queue` of `gpu`; `multiprocessors`: their number, if not all.
     pub(crate) fn new(
         gpu: &Arc<Gpu>,
         queue: Queue,
@@ -125,7 +125,7 @@ impl Blas {
         Ok(Self { handle, workspace, queue, multiprocessors, plans: HashMap::new() })
     }
 
-    /// Products are summed in f32 without TF32, whatever the elements are.
+    /// Products are accumulated in f32 without TF32, whatever the elements are.
     fn description(&self, product: Product) -> Result<Description, DeviceError> {
         use lt::cublasLtMatmulDescAttributes_t as Of;
         let (compute, scale) =
@@ -178,13 +178,13 @@ impl Blas {
         }
     }
 
-    /// The best that cuBLASLt's heuristic knows.
+    /// The first algorithm of cuBLASLt's heuristic.
     fn plan<E: Element>(&self, key: Key) -> Result<Plan, DeviceError> {
         let factor = match E::IS_BF16 {
             true => lt::cudaDataType::CUDA_R_16BF,
             false => lt::cudaDataType::CUDA_R_32F,
         };
-        let result_kind = if key.into_sums { lt::cudaDataType::CUDA_R_32F } else { factor };
+        let result_kind = if key.accumulates { lt::cudaDataType::CUDA_R_32F } else { factor };
         let count = key.product.count;
         let description = self.description(key.product)?;
         let first = layout(key.product.first, count, factor)?;
@@ -218,7 +218,7 @@ impl Blas {
         Ok(Plan { description, first, second, result, algorithm: best.algo })
     }
 
-    /// Begins `product` times `scale`: over what is at the result or, into sums, added to it.
+    /// Enqueues `product` times `scale`: it overwrites the result, or is accumulated into it.
     ///
     /// # Safety
     /// `at` are memory of the GPU, with room for the matrices; its context is current.
@@ -227,16 +227,16 @@ impl Blas {
         product: Product,
         scale: f32,
         at: Places,
-        into_sums: bool,
+        accumulates: bool,
     ) -> Result<(), DeviceError> {
         let alignments = [at.first, at.second, at.result].map(alignment);
-        let key = Key { product, into_sums, alignments };
+        let key = Key { product, accumulates, alignments };
         if !self.plans.contains_key(&key) {
             let plan = self.plan::<E>(key)?;
             self.plans.insert(key, plan);
         }
         let Some(plan) = self.plans.get(&key) else { return Ok(()) };
-        let onto: f32 = if into_sums { 1.0 } else { 0.0 };
+        let onto: f32 = if accumulates { 1.0 } else { 0.0 };
         // SAFETY: as promised; scale factors are read before the call returns.
         blas("cublasLtMatmul", unsafe {
             lt::cublasLtMatmul(

@@ -1,4 +1,4 @@
-//! Copies between a GPU and pinned memory of the host, timed by the GPU.
+//! Copies between a GPU and pinned host memory, timed by the GPU.
 #![allow(unsafe_code)] // calls into the driver
 
 use cudarc::driver::sys as cu;
@@ -10,8 +10,8 @@ use super::stage::Cuda;
 use super::uploads::Pinned;
 use runtime::DeviceError;
 
-/// A piece of pinned memory and as much on a GPU.
-// Fields are dropped in this order: what is copied from and to is let go of once `cuda` is idle.
+/// A buffer of pinned host memory and one of the same size on a GPU.
+// Fields are dropped in this order: the copies' buffers are freed once `cuda` is idle.
 pub struct HostCopies<E: Element> {
     cuda: Cuda<E>,
     buffer: Buffer<u8>,
@@ -25,7 +25,7 @@ impl<E: Element> std::fmt::Debug for HostCopies<E> {
 }
 
 impl<E: Element> HostCopies<E> {
-    /// `bytes`, at least one, on the GPU of `cuda`.
+    /// Buffers of `bytes`, at least one, for the GPU of `cuda`.
     ///
     /// # Errors
     /// Too little memory on either side.
@@ -36,29 +36,29 @@ impl<E: Element> HostCopies<E> {
         Ok(Self { cuda, buffer, pinned })
     }
 
-    /// Nanoseconds of a copy to the GPU, and of one back.
+    /// Nanoseconds of a copy to the GPU and of one back.
     ///
     /// # Errors
-    /// Whatever stops the GPU.
+    /// An error of the GPU.
     pub fn time(&mut self) -> Result<[u64; 2], DeviceError> {
         let Self { cuda, buffer, pinned } = self;
         let (gpu, queue) = (&cuda.gpu, cuda.compute.queue);
         gpu.bind()?;
         let (device, host, bytes) = (buffer.memory.address(), pinned.address(), buffer.len());
-        let start = queue.mark(gpu, true)?;
+        let start = queue.record_event(gpu, true)?;
         // SAFETY: both sides have this many bytes, and live until the stream has been waited for
         // below: a call that fails leaves nothing running that is not waited for by `cuda`'s end.
         unsafe {
             let there = cu::cuMemcpyHtoDAsync_v2(device, host.cast(), bytes, queue.raw);
             driver("cuMemcpyHtoDAsync", there)?;
         }
-        let between = queue.mark(gpu, true)?;
+        let between = queue.record_event(gpu, true)?;
         // SAFETY: as above.
         unsafe {
             let back = cu::cuMemcpyDtoHAsync_v2(host.cast(), device, bytes, queue.raw);
             driver("cuMemcpyDtoHAsync", back)?;
         }
-        let end = queue.mark(gpu, true)?;
+        let end = queue.record_event(gpu, true)?;
         end.wait()?;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
         let nanoseconds = |ms: f32| (f64::from(ms) * 1e6).round() as u64;

@@ -1,4 +1,4 @@
-//! Which launches make up each operation, from addresses and sizes alone.
+//! The kernel launches of each operation, from addresses and sizes alone.
 #![forbid(unsafe_code)]
 
 use super::launch::slices;
@@ -8,21 +8,21 @@ use runtime::DeviceError;
 
 type Launches = Result<Vec<Launch>, DeviceError>;
 
-/// Threads of a block of the sums over rows: columns by rows.
+/// Threads per block of the sums over rows: columns by rows.
 const COLUMNS_BY_ROWS: [u32; 3] = [32, 8, 1];
-/// Threads of a block of the embeddings' gradients.
+/// Threads per block of the embeddings' gradients.
 const EMBED_THREADS: usize = 64;
-/// Most blocks of the first half of a norm.
+/// Most blocks of a norm's first kernel.
 const NORM_BLOCKS: usize = 1024;
 
-/// The kernels for tensors of one type of element.
+/// The kernels for one element type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernels {
-    /// Elements in 16 bytes.
+    /// Elements per 16 bytes.
     chunk: usize,
 }
 
-/// Addresses of what AdamW works on.
+/// Addresses of AdamW's arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     pub(crate) weights: Address,
@@ -40,7 +40,7 @@ pub(crate) struct NormBackward {
     pub(crate) gain: Address,
     pub(crate) dy: Address,
     pub(crate) dx: Address,
-    /// Twice [`Kernels::parts`] numbers.
+    /// Scratch of twice [`Kernels::parts`] numbers.
     pub(crate) parts: Address,
     pub(crate) dgain: Address,
     pub(crate) dbias: Address,
@@ -52,7 +52,7 @@ pub(crate) struct TokenList {
     pub(crate) tokens: Address,
     pub(crate) order: Address,
     pub(crate) starts: Address,
-    /// Number of different tokens.
+    /// Number of distinct tokens.
     pub(crate) runs: usize,
 }
 
@@ -63,7 +63,7 @@ impl Kernels {
         Self { chunk: 16 / element_bytes }
     }
 
-    /// One chunk per thread.
+    /// Launches one thread per chunk of 16 bytes.
     fn flat(self, kernel: Kernel, n: usize, args: Vec<Arg>) -> Launches {
         if n == 0 {
             return Ok(Vec::new());
@@ -72,7 +72,7 @@ impl Kernels {
         Ok(vec![Launch { kernel, grid, block: [THREADS, 1, 1], args }])
     }
 
-    /// One row per block.
+    /// Launches one block per row.
     fn by_row(self, kernel: Kernel, rows: usize, columns: usize, args: Vec<Arg>) -> Launches {
         if rows == 0 || columns == 0 {
             return Ok(Vec::new());
@@ -105,7 +105,8 @@ impl Kernels {
         self.flat(Kernel::GeluBackward, n, vec![Pointer(x), Pointer(dy), Arg::size(n)])
     }
 
-    /// One thread per chunk of a head, or per element where a head is not whole chunks.
+    /// Launches one thread per chunk of a head, or per element where a head is not a whole number
+    /// of chunks.
     fn by_head(self, kernel: Kernel, sizes: Heads, parts: usize, mut args: Vec<Arg>) -> Launches {
         let step = if sizes.width.is_multiple_of(self.chunk) { self.chunk } else { 1 };
         let total = sizes.batch * sizes.sequence * parts * sizes.heads * (sizes.width / step);
@@ -146,7 +147,7 @@ impl Kernels {
         self.by_row(Kernel::LayerNorm, rows, columns, args)
     }
 
-    /// How many numbers the sums over slices of `rows` take.
+    /// Scratch numbers of the sums over slices of `rows`.
     pub(crate) fn parts(rows: usize, columns: usize) -> usize {
         slices(rows).0 * columns
     }
@@ -235,8 +236,8 @@ impl Kernels {
         self.by_row(Kernel::Embed, rows, columns, args)
     }
 
-    /// `[dy, table, positions]`, the last two gradients. The rows of each token, and of each
-    /// position, are summed by one thread in their order, so that the sum is always the same.
+    /// `[dy, table, positions]`, the last two gradients. One thread sums the rows of each token,
+    /// and of each position, in their order, so that the sum is deterministic.
     pub(crate) fn embed_backward(
         self,
         rows: usize,
@@ -299,7 +300,8 @@ impl Kernels {
         self.by_row(Kernel::CrossEntropyBackward, rows, columns, args)
     }
 
-    /// How many f64 the norm of `n` numbers takes: its parts, then the two of the result.
+    /// Number of f64 that the norm of `n` numbers takes: its partial sums, then the two of the
+    /// result.
     pub(crate) fn norm_parts(n: usize) -> usize {
         2 * norm_blocks(n)
     }
@@ -314,7 +316,7 @@ impl Kernels {
         Ok(vec![first, one_block(Kernel::NormTotal, args)])
     }
 
-    /// `undo` takes the step back.
+    /// `undo` rolls the step back.
     pub(crate) fn adamw(
         rule: AdamW,
         step: u32,
@@ -356,15 +358,16 @@ impl Kernels {
     }
 }
 
-/// f32 that have room for a moment, of 64 bits.
-pub(crate) const MOMENT: usize = 2;
+/// Number of f32 with room for a timestamp of 64 bits.
+pub(crate) const TIMESTAMP_WORDS: usize = 2;
 
-/// Waits on the device until `hop` nanoseconds after the moment that [`take_time`] has written to `made`.
+/// Waits on the device until `hop` nanoseconds after the timestamp that [`take_time`] has written
+/// to `made`.
 pub(crate) fn await_value(made: Address, hop: u64) -> Launch {
     one_warp(Kernel::AwaitValue, made, hop)
 }
 
-/// Takes `time` nanoseconds and computes nothing; the moment at which it ends goes to `made`.
+/// Takes `time` nanoseconds and computes nothing; writes the timestamp of its end to `made`.
 pub(crate) fn take_time(made: Address, time: u64) -> Launch {
     one_warp(Kernel::TakeTime, made, time)
 }

@@ -1,4 +1,4 @@
-//! How kernels are launched: names, arguments, and how many blocks of how many threads.
+//! Kernel launches: names, arguments, grid and block sizes.
 #![forbid(unsafe_code)]
 
 use runtime::DeviceError;
@@ -6,7 +6,7 @@ use runtime::DeviceError;
 /// An address on a device.
 pub(crate) type Address = u64;
 
-/// An argument of a kernel, by its type there.
+/// A kernel argument, by its type in the source.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Arg {
     /// A pointer.
@@ -25,8 +25,8 @@ impl Arg {
         Self::Size(value as u64)
     }
 
-    /// Its bits, in the low bytes of a word: on a little-endian host, where a kernel's parameter of
-    /// any of these types is read from.
+    /// Its bits, in the low bytes of a 64-bit word: a little-endian host stores a parameter of any
+    /// of these types there.
     pub(crate) fn bits(self) -> u64 {
         match self {
             Self::Pointer(value) | Self::Size(value) => value,
@@ -99,9 +99,9 @@ pub(crate) struct Launch {
 
 /// Threads of a warp.
 const WARP: usize = 32;
-/// Threads of a block where each thread has work of its own.
+/// Threads per block where each thread has its own element.
 pub(crate) const THREADS: u32 = 256;
-/// Most threads of a block that works on one row: several blocks fit a multiprocessor.
+/// Most threads per block for one row: several blocks fit on a multiprocessor.
 const MOST_PER_ROW: usize = 512;
 /// Most blocks along x.
 const MOST_X: usize = (1 << 31) - 1;
@@ -115,7 +115,7 @@ fn too_large(blocks: usize) -> DeviceError {
     }
 }
 
-/// `blocks` along x, as a launch counts them.
+/// `blocks` along x as a grid size.
 pub(crate) fn along_x(blocks: usize) -> Result<u32, DeviceError> {
     match u32::try_from(blocks) {
         Ok(count) if blocks <= MOST_X => Ok(count),
@@ -123,7 +123,7 @@ pub(crate) fn along_x(blocks: usize) -> Result<u32, DeviceError> {
     }
 }
 
-/// `blocks` along y.
+/// `blocks` along y as a grid size.
 pub(crate) fn along_y(blocks: usize) -> Result<u32, DeviceError> {
     match u32::try_from(blocks) {
         Ok(count) if blocks <= MOST_Y => Ok(count),
@@ -136,15 +136,15 @@ pub(crate) fn flat(items: usize) -> Result<u32, DeviceError> {
     along_x(items.div_ceil(THREADS as usize))
 }
 
-/// Threads for a row of `chunks` chunks: whole warps, enough for all, within reason.
+/// Threads for a row of `chunks` chunks: whole warps, one thread per chunk up to a limit.
 pub(crate) fn row_threads(chunks: usize) -> u32 {
     let threads = chunks.clamp(1, MOST_PER_ROW).next_multiple_of(WARP);
     u32::try_from(threads).unwrap_or(THREADS)
 }
 
-/// How `rows` are cut into slices that are summed side by side: (slices, rows of each but the last).
-/// At least 64 rows each, at most 64 slices: with 32 columns a block, thousands of blocks for
-/// the widths of a transformer.
+/// The slices of `rows` that are summed in parallel: (slices, rows of each but the last). At least
+/// 64 rows each, at most 64 slices: with 32 columns a block, thousands of blocks for the widths of
+/// a transformer.
 pub(crate) fn slices(rows: usize) -> (usize, usize) {
     let per_slice = rows.div_ceil(64).max(64);
     (rows.div_ceil(per_slice), per_slice)

@@ -1,19 +1,18 @@
-//! How cuBLASLt, which reads matrices column by column, is told of a product of matrices that lie
-//! row by row.
+//! Describes products of row-major matrices to cuBLASLt, which is column-major.
 #![forbid(unsafe_code)]
 
 use gpt::Gemm;
 
-/// A matrix as cuBLASLt sees it: column by column.
+/// A column-major matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Matrix {
     /// Rows in memory.
     pub(crate) rows: u64,
     /// Columns in memory.
     pub(crate) columns: u64,
-    /// Elements from one column to the next.
+    /// Leading dimension: elements from one column to the next.
     pub(crate) leading: i64,
-    /// Whether the product takes it transposed.
+    /// Whether the product uses it transposed.
     pub(crate) transposed: bool,
     /// Elements from one matrix to the next.
     pub(crate) stride: i64,
@@ -28,15 +27,15 @@ pub(crate) struct Product {
     pub(crate) count: i32,
 }
 
-/// A matrix `[rows, columns]` that lies row by row is its transpose column by column.
+/// A row-major matrix `[rows, columns]` is its transpose in column-major order.
 fn turned(rows: usize, columns: usize, transposed: bool) -> Option<Matrix> {
     let leading = i64::try_from(columns).ok()?;
     let stride = i64::try_from(rows.checked_mul(columns)?).ok()?;
     Some(Matrix { rows: columns as u64, columns: rows as u64, leading, transposed, stride })
 }
 
-/// C^T = op(B)^T op(A)^T: with every matrix read as its transpose, B comes first, and what was to be
-/// transposed still is. `None` beyond 64-bit sizes or 32-bit counts.
+/// C^T = op(B)^T op(A)^T: as every matrix is read as its transpose, B comes first, and the
+/// transpositions stay. `None` beyond 64-bit sizes or 32-bit counts.
 pub(crate) fn column_major(shape: Gemm) -> Option<Product> {
     let Gemm { rows, columns, inner, .. } = shape;
     let stored = |transpose, (rows, columns): (usize, usize)| {
@@ -51,7 +50,7 @@ pub(crate) fn column_major(shape: Gemm) -> Option<Product> {
     })
 }
 
-/// How far `address` is aligned, in bytes, up to the 256 that cuBLASLt asks about.
+/// The alignment of `address`, in bytes, up to the 256 that cuBLASLt considers.
 pub(crate) fn alignment(address: u64) -> u32 {
     1 << address.trailing_zeros().min(8)
 }
@@ -69,7 +68,7 @@ mod tests {
     }
 
     #[allow(clippy::cast_possible_truncation)] // small sizes
-    /// The product that cuBLASLt is defined to compute from the description.
+    /// The product that cuBLASLt computes by its definition.
     fn multiply(product: Product, first: &[f64], second: &[f64], len: usize) -> Vec<f64> {
         let result = product.result;
         let first_by = product.first;
@@ -91,7 +90,7 @@ mod tests {
         c
     }
 
-    /// The product row by row, as [`Gemm`] defines it.
+    /// The row-major product, as [`Gemm`] defines it.
     fn reference(shape: Gemm, a: &[f64], b: &[f64]) -> Vec<f64> {
         let Gemm { rows, columns, inner, .. } = shape;
         let mut c = Vec::new();

@@ -1,8 +1,8 @@
-//! Finding the libraries of CUDA: by the loader, as every program does, and where it knows of none, in
-//! toolkits and in the Python environments that most users have them in, as wheels.
+//! Finds the CUDA libraries: by the dynamic loader, and otherwise in toolkits and in the Python
+//! environments that hold them as wheels.
 //!
 //! A library found there is loaded by its path and stays loaded; a later load by its bare name gets
-//! the same one, since the loader knows it by the name that the library gives itself.
+//! the same one, since the loader knows it by its soname.
 #![allow(unsafe_code)] // loads libraries
 
 use std::env;
@@ -20,18 +20,18 @@ use libloading::Library;
 use super::call::lock;
 use runtime::DeviceError;
 
-/// A library as files and packages name it.
+/// A library, by the names of its files and package.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
-    /// In words.
+    /// Its display name.
     pub(crate) what: &'static str,
-    /// Its file, up to the version.
+    /// Its file name, up to the version.
     pub(crate) file: &'static str,
-    /// Versions that will do, the best first.
+    /// Accepted versions, the best first.
     pub(crate) versions: &'static [u32],
-    /// Whether its version is that of CUDA, and so at most that of the driver.
+    /// Whether its version is that of CUDA, and thus at most that of the driver.
     pub(crate) follows_cuda: bool,
-    /// Files beside it that it loads by their bare names, up to the version: before it.
+    /// Files beside it that it loads by their bare names, up to the version: loaded before it.
     pub(crate) first: Option<&'static str>,
     /// The package to install.
     pub(crate) package: &'static str,
@@ -65,21 +65,21 @@ pub(crate) const NCCL: Wanted = Wanted {
     package: "nvidia-nccl-cu13",
 };
 
-/// The loader's message, without the call that it is about.
+/// The loader's message, without the failed call.
 pub(crate) fn loader_said(error: &libloading::Error) -> String {
     use std::error::Error;
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// The CUDA, major version, that the driver is for, once it is known.
+/// The CUDA major version of the driver, once it is known.
 static DRIVER: OnceLock<u32> = OnceLock::new();
 
-/// From now on no library is taken that is newer than CUDA `major`.
+/// Rejects libraries newer than CUDA `major` from now on.
 pub(crate) fn driver_is_for(major: u32) {
     let _ = DRIVER.set(major);
 }
 
-/// Files of one place that may be the library, and what the place is called.
+/// Candidate files in one place, and the name of the place.
 struct Place {
     name: String,
     folders: Vec<PathBuf>,
@@ -95,7 +95,7 @@ fn subfolders(folder: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     all
 }
 
-/// Where wheels of NVIDIA put their libraries in a folder of packages.
+/// The library folders of NVIDIA's wheels in a folder of packages.
 fn of_packages(packages: &Path) -> Vec<PathBuf> {
     let wheels = subfolders(&packages.join("nvidia"), |_| true);
     wheels.into_iter().map(|wheel| wheel.join("lib")).collect()
@@ -113,11 +113,11 @@ fn of_toolkit(root: &Path) -> Vec<PathBuf> {
     ["lib64", "lib", "targets/x86_64-linux/lib"].map(|folder| root.join(folder)).to_vec()
 }
 
-/// How long the Python that is asked may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest run of the queried Python.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where `python3` looks for packages, by its own word: its site-packages, those of the user, and
-/// what the environment adds. Nothing that is installed there is run but what starts with any Python.
+/// The package paths of `python3`, as it reports them: its site-packages, those of the user, and
+/// additions of the environment. It runs no installed code except what every start of Python runs.
 fn python_path() -> Option<Vec<PathBuf>> {
     const ASK: &str = "import sys; print('\\n'.join(path for path in sys.path if path))";
     let mut command = Command::new("python3");
@@ -130,7 +130,7 @@ fn python_path() -> Option<Vec<PathBuf>> {
     });
     let since = Instant::now();
     while child.try_wait().ok()?.is_none() {
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > TIMEOUT {
             let _ = child.kill();
             let _ = child.wait();
             return None;
@@ -141,8 +141,8 @@ fn python_path() -> Option<Vec<PathBuf>> {
     Some(text.lines().map(PathBuf::from).filter(|path| path.is_absolute()).collect())
 }
 
-/// The places behind the loader, in the order they are searched: what variables of the environment
-/// name comes before what is merely there. Those that take time to ask are asked last.
+/// The places searched after the loader, in order: those named by environment variables before
+/// default ones, and slow queries last.
 fn places() -> impl Iterator<Item = Place> {
     let variable =
         |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -176,7 +176,7 @@ fn places() -> impl Iterator<Item = Place> {
 }
 
 impl Wanted {
-    /// The versions that will do on this machine.
+    /// The accepted versions on this machine.
     fn versions(&self) -> impl Iterator<Item = u32> + '_ {
         let newest = DRIVER.get().copied().filter(|_| self.follows_cuda).unwrap_or(u32::MAX);
         self.versions.iter().copied().filter(move |version| *version <= newest)
@@ -191,7 +191,7 @@ impl Wanted {
         self.versions().flat_map(of).collect()
     }
 
-    /// Loads `file`, behind what it needs beside it, for good.
+    /// Loads `file` after its dependencies beside it, permanently.
     fn load(&self, file: &Path) -> Result<Library, String> {
         let open = |file: &Path| {
             // SAFETY: what a library of CUDA does when it is loaded is as safe as its use.
@@ -199,7 +199,8 @@ impl Wanted {
         };
         let folder = file.parent().unwrap_or(Path::new("/"));
         if let Some(first) = self.first {
-            // All files of that name: each is found by its own version, whichever the library asks for.
+            // All files of that name: each is found by its own version, whichever version the
+            // library requests.
             let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
             for entry in entries {
                 if entry.file_name().to_str().is_some_and(|name| name.starts_with(first)) {
@@ -210,10 +211,10 @@ impl Wanted {
         open(file)
     }
 
-    /// Searches all places behind the loader.
+    /// Searches all places after the loader.
     ///
     /// # Errors
-    /// [`DeviceError::Missing`], with where was searched.
+    /// [`DeviceError::Missing`], with the searched places.
     pub(crate) fn find(&self) -> Result<Library, DeviceError> {
         let mut searched = vec!["LD_LIBRARY_PATH and the folders of the system".to_owned()];
         for place in places() {
@@ -241,10 +242,10 @@ impl Wanted {
     }
 }
 
-/// The result of a search, which is made once.
+/// The cached result of a search.
 type Found = Option<Result<(), DeviceError>>;
 
-/// Makes `wanted` known to the loader by its bare name, unless `is_known` says that it is.
+/// Makes `wanted` known to the loader by its bare name, unless `is_known` returns true.
 ///
 /// # Errors
 /// As [`Wanted::find`].
@@ -269,7 +270,7 @@ pub(crate) fn known(
     lock(found).get_or_insert_with(search).clone()
 }
 
-/// The files of CUDA that this process has loaded, where the system tells.
+/// The CUDA files that this process has loaded, where the system reports them.
 #[must_use]
 pub fn loaded_libraries() -> Vec<PathBuf> {
     const NAMES: [&str; 4] = ["libcuda.so", "libnvrtc.so", "libcublasLt.so", "libnccl.so"];
@@ -289,7 +290,7 @@ pub fn loaded_libraries() -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A folder that goes with this.
+    /// A temporary folder, removed when dropped.
     struct Folder(PathBuf);
 
     impl Folder {

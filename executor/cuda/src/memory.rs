@@ -1,7 +1,7 @@
-//! Memory of a GPU, handed out and taken back without waiting for it.
+//! A caching allocator for GPU memory, without synchronization.
 //!
-//! Memory that is freed goes to the shelf of the stream that used it last, which may use it again
-//! at once. Only when the GPU is full does a stream wait for another.
+//! A freed block goes to the free list of the stream that used it last, which may reuse it at once.
+//! Only when the GPU is full does a stream wait for another.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::cell::Cell;
@@ -13,40 +13,40 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys as cu;
 use pipeline::Bytes;
 
+use super::caching_allocator::{BlockPool, FreeBlock, StreamId, rounded};
 use super::call::{driver, failed, lock};
 use super::device::{Event, Gpu, Queue};
-use super::shelves::{Freed, OwnerId, Shelves, rounded};
 use runtime::DeviceError;
 
-/// The freed memory of a GPU, and the streams there are.
+/// The free blocks and the streams of a GPU.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    shelves: Shelves<Event>,
+    blocks: BlockPool<Event>,
     streams: Vec<Queue>,
 }
 
-/// How long a GPU that is full may take to end what has been begun.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked at meanwhile.
-const GLANCE: Duration = Duration::from_micros(100);
+/// The longest wait for the enqueued work of a full GPU.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Polling interval of that wait.
+const POLL: Duration = Duration::from_micros(100);
 
 thread_local! {
-    /// Allocations made on this thread, of GPUs and of pinned memory.
+    /// Allocations of this thread: of GPU memory and of pinned host memory.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many allocations this thread has made, of any GPU and of pinned memory. Each can hold up all
-/// that runs on a GPU, so that none should be made in a step that is timed.
+/// Number of allocations of this thread, of any GPU and of pinned host memory. Each can stall all
+/// work on a GPU, so that a timed step should make none.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// An allocation is made on this thread.
+/// Counts an allocation of this thread.
 pub(super) fn count_allocation() {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
 }
 
-/// Memory of the GPU, if there is any left.
+/// Allocates memory of the GPU; `None` if it is full.
 fn allocate(bytes: usize) -> Result<Option<u64>, DeviceError> {
     count_allocation();
     let mut address = 0;
@@ -58,42 +58,42 @@ fn allocate(bytes: usize) -> Result<Option<u64>, DeviceError> {
 }
 
 impl Pool {
-    /// A stream there is.
+    /// Registers a stream.
     pub(crate) fn enter(&mut self, queue: Queue) {
         self.streams.push(queue);
     }
 
-    /// A stream that is no more, its work done. Behind the last one freed memory goes back to the
-    /// driver: what comes next may need other sizes.
-    pub(crate) fn retire(&mut self, owner: OwnerId) {
-        self.streams.retain(|queue| queue.owner != owner);
-        self.shelves.retire(owner);
+    /// Removes a stream, whose work is done. After the last one, free blocks go back to the driver:
+    /// later stages may need other sizes.
+    pub(crate) fn retire(&mut self, stream: StreamId) {
+        self.streams.retain(|queue| queue.id != stream);
+        self.blocks.retire(stream);
         if self.streams.is_empty() {
             self.release();
         }
     }
 
-    /// Gives all freed memory back to the driver, once nothing runs.
+    /// Returns all free blocks to the driver. No work may be using them.
     fn release(&mut self) {
-        for freed in self.shelves.drain() {
+        for freed in self.blocks.drain() {
             // SAFETY: allocated by `allocate`, and no longer used.
             let _ = unsafe { cu::cuMemFree_v2(freed.address) };
         }
     }
 
-    /// Memory of `bytes`, rounded, for `queue`.
+    /// A block of `bytes`, a rounded size, for `queue`.
     fn take(&mut self, gpu: &Arc<Gpu>, bytes: usize, queue: Queue) -> Result<u64, DeviceError> {
-        if let Some(freed) = self.shelves.take_ready(bytes, queue.owner, Event::is_past) {
+        if let Some(freed) = self.blocks.take_ready(bytes, queue.id, Event::is_complete) {
             return Ok(freed.address);
         }
         if let Some(address) = allocate(bytes)? {
             return Ok(address);
         }
-        if let Some(freed) = self.shelves.take_any(bytes, queue.owner) {
+        if let Some(freed) = self.blocks.take_any(bytes, queue.id) {
             self.wait_for(gpu, &freed, queue)?;
             return Ok(freed.address);
         }
-        self.wait_for_all(gpu, PATIENCE)?;
+        self.wait_for_all(gpu, TIMEOUT)?;
         self.release();
         match allocate(bytes)? {
             Some(address) => Ok(address),
@@ -101,41 +101,41 @@ impl Pool {
         }
     }
 
-    /// Waits for all that has been begun, so that nobody uses what has been freed. No longer than
-    /// `patience`: a transfer that is begun may wait for another process, and that one for this.
+    /// Waits for all enqueued work, so that no free block is in use, at most `timeout`: an enqueued
+    /// transfer may wait for another process, and that process for this one.
     pub(super) fn wait_for_all(
         &self,
         gpu: &Arc<Gpu>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
-        let marks = self.streams.iter().map(|stream| stream.mark(gpu, false));
-        let marks = marks.collect::<Result<Vec<_>, _>>()?;
+        let events = self.streams.iter().map(|stream| stream.record_event(gpu, false));
+        let events = events.collect::<Result<Vec<_>, _>>()?;
         let since = Instant::now();
-        for mark in &marks {
-            while !mark.has_passed()? {
-                if since.elapsed() > patience {
-                    let message = format!("its memory is full, and it is busy after {patience:?}");
+        for event in &events {
+            while !event.query()? {
+                if since.elapsed() > timeout {
+                    let message = format!("its memory is full, and it is busy after {timeout:?}");
                     return Err(failed("waiting for the GPU", message));
                 }
-                thread::sleep(GLANCE);
+                thread::sleep(POLL);
             }
         }
         Ok(())
     }
 
-    /// Makes `queue` wait until nobody else uses `freed`.
+    /// Makes `queue` wait for the last uses of `freed`.
     fn wait_for(
         &self,
         gpu: &Arc<Gpu>,
-        freed: &Freed<Event>,
+        freed: &FreeBlock<Event>,
         queue: Queue,
     ) -> Result<(), DeviceError> {
-        if let Some(mark) = &freed.after {
-            queue.wait_for(mark)?;
+        if let Some(event) = &freed.after {
+            queue.wait_for(event)?;
         }
-        let owner = freed.owner.filter(|owner| *owner != queue.owner);
-        match owner.and_then(|owner| self.streams.iter().find(|stream| stream.owner == owner)) {
-            Some(stream) => queue.wait_for(&stream.mark(gpu, false)?),
+        let stream = freed.stream.filter(|stream| *stream != queue.id);
+        match stream.and_then(|id| self.streams.iter().find(|queue| queue.id == id)) {
+            Some(stream) => queue.wait_for(&stream.record_event(gpu, false)?),
             None => Ok(()),
         }
     }
@@ -152,25 +152,25 @@ fn out_of_memory(gpu: &Gpu, bytes: usize) -> DeviceError {
     }
 }
 
-/// Memory of a GPU, used by one stream at a time.
+/// A block of GPU memory, used by one stream at a time.
 #[derive(Debug)]
 pub(crate) struct Memory {
     gpu: Arc<Gpu>,
     address: u64,
-    /// As asked for.
+    /// Requested size.
     bytes: usize,
-    /// Who uses it.
+    /// The stream that uses it.
     user: Queue,
-    /// Whose shelf it goes back to.
+    /// The stream to whose free list it returns.
     home: Queue,
-    /// Whether it was allocated for what comes from elsewhere.
-    lands: bool,
-    /// A use by another stream that it must not be freed before.
+    /// Whether it is a receive buffer.
+    is_receive_buffer: bool,
+    /// An event after a use by another stream, before which it must not be reused.
     after: Option<Event>,
 }
 
 impl Memory {
-    /// `bytes` of `gpu` for `queue`, of unspecified content.
+    /// A block of `bytes` of `gpu` for `queue`, of unspecified content.
     pub(crate) fn new(gpu: &Arc<Gpu>, bytes: usize, queue: Queue) -> Result<Self, DeviceError> {
         let size = rounded(bytes).ok_or_else(|| failed("cuMemAlloc", format!("{bytes} bytes")))?;
         gpu.bind()?;
@@ -181,43 +181,44 @@ impl Memory {
             bytes,
             user: queue,
             home: queue,
-            lands: false,
+            is_receive_buffer: false,
             after: None,
         })
     }
 
-    /// The same for what comes from elsewhere by `queue`.
-    pub(crate) fn landing(mut self) -> Self {
-        self.lands = true;
+    /// The same as a receive buffer of `queue`.
+    pub(crate) fn receive_buffer(mut self) -> Self {
+        self.is_receive_buffer = true;
         self
     }
 
-    /// Where it is.
+    /// Its address.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// How much it is.
+    /// Its requested size.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Which GPU it is of.
+    /// Its GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }
 
-    /// From now on `queue`, of the same GPU, uses it. It keeps what a stage computed. What landed
-    /// from elsewhere goes back to the stream it landed by, behind a mark: so the next to land waits
-    /// for the last use of this memory alone, not for all that `queue` does.
+    /// Hands the block over to `queue`, of the same GPU. A computed block later returns to the free
+    /// list of `queue`. A receive buffer returns to the stream that received it, behind an event:
+    /// so the next transfer waits for the last use of this block alone, not for all work of
+    /// `queue`.
     pub(crate) fn take_by(&mut self, queue: Queue) {
         self.user = queue;
-        if !self.lands {
+        if !self.is_receive_buffer {
             self.home = queue;
         }
     }
 
-    /// It may be used again only after `event`, of any GPU.
+    /// Delays its reuse until `event`, of any GPU.
     pub(crate) fn keep_until(&mut self, event: Event) {
         self.after = Some(event);
     }
@@ -227,25 +228,26 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let Some(size) = rounded(self.bytes) else { return };
         let mut pool = lock(&self.gpu.pool);
-        let is_there = |queue: Queue| pool.streams.iter().any(|known| known.owner == queue.owner);
-        let mut freed = Freed { address: self.address, owner: None, after: self.after.take() };
+        let is_there = |queue: Queue| pool.streams.iter().any(|known| known.id == queue.id);
+        let mut freed = FreeBlock { address: self.address, stream: None, after: self.after.take() };
         if is_there(self.home) {
-            freed.owner = Some(self.home.owner);
+            freed.stream = Some(self.home.id);
         }
         if self.user != self.home && is_there(self.user) {
-            // Both marks are needed, and one is kept: the other is waited for by the user first.
-            let waited = freed.after.take().map_or(Ok(()), |mark| self.user.wait_for(&mark));
-            match waited.and_then(|()| self.user.mark(&self.gpu, false)) {
-                Ok(mark) => freed.after = Some(mark),
-                // A device that failed computes no more.
+            // Both events are needed, but a block keeps one: the user's stream waits for the other
+            // first.
+            let waited = freed.after.take().map_or(Ok(()), |event| self.user.wait_for(&event));
+            match waited.and_then(|()| self.user.record_event(&self.gpu, false)) {
+                Ok(event) => freed.after = Some(event),
+                // A device that failed runs no more work.
                 Err(_) => return,
             }
         }
-        pool.shelves.put(size, freed);
+        pool.blocks.put(size, freed);
     }
 }
 
-/// `len` values of type `T` on a GPU, beginning at an address that suits any access.
+/// `len` values of type `T` on a GPU, at an address aligned for any access.
 #[derive(Debug)]
 pub struct Buffer<T> {
     pub(crate) memory: Memory,
@@ -262,25 +264,30 @@ impl<T> Buffer<T> {
         Ok(Self { memory: Memory::new(gpu, bytes, queue)?, len, values: PhantomData })
     }
 
-    /// The same for what comes from elsewhere by `queue`.
-    pub(crate) fn landing(gpu: &Arc<Gpu>, len: usize, queue: Queue) -> Result<Self, DeviceError> {
+    /// The same as a receive buffer of `queue`.
+    pub(crate) fn receive_buffer(
+        gpu: &Arc<Gpu>,
+        len: usize,
+        queue: Queue,
+    ) -> Result<Self, DeviceError> {
         let Self { memory, len, values } = Self::new(gpu, len, queue)?;
-        Ok(Self { memory: memory.landing(), len, values })
+        Ok(Self { memory: memory.receive_buffer(), len, values })
     }
 
-    /// How many there are.
+    /// Number of values.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The address of value `from`, if it and all of the `count` from there on are within.
+    /// The address of value `from`, if that value and the `count` values from there on are within
+    /// the buffer.
     pub(crate) fn at(
         &self,
         what: &'static str,

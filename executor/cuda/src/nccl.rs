@@ -1,4 +1,4 @@
-//! Tensors between GPUs of different processes, by NCCL.
+//! Transfers of tensors between GPUs of different processes, by NCCL.
 #![allow(unsafe_code)] // calls into NCCL
 
 use std::ffi::{CStr, c_char, c_int};
@@ -13,43 +13,43 @@ use cudarc::nccl::sys as nc;
 use super::call::failed;
 use super::device::Gpu;
 use super::element::Element;
-use super::handed::Handed;
 use super::memory::Buffer;
 use super::nccl_library::{Functions, nccl};
 use super::stage::Cuda;
+use super::tensor_transfer::TensorTransfer;
 use runtime::DeviceError;
 
-/// Bytes of the name that one rank makes and all ranks join by.
+/// Bytes of a communicator's unique id.
 pub const UNIQUE_ID_BYTES: usize = 128;
 
-/// One transfer, as one rank sees it.
+/// One side of a transfer, like `torch.distributed.P2POp`.
 #[derive(Debug)]
-pub enum Transfer<E> {
+pub enum P2pOp<E> {
     /// To rank `to`.
     Send {
         /// The rank that receives.
         to: usize,
-        /// The buffer that it receives into.
-        value: Handed<E>,
+        /// The tensor to send.
+        value: TensorTransfer<E>,
     },
     /// From rank `from`.
     Receive {
         /// The rank that sends.
         from: usize,
-        /// Elements of what it sends.
+        /// Number of elements.
         len: usize,
     },
 }
 
-/// The ranks of a job, one GPU each, joined to send each other tensors. Aborted when dropped: drop it
-/// only after its transfers are done, unless something failed.
+/// A communicator of ranks with one GPU each. Aborted when dropped: drop it only after its
+/// transfers are done, unless a call failed.
 pub struct Peers {
     nccl: &'static Functions,
     comm: nc::ncclComm_t,
     gpu: Arc<Gpu>,
     rank: usize,
     ranks: usize,
-    patience: Duration,
+    timeout: Duration,
 }
 
 // SAFETY: a communicator may be used on any thread, by one at a time.
@@ -61,16 +61,16 @@ impl std::fmt::Debug for Peers {
     }
 }
 
-/// How long between two looks at work that NCCL does in the background.
-const GLANCE: Duration = Duration::from_micros(20);
-/// Marks a configuration as one.
+/// Polling interval of work that NCCL does in the background.
+const POLL: Duration = Duration::from_micros(20);
+/// The magic number of a configuration.
 const MAGIC: u32 = 0xcafe_beef;
-/// Of the header that the configuration is laid out by: 2.28.3.
+/// Version of the header whose layout the configuration has: 2.28.3.
 const HEADER_VERSION: u32 = 22_803;
-/// A value that NCCL chooses.
+/// A value left to NCCL.
 const UNDEFINED: c_int = c_int::MIN;
 
-/// The error of `call`, in words, with NCCL's last message about `comm`.
+/// The error of `call` as text, with NCCL's last message about `comm`.
 fn error(call: &'static str, result: nc::ncclResult_t, comm: nc::ncclComm_t) -> DeviceError {
     let words = |text: *const c_char| {
         if text.is_null() {
@@ -86,7 +86,7 @@ fn error(call: &'static str, result: nc::ncclResult_t, comm: nc::ncclComm_t) -> 
     failed(call, [what, last].join(" ").trim())
 }
 
-/// `result` is no failure: done, or going on in the background.
+/// Checks that `result` is no failure: done, or in progress.
 fn begun(
     call: &'static str,
     result: nc::ncclResult_t,
@@ -101,7 +101,7 @@ fn begun(
 /// The version of NCCL: 22809 is 2.28.9.
 ///
 /// # Errors
-/// There is none.
+/// NCCL is missing.
 pub fn version() -> Result<i32, DeviceError> {
     let mut version = 0;
     let nccl = nccl()?;
@@ -110,7 +110,7 @@ pub fn version() -> Result<i32, DeviceError> {
     Ok(version)
 }
 
-/// A name that ranks can join by: made by one, given to all by other means.
+/// A unique id of a communicator: one rank makes it and sends it to the others by other means.
 ///
 /// # Errors
 /// NCCL is missing, or finds no network interface.
@@ -122,8 +122,8 @@ pub fn unique_id() -> Result<[u8; UNIQUE_ID_BYTES], DeviceError> {
     Ok(id.internal.map(|byte| byte.to_ne_bytes()[0]))
 }
 
-/// Calls return at once, and what they began is asked after: a rank that is gone is an error after a
-/// while rather than a program that hangs.
+/// A non-blocking configuration: calls return at once and are polled, so that a lost rank becomes
+/// an error instead of a hang.
 fn config() -> nc::ncclConfig_t {
     nc::ncclConfig_t {
         size: size_of::<nc::ncclConfig_t>(),
@@ -155,8 +155,8 @@ impl Drop for Peers {
 }
 
 impl Peers {
-    /// Joins the `ranks` that were given `id`, as number `rank`, with the GPU of `cuda`. Waits for all
-    /// of them, at most `patience`; no later call waits longer for NCCL either.
+    /// Joins the communicator `id` of `ranks` ranks, as `rank`, with the GPU of `cuda`. Waits for
+    /// all ranks at most `timeout`, as do all later calls.
     ///
     /// # Errors
     /// NCCL is missing, a rank did not come, or two of them have the same GPU.
@@ -165,7 +165,7 @@ impl Peers {
         id: [u8; UNIQUE_ID_BYTES],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, DeviceError> {
         let nccl = nccl()?;
         let number = |n: usize| {
@@ -187,28 +187,28 @@ impl Peers {
             begun("ncclCommInitRankConfig", result, comm)?;
             return Err(failed("ncclCommInitRankConfig", "no communicator"));
         }
-        let peers = Self { nccl, comm, gpu: Arc::clone(&cuda.gpu), rank, ranks, patience };
+        let peers = Self { nccl, comm, gpu: Arc::clone(&cuda.gpu), rank, ranks, timeout };
         begun("ncclCommInitRankConfig", result, comm)?;
         peers.wait("ncclCommInitRankConfig")?;
         Ok(peers)
     }
 
-    /// This rank's number.
+    /// This rank.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many there are.
+    /// Number of ranks.
     #[must_use]
     pub const fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// Whether what was begun is done on the host's side.
+    /// Whether the host's side of all calls is done.
     ///
     /// # Errors
-    /// What went wrong since, on this rank or with a peer.
+    /// An error since the last call, on this rank or on a peer.
     pub fn is_done(&self) -> Result<bool, DeviceError> {
         let mut state = nc::ncclResult_t::ncclSuccess;
         // SAFETY: the communicator lives.
@@ -218,21 +218,21 @@ impl Peers {
         Ok(state == nc::ncclResult_t::ncclSuccess)
     }
 
-    /// Waits until what was begun is done on the host's side: all is enqueued.
+    /// Waits until the host's side of all calls is done: all work is enqueued.
     fn wait(&self, call: &'static str) -> Result<(), DeviceError> {
         let since = Instant::now();
         while !self.is_done()? {
-            if since.elapsed() > self.patience {
-                let message = format!("not done after {} s", self.patience.as_secs());
+            if since.elapsed() > self.timeout {
+                let message = format!("not done after {} s", self.timeout.as_secs());
                 return Err(failed(call, message));
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL);
         }
         Ok(())
     }
 
-    /// Waits until work that transfers may be part of is done, as `is_done` says: as long as the others
-    /// are there, and at most the patience.
+    /// Waits until `is_done` returns true, for work that may include transfers: as long as all
+    /// peers are alive, and at most the timeout.
     pub(crate) fn wait_until(
         &self,
         is_done: impl Fn() -> Result<bool, DeviceError>,
@@ -240,11 +240,11 @@ impl Peers {
         let since = Instant::now();
         while !is_done()? {
             self.is_done()?;
-            if since.elapsed() > self.patience {
-                let message = format!("not done after {} s", self.patience.as_secs());
+            if since.elapsed() > self.timeout {
+                let message = format!("not done after {} s", self.timeout.as_secs());
                 return Err(failed("waiting for the GPU", message));
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL);
         }
         Ok(())
     }
@@ -258,27 +258,27 @@ impl Peers {
     }
 }
 
-/// A transfer made ready.
+/// A prepared transfer.
 enum Ready<E> {
     Send(c_int, Buffer<E>),
     Receive(c_int, Buffer<E>),
 }
 
 impl<E: Element> Cuda<E> {
-    /// Begins `transfers` as one, beside the kernels: sends after what their values wait for. Returns
-    /// what is received, in order.
+    /// Enqueues `transfers` as one group on the transfer stream, sends after their tensors' events.
+    /// Returns the received tensors in order.
     ///
-    /// Groups run one after the other. Two ranks must therefore post the transfers between them in
-    /// the same order, and no cycle of ranks may wait for each other: as when every rank posts in
-    /// the order of one list of all transfers, with those that cross at the same place in one group.
+    /// Groups run in sequence. Two ranks must therefore post the transfers between them in the same
+    /// order, and ranks must not wait in a cycle: as when every rank posts in the order of one list
+    /// of all transfers, with those of one position in one group.
     ///
     /// # Errors
-    /// Whatever NCCL reports, also of earlier groups; no room for what is received.
+    /// An error of NCCL, also of earlier groups; too little memory for the received tensors.
     pub fn exchange(
         &mut self,
         peers: &Peers,
-        transfers: Vec<Transfer<E>>,
-    ) -> Result<Vec<Handed<E>>, DeviceError> {
+        transfers: Vec<P2pOp<E>>,
+    ) -> Result<Vec<TensorTransfer<E>>, DeviceError> {
         if !Arc::ptr_eq(&peers.gpu, &self.gpu) {
             return Err(failed("ncclGroupStart", "the ranks were joined with another GPU"));
         }
@@ -297,26 +297,26 @@ impl<E: Element> Cuda<E> {
         peers.wait("ncclGroupEnd")?;
         let mut received = Vec::new();
         for transfer in ready {
-            let mark = self.transfer.queue.mark(&self.gpu, false)?;
+            let event = self.transfer.queue.record_event(&self.gpu, false)?;
             match transfer {
-                Ready::Send(_, mut tensor) => tensor.memory.keep_until(mark),
-                Ready::Receive(_, tensor) => received.push(Handed { tensor, ready: mark }),
+                Ready::Send(_, mut tensor) => tensor.memory.keep_until(event),
+                Ready::Receive(_, tensor) => received.push(TensorTransfer { tensor, ready: event }),
             }
         }
         Ok(received)
     }
 
-    fn ready(&self, peers: &Peers, transfer: Transfer<E>) -> Result<Ready<E>, DeviceError> {
+    fn ready(&self, peers: &Peers, transfer: P2pOp<E>) -> Result<Ready<E>, DeviceError> {
         match transfer {
-            Transfer::Send { to, value: Handed { tensor, ready } } => {
+            P2pOp::Send { to, value: TensorTransfer { tensor, ready } } => {
                 if !Arc::ptr_eq(tensor.memory.gpu(), &self.gpu) {
                     return Err(failed("ncclSend", "the value lies on another GPU"));
                 }
                 self.transfer.queue.wait_for(&ready)?;
                 Ok(Ready::Send(peers.number(to)?, tensor))
             }
-            Transfer::Receive { from, len } => {
-                Ok(Ready::Receive(peers.number(from)?, self.landing(len)?))
+            P2pOp::Receive { from, len } => {
+                Ok(Ready::Receive(peers.number(from)?, self.receive_buffer(len)?))
             }
         }
     }
@@ -353,7 +353,7 @@ mod tests {
     use super::super::tests::skipped;
     use super::*;
 
-    /// NCCL says its version and makes names without a GPU, where it is installed.
+    /// NCCL returns its version and unique ids without a GPU, where it is installed.
     #[test]
     fn nccl_answers_where_it_is_installed() {
         match version() {

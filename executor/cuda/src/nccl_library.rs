@@ -1,5 +1,4 @@
-//! NCCL as it is loaded: of its wheel there is only `libnccl.so.2`, a name that bindings do not look
-//! for.
+//! Loads NCCL: its wheel has only `libnccl.so.2`, a name that the bindings do not look for.
 #![allow(unsafe_code)] // loads a library, and takes functions from it
 
 use std::ffi::{c_char, c_int, c_void};
@@ -14,11 +13,11 @@ use runtime::DeviceError;
 
 macro_rules! functions {
     ($($field:ident = $name:literal: fn($($arg:ty),*) -> $answer:ty;)*) => {
-        /// The functions of NCCL that are used here, as its header declares them.
+        /// The NCCL functions in use, as its header declares them.
         pub(crate) struct Functions { $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> $answer,)* }
 
         impl Functions {
-            /// Takes them from `library`, which must stay loaded.
+            /// Loads them from `library`, which must stay loaded.
             fn of(library: &Library) -> Result<Self, DeviceError> {
                 Ok(Self {
                     $($field: {
@@ -52,7 +51,7 @@ functions! {
         fn(*mut c_void, usize, ncclDataType_t, c_int, ncclComm_t, *mut c_void) -> ncclResult_t;
 }
 
-/// The names that the loader is asked for first.
+/// The names that the loader tries first.
 const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
 
 fn load() -> Result<Functions, DeviceError> {
@@ -63,7 +62,7 @@ fn load() -> Result<Functions, DeviceError> {
         None => NCCL.find()?,
     };
     let functions = Functions::of(&library)?;
-    // Its functions may be called as long as the process lives.
+    // Its functions may be called for the life of the process.
     std::mem::forget(library);
     Ok(functions)
 }
@@ -71,7 +70,7 @@ fn load() -> Result<Functions, DeviceError> {
 /// NCCL, loaded once.
 ///
 /// # Errors
-/// [`DeviceError::Missing`], with where was searched; or it is too old to have all functions.
+/// [`DeviceError::Missing`], with the searched places; or NCCL is too old to have all functions.
 pub(crate) fn nccl() -> Result<&'static Functions, DeviceError> {
     static LOADED: OnceLock<Result<Functions, DeviceError>> = OnceLock::new();
     LOADED.get_or_init(load).as_ref().map_err(Clone::clone)

@@ -1,19 +1,19 @@
-//! The operations: sizes checked against buffers, then launched.
+//! The operations: sizes are checked against buffers, then kernels are launched.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
 
 use super::element::Element;
-use super::handed::Handed;
 use super::kernels::{Kernels, NormBackward, State, TokenList};
 use super::memory::{Buffer, allocations};
 use super::stage::{Cuda, Tokens};
+use super::tensor_transfer::TensorTransfer;
 use gpt::{AdamW, At, Gemm, Heads, Moments, Ops};
 use runtime::DeviceError;
 
 type Done = Result<(), DeviceError>;
 
-/// The product of `sizes`, if it can be counted.
+/// The product of `sizes`, if it does not overflow.
 fn product(sizes: &[usize]) -> Option<usize> {
     sizes.iter().try_fold(1, |all: usize, size| all.checked_mul(*size))
 }
@@ -29,12 +29,12 @@ fn sizes(shape: Gemm) -> [Option<usize>; 3] {
     [[rows, inner], [inner, columns], [rows, columns]].map(|[m, n]| product(&[m, n, count]))
 }
 
-/// Whether there is nothing to write.
+/// Whether the result is empty.
 fn is_nothing(shape: Gemm) -> bool {
     shape.rows == 0 || shape.columns == 0 || shape.count == 0
 }
 
-/// Addresses of the state, all of the length of the master weights.
+/// Addresses of the optimizer state, all of the length of the master weights.
 fn state<E: Element>(
     what: &'static str,
     gradients: &Buffer<f32>,
@@ -58,7 +58,7 @@ impl<E: Element> Cuda<E> {
         Ok(to)
     }
 
-    /// Parts that a sum over the rows of `[rows, columns]` takes.
+    /// Scratch for the partial sums over the rows of `[rows, columns]`.
     fn parts(&self, rows: usize, columns: usize) -> Result<Buffer<f32>, DeviceError> {
         self.scratch(Kernels::parts(rows, columns))
     }
@@ -66,15 +66,15 @@ impl<E: Element> Cuda<E> {
 
 impl<E: Element> Ops for Cuda<E> {
     type Tensor = Buffer<E>;
-    type Sums = Buffer<f32>;
+    type Accumulator = Buffer<f32>;
     type Tokens = Tokens;
-    type Handed = Handed<E>;
+    type Transfer = TensorTransfer<E>;
 
     fn tensor(&mut self, len: usize) -> Result<Buffer<E>, DeviceError> {
         self.scratch(len)
     }
 
-    fn sums(&mut self, len: usize) -> Result<Buffer<f32>, DeviceError> {
+    fn accumulator(&mut self, len: usize) -> Result<Buffer<f32>, DeviceError> {
         let mut sums = self.scratch(len)?;
         self.clear(&mut sums)?;
         Ok(sums)
@@ -88,7 +88,7 @@ impl<E: Element> Ops for Cuda<E> {
         self.write_values(values, to.buffer, to.from)
     }
 
-    fn write_sums(&mut self, values: &[f64], to: At<&mut Buffer<f32>>) -> Done {
+    fn write_accumulator(&mut self, values: &[f64], to: At<&mut Buffer<f32>>) -> Done {
         self.write_values(values, to.buffer, to.from)
     }
 
@@ -96,7 +96,7 @@ impl<E: Element> Ops for Cuda<E> {
         self.values(from)
     }
 
-    fn read_sums(&mut self, from: &Buffer<f32>) -> Result<Vec<f64>, DeviceError> {
+    fn read_accumulator(&mut self, from: &Buffer<f32>) -> Result<Vec<f64>, DeviceError> {
         self.values(from)
     }
 
@@ -108,8 +108,8 @@ impl<E: Element> Ops for Cuda<E> {
         E::BYTES
     }
 
-    fn settle(&mut self) -> Done {
-        self.settle_all()
+    fn synchronize(&mut self) -> Done {
+        self.synchronize_all()
     }
 
     fn runs_ahead(&self) -> bool {
@@ -132,23 +132,23 @@ impl<E: Element> Ops for Cuda<E> {
         self.all_stamps(epoch).map(Some)
     }
 
-    fn hand(&mut self, tensor: Buffer<E>) -> Result<Handed<E>, DeviceError> {
-        self.hand_on(tensor)
+    fn send(&mut self, tensor: Buffer<E>) -> Result<TensorTransfer<E>, DeviceError> {
+        self.send_tensor(tensor)
     }
 
-    fn take(&mut self, handed: Handed<E>) -> Result<Buffer<E>, DeviceError> {
-        self.take_over(handed)
+    fn receive(&mut self, transfer: TensorTransfer<E>) -> Result<Buffer<E>, DeviceError> {
+        self.receive_tensor(transfer)
     }
 
-    fn wait(&mut self, handed: &Handed<E>) -> Result<(), DeviceError> {
-        self.wait_for_value(handed)
+    fn wait(&mut self, transfer: &TensorTransfer<E>) -> Result<(), DeviceError> {
+        self.wait_for_value(transfer)
     }
 
-    fn pack(&mut self, handed: Handed<E>) -> Result<Vec<u8>, DeviceError> {
-        self.packed(&handed)
+    fn pack(&mut self, transfer: TensorTransfer<E>) -> Result<Vec<u8>, DeviceError> {
+        self.packed(&transfer)
     }
 
-    fn unpack(&mut self, bytes: &[u8]) -> Result<Handed<E>, DeviceError> {
+    fn unpack(&mut self, bytes: &[u8]) -> Result<TensorTransfer<E>, DeviceError> {
         self.unpacked(bytes)
     }
 
@@ -169,7 +169,7 @@ impl<E: Element> Ops for Cuda<E> {
         }
     }
 
-    fn gemm_into_sums(
+    fn gemm_accumulate(
         &mut self,
         shape: Gemm,
         a: At<&Buffer<E>>,

@@ -1,5 +1,5 @@
-//! The cost of the host on a GPU: how many kernels it launches in a second, and how long a value takes
-//! from one stage to another.
+//! The host's overhead on a GPU: kernel launches per second, and the latency of a value from one
+//! stage to another.
 #![forbid(unsafe_code)]
 
 use std::sync::Barrier;
@@ -9,18 +9,18 @@ use pipeline::Nanos;
 
 use super::call::failed;
 use super::element::Element;
-use super::kernels::{MOMENT, take_time};
+use super::kernels::{TIMESTAMP_WORDS, take_time};
 use super::memory::Buffer;
 use super::stage::Cuda;
 use gpt::Ops;
 use runtime::DeviceError;
 use runtime::Overheads;
 
-/// Kernels that a thread launches before it waits: less than what a stream holds.
+/// Kernels that a thread launches before it synchronizes: fewer than a stream's queue holds.
 const BATCH: u32 = 256;
-/// How long a thread goes on launching.
+/// Duration of the launches of a thread.
 const TIME: Duration = Duration::from_millis(100);
-/// Times that a value goes there and back.
+/// Number of round trips of a value.
 const ROUNDS: u32 = 100;
 
 /// Measures with the kernels of all stages of this process.
@@ -43,14 +43,15 @@ pub(super) fn measured<E: Element>(mut stages: Vec<Cuda<E>>) -> Result<Overheads
     })
 }
 
-/// Launches a second of a thread for each of `stages`, until the last kernel of the last thread is done.
+/// Launches per second of one thread for each of `stages`, until the last kernel of the last thread
+/// is done.
 fn rate<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
     let mut made = Vec::with_capacity(stages.len());
     for stage in &mut *stages {
-        let moment = stage.scratch::<f32>(MOMENT)?;
+        let timestamp = stage.scratch::<f32>(TIMESTAMP_WORDS)?;
         // The first launches are slower.
-        batch(stage, &moment, Instant::now())?;
-        made.push(moment);
+        batch(stage, &timestamp, Instant::now())?;
+        made.push(timestamp);
     }
     let begin = &Barrier::new(stages.len());
     let counts = std::thread::scope(|scope| {
@@ -65,7 +66,8 @@ fn rate<E: Element>(stages: &mut [Cuda<E>]) -> Result<f64, DeviceError> {
     Ok(f64::from(all) / longest.as_secs_f64().max(1e-9))
 }
 
-/// How many kernels one thread launches, which begins together with all others, and how long that takes.
+/// Number of kernel launches of one thread, which starts together with all others, and their
+/// duration.
 fn launches<E: Element>(
     stage: &mut Cuda<E>,
     made: &Buffer<f32>,
@@ -79,7 +81,8 @@ fn launches<E: Element>(
     Ok((count, since.elapsed()))
 }
 
-/// Launches a batch, or less where [`TIME`] is over, and waits for it: how many kernels.
+/// Launches a batch, or less where [`TIME`] is over, and synchronizes. Returns the number of
+/// kernels.
 fn batch<E: Element>(
     stage: &mut Cuda<E>,
     made: &Buffer<f32>,
@@ -91,25 +94,25 @@ fn batch<E: Element>(
         stage.launch(&launch)?;
         count += 1;
     }
-    stage.settle()?;
+    stage.synchronize()?;
     Ok(count)
 }
 
-/// How long a value takes from one stage to the next, by the clock of the GPU.
+/// Latency of a value from one stage to the next, by the clock of the GPU.
 fn hand_over<E: Element>(near: &mut Cuda<E>, far: &mut Cuda<E>) -> Result<Nanos, DeviceError> {
     let epoch = Instant::now();
     near.stamps(epoch)?;
     let mut value = near.scratch::<E>(1)?;
     near.stamp()?;
     for _ in 0..ROUNDS {
-        let handed = near.hand(value)?;
-        let there = far.take(handed)?;
-        let handed = far.hand(there)?;
-        value = near.take(handed)?;
+        let transfer = near.send(value)?;
+        let there = far.receive(transfer)?;
+        let transfer = far.send(there)?;
+        value = near.receive(transfer)?;
     }
     near.stamp()?;
-    near.settle()?;
-    far.settle()?;
+    near.synchronize()?;
+    far.synchronize()?;
     let times = near.stamps(epoch)?.unwrap_or_default();
     let took = times.last().zip(times.first()).map_or(0, |(end, start)| end.saturating_sub(*start));
     Ok(Nanos(took / u64::from(2 * ROUNDS)))

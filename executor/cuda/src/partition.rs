@@ -1,6 +1,6 @@
-//! Several stages on one GPU: each has multiprocessors of its own, by a green context, so that the
-//! passes of one stage never take those of another, and a bubble leaves its part idle. Caches,
-//! memory and copy engines are shared still.
+//! Partitions a GPU: each stage has its own multiprocessors, by a green context, so that the passes
+//! of one stage never use those of another, and a bubble leaves its partition idle. Caches, memory
+//! and copy engines are shared still.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::mem::MaybeUninit;
@@ -18,20 +18,20 @@ use runtime::DeviceError;
 /// How the stages of a GPU share it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// One stage has all of it.
+    /// One stage has the whole GPU.
     Whole,
-    /// Each stage has this many multiprocessors of its own.
+    /// Each stage has this many multiprocessors.
     Partitioned {
         /// Multiprocessors of each stage.
         multiprocessors: u32,
     },
-    /// All stages share all multiprocessors: passes that run at a time slow each other.
+    /// All stages share all multiprocessors: concurrent passes slow each other.
     Shared,
 }
 
-/// The least of a partition, and what partitions are multiples of, where the driver does not say, by
-/// compute capability (CUDA C++ Programming Guide, green contexts; `cuDevSmResourceSplitByCount` in the
-/// driver API).
+/// The minimum size and the alignment of a partition, in multiprocessors, where the driver does not
+/// report them, by compute capability (CUDA C++ Programming Guide, green contexts;
+/// `cuDevSmResourceSplitByCount` in the driver API).
 const fn limits_of(capability: (i32, i32)) -> (u32, u32) {
     match capability {
         (..=6, _) => (1, 1),
@@ -74,7 +74,7 @@ impl std::fmt::Debug for GreenContext {
     }
 }
 
-/// A stream on multiprocessors of its own.
+/// A stream on its own multiprocessors.
 pub(crate) struct Partition {
     pub(crate) stream: Stream,
     pub(crate) context: Arc<GreenContext>,
@@ -83,10 +83,10 @@ pub(crate) struct Partition {
 
 const SM: cu::CUdevResourceType = cu::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
 
-/// Cuts the multiprocessors of `gpu` into `stages` equal parts.
+/// Splits the multiprocessors of `gpu` into `stages` equal parts.
 fn cut(gpu: &Gpu, stages: u32) -> Result<(Vec<cu::CUdevResource>, u32), DeviceError> {
-    // SAFETY: all zeros is a resource (of no kind); the driver writes it before it is read, and as
-    // many of the parts as it is told there is room for.
+    // SAFETY: all zeros is a resource (of no kind); the driver writes it before it is read, and at
+    // most as many parts as fit the buffer of the given length.
     unsafe {
         let mut all = MaybeUninit::<cu::CUdevResource>::zeroed().assume_init();
         let got = cu::cuDeviceGetDevResource(gpu.device, &mut all, SM);
@@ -116,7 +116,7 @@ fn cut(gpu: &Gpu, stages: u32) -> Result<(Vec<cu::CUdevResource>, u32), DeviceEr
     }
 }
 
-/// A context of `part` alone.
+/// A green context of `part`.
 fn green_context(
     gpu: &Arc<Gpu>,
     part: &mut cu::CUdevResource,
@@ -147,17 +147,18 @@ fn stream_on(context: &GreenContext) -> Result<Stream, DeviceError> {
     Ok(Stream::adopt(&context.gpu, stream))
 }
 
-/// Marks in a part and waits for them elsewhere and here, as stages will, and takes the time.
+/// Probes a green context with the calls that stages make: stream waits between it and another
+/// stream in both directions, and timing.
 fn try_out(context: &GreenContext) -> Result<(), DeviceError> {
     let gpu = &context.gpu;
     let (stream, elsewhere) = (stream_on(context)?, Stream::new(gpu)?);
     let here = stream.queue;
-    let start = here.mark(gpu, true)?;
-    elsewhere.queue.wait_for(&here.mark(gpu, false)?)?;
-    here.wait_for(&elsewhere.queue.mark(gpu, false)?)?;
-    let end = here.mark(gpu, true)?;
+    let start = here.record_event(gpu, true)?;
+    elsewhere.queue.wait_for(&here.record_event(gpu, false)?)?;
+    here.wait_for(&elsewhere.queue.record_event(gpu, false)?)?;
+    let end = here.record_event(gpu, true)?;
     end.wait()?;
-    here.settle()?;
+    here.synchronize()?;
     let took = end.ms_since(&start)?;
     match took >= 0.0 {
         true => Ok(()),
@@ -165,7 +166,7 @@ fn try_out(context: &GreenContext) -> Result<(), DeviceError> {
     }
 }
 
-/// A GPU cut into equal parts, each with multiprocessors of its own.
+/// A GPU split into equal partitions.
 #[derive(Debug)]
 pub struct Parts {
     contexts: Vec<Arc<GreenContext>>,
@@ -173,10 +174,10 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// GPU number `ordinal` in `count` parts.
+    /// GPU number `ordinal` in `count` partitions.
     ///
     /// # Errors
-    /// No such GPU, something of CUDA is missing, or the driver or the GPU cannot do it.
+    /// No such GPU, a missing CUDA library, or a driver or GPU without support.
     pub fn cut(ordinal: usize, count: usize) -> Result<Self, DeviceError> {
         let gpu = Gpu::open(ordinal)?;
         let (mut parts, multiprocessors) = cut(&gpu, u32::try_from(count).unwrap_or(u32::MAX))?;
@@ -186,22 +187,22 @@ impl Parts {
         Ok(Self { contexts, multiprocessors })
     }
 
-    /// Multiprocessors of each part.
+    /// Multiprocessors of each partition.
     #[must_use]
     pub const fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
 
-    /// How many parts there are.
+    /// Number of partitions.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.contexts.len()
     }
 
-    /// The kernels of a stage on part number `part`; several may be on one part.
+    /// The kernels of a stage on partition number `part`; several stages may share one.
     ///
     /// # Errors
-    /// No such part, or whatever stops the device.
+    /// No such partition, or an error of the device.
     pub fn kernels<E: Element>(&self, part: usize) -> Result<Cuda<E>, DeviceError> {
         let none = || DeviceError::NotAtHand { what: format!("part {part} of the GPU") };
         let context = Arc::clone(self.contexts.get(part).ok_or_else(none)?);
@@ -211,16 +212,16 @@ impl Parts {
     }
 }
 
-/// The kernels of `stages` stages on GPU number `ordinal`, each on multiprocessors of its own, and how
-/// they share it. Where the driver or the GPU cannot cut it into so many parts, that is an error,
-/// unless they `may_share` all of it.
+/// The kernels of `stages` stages on GPU number `ordinal`, each on its own multiprocessors, and how
+/// they share it. If the driver or the GPU cannot split it into so many partitions, that is an
+/// error, unless they `may_share` the whole GPU.
 ///
-/// Every stage has two streams. Beyond four stages, `CUDA_DEVICE_MAX_CONNECTIONS=32` should be in the
-/// environment before the program starts: the driver has 8 queues to a GPU otherwise, and streams
-/// that share one wait for each other.
+/// Every stage has two streams. Beyond four stages, set `CUDA_DEVICE_MAX_CONNECTIONS=32` before the
+/// program starts: the driver has 8 hardware queues to a GPU by default, and streams that share one
+/// wait for each other.
 ///
 /// # Errors
-/// No such GPU, or something of CUDA is missing; or a call failed that all of them need.
+/// No such GPU, a missing CUDA library, or a failed call that all stages need.
 pub fn split<E: Element>(
     ordinal: usize,
     stages: usize,

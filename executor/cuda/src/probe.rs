@@ -1,5 +1,5 @@
-//! The parts of CUDA that are installed. This is checked before anything else: a library that is
-//! missing at its first use would end the program.
+//! Probes the installed parts of CUDA before anything else: the first use of a missing library
+//! would end the program.
 #![allow(unsafe_code)] // calls into the driver, and loads libraries to see whether they are there
 
 use std::ffi::{CStr, c_char};
@@ -27,17 +27,17 @@ pub struct DeviceInfo {
     pub capability: (i32, i32),
     /// Highest clock of the multiprocessors, in kHz.
     pub clock_khz: u32,
-    /// The driver: its version where the system tells, and the CUDA it is for.
+    /// The driver: its version, where the system reports it, and its CUDA version.
     pub driver: String,
 }
 
-/// The version of the kernel module, where it says so.
+/// The version of the kernel module, where it is reported.
 fn module() -> Option<String> {
     let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(text.trim().to_owned()).filter(|version| !version.is_empty())
 }
 
-/// `version` of CUDA, as the driver writes it, in words.
+/// The driver's name with `version`, its CUDA version as the driver encodes it.
 fn driver_name(module: Option<String>, version: i32) -> String {
     let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
     module.map_or(cuda.clone(), |module| format!("{module}, {cuda}"))
@@ -54,21 +54,21 @@ fn no_gpu(what: &str, cure: &str) -> DeviceError {
     DeviceError::NoGpu { what: what.to_owned(), cure: cure.to_owned() }
 }
 
-/// NVRTC can be loaded.
+/// Checks that NVRTC can be loaded.
 pub(crate) fn nvrtc() -> Result<(), DeviceError> {
     static FOUND: Mutex<Option<Result<(), DeviceError>>> = Mutex::new(None);
     // SAFETY: loads a library, as its first use would.
     known(&FOUND, &NVRTC, || unsafe { rtc::is_culib_present() })
 }
 
-/// cuBLASLt can be loaded.
+/// Checks that cuBLASLt can be loaded.
 pub(crate) fn cublaslt() -> Result<(), DeviceError> {
     static FOUND: Mutex<Option<Result<(), DeviceError>>> = Mutex::new(None);
     // SAFETY: as above.
     known(&FOUND, &CUBLASLT, || unsafe { lt::is_culib_present() })
 }
 
-/// The driver is there, new enough, and begun: how many GPUs it has, and its CUDA.
+/// Initializes the driver, and checks its version. Returns the number of GPUs and its CUDA version.
 fn start_driver() -> Result<(i32, i32), DeviceError> {
     let no_driver = || {
         let cure = "install the NVIDIA driver (in a container: run it with the GPUs passed in)";
@@ -81,7 +81,7 @@ fn start_driver() -> Result<(i32, i32), DeviceError> {
     let (mut version, mut count) = (0, 0);
     // SAFETY: the library is there; both functions are in every driver.
     let (versioned, begun) = unsafe { (cu::cuDriverGetVersion(&mut version), cu::cuInit(0)) };
-    // The library that the toolkit brings to link against, on a machine without the driver.
+    // The stub library of the toolkit, on a machine without the driver.
     if begun == cu::CUresult::CUDA_ERROR_STUB_LIBRARY {
         return Err(no_driver());
     }
@@ -107,7 +107,7 @@ fn start_driver() -> Result<(i32, i32), DeviceError> {
     Ok((count, version))
 }
 
-/// A number the driver knows of `device`.
+/// An attribute of `device`.
 pub(crate) fn attribute(
     device: cu::CUdevice,
     which: cu::CUdevice_attribute,
@@ -118,7 +118,7 @@ pub(crate) fn attribute(
     Ok(value)
 }
 
-/// GPU number `ordinal` of the driver, which has begun.
+/// GPU number `ordinal` of the initialized driver.
 fn device(ordinal: usize, version: i32) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
     use cu::CUdevice_attribute as Of;
     let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
@@ -150,7 +150,7 @@ fn device(ordinal: usize, version: i32) -> Result<(cu::CUdevice, DeviceInfo), De
 /// The GPUs, in the driver's order.
 ///
 /// # Errors
-/// [`DeviceError::NoGpu`], with the cure, if there is no driver or no GPU; [`DeviceError::Missing`] if
+/// [`DeviceError::NoGpu`], with the remedy, without a driver or a GPU; [`DeviceError::Missing`] if
 /// the driver is too old, or a library that the kernels need cannot be found.
 pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     let (count, version) = start_driver()?;
@@ -161,7 +161,7 @@ pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
         .collect()
 }
 
-/// GPU number `ordinal`, with all that kernels need there to be.
+/// GPU number `ordinal`, after checks for all that kernels need.
 pub(crate) fn find(ordinal: usize) -> Result<(cu::CUdevice, DeviceInfo), DeviceError> {
     let count = devices()?.len();
     if ordinal >= count {

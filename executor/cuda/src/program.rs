@@ -1,4 +1,4 @@
-//! The kernels compiled for a GPU, once per process for each capability and type of element.
+//! The compiled kernels of a GPU, once per process for each capability and element type.
 #![allow(unsafe_code)] // calls into NVRTC and the driver
 
 use std::ffi::{CStr, CString, c_char};
@@ -13,13 +13,13 @@ use super::launch::Kernel;
 use super::probe;
 use runtime::DeviceError;
 
-/// The text of the kernels.
+/// The source of the kernels.
 pub(crate) const SOURCE: &str = include_str!("kernels.cu");
 
 /// Major and minor compute capability of a GPU.
 pub(crate) type Capability = (i32, i32);
 
-/// The compiled code, and the device and options it was compiled for.
+/// Compiled code, with the capability and options that it was compiled for.
 type Compiled = ((Capability, &'static str), Arc<[u8]>);
 
 /// The kernels for elements `E` as machine code of GPUs of `capability`.
@@ -68,13 +68,13 @@ impl Source {
     }
 }
 
-/// Machine code rather than PTX: a driver older than NVRTC could not read its PTX.
+/// Compiles to a cubin, not to PTX: a driver older than NVRTC cannot load its PTX.
 fn compile((major, minor): Capability, is_bf16: bool) -> Result<Vec<u8>, DeviceError> {
     probe::nvrtc()?;
     let text = CString::new(SOURCE).map_err(|_| failed("nvrtcCreateProgram", "0 in the source"))?;
     let architecture = CString::new(format!("--gpu-architecture=sm_{major}{minor}"))
         .map_err(|_| failed("nvrtcCompileProgram", "0 in an option"))?;
-    // Line numbers, by which compute-sanitizer names what is wrong, cost nothing at run time.
+    // Line numbers, for compute-sanitizer, cost nothing at run time.
     let mut options = vec![architecture.as_c_str(), c"--std=c++17", c"--generate-line-info"];
     if is_bf16 {
         options.push(c"-DELEMENT_BF16");
@@ -99,8 +99,8 @@ fn compile((major, minor): Capability, is_bf16: bool) -> Result<Vec<u8>, DeviceE
     }
 }
 
-/// The kernels loaded into the driver. They belong to no context: a launch takes that of its
-/// stream, so that the same ones serve every GPU and partition.
+/// The kernels loaded into the driver. They belong to no context: a launch takes the context of its
+/// stream, so that they serve every GPU and partition.
 pub(crate) struct Program {
     library: cu::CUlibrary,
     /// By the number of the kernel.
@@ -114,13 +114,13 @@ unsafe impl Sync for Program {}
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: loaded by `load`; whoever launches keeps the program and waits before letting go.
+        // SAFETY: loaded by `load`; a launcher keeps the program and waits before it drops it.
         let _ = unsafe { cu::cuLibraryUnload(self.library) };
     }
 }
 
 impl Program {
-    /// Loads machine code, with a context current.
+    /// Loads a cubin, with a context current.
     pub(crate) fn load(code: &[u8]) -> Result<Self, DeviceError> {
         let mut library = ptr::null_mut();
         // SAFETY: `code` is a whole image; without options their arrays are not read.
@@ -162,7 +162,7 @@ mod tests {
     use super::super::tests::skipped;
     use super::*;
 
-    /// NVRTC needs no GPU: where it can be found, the kernels must compile without a warning.
+    /// NVRTC needs no GPU: where it is found, the kernels must compile without a warning.
     #[test]
     fn kernels_compile_where_nvrtc_is() {
         for capability in [(8, 0), (9, 0), (10, 0)] {

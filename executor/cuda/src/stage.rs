@@ -1,4 +1,4 @@
-//! One stage's share of a GPU: its streams, and how tensors come and go.
+//! One stage on a GPU: its streams, launches and copies.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::cell::Cell;
@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use cudarc::driver::sys as cu;
 
-use super::ahead::Ahead;
 use super::call::{driver, failed};
 use super::clock;
 use super::device::{Event, Gpu, Queue, Stream};
@@ -16,6 +15,7 @@ use super::element::{Element, decode, encode};
 use super::gemm::{Blas, Places};
 use super::kernels::Kernels;
 use super::launch::Launch;
+use super::launch_queue_depth::LaunchQueueDepth;
 use super::layout::column_major;
 use super::memory::Buffer;
 use super::partition::{GreenContext, Partition};
@@ -27,12 +27,12 @@ use runtime::DeviceError;
 
 /// The kernels of one stage on a GPU, or on a part of one.
 ///
-/// Work is enqueued on one stream, so that it runs in the order of the calls; what comes from other
-/// GPUs and from the host travels on a second stream beside it. Meant to be used on one thread, on
-/// whichever it is moved to.
-// Fields are dropped in this order: streams after what waits for them, the green context last.
+/// Kernels are enqueued on one stream, so that they run in the order of the calls; transfers from
+/// other GPUs and from the host run on a second stream. Used by one thread at a time.
+// Fields are dropped in this order: streams after the objects that wait for them, the green context
+// last.
 pub struct Cuda<E: Element> {
-    /// The same stages in other processes.
+    /// The communicator with stages in other processes.
     #[cfg(feature = "nccl")]
     pub(crate) peers: Option<super::nccl::Peers>,
     pub(crate) kernels: Kernels,
@@ -41,8 +41,8 @@ pub struct Cuda<E: Element> {
     pub(crate) uploads: Uploads,
     base: Base,
     stamps: Vec<Event>,
-    ahead: Ahead,
-    /// Kernels and products begun so far.
+    queue_depth: LaunchQueueDepth,
+    /// Kernels and products launched so far.
     launched: Cell<u64>,
     pub(crate) compute: Stream,
     pub(crate) transfer: Stream,
@@ -57,22 +57,22 @@ impl<E: Element> fmt::Debug for Cuda<E> {
     }
 }
 
-/// A moment that device and host both know.
+/// An event, and its time by the host's clock.
 struct Base {
     event: Event,
     at: Instant,
 }
 
-/// Tries at a base: the one that the host was interrupted least in counts.
+/// Tries at a base, of which the one with the shortest interruption of the host counts.
 const TRIES: usize = 8;
 
-/// Token numbers on a GPU, also in the order of the tokens.
+/// Token numbers on a GPU, in their order and sorted.
 #[derive(Debug)]
 pub struct Tokens {
     pub(crate) words: Buffer<u32>,
     pub(crate) len: usize,
     pub(crate) runs: usize,
-    /// Rows that a table must have for them.
+    /// Minimum number of table rows for them.
     pub(crate) vocabulary: usize,
 }
 
@@ -92,7 +92,7 @@ impl Tokens {
         Ok(self.words.memory.address())
     }
 
-    /// They are whole sequences of `sequence` tokens.
+    /// Checks that they are whole sequences of `sequence` tokens.
     pub(crate) fn are_sequences(
         &self,
         what: &'static str,
@@ -108,15 +108,15 @@ impl Tokens {
 }
 
 impl<E: Element> Cuda<E> {
-    /// The kernels of one stage that has GPU number `ordinal` to itself.
+    /// The kernels of one stage on the whole GPU number `ordinal`.
     ///
     /// # Errors
-    /// No such GPU, or something of CUDA is missing.
+    /// No such GPU, or a missing CUDA library.
     pub fn whole(ordinal: usize) -> Result<Self, DeviceError> {
         Self::new(&Gpu::open(ordinal)?, None)
     }
 
-    /// On `partition` of `gpu`, or on all of it.
+    /// The kernels on `partition` of `gpu`, or on the whole GPU.
     pub(crate) fn new(gpu: &Arc<Gpu>, partition: Option<Partition>) -> Result<Self, DeviceError> {
         gpu.bind()?;
         let program = gpu.program::<E>()?;
@@ -134,7 +134,7 @@ impl<E: Element> Cuda<E> {
             uploads: Uploads::new()?,
             base: base(gpu, &compute)?,
             stamps: Vec::new(),
-            ahead: Ahead::default(),
+            queue_depth: LaunchQueueDepth::default(),
             launched: Cell::new(0),
             compute,
             transfer: Stream::new(gpu)?,
@@ -144,7 +144,7 @@ impl<E: Element> Cuda<E> {
         })
     }
 
-    /// `len` values that only kernels of this stage use.
+    /// A scratch buffer of `len` values, used by kernels of this stage alone.
     pub(crate) fn scratch<T>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         Buffer::new(&self.gpu, len, self.compute.queue)
     }
@@ -190,7 +190,7 @@ impl<E: Element> Cuda<E> {
         &mut self,
         shape: Gemm,
         [a, b, c]: [u64; 3],
-        into_sums: bool,
+        accumulates: bool,
     ) -> Result<(), DeviceError> {
         self.gpu.bind()?;
         let product =
@@ -198,7 +198,7 @@ impl<E: Element> Cuda<E> {
         let at = Places { first: b, second: a, result: c };
         self.launched.set(self.launched.get() + 1);
         // SAFETY: the caller has checked the sizes.
-        unsafe { self.blas.multiply::<E>(product, shape.scale, at, into_sums) }
+        unsafe { self.blas.multiply::<E>(product, shape.scale, at, accumulates) }
     }
 
     /// Sets `bytes` at `address`, within a buffer, to zero.
@@ -225,14 +225,14 @@ impl<E: Element> Cuda<E> {
         })
     }
 
-    /// Copies `bytes` to `address`, within a buffer, in the order of the kernels.
+    /// Copies `bytes` to `address`, within a buffer, on the compute stream.
     pub(crate) fn upload(&mut self, bytes: &[u8], address: u64) -> Result<(), DeviceError> {
         self.gpu.bind()?;
         // SAFETY: the caller has checked the size.
         unsafe { self.copy_up(self.compute.queue, bytes, address) }
     }
 
-    /// The same in the order of `queue`, one of this stage's.
+    /// The same on `queue`, a stream of this stage.
     ///
     /// # Safety
     /// There is room for `bytes` at `address`, and the GPU is bound.
@@ -244,18 +244,18 @@ impl<E: Element> Cuda<E> {
     ) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         let peers = self.peers.as_ref();
-        let wait = |mark: &Event| {
+        let wait = |event: &Event| {
             #[cfg(feature = "nccl")]
             if let Some(peers) = peers {
-                return peers.wait_until(|| Ok(mark.is_past()));
+                return peers.wait_until(|| Ok(event.is_complete()));
             }
-            mark.wait()
+            event.wait()
         };
         // SAFETY: as promised.
-        unsafe { self.uploads.copy(&self.gpu, queue, (bytes, address), wait) }
+        unsafe { self.uploads.copy(&self.gpu, queue, bytes, address, wait) }
     }
 
-    /// Copies all of `from` to the host, in the order of `stream`, and waits for it.
+    /// Copies all of `from` to the host, on `stream`, and waits for it.
     pub(crate) fn download<T>(
         &self,
         from: &Buffer<T>,
@@ -275,13 +275,13 @@ impl<E: Element> Cuda<E> {
         Ok(bytes)
     }
 
-    /// The bytes of `from`, after the kernels begun so far.
+    /// The bytes of `from`, after the kernels enqueued so far.
     #[cfg(test)]
     pub(crate) fn bytes_of<T>(&self, from: &Buffer<T>) -> Result<Vec<u8>, DeviceError> {
         self.download(from, &self.compute)
     }
 
-    /// The values of `from`, by the bytes of elements `T`.
+    /// The values of `from`, decoded from elements `T`.
     pub(crate) fn values<T: Element>(&self, from: &Buffer<T>) -> Result<Vec<f64>, DeviceError> {
         Ok(decode::<T>(&self.download(from, &self.compute)?))
     }
@@ -315,54 +315,53 @@ impl<E: Element> Cuda<E> {
     }
 
     /// Waits for both streams.
-    pub(crate) fn settle_all(&self) -> Result<(), DeviceError> {
+    pub(crate) fn synchronize_all(&self) -> Result<(), DeviceError> {
         self.wait_for(&self.compute)?;
         self.wait_for(&self.transfer)
     }
 
-    /// Waits for one of its streams; where other processes take part in what is on it, no longer
-    /// than they may take.
+    /// Waits for one of its streams; at most the communicator's timeout where its work depends on
+    /// other processes.
     fn wait_for(&self, stream: &Stream) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         if let Some(peers) = &self.peers {
             return peers.wait_until(|| stream.queue.is_idle());
         }
-        stream.queue.settle()
+        stream.queue.synchronize()
     }
 
-    /// Marks this moment, with its time.
+    /// Records a timestamp.
     pub(crate) fn new_stamp(&mut self) -> Result<(), DeviceError> {
         self.gpu.bind()?;
-        self.stamps.push(self.compute.queue.mark(&self.gpu, true)?);
+        self.stamps.push(self.compute.queue.record_event(&self.gpu, true)?);
         Ok(())
     }
 
-    /// Waits where the host has begun too much that is not done; called between two passes, each of
-    /// two stamps.
+    /// Waits while the launch queue is too deep; called between two passes, each of two timestamps.
     pub(crate) fn keep_pace(&mut self) -> Result<(), DeviceError> {
         if let Some(end) = self.stamps.len().checked_sub(1) {
-            self.ahead.begun(end, self.launched.get());
+            self.queue_depth.begun(end, self.launched.get());
         }
-        while let Some(end) = self.ahead.next() {
-            self.wait_for_mark(&self.stamps[end])?;
+        while let Some(end) = self.queue_depth.next() {
+            self.wait_for_event(&self.stamps[end])?;
         }
         Ok(())
     }
 
-    /// Waits until all before `mark` is done, likewise.
-    fn wait_for_mark(&self, mark: &Event) -> Result<(), DeviceError> {
+    /// Waits until `event` has completed, with the same limit.
+    fn wait_for_event(&self, event: &Event) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         if let Some(peers) = &self.peers {
-            return peers.wait_until(|| Ok(mark.is_past()));
+            return peers.wait_until(|| Ok(event.is_complete()));
         }
-        mark.wait()
+        event.wait()
     }
 
-    /// The times of the stamps since the last call, and a new base: with it the error of the host's
-    /// clock against the device's does not grow, and driver times stay small.
+    /// The timestamps since the last call, and a new base: so the error of the host's clock against
+    /// the device's does not grow, and the driver's times stay small.
     pub(crate) fn all_stamps(&mut self, epoch: Instant) -> Result<Vec<u64>, DeviceError> {
         let stamps = std::mem::take(&mut self.stamps);
-        self.ahead.settle(self.launched.get());
+        self.queue_depth.drained(self.launched.get());
         let event = |i: usize| if i == 0 { &self.base.event } else { &stamps[i - 1] };
         let times = clock::unroll(stamps.len(), |i, j| event(j).ms_since(event(i)))?;
         let since = |ns: &f64| clock::since(epoch, self.base.at, *ns);
@@ -374,28 +373,28 @@ impl<E: Element> Cuda<E> {
 
 impl<E: Element> Drop for Cuda<E> {
     fn drop(&mut self) {
-        // What is let go of here may still be read by kernels begun.
+        // Buffers freed here may still be read by enqueued kernels.
         let _ = self.gpu.bind();
-        let settled = self.settle_all();
+        let settled = self.synchronize_all();
         #[cfg(feature = "nccl")]
         if settled.is_err() {
-            // Transfers that a lost process holds up end with the ties to it.
+            // Transfers blocked by a lost process end when the communicator is aborted.
             self.peers = None;
         }
         if settled.is_err() {
-            let _ = self.settle_all();
+            let _ = self.synchronize_all();
         }
     }
 }
 
-/// Marks a moment in an idle stream and looks at the host's clock on either side: what the event
-/// says lies between.
+/// Records an event in an idle stream between two readings of the host's clock, which bound its
+/// time.
 fn base(gpu: &Arc<Gpu>, stream: &Stream) -> Result<Base, DeviceError> {
     let mut best: Option<(std::time::Duration, Base)> = None;
     for _ in 0..TRIES {
-        stream.queue.settle()?;
+        stream.queue.synchronize()?;
         let before = Instant::now();
-        let event = stream.queue.mark(gpu, true)?;
+        let event = stream.queue.record_event(gpu, true)?;
         event.wait()?;
         let width = before.elapsed();
         if best.as_ref().is_none_or(|(least, _)| width < *least) {
@@ -415,7 +414,7 @@ mod tests {
         fn may_change_threads<T: Send + 'static>() {}
         may_change_threads::<Cuda<Bf16>>();
         may_change_threads::<Cuda<f32>>();
-        may_change_threads::<super::super::handed::Handed<Bf16>>();
+        may_change_threads::<super::super::tensor_transfer::TensorTransfer<Bf16>>();
         may_change_threads::<Tokens>();
     }
 }

@@ -1,4 +1,4 @@
-//! A GPU, or one of the equal parts that stages on it have, as what is timed.
+//! A GPU, or one of its equal partitions, as the target of a calibration.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use gpt::OpenError;
 use gpt::{Cut, HostCopy, Target, TargetOptions, WithTarget};
 use runtime::DeviceError;
 
-/// A GPU, or a part of one, and what tensors on it hold.
+/// A GPU, or a partition of one, for tensors of elements `E`.
 struct Part<E: Element> {
     info: DeviceInfo,
-    /// Another GPU, where there is one.
+    /// Another GPU, if there is one.
     other: Option<DeviceInfo>,
-    /// All of them, where what is timed is a part.
+    /// All partitions, if the target is one of them.
     parts: Option<Arc<Parts>>,
     element: PhantomData<E>,
 }
 
-/// Links that are timed where nobody asks for others.
+/// Links that are timed by default.
 pub fn links() -> Vec<LinkKind> {
     let mut links = vec![LinkKind::HandOver, LinkKind::HostCopy];
     if devices().is_ok_and(|all| all.len() > 1) {
@@ -29,7 +29,7 @@ pub fn links() -> Vec<LinkKind> {
     links
 }
 
-/// Does `with` the part that `options` ask for.
+/// Runs `with` on the target that `options` select.
 pub fn with_target<W: WithTarget>(
     options: &TargetOptions,
     with: W,

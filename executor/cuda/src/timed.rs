@@ -1,8 +1,8 @@
 //! Stages on a GPU whose passes take their time and compute nothing.
 //!
-//! A pass is a kernel of one thread that waits on the clock of the GPU. All else is as where passes
-//! compute: the executor, streams, events, parts of the GPU, and how values are handed over. No stage
-//! slows another, so that what is measured is the order and the host alone.
+//! A pass is a kernel of one thread that waits on the clock of the GPU. The rest is as where passes
+//! compute: the executor, streams, events, partitions of the GPU, and transfers. Stages do not slow
+//! each other, so that only the order and the host's overhead are measured.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::time::Instant;
 use pipeline::{Costs, Nanos, Pass, Value};
 
 use super::backend::Gpus;
-use super::handed::Handed;
-use super::kernels::{MOMENT, await_value, take_time};
+use super::kernels::{TIMESTAMP_WORDS, await_value, take_time};
 use super::memory::allocations;
 use super::stage::Cuda;
+use super::tensor_transfer::TensorTransfer;
 use gpt::CUDA_TIMED;
 use gpt::{Devices, OpenError, Options};
 use gpt::{Executed, Execution, ExecutionError};
@@ -27,7 +27,7 @@ use runtime::{Trainer, Worker};
 #[derive(Debug)]
 struct TimedGpus(Gpus);
 
-/// The GPUs that were asked for.
+/// The GPUs that `options` select.
 pub fn open(options: &Options) -> Result<Box<dyn Devices>, OpenError> {
     Ok(Box::new(TimedGpus(Gpus::open(options)?)))
 }
@@ -46,7 +46,7 @@ impl Devices for TimedGpus {
     }
 
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError> {
-        if execution.meeting.is_some() {
+        if execution.rendezvous.is_some() {
             return Err(ExecutionError::OneProcess { device: CUDA_TIMED.name });
         }
         let stages = execution.stages();
@@ -69,27 +69,31 @@ impl Devices for TimedGpus {
     }
 }
 
-/// A stage whose passes take what [`Costs`] say, by the clock of its GPU.
+/// A stage whose passes take the durations of [`Costs`], by the clock of its GPU.
 struct TimedStage {
     cuda: Cuda<f32>,
     costs: Arc<Costs>,
-    /// How long values are on their way.
+    /// The plan, whose hops delay values.
     plan: Arc<Plan>,
 }
 
 impl TimedStage {
-    /// Begins what comes before `pass`: the arrival of its input.
-    fn receive(&mut self, pass: Pass, input: Option<Handed<f32>>) -> Result<(), DeviceError> {
-        let Some(handed) = input else { return Ok(()) };
+    /// Enqueues the arrival of the input of `pass`.
+    fn receive(
+        &mut self,
+        pass: Pass,
+        input: Option<TensorTransfer<f32>>,
+    ) -> Result<(), DeviceError> {
+        let Some(transfer) = input else { return Ok(()) };
         let value = pass.input(self.plan.schedule().shape());
-        let made = self.cuda.take_over(handed)?;
+        let made = self.cuda.receive_tensor(transfer)?;
         match value.map_or(Nanos(0), |value| self.plan.delay(value)) {
             Nanos(0) => Ok(()),
             Nanos(hop) => self.cuda.launch(&[await_value(made.memory.address(), hop)]),
         }
     }
 
-    /// Whether another stage takes what `pass` makes.
+    /// Whether another chunk uses the output of `pass`.
     fn hands_on(&self, pass: Pass) -> bool {
         let chunks = self.plan.schedule().shape().chunks();
         pass.makes().is_some_and(|value: Value| value.taken_by(chunks).is_some())
@@ -97,40 +101,40 @@ impl TimedStage {
 }
 
 impl Worker for TimedStage {
-    type Value = Handed<f32>;
+    type Value = TensorTransfer<f32>;
 
     fn run(
         &mut self,
         pass: Pass,
-        input: Option<Handed<f32>>,
-    ) -> Result<Option<Handed<f32>>, DeviceError> {
+        input: Option<TensorTransfer<f32>>,
+    ) -> Result<Option<TensorTransfer<f32>>, DeviceError> {
         if self.costs.chunks().len() <= usize::from(pass.chunk) || pass.kind.is_of_vocabulary() {
             return Err(DeviceError::NotAtHand { what: format!("the time of {pass}") });
         }
         self.cuda.keep_pace()?;
         self.receive(pass, input)?;
-        let made = self.cuda.scratch::<f32>(MOMENT)?;
+        let made = self.cuda.scratch::<f32>(TIMESTAMP_WORDS)?;
         self.cuda.new_stamp()?;
         let taken = self.cuda.launch(&[take_time(made.memory.address(), self.costs.of(pass).0)]);
-        // Also behind a launch that failed: stamps come in pairs.
+        // Also after a failed launch: stamps come in pairs.
         self.cuda.new_stamp()?;
         taken?;
-        self.hands_on(pass).then(|| self.cuda.hand_on(made)).transpose()
+        self.hands_on(pass).then(|| self.cuda.send_tensor(made)).transpose()
     }
 
-    fn wait(&mut self, input: &Handed<f32>) -> Result<(), DeviceError> {
+    fn wait(&mut self, input: &TensorTransfer<f32>) -> Result<(), DeviceError> {
         self.cuda.wait_for_value(input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.cuda.settle_all()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.cuda.synchronize_all()
     }
 
     fn runs_ahead(&self) -> bool {
         true
     }
 
-    fn makes_hops(&self) -> bool {
+    fn simulates_hops(&self) -> bool {
         true
     }
 
@@ -148,5 +152,5 @@ impl Worker for TimedStage {
     }
 }
 
-/// No gradients and no weights: what lies between steps is what stages tell each other.
+/// No gradients and no weights: between steps, stages only exchange messages.
 impl Trainer for TimedStage {}

@@ -1,21 +1,21 @@
-//! Tokens of a microbatch as the kernels read them.
+//! The tokens of a microbatch, as the kernels read them.
 #![forbid(unsafe_code)]
 
-/// Tokens, the rows of each different token together, and where those of each begin.
+/// Tokens, the row numbers sorted by token, and the first position of each token's run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     /// `len` tokens, `len` row numbers ordered by token, `runs + 1` beginnings among these.
     pub(crate) words: Vec<u32>,
     /// Number of tokens.
     pub(crate) len: usize,
-    /// Number of different tokens.
+    /// Number of distinct tokens.
     pub(crate) runs: usize,
     /// The greatest token.
     pub(crate) greatest: Option<u32>,
 }
 
-/// Lays `tokens` out. The gradient of an embedding is the sum over the rows that hold its token: in
-/// one order, known beforehand, the sum is the same at every run. `None` beyond 32-bit row numbers.
+/// Lays `tokens` out. The gradient of an embedding is the sum over the rows with its token: in a
+/// fixed order, so that it is deterministic. `None` beyond 32-bit row numbers.
 pub(crate) fn lay_out(tokens: &[u32]) -> Option<Layout> {
     let len = u32::try_from(tokens.len()).ok()?;
     let mut order: Vec<u32> = (0..len).collect();

@@ -1,4 +1,4 @@
-//! Copies from the host to a GPU.
+//! Asynchronous copies from the host to a GPU.
 #![allow(unsafe_code)] // calls into the driver
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use super::device::{Event, Gpu, Queue};
 use super::memory::count_allocation;
 use runtime::DeviceError;
 
-/// Memory of the host that the GPU reads while the host goes on.
+/// Pinned host memory, which the GPU reads asynchronously.
 pub(crate) struct Pinned {
     address: *mut u8,
 }
@@ -28,7 +28,7 @@ impl Drop for Pinned {
 }
 
 impl Pinned {
-    /// So many bytes; a context is current.
+    /// Allocates `bytes`; a context is current.
     pub(crate) fn new(bytes: usize) -> Result<Self, DeviceError> {
         count_allocation();
         let mut address = ptr::null_mut();
@@ -42,36 +42,37 @@ impl Pinned {
         Ok(Self { address: address.cast() })
     }
 
-    /// Where they begin.
+    /// Its address.
     pub(crate) const fn address(&self) -> *mut u8 {
         self.address
     }
 }
 
-/// Copies to the GPU that the host need not wait for: each goes through a piece of pinned memory
-/// that is used again when the copy is done. All pieces are allocated at once, before the first step:
-/// pinning memory can hold up all that runs on the GPU.
+/// Asynchronous copies to the GPU: each goes through a piece of pinned memory, which is reused
+/// after the copy. All pieces are allocated at once, before the first step, since pinning memory
+/// can stall all work on the GPU.
 pub(crate) struct Uploads {
     pinned: Pinned,
-    /// Pieces that nobody uses, by their number.
+    /// Idle pieces, by their number.
     idle: Vec<usize>,
-    /// Pieces on their way, the oldest first, and the mark behind each copy.
+    /// Pieces in use, the oldest first, and the event after each copy.
     busy: VecDeque<(usize, Event)>,
 }
 
 /// Bytes of a piece.
 const PIECE: usize = 1 << 20;
-/// Pieces before the host waits for the oldest: more than values of the passes that it may be ahead.
+/// Number of pieces before the host waits for the oldest: more than the values of all passes in the
+/// launch queue.
 const PIECES: usize = 24;
 
 impl Uploads {
-    /// With a context current.
+    /// Allocates the pieces; a context is current.
     pub(crate) fn new() -> Result<Self, DeviceError> {
         let pinned = Pinned::new(PIECE * PIECES)?;
         Ok(Self { pinned, idle: (0..PIECES).rev().collect(), busy: VecDeque::new() })
     }
 
-    /// A piece that nobody uses; `wait` waits for the oldest where all are on their way.
+    /// An idle piece; `wait` waits for the oldest where all are in use.
     fn piece(
         &mut self,
         wait: impl Fn(&Event) -> Result<(), DeviceError>,
@@ -79,8 +80,8 @@ impl Uploads {
         if let Some(piece) = self.idle.pop() {
             return Ok(piece);
         }
-        // Copies of two streams may end in another order than they were begun.
-        let past = self.busy.iter().position(|(_, copied)| copied.is_past());
+        // Copies on two streams may end in another order than they were enqueued.
+        let past = self.busy.iter().position(|(_, copied)| copied.is_complete());
         let found = self.busy.remove(past.unwrap_or(0));
         let (piece, copied) = found.ok_or_else(|| failed("uploading", "no piece of memory"))?;
         if past.is_none() {
@@ -89,7 +90,7 @@ impl Uploads {
         Ok(piece)
     }
 
-    /// Begins to copy `bytes` to `to`, in the order of `queue`; `wait` waits for a mark.
+    /// Enqueues copies of `bytes` to `to` on `queue`; `wait` waits for an event.
     ///
     /// # Safety
     /// `to` is memory of `gpu`, which is bound, with room for them.
@@ -97,7 +98,8 @@ impl Uploads {
         &mut self,
         gpu: &Arc<Gpu>,
         queue: Queue,
-        (bytes, to): (&[u8], u64),
+        bytes: &[u8],
+        to: u64,
         wait: impl Fn(&Event) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let mut to = to;
@@ -111,10 +113,10 @@ impl Uploads {
                 cu::cuMemcpyHtoDAsync_v2(to, address.cast(), part.len(), queue.raw)
             })?;
             to += part.len() as u64;
-            match queue.mark(gpu, false) {
+            match queue.record_event(gpu, false) {
                 Ok(copied) => self.busy.push_back((piece, copied)),
                 Err(error) => {
-                    let _ = queue.settle();
+                    let _ = queue.synchronize();
                     return Err(error);
                 }
             }

@@ -1,4 +1,4 @@
-//! The data that a model is trained on.
+//! Training data.
 
 use thiserror::Error;
 
@@ -10,18 +10,18 @@ use crate::random;
 pub struct Batch {
     /// `[microbatch size, sequence]`.
     pub tokens: Vec<u32>,
-    /// The same places, one token on.
+    /// The same positions, one token later.
     pub targets: Vec<u32>,
 }
 
-/// Where microbatches come from. Asked by both ends of the pipeline: the same question must have the
-/// same answer.
+/// A source of microbatches. Both ends of the pipeline query it: equal arguments must give equal
+/// batches.
 pub trait Batches: Send + Sync {
     /// The microbatch `microbatch` of step `step`.
     fn batch(&self, step: u32, microbatch: u32) -> Batch;
 }
 
-/// Tokens drawn evenly from the vocabulary: work like any other, with nothing to learn.
+/// Tokens drawn uniformly from the vocabulary: the usual work, and nothing to learn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Random {
     model: Model,
@@ -49,7 +49,7 @@ impl Batches for Random {
     }
 }
 
-/// Bytes of a text as tokens, in windows drawn anywhere from it.
+/// Bytes of a text as tokens, in windows at random offsets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Text {
     model: Model,
@@ -57,7 +57,7 @@ pub struct Text {
     bytes: Vec<u8>,
 }
 
-/// Why a text is no training data.
+/// Why a text cannot be training data.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DataError {
     /// A text without a single whole sequence and its next byte.
@@ -76,7 +76,7 @@ pub enum DataError {
     },
 }
 
-/// How many different bytes there are.
+/// Number of byte values.
 const BYTES: usize = 256;
 
 impl Text {
@@ -113,7 +113,7 @@ fn token(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A microbatch out of windows of one token more than a sequence.
+/// A microbatch of windows, each one token longer than a sequence.
 fn of_windows(model: Model, window: impl Fn(u64) -> Vec<u32>) -> Batch {
     let mut batch = Batch::default();
     for sequence in 0..model.microbatch_size() as u64 {

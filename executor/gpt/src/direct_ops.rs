@@ -7,15 +7,18 @@ use runtime::{DeviceError, Direct, Wire};
 use crate::model::Gpt;
 use crate::ops::Ops;
 
-/// Kernels that send and receive tensors themselves, as NCCL does: both ends take part in every transfer.
+/// Kernels that send and receive tensors themselves, as NCCL does: both ends take part in every
+/// transfer.
 pub trait DirectOps: Ops {
-    /// A name by which all stages join; one stage makes it, and all are given it.
+    /// A unique id of the communicator (as of `ncclGetUniqueId`): one stage makes it, and all of
+    /// them join by it.
     ///
     /// # Errors
     /// A library that is missing or fails.
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError>;
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError>;
 
-    /// Joins the `ranks` stages that were given `name`, as number `rank`. Waits for each at most `patience`.
+    /// Joins the `ranks` stages that have the unique id `name`, as rank `rank`. Waits for each at
+    /// most `timeout`.
     ///
     /// # Errors
     /// A device that fails, or a stage that does not come.
@@ -24,25 +27,25 @@ pub trait DirectOps: Ops {
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError>;
 
-    /// Begins all transfers as one: sends to ranks, and a tensor of `len` elements from each rank of `from`.
-    /// Returns the tensors received, in order, which may still be on their way.
+    /// Begins all transfers as one group: sends to ranks, and a tensor of `len` elements from each
+    /// rank of `from`. Returns the received tensors in order; they may still be in transfer.
     ///
     /// # Errors
     /// A device that fails, or a stage that is gone.
     fn exchange(
         &mut self,
-        sends: Vec<(usize, Self::Handed)>,
+        sends: Vec<(usize, Self::Transfer)>,
         from: &[usize],
         len: usize,
-    ) -> Result<Vec<Self::Handed>, DeviceError>;
+    ) -> Result<Vec<Self::Transfer>, DeviceError>;
 }
 
 impl<O: DirectOps> Direct for Gpt<O> {
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
-        self.ops_mut().name()
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.ops_mut().unique_id()
     }
 
     fn join(
@@ -50,9 +53,9 @@ impl<O: DirectOps> Direct for Gpt<O> {
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
-        self.ops_mut().join(name, rank, ranks, patience)
+        self.ops_mut().join(name, rank, ranks, timeout)
     }
 
     fn exchange(

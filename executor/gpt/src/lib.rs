@@ -1,9 +1,10 @@
 //! A GPT that is trained on the stages of a pipeline.
 //!
-//! [`Gpt`] computes the passes of one stage with the kernels of a device, its [`Ops`]; [`Reference`] is the same model
-//! in one piece, to check it against. An [`Execution`] trains on [`Devices`], of whose kinds the facts are here;
-//! a [`Target`] is the device whose kernels are timed for a profile.
-// Running on devices takes clocks, files of libraries, sockets and the environment.
+//! [`Gpt`] computes the passes of one stage with the kernels of a device, its [`Ops`];
+//! [`Reference`] is the same model on one device, the reference for tests. An [`Execution`] trains
+//! on [`Devices`], whose properties are here; a [`Target`] is the device whose kernels are timed
+//! for a profile.
+// Running on devices needs clocks, library files, sockets and environment variables.
 #![allow(clippy::disallowed_methods)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 

@@ -1,9 +1,10 @@
-//! The kernels a transformer stage is made of, as a device offers them.
+//! The kernels of a transformer stage, as a device implements them.
 //!
-//! All matrices are row by row. A `Tensor` holds activations and the weights as kernels read them
-//! (bf16 on a GPU that computes in bf16); `Sums` hold what is summed over microbatches and what the
-//! optimizer keeps: gradients of weights, master weights, moments (f32 there). Kernels may be
-//! enqueued: only [`Ops::settle`] and what returns numbers to the host wait.
+//! All matrices are row-major. A `Tensor` holds activations and the weights as kernels read them
+//! (bf16 on a GPU that computes in bf16); an `Accumulator` holds gradients of weights, which are
+//! summed over microbatches, and the optimizer state: master weights and moments (f32 there).
+//! Kernels may be enqueued: only [`Ops::synchronize`] and methods that return numbers to the host
+//! wait.
 
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use crate::model::{Movable, ShardOps};
 use crate::segment_kernels::SegmentKernels;
 use runtime::DeviceError;
 
-/// Where in a buffer something begins.
+/// A position in a buffer.
 #[derive(Debug)]
 pub struct At<T> {
     /// The buffer.
@@ -27,8 +28,8 @@ impl<T> At<T> {
     }
 }
 
-/// `count` products C = scale op(A) op(B), one behind the other in each buffer without gaps:
-/// op(A) is `[rows, inner]`, op(B) `[inner, columns]`, C `[rows, columns]`.
+/// `count` products C = scale op(A) op(B), contiguous in each buffer: op(A) is `[rows, inner]`,
+/// op(B) `[inner, columns]`, C `[rows, columns]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gemm {
     /// Rows of op(A) and C.
@@ -41,7 +42,7 @@ pub struct Gemm {
     pub transpose_a: bool,
     /// Whether B lies in memory as `[columns, inner]`.
     pub transpose_b: bool,
-    /// How many products.
+    /// Number of products.
     pub count: usize,
     /// The factor of every product.
     pub scale: f32,
@@ -73,7 +74,7 @@ impl Default for AdamW {
 pub struct Moments<T, S> {
     /// Weights as kernels read them.
     pub weights: T,
-    /// Weights as the optimizer keeps them.
+    /// Master weights of the optimizer.
     pub master: S,
     /// First moment, m.
     pub first: S,
@@ -81,17 +82,17 @@ pub struct Moments<T, S> {
     pub second: S,
 }
 
-/// The kernels of a device. Sizes are those of the shapes given; a buffer too short is a fault of
-/// the caller, answered with an error or a panic, never with a read past its end.
+/// The kernels of a device. Buffers must have the shapes given; a buffer that is too short is a
+/// fault of the caller, which gets an error or a panic, never a read past its end.
 pub trait Ops: 'static {
     /// Activations, and weights as kernels read them.
     type Tensor: Send + 'static;
-    /// Gradients of weights, master weights, moments.
-    type Sums: Send + 'static;
+    /// Gradients of weights, master weights and moments, in f32 on a GPU.
+    type Accumulator: Send + 'static;
     /// Token numbers.
     type Tokens: Send + 'static;
-    /// A tensor on its way to another stage: on a GPU, with the event that says it is ready.
-    type Handed: Send + 'static;
+    /// A tensor in transfer to another stage: on a GPU, with the event after which it is ready.
+    type Transfer: Send + 'static;
 
     /// A tensor of `len` elements, of unspecified content.
     ///
@@ -99,26 +100,28 @@ pub trait Ops: 'static {
     /// [`DeviceError::OutOfMemory`]; any kernel may fail with [`DeviceError::Call`], here and below.
     fn tensor(&mut self, len: usize) -> Result<Self::Tensor, DeviceError>;
 
-    /// `len` zeros.
-    fn sums(&mut self, len: usize) -> Result<Self::Sums, DeviceError>;
+    /// An accumulator of `len` zeros.
+    fn accumulator(&mut self, len: usize) -> Result<Self::Accumulator, DeviceError>;
 
     /// Token numbers, copied to the device.
     fn tokens(&mut self, tokens: &[u32]) -> Result<Self::Tokens, DeviceError>;
 
-    /// The kernels of the output layer in shards; `None` where there are none.
+    /// The kernels of an output layer in shards; `None` if the device has none.
     #[allow(clippy::type_complexity)]
-    fn shard_ops(&mut self) -> Option<&mut dyn ShardOps<Self::Tensor, Self::Sums, Self::Tokens>> {
+    fn shard_ops(
+        &mut self,
+    ) -> Option<&mut dyn ShardOps<Self::Tensor, Self::Accumulator, Self::Tokens>> {
         None
     }
 
-    /// `tensor` as a buffer whose content can move to the host and back; `None` where that cannot be.
+    /// `tensor` as a buffer that can be offloaded to the host; `None` if it cannot.
     fn movable_tensor(tensor: &mut Self::Tensor) -> Option<&mut dyn Movable> {
         let _ = tensor;
         None
     }
 
-    /// The same for sums.
-    fn movable_sums(sums: &mut Self::Sums) -> Option<&mut dyn Movable> {
+    /// The same for an accumulator.
+    fn movable_accumulator(sums: &mut Self::Accumulator) -> Option<&mut dyn Movable> {
         let _ = sums;
         None
     }
@@ -129,69 +132,75 @@ pub trait Ops: 'static {
         None
     }
 
-    /// Copies `values` over the elements of `to`, as many as there are values.
+    /// Copies `values` to the elements of `to`, as many as there are values.
     fn write(&mut self, values: &[f64], to: At<&mut Self::Tensor>) -> Result<(), DeviceError>;
 
-    /// The same for sums.
-    fn write_sums(&mut self, values: &[f64], to: At<&mut Self::Sums>) -> Result<(), DeviceError>;
+    /// The same for an accumulator.
+    fn write_accumulator(
+        &mut self,
+        values: &[f64],
+        to: At<&mut Self::Accumulator>,
+    ) -> Result<(), DeviceError>;
 
     /// Copies the elements of `from` to the host.
     fn read(&mut self, from: &Self::Tensor) -> Result<Vec<f64>, DeviceError>;
 
-    /// The same for sums.
-    fn read_sums(&mut self, from: &Self::Sums) -> Result<Vec<f64>, DeviceError>;
+    /// The same for an accumulator.
+    fn read_accumulator(&mut self, from: &Self::Accumulator) -> Result<Vec<f64>, DeviceError>;
 
-    /// Sets all of `sums` to zero.
-    fn clear(&mut self, sums: &mut Self::Sums) -> Result<(), DeviceError>;
+    /// Sets all elements of `sums` to zero.
+    fn clear(&mut self, sums: &mut Self::Accumulator) -> Result<(), DeviceError>;
 
     /// Bytes of one element of a tensor.
     fn element_bytes(&self) -> usize;
 
-    /// Waits until all kernels begun are done.
-    fn settle(&mut self) -> Result<(), DeviceError>;
+    /// Waits until all enqueued kernels are done.
+    fn synchronize(&mut self) -> Result<(), DeviceError>;
 
     /// Whether calls return before their kernels are done.
     fn runs_ahead(&self) -> bool {
         false
     }
 
-    /// Called before a pass is begun, behind the stamps of those before it: where calls return before
-    /// their kernels are done, waits until not too many are left.
+    /// Called before a pass begins, after the stamps of earlier passes: where calls return before
+    /// their kernels are done, waits until the launch queue is short enough.
     fn pace(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// How many allocations this thread has made that can hold up a device: of its memory, and of
-    /// memory that it reads from the host.
+    /// Number of allocations of this thread that can stall a device: of its memory, and of pinned
+    /// host memory.
     fn allocations(&self) -> u64 {
         0
     }
 
-    /// Marks this moment in the order of the kernels.
+    /// Records a timestamp in the order of the kernels.
     fn stamp(&mut self) -> Result<(), DeviceError>;
 
-    /// The moments marked since the last call, in nanoseconds since `epoch`, by the clock of the
-    /// device; `None` where kernels are done when their call returns, so that the host's clock is
-    /// right. Called when all kernels are done.
+    /// The timestamps recorded since the last call, in nanoseconds since `epoch`, by the clock of
+    /// the device; `None` where kernels are done when their call returns, so that the host's clock
+    /// is right. Called when all kernels are done.
     fn stamps(&mut self, epoch: Instant) -> Result<Option<Vec<u64>>, DeviceError>;
 
-    /// Gives `tensor` away to another stage, once the kernels begun so far are done.
-    fn hand(&mut self, tensor: Self::Tensor) -> Result<Self::Handed, DeviceError>;
+    /// Releases `tensor` for transfer to another stage: it is ready when the kernels enqueued so
+    /// far are done.
+    fn send(&mut self, tensor: Self::Tensor) -> Result<Self::Transfer, DeviceError>;
 
-    /// Takes what another stage gave: kernels begun from now on come after those that made it.
-    fn take(&mut self, handed: Self::Handed) -> Result<Self::Tensor, DeviceError>;
+    /// Receives a tensor of another stage: kernels enqueued from now on run after those that made
+    /// it.
+    fn receive(&mut self, transfer: Self::Transfer) -> Result<Self::Tensor, DeviceError>;
 
-    /// Kernels begun from now on come after those that made `handed`, which is taken later.
-    fn wait(&mut self, handed: &Self::Handed) -> Result<(), DeviceError> {
-        let _ = handed;
+    /// Kernels enqueued from now on run after those that made `transfer`, which is received later.
+    fn wait(&mut self, transfer: &Self::Transfer) -> Result<(), DeviceError> {
+        let _ = transfer;
         Ok(())
     }
 
     /// The elements as bytes, least significant first, [`Ops::element_bytes`] each.
-    fn pack(&mut self, handed: Self::Handed) -> Result<Vec<u8>, DeviceError>;
+    fn pack(&mut self, transfer: Self::Transfer) -> Result<Vec<u8>, DeviceError>;
 
     /// The inverse of [`Ops::pack`].
-    fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Handed, DeviceError>;
+    fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Transfer, DeviceError>;
 
     /// C = scale op(A) op(B).
     fn gemm(
@@ -202,13 +211,13 @@ pub trait Ops: 'static {
         c: At<&mut Self::Tensor>,
     ) -> Result<(), DeviceError>;
 
-    /// C += scale op(A) op(B), into sums: the gradient of a weight.
-    fn gemm_into_sums(
+    /// C += scale op(A) op(B), into an accumulator: the gradient of a weight.
+    fn gemm_accumulate(
         &mut self,
         shape: Gemm,
         a: At<&Self::Tensor>,
         b: At<&Self::Tensor>,
-        c: At<&mut Self::Sums>,
+        c: At<&mut Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
     /// Adds `bias`, `[columns]`, to every row of `x`, `[rows, columns]`.
@@ -227,7 +236,7 @@ pub trait Ops: 'static {
         rows: usize,
         columns: usize,
         x: &Self::Tensor,
-        into: At<&mut Self::Sums>,
+        into: At<&mut Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
     /// `to += x`, the first `len` elements.
@@ -240,7 +249,7 @@ pub trait Ops: 'static {
 
     /// y = (x - mean) rstd gain + bias for each row of x, `[rows, columns]`; `gain` and `bias` are
     /// `[columns]`; `stats`, `[rows, 2]`, becomes mean and rstd = 1 / sqrt(variance + 1e-5), in the
-    /// precision of sums.
+    /// precision of accumulators.
     #[allow(clippy::too_many_arguments)]
     fn layer_norm(
         &mut self,
@@ -250,7 +259,7 @@ pub trait Ops: 'static {
         gain: At<&Self::Tensor>,
         bias: At<&Self::Tensor>,
         y: &mut Self::Tensor,
-        stats: &mut Self::Sums,
+        stats: &mut Self::Accumulator,
     ) -> Result<(), DeviceError>;
 
     /// From the gradient `dy` of y: `dx` becomes the gradient of x, and those of gain and bias are
@@ -261,11 +270,11 @@ pub trait Ops: 'static {
         rows: usize,
         columns: usize,
         x: &Self::Tensor,
-        stats: &Self::Sums,
+        stats: &Self::Accumulator,
         gain: At<&Self::Tensor>,
         dy: &Self::Tensor,
         dx: &mut Self::Tensor,
-        gradients: &mut Self::Sums,
+        gradients: &mut Self::Accumulator,
         dgain: usize,
         dbias: usize,
     ) -> Result<(), DeviceError>;
@@ -319,8 +328,8 @@ pub trait Ops: 'static {
         x: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// `x`, `count` matrices `[n, n]`, becomes the softmax of each row over its first elements up to
-    /// and with the diagonal; those behind become 0.
+    /// `x`, `count` matrices `[n, n]`, becomes the causal softmax: of each row over its elements up
+    /// to and including the diagonal; later ones become 0.
     fn causal_softmax(
         &mut self,
         count: usize,
@@ -361,7 +370,7 @@ pub trait Ops: 'static {
         columns: usize,
         tokens: &Self::Tokens,
         dy: &Self::Tensor,
-        gradients: &mut Self::Sums,
+        gradients: &mut Self::Accumulator,
         table: usize,
         positions: usize,
     ) -> Result<(), DeviceError>;
@@ -376,7 +385,7 @@ pub trait Ops: 'static {
         scale: f32,
         logits: &Self::Tensor,
         targets: &Self::Tokens,
-        loss: &mut Self::Sums,
+        loss: &mut Self::Accumulator,
     ) -> Result<(), DeviceError>;
 
     /// `logits` become the gradient of that sum: scale (softmax(row) - one at the target).
@@ -389,13 +398,13 @@ pub trait Ops: 'static {
         targets: &Self::Tokens,
     ) -> Result<(), DeviceError>;
 
-    /// The kernels for microbatches that are cut along the sequence, if the device has them.
+    /// The kernels for microbatches cut along the sequence, if the device has them.
     fn segment_kernels(&mut self) -> Option<&mut dyn SegmentKernels<Tensor = Self::Tensor>> {
         None
     }
 
     /// The sum of squares of `sums`, and whether any is NaN or infinite. Waits for the result.
-    fn norm(&mut self, sums: &Self::Sums) -> Result<(f64, bool), DeviceError>;
+    fn norm(&mut self, sums: &Self::Accumulator) -> Result<(f64, bool), DeviceError>;
 
     /// Step number `step`, from 1, of AdamW with `gradients` times `scale`:
     /// w -= rate (m' / (sqrt(v') + eps) + decay w), with m' and v' the moments without bias.
@@ -404,19 +413,19 @@ pub trait Ops: 'static {
         rule: AdamW,
         step: u32,
         scale: f64,
-        gradients: &Self::Sums,
-        state: &mut Moments<Self::Tensor, Self::Sums>,
+        gradients: &Self::Accumulator,
+        state: &mut Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
-    /// Takes that very step back, from the state behind it (Zero Bubble, appendix on in-place
-    /// rollback): exact but for rounding.
+    /// Undoes the step of the same arguments, from the state after it (Zero Bubble, appendix on
+    /// in-place rollback): exact but for rounding.
     fn adamw_undo(
         &mut self,
         rule: AdamW,
         step: u32,
         scale: f64,
-        gradients: &Self::Sums,
-        state: &mut Moments<Self::Tensor, Self::Sums>,
+        gradients: &Self::Accumulator,
+        state: &mut Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
     /// A copy of `from`.
@@ -427,19 +436,19 @@ pub trait Ops: 'static {
         Ok(copy)
     }
 
-    /// Copies the whole state of the optimizer, for an exact way back.
+    /// Copies the whole optimizer state, for an exact rollback.
     fn copy_state(
         &mut self,
-        from: &Moments<Self::Tensor, Self::Sums>,
-    ) -> Result<Moments<Self::Tensor, Self::Sums>, DeviceError>;
+        from: &Moments<Self::Tensor, Self::Accumulator>,
+    ) -> Result<Moments<Self::Tensor, Self::Accumulator>, DeviceError>;
 }
 
-/// How a row of queries, keys or values is cut into heads.
+/// Sizes of the heads in a row of queries, keys or values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heads {
     /// Sequences.
     pub batch: usize,
-    /// Tokens of each.
+    /// Tokens of each sequence.
     pub sequence: usize,
     /// Heads.
     pub heads: usize,

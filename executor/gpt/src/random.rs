@@ -1,4 +1,5 @@
-//! Chance as a function: the same question has the same answer, in any order and on any stage.
+//! Counter-based random numbers: a function of seed and index, the same in any order and on any
+//! stage.
 
 /// `SplitMix64` (Steele, Lea and Flood, 2014): 64 well mixed bits for each `x`.
 const fn mix(x: u64) -> u64 {
@@ -13,7 +14,7 @@ pub(crate) fn bits(seed: u64, key: &[u64]) -> u64 {
     key.iter().fold(mix(seed), |state, &part| mix(state ^ mix(part)))
 }
 
-/// A whole number below `bound`, which is at least 1: all equally likely but for 1 in 2^64.
+/// An integer below `bound`, which is at least 1: uniform up to 1 in 2^64.
 pub(crate) fn below(bound: u64, bits: u64) -> u64 {
     let product = u128::from(bits) * u128::from(bound);
     u64::try_from(product >> 64).unwrap_or(0)
@@ -22,7 +23,7 @@ pub(crate) fn below(bound: u64, bits: u64) -> u64 {
 /// A draw from the standard normal distribution (Box and Muller, 1958).
 pub(crate) fn normal(seed: u64, index: u64) -> f64 {
     let unit = |bits: u64| ((bits >> 11) as f64) * (1.0 / (1u64 << 53) as f64);
-    // The first is in (0, 1], so that its logarithm is finite.
+    // The first draw is in (0, 1], so that its logarithm is finite.
     let radius = 1.0 - unit(bits(seed, &[index, 0]));
     let angle = std::f64::consts::TAU * unit(bits(seed, &[index, 1]));
     libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(angle)

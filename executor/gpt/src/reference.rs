@@ -1,5 +1,5 @@
-//! The serial reference: the same model in one piece, microbatch by microbatch, without schedule,
-//! stages or links. What a pipeline computes must equal this.
+//! The serial reference: the same model on one device, microbatch by microbatch, without schedule,
+//! stages or links. A pipeline must compute the same.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::model::{BuildError, Layout, Model, Training};
 use crate::ops::{At, Ops};
 use runtime::DeviceError;
 
-/// A model trained in one piece.
+/// A model trained without a pipeline.
 pub struct Reference<O: Ops> {
     device: Device<O>,
     model: Model,
@@ -23,10 +23,10 @@ pub struct Reference<O: Ops> {
 }
 
 impl<O: Ops> Reference<O> {
-    /// `model` with the weights that `training` begins with.
+    /// `model` with the initial weights of `training`.
     ///
     /// # Errors
-    /// An optimizer that cannot be, or too little memory.
+    /// An invalid optimizer, or too little memory.
     pub fn new(
         mut ops: O,
         model: Model,
@@ -38,20 +38,21 @@ impl<O: Ops> Reference<O> {
         Ok(Self { device: Device::new(ops), model, batches, training, updates: 0, chunk })
     }
 
-    /// Computes step `step` of `microbatches`: its mean loss; the gradients are kept.
+    /// Computes step `step` of `microbatches`. Returns its mean loss; the gradients are kept.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn run(&mut self, step: u32, microbatches: u32) -> Result<f64, DeviceError> {
         self.run_part(step, microbatches, 0..microbatches)
     }
 
-    /// The same as two copies of the model compute it, one with the first half of the microbatches and
-    /// one with the second, whose gradients and losses are then added: to the bit what a pipeline in
-    /// two directions computes. From [`Reference::run`] it differs by the order of m - 1 additions.
+    /// The same as two copies of the model compute it, one with the first half of the microbatches
+    /// and one with the second, whose gradients and losses are then added: to the bit the result of
+    /// a bidirectional pipeline. It differs from [`Reference::run`] by the order of m - 1
+    /// additions.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn run_in_halves(&mut self, step: u32, microbatches: u32) -> Result<f64, DeviceError> {
         let half = microbatches.div_ceil(2);
         let loss = self.run_part(step, microbatches, 0..half)?;
@@ -62,11 +63,12 @@ impl<O: Ops> Reference<O> {
         let loss = loss + self.run_part(step, microbatches, half..microbatches)?;
         let mut sums = self.gradients()?;
         sums.iter_mut().zip(first).for_each(|(sum, other)| *sum += other);
-        self.device.ops.write_sums(&sums, At::start(&mut self.chunk.gradients))?;
+        self.device.ops.write_accumulator(&sums, At::start(&mut self.chunk.gradients))?;
         Ok(loss)
     }
 
-    /// The microbatches in `part` of a step of `microbatches`: their share of the mean loss.
+    /// Computes the microbatches in `part` of a step of `microbatches`. Returns their share of the
+    /// mean loss.
     fn run_part(
         &mut self,
         step: u32,
@@ -90,23 +92,23 @@ impl<O: Ops> Reference<O> {
     /// The gradients of the last step, for all parameters in model order.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn gradients(&mut self) -> Result<Vec<f64>, DeviceError> {
-        self.device.ops.read_sums(&self.chunk.gradients)
+        self.device.ops.read_accumulator(&self.chunk.gradients)
     }
 
-    /// The weights as the optimizer keeps them, in model order.
+    /// The master weights, in model order.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn weights(&mut self) -> Result<Vec<f64>, DeviceError> {
-        self.device.ops.read_sums(&self.chunk.state.master)
+        self.device.ops.read_accumulator(&self.chunk.state.master)
     }
 
-    /// One step of the optimizer with the gradients of the last step times `scale`.
+    /// One optimizer step with the gradients of the last step times `scale`.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
         self.updates += 1;
         let Chunk { gradients, state, .. } = &mut self.chunk;

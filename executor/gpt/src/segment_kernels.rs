@@ -1,42 +1,46 @@
-//! The kernels that attention over earlier segments of a sequence needs, beside those of [`crate::Ops`].
+//! The kernels of attention over earlier segments of a sequence, beside those of [`crate::Ops`].
 
 use runtime::DeviceError;
 
-/// Kernels for microbatches that are cut along the sequence. Buffers of several segments hold, for every
-/// head of every sequence, their rows one behind the other.
+/// Kernels for microbatches cut along the sequence. Buffers of several segments hold, for every
+/// head of every sequence, their rows in order of the segments.
 pub trait SegmentKernels {
     /// Activations.
     type Tensor;
 
-    /// Puts `parts`, one for each segment, together in `all`: for each head, as many elements
-    /// of every part as `heads_each` says.
+    /// Concatenates `parts`, one for each segment, in `all`: for each of `heads` heads, `each`
+    /// elements of every part.
     ///
     /// # Errors
-    /// Whatever stops the device, here and below.
+    /// An error of the device, here and below.
     fn join_segments(
         &mut self,
-        heads_each: (usize, usize),
+        heads: usize,
+        each: usize,
         parts: &[&Self::Tensor],
         all: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// Takes the part whose number, of how many, is `index_count` out of `all`, as [`SegmentKernels::join_segments`] put it
-    /// there.
+    /// Copies part number `index` of `count` out of `all`, in the layout of
+    /// [`SegmentKernels::join_segments`].
     fn segment_of(
         &mut self,
-        heads_each: (usize, usize),
-        index_count: (usize, usize),
+        heads: usize,
+        each: usize,
+        index: usize,
+        count: usize,
         all: &Self::Tensor,
         part: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
-    /// `x`, `heads` matrices `[rows, columns]` (`rows_columns`) of the scores of the last rows of a sequence of `columns`,
-    /// becomes the softmax of each row over what it may look at: row i over its first
-    /// `columns - rows + i + 1` elements; those behind become 0.
+    /// `x`, `heads` matrices `[rows, columns]` of the scores of the last rows of a
+    /// sequence of `columns`, becomes the causal softmax of each row: of row i over its first
+    /// `columns - rows + i + 1` elements; later ones become 0.
     fn causal_softmax_behind(
         &mut self,
         heads: usize,
-        rows_columns: (usize, usize),
+        rows: usize,
+        columns: usize,
         x: &mut Self::Tensor,
     ) -> Result<(), DeviceError>;
 
@@ -45,7 +49,8 @@ pub trait SegmentKernels {
     fn softmax_backward_behind(
         &mut self,
         heads: usize,
-        rows_columns: (usize, usize),
+        rows: usize,
+        columns: usize,
         scale: f32,
         p: &Self::Tensor,
         dp: &mut Self::Tensor,

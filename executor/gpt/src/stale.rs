@@ -1,5 +1,5 @@
-//! The serial emulation of a pipeline that updates its weights while it runs: one microbatch after the
-//! other, each with the versions of the weights that it would have met on the stages.
+//! The serial emulation of a pipeline that updates its weights while it runs: microbatch by
+//! microbatch, each with the versions of the weights that it would have used on the stages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,36 +15,38 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::{Updates, Versions};
 
-/// A model trained one microbatch at a time with weights as old as a pipeline has them.
+/// A model trained one microbatch at a time with the weight staleness of a pipeline.
 pub struct Stale<O: Ops> {
     device: Device<O>,
     model: Model,
     batches: Arc<dyn Batches>,
     training: Training,
     updates: Updates,
-    /// By chunk and microbatch: how many updates of the step its stage has made before the forward.
+    /// By chunk and microbatch, the number of updates in the step that its stage has made before
+    /// the forward.
     made_before: Vec<Vec<u32>>,
-    /// How many updates were made in all.
+    /// Number of updates so far.
     made: u32,
     chunks: Vec<Versioned<O>>,
     first_gradients: Option<Vec<f64>>,
 }
 
-/// A chunk with all versions of its weights that a microbatch may still meet.
+/// A chunk with all versions of its weights that a later microbatch may use.
 struct Versioned<O: Ops> {
     chunk: Chunk<O>,
     versions: BTreeMap<u32, O::Tensor>,
 }
 
 impl<O: Ops> Stale<O> {
-    /// `model`, cut as `schedule` cuts it, with the weights that `training` begins with.
+    /// `model`, partitioned as in `schedule`, with the initial weights of `training`.
     ///
     /// # Errors
-    /// An optimizer that cannot be, fewer layers than chunks, or too little memory.
+    /// An invalid optimizer, fewer layers than chunks, or too little memory.
     pub fn new(
         mut ops: O,
         model: Model,
-        (schedule, updates): (&Schedule, Updates),
+        schedule: &Schedule,
+        updates: Updates,
         batches: Arc<dyn Batches>,
         training: Training,
     ) -> Result<Self, BuildError> {
@@ -68,10 +70,10 @@ impl<O: Ops> Stale<O> {
         })
     }
 
-    /// Trains through step `step`: the mean loss of every update.
+    /// Trains through step `step`. Returns the mean loss of every update.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn run(&mut self, step: u32) -> Result<Vec<f64>, DeviceError> {
         let (every, before) = (self.updates.microbatches, self.made);
         let microbatches = self.made_before.first().map_or(0, Vec::len);
@@ -123,17 +125,17 @@ impl<O: Ops> Stale<O> {
         Ok(())
     }
 
-    /// Updates all chunks, and begins the gradients of the next update: the loss of this one.
+    /// Updates all chunks, and clears the gradients. Returns the loss of this update.
     fn update(&mut self) -> Result<Option<f64>, DeviceError> {
         if self.first_gradients.is_none() {
             let ops = &mut self.device.ops;
-            let read = |one: &Versioned<O>| ops.read_sums(&one.chunk.gradients);
+            let read = |one: &Versioned<O>| ops.read_accumulator(&one.chunk.gradients);
             let parts: Vec<Vec<f64>> =
                 self.chunks.iter().map(read).collect::<Result<_, DeviceError>>()?;
             self.first_gradients = Some(parts.concat());
         }
         self.made += 1;
-        // No stage has more microbatches under way than there are stages.
+        // No stage has more microbatches in flight than there are stages.
         let chunks = u32::try_from(self.chunks.len()).unwrap_or(u32::MAX);
         let (made, oldest) = (self.made, self.made.saturating_sub(chunks.saturating_add(1)));
         let (ops, rule) = (&mut self.device.ops, self.training.rule);
@@ -154,20 +156,20 @@ impl<O: Ops> Stale<O> {
         self.first_gradients.as_deref()
     }
 
-    /// The weights as the optimizer keeps them, in model order.
+    /// The master weights, in model order.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn weights(&mut self) -> Result<Vec<f64>, DeviceError> {
         let ops = &mut self.device.ops;
-        let read = |one: &Versioned<O>| ops.read_sums(&one.chunk.state.master);
+        let read = |one: &Versioned<O>| ops.read_accumulator(&one.chunk.state.master);
         let parts: Vec<Vec<f64>> = self.chunks.iter().map(read).collect::<Result<_, _>>()?;
         Ok(parts.concat())
     }
 }
 
 impl<O: Ops> Versioned<O> {
-    /// Exchanges the newest weights with a version of them, or back.
+    /// Swaps the newest weights with another version, or back.
     fn exchange(&mut self, version: u32) -> Result<(), DeviceError> {
         let missing =
             || DeviceError::NotAtHand { what: format!("version {version} of the weights") };
@@ -177,8 +179,8 @@ impl<O: Ops> Versioned<O> {
     }
 }
 
-/// How many updates of its step each stage has made before the forward of each microbatch, by its order
-/// alone.
+/// By stage and microbatch, the number of updates in the step that a stage has made before the
+/// forward, by its order alone.
 fn made_before(schedule: &Schedule, updates: Updates) -> Vec<Vec<u32>> {
     let microbatches = schedule.shape().microbatches() as usize;
     let of_stage = |order: &pipeline::Order| {

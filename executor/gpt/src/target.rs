@@ -1,33 +1,33 @@
-//! The target of a calibration: a core, a GPU, or one of the equal parts that stages on it have.
+//! The target of a calibration: a core, a GPU, or one of its equal partitions.
 
 use profile::{LinkKind, Machine};
 
 use crate::ops::Ops;
 use runtime::DeviceError;
 
-/// Which device, and how much of it, is timed.
+/// The device, and the part of it, that is timed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetOptions {
     /// The number format of tensors: one of [`About::elements`](crate::About::elements).
     pub element: profile::Element,
     /// The number of the unit.
     pub unit: usize,
-    /// One of how many equal parts of it; 1 for all of it.
+    /// Number of equal parts, one of which is timed; 1 for the whole unit.
     pub parts: usize,
 }
 
 /// A part of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// How many such parts there are.
+    /// Number of parts.
     pub parts: usize,
-    /// The multiprocessors of each.
+    /// Multiprocessors of each part.
     pub multiprocessors: u32,
-    /// The multiprocessors of all of it.
+    /// Multiprocessors of the device.
     pub of: u32,
 }
 
-/// The target of a calibration, and what only it knows of itself.
+/// The target of a calibration, and its own properties.
 pub trait Target {
     /// Its kernels.
     type Ops: Ops + 'static;
@@ -35,32 +35,31 @@ pub trait Target {
     /// Kernels of one stage.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn ops(&self) -> Result<Self::Ops, DeviceError>;
 
-    /// Kernels of the stages that compute beside it, by their number from 0.
+    /// Kernels of the concurrent stages, by their number from 0.
     fn neighbours(
         &self,
     ) -> impl Fn(usize) -> Result<Self::Ops, DeviceError> + Clone + Send + 'static;
 
-    /// Rows and columns of the product that shows what it does at its best, for a model of width
-    /// `hidden`.
+    /// Rows and columns of the product for its peak throughput, for a model of width `hidden`.
     fn peak(&self, hidden: usize) -> usize;
 
-    /// Adds to `machine` what is known of the target.
+    /// Adds the properties of the target to `machine`.
     fn describe(&self, machine: Machine) -> Machine;
 
-    /// Its memory in bytes; `None` where it has that of the host.
+    /// Its memory in bytes; `None` where it uses that of the host.
     fn memory(&self) -> Option<u64> {
         None
     }
 
-    /// Which part of a device it is, if it is not all of one.
+    /// The part of a device that it is; `None` if it is a whole device.
     fn cut(&self) -> Option<Cut> {
         None
     }
 
-    /// Whether it has links of `kind` that only the device knows.
+    /// Whether it has links of `kind`, which only the device knows.
     fn has(&self, kind: LinkKind) -> bool {
         let _ = kind;
         false
@@ -70,16 +69,15 @@ pub trait Target {
     /// [`LinkKind::Peer`].
     ///
     /// # Errors
-    /// Whatever stops the devices, or none of that `kind`.
+    /// An error of the device, or none of that `kind`.
     fn ends(&self, kind: LinkKind) -> Result<[Self::Ops; 2], DeviceError> {
         Err(no_link(kind))
     }
 
-    /// A measurement that copies so many bytes to pinned memory of the host and back, and gives the
-    /// nanoseconds of both ways.
+    /// A measurement of copies of `bytes` bytes to pinned host memory and back.
     ///
     /// # Errors
-    /// Whatever stops the device, or if it has no memory of its own.
+    /// An error of the device, or one without memory of its own.
     fn host_copies(&self, bytes: usize) -> Result<Box<dyn HostCopy>, DeviceError> {
         let _ = bytes;
         Err(no_link(LinkKind::HostCopy))
@@ -88,19 +86,19 @@ pub trait Target {
 
 /// Copies between a device and pinned memory of the host.
 pub trait HostCopy {
-    /// Copies there and back; the nanoseconds of each.
+    /// Copies there and back. Returns the nanoseconds of each.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn time(&mut self) -> Result<[u64; 2], DeviceError>;
 }
 
-/// An operation on a target, whatever its kernels.
+/// An operation on a target with any kernels.
 pub trait WithTarget {
     /// The result of the operation.
     type Output;
 
-    /// Does it.
+    /// Runs the operation.
     fn run<T: Target>(self, target: &T) -> Self::Output;
 }
 

@@ -40,10 +40,10 @@ pub enum DeviceError {
         /// Its message.
         message: String,
     },
-    /// A value that a pass needs was never handed to it: a fault of the caller.
+    /// A value that a pass needs and that the caller never sent.
     #[error("{what} is not at hand")]
     NotAtHand {
-        /// The value, or what was kept of a pass.
+        /// The value, or the kept activations of a pass.
         what: String,
     },
 }

@@ -1,10 +1,11 @@
-//! Runs a schedule for real: one worker per stage runs its passes in order, hands values to other stages over
-//! links, and measures when every pass ran and what it waited for.
+//! Runs a schedule for real: one worker per stage runs its passes in order, sends values to other
+//! stages over links, and measures when every pass ran and what it waited for.
 //!
-//! A [`Worker`] computes the passes of one stage. It does not know the schedule: the order, and which stage hands
-//! which value to which, come from crate `pipeline` alone. [`run()`] runs all stages as threads of one process,
-//! [`join`] the stages of one process among several. [`Timed`] is a worker that only takes its time.
-// Running on devices takes clocks, files of libraries, sockets and the environment.
+//! A [`Worker`] computes the passes of one stage. It does not know the schedule: the order and the
+//! transfers between stages come from crate `pipeline` alone. [`run()`] runs all stages as threads
+//! of one process, [`join`] the stages of one process among several. [`Timed`] is a worker whose
+//! passes take their time and compute nothing.
+// Running on devices needs clocks, library files, sockets and environment variables.
 #![allow(clippy::disallowed_methods)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
@@ -17,10 +18,10 @@ mod worker;
 pub use error::DeviceError;
 pub use measured::{HostBound, Measured, MeasuredCopy, Overheads};
 pub use run::{
-    Awaited, Boundary, Chain, Connections, Doing, Failure, Launch, LaunchError, MAX_MEASURED,
-    MAX_PATIENCE, Meeting, MeetingError, Met, Party, Plan, PlanError, PlannedCopy, Post, Sighting,
-    Timed, Transfers, Way, free_ports, join, join_directly, meet, nanos_since, run, run_until,
-    take, write_all,
+    Awaited, Boundary, Chain, Connections, Direction, Doing, Failure, Launch, LaunchError,
+    MAX_MEASURED, MAX_TIMEOUT, P2pAction, Plan, PlanError, PlannedCopy, ProcessGroup, Rendezvous,
+    RendezvousError, RendezvousSettings, Sighting, Timed, Transfers, free_ports,
+    init_process_group, join, join_directly, nanos_since, run, run_until, take, write_all,
 };
 pub use weights::{Undo, Updates, Versions};
 pub use worker::{Direct, Norm, Offload, Trainer, Wire, Worker};

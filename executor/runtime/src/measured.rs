@@ -9,18 +9,18 @@ pub struct Measured {
     pub steps: Vec<Step>,
     /// By step, its copies to the host and back.
     pub copies: Vec<Vec<MeasuredCopy>>,
-    /// By stage, the most activation bytes that it kept at once in a measured step, counted as
-    /// [`pipeline::Memory`] and copies count them; empty where nothing is computed.
+    /// By stage, the peak of activation bytes in a measured step, counted as [`pipeline::Memory`]
+    /// and copies count them; empty where nothing is computed.
     pub peaks: Vec<Bytes>,
-    /// In how many steps, warm-up included, updates made on trust were taken back.
+    /// Steps, warm-up included, whose optimistic update was rolled back.
     pub rollbacks: u32,
-    /// In how many steps, warm-up included, the update was left out for a NaN or an infinity.
+    /// Steps, warm-up included, whose update was skipped because of a NaN or an infinity.
     pub skipped: u32,
-    /// Allocations that can hold up a device, made by all stages in the steps measured: times are to
-    /// be trusted if there were none.
+    /// Allocations that can stall a device, made by all stages in the measured steps: times are
+    /// reliable if there were none.
     pub allocations: u64,
-    /// By stage, how far the host kept ahead of its device in the steps measured; empty where passes
-    /// run on the host, whose clock times them.
+    /// By stage, the passes that the host bounds in the measured steps; empty where passes run on
+    /// the host, whose clock times them.
     pub host_bound: Vec<HostBound>,
     /// The losses of all updates of the steps measured, where weights change while the pipeline runs;
     /// the loss of a step is then that of its last update.
@@ -31,21 +31,21 @@ pub struct Measured {
 /// such a pass lasts as long as the host takes, and the idle time within counts as work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostBound {
-    /// How many of them there are.
+    /// Number of such passes.
     pub bound: u64,
-    /// Of so many passes. The first of each step is not counted: it cannot be launched before the
+    /// Passes counted. The first pass of each step is left out: it cannot be launched before the
     /// step begins.
     pub passes: u64,
 }
 
 impl HostBound {
-    /// Both as one.
+    /// The sums of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self { bound: self.bound + other.bound, passes: self.passes + other.passes }
     }
 
-    /// The share of passes that are bound by the host: from 0 to 1.
+    /// The share of passes that are host-bound: from 0 to 1.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn share(self) -> f64 {
@@ -53,16 +53,17 @@ impl HostBound {
     }
 }
 
-/// The cost of the host for stages on a device of its own: of launches, and of handing values on.
+/// The host's overhead for stages on a device of its own: kernel launches, and transfers between
+/// stages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Overheads {
-    /// Kernels that one thread launches in a second.
+    /// Kernel launches of one thread per second.
     pub launches_per_second: f64,
-    /// A thread for each stage of the process: how many.
+    /// Number of threads, one for each stage of the process.
     pub threads: usize,
-    /// Kernels that they launch in a second, all together.
+    /// Kernel launches of all these threads together per second.
     pub launches_per_second_together: f64,
-    /// How long a small value takes from one stage to the next; `None` of one stage.
+    /// Latency of a small value from one stage to the next; `None` with one stage.
     pub hand_over: Option<Nanos>,
 }
 

@@ -1,12 +1,12 @@
-//! How weights are updated while a pipeline runs, and how an update is taken back.
+//! How weights are updated while a pipeline runs, and how an update is undone.
 
 use pipeline::Schedule;
 
-/// How an update is taken back.
+/// How an update is undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Undo {
-    /// By the inverse of the rule: no memory, exact but for rounding. An update made with gradients
-    /// that are NaN or infinite cannot be taken back so.
+    /// By the inverse of the rule: no memory, exact but for rounding. An update with gradients that
+    /// are NaN or infinite cannot be undone this way.
     #[default]
     Inverse,
     /// From a copy of weights and moments made before each update: exact, at their memory.
@@ -16,20 +16,21 @@ pub enum Undo {
 /// How a pipeline that never flushes updates its weights.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Updates {
-    /// How many microbatches each update has the gradients of.
+    /// Microbatches whose gradients each update has.
     pub microbatches: u32,
-    /// The weights that a microbatch is worked on with.
+    /// The version of the weights that a microbatch uses.
     pub versions: Versions,
 }
 
-/// The version of the weights that a microbatch is worked on with, forward and backward alike.
+/// The version of the weights that a microbatch uses, forward and backward alike.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Versions {
-    /// The newest that its stage has when it comes forward (weight stashing, PipeDream): up to p - r
-    /// versions are held on stage r of p.
+    /// The newest version of its stage at its forward (weight stashing, PipeDream): stage r of p
+    /// holds up to p - r versions.
     Stashed,
-    /// The one before that which the update before it makes, the same on all stages (PipeDream-2BW):
-    /// W(t+1) = W(t) - the update by the gradients at W(t-1). Two versions are held.
+    /// The version before the one that the preceding update makes, the same on all stages
+    /// (PipeDream-2BW): W(t+1) = W(t) - the update by the gradients at W(t-1). Two versions are
+    /// held.
     DoubleBuffered,
 }
 

@@ -1,4 +1,4 @@
-//! The interface between the executor and whoever computes the passes of one stage.
+//! The interface between the executor and the workers that compute the passes of a stage.
 
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -9,123 +9,135 @@ use crate::error::DeviceError;
 
 /// Computes the passes of one stage, on one thread.
 ///
-/// A pass may return before its work is done, as long as what it hands on says so itself (on a GPU:
-/// device memory with an event). [`Worker::settle`] waits for all of it.
+/// A pass may return before its work is done if the value that it returns carries its own readiness
+/// (on a GPU: device memory with an event). [`Worker::synchronize`] waits for all of it.
 pub trait Worker {
     /// The values that passes exchange: an output or a gradient, `[microbatch x sequence, hidden]`.
     type Value: Send + 'static;
 
     /// Does `pass`, or begins it.
     ///
-    /// `input` is the value of the neighbouring chunk that the pass needs: the output of `chunk - 1`
-    /// for F, the gradient of `chunk + 1` for B and BW; `None` for W and at the ends of the model.
-    /// What an earlier pass of the same chunk and microbatch left is kept by the worker.
+    /// `input` is the value of the neighbouring chunk that the pass needs: the output of `chunk -
+    /// 1` for F, the gradient of `chunk + 1` for B and BW; `None` for W and at the ends of the
+    /// model. The worker keeps the activations that an earlier pass of the same chunk and
+    /// microbatch left.
     ///
-    /// Returns the value that the pass makes for a neighbouring chunk, if there is one to take it.
+    /// Returns the value for a neighbouring chunk, if there is such a chunk.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn run(
         &mut self,
         pass: Pass,
         input: Option<Self::Value>,
     ) -> Result<Option<Self::Value>, DeviceError>;
 
-    /// What is begun from now on comes after what made `input`, which a later pass of the same pair takes:
-    /// a pair begins when the inputs of both are there. Nothing is to be done where [`Worker::run`] returns
-    /// when the work is done.
+    /// Orders all later work after the work that made `input`, which a later pass of the same pair
+    /// takes: a pair begins when the inputs of both passes are ready. A no-op where [`Worker::run`]
+    /// returns when the work is done.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn wait(&mut self, input: &Self::Value) -> Result<(), DeviceError> {
         let _ = input;
         Ok(())
     }
 
-    /// Waits until everything begun is done.
+    /// Waits until all work that was begun is done.
     ///
     /// # Errors
-    /// Whatever stopped the device meanwhile.
-    fn settle(&mut self) -> Result<(), DeviceError>;
+    /// An error of the device since the last call.
+    fn synchronize(&mut self) -> Result<(), DeviceError>;
 
-    /// Whether [`Worker::run`] returns before the work is done, so that only the device knows when
-    /// passes ran: [`Worker::device_times`] says it then.
+    /// Whether [`Worker::run`] returns before the work is done. [`Worker::device_times`] then gives
+    /// the times of passes, which only the device knows.
     fn runs_ahead(&self) -> bool {
         false
     }
 
-    /// Whether values of other stages are held back on the device, for as long as they are on their way by
-    /// the plan; else links do that.
-    fn makes_hops(&self) -> bool {
+    /// Whether the device itself delays values of other stages by the plan's hop; otherwise the
+    /// links do.
+    fn simulates_hops(&self) -> bool {
         false
     }
 
-    /// When the passes since the last call ran, as (start, end) in nanoseconds since `epoch`, by the
-    /// clock of the device, in the order of [`Worker::run`]; `None` where the host's clock is right,
-    /// since `run` returns when the work is done. Called after [`Worker::settle`], once a step.
+    /// Start and end of the passes since the last call, in nanoseconds since `epoch`, by the clock
+    /// of the device, in the order of [`Worker::run`]; `None` where `run` returns when the work is
+    /// done, so that the host's clock is right. Called after [`Worker::synchronize`], once a step.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
         let _ = epoch;
         Ok(None)
     }
 
-    /// How many allocations it has made so far that can hold up a device; none should be made in a
-    /// step that is timed.
+    /// Number of allocations so far that can stall a device; a timed step should make none.
     fn allocations(&self) -> u64 {
         0
     }
 
-    /// The part of this stage in `value`, for stage `to`: what all stages make together, or, where the
-    /// output layer is in shards, the last chunk's output. Called behind the pass that makes it.
+    /// The part of this stage in `value`, for stage `to`: a part of a value that all stages make,
+    /// or, where the output layer is in shards, the last chunk's output. Called after the pass that
+    /// makes it.
     ///
     /// # Errors
-    /// Whatever stops the device, or if there is none.
-    fn give(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
+    /// An error of the device, or if there is none.
+    fn send_part(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
         let what = format!("{value:?} for stage {to}");
         Err(DeviceError::NotAtHand { what })
     }
 
-    /// Takes the part of stage `from` in `value`. Called before the first pass that needs it.
+    /// Receives the part of stage `from` in `value`. Called before the first pass that needs it.
     ///
     /// # Errors
-    /// Whatever stops the device, or if it has no use for it.
-    fn receive(&mut self, value: Value, from: usize, part: Self::Value) -> Result<(), DeviceError> {
+    /// An error of the device, or if it has no use for it.
+    fn receive_part(
+        &mut self,
+        value: Value,
+        from: usize,
+        part: Self::Value,
+    ) -> Result<(), DeviceError> {
         drop(part);
         Err(DeviceError::NotAtHand { what: format!("a use for {value:?} of stage {from}") })
     }
 
-    /// Bytes on the device of the activations that `pass`, which has just run, has left of its chunk
-    /// and microbatch for later passes; `None` where nothing is computed.
+    /// Bytes on the device of the activations of a chunk and microbatch that are kept for later
+    /// passes after `pass`, the last one that ran; `None` where nothing is computed.
     fn kept(&mut self, pass: Pass) -> Option<Bytes> {
         let _ = pass;
         None
     }
 
-    /// Gives away what `forward`, an F that has run, has kept: `part` of it is to go to the host.
+    /// Releases the activations that `forward`, an F that has run, has kept, so that `part` of them
+    /// can be copied to the host.
     ///
     /// # Errors
-    /// A device without copies to the host, or nothing that was kept.
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+    /// A device without copies to the host, or no activations of this F.
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
         let _ = part;
         Err(no_copies(forward))
     }
 
-    /// Takes back what [`Worker::lend`] has given away for `forward`, all of it on the device again.
+    /// Takes the activations of `forward` that [`Worker::begin_offload`] released, all of them on the device
+    /// again.
     ///
     /// # Errors
-    /// Something that this worker has not lent.
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+    /// Activations that this worker has not released.
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
         let _ = lent;
         Err(no_copies(forward))
     }
 
-    /// Forgets all that passes of an unfinished step left behind, but no gradient of a weight: the
-    /// step is to be begun again.
+    /// Discards the activations of an unfinished step, which is to begin again, but keeps the
+    /// gradients of weights.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn forget(&mut self) -> Result<(), DeviceError>;
 }
 
@@ -133,28 +145,28 @@ fn no_copies(forward: Pass) -> DeviceError {
     DeviceError::NotAtHand { what: format!("a copy to the host of what {forward} has kept") }
 }
 
-/// The activations that an F has kept, on their way to the host and back. Called once each, in this
-/// order, on any thread.
+/// The activations that an F has kept, on their way to the host and back. The methods are called
+/// once each, in this order, on any thread.
 pub trait Offload: Send {
     /// Copies them to the host.
     ///
     /// # Errors
-    /// Whatever stops the device, or too little memory on the host.
+    /// An error of the device, or too little memory on the host.
     fn copy_out(&mut self) -> Result<(), DeviceError>;
 
-    /// Frees on the device what has been copied, and says how much that is.
+    /// Frees the copied part on the device. Returns its bytes.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn free(&mut self) -> Result<Bytes, DeviceError>;
 
-    /// Takes memory on the device again, copies them back, and says how much that was.
+    /// Allocates memory on the device, and copies the activations back. Returns the bytes.
     ///
     /// # Errors
-    /// Whatever stops the device, or too little memory there.
+    /// An error of the device, or too little memory there.
     fn copy_back(&mut self) -> Result<Bytes, DeviceError>;
 
-    /// For [`Worker::take_back`], which knows what it has lent.
+    /// For [`Worker::end_offload`], which knows the concrete type.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
@@ -163,7 +175,8 @@ pub trait Wire: Worker {
     /// Bytes of every output and gradient, known before any is received.
     fn value_bytes(&self) -> usize;
 
-    /// Bytes of what a stage hands to another of `value`, where that is none of those.
+    /// Bytes of a part of `value` that one stage sends to another, where it is neither an output
+    /// nor a gradient.
     fn bytes_of(&self, value: Value) -> usize {
         let _ = value;
         self.value_bytes()
@@ -172,43 +185,45 @@ pub trait Wire: Worker {
     /// A value as bytes.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn pack(&mut self, value: Self::Value) -> Result<Vec<u8>, DeviceError>;
 
-    /// The inverse, from exactly [`Wire::value_bytes`] bytes.
+    /// The inverse of [`Wire::pack`], from exactly [`Wire::value_bytes`] bytes.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Value, DeviceError>;
 }
 
-/// A worker whose values go to other processes from device to device, without the host: both ends of
-/// every transfer must take part in it, as with NCCL.
+/// A worker whose values go to other processes from device to device, without the host. Both ends
+/// take part in every transfer, as with NCCL.
 pub trait Direct: Wire {
-    /// A name that all workers can join by; one makes it, and all are given it.
+    /// A unique id of the communicator (as of `ncclGetUniqueId`): one worker makes it, and all of
+    /// them join by it.
     ///
     /// # Errors
-    /// Whatever stops the device, or a library that is missing.
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError>;
+    /// An error of the device, or a library that is missing.
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError>;
 
-    /// Joins the `ranks` workers that were given `name`, as number `rank`. Waits for all of them, and
-    /// later for any, at most `patience`.
+    /// Joins the `ranks` workers that have the unique id `name`, as rank `rank`. Waits for all of
+    /// them, and later for any of them, at most `timeout`.
     ///
     /// # Errors
-    /// Whatever stops the device, or a worker that did not come.
+    /// An error of the device, or a worker that did not come.
     fn join(
         &mut self,
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError>;
 
-    /// Begins to send values to ranks and to receive one from each of `from`, as one and behind all
-    /// that was begun so before. Returns what is received, in order; it may be on its way still.
+    /// Begins to send values to ranks and to receive one value from each rank of `from`, as one
+    /// group, after all groups begun before. Returns the received values in order; they may still
+    /// be in transfer.
     ///
     /// # Errors
-    /// Whatever stops the device, or a worker that is gone.
+    /// An error of the device, or a worker that is gone.
     fn exchange(
         &mut self,
         sends: Vec<(usize, Self::Value)>,
@@ -240,66 +255,67 @@ impl Norm {
     }
 }
 
-/// A worker whose stage has weights to train. By default it has none: every gradient is nought, and an
+/// A worker whose stage has weights to train. The default has none: all gradients are 0, and an
 /// update changes nothing.
 pub trait Trainer: Worker {
-    /// The norm of the gradients summed up since the last [`Trainer::clear`]. Of weights that two stages
-    /// hold, one of them alone counts the gradients.
+    /// The norm of the gradients accumulated since the last [`Trainer::clear`]. Only one of two
+    /// stages that hold the same weights counts their gradients.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         Ok(Norm::default())
     }
 
-    /// Bytes of what [`Trainer::share`] gives: the same on both stages that hold these weights, and 0
-    /// where one alone does.
+    /// Bytes that [`Trainer::share`] returns: the same on both stages that hold these weights; 0
+    /// where one stage alone holds them.
     fn shared_bytes(&self) -> usize {
         0
     }
 
-    /// The gradients summed up here of the weights that another stage holds a copy of, as bytes.
+    /// The gradients accumulated here of the weights of which another stage holds a copy, as bytes.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
         Ok(Vec::new())
     }
 
-    /// Adds to these gradients those that the other stage has summed up, so that both hold the sum over
-    /// all microbatches, the same to the bit. Called once a step, when all passes are done.
+    /// Adds the gradients that the other stage has accumulated, so that both stages hold the same
+    /// sum over all microbatches, to the bit. Called once a step, after all passes.
     ///
     /// # Errors
-    /// Whatever stops the device, or bytes that are not the gradients of these weights.
+    /// An error of the device, or bytes that are not the gradients of these weights.
     fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
         let _ = theirs;
         Ok(())
     }
 
-    /// One step of the optimizer with all gradients times `scale`. The gradients stay as they are.
+    /// One optimizer step with all gradients times `scale`. The gradients stay as they are.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
         let _ = scale;
         Ok(())
     }
 
-    /// Takes the last [`Trainer::update`], made with `scale`, back.
+    /// Undoes the last [`Trainer::update`], made with `scale`.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn undo(&mut self, scale: f64) -> Result<(), DeviceError> {
         let _ = scale;
         Ok(())
     }
 
-    /// Begins `step`, counted from 0: what microbatches hold depends on it, and the loss starts from
-    /// zero. Called again after [`Worker::forget`]. The gradients stay as they are: under
-    /// post-validation, the forwards of a step run before the update of the step before is settled.
+    /// Begins `step`, counted from 0: the data of microbatches depend on it, and the loss starts
+    /// from zero. Called again after [`Worker::forget`]. The gradients stay as they are: under
+    /// post-validation, the forwards of a step run before the update of the previous step is
+    /// validated.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
         let _ = step;
         Ok(())
@@ -309,7 +325,7 @@ pub trait Trainer: Worker {
     /// first pass that adds to a gradient.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn clear(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -317,7 +333,7 @@ pub trait Trainer: Worker {
     /// The loss summed over the microbatches of the step so far, if this stage holds the last chunk.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
         Ok(None)
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use calibrate::machine;
 use executor::{
-    About, Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Meeting, Plan,
-    Task, Transport, Updates, Versions,
+    About, Boundary, Devices, Executed, Execution, ExecutionError, Failure, Launch, Plan,
+    Rendezvous, Task, Transport, Updates, Versions,
 };
 use pipeline::{Collectives, Family, Hops, Nanos};
 
@@ -27,7 +27,7 @@ pub enum Place {
     /// All in this process.
     Threads,
     /// One in this process.
-    Process(Meeting),
+    Process(Rendezvous),
 }
 
 impl Place {
@@ -47,14 +47,14 @@ impl Place {
             let cure = format!("set {TOKEN} to the same text for all, or give all --token-file");
             return Err(Error::question(message).with_help(cure));
         }
-        Ok(Self::Process(Meeting { launch, bind: execute.listen, token, about: String::new() }))
+        Ok(Self::Process(Rendezvous { launch, bind: execute.listen, token, about: String::new() }))
     }
 
     /// Whether this process answers for the run.
     pub const fn answers(&self) -> bool {
         match self {
             Self::Threads => true,
-            Self::Process(meeting) => meeting.launch.rank == 0,
+            Self::Process(rendezvous) => rendezvous.launch.rank == 0,
         }
     }
 
@@ -62,7 +62,7 @@ impl Place {
     pub const fn stage(&self) -> Option<usize> {
         match self {
             Self::Threads => None,
-            Self::Process(meeting) => Some(meeting.launch.rank),
+            Self::Process(rendezvous) => Some(rendezvous.launch.rank),
         }
     }
 
@@ -93,17 +93,17 @@ impl Place {
     }
 
     /// Where the processes of run number `index` meet: every run has a port of its own.
-    fn meeting(&self, index: usize, about: String) -> Option<Result<Meeting, Error>> {
-        let Self::Process(meeting) = self else { return None };
-        let port = usize::from(meeting.launch.port) + index;
+    fn rendezvous(&self, index: usize, about: String) -> Option<Result<Rendezvous, Error>> {
+        let Self::Process(rendezvous) = self else { return None };
+        let port = usize::from(rendezvous.launch.port) + index;
         let launch = match u16::try_from(port) {
-            Ok(port) => Launch { port, ..meeting.launch.clone() },
+            Ok(port) => Launch { port, ..rendezvous.launch.clone() },
             Err(_) => {
                 let message = format!("run {index} would need port {port}: lower MASTER_PORT");
                 return Some(Err(Error::question(message)));
             }
         };
-        Some(Ok(Meeting { launch, about, ..meeting.clone() }))
+        Some(Ok(Rendezvous { launch, about, ..rendezvous.clone() }))
     }
 }
 
@@ -130,7 +130,7 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         .and_then(|plan| plan.with_segments(job.case.problem.segments()))
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
-        .and_then(|plan| plan.with_patience(patience))
+        .and_then(|plan| plan.with_timeout(patience))
         .and_then(|plan| plan.with_hops(hops))
         .and_then(|plan| plan.with_collectives(collectives))
         .and_then(|plan| match updates(job) {
@@ -170,7 +170,7 @@ pub fn run(
     let pins = execute.pin;
     let execution = Execution {
         plan: plan(job, execute)?,
-        meeting: place.meeting(index, about).transpose()?,
+        rendezvous: place.rendezvous(index, about).transpose()?,
         transport: execute.transport(),
         costs: Arc::new(job.case.problem.costs().clone()),
         task,
@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn the_host_is_on_the_way_of_processes_over_tcp_whose_devices_run_ahead() {
         let launch = Launch { rank: 0, world: 2, master: "127.0.0.1".to_owned(), port: 1 };
-        let meeting = Meeting { launch, bind: None, token: Vec::new(), about: String::new() };
-        let process = Place::Process(meeting);
+        let rendezvous = Rendezvous { launch, bind: None, token: Vec::new(), about: String::new() };
+        let process = Place::Process(rendezvous);
         let (gpu, tcp) = (Backend::Cuda.about(), Transport::Tcp);
         assert!(process.detour(gpu, tcp).is_some());
         assert_eq!(process.detour(gpu, Transport::Nccl), None);

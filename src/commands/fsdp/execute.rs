@@ -7,8 +7,8 @@ use std::time::Duration;
 use answer::fsdp::BASELINE;
 use clap::Args;
 use draw::text;
-use executor::fsdp::{self as run, Executed, MAX_DEVICES, Minibatch, Plan, Serial};
-use executor::{Launch, Meeting, Model};
+use executor::fsdp::{self as run, MAX_DEVICES, MeasuredRun, Minibatch, Plan, Serial};
+use executor::{Launch, Model, Rendezvous};
 use fsdp::{Communication, Machine, Packing, Way};
 use native::memory;
 use pipeline::Nanos;
@@ -138,8 +138,8 @@ pub fn run(keys: &Keys, flags: &Flags, json: bool, out: &mut dyn Write) -> Resul
         };
         let launch = Launch { port, ..launch.clone() };
         let about = String::new();
-        let meeting = Meeting { launch, bind: None, token: token.clone(), about };
-        ran.extend(run::join(&job.plan, &meeting).map_err(fail)?);
+        let rendezvous = Rendezvous { launch, bind: None, token: token.clone(), about };
+        ran.extend(run::join(&job.plan, &rendezvous).map_err(fail)?);
     }
     let Some(first) = jobs.first().filter(|_| launch.rank == 0) else { return Ok(Verdict::Done) };
     let serial = run::serial(&first.plan).map_err(fail)?;
@@ -248,7 +248,7 @@ impl Sums {
     }
 }
 
-fn measured(ran: &Executed) -> Sums {
+fn measured(ran: &MeasuredRun) -> Sums {
     ran.steps.iter().fold(Sums::default(), |sums, step| Sums {
         time: sums.time + u128::from(step.time.0),
         busy: sums.busy + step.busy.iter().map(|busy| u128::from(busy.0)).sum::<u128>(),
@@ -272,7 +272,7 @@ fn simulated(setting: &Setting, job: &Job, serial: &Serial) -> Result<Sums, Erro
 fn answer(
     setting: &Setting,
     jobs: &[Job],
-    ran: &[Executed],
+    ran: &[MeasuredRun],
     serial: &Serial,
 ) -> Result<Answer, Error> {
     let predicted = jobs.iter().map(|job| simulated(setting, job, serial));
@@ -281,7 +281,7 @@ fn answer(
     let baselines = baseline.and_then(|at| Some((measured(ran.get(at)?), *predicted.get(at)?)));
     let bits = |weights: &[f32]| weights.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>();
     let reference = bits(&serial.weights);
-    let row = |((job, ran), predicted): ((&Job, &Executed), &Sums)| {
+    let row = |((job, ran), predicted): ((&Job, &MeasuredRun), &Sums)| {
         let (sums, minibatches) = (measured(ran), ran.steps.len());
         Row {
             method: job.way.method.name(),
@@ -294,7 +294,7 @@ fn answer(
             simulated_step_ns: predicted.step(minibatches),
             simulated_idle_rate: predicted.idle(setting.devices),
             simulated_speedup: predicted.over(baselines.map(|(_, simulated)| simulated)),
-            meetings: ran.meetings,
+            meetings: ran.synchronizations,
             messages: ran.messages,
             first_loss: ran.losses.first().copied().unwrap_or_default(),
             last_loss: ran.losses.last().copied().unwrap_or_default(),

@@ -1,11 +1,11 @@
-//! Each operation at awkward sizes, as its launches, against what it is defined to be.
+//! The launches of each operation, at awkward sizes, against its definition.
 
 use super::super::kernels::{Kernels, NormBackward, State, TokenList};
 use super::super::tokens::lay_out;
 use super::{Data, Element, Machine, close, numbers, tolerance};
 use gpt::{AdamW, Heads};
 
-/// All cases, for whoever runs them.
+/// Expands to all cases for a test harness.
 macro_rules! all {
     ($run:ident) => {
         $run! {
@@ -20,16 +20,16 @@ macro_rules! all {
 }
 pub(super) use all;
 
-use Data::{Doubles, Elements, Sums, Words};
+use Data::{Accumulator, Doubles, Elements, Words};
 
-/// Rows and columns: of one element, of half a chunk, of whole chunks, of more chunks than threads.
+/// Rows and columns: one element, half a chunk, whole chunks, more chunks than threads.
 const SHAPES: [(usize, usize); 5] = [(1, 1), (5, 7), (3, 64), (70, 9), (2, 4203)];
 
 fn kernels<E: Element>() -> Kernels {
     Kernels::new(E::BYTES)
 }
 
-/// Elements before what an [`gpt::At`] points to, so that it is not aligned.
+/// Elements before the position of an [`gpt::At`], so that it is not aligned.
 const SKIP: usize = 3;
 
 fn skipped<E: Element>(address: u64) -> u64 {
@@ -88,8 +88,8 @@ const HEADS: [Heads; 3] = [
     Heads { batch: 3, sequence: 4, heads: 2, width: 16 },
 ];
 
-/// Where an element of `[batch, heads, sequence, width]` lies in `[batch, sequence, between, heads,
-/// width]`, at `part` of `between`.
+/// Index in `[batch, sequence, between, heads, width]`, at `part` of `between`, of an element of
+/// `[batch, heads, sequence, width]`.
 pub(super) fn source(sizes: Heads, between: usize, part: usize, i: usize) -> usize {
     let Heads { sequence, heads, width, .. } = sizes;
     let (w, token) = (i % width, i / width % sequence);
@@ -147,7 +147,7 @@ pub(super) fn stats(row: &[f64]) -> (f64, f64) {
 
 pub(super) fn rows_are_normalised<E: Element>(machine: &impl Machine) {
     for (rows, columns) in SHAPES {
-        // Far from 0, where the variance is lost unless the mean is taken off first.
+        // Far from 0, where the variance cancels unless the mean is subtracted first.
         let x: Vec<f64> =
             numbers::<E>(1, rows * columns).iter().map(|x| E::nearest(x + 30.0).value()).collect();
         let (gain, bias) = (numbers::<E>(2, SKIP + columns), numbers::<E>(3, columns));
@@ -162,7 +162,7 @@ pub(super) fn rows_are_normalised<E: Element>(machine: &impl Machine) {
             Elements(gain),
             Elements(bias),
             Elements(vec![0.0; rows * columns]),
-            Sums(vec![0.0; 2 * rows]),
+            Accumulator(vec![0.0; 2 * rows]),
         ];
         let got = machine.run::<E>(&buffers, &|at| {
             let of = [at[0], skipped::<E>(at[1]), at[2], at[3], at[4]];
@@ -196,12 +196,12 @@ pub(super) fn gradients_of_a_layer_norm<E: Element>(machine: &impl Machine) {
         }
         let buffers = [
             Elements(x),
-            Sums(both),
+            Accumulator(both),
             Elements(gain),
             Elements(dy),
             Elements(vec![0.0; n]),
-            Sums(vec![f64::NAN; 2 * Kernels::parts(rows, columns)]),
-            Sums(before),
+            Accumulator(vec![f64::NAN; 2 * Kernels::parts(rows, columns)]),
+            Accumulator(before),
         ];
         let got = machine.run::<E>(&buffers, &|at| {
             let all = NormBackward {
@@ -243,7 +243,7 @@ const SQUARES: [(usize, usize); 4] = [(1, 1), (2, 5), (3, 24), (1, 67)];
 
 pub(super) fn softmax_up_to_the_diagonal<E: Element>(machine: &impl Machine) {
     for (count, n) in SQUARES {
-        // Values whose exponentials alone overflow.
+        // Values whose exponentials overflow.
         let x: Vec<f64> =
             numbers::<E>(1, count * n * n).iter().map(|x| E::nearest(100.0 * x).value()).collect();
         let want = causal(&x, n);
@@ -279,8 +279,11 @@ pub(super) fn rows_are_summed<E: Element>(machine: &impl Machine) {
         let before = numbers::<f32>(2, columns + 2);
         let mut want = before.clone();
         x.iter().enumerate().for_each(|(i, x)| want[1 + i % columns] += x);
-        let buffers =
-            [Elements(x), Sums(vec![f64::NAN; Kernels::parts(rows, columns)]), Sums(before)];
+        let buffers = [
+            Elements(x),
+            Accumulator(vec![f64::NAN; Kernels::parts(rows, columns)]),
+            Accumulator(before),
+        ];
         let got = machine.run::<E>(&buffers, &|at| {
             Kernels::sum_rows(rows, columns, at[0], at[1], at[2] + 4).unwrap()
         });
@@ -321,7 +324,7 @@ pub(super) fn gradients_of_an_embedding<E: Element>(machine: &impl Machine) {
             want[1 + tokens[row] as usize * columns + c] += dy;
             want[1 + (5 + row % sequence) * columns + c] += dy;
         }
-        let buffers = [Words(list.words.clone()), Elements(dy), Sums(before)];
+        let buffers = [Words(list.words.clone()), Elements(dy), Accumulator(before)];
         let got = machine.run::<E>(&buffers, &|at| {
             let order = at[0] + 4 * list.len as u64;
             let starts = order + 4 * list.len as u64;
@@ -352,8 +355,8 @@ pub(super) fn losses_are_summed<E: Element>(machine: &impl Machine) {
             let exponents: f64 = row.iter().map(|x| (x - most).exp()).sum();
             sum += most + exponents.ln() - row[*target as usize];
         }
-        let scratch = Sums(vec![f64::NAN; rows]);
-        let buffers = [Elements(logits), Words(targets), scratch, Sums(vec![1.5, 9.0])];
+        let scratch = Accumulator(vec![f64::NAN; rows]);
+        let buffers = [Elements(logits), Words(targets), scratch, Accumulator(vec![1.5, 9.0])];
         let got = machine.run::<E>(&buffers, &|at| {
             let of = [at[0], at[1], at[2], at[3]];
             kernels::<E>().cross_entropy(rows, columns, 0.25, of).unwrap()
@@ -382,7 +385,7 @@ pub(super) fn norms_see_what_is_bad<E: Element>(machine: &impl Machine) {
     let run = |x: Vec<f64>| {
         let n = x.len();
         let scratch = Doubles(vec![f64::NAN; Kernels::norm_parts(n)]);
-        let buffers = [Sums(x), scratch, Doubles(vec![0.0; 2])];
+        let buffers = [Accumulator(x), scratch, Doubles(vec![0.0; 2])];
         machine.run::<E>(&buffers, &|at| Kernels::norm(n, at[0], at[1], at[2]).unwrap()).remove(2)
     };
     for n in [0, 1, 255, 70_000] {
@@ -412,7 +415,13 @@ pub(super) fn adamw_steps_and_goes_back<E: Element>(machine: &impl Machine) {
         vs.push(v);
     }
     let nothing = Elements(vec![0.0; n]);
-    let buffers = [nothing, Sums(w.clone()), Sums(m.clone()), Sums(v.clone()), Sums(g)];
+    let buffers = [
+        nothing,
+        Accumulator(w.clone()),
+        Accumulator(m.clone()),
+        Accumulator(v.clone()),
+        Accumulator(g),
+    ];
     let launches = |at: &[u64], undo| {
         let [weights, master, first, second, gradients] = [at[0], at[1], at[2], at[3], at[4]];
         let state = State { weights, master, first, second, gradients };

@@ -1,5 +1,5 @@
-// Runs the kernels on a processor, thread by thread, so that what a kernel leaves to the order of
-// threads shows when the order is turned round. Reads buffers and launches from standard input,
+// Runs the kernels on a CPU, thread by thread, so that a dependency of a kernel on the order of threads
+// shows when the order is reversed. Reads buffers and launches from standard input,
 // writes the buffers to standard output.
 
 #include "threads.h"
@@ -75,7 +75,7 @@ int main() {
   buffers.resize(number());
   for (auto &buffer : buffers) {
     uint64_t bytes = number();
-    // Its very size, so that a read past its end is found.
+    // Its exact size, so that a read past its end is detected.
     char *data = (char *)malloc(bytes);
     if (bytes && fread(data, 1, bytes, stdin) != bytes) fail("input too short");
     buffer = {data, data + bytes};

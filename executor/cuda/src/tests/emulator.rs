@@ -14,18 +14,18 @@ use super::super::element::{Bf16, Element};
 use super::super::launch::{Address, Arg, Kernel, Launch};
 use super::{Machine, cases};
 
-/// The kernels as a program for the processor.
+/// The kernels compiled for a CPU.
 #[derive(Clone)]
 struct Emulator {
     program: PathBuf,
-    /// Whether it finds accesses past the end of a buffer.
+    /// Whether it detects accesses past the end of a buffer.
     checks: bool,
 }
 
-/// Addresses are the number of a buffer, from 1, above these bits, and an offset.
+/// An address is a buffer number, from 1, above these bits, and an offset below.
 const OFFSET_BITS: u32 = 40;
 
-/// A number that the same sources, names of kernels and compiler have in common.
+/// A hash of sources, kernel names and compiler.
 fn hash(sources: &Path, names: &str, compiler: &str) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     for source in ["kernels.cu", "tests/emulator.cpp", "tests/threads.h"] {
@@ -40,13 +40,13 @@ fn compile<E: Element>() -> Option<Emulator> {
     let mut names = String::new();
     Kernel::ALL.iter().for_each(|kernel| writeln!(names, "RUN({})", kernel.name()).unwrap());
     let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-    // Beside this test, so that it goes when that goes.
+    // In the target folder of this test, so that it is removed with it.
     let folder = format!("kernels-{}-{:016x}", E::NAME, hash(&here, &names, &compiler)?);
     let folder = env::current_exe().ok()?.with_file_name(folder);
     fs::create_dir_all(&folder).ok()?;
     fs::write(folder.join("names.inc"), names).ok()?;
     let fresh = folder.join(format!("emulator-{}", id()));
-    // With the sanitizers, which find reads past the end of a buffer, where they are installed.
+    // With sanitizers, which detect reads past the end of a buffer, if they are installed.
     for checks in [Some("-fsanitize=address,undefined"), None] {
         let program = folder.join(if checks.is_some() { "checked" } else { "unchecked" });
         if program.is_file() {
@@ -78,7 +78,7 @@ fn compile<E: Element>() -> Option<Emulator> {
     None
 }
 
-/// The emulator for elements `E`; `None`, said aloud, where there is no C++ compiler.
+/// The emulator for elements `E`; `None`, with a message, without a C++ compiler.
 fn emulator<E: Element>() -> Option<Emulator> {
     static PROGRAMS: [OnceLock<Option<Emulator>>; 2] = [OnceLock::new(), OnceLock::new()];
     let emulator = PROGRAMS[usize::from(E::IS_BF16)].get_or_init(compile::<E>).clone();
@@ -110,7 +110,7 @@ fn put_launch(input: &mut Vec<u8>, launch: &Launch) {
 }
 
 impl Emulator {
-    /// The buffers afterwards, one behind the other, or what went wrong.
+    /// The contents of the buffers afterwards, concatenated, or an error.
     fn output(
         &self,
         reversed: bool,

@@ -1,4 +1,4 @@
-//! The kernels and everything around them on a GPU. Skipped, aloud, where there is none.
+//! The kernels and their environment on a GPU. Skipped, with a message, without one.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use super::{Machine, cases, close, numbers, skipped, tolerance};
 use gpt::{At, Gemm, Ops};
 use runtime::DeviceError;
 
-/// The first GPU; `None`, said aloud, where there is none. Where there is one, all that it needs must
-/// be there too.
+/// The first GPU; `None`, with a message, without one. With a GPU, all libraries must be present
+/// too.
 pub(super) fn gpu<E: Element>() -> Option<Cuda<E>> {
     match Cuda::whole(0) {
         Ok(cuda) => Some(cuda),
@@ -103,8 +103,8 @@ fn reference(shape: Gemm, a: &[f64], b: &[f64]) -> Vec<f64> {
     c
 }
 
-/// Relative error of hundreds of f32 products summed in any order: one after the other they reach
-/// 1e-5, and tensor cores may cut off what others round.
+/// Relative error of hundreds of f32 products summed in any order: sequential sums err by up to
+/// 1e-5, and tensor cores may truncate instead of rounding.
 const OF_SUMS: f64 = 1e-4;
 
 /// The same, rounded to an element.
@@ -118,7 +118,7 @@ fn products<E: Element>() {
         for (flags, count) in (0..4).flat_map(|flags| [(flags, 1), (flags, 3)]) {
             let (transpose_a, transpose_b) = (flags & 1 == 1, flags & 2 == 2);
             let shape = Gemm { rows, columns, inner, transpose_a, transpose_b, count, scale: 0.5 };
-            // Behind one element, so that nothing is aligned.
+            // After one element, so that nothing is aligned.
             let a = numbers::<E>(1, 1 + count * rows * inner);
             let b = numbers::<E>(2, 1 + count * inner * columns);
             let before = numbers::<f32>(3, 1 + count * rows * columns);
@@ -128,12 +128,12 @@ fn products<E: Element>() {
             let mut c = cuda.tensor(1 + want.len()).unwrap();
             cuda.gemm(shape, one(&a), one(&b), At { buffer: &mut c, from: 1 }).unwrap();
             close("c", &cuda.read(&c).unwrap()[1..], &want, of_product::<E>());
-            let mut sums = cuda.sums(before.len()).unwrap();
-            cuda.write_sums(&before, At::start(&mut sums)).unwrap();
+            let mut sums = cuda.accumulator(before.len()).unwrap();
+            cuda.write_accumulator(&before, At::start(&mut sums)).unwrap();
             let to = At { buffer: &mut sums, from: 1 };
-            cuda.gemm_into_sums(shape, one(&a), one(&b), to).unwrap();
+            cuda.gemm_accumulate(shape, one(&a), one(&b), to).unwrap();
             let sum: Vec<f64> = want.iter().zip(&before[1..]).map(|(c, sum)| c + sum).collect();
-            close("sums", &cuda.read_sums(&sums).unwrap()[1..], &sum, OF_SUMS);
+            close("sums", &cuda.read_accumulator(&sums).unwrap()[1..], &sum, OF_SUMS);
         }
     }
 }
@@ -155,7 +155,7 @@ fn too_short_buffers_are_refused() {
     assert!(cuda.cross_entropy_backward(2, 4, 1.0, &mut y, &tokens).is_err());
 }
 
-/// Hands a tensor through stages that share a GPU, and times it.
+/// Sends a tensor through stages on one GPU, and times it.
 fn pass_on(mut stages: Vec<Cuda<Bf16>>) {
     let (len, epoch) = (1 << 20, Instant::now());
     let mut tensor = filled(&mut stages[0], &vec![1.0; len]);
@@ -168,15 +168,15 @@ fn pass_on(mut stages: Vec<Cuda<Bf16>>) {
             let one = filled(stage, &vec![1.0; len]);
             stage.add(len, &one, &mut sum).unwrap();
             stage.stamp().unwrap();
-            let handed = stage.hand(sum).unwrap();
+            let transfer = stage.send(sum).unwrap();
             let next = (i + 1) % stages.len();
-            tensor = stages[next].take(handed).unwrap();
+            tensor = stages[next].receive(transfer).unwrap();
         }
     }
     let want = 1.0 + 3.0 * stages.len() as f64;
     assert_eq!(stages[0].read(&tensor).unwrap(), vec![want; len]);
     for stage in &mut stages {
-        stage.settle().unwrap();
+        stage.synchronize().unwrap();
         let times = stage.stamps(epoch).unwrap().unwrap();
         let now = u64::try_from(epoch.elapsed().as_nanos()).unwrap();
         assert!(times.len() == 6 && times.is_sorted() && times[5] <= now + 1_000_000, "{times:?}");
@@ -227,12 +227,12 @@ fn tensors_go_to_another_gpu_and_back() {
     let values = numbers::<Bf16>(1, 1_000_003);
     for _ in 0..3 {
         let tensor = filled(&mut one, &values);
-        let handed = one.hand(tensor).unwrap();
-        let mut there = other.take(handed).unwrap();
+        let transfer = one.send(tensor).unwrap();
+        let mut there = other.receive(transfer).unwrap();
         let same = filled(&mut other, &values);
         other.add(values.len(), &same, &mut there).unwrap();
-        let handed = other.hand(there).unwrap();
-        let back = one.take(handed).unwrap();
+        let transfer = other.send(there).unwrap();
+        let back = one.receive(transfer).unwrap();
         let twice: Vec<f64> = values.iter().map(|value| 2.0 * value).collect();
         assert!(one.read(&back).unwrap() == twice);
     }
@@ -241,14 +241,14 @@ fn tensors_go_to_another_gpu_and_back() {
 #[test]
 fn tensors_go_through_bytes() {
     let Some(mut cuda) = gpu::<Bf16>() else { return };
-    // More than the pieces that uploads go by.
+    // Larger than the pieces of an upload.
     let values = numbers::<Bf16>(1, 3_000_001);
     let tensor = filled(&mut cuda, &values);
-    let handed = cuda.hand(tensor).unwrap();
-    let bytes = cuda.pack(handed).unwrap();
+    let transfer = cuda.send(tensor).unwrap();
+    let bytes = cuda.pack(transfer).unwrap();
     assert!(bytes == encode::<Bf16>(&values));
-    let handed = cuda.unpack(&bytes).unwrap();
-    let tensor = cuda.take(handed).unwrap();
+    let transfer = cuda.unpack(&bytes).unwrap();
+    let tensor = cuda.receive(transfer).unwrap();
     assert!(cuda.read(&tensor).unwrap() == values);
     assert!(cuda.unpack(&bytes[..3]).is_err());
 }
@@ -272,16 +272,16 @@ fn passes_and_hops_take_their_time_by_the_clock_of_the_gpu() {
     near.stamp().unwrap();
     near.launch(&[take_time(made.memory.address(), nanos(pass))]).unwrap();
     near.stamp().unwrap();
-    let handed = near.hand(made).unwrap();
-    let there = far.take(handed).unwrap();
+    let transfer = near.send(made).unwrap();
+    let there = far.receive(transfer).unwrap();
     far.launch(&[await_value(there.memory.address(), nanos(hop))]).unwrap();
     far.stamp().unwrap();
-    near.settle().unwrap();
-    far.settle().unwrap();
+    near.synchronize().unwrap();
+    far.synchronize().unwrap();
     let times = near.stamps(epoch).unwrap().unwrap();
     let arrived = far.stamps(epoch).unwrap().unwrap();
     assert!(times[1] - times[0] >= nanos(pass), "{times:?}");
-    // The clock of the host tells the two streams to some microseconds.
+    // The host's clock relates the two streams to some microseconds.
     assert!(arrived[0] + 100_000 >= times[1] + nanos(hop), "{times:?} {arrived:?}");
 }
 
@@ -290,7 +290,7 @@ fn a_full_gpu_that_stays_busy_is_not_waited_for_without_end() {
     let Some(cuda) = gpu::<f32>() else { return };
     let made = cuda.scratch::<f32>(2).unwrap();
     cuda.launch(&[take_time(made.memory.address(), 400_000_000)]).unwrap();
-    let wait = |patience| lock(&cuda.gpu.pool).wait_for_all(&cuda.gpu, patience);
+    let wait = |timeout| lock(&cuda.gpu.pool).wait_for_all(&cuda.gpu, timeout);
     let error = wait(Duration::from_millis(50)).unwrap_err();
     assert!(error.to_string().contains("it is busy after 50ms"), "{error}");
     wait(Duration::from_secs(60)).unwrap();
@@ -324,7 +324,7 @@ fn speed_of_the_products_of_a_layer() {
                 cuda.gemm(shape, At::start(&a), At::start(&b), At::start(&mut c)).unwrap();
             }
             cuda.stamp().unwrap();
-            cuda.settle().unwrap();
+            cuda.synchronize().unwrap();
             let stamps = cuda.stamps(epoch).unwrap().unwrap();
             stamps[1] - stamps[0]
         };

@@ -1,5 +1,5 @@
-//! The kernels against references in f64: on the processor wherever there is a C++ compiler, and on
-//! a GPU where there is one.
+//! The kernels against references in f64: on the CPU where there is a C++ compiler, and on a GPU
+//! where there is one.
 
 mod cases;
 mod emulator;
@@ -14,7 +14,7 @@ use runtime::DeviceError;
 use super::element::{Element, decode, encode};
 use super::launch::{Address, Launch};
 
-/// Says aloud that a test is skipped for `why`; fails where DEBUBBLE_NEEDS_GPU demands that none is.
+/// Reports a skipped test with the reason `why`; fails if DEBUBBLE_NEEDS_GPU forbids skips.
 pub(super) fn skipped(why: &DeviceError) {
     assert!(
         std::env::var_os("DEBUBBLE_NEEDS_GPU").is_none_or(|value| value != "1"),
@@ -29,7 +29,7 @@ enum Data {
     /// Elements of a tensor.
     Elements(Vec<f64>),
     /// f32.
-    Sums(Vec<f64>),
+    Accumulator(Vec<f64>),
     /// f64.
     Doubles(Vec<f64>),
     /// Token numbers.
@@ -40,7 +40,7 @@ impl Data {
     fn bytes<E: Element>(&self) -> Vec<u8> {
         match self {
             Self::Elements(values) => encode::<E>(values),
-            Self::Sums(values) => encode::<f32>(values),
+            Self::Accumulator(values) => encode::<f32>(values),
             Self::Doubles(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
             Self::Words(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
         }
@@ -49,7 +49,7 @@ impl Data {
     fn values<E: Element>(&self, bytes: &[u8]) -> Vec<f64> {
         match self {
             Self::Elements(_) => decode::<E>(bytes),
-            Self::Sums(_) => decode::<f32>(bytes),
+            Self::Accumulator(_) => decode::<f32>(bytes),
             Self::Doubles(_) => {
                 bytes.as_chunks().0.iter().map(|value| f64::from_le_bytes(*value)).collect()
             }
@@ -84,7 +84,7 @@ trait Machine {
     }
 }
 
-/// Numbers that look random, between -2 and 2, rounded to elements.
+/// Pseudorandom numbers between -2 and 2, rounded to elements.
 fn numbers<E: Element>(seed: u64, len: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -96,12 +96,12 @@ fn numbers<E: Element>(seed: u64, len: usize) -> Vec<f64> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Relative error of one rounding to an element, with room for what f32 arithmetic adds.
+/// Relative error of one rounding to an element, plus that of f32 arithmetic.
 fn tolerance<E: Element>() -> f64 {
     if E::IS_BF16 { 1.0 / 200.0 } else { 1e-5 }
 }
 
-/// `got` is `want`, each up to `relative` of itself and of 1.
+/// Asserts that `got` equals `want`, each within `relative` of itself and of 1.
 fn close(what: &str, got: &[f64], want: &[f64], relative: f64) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (i, (got, want)) in got.iter().zip(want).enumerate() {

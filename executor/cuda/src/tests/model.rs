@@ -1,5 +1,5 @@
-//! F, B and W of the whole model on a GPU, in one piece and as stages, against the same on the
-//! processor in f64.
+//! F, B and W of the whole model on a GPU, serially and as stages, against the same on the CPU in
+//! f64.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn model() -> (Model, Arc<dyn Batches>) {
     (model, Arc::new(Random::new(model, 3)))
 }
 
-/// The gradients of all parameters differ by at most `most` of the largest.
+/// Asserts that the gradients of all parameters differ by at most `most` of the largest.
 fn near(got: &[f64], want: &[f64], most: f64) {
     assert_eq!(got.len(), want.len());
     let largest = want.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
@@ -52,7 +52,7 @@ fn the_model_computes_what_it_does_on_a_processor() {
     in_one_piece::<Bf16>(0.1);
 }
 
-/// B and W apart, W last.
+/// A schedule with separate B and W, W last.
 fn schedule() -> Schedule {
     let shape = Shape::new(2, 1, MICROBATCHES.into()).unwrap();
     let order = |chunk| -> Order {
@@ -101,7 +101,7 @@ fn stages_on_one_gpu_compute_what_the_model_in_one_piece_does() {
     }
     let mut gradients = Vec::new();
     for stage in &mut stages {
-        stage.settle().unwrap();
+        stage.synchronize().unwrap();
         let times = stage.device_times(std::time::Instant::now()).unwrap().unwrap();
         assert_eq!(times.len(), 6 * MICROBATCHES as usize);
         gradients.extend(stage.gradients().unwrap().into_iter().flat_map(|part| part.values));

@@ -1,4 +1,4 @@
-//! The tests that need a GPU, on stand-ins: what can be checked of the calls without one.
+//! The GPU tests on stand-in libraries: the calls are checked without a GPU.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,8 @@ use std::process::{Command, id};
 
 use super::stand_in::{StandIn, stand_in};
 
-/// Runs the tests of this program whose names hold one of `filters`, on what `set` lets it find.
+/// Runs the tests of this program whose names match `filters`, in an environment that `set`
+/// prepares.
 fn run(filters: &[&str], set: impl FnOnce(&mut Command)) -> (bool, String) {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(filters).args(["--nocapture", "--skip", "on_stand_in", "--skip", "emulator"]);
@@ -29,18 +30,18 @@ fn all_that_needs_a_gpu_runs_on_stand_ins() {
     assert!(said.contains("loaded: ") && !said.contains("skipped: there is no GPU"), "{said}");
 }
 
-/// A folder that goes with this.
+/// A temporary folder, removed when dropped.
 struct Environment(PathBuf);
 
 impl Environment {
-    /// A Python environment with what stands in for NVIDIA's wheels.
+    /// A Python environment with stand-ins for NVIDIA's wheels.
     fn new(libraries: &StandIn, name: &str) -> Self {
         let prefix = env::temp_dir().join(format!("debubble-{name}-{}", id()));
         libraries.install(&prefix).unwrap();
         Self(prefix)
     }
 
-    /// A folder with a `python3` that looks for packages in this environment.
+    /// A folder with a `python3` whose packages are those of this environment.
     fn python(&self) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let folder = self.0.join("bin");
@@ -60,7 +61,7 @@ impl Drop for Environment {
     }
 }
 
-/// NVRTC, what it loads itself, cuBLASLt and NCCL.
+/// The tests that find NVRTC, its own dependency, cuBLASLt and NCCL.
 const FINDS: [&str; 3] = ["tests::gpu::libraries", "program::", "nccl::"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Every operation through [`Ops`], whose parameters come in another order than the kernels'.
+//! Every operation through [`Ops`], whose parameter order differs from the kernels'.
 
 use super::super::element::{Bf16, Element};
 use super::super::memory::Buffer;
@@ -7,7 +7,7 @@ use super::gpu::{filled, gpu};
 use super::{cases, close, numbers, tolerance};
 use gpt::{AdamW, At, Heads, Moments, Ops};
 
-/// Values at index 2 of a buffer of tensors or sums.
+/// Index of the values in a buffer of tensors or accumulators.
 const FROM: usize = 2;
 
 fn at<T>(buffer: T) -> At<T> {
@@ -15,8 +15,8 @@ fn at<T>(buffer: T) -> At<T> {
 }
 
 fn sums<E: Element>(cuda: &mut Cuda<E>, values: &[f64]) -> Buffer<f32> {
-    let mut sums = cuda.sums(values.len()).unwrap();
-    cuda.write_sums(values, At::start(&mut sums)).unwrap();
+    let mut sums = cuda.accumulator(values.len()).unwrap();
+    cuda.write_accumulator(values, At::start(&mut sums)).unwrap();
     sums
 }
 
@@ -44,7 +44,7 @@ fn element_by_element<E: Element>(cuda: &mut Cuda<E>) {
     cuda.sum_rows(rows, columns, &of_x, at(&mut into)).unwrap();
     let column = |c: usize| 1.0 + (0..rows).map(|r| x[r * columns + c]).sum::<f64>();
     let want: Vec<f64> = [1.0, 1.0].into_iter().chain((0..columns).map(column)).collect();
-    close("sum_rows", &cuda.read_sums(&into).unwrap(), &want, 1e-5);
+    close("sum_rows", &cuda.read_accumulator(&into).unwrap(), &want, 1e-5);
     let mut to = cuda.tensor(n).unwrap();
     cuda.gelu(n, &of_x, &mut to).unwrap();
     let want: Vec<f64> = x.iter().map(|x| cases::gelu(*x)).collect();
@@ -59,12 +59,12 @@ fn element_by_element<E: Element>(cuda: &mut Cuda<E>) {
 fn layer_norms<E: Element>(cuda: &mut Cuda<E>) {
     let (rows, columns, n) = (3, 6, 18);
     let (x, dy) = (numbers::<E>(1, n), numbers::<E>(2, n));
-    // Gain first, then bias, behind FROM elements, as in a stage's weights.
+    // Gain, then bias, after FROM elements, as in a stage's weights.
     let weights = numbers::<E>(3, FROM + 2 * columns);
     let (gain, bias) = weights[FROM..].split_at(columns);
     let (of_x, of_weights) = (filled(cuda, &x), filled(cuda, &weights));
     let mut y = cuda.tensor(n).unwrap();
-    let mut stats = cuda.sums(2 * rows).unwrap();
+    let mut stats = cuda.accumulator(2 * rows).unwrap();
     let of_bias = At { buffer: &of_weights, from: FROM + columns };
     let of_gain = || at(&of_weights);
     cuda.layer_norm(rows, columns, &of_x, of_gain(), of_bias, &mut y, &mut stats).unwrap();
@@ -99,7 +99,7 @@ fn layer_norms<E: Element>(cuda: &mut Cuda<E>) {
         want[dgain + i % columns] += dy[i] * hat[i];
         want[dbias + i % columns] += dy[i];
     }
-    close("gradients", &cuda.read_sums(&gradients).unwrap(), &want, 1e-4);
+    close("gradients", &cuda.read_accumulator(&gradients).unwrap(), &want, 1e-4);
     let mut want = Vec::new();
     for (r, row) in x.chunks(columns).enumerate() {
         let rstd = cases::stats(row).1;
@@ -174,7 +174,7 @@ fn embedding_and_loss<E: Element>(cuda: &mut Cuda<E>) {
         want[to_table + word(i)] += dy;
         want[to_places + place(i)] += dy;
     }
-    close("embed_backward", &cuda.read_sums(&gradients).unwrap(), &want, 1e-5);
+    close("embed_backward", &cuda.read_accumulator(&gradients).unwrap(), &want, 1e-5);
     let logits = numbers::<E>(4, 4 * vocabulary);
     let mut of_logits = filled(cuda, &logits);
     let mut loss = sums(cuda, &[1.0]);
@@ -187,7 +187,7 @@ fn embedding_and_loss<E: Element>(cuda: &mut Cuda<E>) {
         p[target as usize] -= 1.0;
         want.extend(p.iter().map(|p| 0.5 * p));
     }
-    close("cross_entropy", &cuda.read_sums(&loss).unwrap(), &[total], 1e-5);
+    close("cross_entropy", &cuda.read_accumulator(&loss).unwrap(), &[total], 1e-5);
     close("gradient", &cuda.read(&of_logits).unwrap(), &want, tolerance::<E>());
 }
 
@@ -211,18 +211,18 @@ fn optimizer<E: Element>(cuda: &mut Cuda<E>) {
     cuda.adamw(rule, 3, 0.5, &gradients, &mut state).unwrap();
     let copy = cuda.copy_state(&state).unwrap();
     let first: Vec<f64> = m.iter().zip(&g).map(|(m, g)| 0.9 * m + 0.05 * g).collect();
-    close("first", &cuda.read_sums(&copy.first).unwrap(), &first, 1e-5);
+    close("first", &cuda.read_accumulator(&copy.first).unwrap(), &first, 1e-5);
     let second: Vec<f64> = v.iter().zip(&g).map(|(v, g)| 0.95 * v + 0.0125 * g * g).collect();
-    close("second", &cuda.read_sums(&copy.second).unwrap(), &second, 1e-5);
-    let stepped = cuda.read_sums(&copy.master).unwrap();
+    close("second", &cuda.read_accumulator(&copy.second).unwrap(), &second, 1e-5);
+    let stepped = cuda.read_accumulator(&copy.master).unwrap();
     close("weights", &cuda.read(&copy.weights).unwrap(), &stepped, tolerance::<E>());
     assert!(stepped.iter().zip(&w).all(|(new, old)| new != old));
     cuda.adamw_undo(rule, 3, 0.5, &gradients, &mut state).unwrap();
-    close("undone", &cuda.read_sums(&state.master).unwrap(), &w, 2e-6);
-    close("undone", &cuda.read_sums(&state.second).unwrap(), &v, 2e-6);
+    close("undone", &cuda.read_accumulator(&state.master).unwrap(), &w, 2e-6);
+    close("undone", &cuda.read_accumulator(&state.second).unwrap(), &v, 2e-6);
     let mut gradients = gradients;
     cuda.clear(&mut gradients).unwrap();
-    assert_eq!(cuda.read_sums(&gradients).unwrap(), vec![0.0; n]);
+    assert_eq!(cuda.read_accumulator(&gradients).unwrap(), vec![0.0; n]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Libraries that stand in for driver, NVRTC, cuBLASLt and NCCL where there is no GPU: a C++ compiler
-//! makes them. Also taken in by the tests of the command line.
+//! Stand-ins for driver, NVRTC, cuBLASLt and NCCL without a GPU, built by a C++ compiler. Also
+//! included by the tests of the command line.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -12,13 +12,13 @@ use std::sync::OnceLock;
 /// Folders of the stand-ins.
 #[derive(Clone, Debug)]
 pub(crate) struct StandIn {
-    /// With `libcuda.so.1`.
+    /// The folder with `libcuda.so.1`.
     pub(crate) driver: PathBuf,
-    /// With NVRTC, what it loads itself, cuBLASLt and NCCL, under the names that wheels have.
+    /// The folder with NVRTC, its own dependency, cuBLASLt and NCCL, under the names of the wheels.
     pub(crate) libraries: PathBuf,
 }
 
-/// Library, its source, and what the compiler is told besides.
+/// Library, its source, and additional compiler arguments.
 const LIBRARIES: [(&str, &str, &[&str]); 7] = [
     ("driver/libcuda.so.1", "driver.cpp", &[]),
     ("driver/kernels-f32.so", "kernels.cpp", &[]),
@@ -29,14 +29,14 @@ const LIBRARIES: [(&str, &str, &[&str]); 7] = [
     ("libraries/libnccl.so.2", "nccl.cpp", &[]),
 ];
 
-/// Sources of the kernels, seen from whichever crate is tested.
+/// Sources of the kernels, relative to the tested crate.
 fn sources() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let own = here.join("src");
     if own.join("kernels.cu").is_file() { own } else { here.join("executor/cuda/src") }
 }
 
-/// The name of a folder that other sources would not have.
+/// A folder name that is unique to the sources.
 fn name(sources: &Path) -> Option<String> {
     let mut hasher = DefaultHasher::new();
     let texts = LIBRARIES.map(|(_, source, _)| format!("tests/stand-in/{source}"));
@@ -75,7 +75,7 @@ fn compile(sources: &Path, folder: &Path) -> Option<()> {
 
 fn build() -> Option<StandIn> {
     let sources = sources();
-    // Beside this test, so that it goes when that goes.
+    // In the target folder of this test, so that it is removed with it.
     let folder = env::current_exe().ok()?.with_file_name(name(&sources)?);
     if !folder.is_dir() {
         let fresh = folder.with_extension(id().to_string());
@@ -88,7 +88,7 @@ fn build() -> Option<StandIn> {
     Some(StandIn { driver: folder.join("driver"), libraries: folder.join("libraries") })
 }
 
-/// The stand-ins; `None`, said aloud, where there is no C++ compiler.
+/// The stand-ins; `None`, with a message, without a C++ compiler.
 pub(crate) fn stand_in() -> Option<StandIn> {
     static BUILT: OnceLock<Option<StandIn>> = OnceLock::new();
     let built = BUILT.get_or_init(build).clone();

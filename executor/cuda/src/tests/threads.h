@@ -1,6 +1,6 @@
 // Kernels of CUDA C++ on a processor: every thread of a block is a fibre, switched at barriers and
 // shuffles only. Several threads of the host may launch at a time. KERNELS (a file) and ELEMENT_BF16
-// are defined by whoever compiles this.
+// are defined on the compiler's command line.
 
 #include <time.h>
 #include <ucontext.h>
@@ -40,7 +40,7 @@ static thread_local Fibre *running;
 static thread_local ucontext_t scheduler;
 static thread_local unsigned threads;
 static thread_local bool moved;
-// Whether a thread of the launch going on has met a barrier or a shuffle.
+// Whether a thread of the current launch has met a barrier or a shuffle.
 static thread_local bool met;
 
 struct Barrier {
@@ -103,7 +103,7 @@ static unsigned long long timer() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
-// Asleep as long as the system can be trusted to wake this thread in time.
+// Sleeps as long as the system reliably wakes this thread in time.
 static void rest(unsigned long long left) {
   if (left < 90000) return;
   left -= 90000;
@@ -115,7 +115,7 @@ static void rest(unsigned long long left) {
 
 // ---- launches
 
-// What every thread of the launch going on runs.
+// The function that every thread of the current launch runs.
 static thread_local void (*every_thread)();
 // The kernel of that launch.
 static thread_local std::string name;

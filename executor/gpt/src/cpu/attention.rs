@@ -1,4 +1,4 @@
-//! Kernels between the two linears of attention: heads apart and together, softmax.
+//! Kernels between the two linears of attention: splitting and merging heads, softmax.
 
 use crate::cpu::real::{Real, sum_over};
 use crate::cpu::tokens::softmax;

@@ -27,10 +27,10 @@ pub const CPU: About = About {
 /// The name of a core in profiles.
 pub const ONE_CORE: &str = "cpu, one core";
 
-/// How far losses and gradients in f32 may lie from the reference's, which may be in f64.
+/// Tolerance of losses and gradients in f32 against the reference, which may be in f64.
 pub const F32_TOLERANCE: f64 = 1e-4;
 
-/// As many cores as the process may use: a stage has a thread.
+/// The cores that the process may use, one thread for each stage.
 #[derive(Debug)]
 pub struct Cores;
 
@@ -50,7 +50,7 @@ impl Devices for Cores {
     }
 }
 
-/// Links that are timed where nobody asks for others.
+/// Links that are timed by default.
 pub fn links() -> Vec<LinkKind> {
     vec![LinkKind::Queue, LinkKind::Tcp, LinkKind::Copy]
 }

@@ -1,4 +1,4 @@
-//! Buffers of the host, and parts of them.
+//! Buffers of the host, and slices of them.
 
 use pipeline::Bytes;
 
@@ -6,7 +6,7 @@ use crate::cpu::real::Real;
 use crate::ops::At;
 use runtime::DeviceError;
 
-/// `len` zeros, or an error where the process can get no such memory.
+/// `len` zeros; an error if the allocation fails.
 pub(super) fn zeros<T: Real>(len: usize) -> Result<Vec<T>, DeviceError> {
     let mut all = Vec::new();
     match all.try_reserve_exact(len) {
@@ -22,7 +22,7 @@ pub(super) fn zeros<T: Real>(len: usize) -> Result<Vec<T>, DeviceError> {
     }
 }
 
-/// `count` elements of a buffer.
+/// `count` elements of a buffer, from its offset on.
 pub(super) fn part<'a, T>(at: &At<&'a Vec<T>>, count: usize) -> &'a [T] {
     &at.buffer[at.from..at.from + count]
 }

@@ -27,12 +27,13 @@ pub use real::Real;
 
 /// One core of the host, computing in `T`.
 ///
-/// Tensors and sums are vectors of `T`. A slice out of range is a fault of the caller and panics.
+/// Tensors and accumulators are vectors of `T`. An index out of range is a fault of the caller and
+/// panics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cpu<T>(PhantomData<T>);
 
 impl<T: Real> Cpu<T> {
-    /// The device; it holds nothing.
+    /// A device without state.
     #[must_use]
     pub const fn new() -> Self {
         Self(PhantomData)
@@ -41,15 +42,15 @@ impl<T: Real> Cpu<T> {
 
 impl<T: Real> Ops for Cpu<T> {
     type Tensor = Vec<T>;
-    type Sums = Vec<T>;
+    type Accumulator = Vec<T>;
     type Tokens = Vec<u32>;
-    type Handed = Vec<T>;
+    type Transfer = Vec<T>;
 
     fn tensor(&mut self, len: usize) -> Result<Vec<T>, DeviceError> {
         zeros(len)
     }
 
-    fn sums(&mut self, len: usize) -> Result<Vec<T>, DeviceError> {
+    fn accumulator(&mut self, len: usize) -> Result<Vec<T>, DeviceError> {
         zeros(len)
     }
 
@@ -65,7 +66,7 @@ impl<T: Real> Ops for Cpu<T> {
         Some(tensor)
     }
 
-    fn movable_sums(sums: &mut Vec<T>) -> Option<&mut dyn Movable> {
+    fn movable_accumulator(sums: &mut Vec<T>) -> Option<&mut dyn Movable> {
         Some(sums)
     }
 
@@ -78,7 +79,11 @@ impl<T: Real> Ops for Cpu<T> {
         Ok(())
     }
 
-    fn write_sums(&mut self, values: &[f64], to: At<&mut Vec<T>>) -> Result<(), DeviceError> {
+    fn write_accumulator(
+        &mut self,
+        values: &[f64],
+        to: At<&mut Vec<T>>,
+    ) -> Result<(), DeviceError> {
         write(values, to);
         Ok(())
     }
@@ -87,7 +92,7 @@ impl<T: Real> Ops for Cpu<T> {
         Ok(read(from))
     }
 
-    fn read_sums(&mut self, from: &Vec<T>) -> Result<Vec<f64>, DeviceError> {
+    fn read_accumulator(&mut self, from: &Vec<T>) -> Result<Vec<f64>, DeviceError> {
         Ok(read(from))
     }
 
@@ -100,7 +105,7 @@ impl<T: Real> Ops for Cpu<T> {
         T::BYTES
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -112,17 +117,17 @@ impl<T: Real> Ops for Cpu<T> {
         Ok(None)
     }
 
-    fn hand(&mut self, tensor: Vec<T>) -> Result<Vec<T>, DeviceError> {
+    fn send(&mut self, tensor: Vec<T>) -> Result<Vec<T>, DeviceError> {
         Ok(tensor)
     }
 
-    fn take(&mut self, handed: Vec<T>) -> Result<Vec<T>, DeviceError> {
-        Ok(handed)
+    fn receive(&mut self, transfer: Vec<T>) -> Result<Vec<T>, DeviceError> {
+        Ok(transfer)
     }
 
-    fn pack(&mut self, handed: Vec<T>) -> Result<Vec<u8>, DeviceError> {
-        let mut bytes = Vec::with_capacity(handed.len() * T::BYTES);
-        handed.into_iter().for_each(|x| x.put(&mut bytes));
+    fn pack(&mut self, transfer: Vec<T>) -> Result<Vec<u8>, DeviceError> {
+        let mut bytes = Vec::with_capacity(transfer.len() * T::BYTES);
+        transfer.into_iter().for_each(|x| x.put(&mut bytes));
         Ok(bytes)
     }
 
@@ -142,7 +147,7 @@ impl<T: Real> Ops for Cpu<T> {
         product::gemm(shape, &a.buffer[a.from..], &b.buffer[b.from..], T::zero(), c)
     }
 
-    fn gemm_into_sums(
+    fn gemm_accumulate(
         &mut self,
         shape: Gemm,
         a: At<&Vec<T>>,
@@ -303,7 +308,7 @@ impl<T: Real> Ops for Cpu<T> {
         y: &mut Vec<T>,
     ) -> Result<(), DeviceError> {
         let (table, positions) = (&table.buffer[table.from..], &positions.buffer[positions.from..]);
-        tokens::embed((sequence, columns), tokens, table, positions, y);
+        tokens::embed(sequence, columns, tokens, table, positions, y);
         Ok(())
     }
 
@@ -317,7 +322,7 @@ impl<T: Real> Ops for Cpu<T> {
         table: usize,
         positions: usize,
     ) -> Result<(), DeviceError> {
-        tokens::embed_backward((sequence, columns), tokens, dy, gradients, (table, positions));
+        tokens::embed_backward(sequence, columns, tokens, dy, gradients, table, positions);
         Ok(())
     }
 
@@ -365,7 +370,7 @@ impl<T: Real> Ops for Cpu<T> {
         gradients: &Vec<T>,
         state: &mut Moments<Vec<T>, Vec<T>>,
     ) -> Result<(), DeviceError> {
-        rows::adamw((rule, step, scale), gradients, state);
+        rows::adamw(rule, step, scale, gradients, state);
         Ok(())
     }
 
@@ -377,7 +382,7 @@ impl<T: Real> Ops for Cpu<T> {
         gradients: &Vec<T>,
         state: &mut Moments<Vec<T>, Vec<T>>,
     ) -> Result<(), DeviceError> {
-        rows::adamw_undo((rule, step, scale), gradients, state);
+        rows::adamw_undo(rule, step, scale, gradients, state);
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! Buffers of a core that move: the memory that stands for the device is freed, and other memory of
-//! the host holds the content meanwhile.
+//! Offloading on a core: the memory that stands for the device is freed, and other host memory
+//! holds the content meanwhile.
 
 use std::any::Any;
 
@@ -8,7 +8,7 @@ use pipeline::Bytes;
 use crate::model::{Movable, OnHost};
 use runtime::DeviceError;
 
-/// Memory for `len` elements, and `parts` one behind the other in it.
+/// Memory for `len` elements that holds the concatenation of `parts`.
 fn joined<E: Copy>(len: usize, parts: [&[E]; 2]) -> Result<Vec<E>, DeviceError> {
     let mut all = Vec::new();
     all.try_reserve_exact(len).map_err(|_| {

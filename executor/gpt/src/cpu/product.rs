@@ -30,7 +30,7 @@ pub(super) fn gemm<T: Real>(
     Ok(())
 }
 
-/// `[rows, columns]`, which lies in memory the other way round if `transposed`.
+/// A matrix `[rows, columns]`, stored transposed if `transposed`.
 fn matrix<T>(
     elements: &[T],
     rows: usize,

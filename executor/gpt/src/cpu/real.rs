@@ -21,7 +21,7 @@ pub trait Real:
 {
     /// Bytes of a number.
     const BYTES: usize = size_of::<Self>();
-    /// Below every other.
+    /// The smallest number.
     const LOWEST: Self;
 
     /// The nearest number to `x`.
@@ -100,7 +100,7 @@ impl Real for f64 {
     }
 }
 
-/// How many sums run side by side: fixed, so that the order of additions is.
+/// Number of partial sums: fixed, so that the order of additions is.
 const LANES: usize = 16;
 
 /// The sum of `term` over `a` and `b`, which are of one length, always in the same order.
@@ -125,7 +125,7 @@ pub(crate) fn sum<T: Real>(a: &[T]) -> T {
     sum_over(a, a, |x, _| x)
 }
 
-/// The largest of `a`; NaN is passed over.
+/// The largest of `a`, ignoring NaN.
 #[inline]
 pub(crate) fn largest<T: Real>(a: &[T]) -> T {
     let mut lanes = [T::LOWEST; LANES];

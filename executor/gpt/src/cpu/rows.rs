@@ -1,4 +1,4 @@
-//! Kernels that go row by row or element by element: biases, layer norm, GELU, AdamW.
+//! Row-wise and element-wise kernels: biases, layer norm, GELU, AdamW.
 
 use crate::cpu::real::{Real, sum, sum_over};
 use crate::ops::{AdamW, Moments};
@@ -48,7 +48,7 @@ pub(super) fn layer_norm<T: Real>(
     }
 }
 
-/// The slices that a layer norm's way back reads.
+/// The slices that the backward of a layer norm reads.
 pub(super) struct NormBack<'a, T> {
     pub(super) x: &'a [T],
     pub(super) stats: &'a [T],
@@ -138,15 +138,17 @@ impl Step {
         self.rule.learning_rate * (first / self.first_bias) / root
     }
 
-    /// The share of a weight that is left after weight decay.
+    /// The factor of a weight under weight decay.
     fn left(&self) -> f64 {
         1.0 - self.rule.learning_rate * self.rule.weight_decay
     }
 }
 
-/// Every weight is worked out in f64 and rounded once.
+/// Every weight is computed in f64 and rounded once.
 pub(super) fn adamw<T: Real>(
-    (rule, step, scale): (AdamW, u32, f64),
+    rule: AdamW,
+    step: u32,
+    scale: f64,
     gradients: &[T],
     state: &mut Moments<Vec<T>, Vec<T>>,
 ) {
@@ -160,7 +162,9 @@ pub(super) fn adamw<T: Real>(
 }
 
 pub(super) fn adamw_undo<T: Real>(
-    (rule, step, scale): (AdamW, u32, f64),
+    rule: AdamW,
+    step: u32,
+    scale: f64,
     gradients: &[T],
     state: &mut Moments<Vec<T>, Vec<T>>,
 ) {
@@ -170,12 +174,12 @@ pub(super) fn adamw_undo<T: Real>(
         let weight = (weight + step.change(first, second)) / step.left();
         let first = (first - (1.0 - rule.beta1) * gradient) / rule.beta1;
         let second = (second - (1.0 - rule.beta2) * gradient * gradient) / rule.beta2;
-        // Rounding must not leave a second moment without a root.
+        // Rounding must not make a second moment negative.
         [weight, first, second.max(0.0)]
     });
 }
 
-/// Puts (gradient, [weight, m, v]) of every parameter through `rule`.
+/// Applies `rule` to (gradient, [weight, m, v]) of every parameter.
 fn for_each<T: Real>(
     gradients: &[T],
     state: &mut Moments<Vec<T>, Vec<T>>,

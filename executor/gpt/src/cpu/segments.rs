@@ -12,7 +12,8 @@ impl<T: Real> SegmentKernels for Cpu<T> {
 
     fn join_segments(
         &mut self,
-        (heads, each): (usize, usize),
+        heads: usize,
+        each: usize,
         parts: &[&Vec<T>],
         all: &mut Vec<T>,
     ) -> Result<(), DeviceError> {
@@ -27,8 +28,10 @@ impl<T: Real> SegmentKernels for Cpu<T> {
 
     fn segment_of(
         &mut self,
-        (heads, each): (usize, usize),
-        (index, count): (usize, usize),
+        heads: usize,
+        each: usize,
+        index: usize,
+        count: usize,
         all: &Vec<T>,
         part: &mut Vec<T>,
     ) -> Result<(), DeviceError> {
@@ -42,7 +45,8 @@ impl<T: Real> SegmentKernels for Cpu<T> {
     fn causal_softmax_behind(
         &mut self,
         heads: usize,
-        (rows, columns): (usize, usize),
+        rows: usize,
+        columns: usize,
         x: &mut Vec<T>,
     ) -> Result<(), DeviceError> {
         let scores = x[..heads * rows * columns].chunks_exact_mut(columns);
@@ -57,7 +61,8 @@ impl<T: Real> SegmentKernels for Cpu<T> {
     fn softmax_backward_behind(
         &mut self,
         heads: usize,
-        (rows, columns): (usize, usize),
+        rows: usize,
+        columns: usize,
         scale: f32,
         p: &Vec<T>,
         dp: &mut Vec<T>,

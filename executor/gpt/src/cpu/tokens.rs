@@ -1,10 +1,11 @@
-//! Kernels that see tokens: embeddings and the loss.
+//! Kernels over token numbers: embeddings and the loss.
 
 use crate::cpu::real::{Real, largest, sum};
 use crate::cpu::rows::add;
 
 pub(super) fn embed<T: Real>(
-    (sequence, columns): (usize, usize),
+    sequence: usize,
+    columns: usize,
     tokens: &[u32],
     table: &[T],
     positions: &[T],
@@ -17,11 +18,13 @@ pub(super) fn embed<T: Real>(
 }
 
 pub(super) fn embed_backward<T: Real>(
-    (sequence, columns): (usize, usize),
+    sequence: usize,
+    columns: usize,
     tokens: &[u32],
     dy: &[T],
     gradients: &mut [T],
-    (table, positions): (usize, usize),
+    table: usize,
+    positions: usize,
 ) {
     for ((place, &token), dy) in tokens.iter().enumerate().zip(dy.chunks_exact(columns)) {
         for from in [table + token as usize * columns, positions + place % sequence * columns] {

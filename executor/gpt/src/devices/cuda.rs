@@ -4,7 +4,8 @@ use profile::Element;
 
 use super::{About, Transport};
 
-/// The variable that says how many queues the driver has to a GPU. It is read when the driver starts.
+/// The variable for the number of hardware queues between the driver and a GPU, read when the
+/// driver starts.
 pub const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 
 /// NVIDIA GPUs.

@@ -1,4 +1,4 @@
-//! Devices that stages run on: their facts, how they are chosen, and what they can do.
+//! Devices that stages run on: their properties, selection and interface.
 
 mod cuda;
 mod timed;
@@ -17,37 +17,37 @@ pub use timed::{Clock, TIMED};
 /// How values travel between processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// As bytes, by way of the hosts.
+    /// As bytes over TCP between the hosts.
     Tcp,
-    /// From GPU to GPU by NCCL, a process for each GPU.
+    /// From GPU to GPU by NCCL, one process for each GPU.
     Nccl,
 }
 
 /// The facts of a kind of device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct About {
-    /// The name that it is chosen by.
+    /// The name by which it is selected.
     pub name: &'static str,
-    /// Another name for it.
+    /// An alias of the name.
     pub alias: Option<&'static str>,
     /// The work of passes there, for the help of `debubble execute`.
     pub runs: &'static str,
     /// The subject of measurements there, for the help of `debubble calibrate`; `None` where there
     /// is nothing to time.
     pub is_timed: Option<&'static str>,
-    /// The name in results where the device has no name of its own.
+    /// The name in results of a device without its own name.
     pub title: &'static str,
     /// The number formats that tensors may have, the default first; empty where nothing is
     /// computed.
     pub elements: &'static [Element],
-    /// How values may travel between processes, first how they do where nobody says.
+    /// How values may travel between processes, the default first.
     pub transports: &'static [Transport],
-    /// Whether stages take cores and memory of the host.
+    /// Whether stages use cores and memory of the host.
     pub is_host: bool,
-    /// Whether there are units with numbers, which can be chosen, cut into parts and shared.
+    /// Whether there are numbered units, which can be selected, partitioned and shared.
     pub has_units: bool,
-    /// A variable of the environment that its driver reads when the program starts, and what it should
-    /// be for a pipeline.
+    /// An environment variable that its driver reads when the program starts, and its value for a
+    /// pipeline.
     pub variable: Option<(&'static str, &'static str)>,
 }
 
@@ -56,16 +56,16 @@ pub struct About {
 pub struct Options {
     /// The number format of tensors: one of [`About::elements`].
     pub element: Element,
-    /// The numbers of the units, in the order in which stages are dealt to them; all if empty.
+    /// The numbers of the units, in the order in which stages are assigned to them; all if empty.
     pub units: Vec<usize>,
-    /// Whether stages may share all of a unit that cannot be cut into parts.
+    /// Whether stages may share a unit that cannot be partitioned.
     pub may_share: bool,
 }
 
 /// Why devices cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum OpenError {
-    /// A kind that this program was built without.
+    /// A kind of device that is not built in.
     #[error("this debubble was built without {what}")]
     NotBuilt {
         /// The feature that it was built without.
@@ -76,29 +76,29 @@ pub enum OpenError {
     /// A device, driver or library that is missing or fails.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A unit that is not there.
+    /// A unit that does not exist.
     #[error("there is no GPU {unit}: there are {units}")]
     NoUnit {
         /// Its number.
         unit: usize,
-        /// How many there are.
+        /// Number of units.
         units: usize,
     },
-    /// A unit that is to be cut into no parts.
+    /// A partition of a unit into no parts.
     #[error("a device cannot be cut into 0 parts")]
     NoParts,
-    /// A unit that cannot be cut into so many parts.
+    /// A unit that cannot be partitioned into so many parts.
     #[error("{error}")]
     Uncut {
         /// The error of the device.
         error: DeviceError,
-        /// How many were asked for.
+        /// Number of parts.
         parts: usize,
     },
-    /// A kind of device on which there is nothing to time.
+    /// A kind of device without anything to time.
     #[error("there is nothing to time: passes take the times they are told")]
     NothingToTime,
-    /// A unit that is asked for twice.
+    /// A unit that is named twice.
     #[error("GPU {unit} is named twice")]
     Twice {
         /// Its number.
@@ -108,21 +108,21 @@ pub enum OpenError {
 
 /// Opened devices of one kind.
 pub trait Devices: fmt::Debug {
-    /// The name in profiles of the device that computes a stage.
+    /// The name, in profiles, of the device that computes a stage.
     fn name(&self) -> &str;
 
-    /// Whether a profile that was measured on `device` is of one of these.
+    /// Whether a profile that was measured on `device` is of one of these devices.
     fn is_named(&self, device: &str) -> bool {
         device == self.name()
     }
 
-    /// The most of `stages` stages that compute side by side on what they share.
+    /// The most of `stages` stages that compute concurrently on their shared resources.
     fn side_by_side(&self, stages: usize) -> usize;
 
-    /// The cost of the host for `stages` stages of one process; `None` where passes run on the host.
+    /// The host's overhead for `stages` stages of one process; `None` where passes run on the host.
     ///
     /// # Errors
-    /// Whatever stops a device.
+    /// An error of a device.
     fn overheads(&self, stages: usize) -> Result<Option<Overheads>, ExecutionError> {
         let _ = stages;
         Ok(None)
@@ -131,6 +131,6 @@ pub trait Devices: fmt::Debug {
     /// Runs the stages of this process.
     ///
     /// # Errors
-    /// Whatever stops a device or the run.
+    /// An error of a device or the run.
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError>;
 }

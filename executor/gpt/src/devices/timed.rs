@@ -1,4 +1,4 @@
-//! A device that takes its time and computes nothing.
+//! A device whose passes take their time and compute nothing.
 
 use super::{About, Devices, Transport};
 use crate::execution::{Executed, Execution, ExecutionError};
@@ -20,7 +20,7 @@ pub const TIMED: About = About {
     variable: None,
 };
 
-/// The timed device: whoever runs on it waits.
+/// The timed device: its passes only wait.
 #[derive(Debug)]
 pub struct Clock;
 

@@ -1,5 +1,5 @@
-//! A schedule that is run on the devices of a [`Backend`](crate::Backend): with its stages as threads
-//! of this process, or one of them here and the others in other processes.
+//! Runs a schedule on the devices of a `Backend`: all stages as threads of this
+//! process, or one stage here and the others in other processes.
 
 mod reference;
 mod stale;
@@ -19,7 +19,7 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::Measured;
 use runtime::Trainer;
-use runtime::{Failure, Meeting, Plan, Timed, join, run, run_until};
+use runtime::{Failure, Plan, Rendezvous, Timed, join, run, run_until};
 
 pub use reference::{Against, Check};
 pub use watched::{Seen, Watched};
@@ -28,8 +28,9 @@ pub use watched::{Seen, Watched};
 pub struct Execution {
     /// The order and the steps.
     pub plan: Plan,
-    /// Where the processes of the other stages meet; `None` if all stages are threads of this one.
-    pub meeting: Option<Meeting>,
+    /// The rendezvous with the processes of other stages; `None` if all stages are threads of this
+    /// one.
+    pub rendezvous: Option<Rendezvous>,
     /// How values travel between processes.
     pub transport: Transport,
     /// The durations of passes on a device that computes nothing.
@@ -38,9 +39,9 @@ pub struct Execution {
     pub task: Option<Task>,
     /// Called with the number of each stage of this process, on its thread, before anything else.
     pub prepare: Arc<dyn Fn(usize) + Send + Sync>,
-    /// Whether the run is to end with the steps that it has measured, asked every 50 ms while all
-    /// stages are threads of this process; `None` for a run that goes to its end, as one in several
-    /// processes always does.
+    /// Whether the run is to end with the steps measured so far, polled every 50 ms while all
+    /// stages are threads of this process; `None` for a run without a stop, as in several
+    /// processes.
     pub stopped: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
@@ -51,21 +52,21 @@ pub struct Task {
     pub model: Model,
     /// The data that it is trained on.
     pub batches: Arc<dyn Batches>,
-    /// Tells one source of batches from another.
+    /// Identifies the source of batches.
     pub fingerprint: u64,
-    /// How weights begin and change.
+    /// Initial weights and optimizer.
     pub training: Training,
-    /// By chunk, the part that is recomputed where the schedule has R; everything if empty.
+    /// By chunk, the part that is recomputed where the schedule has R; the whole chunk if empty.
     pub recompute: Vec<Recomputed>,
     /// The reference that the run is compared with afterwards.
     pub check: Option<Against>,
 }
 
 impl fmt::Debug for Task {
-    /// The description that must be the same for all processes of a run.
+    /// The description that must be equal for all processes of a run.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:?} {:x}", self.model, self.training, self.fingerprint)?;
-        // The schedule says which chunks recompute; how much of them only this does.
+        // The schedule says which chunks recompute, this field which part of them.
         if self.recompute.is_empty() { Ok(()) } else { write!(f, " {:?}", self.recompute) }
     }
 }
@@ -73,65 +74,65 @@ impl fmt::Debug for Task {
 /// The outcome of an execution.
 #[derive(Debug)]
 pub struct Executed {
-    /// The measurements; none in a process that does not answer for the run. Of a run that was stopped
-    /// they are the steps that all stages had completed, perhaps none.
+    /// The measurements; `None` in a process other than rank 0. Of a stopped run they are the steps
+    /// that all stages had completed, possibly none.
     pub measured: Option<Measured>,
-    /// How it compares with the model in one piece, if that was asked and neither the run nor the
+    /// The comparison with the serial reference, if it was requested and neither the run nor the
     /// comparison was stopped.
     pub check: Option<Check>,
-    /// The device that computed, where more is known than its kind.
+    /// The name of the device, where it is more specific than its kind.
     pub device: Option<String>,
-    /// Warnings about what makes its times less than they seem.
+    /// Warnings about conditions that distort the times.
     pub notes: Vec<String>,
 }
 
-/// Why an execution came to nothing.
+/// Why an execution failed.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum ExecutionError {
     /// A device that failed outside of the run.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Units that could not be cut into a part for each stage.
+    /// Units that could not be partitioned into a part for each stage.
     #[error("{error}")]
     Uncut {
         /// The error of the device.
         error: DeviceError,
-        /// For how many stages.
+        /// Number of stages.
         stages: usize,
     },
     /// A process without a device of its own.
     #[error("process {local} of this machine has no GPU: there are {units}")]
     NoUnit {
-        /// The number of the process on its machine.
+        /// The local rank of the process.
         local: usize,
-        /// How many devices there are.
+        /// Number of devices.
         units: usize,
     },
-    /// Stages in processes of their own, on a device that has all of them in one.
+    /// Stages in several processes, on a device that runs all stages in one.
     #[error("--device {device} runs all stages in one process")]
     OneProcess {
         /// The kind of device.
         device: &'static str,
     },
-    /// Hops between GPUs, each of which has a clock of its own.
+    /// Hops between GPUs, whose clocks differ.
     #[error("hops are timed by the clock of one GPU, and there are {gpus}")]
     OneClock {
-        /// How many GPUs there are.
+        /// Number of GPUs.
         gpus: usize,
     },
     /// A run that failed.
     #[error(transparent)]
     Run(#[from] Failure),
-    /// A model in one piece that cannot be built.
+    /// A serial reference that cannot be built.
     #[error(transparent)]
     Reference(#[from] BuildError),
-    /// A device that computes, and nothing to train.
+    /// A device that computes, without a model to train.
     #[error("there is no model to train")]
     NoTask,
-    /// A run whose weights were left as they were, so that it cannot be compared.
+    /// A run with skipped updates, which cannot be compared.
     #[error("updates were left out for a NaN or an infinity: there is nothing to check")]
     LeftOut,
-    /// The gradients of the stage of a process that does not answer for the run.
+    /// Gradients of the stage of a process other than rank 0 that differ.
     #[error("gradients differ from the reference by {error:e}")]
     Differs {
         /// The largest difference, as a share of the largest gradient.
@@ -139,48 +140,49 @@ pub enum ExecutionError {
     },
 }
 
-/// Kernels whose stages can be in processes of their own.
+/// Kernels whose stages can run in several processes.
 pub trait Joins: Ops + Sized + 'static {
-    /// Runs the stage of this process, whose worker `make` makes; values go over `transport`.
+    /// Runs the stage of this process, whose worker `make` builds; values go over `transport`.
     fn join(
         transport: Transport,
-        (plan, meeting): (&Plan, &Meeting),
+        plan: &Plan,
+        rendezvous: &Rendezvous,
         make: impl FnOnce(usize) -> Result<Watched<Self>, DeviceError>,
     ) -> Result<Option<Measured>, Failure> {
         let _ = transport;
-        join(plan, meeting, make)
+        join(plan, rendezvous, make)
     }
 }
 
 impl Execution {
-    /// How many stages there are.
+    /// Number of stages.
     #[must_use]
     pub const fn stages(&self) -> usize {
         self.plan.schedule().shape().stages()
     }
 
-    /// The stage of this process; `None` if all are here.
+    /// The stage of this process; `None` if all stages are here.
     #[must_use]
     pub fn own_stage(&self) -> Option<usize> {
-        self.meeting.as_ref().map(|meeting| meeting.launch.rank)
+        self.rendezvous.as_ref().map(|rendezvous| rendezvous.launch.rank)
     }
 
-    /// Lets passes take their time, and computes nothing.
+    /// Runs passes that take their time and compute nothing.
     pub fn take_time(&self) -> Result<Executed, ExecutionError> {
         let (costs, prepare) = (Arc::clone(&self.costs), Arc::clone(&self.prepare));
         let make = move |stage| {
             prepare(stage);
             Ok(Timed::new(Arc::clone(&costs)))
         };
-        let measured = match &self.meeting {
+        let measured = match &self.rendezvous {
             None => self.run_here(make).map(Some),
-            Some(meeting) => join(&self.plan, meeting, make),
+            Some(rendezvous) => join(&self.plan, rendezvous, make),
         };
         Ok(Executed { measured: measured?, check: None, device: None, notes: Vec::new() })
     }
 
-    /// Trains with the kernels that `make` has for each stage. A check against the same device gets
-    /// the kernels of `own`; it may be off by `tolerance`.
+    /// Trains with the kernels that `make` returns for each stage. A check against the same device
+    /// uses the kernels of `own` and this `tolerance`.
     pub fn train<O: Joins>(
         &self,
         make: impl Fn(usize) -> Result<O, DeviceError> + Send + Sync + 'static,
@@ -216,19 +218,19 @@ impl Execution {
                 Ok(Watched::new(gpt, stage, task.check.is_some(), Arc::clone(&seen)))
             }
         };
-        let measured = match &self.meeting {
+        let measured = match &self.rendezvous {
             None => self.run_here(worker).map(Some),
-            Some(meeting) => O::join(self.transport, (&self.plan, meeting), worker),
+            Some(rendezvous) => O::join(self.transport, &self.plan, rendezvous, worker),
         }?;
-        // What was cut is not compared: the reference would train all steps of the plan.
+        // A stopped run is not compared: the reference would train all steps of the plan.
         let is_whole = |run: &Measured| run.steps.len() == self.plan.steps() as usize;
         let check = match task.check.filter(|_| measured.as_ref().is_none_or(is_whole)) {
             None => None,
             Some(Against::F64) => {
-                self.check((Cpu::<f64>::new(), tolerance), measured.as_ref(), &open(&seen))?
+                self.check(Cpu::<f64>::new(), tolerance, measured.as_ref(), &open(&seen))?
             }
             Some(Against::Device) => {
-                self.check((own()?, tolerance), measured.as_ref(), &open(&seen))?
+                self.check(own()?, tolerance, measured.as_ref(), &open(&seen))?
             }
         };
         Ok(Executed { measured, check, device: None, notes: Vec::new() })
@@ -245,11 +247,12 @@ impl Execution {
         }
     }
 
-    /// Holds a run against the model in one piece, or says nothing where that is stopped; a process that
-    /// does not answer for the run says by an error that its stage differs.
+    /// Compares a run with the serial reference; `None` if that is stopped. A process other than
+    /// rank 0 returns an error if its stage differs.
     fn check<O: Ops>(
         &self,
-        reference: (O, f64),
+        ops: O,
+        tolerance: f64,
         measured: Option<&Measured>,
         seen: &Seen,
     ) -> Result<Option<Check>, ExecutionError> {
@@ -257,11 +260,11 @@ impl Execution {
         if measured.is_some_and(|measured| measured.skipped > 0) {
             return Err(ExecutionError::LeftOut);
         }
-        let run = (&self.plan, measured, seen);
+        let run = Trained { plan: &self.plan, measured, seen };
         let stopped = || self.stopped.as_ref().is_some_and(|stopped| stopped());
         let check = match self.plan.updates() {
-            Some(updates) => stale::check((task, updates), reference, run, &stopped),
-            None => reference::check(task, reference, run, &stopped),
+            Some(updates) => stale::check(task, updates, ops, tolerance, &run, &stopped),
+            None => reference::check(task, ops, tolerance, &run, &stopped),
         }?;
         match (measured, check) {
             (None, Some(check)) if !check.holds() => {
@@ -270,6 +273,14 @@ impl Execution {
             _ => Ok(check),
         }
     }
+}
+
+/// The results of a training run.
+struct Trained<'a> {
+    plan: &'a Plan,
+    /// `None` in a process other than rank 0.
+    measured: Option<&'a Measured>,
+    seen: &'a Seen,
 }
 
 fn open(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {

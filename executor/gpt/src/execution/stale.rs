@@ -1,33 +1,34 @@
-//! Whether a run whose weights changed while it went on trained its model as one microbatch after the
-//! other would have, with weights as old.
+//! Whether a run whose weights changed during the run trained its model as the serial emulation
+//! does, with weights of the same staleness.
 
 use std::sync::Arc;
 
-use super::Task;
 use super::reference::Check;
-use super::watched::{Seen, worse};
+use super::watched::worse;
+use super::{Task, Trained};
 use crate::model::BuildError;
 use crate::ops::Ops;
 use crate::stale::Stale;
-use runtime::Measured;
-use runtime::Plan;
 use runtime::Updates;
 
-/// Holds the losses of all updates that a run of `plan` measured, and the gradients of the first, against
-/// the serial emulation of `task` with the kernels of `ops`. Either may be off by `tolerance`. `None` if it
-/// is `stopped`, which is asked before each step.
+/// Compares the losses of all updates of a run of `plan`, and the gradients of the first, with the
+/// serial emulation of `task` on the kernels of `ops`, within `tolerance`. `None` if it is
+/// `stopped`, which is polled before each step.
 ///
 /// # Errors
 /// If there is too little memory for it.
 pub(super) fn check<O: Ops>(
-    (task, updates): (&Task, Updates),
-    (ops, tolerance): (O, f64),
-    (plan, measured, seen): (&Plan, Option<&Measured>, &Seen),
+    task: &Task,
+    updates: Updates,
+    ops: O,
+    tolerance: f64,
+    run: &Trained<'_>,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<Check>, BuildError> {
-    let (batches, at) = (Arc::clone(&task.batches), (plan.schedule(), updates));
-    let mut reference = Stale::new(ops, task.model, at, batches, task.training)?;
-    // A process that does not answer for the run knows the gradients of its stage alone.
+    let Trained { plan, measured, seen } = *run;
+    let (batches, schedule) = (Arc::clone(&task.batches), plan.schedule());
+    let mut reference = Stale::new(ops, task.model, schedule, updates, batches, task.training)?;
+    // A process other than rank 0 knows the gradients of its stage alone.
     let steps = if measured.is_some() { plan.all_steps() } else { 1 };
     let mut expected = Vec::new();
     for step in 0..steps {

@@ -1,4 +1,4 @@
-//! A stage at work that is looked at, and what it shows.
+//! A stage that records its gradients and update scales.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::{Norm, Offload, Trainer, Wire, Worker};
 
-/// The larger of two errors; NaN is larger than any.
+/// The larger of two errors; NaN counts as the largest.
 pub(super) fn worse(one: f64, other: f64) -> f64 {
     if one.is_nan() || one > other { one } else { other }
 }
@@ -19,15 +19,15 @@ pub(super) fn worse(one: f64, other: f64) -> f64 {
 /// The results that a run computed.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// The gradients of the first step, by where they lie in the model.
+    /// The gradients of the first step, with their ranges in the model.
     gradients: Vec<Parameters>,
-    /// The factors by which the gradients of each step were scaled, as stage 0 did it.
+    /// The scale of the gradients of each step, as stage 0 applied it.
     pub(super) scales: Vec<f64>,
 }
 
 impl Seen {
-    /// The largest difference to the gradients of the whole model, as a share of the largest of
-    /// those; infinite if none was seen.
+    /// The largest difference from the gradients of the whole model, relative to the largest of
+    /// those; infinite if none was recorded.
     pub(super) fn gradient_error(&self, reference: &[f64]) -> f64 {
         let largest = reference.iter().fold(0.0, |most: f64, one| most.max(one.abs()));
         if self.gradients.is_empty() {
@@ -39,7 +39,7 @@ impl Seen {
     }
 }
 
-/// A stage at work that notes its first gradients and the scales of its updates.
+/// A stage that records its first gradients and the scales of its updates.
 pub struct Watched<O: Ops> {
     gpt: Gpt<O>,
     stage: usize,
@@ -48,7 +48,7 @@ pub struct Watched<O: Ops> {
 }
 
 impl<O: Ops> Watched<O> {
-    /// `stage`, which notes in `seen` what it computes; its first gradients if it `keeps_gradients`.
+    /// `stage`, which records in `seen`; also its first gradients if it `keeps_gradients`.
     pub(super) fn new(
         gpt: Gpt<O>,
         stage: usize,
@@ -59,13 +59,13 @@ impl<O: Ops> Watched<O> {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        // What a thread that broke down left is not looked at: its run failed.
+        // A panicked thread fails the run, so that its record is unused.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<O: Ops> Worker for Watched<O> {
-    type Value = O::Handed;
+    type Value = O::Transfer;
 
     fn run(
         &mut self,
@@ -79,8 +79,8 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.wait(input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.gpt.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.gpt.synchronize()
     }
 
     fn runs_ahead(&self) -> bool {
@@ -95,24 +95,33 @@ impl<O: Ops> Worker for Watched<O> {
         self.gpt.allocations()
     }
 
-    fn give(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
-        self.gpt.give(value, to)
+    fn send_part(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
+        self.gpt.send_part(value, to)
     }
 
-    fn receive(&mut self, value: Value, from: usize, part: Self::Value) -> Result<(), DeviceError> {
-        self.gpt.receive(value, from, part)
+    fn receive_part(
+        &mut self,
+        value: Value,
+        from: usize,
+        part: Self::Value,
+    ) -> Result<(), DeviceError> {
+        self.gpt.receive_part(value, from, part)
     }
 
     fn kept(&mut self, pass: Pass) -> Option<Bytes> {
         self.gpt.kept(pass)
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
-        self.gpt.lend(forward, part)
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
+        self.gpt.begin_offload(forward, part)
     }
 
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
-        self.gpt.take_back(forward, lent)
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        self.gpt.end_offload(forward, lent)
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {
@@ -139,8 +148,8 @@ impl<O: Ops> Wire for Watched<O> {
 }
 
 impl<O: DirectOps> runtime::Direct for Watched<O> {
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
-        self.gpt.name()
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError> {
+        self.gpt.unique_id()
     }
 
     fn join(
@@ -148,9 +157,9 @@ impl<O: DirectOps> runtime::Direct for Watched<O> {
         name: &[u8],
         rank: usize,
         ranks: usize,
-        patience: std::time::Duration,
+        timeout: std::time::Duration,
     ) -> Result<(), DeviceError> {
-        self.gpt.join(name, rank, ranks, patience)
+        self.gpt.join(name, rank, ranks, timeout)
     }
 
     fn exchange(

@@ -1,4 +1,4 @@
-//! One device of a run: its microbatches, one minibatch after the other.
+//! One device of a run: its microbatches, minibatch by minibatch.
 
 use std::time::{Duration, Instant};
 
@@ -12,53 +12,54 @@ use super::serial::place;
 use super::step::{Computer, Exchange};
 use super::units::Units;
 use super::wire::{Head, Kind, pack_gradients, pack_weights, weights};
-use runtime::{Meeting, Met, Party, meet, nanos_since, take};
+use runtime::{
+    ProcessGroup, Rendezvous, RendezvousSettings, init_process_group, nanos_since, take,
+};
 
-/// A run, as all devices measured it.
+/// The measurements of a run, over all devices.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Executed {
+pub struct MeasuredRun {
     /// The minibatches.
     pub steps: Vec<StepTimes>,
     /// The loss of each minibatch.
     pub losses: Vec<f64>,
     /// All weights at the end.
     pub weights: Vec<f32>,
-    /// How often a device waited for all others, over all devices.
-    pub meetings: u64,
-    /// Pulls, parameters and gradients sent, over all devices.
+    /// Number of waits of a device for all others, over all devices.
+    pub synchronizations: u64,
+    /// Messages with pulls, parameters and gradients, over all devices.
     pub messages: u64,
 }
 
 /// The times of a minibatch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StepTimes {
-    /// From the end of the one before to that of the last device.
+    /// Time from the end of the previous minibatch to the end of its last device.
     pub time: Nanos,
-    /// How long each device computed.
+    /// Compute time of each device.
     pub busy: Vec<Nanos>,
 }
 
-/// Does the work of one device of `plan`, the rank of `meeting`, together with the others. Rank 0 returns
-/// what all have measured, the others nothing.
+/// Runs one device of `plan`, the rank of `rendezvous`, together with the other devices. Rank 0
+/// returns the measurements of all devices, other ranks `None`.
 ///
 /// # Errors
-/// The first [`Failure`] of any device, as far as this one could hear of it.
-pub fn join(plan: &Plan, meeting: &Meeting) -> Result<Option<Executed>, Failure> {
+/// The first [`Failure`] of any device that this device has learned of.
+pub fn join(plan: &Plan, rendezvous: &Rendezvous) -> Result<Option<MeasuredRun>, Failure> {
     let devices = plan.devices();
-    let party = Party::without_stages(devices, plan.patience, &plan.words());
-    let Met { streams, epoch } = meet(&party, meeting)?;
-    let (rank, units) = (meeting.launch.rank, Units::new(plan.model, devices));
+    let settings = RendezvousSettings::without_stages(devices, plan.timeout, &plan.words());
+    let ProcessGroup { streams, epoch } = init_process_group(&settings, rendezvous)?;
+    let (rank, units) = (rendezvous.launch.rank, Units::new(plan.model, devices));
     let owner = Owner::new(plan, &units, rank);
     let owner = owner.map_err(|error| Failure::Device { rank, error })?;
     let reports = (0..devices).map(|device| report_bytes(plan, &units, device)).collect();
-    let how = (plan.communication, plan.patience);
-    let mesh = Mesh::open(streams, (rank, owner, &units), how, reports)?;
+    let mesh = Mesh::open(streams, rank, plan, owner, &units, reports)?;
     let mut member = Member {
         plan,
         units,
         mesh,
         epoch,
-        heard: Vec::new(),
+        received: Vec::new(),
         ended: None,
         minibatch: 0,
         call: 0,
@@ -66,28 +67,28 @@ pub fn join(plan: &Plan, meeting: &Meeting) -> Result<Option<Executed>, Failure>
     };
     let end = member.run();
     if let Err(failure) = &end {
-        member.mesh.tell_all(failure);
+        member.mesh.send_stop(failure);
     }
     member.mesh.close();
     end
 }
 
 /// A message for the device.
-struct Heard {
+struct Received {
     from: usize,
     head: Head,
     payload: Vec<u8>,
 }
 
-/// What a device measured.
+/// Measurements of one device.
 #[derive(Clone, Debug, Default)]
 struct Report {
     begin: u64,
-    meetings: u64,
+    synchronizations: u64,
     messages: u64,
     /// End and compute time of each minibatch.
     steps: Vec<(u64, u64)>,
-    /// The part of the loss of each of its samples.
+    /// The loss share of each of its samples.
     losses: Vec<f64>,
     weights: Vec<f32>,
 }
@@ -97,18 +98,18 @@ struct Member<'a> {
     units: Units,
     mesh: Mesh,
     epoch: Instant,
-    heard: Vec<Heard>,
-    /// The first device that is gone.
+    received: Vec<Received>,
+    /// The failure and rank of the first disconnected device.
     ended: Option<(Failure, usize)>,
     minibatch: u32,
-    /// The number of the next meeting, or of the next pull.
+    /// The number of the next collective, or of the next pull.
     call: u32,
     report: Report,
 }
 
 impl Member<'_> {
     fn rank(&self) -> usize {
-        self.mesh.desk.rank
+        self.mesh.shared.rank
     }
 
     fn now(&self) -> u64 {
@@ -120,10 +121,15 @@ impl Member<'_> {
         (0..self.plan.devices()).filter(move |peer| *peer != rank)
     }
 
-    fn run(&mut self) -> Result<Option<Executed>, Failure> {
+    fn run(&mut self) -> Result<Option<MeasuredRun>, Failure> {
         let mut computer = Computer::new(self.plan, &self.units);
         self.tell_all(Kind::Ready);
-        self.hear("word that they are ready", Kind::Ready, 0, &self.peers().collect::<Vec<_>>())?;
+        self.receive(
+            "word that they are ready",
+            Kind::Ready,
+            0,
+            &self.peers().collect::<Vec<_>>(),
+        )?;
         self.report.begin = self.now();
         for number in 0..self.plan.minibatches.len() {
             self.step(&mut computer, number)?;
@@ -131,7 +137,7 @@ impl Member<'_> {
         self.conclude()
     }
 
-    /// All microbatches of a minibatch, and the update of what the device owns.
+    /// Runs all microbatches of a minibatch, and updates the shards that the device owns.
     fn step(&mut self, computer: &mut Computer, number: usize) -> Result<(), Failure> {
         let plan = self.plan;
         let (rank, minibatch) = (self.rank(), &plan.minibatches[number]);
@@ -144,13 +150,14 @@ impl Member<'_> {
             self.report.losses.extend(losses);
         }
         if plan.communication == Communication::OnDemand {
-            // Behind all that was pushed: who has heard this from all has all gradients.
+            // Sent after all pushes: a device that has received it from all peers has all
+            // gradients.
             self.tell_all(Kind::Done);
             let peers: Vec<usize> = self.peers().collect();
-            self.hear("the end of the minibatch", Kind::Done, self.minibatch, &peers)?;
-            self.report.meetings += 1;
+            self.receive("the end of the minibatch", Kind::Done, self.minibatch, &peers)?;
+            self.report.synchronizations += 1;
         }
-        self.mesh.desk.update().map_err(|error| Failure::Device { rank, error })?;
+        self.mesh.shared.update().map_err(|error| Failure::Device { rank, error })?;
         let busy = u64::try_from(computer.busy.as_nanos()).unwrap_or(u64::MAX);
         self.report.steps.push((self.now(), busy));
         self.minibatch += 1;
@@ -159,27 +166,29 @@ impl Member<'_> {
 
     fn tell_all(&self, kind: Kind) {
         let head = Head { call: self.minibatch, ..Head::of(kind, self.minibatch) };
-        self.peers().for_each(|peer| self.mesh.desk.send(peer, head.frame(&[])));
+        self.peers().for_each(|peer| self.mesh.shared.send(peer, head.frame(&[])));
     }
 
-    /// Waits for one message of `kind` and `call` of each of `peers`: their payloads, in that order.
-    fn hear(
+    /// Waits for one message of `kind` and `call` from each of `peers`. Returns their payloads in
+    /// that order.
+    fn receive(
         &mut self,
         what: &str,
         kind: Kind,
         call: u32,
         peers: &[usize],
     ) -> Result<Vec<Vec<u8>>, Failure> {
-        let deadline = Instant::now() + self.plan.patience;
-        let is_wanted = |one: &Heard| one.head.kind == kind && one.head.call == call;
+        let deadline = Instant::now() + self.plan.timeout;
+        let is_wanted = |one: &Received| one.head.kind == kind && one.head.call == call;
         loop {
             let has =
-                |peer: &usize| self.heard.iter().any(|one| is_wanted(one) && one.from == *peer);
+                |peer: &usize| self.received.iter().any(|one| is_wanted(one) && one.from == *peer);
             let missing: Vec<usize> = peers.iter().copied().filter(|peer| !has(peer)).collect();
             if missing.is_empty() {
                 break;
             }
-            // Who is gone after all is over is missed only by those who still wait for it.
+            // After the end of the run, a disconnected peer matters only if its message is still
+            // awaited.
             if let Some((failure, from)) = &self.ended
                 && (kind != Kind::Over || missing.contains(from))
             {
@@ -187,8 +196,8 @@ impl Member<'_> {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.mesh.inbox.recv_timeout(left) {
-                Ok(Event::Heard { from, head, payload }) => {
-                    self.heard.push(Heard { from, head, payload });
+                Ok(Event::Message { from, head, payload }) => {
+                    self.received.push(Received { from, head, payload });
                 }
                 Ok(Event::Ended(failure, from)) => {
                     let known = matches!(self.ended, Some((_, other)) if peers.contains(&other));
@@ -197,39 +206,39 @@ impl Member<'_> {
                     }
                 }
                 Err(_) => {
-                    let (rank, patience) = (self.rank(), self.plan.patience);
+                    let (rank, timeout) = (self.rank(), self.plan.timeout);
                     let what = what.to_owned();
-                    return Err(Failure::Stuck { rank, what, from: missing, patience });
+                    return Err(Failure::Stuck { rank, what, from: missing, timeout });
                 }
             }
         }
         let mut found = Vec::with_capacity(peers.len());
         for peer in peers {
-            let at = self.heard.iter().position(|one| is_wanted(one) && one.from == *peer);
-            found.extend(at.map(|at| self.heard.swap_remove(at).payload));
+            let at = self.received.iter().position(|one| is_wanted(one) && one.from == *peer);
+            found.extend(at.map(|at| self.received.swap_remove(at).payload));
         }
         Ok(found)
     }
 
-    /// The next call, and the header of messages of it about `unit`.
+    /// The header of messages of the next call about `unit`.
     fn head(&mut self, kind: Kind, unit: usize) -> Head {
         let unit = u32::try_from(unit).unwrap_or(u32::MAX);
         Head { kind, unit, minibatch: self.minibatch, call: self.call }
     }
 
-    /// Rank 0 collects what all measured; the others wait until it has.
-    fn conclude(&mut self) -> Result<Option<Executed>, Failure> {
+    /// Rank 0 collects the measurements of all devices; other ranks wait until it has.
+    fn conclude(&mut self) -> Result<Option<MeasuredRun>, Failure> {
         let rank = self.rank();
-        let owned = |unit| self.mesh.desk.counter().owner.weights(unit).to_vec();
+        let owned = |unit| self.mesh.shared.owned().owner.weights(unit).to_vec();
         self.report.weights = (0..self.units.count()).flat_map(owned).collect();
         if rank > 0 {
             let head = Head::of(Kind::Report, 0);
-            self.mesh.desk.send(0, head.frame(&self.report.pack()));
-            self.hear("the end of the run", Kind::Over, 0, &[0])?;
+            self.mesh.shared.send(0, head.frame(&self.report.pack()));
+            self.receive("the end of the run", Kind::Over, 0, &[0])?;
             return Ok(None);
         }
         let peers: Vec<usize> = self.peers().collect();
-        let packed = self.hear("their measurements", Kind::Report, 0, &peers)?;
+        let packed = self.receive("their measurements", Kind::Report, 0, &peers)?;
         let mut reports = vec![self.report.clone()];
         for (peer, bytes) in peers.iter().zip(packed) {
             let what = "its report makes no sense".to_owned();
@@ -237,39 +246,39 @@ impl Member<'_> {
             reports.push(report.ok_or(Failure::OutOfOrder { rank: *peer, what })?);
         }
         for peer in peers {
-            self.mesh.desk.send(peer, Head::of(Kind::Over, 0).frame(&[]));
+            self.mesh.shared.send(peer, Head::of(Kind::Over, 0).frame(&[]));
         }
-        Ok(Some(executed(self.plan, &self.units, &reports)))
+        Ok(Some(measured(self.plan, &self.units, &reports)))
     }
 }
 
 impl Exchange for Member<'_> {
-    fn fetch(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
+    fn unshard(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
         let peers: Vec<usize> = self.peers().collect();
         let head = match self.plan.communication {
             Communication::Collectives => {
                 let head = self.head(Kind::Shard, unit);
-                let own = pack_weights(self.mesh.desk.counter().owner.weights(unit));
-                peers.iter().for_each(|&peer| self.mesh.desk.send(peer, head.frame(&own)));
-                self.report.meetings += 1;
+                let own = pack_weights(self.mesh.shared.owned().owner.weights(unit));
+                peers.iter().for_each(|&peer| self.mesh.shared.send(peer, head.frame(&own)));
+                self.report.synchronizations += 1;
                 head
             }
             Communication::OnDemand => {
                 let head = self.head(Kind::Pull, unit);
-                peers.iter().for_each(|&peer| self.mesh.desk.send(peer, head.frame(&[])));
-                // The answers of the owners are counted with the pulls.
+                peers.iter().for_each(|&peer| self.mesh.shared.send(peer, head.frame(&[])));
+                // The owners' answers are counted with the pulls.
                 self.report.messages += peers.len() as u64;
                 head
             }
         };
         self.report.messages += peers.len() as u64;
         self.call = self.call.wrapping_add(1);
-        let shards = self.hear("parameters", Kind::Shard, head.call, &peers)?;
+        let shards = self.receive("parameters", Kind::Shard, head.call, &peers)?;
         let mut shards = shards.into_iter();
         let mut whole = Vec::with_capacity(self.units.range(unit).len());
         for owner in 0..self.plan.devices() {
             if owner == self.rank() {
-                whole.extend(self.mesh.desk.counter().owner.weights(unit));
+                whole.extend(self.mesh.shared.owned().owner.weights(unit));
             } else {
                 whole.extend(weights(&shards.next().unwrap_or_default()));
             }
@@ -277,20 +286,20 @@ impl Exchange for Member<'_> {
         Ok(whole)
     }
 
-    fn give(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure> {
+    fn reduce_grad(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure> {
         let head = self.head(Kind::Push, unit);
         let peers: Vec<usize> = self.peers().collect();
         for &peer in &peers {
             let part = &gradients[self.units.shard(unit, peer)];
-            self.mesh.desk.send(peer, head.frame(&pack_gradients(part)));
+            self.mesh.shared.send(peer, head.frame(&pack_gradients(part)));
         }
         let own = gradients[self.units.shard(unit, self.rank())].iter().copied();
-        self.mesh.desk.counter().owner.add(unit, own);
+        self.mesh.shared.owned().owner.add(unit, own);
         self.report.messages += peers.len() as u64;
         if self.plan.communication == Communication::Collectives {
             self.call = self.call.wrapping_add(1);
-            self.report.meetings += 1;
-            self.hear("gradients", Kind::Push, head.call, &peers)?;
+            self.report.synchronizations += 1;
+            self.receive("gradients", Kind::Push, head.call, &peers)?;
         }
         Ok(())
     }
@@ -313,7 +322,7 @@ fn report_bytes(plan: &Plan, units: &Units, device: usize) -> usize {
 
 impl Report {
     fn pack(&self) -> Vec<u8> {
-        let counts = [self.begin, self.meetings, self.messages];
+        let counts = [self.begin, self.synchronizations, self.messages];
         let steps = self.steps.iter().flat_map(|&(end, busy)| [end, busy]);
         let losses = self.losses.iter().map(|loss| loss.to_bits());
         let numbers = counts.into_iter().chain(steps).chain(losses);
@@ -328,18 +337,18 @@ impl Report {
         }
         let mut rest = bytes;
         let mut number = || take(&mut rest).map(u64::from_le_bytes);
-        let (begin, meetings, messages) = (number()?, number()?, number()?);
+        let (begin, synchronizations, messages) = (number()?, number()?, number()?);
         let steps = plan.minibatches.iter().map(|_| Some((number()?, number()?)));
         let steps = steps.collect::<Option<_>>()?;
         let losses = samples(plan, device).map(|_| number().map(f64::from_bits));
         let losses = losses.collect::<Option<_>>()?;
         let weights = weights(rest).collect();
-        Some(Self { begin, meetings, messages, steps, losses, weights })
+        Some(Self { begin, synchronizations, messages, steps, losses, weights })
     }
 }
 
-/// What all devices measured, put together.
-fn executed(plan: &Plan, units: &Units, reports: &[Report]) -> Executed {
+/// Assembles the measurements of all devices.
+fn measured(plan: &Plan, units: &Units, reports: &[Report]) -> MeasuredRun {
     let mut losses: Vec<Vec<f64>> =
         plan.minibatches.iter().map(|minibatch| vec![0.0; minibatch.lengths.len()]).collect();
     for (device, report) in reports.iter().enumerate() {
@@ -355,16 +364,16 @@ fn executed(plan: &Plan, units: &Units, reports: &[Report]) -> Executed {
         StepTimes { time, busy: of.map(|&(_, busy)| Nanos(busy)).collect() }
     });
     let steps = steps.collect();
-    Executed {
+    MeasuredRun {
         steps,
         losses: losses.iter().map(|samples| samples.iter().sum()).collect(),
         weights: whole_weights(units, reports),
-        meetings: reports.iter().map(|report| report.meetings).sum(),
+        synchronizations: reports.iter().map(|report| report.synchronizations).sum(),
         messages: reports.iter().map(|report| report.messages).sum(),
     }
 }
 
-/// The weights of the whole model, from the parts of all devices.
+/// The weights of the whole model, from the shards of all devices.
 fn whole_weights(units: &Units, reports: &[Report]) -> Vec<f32> {
     let mut taken = vec![0; reports.len()];
     let mut whole = Vec::new();

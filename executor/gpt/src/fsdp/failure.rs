@@ -1,19 +1,19 @@
-//! Why a run ended before its time.
+//! Why a run ended early.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
 use runtime::DeviceError;
-use runtime::MeetingError;
+use runtime::RendezvousError;
 
-/// Why a run came to nothing: the first cause, as far as a device could hear of it.
+/// Why a run failed: the first cause that a device has learned of.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum Failure {
-    /// Devices that did not come together.
+    /// A failed rendezvous.
     #[error(transparent)]
-    Meeting(#[from] MeetingError),
-    /// A device that could not go on.
+    Rendezvous(#[from] RendezvousError),
+    /// A device error.
     #[error("device {rank}: {error}")]
     Device {
         /// Its rank.
@@ -31,24 +31,24 @@ pub enum Failure {
         /// The minibatch, from 0.
         minibatch: u32,
     },
-    /// A device that is gone.
+    /// A disconnected device.
     #[error("device {rank} is lost: {what}")]
     Lost {
         /// Its rank.
         rank: usize,
-        /// How it was seen.
+        /// The symptom.
         what: String,
     },
-    /// A device that sent what it should not have.
+    /// A device that violated the protocol.
     #[error("device {rank} is out of order: {what}")]
     OutOfOrder {
         /// Its rank.
         rank: usize,
-        /// Its message.
+        /// The violation.
         what: String,
     },
-    /// Devices that were waited for too long.
-    #[error("device {rank} waited {patience:?} for {what} from devices {from:?} in vain")]
+    /// A timeout.
+    #[error("device {rank} waited {timeout:?} for {what} from devices {from:?} in vain")]
     Stuck {
         /// The device that waited.
         rank: usize,
@@ -56,15 +56,15 @@ pub enum Failure {
         what: String,
         /// The devices that did not send it.
         from: Vec<usize>,
-        /// How long it waited.
-        patience: Duration,
+        /// Time waited.
+        timeout: Duration,
     },
-    /// A device that stopped and said why.
+    /// A device that stopped and reported the reason.
     #[error("device {rank} stopped: {message}")]
     Elsewhere {
         /// Its rank.
         rank: usize,
-        /// Its words.
+        /// The reason.
         message: String,
     },
     /// A thread that could not be started.

@@ -1,5 +1,5 @@
-//! Connections to all other devices: for each, a thread that reads and one that writes. The readers serve
-//! pulls and add up pushes, whatever the device is computing.
+//! Connections to all other devices: a reader and a writer thread for each. The readers serve pulls
+//! and accumulate pushed gradients while the device computes.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::failure::Failure;
 use super::owner::Owner;
-use super::plan::Communication;
+use super::plan::{Communication, Plan};
 use super::units::Units;
 use super::wire::{HEADER, Head, Kind, MOST_WORDS, gradients, pack_weights};
 use runtime::DeviceError;
@@ -17,31 +17,31 @@ use runtime::{Connections, write_all};
 
 /// A message, or the end of a connection.
 pub(super) enum Event {
-    /// For the device.
-    Heard { from: usize, head: Head, payload: Vec<u8> },
-    /// The sender is gone, or not to be listened to any more.
+    /// A message for the device.
+    Message { from: usize, head: Head, payload: Vec<u8> },
+    /// The peer has disconnected or violated the protocol.
     Ended(Failure, usize),
 }
 
-/// A pull of parameters that are not updated yet.
-struct Waiting {
+/// A pull of parameters before their update.
+struct PendingPull {
     peer: usize,
     head: Head,
 }
 
-/// What the device owns, and who waits for it.
-pub(super) struct Counter {
+/// The shards that the device owns, and the pulls that wait for their update.
+pub(super) struct OwnedShards {
     pub(super) owner: Owner,
-    waiting: Vec<Waiting>,
+    pending: Vec<PendingPull>,
 }
 
-/// What all threads of a device share.
-pub(super) struct Desk {
+/// State shared by the threads of a device.
+pub(super) struct Shared {
     pub(super) rank: usize,
     communication: Communication,
     units: Units,
-    counter: Mutex<Counter>,
-    /// By rank; none for this device.
+    owned: Mutex<OwnedShards>,
+    /// By rank; `None` for this device.
     outboxes: Vec<Option<Sender<Vec<u8>>>>,
     /// Bytes of the report of each device.
     reports: Vec<usize>,
@@ -49,41 +49,41 @@ pub(super) struct Desk {
 
 /// All connections of a device.
 pub(super) struct Mesh {
-    pub(super) desk: Arc<Desk>,
+    pub(super) shared: Arc<Shared>,
     pub(super) inbox: Receiver<Event>,
     connections: Connections,
 }
 
-impl Desk {
-    /// What the device owns.
-    pub(super) fn counter(&self) -> MutexGuard<'_, Counter> {
-        self.counter.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    /// The shards that the device owns.
+    pub(super) fn owned(&self) -> MutexGuard<'_, OwnedShards> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a message to `to`; nothing if that is this device. A writer that is gone has said why.
+    /// Sends a message to `to`; a no-op for this device itself. An ended writer has reported why.
     pub(super) fn send(&self, to: usize, frame: Vec<u8>) {
         if let Some(Some(outbox)) = self.outboxes.get(to) {
             let _ = outbox.send(frame);
         }
     }
 
-    /// Updates what the device owns, and answers those who waited for it.
+    /// Updates the owned shards, and answers the pending pulls.
     pub(super) fn update(&self) -> Result<(), DeviceError> {
-        let mut counter = self.counter();
-        counter.owner.update()?;
-        for Waiting { peer, head } in std::mem::take(&mut counter.waiting) {
-            self.serve(&counter.owner, peer, head);
+        let mut owned = self.owned();
+        owned.owner.update()?;
+        for PendingPull { peer, head } in std::mem::take(&mut owned.pending) {
+            self.serve(&owned.owner, peer, head);
         }
         Ok(())
     }
 
-    /// Sends its part of a unit to `peer`.
+    /// Sends the owned shard of a unit to `peer`.
     fn serve(&self, owner: &Owner, peer: usize, pull: Head) {
         let head = Head { kind: Kind::Shard, ..pull };
         self.send(peer, head.frame(&pack_weights(owner.weights(pull.unit as usize))));
     }
 
-    /// The bytes that a message of `peer` must have, if it may send one.
+    /// The required payload bytes of a message of `peer`; `None` if it may not send one.
     fn length(&self, head: Head, peer: usize) -> Option<u64> {
         let unit = head.unit as usize;
         let on_demand = self.communication == Communication::OnDemand;
@@ -100,11 +100,11 @@ impl Desk {
         Some(bytes as u64)
     }
 
-    /// Does what a message asks for; what is for the device itself is handed on.
-    fn take_in(&self, from: usize, head: Head, payload: Vec<u8>) -> Result<Option<Event>, Failure> {
+    /// Handles a message. Returns an event if it is for the device itself.
+    fn handle(&self, from: usize, head: Head, payload: Vec<u8>) -> Result<Option<Event>, Failure> {
         let wrong = |what: String| Failure::OutOfOrder { rank: from, what };
-        let mut counter = self.counter();
-        let Counter { owner, waiting } = &mut *counter;
+        let mut owned = self.owned();
+        let OwnedShards { owner, pending } = &mut *owned;
         match head.kind {
             Kind::Pull if head.minibatch == owner.version => {
                 self.serve(owner, from, head);
@@ -112,10 +112,10 @@ impl Desk {
             }
             Kind::Pull => {
                 let is_next = head.minibatch == owner.version.saturating_add(1);
-                if !is_next || waiting.iter().any(|other| other.peer == from) {
+                if !is_next || pending.iter().any(|other| other.peer == from) {
                     return Err(wrong(format!("it pulls for minibatch {}", head.minibatch)));
                 }
-                waiting.push(Waiting { peer: from, head });
+                pending.push(PendingPull { peer: from, head });
                 return Ok(None);
             }
             Kind::Push if head.minibatch == owner.version => {
@@ -135,16 +135,18 @@ impl Desk {
             _ => {}
         }
         let payload = if head.kind == Kind::Push { Vec::new() } else { payload };
-        Ok(Some(Event::Heard { from, head, payload }))
+        Ok(Some(Event::Message { from, head, payload }))
     }
 }
 
 impl Mesh {
-    /// Begins to read and write.
+    /// Starts the readers and writers.
     pub(super) fn open(
         streams: Vec<Option<TcpStream>>,
-        (rank, owner, units): (usize, Owner, &Units),
-        (communication, patience): (Communication, Duration),
+        rank: usize,
+        plan: &Plan,
+        owner: Owner,
+        units: &Units,
         reports: Vec<usize>,
     ) -> Result<Self, Failure> {
         let mut outboxes = Vec::with_capacity(streams.len());
@@ -156,13 +158,15 @@ impl Mesh {
                 outbox
             }));
         }
-        let counter = Mutex::new(Counter { owner, waiting: Vec::new() });
+        let owned = Mutex::new(OwnedShards { owner, pending: Vec::new() });
         let units = units.clone();
-        let desk = Desk { rank, communication, units, counter, outboxes, reports };
+        let communication = plan.communication;
+        let shared = Shared { rank, communication, units, owned, outboxes, reports };
         let (events, inbox) = channel();
-        let mut mesh = Self { desk: Arc::new(desk), inbox, connections: Connections::default() };
+        let mut mesh =
+            Self { shared: Arc::new(shared), inbox, connections: Connections::default() };
         for (peer, stream, frames) in frames {
-            if let Err(error) = mesh.add((peer, stream), frames, &events, patience) {
+            if let Err(error) = mesh.add(peer, stream, frames, &events, plan.timeout) {
                 mesh.close();
                 return Err(Failure::Thread { rank, message: error.to_string() });
             }
@@ -172,42 +176,43 @@ impl Mesh {
 
     fn add(
         &mut self,
-        (peer, stream): (usize, TcpStream),
+        peer: usize,
+        stream: TcpStream,
         frames: Receiver<Vec<u8>>,
         events: &Sender<Event>,
-        patience: Duration,
+        timeout: Duration,
     ) -> std::io::Result<()> {
-        let [incoming, outgoing] = self.connections.keep(stream)?;
-        let (desk, told) = (Arc::clone(&self.desk), events.clone());
-        let read = move || read_all(&desk, peer, &incoming, &told);
+        let [incoming, outgoing] = self.connections.register(stream)?;
+        let (shared, of_reader) = (Arc::clone(&self.shared), events.clone());
+        let read = move || read_all(&shared, peer, &incoming, &of_reader);
         self.connections.spawn(format!("from {peer}"), read)?;
-        let told = events.clone();
+        let of_writer = events.clone();
         let lost = move |what| {
-            let _ = told.send(Event::Ended(Failure::Lost { rank: peer, what }, peer));
+            let _ = of_writer.send(Event::Ended(Failure::Lost { rank: peer, what }, peer));
         };
-        let write = move || write_all(&outgoing, &frames, patience, lost);
+        let write = move || write_all(&outgoing, &frames, timeout, lost);
         self.connections.spawn(format!("to {peer}"), write)
     }
 
-    /// Tells all others why this device stops.
-    pub(super) fn tell_all(&self, failure: &Failure) {
+    /// Sends all peers the reason why this device stops.
+    pub(super) fn send_stop(&self, failure: &Failure) {
         let words: String = failure.to_string().chars().take(MOST_WORDS / 4).collect();
-        for to in 0..self.desk.outboxes.len() {
-            self.desk.send(to, Head::of(Kind::Stop, 0).frame(words.as_bytes()));
+        for to in 0..self.shared.outboxes.len() {
+            self.shared.send(to, Head::of(Kind::Stop, 0).frame(words.as_bytes()));
         }
     }
 
-    /// Sends what is left to send, hears the others out, and ends all threads.
+    /// Sends the remaining frames, waits for the peers to close, and ends all threads.
     pub(super) fn close(self) {
-        self.connections.close(&self.desk.outboxes);
+        self.connections.close(&self.shared.outboxes);
     }
 }
 
-/// Reads until the peer closes, or is no longer worth listening to.
-fn read_all(desk: &Desk, peer: usize, mut stream: &TcpStream, events: &Sender<Event>) {
+/// Reads until the peer closes or violates the protocol.
+fn read_all(shared: &Shared, peer: usize, mut stream: &TcpStream, events: &Sender<Event>) {
     let _ = stream.set_read_timeout(None);
     let failure = loop {
-        match read_one(desk, peer, stream) {
+        match read_one(shared, peer, stream) {
             Ok(None) => {}
             Ok(Some(event)) => {
                 let _ = events.send(event);
@@ -216,11 +221,15 @@ fn read_all(desk: &Desk, peer: usize, mut stream: &TcpStream, events: &Sender<Ev
         }
     };
     let _ = events.send(Event::Ended(failure, peer));
-    // What else the peer sends is not looked at, but its end is waited for.
+    // Further bytes of the peer are discarded until it closes.
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
 }
 
-fn read_one(desk: &Desk, peer: usize, mut stream: &TcpStream) -> Result<Option<Event>, Failure> {
+fn read_one(
+    shared: &Shared,
+    peer: usize,
+    mut stream: &TcpStream,
+) -> Result<Option<Event>, Failure> {
     let lost = |error: std::io::Error| {
         let what = match error.kind() {
             ErrorKind::UnexpectedEof => "its process has ended".to_owned(),
@@ -233,7 +242,7 @@ fn read_one(desk: &Desk, peer: usize, mut stream: &TcpStream) -> Result<Option<E
     let wrong = |what: String| Failure::OutOfOrder { rank: peer, what };
     let (head, length) =
         Head::read(&header).ok_or_else(|| wrong("it sent something that is no message".into()))?;
-    let allowed = desk.length(head, peer);
+    let allowed = shared.length(head, peer);
     let fits = allowed.is_some_and(|bytes| match head.kind {
         Kind::Stop => length <= bytes,
         _ => length == bytes,
@@ -243,5 +252,5 @@ fn read_one(desk: &Desk, peer: usize, mut stream: &TcpStream) -> Result<Option<E
     }
     let mut payload = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
     stream.read_exact(&mut payload).map_err(lost)?;
-    desk.take_in(peer, head, payload)
+    shared.handle(peer, head, payload)
 }

@@ -1,11 +1,11 @@
-//! Data-parallel training whose parameters are divided among devices: with collectives, for which all
-//! devices meet at every layer, or with on-demand communication (ODC, arXiv 2601.19362), where devices
-//! pull parameters from their owners and push gradients to them, and meet once a minibatch.
+//! Fully sharded data-parallel training (FSDP): with collectives, in which all devices synchronize
+//! at every layer, or with on-demand communication (ODC, arXiv 2601.19362), where devices pull
+//! parameters from their owners and push gradients to them, and synchronize once a minibatch.
 //!
-//! Every device is a process, or a thread of its own, with connections to all others. A [`Plan`] says
-//! which samples each of them computes, in which microbatches; [`join`] does the work of one device among
-//! the others, [`serial`] that of all of them in one piece. Gradients travel and are summed up as whole
-//! numbers of 2^-40, so that no order of summing them changes a weight: both kinds of communication, any
+//! Every device is a process, or a thread of its own, with connections to all others. A [`Plan`]
+//! assigns samples to devices and microbatches; [`join`] runs one device among the others,
+//! [`serial()`] the whole run on one device. Gradients are sent and accumulated as integers in units
+//! of 2^-40, so that the order of additions changes no weight: both kinds of communication, any
 //! packing and the serial run end with the same bits.
 
 mod device;
@@ -20,7 +20,7 @@ mod tests;
 mod units;
 mod wire;
 
-pub use device::{Executed, StepTimes, join};
+pub use device::{MeasuredRun, StepTimes, join};
 pub use failure::Failure;
 pub use plan::{Communication, MAX_DEVICES, Minibatch, Plan, PlanError};
 pub use serial::{Serial, serial};

@@ -1,4 +1,4 @@
-//! The parameters that a device owns: others pull them and push their gradients, whatever it is doing.
+//! The parameters that a device owns: peers pull them and push their gradients while it computes.
 
 use crate::cpu::Cpu;
 use crate::model::Layout;
@@ -8,29 +8,29 @@ use runtime::DeviceError;
 use super::plan::Plan;
 use super::units::Units;
 
-/// Gradients are summed up as whole numbers of 2^-40: the sum of whole numbers does not depend on their
-/// order. Each sample's part is rounded once, by at most 2^-41.
+/// Gradients are accumulated as integers in units of 2^-40: integer addition does not depend on the
+/// order. Each sample's share is rounded once, by at most 2^-41.
 const ONE: f64 = (1u64 << 40) as f64;
-/// The largest part of a gradient that one sample may have: 2^22 of them fit into a sum.
+/// The largest gradient of one sample: a sum has room for 2^22 of them.
 const MOST: f64 = (1u64 << 20) as f64;
 
-/// `gradient` as a whole number of 2^-40; `None` if it is no number, or too large.
+/// `gradient` as an integer in units of 2^-40; `None` if it is NaN or too large.
 #[allow(clippy::cast_possible_truncation)] // Checked before.
 pub(super) fn whole(gradient: f32) -> Option<i64> {
     let gradient = f64::from(gradient);
     (gradient.abs() < MOST).then(|| (gradient * ONE).round() as i64)
 }
 
-/// The part of a device of all units: weights, the state of the optimizer, and sums of gradients.
+/// The shards of a device of all units: weights, optimizer state and accumulated gradients.
 pub(super) struct Owner {
     states: Vec<Moments<Vec<f32>, Vec<f32>>>,
     sums: Vec<Vec<i64>>,
-    /// Minibatches whose gradients the weights have in them.
+    /// Number of minibatches whose updates the weights include.
     pub(super) version: u32,
 }
 
 impl Owner {
-    /// The part of `rank` of the weights at the start.
+    /// The shards of `rank`, with the initial weights.
     pub(super) fn new(plan: &Plan, units: &Units, rank: usize) -> Result<Self, DeviceError> {
         let layout = Layout::whole(plan.model);
         let mut ops = Cpu::<f32>::new();
@@ -42,19 +42,19 @@ impl Owner {
             let values = layout.draw(plan.seed, at + shard.start..at + shard.end);
             let mut weights = ops.tensor(values.len())?;
             ops.write(&values, crate::ops::At::start(&mut weights))?;
-            let (first, second) = (ops.sums(values.len())?, ops.sums(values.len())?);
+            let (first, second) = (ops.accumulator(values.len())?, ops.accumulator(values.len())?);
             states.push(Moments { master: weights.clone(), weights, first, second });
             sums.push(vec![0; values.len()]);
         }
         Ok(Self { states, sums, version: 0 })
     }
 
-    /// The weights of its part of `unit`.
+    /// The weights of the owned shard of `unit`.
     pub(super) fn weights(&self, unit: usize) -> &[f32] {
         self.states.get(unit).map_or(&[], |state| &state.weights)
     }
 
-    /// Adds the part of a gradient that it owns.
+    /// Accumulates the gradients of the owned shard of `unit`.
     pub(super) fn add(&mut self, unit: usize, gradients: impl IntoIterator<Item = i64>) {
         let Some(sums) = self.sums.get_mut(unit) else { return };
         for (sum, gradient) in sums.iter_mut().zip(gradients) {
@@ -62,7 +62,7 @@ impl Owner {
         }
     }
 
-    /// One step of the optimizer, after which the sums are empty.
+    /// One optimizer step, after which the gradients are zero.
     #[allow(clippy::cast_possible_truncation)] // Kernels take f32.
     pub(super) fn update(&mut self) -> Result<(), DeviceError> {
         let mut ops = Cpu::<f32>::new();

@@ -1,4 +1,4 @@
-//! Which samples each device computes, in which microbatches.
+//! The assignment of samples to devices and microbatches.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use pipeline::Bytes;
 use thiserror::Error;
 
 use crate::model::Model;
-use runtime::MAX_PATIENCE;
+use runtime::MAX_TIMEOUT;
 
-/// The most devices of a run: every two of them have a connection.
+/// The most devices of a run, with a connection between any two.
 pub const MAX_DEVICES: usize = 64;
 
 /// The most microbatches of a run, over all devices and minibatches.
 const MAX_MICROBATCHES: usize = 1 << 20;
 
-/// How parameters get to where they are needed.
+/// How devices get parameters and reduce gradients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Communication {
-    /// All-gathers and reduce-scatters: all devices meet at every layer of every microbatch.
+    /// All-gathers and reduce-scatters: all devices synchronize at every layer of every microbatch.
     Collectives,
-    /// Pulls and pushes from device to device: they meet at the end of every minibatch.
+    /// Point-to-point pulls and pushes: devices synchronize at the end of every minibatch.
     OnDemand,
 }
 
-/// A minibatch: how long its samples are, and where they are computed.
+/// A minibatch: the lengths and the placement of its samples.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Minibatch {
-    /// The tokens of each sample.
+    /// Length of each sample, in tokens.
     pub lengths: Vec<usize>,
-    /// The numbers of the samples, by device and by microbatch, in the order in which they run.
+    /// Sample numbers by device and microbatch, in execution order.
     pub devices: Vec<Vec<Vec<u32>>>,
 }
 
@@ -62,10 +62,10 @@ pub enum PlanError {
         minibatch: usize,
         /// The sample, from 0.
         sample: usize,
-        /// In how many microbatches it is.
+        /// Number of microbatches that contain it.
         times: usize,
     },
-    /// A sample that the model has no positions for, or without tokens.
+    /// A sample longer than the model's sequence, or empty.
     #[error(
         "sample {sample} of minibatch {minibatch} has {length} tokens: the model takes 1 to {most}"
     )]
@@ -79,7 +79,7 @@ pub enum PlanError {
         /// The longest sequence of the model.
         most: usize,
     },
-    /// Devices that would wait in a collective for those that have ended.
+    /// A deadlock: devices that would wait in a collective for devices that have ended.
     #[error(
         "collectives would deadlock: device {device} has {others} microbatches of minibatch \
          {minibatch}, device 0 has {microbatches}"
@@ -94,38 +94,38 @@ pub enum PlanError {
         /// Its microbatches.
         others: usize,
     },
-    /// No time to wait, or more than anyone would.
-    #[error("patience {0:?}: it must be above zero and at most {MAX_PATIENCE:?}")]
-    Patience(Duration),
+    /// A timeout of zero, or one that is too long.
+    #[error("patience {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
+    Timeout(Duration),
 }
 
-/// What devices compute together: a model, its minibatches, and how they communicate.
+/// The plan of a run: model, minibatches and communication.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     pub(super) model: Model,
     pub(super) minibatches: Vec<Minibatch>,
     pub(super) communication: Communication,
     pub(super) seed: u64,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Plan {
-    /// Trains `model` on `minibatches`, whose tokens and the weights at the start are drawn under
-    /// `seed`. The sequence of the model is the longest that a sample may be. A device waits for
-    /// another at most `patience`.
+    /// Trains `model` on `minibatches`, whose tokens and initial weights are drawn under `seed`.
+    /// The sequence of the model is the longest sample. A device waits for another at most
+    /// `timeout`.
     ///
     /// # Errors
-    /// Counts out of range, samples that are not in one microbatch each or longer than the model
-    /// takes, and unequal numbers of microbatches with collectives.
+    /// Counts out of range, samples that are not in exactly one microbatch or that exceed the
+    /// model's sequence, and unequal numbers of microbatches with collectives.
     pub fn new(
         model: Model,
         minibatches: Vec<Minibatch>,
         communication: Communication,
         seed: u64,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, PlanError> {
-        if patience.is_zero() || patience > MAX_PATIENCE {
-            return Err(PlanError::Patience(patience));
+        if timeout.is_zero() || timeout > MAX_TIMEOUT {
+            return Err(PlanError::Timeout(timeout));
         }
         count("minibatches", minibatches.len(), u32::MAX as usize)?;
         let devices = minibatches.first().map_or(0, |first| first.devices.len());
@@ -138,10 +138,10 @@ impl Plan {
                 minibatch.check_even(number)?;
             }
         }
-        Ok(Self { model, minibatches, communication, seed, patience })
+        Ok(Self { model, minibatches, communication, seed, timeout })
     }
 
-    /// How many devices there are.
+    /// Number of devices.
     #[must_use]
     pub fn devices(&self) -> usize {
         self.minibatches.first().map_or(0, |first| first.devices.len())
@@ -159,15 +159,15 @@ impl Plan {
         &self.minibatches
     }
 
-    /// The same in words, which all devices must agree on.
+    /// A text that must be equal on all devices.
     pub(super) fn words(&self) -> String {
         let Self { model, minibatches, communication, seed, .. } = self;
         format!("{model:?} {minibatches:?} {communication:?} {seed}")
     }
 
-    /// About how much memory all devices and the serial run need together: weights, optimizer and
-    /// sums of gradients twice, a whole layer in pieces on every device, and what forwards keep of
-    /// the largest microbatch of each.
+    /// Estimated bytes of all devices and the serial run together: weights, optimizer state and
+    /// accumulated gradients twice, one unsharded layer on every device, and the activations of the
+    /// largest microbatch of each.
     #[must_use]
     pub fn needs(&self) -> Bytes {
         let parameters = self.model.parameters() as u64;
@@ -186,14 +186,14 @@ impl Plan {
             self.minibatches.iter().map(of).max().unwrap_or(0)
         });
         let kept = of_devices.fold(0, u64::saturating_add);
-        // Weights, master weights, two moments and sums, of all devices and of the serial run; and
-        // the weights of all once more, where they are compared.
+        // Weights, master weights, two moments and accumulated gradients, of all devices and of the
+        // serial run; and all weights once more for the comparison.
         let states = parameters.saturating_mul(2 * (4 * 4 + 8) + 4);
         let units = unit.saturating_mul(32).saturating_mul(self.devices() as u64 + 1);
         Bytes(kept.saturating_mul(2).saturating_add(states).saturating_add(units))
     }
 
-    /// Bytes that forwards keep of a sample.
+    /// Bytes of the activations that forwards keep of a sample.
     fn kept(&self, length: usize) -> u64 {
         let [length, hidden, heads, layers, vocabulary] = [
             length,

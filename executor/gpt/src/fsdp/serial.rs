@@ -1,4 +1,4 @@
-//! The serial reference: the same minibatches in one piece, sample by sample.
+//! The serial reference: the same minibatches on one device, sample by sample.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ pub struct Serial {
     pub weights: Vec<f32>,
     /// The loss of each minibatch.
     pub losses: Vec<f64>,
-    /// How long each sample of each minibatch took.
+    /// Compute time of each sample of each minibatch.
     pub samples: Vec<Vec<Nanos>>,
 }
 
-/// All parameters at hand.
+/// Unsharded parameters.
 struct Whole(Owner);
 
 impl Exchange for Whole {
-    fn fetch(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
+    fn unshard(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
         Ok(self.0.weights(unit).to_vec())
     }
 
-    fn give(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure> {
+    fn reduce_grad(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure> {
         self.0.add(unit, gradients);
         Ok(())
     }
@@ -38,7 +38,7 @@ impl Exchange for Whole {
 /// Computes all samples of `plan` in the order of their numbers, each as a microbatch of its own.
 ///
 /// # Errors
-/// Whatever stops a device; gradients that are too large.
+/// An error of a device; gradients that are too large.
 pub fn serial(plan: &Plan) -> Result<Serial, Failure> {
     let units = Units::new(plan.model, 1);
     let fail = |error| Failure::Device { rank: 0, error };

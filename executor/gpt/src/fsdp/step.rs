@@ -1,4 +1,4 @@
-//! One microbatch: its samples go through every unit whose parameters are there, and leave gradients.
+//! One microbatch: its samples run forward and backward through every unit of the model.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,16 @@ use super::units::Units;
 type Core = Cpu<f32>;
 type Tensor = Buffer<Vec<f32>>;
 
-/// Where parameters come from and gradients go.
+/// Communication of parameters and gradients, unit by unit.
 pub(super) trait Exchange {
-    /// All parameters of `unit`.
-    fn fetch(&mut self, unit: usize) -> Result<Vec<f32>, Failure>;
+    /// UNSHARD: all parameters of `unit`. The caller drops them after use, which is the RESHARD.
+    fn unshard(&mut self, unit: usize) -> Result<Vec<f32>, Failure>;
 
-    /// Adds `gradients` of all parameters of `unit`.
-    fn give(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure>;
+    /// REDUCE_GRAD: accumulates `gradients` of all parameters of `unit` on their owners.
+    fn reduce_grad(&mut self, unit: usize, gradients: Vec<i64>) -> Result<(), Failure>;
 }
 
-/// The place of a microbatch.
+/// The device and minibatch of a microbatch, and its loss scale.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) rank: usize,
@@ -40,16 +40,16 @@ pub(super) struct Computer {
     model: Model,
     seed: u64,
     units: Units,
-    /// How long it has computed.
+    /// Compute time so far.
     pub(super) busy: Duration,
 }
 
-/// A sample on its way.
+/// A sample in flight.
 struct Sample {
     model: Model,
     tokens: Buffer<Vec<u32>>,
     targets: Vec<u32>,
-    /// What goes into the next unit, or its gradient.
+    /// The input of the next unit, or its gradient.
     x: Tensor,
     kept: Vec<Forwarded<Core>>,
 }
@@ -61,8 +61,8 @@ impl Computer {
         Self { device, model, seed, units, busy: Duration::ZERO }
     }
 
-    /// Forward and backward of `samples`, given by number and length, and the part of the loss that
-    /// each has. Samples do not attend to each other.
+    /// Forward and backward of `samples`, given by number and length. Returns the loss share of
+    /// each. Samples do not attend to each other.
     pub(super) fn microbatch(
         &mut self,
         exchange: &mut impl Exchange,
@@ -70,24 +70,24 @@ impl Computer {
         samples: &[(u32, usize)],
     ) -> Result<Vec<f64>, Failure> {
         let layers = self.model.layers();
-        let weights = exchange.fetch(0)?;
+        let weights = exchange.unshard(0)?;
         let mut samples =
             self.timed(place, |this| this.embed(&weights, place.minibatch, samples))?;
         for unit in 1..=layers {
-            let weights = exchange.fetch(unit)?;
+            let weights = exchange.unshard(unit)?;
             self.timed(place, |this| this.forward(&weights, &mut samples))?;
         }
-        let weights = exchange.fetch(layers + 1)?;
+        let weights = exchange.unshard(layers + 1)?;
         let (losses, gradients) =
             self.timed(place, |this| this.head(&weights, &mut samples, place.scale))?;
-        exchange.give(layers + 1, checked(gradients, place)?)?;
+        exchange.reduce_grad(layers + 1, checked(gradients, place)?)?;
         for unit in (1..=layers).rev() {
-            let weights = exchange.fetch(unit)?;
+            let weights = exchange.unshard(unit)?;
             let gradients = self.timed(place, |this| this.backward(&weights, &mut samples))?;
-            exchange.give(unit, checked(gradients, place)?)?;
+            exchange.reduce_grad(unit, checked(gradients, place)?)?;
         }
         let gradients = self.timed(place, |this| this.embed_backward(&samples))?;
-        exchange.give(0, checked(gradients, place)?)?;
+        exchange.reduce_grad(0, checked(gradients, place)?)?;
         Ok(losses)
     }
 
@@ -102,8 +102,8 @@ impl Computer {
         done.map_err(|error| Failure::Device { rank: place.rank, error })
     }
 
-    /// The model for samples of `length` tokens. Its units have the same parameters, but for positions
-    /// that it does not reach.
+    /// The model for samples of `length` tokens. Its units have the same parameters, except for the
+    /// positions beyond that length.
     fn of_length(&self, length: usize) -> Result<Model, DeviceError> {
         let Self { model, .. } = self;
         let sizes = (model.hidden(), model.heads(), model.layers(), model.vocabulary());
@@ -144,15 +144,15 @@ impl Computer {
         &mut self,
         weights: &Vec<f32>,
         samples: &mut [Sample],
-    ) -> Result<Sums, DeviceError> {
-        let mut sums = Sums::new(weights.len());
+    ) -> Result<GradientSums, DeviceError> {
+        let mut sums = GradientSums::new(weights.len());
         for sample in samples {
             let dy = self.take(&mut sample.x)?;
             let layer = Layer::new(sample.model, 0);
             let kept = sample.kept.pop();
             let kept =
                 kept.ok_or_else(|| DeviceError::NotAtHand { what: "a forward".to_owned() })?;
-            let mut own = self.device.ops.sums(weights.len())?;
+            let mut own = self.device.ops.accumulator(weights.len())?;
             let (dx, kept) = layer.backward_input(&mut self.device, weights, &mut own, kept, dy)?;
             layer.backward_weight(&mut self.device, &mut own, kept)?;
             sample.x = dx;
@@ -166,14 +166,15 @@ impl Computer {
         weights: &Vec<f32>,
         samples: &mut [Sample],
         scale: f32,
-    ) -> Result<(Vec<f64>, Sums), DeviceError> {
-        let mut sums = Sums::new(weights.len());
+    ) -> Result<(Vec<f64>, GradientSums), DeviceError> {
+        let mut sums = GradientSums::new(weights.len());
         let mut losses = Vec::with_capacity(samples.len());
         for sample in samples {
             let x = self.take(&mut sample.x)?;
             let head = Head::new(sample.model, 0);
             let device = &mut self.device;
-            let (mut loss, mut own) = (device.ops.sums(1)?, device.ops.sums(weights.len())?);
+            let (mut loss, mut own) =
+                (device.ops.accumulator(1)?, device.ops.accumulator(weights.len())?);
             let targets = device.tokens(&sample.targets)?;
             let kept = head.forward(device, weights, x, targets, scale, &mut loss)?;
             let (dx, kept) = head.backward_input(device, weights, &mut own, kept, scale)?;
@@ -185,11 +186,11 @@ impl Computer {
         Ok((losses, sums))
     }
 
-    fn embed_backward(&mut self, samples: &[Sample]) -> Result<Sums, DeviceError> {
+    fn embed_backward(&mut self, samples: &[Sample]) -> Result<GradientSums, DeviceError> {
         let len = self.units.range(0).len();
-        let mut sums = Sums::new(len);
+        let mut sums = GradientSums::new(len);
         for sample in samples {
-            let mut own = self.device.ops.sums(len)?;
+            let mut own = self.device.ops.accumulator(len)?;
             let embedding = Embedding::new(sample.model, 0);
             embedding.backward(&mut self.device, &mut own, &sample.tokens, &sample.x)?;
             sums.add(&own);
@@ -197,24 +198,24 @@ impl Computer {
         Ok(sums)
     }
 
-    /// The tensor out of a sample, which holds an empty one until it gets another.
+    /// Takes the tensor out of a sample, and leaves an empty one.
     fn take(&mut self, x: &mut Tensor) -> Result<Tensor, DeviceError> {
         Ok(std::mem::replace(x, self.device.tensor(0)?))
     }
 }
 
-/// The gradients of a unit over the samples of a microbatch.
-struct Sums {
+/// The accumulated gradients of a unit over the samples of a microbatch.
+struct GradientSums {
     all: Vec<i64>,
     is_bad: bool,
 }
 
-impl Sums {
+impl GradientSums {
     fn new(len: usize) -> Self {
         Self { all: vec![0; len], is_bad: false }
     }
 
-    /// Adds the gradients of a sample, each rounded by itself.
+    /// Accumulates the gradients of a sample, each rounded separately.
     fn add(&mut self, of_sample: &[f32]) {
         for (sum, &gradient) in self.all.iter_mut().zip(of_sample) {
             match whole(gradient) {
@@ -225,7 +226,7 @@ impl Sums {
     }
 }
 
-fn checked(sums: Sums, place: Place) -> Result<Vec<i64>, Failure> {
+fn checked(sums: GradientSums, place: Place) -> Result<Vec<i64>, Failure> {
     let Place { rank, minibatch, .. } = place;
     if sums.is_bad { Err(Failure::Gradient { rank, minibatch }) } else { Ok(sums.all) }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::Model;
-use runtime::{Launch, Meeting, Party, free_ports, meet};
+use runtime::{Launch, Rendezvous, RendezvousSettings, free_ports, init_process_group};
 
 fn model() -> Model {
     Model::new(8, 2, 2, 17, 12, 1).unwrap()
@@ -20,36 +20,36 @@ fn minibatches(even: bool) -> Vec<Minibatch> {
     lengths.map(|lengths| Minibatch { lengths, devices: devices.clone() }).into()
 }
 
-fn plan(communication: Communication, even: bool, patience: Duration) -> Plan {
-    Plan::new(model(), minibatches(even), communication, 7, patience).unwrap()
+fn plan(communication: Communication, even: bool, timeout: Duration) -> Plan {
+    Plan::new(model(), minibatches(even), communication, 7, timeout).unwrap()
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-fn meeting(rank: usize, world: usize, port: u16) -> Meeting {
+fn rendezvous(rank: usize, world: usize, port: u16) -> Rendezvous {
     let launch = Launch { rank, world, master: "127.0.0.1".to_owned(), port };
-    Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
+    Rendezvous { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
 }
 
-/// What rank 0 and the others say when the ranks below `joined` do their work.
+/// The results of the ranks below `joined`, which run; `other` stands in for the ranks above.
 fn run(
     plan: &Plan,
     joined: usize,
-    other: impl Fn(Meeting) + Sync,
-) -> Vec<Result<Option<Executed>, Failure>> {
+    other: impl Fn(Rendezvous) + Sync,
+) -> Vec<Result<Option<MeasuredRun>, Failure>> {
     let (world, port) = (plan.devices(), free_ports(1).unwrap());
     std::thread::scope(|scope| {
-        let join = |rank| scope.spawn(move || join(plan, &meeting(rank, world, port)));
+        let join = |rank| scope.spawn(move || join(plan, &rendezvous(rank, world, port)));
         let joined_ones: Vec<_> = (0..joined).map(join).collect();
         let other = &other;
         for rank in joined..world {
-            scope.spawn(move || other(meeting(rank, world, port)));
+            scope.spawn(move || other(rendezvous(rank, world, port)));
         }
         joined_ones.into_iter().map(|one| one.join().unwrap()).collect()
     })
 }
 
-fn executed(plan: &Plan) -> Executed {
+fn measured(plan: &Plan) -> MeasuredRun {
     let mut ends = run(plan, plan.devices(), |_| {});
     assert!(ends[1..].iter().all(|end| *end == Ok(None)), "{ends:?}");
     ends.remove(0).unwrap().unwrap()
@@ -61,18 +61,18 @@ fn bits(weights: &[f32]) -> Vec<u32> {
 
 #[test]
 fn both_kinds_end_with_the_bits_of_the_serial_run() {
-    let collectives = plan(Communication::Collectives, true, PATIENCE);
+    let collectives = plan(Communication::Collectives, true, TIMEOUT);
     let reference = serial(&collectives).unwrap();
     let start = crate::model::Layout::whole(model()).draw(7, 0..model().parameters());
     assert_eq!(reference.weights.len(), start.len());
     assert!(reference.weights.iter().zip(&start).any(|(end, start)| f64::from(*end) != *start));
     let plans = [
         collectives,
-        plan(Communication::OnDemand, true, PATIENCE),
-        plan(Communication::OnDemand, false, PATIENCE),
+        plan(Communication::OnDemand, true, TIMEOUT),
+        plan(Communication::OnDemand, false, TIMEOUT),
     ];
     for plan in plans {
-        let ran = executed(&plan);
+        let ran = measured(&plan);
         assert_eq!(bits(&ran.weights), bits(&reference.weights), "{:?}", plan.communication);
         let [ours, serial] = [&ran.losses, &reference.losses]
             .map(|losses| losses.iter().map(|loss| loss.to_bits()).collect::<Vec<_>>());
@@ -84,15 +84,15 @@ fn both_kinds_end_with_the_bits_of_the_serial_run() {
 
 #[test]
 fn collectives_meet_at_every_layer_and_on_demand_once_a_minibatch() {
-    // A microbatch fetches embeddings, two layers twice and the head, and gives four gradients.
+    // A microbatch unshards embeddings, two layers twice and the head, and reduces four gradients.
     let (fetches, gives) = (6, 4);
     let microbatches = 2 * 3 * 2;
-    let ran = executed(&plan(Communication::Collectives, true, PATIENCE));
-    assert_eq!(ran.meetings, microbatches * (fetches + gives));
+    let ran = measured(&plan(Communication::Collectives, true, TIMEOUT));
+    assert_eq!(ran.synchronizations, microbatches * (fetches + gives));
     assert_eq!(ran.messages, microbatches * (fetches + gives) * 2);
-    let ran = executed(&plan(Communication::OnDemand, false, PATIENCE));
-    // Five microbatches in each minibatch; a pull is asked and answered.
-    assert_eq!(ran.meetings, 2 * 3);
+    let ran = measured(&plan(Communication::OnDemand, false, TIMEOUT));
+    // Five microbatches in each minibatch; a pull is a request and an answer.
+    assert_eq!(ran.synchronizations, 2 * 3);
     assert_eq!(ran.messages, 2 * 5 * (2 * fetches + gives) * 2);
 }
 
@@ -111,7 +111,7 @@ fn the_serial_run_trains_like_the_reference_of_pipelines() {
         lengths: vec![length; samples as usize],
         devices: vec![(0..samples).map(|sample| vec![sample]).collect()],
     };
-    let plan = Plan::new(model, vec![minibatch], Communication::OnDemand, 7, PATIENCE).unwrap();
+    let plan = Plan::new(model, vec![minibatch], Communication::OnDemand, 7, TIMEOUT).unwrap();
     let ours = serial(&plan).unwrap();
     let training = Training { seed: 7, ..Training::default() };
     let data = Arc::new(Random::new(model, 7));
@@ -129,11 +129,11 @@ fn the_serial_run_trains_like_the_reference_of_pipelines() {
 #[test]
 fn a_device_that_is_lost_stops_the_others() {
     for how in [Communication::Collectives, Communication::OnDemand] {
-        let plan = plan(how, true, PATIENCE);
-        let ends = run(&plan, 2, |meeting| {
-            let party = Party::without_stages(3, PATIENCE, &plan.words());
-            // It meets the others, and is gone.
-            drop(meet(&party, &meeting).unwrap());
+        let plan = plan(how, true, TIMEOUT);
+        let ends = run(&plan, 2, |rendezvous| {
+            let settings = RendezvousSettings::without_stages(3, TIMEOUT, &plan.words());
+            // It joins the process group, and disconnects.
+            drop(init_process_group(&settings, &rendezvous).unwrap());
         });
         for end in ends {
             let words = end.unwrap_err().to_string();
@@ -145,11 +145,11 @@ fn a_device_that_is_lost_stops_the_others() {
 #[test]
 fn a_device_that_says_nothing_is_not_waited_for_for_ever() {
     let plan = plan(Communication::OnDemand, true, Duration::from_millis(1_500));
-    let ends = run(&plan, 2, |meeting| {
-        let party = Party::without_stages(3, PATIENCE, &plan.words());
-        let met = meet(&party, &meeting).unwrap();
-        // Until the others have had enough.
-        let mut streams = met.streams.into_iter().flatten();
+    let ends = run(&plan, 2, |rendezvous| {
+        let settings = RendezvousSettings::without_stages(3, TIMEOUT, &plan.words());
+        let group = init_process_group(&settings, &rendezvous).unwrap();
+        // Until the peers close.
+        let mut streams = group.streams.into_iter().flatten();
         let _ = std::io::copy(&mut streams.next().unwrap(), &mut std::io::sink());
     });
     let words: Vec<String> = ends.into_iter().map(|end| end.unwrap_err().to_string()).collect();
@@ -159,11 +159,12 @@ fn a_device_that_says_nothing_is_not_waited_for_for_ever() {
 #[test]
 fn a_device_that_plans_something_else_is_not_let_in() {
     let plan = plan(Communication::OnDemand, true, Duration::from_millis(1_500));
-    let ends = run(&plan, 2, |meeting| {
-        let party = Party::without_stages(3, Duration::from_millis(1_500), "something else");
-        assert!(meet(&party, &meeting).is_err());
+    let ends = run(&plan, 2, |rendezvous| {
+        let settings =
+            RendezvousSettings::without_stages(3, Duration::from_millis(1_500), "something else");
+        assert!(init_process_group(&settings, &rendezvous).is_err());
     });
-    assert!(ends.iter().all(|end| matches!(end, Err(Failure::Meeting(_)))), "{ends:?}");
+    assert!(ends.iter().all(|end| matches!(end, Err(Failure::Rendezvous(_)))), "{ends:?}");
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn plans_that_cannot_be_are_refused() {
     let with = |change: &dyn Fn(&mut Minibatch), how| {
         let mut all = minibatches(true);
         change(&mut all[1]);
-        Plan::new(model(), all, how, 7, PATIENCE).unwrap_err().to_string()
+        Plan::new(model(), all, how, 7, TIMEOUT).unwrap_err().to_string()
     };
     let apart = Communication::OnDemand;
     assert!(
@@ -184,9 +185,7 @@ fn plans_that_cannot_be_are_refused() {
     assert!(with(&|one| drop(one.devices.pop()), apart).contains("is for 2 devices"));
     let uneven = |one: &mut Minibatch| one.devices = minibatches(false)[0].devices.clone();
     assert!(with(&uneven, Communication::Collectives).contains("would deadlock"));
-    let plan = |all, patience| Plan::new(model(), all, apart, 7, patience);
-    assert!(
-        plan(Vec::new(), PATIENCE).is_err() && plan(minibatches(true), Duration::ZERO).is_err()
-    );
-    assert!(plan(minibatches(true), PATIENCE).unwrap().needs().0 > 0);
+    let plan = |all, timeout| Plan::new(model(), all, apart, 7, timeout);
+    assert!(plan(Vec::new(), TIMEOUT).is_err() && plan(minibatches(true), Duration::ZERO).is_err());
+    assert!(plan(minibatches(true), TIMEOUT).unwrap().needs().0 > 0);
 }

@@ -1,10 +1,10 @@
-//! The parts of the model that travel as one: embeddings, layers, head.
+//! The units of FSDP: embeddings, layers, head.
 
 use std::ops::Range;
 
 use crate::model::{Layout, Model};
 
-/// Where the parameters of each unit lie in the vector of the model, and which device owns which of them.
+/// The range of each unit in the parameter vector of the model, and the shard of each device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Units {
     ranges: Vec<Range<usize>>,
@@ -12,7 +12,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// The units of `model`, each divided among `devices` in parts that lie one behind the other.
+    /// The units of `model`, each sharded contiguously over `devices`.
     pub(super) fn new(model: Model, devices: usize) -> Self {
         let layout = Layout::whole(model);
         let mut begin = 0;
@@ -24,23 +24,23 @@ impl Units {
         Self { ranges, devices }
     }
 
-    /// How many there are.
+    /// Number of units.
     pub(super) fn count(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Where the parameters of `unit` lie in the vector of the model.
+    /// The range of `unit` in the parameter vector of the model.
     pub(super) fn range(&self, unit: usize) -> Range<usize> {
         self.ranges.get(unit).cloned().unwrap_or(0..0)
     }
 
-    /// The part of `unit` that `owner` owns, counted from the beginning of the unit.
+    /// The shard of `unit` that `owner` owns, relative to the start of the unit.
     pub(super) fn shard(&self, unit: usize, owner: usize) -> Range<usize> {
         let len = self.range(unit).len();
         len * owner / self.devices..len * (owner + 1) / self.devices
     }
 
-    /// Parameters that `owner` owns of all units.
+    /// Number of parameters that `owner` owns, over all units.
     pub(super) fn owned(&self, owner: usize) -> usize {
         (0..self.count()).map(|unit| self.shard(unit, owner).len()).sum()
     }

@@ -1,30 +1,31 @@
-//! The messages of devices, as bytes: a header of fixed length, then as many bytes as it says.
+//! The messages between devices, as bytes: a header of fixed length, then a payload of the length
+//! in the header.
 
 use runtime::take;
 
-/// Bytes of a header: kind, 3 of nothing, unit, minibatch, call, length.
+/// Bytes of a header: kind, 3 bytes of padding, unit, minibatch, call, length.
 pub(super) const HEADER: usize = 24;
-/// The most bytes of a failure in words.
+/// The longest failure text, in bytes.
 pub(super) const MOST_WORDS: usize = 4096;
 
-/// What a message is about.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// The sender can begin.
+    /// The sender is ready.
     Ready,
-    /// Asks for the receiver's part of a unit.
+    /// Requests the receiver's shard of a unit.
     Pull,
-    /// The sender's part of a unit.
+    /// The sender's shard of a unit.
     Shard,
-    /// Gradients of the receiver's part of a unit.
+    /// Gradients of the receiver's shard of a unit.
     Push,
     /// The sender has pushed all gradients of a minibatch.
     Done,
-    /// To rank 0: what the sender measured, and its weights.
+    /// To rank 0: the sender's measurements and weights.
     Report,
     /// From rank 0: all have reported.
     Over,
-    /// The sender stops; the payload says why.
+    /// The sender stops; the payload is the reason.
     Stop,
 }
 
@@ -45,17 +46,17 @@ pub(super) struct Head {
     pub(super) kind: Kind,
     pub(super) unit: u32,
     pub(super) minibatch: u32,
-    /// The number of the meeting or of the pull that it belongs to, as its sender counts.
+    /// The number of the collective or of the pull that it belongs to, as its sender counts.
     pub(super) call: u32,
 }
 
 impl Head {
-    /// A message that is about no unit.
+    /// The header of a message without a unit.
     pub(super) const fn of(kind: Kind, minibatch: u32) -> Self {
         Self { kind, unit: 0, minibatch, call: 0 }
     }
 
-    /// The header and a payload behind it.
+    /// The header, followed by `payload`.
     pub(super) fn frame(self, payload: &[u8]) -> Vec<u8> {
         let Self { kind, unit, minibatch, call } = self;
         let number = (0u8..).zip(KINDS).find(|(_, other)| *other == kind).map_or(0, |(at, _)| at);
@@ -67,7 +68,7 @@ impl Head {
         frame
     }
 
-    /// Reads a header: what it is about, and how many bytes follow.
+    /// Reads a header: its kind, and the bytes that follow.
     pub(super) fn read(header: &[u8; HEADER]) -> Option<(Self, u64)> {
         let mut rest = &header[..];
         let [number, _, _, _] = take(&mut rest)?;

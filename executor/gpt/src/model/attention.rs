@@ -23,7 +23,7 @@ impl<O: Ops> Attended<O> {
         self.p = None;
     }
 
-    /// Makes the attention weights again.
+    /// Recomputes the attention weights.
     pub(crate) fn recompute(
         &mut self,
         device: &mut Device<O>,
@@ -49,7 +49,7 @@ const fn scores(sizes: Heads) -> usize {
     sizes.batch * sizes.heads * sizes.sequence * sizes.sequence
 }
 
-/// `[sequence, width]` or its like for every head.
+/// One product per head, such as `[sequence, width]`.
 pub(super) const fn per_head(sizes: Heads, rows: usize, columns: usize, inner: usize) -> Gemm {
     Gemm { count: sizes.batch * sizes.heads, ..product(rows, columns, inner) }
 }

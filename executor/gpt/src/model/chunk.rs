@@ -1,4 +1,4 @@
-//! One chunk of the model with its weights, and the work of one microbatch in it.
+//! One chunk of the model with its weights, and its passes of one microbatch.
 
 use crate::data::{Batch, Batches};
 use crate::model::device::{Buffer, Device, Made};
@@ -11,14 +11,14 @@ use crate::model::{Layout, Model, initial};
 use crate::ops::{Moments, Ops};
 use runtime::DeviceError;
 
-/// Which microbatch of which step is worked on, and its share in the mean loss.
+/// The microbatch and step of a pass, and the scale of its loss.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub(crate) model: Model,
     pub(crate) batches: &'a dyn Batches,
     pub(crate) step: u32,
     pub(crate) microbatch: u32,
-    /// Which segment of the sequences of that microbatch it is; `model` is of such segments.
+    /// The segment of the microbatch's sequences; `model` has the sizes of a segment.
     pub(crate) segment: Segment,
     /// 1 / (tokens of a microbatch x microbatches).
     pub(crate) scale: f32,
@@ -30,8 +30,7 @@ impl Job<'_> {
         Ok(self.batch()?.targets)
     }
 
-    /// The tokens and targets, refused if they are not those of the model: no kernel may read past
-    /// a table.
+    /// The tokens and targets, checked against the model: no kernel may read past a table.
     pub(crate) fn batch(&self) -> Result<Batch, DeviceError> {
         let batch = self.batches.batch(self.step, self.microbatch);
         let batch = self.segment.of(batch, self.model);
@@ -56,16 +55,17 @@ pub(crate) fn loss_scale(model: Model, microbatches: u32) -> f32 {
 /// A chunk of the model on a device.
 pub(crate) struct Chunk<O: Ops> {
     pub(crate) layout: Layout,
-    pub(crate) state: Moments<O::Tensor, O::Sums>,
-    pub(crate) gradients: O::Sums,
-    /// The loss of the step, where the head is; of the targets in a shard of it.
-    pub(crate) loss: Option<O::Sums>,
+    pub(crate) state: Moments<O::Tensor, O::Accumulator>,
+    pub(crate) gradients: O::Accumulator,
+    /// The loss of the step, in the chunk with the head; in a shard of the head, the loss of its
+    /// targets.
+    pub(crate) loss: Option<O::Accumulator>,
 }
 
-/// The input of the first layer, and the tokens that it was made of.
+/// The input of the first layer, and the tokens that it was embedded from.
 pub(crate) type Entered<O> = (Buffer<<O as Ops>::Tensor>, Option<Buffer<<O as Ops>::Tokens>>);
 
-/// What F keeps of the end of the model, in the last chunk.
+/// Activations that F keeps of the end of the model, in the last chunk.
 pub(crate) enum End<O: Ops> {
     /// Of the head.
     Head(HeadForwarded<O>),
@@ -90,7 +90,7 @@ pub(crate) struct ChunkForwarded<O: Ops> {
     pub(crate) end: Option<End<O>>,
 }
 
-/// The activations that B leaves of one microbatch for W.
+/// The activations that B keeps of one microbatch for W.
 pub(crate) struct ChunkBackwarded<O: Ops> {
     layers: Vec<Backwarded<O>>,
     head: Option<HeadBackwarded<O>>,
@@ -122,16 +122,17 @@ pub(crate) fn not_at_hand(what: &str) -> DeviceError {
 }
 
 impl<O: Ops> Chunk<O> {
-    /// The chunk of `layout` with its weights as `seed` has them.
+    /// The chunk of `layout` with the initial weights of `seed`.
     pub(crate) fn new(ops: &mut O, layout: Layout, seed: u64) -> Result<Self, DeviceError> {
         let state = initial(ops, &layout, seed)?;
-        let gradients = ops.sums(layout.parameters())?;
+        let gradients = ops.accumulator(layout.parameters())?;
         let has_loss = layout.head().is_some() || layout.shard().is_some();
-        let loss = has_loss.then(|| ops.sums(1)).transpose()?;
+        let loss = has_loss.then(|| ops.accumulator(1)).transpose()?;
         Ok(Self { layout, state, gradients, loss })
     }
 
-    /// F: the output, unless the head is here. Where sequences are cut, each layer has its `past`.
+    /// F: the output, unless the chunk has the head. With segmented sequences, each layer has its
+    /// `past`.
     pub(crate) fn forward(
         &mut self,
         device: &mut Device<O>,
@@ -151,7 +152,7 @@ impl<O: Ops> Chunk<O> {
         Ok((output, ChunkForwarded { tokens, layers, end }))
     }
 
-    /// The input of the first layer, and the tokens that it is made of in the first chunk.
+    /// The input of the first layer, and in the first chunk the tokens that it is embedded from.
     pub(crate) fn enter(
         &self,
         device: &mut Device<O>,
@@ -163,8 +164,8 @@ impl<O: Ops> Chunk<O> {
             return Ok((x, None));
         };
         let tokens = device.tokens(&job.batch()?.tokens)?;
-        let at = (&*tokens, job.segment.index);
-        Ok((embedding.forward_segment(device, &self.state.weights, at)?, Some(tokens)))
+        let (weights, segment) = (&self.state.weights, job.segment.index);
+        Ok((embedding.forward_segment(device, weights, &tokens, segment)?, Some(tokens)))
     }
 
     /// The output of the chunk from that of its last layer; in the last chunk, the loss.
@@ -187,8 +188,8 @@ impl<O: Ops> Chunk<O> {
         Ok((None, Some(End::Head(head))))
     }
 
-    /// B: the gradient of the input, unless this is the first chunk. All that W does not need is
-    /// freed.
+    /// B: the gradient of the input, unless this is the first chunk. Frees all activations that W
+    /// does not need.
     pub(crate) fn backward_input(
         &mut self,
         device: &mut Device<O>,
@@ -213,8 +214,8 @@ impl<O: Ops> Chunk<O> {
         };
         let mut left = Vec::with_capacity(layers.len());
         for ((at, layer), kept) in self.layout.layers().iter().enumerate().zip(layers).rev() {
-            let (into, past) = ((weights, &mut *sums), past.get_mut(at));
-            let (dx, kept) = layer.backward_input_behind(device, into, kept, dy, past)?;
+            let past = past.get_mut(at);
+            let (dx, kept) = layer.backward_input_behind(device, weights, sums, kept, dy, past)?;
             left.push(kept);
             dy = dx;
         }
@@ -222,11 +223,11 @@ impl<O: Ops> Chunk<O> {
         let (Some(embedding), Some(tokens)) = (self.layout.embedding(), tokens) else {
             return Ok((Some(dy), left));
         };
-        embedding.backward_segment(device, sums, (&tokens, job.segment.index), &dy)?;
+        embedding.backward_segment(device, sums, &tokens, job.segment.index, &dy)?;
         Ok((None, left))
     }
 
-    /// W: sums up the gradients of the linears, and frees the rest.
+    /// W: accumulates the gradients of the linears, and frees the remaining activations.
     pub(crate) fn backward_weight(
         &mut self,
         device: &mut Device<O>,
@@ -253,9 +254,9 @@ impl<O: Ops> Chunk<O> {
         self.loss.as_mut().map_or(Ok(()), |loss| ops.clear(loss))
     }
 
-    /// The loss so far, where the head is.
+    /// The loss so far, in the chunk with the head.
     pub(crate) fn loss(&self, ops: &mut O) -> Result<Option<f64>, DeviceError> {
         let Some(loss) = &self.loss else { return Ok(None) };
-        Ok(ops.read_sums(loss)?.first().copied())
+        Ok(ops.read_accumulator(loss)?.first().copied())
     }
 }

@@ -1,4 +1,4 @@
-//! A device whose activations are counted while they live.
+//! A device that counts the bytes of live activations.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use runtime::DeviceError;
 /// Bytes of a token number.
 pub(crate) const TOKEN_BYTES: usize = 4;
 
-/// Bytes of an element of sums beside tensors of `element_bytes`: f32 at least.
+/// Bytes of an element of an accumulator beside tensors of `element_bytes`: f32 at least.
 pub(crate) const fn sum_bytes(element_bytes: usize) -> usize {
     if element_bytes < 4 { 4 } else { element_bytes }
 }
 
-/// How much memory activations take: element count times element bytes of every buffer.
+/// Bytes of activations: element count times element bytes of every buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activations {
-    /// Held now. Between two passes: what earlier passes kept for later ones.
+    /// Currently held. Between two passes: kept by earlier passes for later ones.
     pub held: Bytes,
-    /// The most held between two passes: the peak that [`pipeline::Memory`] speaks of.
+    /// Peak between two passes: the peak of [`pipeline::Memory`].
     pub kept_peak: Bytes,
-    /// The most ever held at once, with what passes need only while they run.
+    /// Overall peak, with buffers that live within a pass only.
     pub peak: Bytes,
 }
 
@@ -35,7 +35,7 @@ struct Counter {
     peak: AtomicU64,
 }
 
-/// Counts its bytes as held for as long as it lives.
+/// Counts its bytes as held while it lives.
 #[derive(Debug)]
 struct Share {
     bytes: u64,
@@ -70,7 +70,7 @@ impl Drop for Share {
     }
 }
 
-/// A buffer of the device, counted as long as it lives.
+/// A buffer of the device, counted while it lives.
 #[derive(Debug)]
 pub struct Buffer<T> {
     data: T,
@@ -81,17 +81,17 @@ pub struct Buffer<T> {
 pub(crate) type Made<O> = Option<Buffer<<O as Ops>::Tensor>>;
 
 impl<T> Buffer<T> {
-    /// The bare buffer, counted no more.
+    /// The bare buffer, which is no longer counted.
     pub fn release(self) -> T {
         self.data
     }
 
-    /// The bytes that are counted for it.
+    /// The counted bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.share.bytes
     }
 
-    /// Counts `bytes` for it from now on: a part of it was freed, or taken again.
+    /// Counts `bytes` for it from now on: a part of it was freed or allocated again.
     pub(crate) fn recount(&mut self, bytes: u64) {
         self.share.recount(bytes);
     }
@@ -119,12 +119,12 @@ pub struct Device<O> {
 }
 
 impl<O: Ops> Device<O> {
-    /// A device that holds nothing yet.
+    /// A device without buffers.
     pub fn new(ops: O) -> Self {
         Self { ops, counter: Arc::default() }
     }
 
-    /// The bytes held in buffers made here.
+    /// The bytes held in buffers of this device.
     pub fn activations(&self) -> Activations {
         let bytes = |count: &AtomicU64| Bytes(count.load(Relaxed));
         Activations {
@@ -134,7 +134,7 @@ impl<O: Ops> Device<O> {
         }
     }
 
-    /// Says that a pass has ended: what is held now is kept for later ones.
+    /// Marks the end of a pass: the bytes held now are kept for later passes.
     pub(crate) fn end_pass(&self) {
         self.counter.kept_peak.fetch_max(self.counter.held.load(Relaxed), Relaxed);
     }
@@ -148,14 +148,17 @@ impl<O: Ops> Device<O> {
         Ok(self.adopt(data, len))
     }
 
-    /// Counts a tensor of `len` elements that came from elsewhere.
+    /// Counts a tensor of `len` elements that was allocated elsewhere.
     pub fn adopt(&self, data: O::Tensor, len: usize) -> Buffer<O::Tensor> {
         self.counted(data, len * self.ops.element_bytes())
     }
 
-    /// `len` zeros in the precision of sums.
-    pub(crate) fn sums(&mut self, len: usize) -> Result<Buffer<O::Sums>, DeviceError> {
-        let data = self.ops.sums(len)?;
+    /// An accumulator of `len` zeros.
+    pub(crate) fn accumulator(
+        &mut self,
+        len: usize,
+    ) -> Result<Buffer<O::Accumulator>, DeviceError> {
+        let data = self.ops.accumulator(len)?;
         Ok(self.counted(data, len * sum_bytes(self.ops.element_bytes())))
     }
 

@@ -1,4 +1,4 @@
-//! The two ends of the model: embeddings before the first layer, head and loss behind the last.
+//! The two ends of the model: embeddings before the first layer, head and loss after the last.
 
 use crate::model::Model;
 use crate::model::device::{Buffer, Device};
@@ -7,7 +7,7 @@ use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Ops};
 use runtime::DeviceError;
 
-/// Token table `[vocabulary, hidden]` at `at`, positions `[sequence, hidden]` behind it.
+/// Token table `[vocabulary, hidden]` at `at`, followed by positions `[sequence, hidden]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Embedding {
     model: Model,
@@ -21,7 +21,7 @@ impl Embedding {
         Self { model, at, places: model.sequence() }
     }
 
-    /// The same weights at work on microbatches of `model`, whose sequences are parts of those.
+    /// The same weights for microbatches of `model`, whose sequences are segments.
     pub(crate) const fn on(self, model: Model) -> Self {
         Self { model, ..self }
     }
@@ -34,7 +34,7 @@ impl Embedding {
         self.positions() + self.places * self.model.hidden()
     }
 
-    /// Where the positions of segment number `segment` begin.
+    /// Index of the first position of segment number `segment`.
     const fn positions_of(self, segment: usize) -> usize {
         self.positions() + segment * self.model.sequence() * self.model.hidden()
     }
@@ -42,14 +42,14 @@ impl Embedding {
     /// The input of the first layer.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
         weights: &O::Tensor,
         tokens: &O::Tokens,
     ) -> Result<Buffer<O::Tensor>, DeviceError> {
-        self.forward_segment(device, weights, (tokens, 0))
+        self.forward_segment(device, weights, tokens, 0)
     }
 
     /// The same for the tokens of `segment` of their sequences.
@@ -57,7 +57,8 @@ impl Embedding {
         self,
         device: &mut Device<O>,
         weights: &O::Tensor,
-        (tokens, segment): (&O::Tokens, usize),
+        tokens: &O::Tokens,
+        segment: usize,
     ) -> Result<Buffer<O::Tensor>, DeviceError> {
         let (sequence, columns) = (self.model.sequence(), self.model.hidden());
         let mut y = device.tensor(self.model.tokens() * columns)?;
@@ -67,27 +68,28 @@ impl Embedding {
         Ok(y)
     }
 
-    /// Sums up the gradients of both tables. A part of B: nothing is multiplied, and W need not
-    /// keep `dy` for it.
+    /// Accumulates the gradients of both tables. A part of B: there is no product, so W need not
+    /// keep `dy`.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn backward<O: Ops>(
         self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         tokens: &O::Tokens,
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
-        self.backward_segment(device, gradients, (tokens, 0), dy)
+        self.backward_segment(device, gradients, tokens, 0, dy)
     }
 
     /// The same for the tokens of `segment` of their sequences.
     pub(crate) fn backward_segment<O: Ops>(
         self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
-        (tokens, segment): (&O::Tokens, usize),
+        gradients: &mut O::Accumulator,
+        tokens: &O::Tokens,
+        segment: usize,
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
         let (sequence, columns) = (self.model.sequence(), self.model.hidden());
@@ -112,7 +114,7 @@ pub struct HeadForwarded<O: Ops> {
     targets: Buffer<O::Tokens>,
 }
 
-/// The activations that B leaves of the head for W.
+/// The activations that B keeps of the head for W.
 pub struct HeadBackwarded<O: Ops> {
     h: Buffer<O::Tensor>,
     d_logits: Buffer<O::Tensor>,
@@ -147,7 +149,7 @@ impl Head {
         self.logits.end()
     }
 
-    /// The same weights at work on microbatches of `model`.
+    /// The same weights for microbatches of `model`.
     pub(crate) const fn on(self, model: Model) -> Self {
         Self { model, ..self }
     }
@@ -155,7 +157,7 @@ impl Head {
     /// Adds `scale` times the cross entropy of all tokens to `loss`.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -163,7 +165,7 @@ impl Head {
         x: Buffer<O::Tensor>,
         targets: Buffer<O::Tokens>,
         scale: f32,
-        loss: &mut O::Sums,
+        loss: &mut O::Accumulator,
     ) -> Result<HeadForwarded<O>, DeviceError> {
         let (rows, columns) = (self.model.tokens(), self.model.vocabulary());
         let made = self.activations(device, weights, x, targets)?;
@@ -171,10 +173,10 @@ impl Head {
         Ok(made)
     }
 
-    /// The activations that [`Head::forward`] keeps, without the loss: what a recomputation makes.
+    /// The activations that [`Head::forward`] keeps, without the loss: recomputed by R.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn activations<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -191,12 +193,12 @@ impl Head {
     /// The gradient of x.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn backward_input<O: Ops>(
         self,
         device: &mut Device<O>,
         weights: &O::Tensor,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: HeadForwarded<O>,
         scale: f32,
     ) -> Result<(Buffer<O::Tensor>, HeadBackwarded<O>), DeviceError> {
@@ -208,14 +210,14 @@ impl Head {
         Ok((dx, HeadBackwarded { h, d_logits }))
     }
 
-    /// Sums up the gradient of W.
+    /// Accumulates the gradient of W.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn backward_weight<O: Ops>(
         self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: &HeadBackwarded<O>,
     ) -> Result<(), DeviceError> {
         let rows = self.model.tokens();

@@ -1,5 +1,4 @@
-//! The memory of a model, before anything is allocated: one microbatch in each chunk, and a whole
-//! stage.
+//! The memory of a model, before any allocation: one microbatch in each chunk, and a whole stage.
 
 use pipeline::{Bytes, Footprint, Footprints, Memory, Shape};
 
@@ -32,8 +31,8 @@ pub fn footprints(
     Ok(held.with_shards(shards_held(model, shape, element_bytes)?))
 }
 
-/// The bytes that the shard of each stage keeps of one microbatch from S to T; none where the vocabulary
-/// is whole.
+/// The bytes that the shard of each stage keeps of one microbatch from S to T; empty where the
+/// vocabulary is whole.
 fn shards_held(model: Model, shape: Shape, element_bytes: usize) -> Result<Vec<Bytes>, ModelError> {
     let shard = |layout: &Layout| {
         // The output of the last chunk, exp of the logits, maximum, sum and logit of the target.
@@ -44,8 +43,8 @@ fn shards_held(model: Model, shape: Shape, element_bytes: usize) -> Result<Vec<B
     Ok(Layout::shards(model, shape)?.iter().map(shard).collect())
 }
 
-/// The bytes that F of every chunk of `model` keeps of one microbatch where a part of it is recomputed, by
-/// `parts`; none where it keeps all.
+/// The bytes that F of every chunk of `model` keeps of one microbatch where a part of it is
+/// recomputed, by `parts`; `None` where it keeps all activations.
 ///
 /// # Errors
 /// Fewer layers than chunks.
@@ -63,14 +62,14 @@ pub fn kept(
     Ok(chunks.iter().zip(parts).map(kept).collect())
 }
 
-/// The memory that each stage of `plan` needs to train `model` with tensors of `element_bytes` per element,
-/// whose chunks recompute their `parts`: weights; master weights, two moments and gradients in the precision
-/// of sums; a copy of all but the gradients under [`Undo::Snapshot`]; older versions of the weights where
-/// they change while the pipeline runs; the most activations that it keeps between
-/// passes; and those of its largest chunk once more, for buffers that live within a pass only. Where
-/// another stage holds the same weights: their gradients as they are read, sent and received. A
-/// segment is counted as if it looked at all of its sequence, and with the gradients of its keys and
-/// values.
+/// The bytes that each stage of `plan` needs to train `model` with tensors of `element_bytes` per
+/// element, whose chunks recompute their `parts`: weights; master weights, two moments and
+/// gradients in accumulators; a copy of all but the gradients under [`Undo::Snapshot`]; older
+/// versions of the weights where they change while the pipeline runs; the peak of the activations
+/// between passes; and those of its largest chunk once more, for buffers that live within a pass
+/// only. Where another stage holds the same weights: three host copies of their gradients, to read,
+/// send and receive. A segment is counted as if it attended to all of its sequence, and with the
+/// gradients of its keys and values.
 ///
 /// # Errors
 /// Fewer layers than chunks.
@@ -93,7 +92,7 @@ pub fn needs(
     let held = held.with_shards(shards_held(model, shape, element_bytes)?);
     let shards = Layout::shards(model, shape)?;
     let held = held.with_kept(kept(model, shape, element_bytes, &parts)?);
-    // None are of another pipeline than these.
+    // The footprints have the shape of the schedule.
     let peaks = Memory::of(schedule, &held).map(|memory| memory.peak).unwrap_or_default();
     let stage = |(stage, peak): (usize, Bytes)| {
         let chunks = || placement.chunks_of(shape, stage);
@@ -114,8 +113,8 @@ pub fn needs(
     Ok(peaks.into_iter().enumerate().map(stage).collect())
 }
 
-/// Bytes of one parameter: its weight, master weight, two moments and gradient, and copies of all but
-/// the gradient where updates are taken back from copies.
+/// Bytes of one parameter: its weight, master weight, two moments and gradient, and copies of all
+/// but the gradient under [`Undo::Snapshot`].
 fn parameter_bytes(element_bytes: usize, undo: Undo) -> u64 {
     let (element, sum) = (element_bytes as u64, sum_bytes(element_bytes) as u64);
     let copies = match undo {
@@ -125,8 +124,8 @@ fn parameter_bytes(element_bytes: usize, undo: Undo) -> u64 {
     element + 4 * sum + copies
 }
 
-/// The memory that the serial reference of `model` needs ([`crate::Reference`]): one microbatch at
-/// a time, in one chunk.
+/// The bytes that the serial reference of `model` needs ([`crate::Reference`]): one microbatch at a
+/// time, in one chunk.
 ///
 /// # Errors
 /// None for a model that exists.
@@ -138,7 +137,7 @@ pub fn reference_needs(model: Model, element_bytes: usize) -> Result<Bytes, Mode
     Ok(Bytes(state.saturating_add(held.saturating_mul(2))))
 }
 
-/// The most that one of `segments` segments keeps in each chunk.
+/// The largest footprint of one of `segments` segments in each chunk.
 fn in_segments(
     layouts: &[Layout],
     model: Model,
@@ -156,7 +155,7 @@ fn in_segments(
     Footprints::new(layouts.iter().map(of_segment).collect())
 }
 
-/// The bytes that F of `chunk` keeps of one microbatch until R makes `part` again.
+/// The bytes that F of `chunk` keeps of one microbatch until R recomputes `part`.
 fn kept_of(model: Model, chunk: &Layout, element_bytes: usize, part: Recomputed) -> Bytes {
     let whole = of(model, chunk, element_bytes).until_backward;
     let bytes = |per_token: usize| Bytes((per_token * model.tokens()) as u64);

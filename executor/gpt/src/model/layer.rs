@@ -10,19 +10,19 @@ use crate::model::segments::{self, AttendedBehind, Past};
 use crate::ops::{Heads, Ops};
 use runtime::DeviceError;
 
-/// A transformer layer: its sizes, and where its weights lie in a vector of parameters.
+/// A transformer layer: its sizes, and the place of its weights in a parameter vector.
 ///
-/// Linears keep W as `[outputs, inputs]` with the bias behind it; qkv has the outputs
-/// `[3, heads, width]`.
+/// Linears store W as `[outputs, inputs]`, followed by the bias; qkv has the outputs `[3, heads,
+/// width]`.
 ///
 /// ```
-/// use executor::{Cpu, Device, Layer, Model, Ops};
+/// use gpt::{Cpu, Device, Layer, Model, Ops};
 ///
 /// let model = Model::new(8, 2, 1, 16, 4, 1)?;
 /// let layer = Layer::new(model, 0);
 /// let mut device = Device::new(Cpu::<f32>::new());
 /// let weights = device.ops.tensor(layer.end())?;
-/// let mut gradients = device.ops.sums(layer.end())?;
+/// let mut gradients = device.ops.accumulator(layer.end())?;
 ///
 /// let x = device.tensor(model.tokens() * model.hidden())?;
 /// let (y, kept) = layer.forward(&mut device, &weights, x)?;
@@ -57,13 +57,13 @@ pub struct Forwarded<O: Ops> {
     after_gelu: Buffer<O::Tensor>,
 }
 
-/// The activations of attention that F keeps: of a whole sequence, or of a segment of one.
+/// The activations of attention that F keeps: of a whole sequence, or of a segment.
 enum Attention<O: Ops> {
     Whole(Attended<O>),
     Behind(AttendedBehind<O>),
 }
 
-/// The activations that B leaves for W: the inputs of the four linears and the gradients of their
+/// The activations that B keeps for W: the inputs of the four linears and the gradients of their
 /// outputs, 16 h elements per token (Zero Bubble, section 2: M_W = 32 s b h bytes at 2 bytes each).
 pub struct Backwarded<O: Ops> {
     h1: Buffer<O::Tensor>,
@@ -87,9 +87,9 @@ impl<O: Ops> Attention<O> {
 }
 
 impl<O: Ops> Forwarded<O> {
-    /// Discards the attention weights; [`Layer::recompute_attention`] makes them again.
+    /// Discards the attention weights; [`Layer::recompute_attention`] recomputes them.
     pub fn discard_attention(&mut self) {
-        // Those of a segment stay: no schedule of segments recomputes.
+        // Those of a segment are kept: no schedule of segments recomputes.
         if let Attention::Whole(attended) = &mut self.attended {
             attended.discard();
         }
@@ -133,7 +133,7 @@ impl Layer {
         Self { model, norm1, qkv, out, norm2, up, down }
     }
 
-    /// The same weights at work on microbatches of `model`.
+    /// The same weights for microbatches of `model`.
     pub(crate) const fn on(self, model: Model) -> Self {
         Self { model, ..self }
     }
@@ -157,7 +157,7 @@ impl Layer {
     /// F: y from x, both `[tokens, hidden]`.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn forward<O: Ops>(
         &self,
         device: &mut Device<O>,
@@ -167,7 +167,7 @@ impl Layer {
         self.forward_behind(device, weights, x, None)
     }
 
-    /// F of a segment behind those in `past`, or of whole sequences.
+    /// F of a segment after those in `past`, or of whole sequences.
     pub(crate) fn forward_behind<O: Ops>(
         &self,
         device: &mut Device<O>,
@@ -205,7 +205,7 @@ impl Layer {
     /// Recomputes the attention weights that were discarded.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn recompute_attention<O: Ops>(
         &self,
         device: &mut Device<O>,
@@ -217,26 +217,27 @@ impl Layer {
         }
     }
 
-    /// B: the gradient of x from that of y; those of the layer norms' weights are summed up.
+    /// B: the gradient of x from that of y; accumulates the gradients of the layer norms' weights.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn backward_input<O: Ops>(
         &self,
         device: &mut Device<O>,
         weights: &O::Tensor,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: Forwarded<O>,
         dy: Buffer<O::Tensor>,
     ) -> Result<(Buffer<O::Tensor>, Backwarded<O>), DeviceError> {
-        self.backward_input_behind(device, (weights, gradients), kept, dy, None)
+        self.backward_input_behind(device, weights, gradients, kept, dy, None)
     }
 
     /// B of the last segment in `past`, or of whole sequences.
     pub(crate) fn backward_input_behind<O: Ops>(
         &self,
         device: &mut Device<O>,
-        (weights, gradients): (&O::Tensor, &mut O::Sums),
+        weights: &O::Tensor,
+        gradients: &mut O::Accumulator,
         kept: Forwarded<O>,
         dy: Buffer<O::Tensor>,
         past: Option<&mut Past<O>>,
@@ -271,14 +272,14 @@ impl Layer {
         Ok((dx, Backwarded { h1, d_qkv, merged, d_x2, h2, d_up, after_gelu, dy }))
     }
 
-    /// W: sums up the gradients of the linears.
+    /// W: accumulates the gradients of the linears.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn backward_weight<O: Ops>(
         &self,
         device: &mut Device<O>,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: Backwarded<O>,
     ) -> Result<(), DeviceError> {
         let rows = self.model.tokens();

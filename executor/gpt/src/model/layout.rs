@@ -1,5 +1,5 @@
-//! Where every weight lies. A chunk has one vector of parameters; those of all chunks, one behind
-//! the other, are the vector of the whole model, the same however it is cut.
+//! The place of every weight. A chunk has one parameter vector; those of all chunks, concatenated,
+//! are the parameter vector of the whole model, the same for any partition into chunks.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::model::linear::{Linear, Norming};
 use crate::model::{Model, ModelError};
 use crate::random;
 
-/// The parts of a chunk and where their weights lie in its vector of parameters.
+/// The parts of a chunk, and the place of their weights in its parameter vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     offset: usize,
@@ -19,28 +19,28 @@ pub struct Layout {
     embedding: Option<Embedding>,
     layers: Vec<Layer>,
     head: Option<Head>,
-    /// The layer norm before an output layer that is in shards.
+    /// The layer norm before an output layer in shards.
     norm: Option<Norming>,
     /// A shard of the output layer, and its first token.
     shard: Option<(Linear, usize)>,
     total_layers: usize,
 }
 
-/// The initial value of parameters. All others start at 0.
+/// The initial values of parameters that do not start at 0.
 enum Start {
     One,
     Normal { deviation: f64 },
 }
 
 impl Layout {
-    /// The model in one piece.
+    /// The whole model as one chunk.
     #[must_use]
     pub fn whole(model: Model) -> Self {
         Self::of_layers(model, 0..model.layers(), 0)
     }
 
-    /// The chunks of the model cut for `shape`, in model order: embeddings in the first, final
-    /// layer norm and head in the last; of the head the layer norm alone where the vocabulary is in
+    /// The chunks of the model partitioned for `shape`, in model order: embeddings in the first,
+    /// final layer norm and head in the last; the layer norm alone where the vocabulary is in
     /// shards.
     ///
     /// # Errors
@@ -63,8 +63,8 @@ impl Layout {
         Ok(chunks)
     }
 
-    /// The shards of the output layer for `shape`, by stage; none if it is whole. Every shard has as
-    /// many of the tokens, the last of which are there to fill it and have no weights.
+    /// The shards of the output layer for `shape`, by stage; empty if it is whole. All shards have
+    /// the same number of tokens; the last tokens are padding without weights.
     ///
     /// # Errors
     /// Fewer layers than chunks.
@@ -111,7 +111,7 @@ impl Layout {
         Self { offset, parameters, embedding, layers, head, norm, shard, total_layers }
     }
 
-    /// The same weights at work on microbatches of `model`: of this one, or of segments of its sequences.
+    /// The same weights for microbatches of `model`: this model, or segments of its sequences.
     pub(crate) fn on(self, model: Model) -> Self {
         Self {
             embedding: self.embedding.map(|embedding| embedding.on(model)),
@@ -127,7 +127,7 @@ impl Layout {
         self.parameters
     }
 
-    /// The first stage whose shard of the output layer for `shape` has no token, if there is one.
+    /// The first stage whose shard of the output layer for `shape` has no token, if any.
     ///
     /// # Errors
     /// Fewer layers than chunks.
@@ -136,7 +136,7 @@ impl Layout {
         Ok(shards.iter().position(|shard| shard.parameters == 0))
     }
 
-    /// Where these parameters lie in the vector of the whole model.
+    /// The range of these parameters in the vector of the whole model.
     #[must_use]
     pub const fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.parameters
@@ -175,15 +175,15 @@ impl Layout {
         self.shard.map(|(linear, first)| first..first + linear.outputs)
     }
 
-    /// The initial values of the parameters, in order, in the manner of GPT-2 (Radford et al.,
-    /// 2019): normal with deviation 0.02, before each sum of residuals divided by the root of how
-    /// many there are; gains 1, biases 0. Each is a function of `seed` and of its place in the
-    /// whole model.
+    /// The initial values of the parameters, in order, as in GPT-2 (Radford et al., 2019): normal
+    /// with standard deviation 0.02, divided before each residual sum by the square root of the
+    /// number of residual sums; gains 1, biases 0. Each value is a function of `seed` and of its
+    /// index in the whole model.
     pub fn starts(&self, seed: u64) -> impl Iterator<Item = f64> {
         self.draw(seed, 0..self.parameters).into_iter()
     }
 
-    /// Those of the parameters in `range` alone.
+    /// The initial values of the parameters in `range`.
     pub(crate) fn draw(&self, seed: u64, range: Range<usize>) -> Vec<f64> {
         let mut values = vec![0.0; range.len()];
         for (part, start) in self.parts() {
@@ -200,7 +200,7 @@ impl Layout {
         values
     }
 
-    /// All parameters that do not begin at 0, ascending.
+    /// All parameter ranges that do not start at 0, ascending.
     fn parts(&self) -> Vec<(Range<usize>, Start)> {
         const DEVIATION: f64 = 0.02;
         let residual = DEVIATION / (2.0 * self.total_layers as f64).sqrt();

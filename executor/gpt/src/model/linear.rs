@@ -1,11 +1,11 @@
-//! A linear layer and a layer norm: where their parameters lie, and their three kinds of work.
+//! A linear layer and a layer norm: the place of their parameters, and their forward and backward.
 
 use crate::model::device::{Buffer, Device};
 use crate::model::movable::{Part, Parts};
 use crate::ops::{At, Gemm, Ops};
 use runtime::DeviceError;
 
-/// y = x W^T + b. W is `[outputs, inputs]` at `at`, b `[outputs]` behind it, if there is one.
+/// y = x W^T + b. W is `[outputs, inputs]` at `at`, followed by b `[outputs]`, if there is a bias.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Linear {
     pub(crate) at: usize,
@@ -66,13 +66,13 @@ impl Linear {
         self,
         device: &mut Device<O>,
         rows: usize,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         x: &O::Tensor,
         dy: &O::Tensor,
     ) -> Result<(), DeviceError> {
         let shape = Gemm { transpose_a: true, ..product(self.outputs, self.inputs, rows) };
         let into = At { buffer: &mut *gradients, from: self.at };
-        device.ops.gemm_into_sums(shape, At::start(dy), At::start(x), into)?;
+        device.ops.gemm_accumulate(shape, At::start(dy), At::start(x), into)?;
         if self.has_bias {
             let into = At { buffer: gradients, from: self.bias() };
             device.ops.sum_rows(rows, self.outputs, dy, into)?;
@@ -86,7 +86,7 @@ pub(crate) const fn product(rows: usize, columns: usize, inner: usize) -> Gemm {
     Gemm { rows, columns, inner, transpose_a: false, transpose_b: false, count: 1, scale: 1.0 }
 }
 
-/// Layer norm over `columns`: gain at `at`, bias behind it.
+/// Layer norm over `columns`: gain at `at`, followed by the bias.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Norming {
     pub(crate) at: usize,
@@ -96,7 +96,7 @@ pub(crate) struct Norming {
 /// The input of a layer norm, with mean and rstd of its rows, `[rows, 2]`.
 pub(crate) struct Normed<O: Ops> {
     x: Buffer<O::Tensor>,
-    stats: Buffer<O::Sums>,
+    stats: Buffer<O::Accumulator>,
 }
 
 impl<O: Ops> Normed<O> {
@@ -107,7 +107,7 @@ impl<O: Ops> Normed<O> {
 
     /// Adds its buffers to `all`.
     pub(crate) fn parts<'a>(&'a mut self, all: &mut Parts<'a, O>) {
-        all.extend([Part::Tensor(&mut self.x), Part::Sums(&mut self.stats)]);
+        all.extend([Part::Tensor(&mut self.x), Part::Accumulator(&mut self.stats)]);
     }
 
     /// The input alone.
@@ -125,7 +125,7 @@ impl Norming {
         self.at + self.columns
     }
 
-    /// y, and what the way back needs, from x, `[rows, columns]`.
+    /// y from x, `[rows, columns]`, and the activations that the backward needs.
     pub(crate) fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -134,21 +134,21 @@ impl Norming {
         x: Buffer<O::Tensor>,
     ) -> Result<(Buffer<O::Tensor>, Normed<O>), DeviceError> {
         let mut y = device.tensor(rows * self.columns)?;
-        let mut stats = device.sums(2 * rows)?;
+        let mut stats = device.accumulator(2 * rows)?;
         let gain = At { buffer: weights, from: self.at };
         let bias = At { buffer: weights, from: self.bias() };
         device.ops.layer_norm(rows, self.columns, &x, gain, bias, &mut y, &mut stats)?;
         Ok((y, Normed { x, stats }))
     }
 
-    /// dx from dy; the gradients of gain and bias are summed up here and now, for M_W has no room
-    /// for what they need.
+    /// dx from dy. Accumulates the gradients of gain and bias in B, since M_W does not include the
+    /// activations that they need.
     pub(crate) fn backward<O: Ops>(
         self,
         device: &mut Device<O>,
         rows: usize,
         weights: &O::Tensor,
-        gradients: &mut O::Sums,
+        gradients: &mut O::Accumulator,
         kept: &Normed<O>,
         dy: &O::Tensor,
     ) -> Result<Buffer<O::Tensor>, DeviceError> {

@@ -1,4 +1,5 @@
-//! Buffers whose content can move to the host and back, and the activations that do so as one.
+//! Buffers whose content can be offloaded to the host, and the activations that are offloaded
+//! together.
 
 use std::any::Any;
 
@@ -10,13 +11,13 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::Offload;
 
-/// The content of a part of a buffer in memory of the host.
+/// The content of a part of a buffer, in host memory.
 pub type OnHost = Box<dyn Any + Send>;
 
 /// A buffer of a device whose first elements can be copied to the host, freed, and copied back, on
 /// any thread.
 pub trait Movable: Send {
-    /// Elements that it holds.
+    /// Number of elements.
     fn elements(&self) -> usize;
 
     /// Bytes of an element.
@@ -31,10 +32,11 @@ pub trait Movable: Send {
     /// Frees its first `count` elements, all of which have been copied.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     fn free(&mut self, count: usize) -> Result<(), DeviceError>;
 
-    /// Takes memory for the elements of `host` again, and copies them back before the others.
+    /// Allocates memory for the elements of `host` again, and copies them back in front of the
+    /// rest.
     ///
     /// # Errors
     /// Too little memory, or a copy of another kind of buffer.
@@ -43,23 +45,23 @@ pub trait Movable: Send {
 
 /// A buffer among activations.
 pub(crate) enum Part<'a, O: Ops> {
-    /// Numbers.
+    /// A tensor.
     Tensor(&'a mut Buffer<O::Tensor>),
-    /// Numbers in the precision of sums.
-    Sums(&'a mut Buffer<O::Sums>),
+    /// An accumulator.
+    Accumulator(&'a mut Buffer<O::Accumulator>),
     /// Token numbers.
     Tokens(&'a mut Buffer<O::Tokens>),
 }
 
-/// The buffers of some activations, always in the same order.
+/// The buffers of some activations, in a fixed order.
 pub(crate) type Parts<'a, O> = Vec<Part<'a, O>>;
 
 impl<O: Ops> Part<'_, O> {
-    /// Bytes that it takes on the device.
+    /// Bytes on the device.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Tensor(buffer) => buffer.bytes(),
-            Self::Sums(buffer) => buffer.bytes(),
+            Self::Accumulator(buffer) => buffer.bytes(),
             Self::Tokens(buffer) => buffer.bytes(),
         }
     }
@@ -67,7 +69,7 @@ impl<O: Ops> Part<'_, O> {
     fn movable(&mut self) -> Result<&mut dyn Movable, DeviceError> {
         let movable = match self {
             Self::Tensor(buffer) => O::movable_tensor(buffer),
-            Self::Sums(buffer) => O::movable_sums(buffer),
+            Self::Accumulator(buffer) => O::movable_accumulator(buffer),
             Self::Tokens(buffer) => O::movable_tokens(buffer),
         };
         movable.ok_or_else(|| DeviceError::NotAtHand {
@@ -75,34 +77,35 @@ impl<O: Ops> Part<'_, O> {
         })
     }
 
-    /// Counts its bytes anew.
+    /// Updates its byte count.
     fn recount(&mut self) -> Result<(), DeviceError> {
         let movable = self.movable()?;
         let bytes = movable.elements() as u64 * movable.element_bytes() as u64;
         match self {
             Self::Tensor(buffer) => buffer.recount(bytes),
-            Self::Sums(buffer) => buffer.recount(bytes),
+            Self::Accumulator(buffer) => buffer.recount(bytes),
             Self::Tokens(buffer) => buffer.recount(bytes),
         }
         Ok(())
     }
 }
 
-/// The bytes that `parts` take on the device.
+/// The bytes of `parts` on the device.
 pub(crate) fn bytes<O: Ops>(parts: &Parts<'_, O>) -> Bytes {
     Bytes(parts.iter().map(Part::bytes).sum())
 }
 
-/// What F of one chunk and microbatch has kept, on its way to the host and back.
+/// Activations of one F that are copied to the host and back.
 pub(crate) struct Offloaded<O: Ops> {
     pub(crate) kept: ChunkForwarded<O>,
     part: CopyPart,
-    /// The copy of each buffer that has one, in the order of its buffers, and of how many elements.
+    /// The host copy of each buffer that has one, in the order of its buffers, and its number of
+    /// elements.
     on_host: Vec<(usize, OnHost)>,
 }
 
 impl<O: Ops> Offloaded<O> {
-    /// `part` of `kept` is to be copied.
+    /// Activations `kept` of which `part` is to be copied.
     pub(crate) const fn new(kept: ChunkForwarded<O>, part: CopyPart) -> Self {
         Self { kept, part, on_host: Vec::new() }
     }

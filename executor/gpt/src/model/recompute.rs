@@ -1,7 +1,7 @@
-//! Recomputation: what F keeps of a chunk that discards its activations, and R.
+//! Recomputation: the activations that F keeps of a chunk that discards the rest, and R.
 //!
-//! R runs the kernels of F again, with the same weights and in the same order, so that B finds the same
-//! bits; only the loss is not added up a second time.
+//! R runs the kernels of F again, with the same weights and in the same order, so that B gets the
+//! same bits; only the loss is not added a second time.
 
 use crate::model::chunk::{Chunk, ChunkForwarded, End, Job, not_at_hand};
 use crate::model::device::{Buffer, Device, Made};
@@ -13,10 +13,10 @@ use runtime::DeviceError;
 /// The part of a chunk whose activations are discarded after F and recomputed by R.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Recomputed {
-    /// The attention weights of every layer: all that the core of attention keeps beyond queries, keys
-    /// and values.
+    /// The attention weights of every layer: all activations of the attention core except queries,
+    /// keys and values.
     Attention,
-    /// So many layers, the first ones of the chunk; all of them if it has no more.
+    /// The first layers of the chunk, up to this number.
     Layers(usize),
     /// All layers, and the head.
     #[default]
@@ -24,7 +24,7 @@ pub enum Recomputed {
 }
 
 impl Recomputed {
-    /// How many of the `layers` layers of a chunk run again, from the first on.
+    /// Number of the `layers` layers of a chunk that run again, from the first on.
     pub(crate) fn layers(self, layers: usize) -> usize {
         match self {
             Self::Attention => 0,
@@ -38,9 +38,9 @@ impl Recomputed {
 pub(crate) struct ChunkKept<O: Ops> {
     part: Recomputed,
     tokens: Option<Buffer<O::Tokens>>,
-    /// The input of the first layer, if that runs again and has no embedding before it.
+    /// The input of the first layer, if that layer runs again and has no embedding before it.
     input: Option<Buffer<O::Tensor>>,
-    /// Of the layers behind those that run again.
+    /// Activations of the layers that do not run again.
     layers: Vec<Forwarded<O>>,
     end: Option<End<O>>,
 }
@@ -58,8 +58,8 @@ impl<O: Ops> ChunkKept<O> {
 }
 
 impl<O: Ops> Chunk<O> {
-    /// F where `part` is recomputed: the output, and what is kept. Each layer discards its own as soon as
-    /// it has run.
+    /// F where `part` is recomputed: the output, and the kept activations. Each layer discards its
+    /// own as soon as it has run.
     pub(crate) fn forward_keeping(
         &mut self,
         device: &mut Device<O>,
@@ -88,7 +88,7 @@ impl<O: Ops> Chunk<O> {
         Ok((output, ChunkKept { part, tokens, input, layers, end }))
     }
 
-    /// R: all that F would have left, had it discarded nothing.
+    /// R: all activations that F would have kept, had it discarded none.
     pub(crate) fn recompute(
         &self,
         device: &mut Device<O>,

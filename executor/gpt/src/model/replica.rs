@@ -1,17 +1,17 @@
-//! The gradients of weights that two stages hold, on their way from one to the other.
+//! The gradients of weights that two stages hold, as bytes for their all-reduce.
 
 use crate::model::chunk::Chunk;
 use crate::model::device::sum_bytes;
 use crate::ops::{At, Ops};
 use runtime::DeviceError;
 
-/// Bytes of the gradients of `chunks` on their way.
+/// Bytes of the gradients of `chunks` in a message.
 pub(super) fn shared_bytes<O: Ops>(ops: &O, chunks: &[(u16, Chunk<O>)]) -> usize {
     let parameters: usize = chunks.iter().map(|(_, chunk)| chunk.layout.parameters()).sum();
     parameters * sum_bytes(ops.element_bytes())
 }
 
-/// The gradients of `chunks`, chunk by chunk, in the precision of sums.
+/// The gradients of `chunks`, chunk by chunk, in the precision of accumulators.
 pub(super) fn share<O: Ops>(
     ops: &mut O,
     chunks: &[(u16, Chunk<O>)],
@@ -19,7 +19,7 @@ pub(super) fn share<O: Ops>(
     let is_single = sum_bytes(ops.element_bytes()) == 4;
     let mut bytes = Vec::with_capacity(shared_bytes(ops, chunks));
     for (_, chunk) in chunks {
-        for value in ops.read_sums(&chunk.gradients)? {
+        for value in ops.read_accumulator(&chunk.gradients)? {
             #[allow(clippy::cast_possible_truncation)] // It was read from an f32.
             match is_single {
                 true => bytes.extend((value as f32).to_le_bytes()),
@@ -30,7 +30,7 @@ pub(super) fn share<O: Ops>(
     Ok(bytes)
 }
 
-/// Adds the gradients in `bytes`, as [`share`] gives them, to those of `chunks`.
+/// Adds the gradients in `bytes`, as [`share`] encodes them, to those of `chunks`.
 ///
 /// The sum of two f32 in f64, rounded to f32, is their sum in f32: f64 has more than twice the bits.
 pub(super) fn merge<O: Ops>(
@@ -46,14 +46,14 @@ pub(super) fn merge<O: Ops>(
     }
     let mut theirs = bytes.chunks_exact(width).map(number);
     for (_, chunk) in chunks {
-        let mut sums = ops.read_sums(&chunk.gradients)?;
+        let mut sums = ops.read_accumulator(&chunk.gradients)?;
         sums.iter_mut().zip(&mut theirs).for_each(|(sum, their)| *sum += their);
-        ops.write_sums(&sums, At::start(&mut chunk.gradients))?;
+        ops.write_accumulator(&sums, At::start(&mut chunk.gradients))?;
     }
     Ok(())
 }
 
-/// The number of which these are the bytes: an f32 or an f64.
+/// The number in these bytes: an f32 or an f64.
 fn number(bytes: &[u8]) -> f64 {
     match (<[u8; 4]>::try_from(bytes), <[u8; 8]>::try_from(bytes)) {
         (Ok(single), _) => f32::from_le_bytes(single).into(),

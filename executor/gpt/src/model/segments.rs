@@ -1,8 +1,8 @@
-//! Microbatches that are cut along the sequence (Seq1F1B): queries of a segment look at the keys and
-//! values of the segments before it, and hand gradients back to them.
+//! Microbatches cut along the sequence (Seq1F1B): queries of a segment attend to the keys and
+//! values of the segments before it, whose gradients they add to.
 //!
-//! Forwards of the segments of a microbatch go in order, backwards against it: a backward of a segment
-//! finds in the sums of the gradients of its keys and values all that later segments gave.
+//! Forwards of the segments of a microbatch run in order, backwards in reverse: at the backward of
+//! a segment, the accumulated gradients of its keys and values include those of all later segments.
 
 use std::collections::HashMap;
 
@@ -22,16 +22,16 @@ use runtime::DeviceError;
 pub(crate) struct Segment {
     /// Its number, from 0.
     pub(crate) index: usize,
-    /// How many there are.
+    /// Number of segments.
     pub(crate) count: usize,
 }
 
 impl Segment {
-    /// All of a sequence.
+    /// The whole sequence.
     pub(crate) const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// The part of `batch`, whose segments are of the sizes of `model`; all of it, for whoever checks it
-    /// to refuse, if it is not as long as that many segments.
+    /// The segment of `batch` for segments of the sizes of `model`; all of it, which a later check
+    /// refuses, if its length is not that of so many segments.
     pub(crate) fn of(self, batch: Batch, model: Model) -> Batch {
         let (part, tokens) = (model.sequence(), self.count * model.tokens());
         if self.count == 1 || batch.tokens.len() != tokens || batch.targets.len() != tokens {
@@ -45,12 +45,12 @@ impl Segment {
     }
 }
 
-/// The segments of a microbatch in one layer, as far as they have come.
+/// The segments of a microbatch in one layer so far.
 pub(crate) struct Past<O: Ops> {
     /// Keys and values of each segment, `[batch, heads, segment, width]`.
     seen: Vec<[Buffer<O::Tensor>; 2]>,
-    /// The sums so far of the gradients of keys and values, for each segment before those whose
-    /// backward is done.
+    /// The accumulated gradients of keys and values, for each segment whose backward is still to
+    /// come.
     gradients: Vec<[Buffer<O::Tensor>; 2]>,
 }
 
@@ -60,8 +60,8 @@ impl<O: Ops> Default for Past<O> {
     }
 }
 
-/// The activations that the backward of attention needs of one segment: its queries, and its attention
-/// weights over all segments up to its own. Keys and values are those of [`Past`].
+/// The activations that the backward of attention needs of one segment: its queries, and its
+/// attention weights over all segments up to its own. Keys and values are those of [`Past`].
 pub(crate) struct AttendedBehind<O: Ops> {
     q: Buffer<O::Tensor>,
     p: Buffer<O::Tensor>,
@@ -75,7 +75,7 @@ impl<O: Ops> AttendedBehind<O> {
     }
 }
 
-/// What a stage keeps of the segments of its microbatches.
+/// State that a stage keeps of the segments of its microbatches.
 pub(crate) struct Pasts<O: Ops> {
     count: u32,
     /// By chunk and whole microbatch, the layers of the chunk.
@@ -88,17 +88,20 @@ impl<O: Ops> Pasts<O> {
         Self { count, layers: HashMap::new() }
     }
 
-    /// The whole microbatch and the segment of it that number `microbatch` of the schedule is.
+    /// The whole microbatch, and the segment of it, of microbatch number `microbatch` of the
+    /// schedule.
     pub(crate) const fn place(&self, microbatch: u32) -> (u32, Segment) {
         let (index, count) = ((microbatch % self.count) as usize, self.count as usize);
         (microbatch / self.count, Segment { index, count })
     }
 
-    /// Takes out what `layers` layers of `chunk` have seen of the microbatch that `microbatch` is a
-    /// segment of, if this pass of it comes when it may; nothing where microbatches are whole.
+    /// Takes out the past of `layers` layers of `chunk` for the microbatch that `microbatch` is a
+    /// segment of, if this pass is due; empty where microbatches are whole.
     pub(crate) fn take(
         &mut self,
-        (kind, chunk, microbatch): (Kind, u16, u32),
+        kind: Kind,
+        chunk: u16,
+        microbatch: u32,
         layers: usize,
     ) -> Result<Vec<Past<O>>, DeviceError> {
         if self.count == 1 || kind == Kind::W {
@@ -116,7 +119,7 @@ impl<O: Ops> Pasts<O> {
         Err(DeviceError::NotAtHand { what })
     }
 
-    /// Puts back what [`Pasts::take`] gave.
+    /// Puts back the past that [`Pasts::take`] returned.
     pub(crate) fn put(&mut self, chunk: u16, microbatch: u32, past: Vec<Past<O>>) {
         if past.iter().any(|layer| !layer.seen.is_empty()) {
             self.layers.insert((chunk, self.place(microbatch).0), past);
@@ -129,8 +132,8 @@ impl<O: Ops> Pasts<O> {
     }
 }
 
-/// A model of one segment of the sequences of `model`, cut into `segments`, if they go through every chunk
-/// of `schedule` in order, and back against it.
+/// A model of one segment of the sequences of `model`, cut into `segments`, if they run through
+/// every chunk of `schedule` forward in order and backward in reverse.
 pub(crate) fn model_of_segment(
     model: Model,
     schedule: &Schedule,
@@ -157,7 +160,8 @@ pub(crate) fn model_of_segment(
     )?)
 }
 
-/// The first pass of `schedule` that comes before that of the segment before it (F) or behind it (B).
+/// The first pass of `schedule` that comes before that of the previous segment (F) or of the next
+/// one (B).
 fn out_of_turn(schedule: &Schedule, segments: u32) -> Option<Pass> {
     let mut seen: HashMap<(u16, u32), u32> = HashMap::new();
     schedule.orders().iter().flat_map(|order| order.passes()).copied().find(|pass| {
@@ -183,7 +187,7 @@ pub(crate) fn kernels<O: Ops>(
     ops.segment_kernels().ok_or_else(missing)
 }
 
-/// Keys (0) or values (1) of all segments seen, together.
+/// Keys (0) or values (1) of all segments so far, concatenated.
 fn together<O: Ops>(
     device: &mut Device<O>,
     sizes: Heads,
@@ -192,13 +196,13 @@ fn together<O: Ops>(
 ) -> Result<Buffer<O::Tensor>, DeviceError> {
     let parts: Vec<&O::Tensor> = past.seen.iter().map(|both| &*both[which]).collect();
     let mut all = device.tensor(parts.len() * elements(sizes))?;
-    let each = (sizes.batch * sizes.heads, sizes.sequence * sizes.width);
-    kernels(&mut device.ops)?.join_segments(each, &parts, &mut all)?;
+    let (heads, each) = (sizes.batch * sizes.heads, sizes.sequence * sizes.width);
+    kernels(&mut device.ops)?.join_segments(heads, each, &parts, &mut all)?;
     Ok(all)
 }
 
-/// As [`super::attention::forward`], for one segment behind those that `past` has; its keys and values
-/// are kept there.
+/// As [`super::attention::forward`], for one segment after those in `past`, which keeps its keys
+/// and values.
 pub(crate) fn forward<O: Ops>(
     device: &mut Device<O>,
     sizes: Heads,
@@ -217,7 +221,7 @@ pub(crate) fn forward<O: Ops>(
     let shape = Gemm { transpose_b: true, scale: score_scale(sizes), ..shape };
     device.ops.gemm(shape, At::start(&q), At::start(&keys), At::start(&mut p))?;
     drop(keys);
-    kernels(&mut device.ops)?.causal_softmax_behind(heads, (rows, columns), &mut p)?;
+    kernels(&mut device.ops)?.causal_softmax_behind(heads, rows, columns, &mut p)?;
     let values = together(device, sizes, past, 1)?;
     let mut mean = device.tensor(len)?;
     let shape = per_head(sizes, rows, width, columns);
@@ -228,8 +232,8 @@ pub(crate) fn forward<O: Ops>(
     Ok((merged, AttendedBehind { q, p }))
 }
 
-/// As [`super::attention::backward`], for the last segment that `past` has: its keys and values are
-/// freed, and the gradients of those before it are summed up there.
+/// As [`super::attention::backward`], for the last segment in `past`: frees its keys and values,
+/// and accumulates the gradients of those before it.
 pub(crate) fn backward<O: Ops>(
     device: &mut Device<O>,
     sizes: Heads,
@@ -254,13 +258,7 @@ pub(crate) fn backward<O: Ops>(
     device.ops.gemm(shape, At::start(&d_mean), At::start(&values), At::start(&mut dp))?;
     drop((d_mean, values));
     let scale = score_scale(sizes);
-    kernels(&mut device.ops)?.softmax_backward_behind(
-        heads,
-        (rows, columns),
-        scale,
-        &p,
-        &mut dp,
-    )?;
+    kernels(&mut device.ops)?.softmax_backward_behind(heads, rows, columns, scale, &p, &mut dp)?;
     drop(p);
 
     let keys = together(device, sizes, past, 0)?;
@@ -278,8 +276,8 @@ pub(crate) fn backward<O: Ops>(
     Ok(d_qkv)
 }
 
-/// Adds the gradients of the keys and values of all segments to the sums of each; those of the last
-/// segment are complete then, and are taken out.
+/// Adds the gradients of the keys and values of all segments to their accumulators; those of the
+/// last segment are then complete, and are returned.
 fn add_up<O: Ops>(
     device: &mut Device<O>,
     sizes: Heads,
@@ -287,11 +285,11 @@ fn add_up<O: Ops>(
     all: &[Buffer<O::Tensor>; 2],
 ) -> Result<[Buffer<O::Tensor>; 2], DeviceError> {
     let (count, len) = (past.seen.len(), elements(sizes));
-    let each = (sizes.batch * sizes.heads, sizes.sequence * sizes.width);
+    let (heads, each) = (sizes.batch * sizes.heads, sizes.sequence * sizes.width);
     for index in 0..count {
         let mut parts = [device.tensor(len)?, device.tensor(len)?];
         for (part, all) in parts.iter_mut().zip(all) {
-            kernels(&mut device.ops)?.segment_of(each, (index, count), all, part)?;
+            kernels(&mut device.ops)?.segment_of(heads, each, index, count, all, part)?;
         }
         match past.gradients.get_mut(index) {
             None => past.gradients.push(parts),

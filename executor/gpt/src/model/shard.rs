@@ -1,5 +1,5 @@
-//! The output layer cut over all stages (Vocabulary Parallelism, section 4): every stage holds a shard
-//! of the rows of W, and S and T of a microbatch work on it.
+//! The output layer sharded over all stages (Vocabulary Parallelism, section 4): every stage holds
+//! a shard of the rows of W, and S and T of a microbatch run on it.
 //!
 //! With X the output of the last chunk behind its layer norm, `[tokens, hidden]`, and G the targets,
 //! one-hot: S computes P = exp(X W^T - m) on the shard, with m and s the maximum and the sum of each
@@ -10,7 +10,7 @@
 //! * two barriers: (P f - G) W, which T makes;
 //! * one barrier: (P W) f - G W, of which S makes P W and G W; no pass waits for T.
 //!
-//! Rows that fill the last shards up to one size have no token: they are left out of the sums.
+//! Rows that pad the last shards to the common size have no token: the sums leave them out.
 
 use std::collections::HashMap;
 
@@ -23,24 +23,24 @@ use crate::model::shard_ops::{ShardOps, ShardSizes};
 use crate::ops::{At, Ops};
 use runtime::DeviceError;
 
-/// The factors of all shards, and maximum and logarithm of the sum of each whole row.
+/// The factors of all shards, and the maximum and the logarithm of the sum of each whole row.
 type Merged<O> = (Buffer<<O as Ops>::Tensor>, Buffer<<O as Ops>::Tensor>);
 
-/// What is at hand of one microbatch.
+/// State of one microbatch.
 struct Work<O: Ops> {
     /// The output of the last chunk.
     x: Option<Buffer<O::Tensor>>,
     kept: Option<Kept<O>>,
-    /// By stage.
+    /// Statistics by stage.
     statistics: Vec<Option<Buffer<O::Tensor>>>,
     /// By stage, parts of the gradient of `x`.
     hidden: Vec<Option<Buffer<O::Tensor>>>,
     merged: Option<Merged<O>>,
-    /// How many passes will still use `merged` here.
+    /// Number of passes of this stage that will still use `merged`.
     uses: usize,
 }
 
-/// What S keeps for T beside the output of the last chunk.
+/// Activations that S keeps for T, beside the output of the last chunk.
 struct Kept<O: Ops> {
     softmax: Buffer<O::Tensor>,
     statistics: Buffer<O::Tensor>,
@@ -48,7 +48,7 @@ struct Kept<O: Ops> {
     targets: Buffer<O::Tokens>,
 }
 
-/// The shard of one stage at work.
+/// The shard of one stage, with the state of its microbatches.
 pub(crate) struct Shard<O: Ops> {
     stage: usize,
     stages: usize,
@@ -66,13 +66,13 @@ fn missing(what: &str) -> DeviceError {
 
 fn kernels<O: Ops>(
     device: &mut Device<O>,
-) -> Result<&mut dyn ShardOps<O::Tensor, O::Sums, O::Tokens>, DeviceError> {
+) -> Result<&mut dyn ShardOps<O::Tensor, O::Accumulator, O::Tokens>, DeviceError> {
     let none = || missing("the output layer in shards on this device");
     device.ops.shard_ops().ok_or_else(none)
 }
 
 impl<O: Ops> Shard<O> {
-    /// That of `stage` of `schedule`, which `linear` computes from token `first` on.
+    /// The shard of `stage` of `schedule`, which `linear` computes from token `first` on.
     pub(crate) fn new(
         schedule: &Schedule,
         stage: usize,
@@ -94,7 +94,7 @@ impl<O: Ops> Shard<O> {
 
     fn work(&mut self, microbatch: u32) -> &mut Work<O> {
         let none = || (0..self.stages).map(|_| None).collect();
-        // At home the backward of the last chunk uses the statistics too, with one barrier.
+        // On the last chunk's stage, with one barrier, the backward uses the statistics too.
         let uses = 1 + usize::from(self.has_one_barrier && self.stage == self.home);
         self.work.entry(microbatch).or_insert_with(|| Work {
             x: None,
@@ -106,7 +106,7 @@ impl<O: Ops> Shard<O> {
         })
     }
 
-    /// The work of `kind`, S or T, on `shard`.
+    /// Runs S or T, by `kind`, on `shard`.
     pub(crate) fn run(
         &mut self,
         kind: Kind,
@@ -120,7 +120,7 @@ impl<O: Ops> Shard<O> {
         }
     }
 
-    /// Takes `made`, the output of `chunk`, if that is the last one; else it stays as it is.
+    /// Keeps `made`, the output of `chunk`, if that is the last chunk; otherwise returns it.
     pub(crate) fn keep(&mut self, chunk: &Chunk<O>, microbatch: u32, made: Made<O>) -> Made<O> {
         if chunk.layout.norm().is_none() {
             return made;
@@ -129,7 +129,7 @@ impl<O: Ops> Shard<O> {
         None
     }
 
-    /// The gradient that the shards have for `kind` of `chunk`: for a backward of the last one.
+    /// The gradient from the shards for `kind` of `chunk`: for a backward of the last chunk.
     pub(crate) fn input(
         &mut self,
         kind: Kind,
@@ -239,7 +239,7 @@ impl<O: Ops> Shard<O> {
         }
         let Some((factors, _)) = &work.merged else { return Err(missing("the statistics")) };
         let mut sum = device.tensor(len)?;
-        // A difference of numbers with themselves is 0 where they are finite; they may not be.
+        // A difference of a number with itself is 0 only if it is finite, which these may not be.
         kernels(device)?.zero(len, &mut sum)?;
         for (shard, parts) in hidden.iter().enumerate() {
             let own = At { buffer: &**factors, from: shard * sizes.rows };
@@ -249,7 +249,7 @@ impl<O: Ops> Shard<O> {
         Ok(sum)
     }
 
-    /// Puts the statistics of all shards together, unless that is done.
+    /// Merges the statistics of all shards, unless that is done.
     fn merge(&mut self, device: &mut Device<O>, microbatch: u32) -> Result<(), DeviceError> {
         let (rows, stage, stages) = (self.sizes.rows, self.stage, self.stages);
         let work = self.work(microbatch);
@@ -269,7 +269,7 @@ impl<O: Ops> Shard<O> {
         Ok(())
     }
 
-    /// One of the passes that use the statistics has.
+    /// Counts down the passes that use the statistics.
     fn used(&mut self, microbatch: u32) {
         let work = self.work(microbatch);
         work.uses = work.uses.saturating_sub(1);
@@ -278,7 +278,7 @@ impl<O: Ops> Shard<O> {
         }
     }
 
-    /// What this stage hands to another of `value`.
+    /// The part of `value` that this stage sends to another.
     pub(crate) fn share(
         &mut self,
         device: &mut Device<O>,
@@ -299,7 +299,7 @@ impl<O: Ops> Shard<O> {
         Ok(copy)
     }
 
-    /// Elements of what stages share of `value`.
+    /// Number of elements of a part of `value`.
     pub(crate) const fn len(&self, value: Value) -> usize {
         match value {
             Value::Statistics { .. } => 2 * self.sizes.rows,
@@ -310,7 +310,7 @@ impl<O: Ops> Shard<O> {
         }
     }
 
-    /// Takes what stage `from` has shared of `value`.
+    /// Receives the part of stage `from` in `value`.
     pub(crate) fn receive(&mut self, value: Value, from: usize, part: Buffer<O::Tensor>) {
         let work = self.work(value.microbatch());
         match value {
@@ -330,7 +330,7 @@ impl<O: Ops> Shard<O> {
         }))
     }
 
-    /// Forgets all.
+    /// Discards all microbatches.
     pub(crate) fn clear(&mut self) {
         self.work.clear();
     }

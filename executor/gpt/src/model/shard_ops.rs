@@ -1,16 +1,16 @@
-//! The kernels of the output layer on a shard of the vocabulary, as a device offers them.
+//! The kernels of the output layer on a shard of the vocabulary, as a device implements them.
 
 use crate::ops::At;
 use runtime::DeviceError;
 
-/// The sizes of the work on a shard.
+/// The sizes of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShardSizes {
     /// Tokens of a microbatch.
     pub rows: usize,
     /// Tokens of the vocabulary in the shard.
     pub columns: usize,
-    /// The first of these.
+    /// The first of these tokens.
     pub first: usize,
 }
 
@@ -28,7 +28,7 @@ pub trait ShardOps<T, S, K> {
     /// Copies `len` elements.
     ///
     /// # Errors
-    /// Whatever stops the device, here and below.
+    /// An error of the device, here and below.
     fn copy(&mut self, len: usize, from: &T, to: &mut T) -> Result<(), DeviceError>;
 
     /// The first `len` elements become 0.
@@ -55,9 +55,9 @@ pub trait ShardOps<T, S, K> {
         to: At<&mut T>,
     ) -> Result<(), DeviceError>;
 
-    /// From the statistics of all shards: what the softmax of each is times, `factors`,
-    /// `[shards, rows]`; and of each whole row its maximum and the logarithm of its sum, `whole`,
-    /// `[rows, 2]`.
+    /// From the statistics of all shards: `factors`, `[shards, rows]`, by which the softmax of each
+    /// shard is multiplied; and `whole`, `[rows, 2]`, the maximum and the logarithm of the sum of
+    /// each whole row.
     fn merge_statistics(
         &mut self,
         rows: usize,
@@ -87,7 +87,7 @@ pub trait ShardOps<T, S, K> {
         loss: &mut S,
     ) -> Result<(), DeviceError>;
 
-    /// Adds scale (A factor - B) to `to`, `[rows, width]`; `parts` holds A and behind it B.
+    /// Adds scale (A factor - B) to `to`, `[rows, width]`; `parts` holds A followed by B.
     fn add_hidden(
         &mut self,
         sizes: ShardSizes,

@@ -1,4 +1,4 @@
-//! Initial weights, drawn by all cores: a GPU would wait long for billions of them.
+//! Initial weights, drawn by all cores, since billions of them take one core long.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -9,9 +9,9 @@ use crate::model::Layout;
 use crate::ops::{At, Moments, Ops};
 use runtime::DeviceError;
 
-/// Numbers drawn at once by a thread.
+/// Numbers per block, the unit of work of a thread.
 const BLOCK: usize = 1 << 16;
-/// Blocks that a thread may have drawn before one is taken.
+/// Blocks that a thread may draw in advance.
 const DRAWN: usize = 2;
 
 /// The range of block number `block` of `len` numbers.
@@ -20,8 +20,8 @@ fn range(block: usize, len: usize) -> Range<usize> {
     from..len.min(from + BLOCK)
 }
 
-/// Gives `take` all that the parameters of `layout` begin as under `seed`, block by block in order,
-/// drawn by `threads` threads: the same numbers for any number of them.
+/// Calls `take` with the initial values of `layout` under `seed`, block by block in order, drawn by
+/// `threads` threads: the same numbers for any number of threads.
 fn in_blocks<E>(
     layout: &Layout,
     seed: u64,
@@ -36,12 +36,12 @@ fn in_blocks<E>(
         return ranges.into_iter().try_for_each(|at| take(at.start, &layout.draw(seed, at)));
     }
     thread::scope(|scope| {
-        // Thread k draws blocks k, k + threads, ...: they are taken in turn.
+        // Thread k draws blocks k, k + threads, ...: they are consumed round-robin.
         let begin = |first: usize| -> Receiver<Vec<f64>> {
             let (done, drawn) = sync_channel(DRAWN);
             scope.spawn(move || {
                 let own = (first..blocks).step_by(threads);
-                // Nobody takes more where taking failed.
+                // The receiver is dropped after a failure.
                 own.map(|block| layout.draw(seed, range(block, len)))
                     .try_for_each(|values| done.send(values))
             });
@@ -58,26 +58,26 @@ fn in_blocks<E>(
     })
 }
 
-/// Weights and the state of the optimizer as they are before the first step, on the device of `ops`.
+/// Initial weights and optimizer state on the device of `ops`.
 ///
 /// # Errors
-/// Too little memory, or whatever stops the device.
+/// Too little memory, or an error of the device.
 pub fn initial<O: Ops>(
     ops: &mut O,
     layout: &Layout,
     seed: u64,
-) -> Result<Moments<O::Tensor, O::Sums>, DeviceError> {
+) -> Result<Moments<O::Tensor, O::Accumulator>, DeviceError> {
     let len = layout.parameters();
     let mut state = Moments {
         weights: ops.tensor(len)?,
-        master: ops.sums(len)?,
-        first: ops.sums(len)?,
-        second: ops.sums(len)?,
+        master: ops.accumulator(len)?,
+        first: ops.accumulator(len)?,
+        second: ops.accumulator(len)?,
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     in_blocks(layout, seed, cores, |from, values| {
         ops.write(values, At { buffer: &mut state.weights, from })?;
-        ops.write_sums(values, At { buffer: &mut state.master, from })
+        ops.write_accumulator(values, At { buffer: &mut state.master, from })
     })?;
     Ok(state)
 }

@@ -1,4 +1,4 @@
-//! How weights begin and change.
+//! Initial weights and optimizer.
 
 use thiserror::Error;
 
@@ -6,14 +6,14 @@ use crate::model::ModelError;
 use crate::ops::AdamW;
 use runtime::{DeviceError, Undo};
 
-/// How weights begin and change.
+/// Initial weights and optimizer.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Training {
     /// The seed of the initial weights.
     pub seed: u64,
     /// The optimizer.
     pub rule: AdamW,
-    /// How an update is taken back.
+    /// How an update is undone.
     pub undo: Undo,
 }
 
@@ -23,13 +23,14 @@ pub enum BuildError {
     /// A model that does not fit the schedule.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A device that cannot hold it.
+    /// A device error, such as too little memory.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Sequences that cannot be cut so, or an order in which their segments do not follow each other.
+    /// Sequences that cannot be cut into these segments, or an order in which segments do not
+    /// follow each other.
     #[error("{segments} segments of a sequence: {what}")]
     Segments {
-        /// Into how many each is to be cut.
+        /// Number of segments.
         segments: u32,
         /// The reason.
         what: String,
@@ -39,7 +40,7 @@ pub enum BuildError {
     NoSuchStage {
         /// The stage, from 0.
         stage: usize,
-        /// How many there are.
+        /// Number of stages.
         stages: usize,
     },
     /// A vocabulary that leaves a stage without a token.
@@ -50,21 +51,21 @@ pub enum BuildError {
     EmptyShard {
         /// The stage, from 0.
         stage: usize,
-        /// How many tokens there are.
+        /// Number of tokens.
         vocabulary: usize,
     },
-    /// A number of the optimizer out of its range.
+    /// An optimizer parameter out of its range.
     #[error("{what} must be {range}")]
     Optimizer {
-        /// Which number.
+        /// The parameter.
         what: &'static str,
-        /// The range that it must lie in.
+        /// Its valid range.
         range: &'static str,
     },
 }
 
 impl Training {
-    /// Checks the numbers of the optimizer.
+    /// Checks the parameters of the optimizer.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let AdamW { learning_rate, beta1, beta2, epsilon, weight_decay } = self.rule;
         let is_size = |x: f64| x.is_finite() && x >= 0.0;

@@ -1,5 +1,5 @@
-//! Weights that change while the pipeline runs: a microbatch goes back through a stage with the version
-//! that it came forward with.
+//! Weights that change while the pipeline runs: the backward of a microbatch uses the version of
+//! its forward.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,30 +13,31 @@ use runtime::{DeviceError, Updates, Versions};
 pub(crate) struct History<O: Ops> {
     updates: Updates,
     per_step: u32,
-    /// How many updates were made: the number of the newest version, which the chunks themselves hold.
+    /// Number of updates so far: the number of the newest version, which the chunks themselves
+    /// hold.
     newest: u32,
-    /// Older versions that are still needed: the weights of each chunk as kernels read them.
+    /// Older versions in use: the weights of each chunk as kernels read them.
     old: BTreeMap<u32, Vec<O::Tensor>>,
-    /// The version of each chunk and microbatch that has come forward and not gone back.
+    /// The version of each chunk and microbatch between forward and backward.
     used: HashMap<(u16, u32), u32>,
-    /// The most versions held at once so far.
+    /// Peak number of versions held at once so far.
     most: usize,
 }
 
 impl<O: Ops> History<O> {
-    /// Before the first update of a stage of `schedule`.
+    /// The history before the first update of a stage of `schedule`.
     pub(crate) fn new(updates: Updates, schedule: &Schedule) -> Self {
         let per_step = updates.per_step(schedule);
         let (old, used) = (BTreeMap::new(), HashMap::new());
         Self { updates, per_step, newest: 0, old, used, most: 1 }
     }
 
-    /// The most versions held at once so far, the newest among them.
+    /// Peak number of versions held at once so far, the newest included.
     pub(crate) const fn most(&self) -> usize {
         self.most
     }
 
-    /// The version that `pass` of `step` works with, if it is not the newest.
+    /// The version that `pass` of `step` uses, if it is not the newest.
     pub(crate) fn version(&mut self, pass: Pass, step: u32) -> Result<Option<u32>, DeviceError> {
         let cell = (pass.chunk, pass.microbatch);
         let missing =
@@ -59,15 +60,15 @@ impl<O: Ops> History<O> {
         Ok((version != self.newest).then_some(version))
     }
 
-    /// Exchanges the weights of chunk number `at` of the stage with those of an older version: once to
-    /// work with them, and again to have the newest back.
+    /// Swaps the weights of chunk number `at` of the stage with those of an older version: once to
+    /// use them, and again to restore the newest.
     pub(crate) fn exchange(&mut self, version: u32, at: usize, chunk: &mut Chunk<O>) {
         if let Some(old) = self.old.get_mut(&version).and_then(|all| all.get_mut(at)) {
             std::mem::swap(&mut chunk.state.weights, old);
         }
     }
 
-    /// Takes note that `pass` is done, and lets go of what no other needs.
+    /// Records that `pass` is done, and frees versions that no other pass needs.
     pub(crate) fn done(&mut self, pass: Pass) {
         if matches!(pass.kind, Kind::B | Kind::BW) {
             self.used.remove(&(pass.chunk, pass.microbatch));
@@ -75,7 +76,7 @@ impl<O: Ops> History<O> {
         }
     }
 
-    /// Before an update: keeps the newest version if it is needed behind it.
+    /// Called before an update: keeps the newest version if later passes need it.
     pub(crate) fn keep(
         &mut self,
         ops: &mut O,

@@ -1,5 +1,4 @@
-//! Activations that go to the host and come back: what is computed stays the same to the bit, and a
-//! stage holds what its schedule says.
+//! Offloaded activations: results stay the same to the bit, and a stage holds the planned bytes.
 
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ fn bare(schedule: &Schedule) -> Schedule {
     Schedule::new(schedule.shape(), schedule.placement(), orders).unwrap()
 }
 
-/// Orders with copies: PipeOffload's, and others with all or a part of each activation copied.
+/// Orders with copies: PipeOffload's, and orders with all or a part of each activation copied.
 fn offloaded() -> Vec<(String, Schedule)> {
     let po = [Family::PoH, Family::PoF]
         .map(|family| (family.name().to_owned(), family.schedule(&problem(2, 2, 10)).unwrap()));
@@ -51,7 +50,7 @@ fn offloaded() -> Vec<(String, Schedule)> {
     po.into_iter().chain(others).collect()
 }
 
-/// The most that `stage` holds if every copy is done between the slots between which it may begin.
+/// The peak of `stage` if every copy is done between the slots between which it may begin.
 fn peak(schedule: &Schedule, stage: usize, footprints: &Footprints) -> Bytes {
     let copies = schedule.copies().unwrap();
     let slots: Vec<Slot> = schedule.orders()[stage].slots().collect();
@@ -130,7 +129,8 @@ fn a_stage_holds_what_its_order_says() {
             (0..shape.stages()).map(|stage| peak(&schedule, stage, &held)).collect();
         let without = bare(&schedule);
         let (measured, _) = trial.run::<f64>(&plan(schedule.clone(), 2, Boundary::Asynchronous));
-        // A copy of a part moves whole elements: each that is on its way takes less than one more.
+        // A copy of a part moves whole elements: each one in transfer takes less than one element
+        // more.
         let is_whole = schedule.copies().unwrap().part() == CopyPart::WHOLE;
         let slack = if is_whole { 0 } else { (ELEMENT * shape.cells()) as u64 };
         for (stage, (found, expected)) in measured.peaks.iter().zip(&expected).enumerate() {

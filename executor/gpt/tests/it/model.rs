@@ -1,5 +1,5 @@
-//! The real model on the real executor: a thread or a process per stage trains to the bit as the model
-//! in one piece, under every schedule and boundary.
+//! The real model on the real executor: with a thread or a process per stage it trains to the bit
+//! as the serial model, under every schedule and boundary.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use runtime::{
 
 use crate::support::{join_makers, losses, schedules};
 
-/// Numbers by where they begin in the model.
+/// Numbers by their first index in the model.
 pub(crate) type Numbers = BTreeMap<usize, Vec<f64>>;
 
-/// The state of the stages after a run.
+/// The final state of the stages.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Left {
     /// The gradients of the last update.
@@ -99,28 +99,32 @@ impl<T: Real> Worker for Shown<T> {
         self.gpt.run(pass, input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.gpt.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.gpt.synchronize()
     }
 
-    fn give(&mut self, value: Value, to: usize) -> Result<Vec<T>, DeviceError> {
-        self.gpt.give(value, to)
+    fn send_part(&mut self, value: Value, to: usize) -> Result<Vec<T>, DeviceError> {
+        self.gpt.send_part(value, to)
     }
 
-    fn receive(&mut self, value: Value, from: usize, part: Vec<T>) -> Result<(), DeviceError> {
-        self.gpt.receive(value, from, part)
+    fn receive_part(&mut self, value: Value, from: usize, part: Vec<T>) -> Result<(), DeviceError> {
+        self.gpt.receive_part(value, from, part)
     }
 
     fn kept(&mut self, pass: Pass) -> Option<Bytes> {
         self.gpt.kept(pass)
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
-        self.gpt.lend(forward, part)
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
+        self.gpt.begin_offload(forward, part)
     }
 
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
-        self.gpt.take_back(forward, lent)
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        self.gpt.end_offload(forward, lent)
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {
@@ -235,7 +239,7 @@ impl Trial {
         (measured, left)
     }
 
-    /// Trains with a process per stage, played by threads, over TCP.
+    /// Trains with a process per stage, simulated by threads, over TCP.
     pub(crate) fn join<T: Real>(&self, plan: &Plan) -> (Measured, Left) {
         let left = Arc::default();
         let make = |stage| Ok(self.stage::<T>(plan.schedule(), stage, &left));
@@ -280,8 +284,8 @@ fn check_every_family<T: Real>() {
         });
         let of = |stages| schedules(stages, u64::from(microbatches));
         let families: Vec<_> = of(2).into_iter().chain(of(4)).collect();
-        // Two copy to the host, others cut the output layer over all stages, and three need more
-        // microbatches over four stages.
+        // Two families offload, the ones with an output layer in shards are tested elsewhere, and
+        // three need more microbatches over four stages.
         let whole = |family: &&Family| family.about().vocabulary == Vocabulary::Whole;
         let whole = Family::ALL.iter().filter(whole).count();
         assert!(families.len() >= 2 * (whole - 2) - 3);
@@ -290,8 +294,8 @@ fn check_every_family<T: Real>() {
             let (loss, gradients, weights) = &expected[usize::from(is_mirrored)];
             let plan = plan(schedule, 1, Boundary::Asynchronous);
             let (measured, left) = trial.run::<T>(&plan);
-            // All sum up gradients in the order of microbatches, two copies of the weights each their
-            // half: not a bit may differ.
+            // All accumulate gradients in the order of microbatches, two copies of the weights each
+            // their half: the bits must be equal.
             assert_eq!(losses(&measured), [*loss], "{name}");
             assert!(all(&left.gradients) == *gradients, "{name}");
             assert!(all(&left.weights) == *weights, "{name}");
@@ -309,7 +313,7 @@ fn every_family_trains_as_the_model_in_one_piece() {
 
 #[test]
 fn processes_train_as_threads_do() {
-    // Two stages with the same weights leave the same bits where updates are taken back exactly.
+    // Two stages with the same weights end with the same bits where updates are undone exactly.
     let undo = Undo::Snapshot;
     let trial = Trial::random(9, Training { undo, ..Training::default() });
     let boundary = Boundary::PostValidation { max_norm: 0.5 };
@@ -323,7 +327,7 @@ fn processes_train_as_threads_do() {
     }
 }
 
-/// A fault, the limit of the gradient norm, and how many of four steps are skipped.
+/// A fault, the limit of the gradient norm, and the number of skipped steps of four.
 const MISHAPS: [(Poison, f64, u32); 4] = [
     (Poison::Nothing, 0.5, 0),
     (Poison::Gradient { stage: 0 }, f64::INFINITY, 1),
@@ -331,8 +335,8 @@ const MISHAPS: [(Poison, f64, u32); 4] = [
     (Poison::Norm { stage: 3 }, f64::INFINITY, 1),
 ];
 
-/// Trains four steps behind a barrier and under post-validation; asserts that both did the same to
-/// the steps, and returns what they left.
+/// Trains four steps with a barrier and with post-validation; asserts that both skip the same
+/// steps, and returns their final states.
 fn both_ways(schedule: &Schedule, undo: Undo, mishap: (Poison, f64, u32)) -> [(Vec<f64>, Left); 2] {
     let (poison, max_norm, skipped) = mishap;
     let trial = Trial { poison, ..Trial::random(8, Training { undo, ..Training::default() }) };
@@ -413,6 +417,6 @@ fn training_on_a_text_lowers_the_loss_alike_under_every_schedule() {
     let last = losses[190..].iter().sum::<f64>() / 10.0;
     // The frequencies of its letters alone would give 2.97.
     assert!(last < 2.4, "{last}");
-    // Both sum up gradients in the order of microbatches, so not a bit may differ.
+    // Both accumulate gradients in the order of microbatches, so the bits must be equal.
     assert!((losses, weights) == train("zb-v "));
 }

@@ -1,5 +1,5 @@
-//! The output layer in shards over all stages: S, T and their barriers train what the model in one
-//! piece does, but for the order of sums.
+//! The output layer in shards over all stages: S, T and their barriers train as the serial model
+//! does, except for the order of sums.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use runtime::{Boundary, Failure, Plan, Undo, run};
 use crate::model::{Trial, all, plan};
 use crate::support::losses;
 
-/// All families with an output layer in shards that can do it.
+/// All families with an output layer in shards that support the shape.
 fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule)> {
     let ms = Nanos(1_000_000);
     let times = PassTimes::new(ms, ms, ms);
@@ -43,11 +43,11 @@ fn error(found: &[f64], right: &[f64]) -> f64 {
         / largest
 }
 
-/// Sums over the vocabulary are made shard by shard, and those over the shards in the order of stages.
-/// A sum of n positive numbers in any order is off by at most n roundings, here n = 13 tokens; each
-/// exponential is taken of a difference, and that of another is multiplied in: some 10 roundings more.
-/// Gradients sum over 8 numbers and 10 tokens at a time behind that, of both signs, and go through 9
-/// layers: errors as a share of the largest number are below some hundred roundings.
+/// Sums over the vocabulary are made shard by shard, and those over the shards in the order of
+/// stages. A sum of n positive numbers in any order errs by at most n roundings, here n = 13
+/// tokens; each exponential is that of a difference, and another one is multiplied in: some 10
+/// roundings more. Gradients then sum over 8 numbers and 10 tokens at a time, of both signs,
+/// through 9 layers: errors relative to the largest number are below some hundred roundings.
 fn check<T: Real>(rounding: f64) {
     let bound = 500.0 * rounding;
     // Over four stages, in shards of 4, 4, 4 and 1 tokens.
@@ -85,7 +85,7 @@ fn barriers_hold_over_processes_and_boundaries() {
         let (processes, over_tcp) = trial.join::<f32>(&barrier);
         assert_eq!(losses(&threads), losses(&processes), "{name}");
         assert!(left == over_tcp, "{name}");
-        // Every stage steps its shard, and takes it back where the norm over all asks for clipping.
+        // Every stage updates its shard, and rolls it back where the global norm requires clipping.
         let validated = plan(schedule, 3, Boundary::PostValidation { max_norm: 0.5 });
         let (measured, again) = trial.run::<f32>(&validated);
         assert!(measured.rollbacks > 0, "{name}");
@@ -169,7 +169,7 @@ fn shards_take_their_time_where_nothing_is_computed() {
         });
         those.map(move |one| if end { one.end } else { one.start })
     };
-    // No barrier is shorter than told.
+    // No barrier is shorter than its given time.
     let [s, t] = [Kind::S, Kind::T].map(|kind| at(kind, true).max().unwrap());
     assert!(at(Kind::T, false).all(|start| start >= s + us * 2));
     let last = step.stages[1].iter().find(|one| one.slot.to_string() == "BW1.0").unwrap();

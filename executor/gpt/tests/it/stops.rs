@@ -10,8 +10,8 @@ use gpt::{
 use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
 use runtime::{Plan, Updates, Versions};
 
-/// Batches of which it is known whether a thread that is no stage, such as that of the reference, has
-/// asked for one.
+/// Batches that record whether a thread that is no stage, such as that of the reference, has asked
+/// for one.
 struct Asked {
     batches: Random,
     by_reference: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ fn a_comparison_is_stopped_between_steps_and_leaves_the_run_whole() {
         };
         let mut execution = Execution {
             plan,
-            meeting: None,
+            rendezvous: None,
             transport: Transport::Tcp,
             costs: Arc::new(problem.costs().clone()),
             task: Some(task),

@@ -1,6 +1,6 @@
-//! The parts of values that all stages have a share in, where the output layer is in shards: the last
-//! chunk's output goes to all stages, and what S and T make on every stage goes from each to each, or to
-//! the stage of the last chunk. A barrier is that all parts are there.
+//! Collective values where the output layer is in shards: the last chunk's output goes to all
+//! stages, and the results of S and T go from each stage to each, or to the stage of the last
+//! chunk. A barrier is passed when all parts have arrived.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Those of `schedule`.
+    /// The stages of `schedule`.
     pub(super) fn of(schedule: &Schedule) -> Self {
         let shape = schedule.shape();
         let last = shape.chunks() - 1;
@@ -31,9 +31,9 @@ impl Parts {
         Self { stages: shape.stages(), last, home, vocabulary: shape.vocabulary() }
     }
 
-    /// The parts that `pass` of `stage` hands on, and to which stages, in order. With one barrier, S
-    /// hands on its part of the hidden gradient too.
-    pub(super) fn given(self, stage: usize, pass: Pass) -> Vec<(Value, usize)> {
+    /// The parts that `pass` of `stage` sends, and their destination stages, in order. With one
+    /// barrier, S also sends its part of the hidden gradient.
+    pub(super) fn sent(self, stage: usize, pass: Pass) -> Vec<(Value, usize)> {
         let Pass { kind, chunk, microbatch } = pass;
         let to_all = |value| self.others(stage).map(move |to| (value, to));
         let hidden = Some((Value::HiddenGradient { microbatch }, self.home));
@@ -52,7 +52,7 @@ impl Parts {
         }
     }
 
-    /// The parts that `pass` of `stage` needs, and from which stages.
+    /// The parts that `pass` of `stage` receives, and their source stages.
     pub(super) fn needed(self, stage: usize, pass: Pass) -> Vec<(Value, usize)> {
         let Pass { kind, chunk, microbatch } = pass;
         let of_all = |value| self.others(stage).map(move |from| (value, from));
@@ -74,7 +74,7 @@ impl Parts {
         }
     }
 
-    /// The value that `pass` needs and its own stage has a part in, if all stages make it.
+    /// The value that `pass` needs and that all stages make, its own stage included.
     pub(super) fn own(self, pass: Pass) -> Option<Value> {
         let microbatch = pass.microbatch;
         let is_behind = matches!(pass.kind, Kind::B | Kind::BW) && pass.chunk == self.last;
@@ -94,8 +94,8 @@ impl Parts {
 }
 
 impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
-    /// Waits until all parts are here that passes of `slot` need from other stages; false if the norm
-    /// of the step before came first.
+    /// Waits for all parts that passes of `slot` need from other stages; false if the norm of the
+    /// previous step came first.
     pub(super) fn await_parts(&mut self, slot: Slot) -> Result<bool, Halt> {
         for pass in slot.passes() {
             for (value, from) in self.parts.needed(self.stage, pass) {
@@ -108,7 +108,8 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
         Ok(true)
     }
 
-    /// Gives the worker the parts that `pass` needs, all of which are here; when the last could be used.
+    /// Passes the parts that `pass` needs, all of which have arrived, to the worker. Returns the
+    /// time at which the last became usable.
     pub(super) fn receive_parts(&mut self, slot: Slot, pass: Pass) -> Result<Option<u64>, Halt> {
         let own = self.parts.own(pass).and_then(|value| Some((value, self.made.get(&value)?)));
         let mut last = own.map(|(value, made)| made + self.plan.delay(value).0);
@@ -117,7 +118,7 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
             self.received.insert((value, from));
             let give = |worker: &mut W, link: &mut L| {
                 let part = link.open(worker, parcel)?;
-                worker.receive(value, from, part)
+                worker.receive_part(value, from, part)
             };
             self.device(Some(slot), give)?;
             last = last.max(Some(at));
@@ -128,15 +129,15 @@ impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
         Ok(last)
     }
 
-    /// Hands on the parts that `pass`, which ended at `made`, has made.
-    pub(super) fn hand_on_parts(&mut self, slot: Slot, pass: Pass, made: u64) -> Result<(), Halt> {
+    /// Sends the parts that `pass`, which ended at `made`, has made.
+    pub(super) fn send_parts(&mut self, slot: Slot, pass: Pass, made: u64) -> Result<(), Halt> {
         if pass.kind.is_of_vocabulary() {
             self.made.extend(pass.makes().map(|value| (value, made)));
         }
-        for (value, to) in self.parts.given(self.stage, pass) {
+        for (value, to) in self.parts.sent(self.stage, pass) {
             let name = self.name(value);
             self.device(Some(slot), |worker, link| {
-                let part = worker.give(value, to)?;
+                let part = worker.send_part(value, to)?;
                 link.send(worker, to, name, part, made)
             })?;
         }
@@ -165,7 +166,7 @@ mod tests {
             let (mut given, mut needed) = (BTreeSet::new(), BTreeSet::new());
             for (stage, order) in schedule.orders().iter().enumerate() {
                 for pass in order.slots().flat_map(pipeline::Slot::passes) {
-                    let gives = parts.given(stage, pass).into_iter();
+                    let gives = parts.sent(stage, pass).into_iter();
                     given.extend(gives.map(|(value, to)| (value, stage, to)));
                     let needs = parts.needed(stage, pass).into_iter();
                     needed.extend(needs.map(|(value, from)| (value, from, stage)));

@@ -1,4 +1,4 @@
-//! A board that shows the state of every stage to those who wait for it.
+//! The state of every stage, for diagnosing a stall.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,27 +13,28 @@ pub enum Awaited {
     Value(Slot, Value),
     /// A norm of gradients, to end this step.
     Norm(u32),
-    /// The gradients that another stage has summed up in this step for weights that both hold.
+    /// The gradients of this step that another stage has accumulated for weights that both stages
+    /// hold.
     Gradients(u32),
-    /// All stages being ready to begin.
+    /// The signal that all stages are ready to begin.
     Start,
-    /// The measurements, when all is done.
+    /// The signal that all stages are done.
     Report,
 }
 
 /// The current activity of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doing {
-    /// Making its worker.
+    /// Building its worker.
     #[default]
     Preparing,
     /// Running a slot.
     Running(Slot),
     /// Waiting for another stage.
     Waiting {
-        /// For what.
+        /// The awaited event.
         what: Awaited,
-        /// The stage that is to hand it over.
+        /// The stage that is to send it.
         from: usize,
     },
     /// Ending a step: waiting for its device, stepping its optimizer.
@@ -81,18 +82,18 @@ impl fmt::Display for Doing {
     }
 }
 
-/// The activity of one stage, and for how long it has lasted.
+/// The activity of one stage and its duration so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sighting {
     /// The stage.
     pub stage: usize,
     /// Its activity; `None` if it did not answer.
     pub doing: Option<Doing>,
-    /// Since when.
+    /// Its duration so far.
     pub lasted: Duration,
 }
 
-/// Who waits for whom: each of the stages waits for the next one.
+/// The chain of waits: each stage waits for the next one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chain(pub Vec<Sighting>);
 
@@ -114,7 +115,7 @@ impl fmt::Display for Chain {
 }
 
 impl Chain {
-    /// Asks `stage`, then whom it waits for, and so on, until one does not wait or was asked before.
+    /// Follows the waits from `stage`, until a stage does not wait or was asked before.
     pub(crate) fn follow<E>(
         mut stage: usize,
         mut ask: impl FnMut(usize) -> Result<Option<(Doing, Duration)>, E>,
@@ -132,30 +133,30 @@ impl Chain {
     }
 }
 
-/// Where stages publish what they do.
+/// The published activity of every stage.
 #[derive(Debug)]
 pub(crate) struct Board {
     stages: Vec<Mutex<(Doing, Instant)>>,
 }
 
 impl Board {
-    /// A board for `stages` stages, none of which has begun.
+    /// A board of `stages` stages, none of which has begun.
     pub(crate) fn new(stages: usize) -> Self {
         let now = Instant::now();
         Self { stages: (0..stages).map(|_| Mutex::new((Doing::default(), now))).collect() }
     }
 
     fn entry(&self, stage: usize) -> MutexGuard<'_, (Doing, Instant)> {
-        // An entry is written whole: one left by a thread that broke down is still right.
+        // An entry is written as a whole: it is valid even if its thread panicked.
         self.stages[stage].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `stage` does this from `now` on.
+    /// Sets the activity of `stage` from `now` on.
     pub(crate) fn publish(&self, stage: usize, doing: Doing, now: Instant) {
         *self.entry(stage) = (doing, now);
     }
 
-    /// The activity of `stage`, and for how long it has lasted.
+    /// The activity of `stage` and its duration so far.
     pub(crate) fn look(&self, stage: usize) -> (Doing, Duration) {
         let (doing, since) = *self.entry(stage);
         (doing, since.elapsed())

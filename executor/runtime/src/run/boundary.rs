@@ -1,5 +1,5 @@
-//! The boundary between two steps: who waits for whom before weights change, and how it is decided
-//! whether they do.
+//! The boundary between two steps: which stages wait for each other before the optimizer step, and
+//! whether the step is made.
 
 use pipeline::{Kind, Schedule, Slot};
 
@@ -8,20 +8,21 @@ use crate::worker::Norm;
 /// How the optimizer steps of the stages depend on each other.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Boundary {
-    /// No stage waits for another, as in PipeDream: each steps when its passes are done, without
+    /// No stage waits for another, as in PipeDream: each stage updates after its last pass, without
     /// clipping.
     #[default]
     Asynchronous,
-    /// All stages meet: none steps before the norm over all is known. Gradients are clipped to
-    /// `max_norm`; the update is skipped where one is NaN or infinite.
+    /// A barrier over all stages: no stage updates before the global norm is known. Gradients are
+    /// clipped to `max_norm`; the update is skipped where one is NaN or infinite.
     Barrier {
         /// The largest norm over all gradients; infinity for no clipping.
         max_norm: f64,
     },
     /// Optimizer post-validation (Zero Bubble, section 4): a partial norm travels from the first
-    /// stage to the last, and each stage steps when it has passed, if it is fine so far; the full
-    /// norm travels back during the next warm-up. Where it asks for clipping or is bad, every stage
-    /// takes its step back, steps as [`Boundary::Barrier`] would have, and begins the new step anew.
+    /// stage to the last, and each stage updates optimistically after it has received it, if it is
+    /// within bounds so far; the global norm travels back during the next warm-up. Where it
+    /// requires clipping or is not finite, every stage rolls its update back, updates as
+    /// [`Boundary::Barrier`] would have, and restarts the new step.
     PostValidation {
         /// The largest norm over all gradients; infinity for no clipping.
         max_norm: f64,
@@ -29,7 +30,7 @@ pub enum Boundary {
 }
 
 impl Boundary {
-    /// The largest norm of gradients, if they are clipped at all.
+    /// The largest norm of gradients, if they are clipped.
     pub(crate) const fn max_norm(self) -> Option<f64> {
         match self {
             Self::Asynchronous => None,
@@ -41,14 +42,14 @@ impl Boundary {
 /// The decision about an update.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Verdict {
-    /// Step with the gradients times this.
+    /// Update with the gradients times this factor.
     Step(f64),
-    /// Leave the weights as they are.
+    /// Skip the update.
     Skip,
 }
 
 impl Verdict {
-    /// The verdict over gradients of this norm.
+    /// The decision for gradients of this norm.
     pub(crate) fn over(norm: Norm, max_norm: f64) -> Self {
         if norm.is_bad || !norm.squares.is_finite() {
             return Self::Skip;
@@ -56,7 +57,7 @@ impl Verdict {
         Self::Step(norm.clip(max_norm))
     }
 
-    /// Whether gradients are taken as they are: what post-validation bets on.
+    /// Whether gradients are used without scaling: the assumption of an optimistic update.
     pub(crate) fn is_plain(self) -> bool {
         self == Self::Step(1.0)
     }
@@ -65,22 +66,23 @@ impl Verdict {
 /// A message between stages about a norm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Round {
-    /// The share of one stage, to stage 0.
+    /// The norm of one stage, to stage 0.
     Share,
-    /// The norm over all, from stage 0.
+    /// The global norm, from stage 0.
     Total,
     /// The norm over the sender and all stages before it, to the next stage.
     Partial,
-    /// The norm over all, from the next stage.
+    /// The global norm, from the next stage.
     Final,
 }
 
 impl Round {
-    /// Whether `from` tells `to` this, in a pipeline of `stages` with this boundary.
-    pub(crate) fn is_told(
+    /// Whether `from` sends `to` this message, in a pipeline of `stages` with this boundary.
+    pub(crate) fn is_expected(
         self,
         boundary: Boundary,
-        (from, to): (usize, usize),
+        from: usize,
+        to: usize,
         stages: usize,
     ) -> bool {
         let inside = from < stages && to < stages && from != to;
@@ -95,9 +97,9 @@ impl Round {
     }
 }
 
-/// Before which slot of its next step a stage must know the full norm, at the latest: before the
-/// forward number min(2 (p - 1 - stage), m - 1) of its first chunk (Zero Bubble's code), and before
-/// the first pass that adds to a gradient, since taking a step back needs the old ones.
+/// The slot of its next step before which a stage must know the global norm, at the latest: before
+/// the forward number min(2 (p - 1 - stage), m - 1) of its first chunk (Zero Bubble's code), and
+/// before the first pass that adds to a gradient, since a rollback needs the old gradients.
 pub(crate) fn validate_before(schedule: &Schedule, stage: usize, slots: &[Slot]) -> usize {
     let shape = schedule.shape();
     let warm_up = 2 * (shape.stages() - 1 - stage);

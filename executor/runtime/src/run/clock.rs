@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-/// Sleeping may end this late; what is left of a wait is spent awake.
+/// A sleep may overrun by this much; the rest of a wait is a spin.
 const AWAKE: Duration = Duration::from_micros(90);
 
-/// Nanoseconds from `epoch` to `now`, 0 if that lies before.
+/// Nanoseconds from `epoch` to `now`, 0 if `now` is earlier.
 pub fn nanos_since(epoch: Instant, now: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(epoch).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Waits until `deadline`: asleep as long as the system can be trusted to wake this thread in time,
-/// then awake, leaving the core to others that have work.
+/// Waits until `deadline`: sleeps as long as the system reliably wakes this thread in time, then
+/// spins, yielding the core to threads that have work.
 pub(crate) fn wait_until(deadline: Instant) {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

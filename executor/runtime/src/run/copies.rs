@@ -1,5 +1,5 @@
-//! The copies of a stage to the host and back: a thread for each stream, beside the stage itself, and
-//! an account of the activations that the stage keeps.
+//! Offloading: the copies of a stage to the host and back, one thread for each stream beside the
+//! thread of the stage, and the activation bytes that the stage holds.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use super::copy_turns::{CopyTurns, Turn};
 use crate::error::DeviceError;
 use crate::worker::{Offload, Worker};
 
-/// A chunk and a microbatch.
+/// Chunk and microbatch.
 type Cell = (u16, u32);
 
-/// Where an activation that is copied is.
+/// The location of an activation that is copied.
 enum Place {
-    /// On the device, to go to the host.
+    /// On the device, to be copied to the host.
     Lent(Box<dyn Offload>),
     /// On the host.
     OnHost(Box<dyn Offload>),
@@ -26,20 +26,20 @@ enum Place {
     Back(Box<dyn Offload>),
 }
 
-/// What the threads of a stage share.
+/// State shared by the threads of a stage.
 #[derive(Default)]
 struct State {
-    /// Which attempt at a step it is, from 1.
+    /// Number of the attempt at a step, from 1.
     attempt: u64,
-    /// How many starts and ends of slots there have been.
+    /// Number of starts and ends of slots so far.
     slots: u32,
-    /// How many changes of memory by copies.
+    /// Number of memory changes by copies so far.
     turn: usize,
     places: HashMap<Cell, Place>,
-    /// When each copy began and ended, by its number.
+    /// Start and end of each copy, by its number.
     times: Vec<[u64; 2]>,
-    /// Bytes taken and freed, in the order in which memory changed; those that a start takes are known
-    /// when the slot has ended.
+    /// Bytes allocated and freed, in the order of the memory changes; those of a slot's start are
+    /// known at its end.
     changes: Vec<i128>,
     failed: Option<DeviceError>,
     over: bool,
@@ -54,7 +54,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that broke down says so by its silence: whoever waits for it loses patience.
+        // A panicked thread sends nothing: a stage that waits for it times out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,26 +63,26 @@ impl Shared {
     }
 }
 
-/// What a run of a stage showed of its copies in one step.
+/// Measurements of the copies of one stage in one step.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct CopiesDone {
-    /// When each copy began and ended, in nanoseconds since the epoch.
+    /// Start and end of each copy, in nanoseconds since the epoch.
     pub(super) times: Vec<[u64; 2]>,
-    /// The most activation bytes that were kept at once, if anything was computed.
+    /// Peak of the activation bytes, if anything was computed.
     pub(super) peak: Option<u64>,
 }
 
-/// The copies of a stage at work. Its threads end with it.
+/// The running copies of a stage. Dropping it ends its threads.
 pub(super) struct Copying {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// All that is copied.
+    /// The activations that are copied.
     cells: HashSet<Cell>,
-    /// The bytes kept of each chunk and microbatch, or of a shard of the vocabulary.
+    /// Bytes kept for each chunk and microbatch, or for a shard of the vocabulary.
     kept: HashMap<(bool, Cell), u64>,
-    /// The number of the change that the start of the current slot is.
+    /// The number of the memory change of the current slot's start.
     start: usize,
-    /// Whether all that is kept could be counted.
+    /// Whether the bytes of all activations are known.
     counts: bool,
 }
 
@@ -91,7 +91,7 @@ const fn cell(pass: Pass) -> Cell {
 }
 
 impl Copying {
-    /// With a thread for each stream of `turns`; times are since `epoch`.
+    /// Starts a thread for each stream of `turns`; times are since `epoch`.
     pub(super) fn new(turns: CopyTurns, epoch: Instant) -> std::io::Result<Self> {
         let all = turns.streams.iter().flatten();
         let cells = all.map(|one| (one.op.chunk, one.op.microbatch)).collect();
@@ -103,12 +103,12 @@ impl Copying {
         for stream in 0..streams {
             let shared = Arc::clone(&copying.shared);
             let thread = std::thread::Builder::new().name(format!("copies {stream}"));
-            copying.threads.push(thread.spawn(move || go_through(&shared, stream))?);
+            copying.threads.push(thread.spawn(move || run_stream(&shared, stream))?);
         }
         Ok(copying)
     }
 
-    /// Begins an attempt at a step: what is left of the one before is dropped.
+    /// Begins an attempt at a step, and drops the state of the previous one.
     pub(super) fn begin(&mut self) {
         self.kept.clear();
         let mut state = self.shared.lock();
@@ -120,46 +120,47 @@ impl Copying {
         self.shared.changed.notify_all();
     }
 
-    /// Called before `slot` starts: waits until copies have freed what was to be free by now, and
-    /// until what its backwards need is back, which it gives to `worker`.
+    /// Called before `slot` starts: waits until the planned copies have freed their memory, and
+    /// until the activations of its backwards are back, which it passes to `worker`.
     pub(super) fn start<W: Worker>(
         &mut self,
         worker: &mut W,
         slot: Slot,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
         let backwards = slot.passes().filter(|pass| matches!(pass.kind, Kind::B | Kind::BW));
         let cells: Vec<Cell> = backwards.map(cell).filter(|one| self.cells.contains(one)).collect();
-        let mut state = self.shared.in_turn(patience, |state| {
+        let mut state = self.shared.in_turn(timeout, |state| {
             cells.iter().all(|one| matches!(state.places.get(one), Some(Place::Back(_))))
         })?;
         for one in cells {
             if let Some(Place::Back(lent)) = state.places.remove(&one) {
-                worker.take_back(Pass::f(one.0, one.1), lent)?;
+                worker.end_offload(Pass::f(one.0, one.1), lent)?;
             }
         }
         self.start = state.changes.len();
-        // How much it takes is known at its end.
+        // The bytes that it allocates are known at its end.
         self.shared.slot_event(state, 0);
         Ok(())
     }
 
-    /// Called when `slot` has ended: what its forwards have kept may go to the host from now on.
+    /// Called when `slot` has ended: the activations of its forwards may be copied to the host from
+    /// now on.
     pub(super) fn end<W: Worker>(
         &mut self,
         worker: &mut W,
         slot: Slot,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), DeviceError> {
         let [taken, changed] = self.count(worker, slot);
         let mut lent = Vec::new();
         for pass in slot.passes().filter(|pass| pass.kind == Kind::F) {
             if self.cells.contains(&cell(pass)) {
-                let one = worker.lend(pass, self.shared.turns.part)?;
+                let one = worker.begin_offload(pass, self.shared.turns.part)?;
                 lent.push((cell(pass), Place::Lent(one)));
             }
         }
-        let mut state = self.shared.in_turn(patience, |_| true)?;
+        let mut state = self.shared.in_turn(timeout, |_| true)?;
         if let Some(start) = state.changes.get_mut(self.start) {
             *start = taken;
         }
@@ -168,8 +169,8 @@ impl Copying {
         Ok(())
     }
 
-    /// The bytes that `slot`, which has run, has taken when it started, and by how many those that it
-    /// found have changed at its end.
+    /// The bytes that `slot`, which has run, has allocated at its start, and the change at its end
+    /// in the bytes that were there before.
     fn count<W: Worker>(&mut self, worker: &mut W, slot: Slot) -> [i128; 2] {
         let [mut taken, mut changed] = [0; 2];
         for pass in slot.passes() {
@@ -180,7 +181,7 @@ impl Copying {
             let key = (pass.kind.is_of_vocabulary(), cell(pass));
             match (self.kept.insert(key, after), pass.kind) {
                 (None, _) => taken += i128::from(after),
-                // R takes when it starts what F has discarded.
+                // R allocates at its start the activations that F has discarded.
                 (Some(before), Kind::R) => taken += i128::from(after) - i128::from(before),
                 (Some(before), _) => changed += i128::from(after) - i128::from(before),
             }
@@ -188,7 +189,7 @@ impl Copying {
         [taken, changed]
     }
 
-    /// What was seen of the step, all of whose slots have ended.
+    /// Measurements of the step, all of whose slots have ended.
     pub(super) fn done(&self) -> CopiesDone {
         let state = self.shared.lock();
         let held = state.changes.iter().scan(0, |held, change| {
@@ -211,14 +212,14 @@ impl Drop for Copying {
 }
 
 impl Shared {
-    /// Waits until all copies have changed memory that do so before the next start or end of a slot,
-    /// and the state is `ready`.
+    /// Waits until all copies that change memory before the next start or end of a slot have done
+    /// so, and the state is `ready`.
     fn in_turn(
         &self,
-        patience: Duration,
+        timeout: Duration,
         ready: impl Fn(&State) -> bool,
     ) -> Result<MutexGuard<'_, State>, DeviceError> {
-        let until = Instant::now() + patience;
+        let until = Instant::now() + timeout;
         let mut state = self.lock();
         loop {
             if let Some(error) = state.failed.take() {
@@ -230,7 +231,7 @@ impl Shared {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let message = format!("none has ended for {patience:.1?}");
+                let message = format!("none has ended for {timeout:.1?}");
                 return Err(DeviceError::Call { call: "a copy to the host or back", message });
             }
             let (next, _) =
@@ -239,7 +240,7 @@ impl Shared {
         }
     }
 
-    /// A slot has started or ended, and changed memory by so many bytes.
+    /// Records that a slot has started or ended and changed memory by `change` bytes.
     fn slot_event(&self, mut state: MutexGuard<'_, State>, change: i128) {
         state.slots += 1;
         state.changes.push(change);
@@ -249,7 +250,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the state is `ready`; nothing if the attempt is over meanwhile.
+    /// Waits until the state is `ready`; `None` if the attempt has ended meanwhile.
     fn await_in(
         &self,
         attempt: u64,
@@ -267,7 +268,7 @@ impl Shared {
         }
     }
 
-    /// Does the copy of `turn`; nothing if the attempt is over meanwhile.
+    /// Makes the copy of `turn`; `None` if the attempt has ended meanwhile.
     fn copy(&self, attempt: u64, turn: &Turn) -> Option<Result<(), DeviceError>> {
         let one = (turn.op.chunk, turn.op.microbatch);
         let in_turn =
@@ -316,7 +317,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes the activation of `one`, wherever it is.
+    /// Takes the activation of `one` out, wherever it is.
     fn take(&mut self, one: Cell) -> Option<Box<dyn Offload>> {
         self.places.remove(&one).map(|place| match place {
             Place::Lent(lent) | Place::OnHost(lent) | Place::Back(lent) => lent,
@@ -324,8 +325,8 @@ impl State {
     }
 }
 
-/// Goes through the copies of `stream` in every attempt at a step, until all is over.
-fn go_through(shared: &Shared, stream: usize) {
+/// Makes the copies of `stream` in every attempt at a step, until the run is over.
+fn run_stream(shared: &Shared, stream: usize) {
     let mut attempt = 0;
     loop {
         let mut state = shared.lock();

@@ -1,12 +1,13 @@
-//! In which order the memory of a stage changes: its slots take and free, copies to the host free, and
-//! copies back take. An order of the slots alone says nothing of how these come in turn; the times that
-//! copies were planned with do. All stages keep to it, so that a run holds what was planned.
+//! The order in which the memory of a stage changes: its slots allocate and free, copies to the
+//! host free, and copies back allocate. The order of slots alone does not fix how these interleave;
+//! the planned times of the copies do. All stages keep this order, so that a run holds the planned
+//! bytes.
 
 use std::collections::{BTreeSet, HashMap};
 
 use pipeline::{CopyDirection, CopyOp, CopyPart, Nanos, Schedule, Span, Timeline};
 
-/// When an activation is planned to go to the host and to come back.
+/// The planned times of an activation's copies to the host and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedCopy {
     /// The stage.
@@ -15,9 +16,9 @@ pub struct PlannedCopy {
     pub chunk: u16,
     /// The microbatch.
     pub microbatch: u32,
-    /// When the copy to the host has ended, and the memory is free.
+    /// End of the copy to the host, which frees the memory.
     pub freed: Nanos,
-    /// When the copy back begins, and takes memory.
+    /// Start of the copy back, which allocates memory.
     pub taken: Nanos,
 }
 
@@ -28,27 +29,28 @@ pub(crate) struct Turn {
     pub(crate) op: CopyOp,
     /// Its number among all copies of the stage, stream by stream.
     pub(crate) number: usize,
-    /// The number of its change of memory among those of all copies of the stage.
+    /// The number of its memory change among those of all copies of the stage.
     pub(crate) turn: usize,
 }
 
-/// The copies of a stage, and when each changes its memory.
+/// The copies of a stage, and the position of each one's memory change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CopyTurns {
     pub(crate) part: CopyPart,
     pub(crate) streams: Vec<Vec<Turn>>,
-    /// For each change in turn, how many starts and ends of slots come before it. Ascending.
+    /// For each memory change in order, the number of starts and ends of slots before it.
+    /// Ascending.
     pub(crate) after: Vec<u32>,
 }
 
 impl CopyTurns {
-    /// Nothing is copied.
+    /// No copies.
     pub(super) const fn none() -> Self {
         Self { part: CopyPart::WHOLE, streams: Vec::new(), after: Vec::new() }
     }
 
-    /// The copies of all stages of `schedule`: each changes memory when it is planned to. Without a
-    /// plan, copies are done as soon as they may begin, before the slot that follows.
+    /// The copies of all stages of `schedule`: each changes memory at its planned time. Without a
+    /// plan, a copy is done as soon as it may begin, before the slot that follows.
     pub(super) fn of(schedule: &Schedule, plan: Option<(&Timeline, &[PlannedCopy])>) -> Vec<Self> {
         let stages = 0..schedule.shape().stages();
         let Some(copies) = schedule.copies() else { return stages.map(|_| Self::none()).collect() };
@@ -69,8 +71,9 @@ impl CopyTurns {
         stages.map(of_stage).collect()
     }
 
-    /// Brings the streams into one order that keeps that of each, lets no copy back go before its copy
-    /// out, and else goes by how many starts and ends of slots each is planned `after`; frees first.
+    /// Merges the streams into one order that keeps the order of each, puts no copy back before its
+    /// copy out, and otherwise follows the number of starts and ends of slots that each is planned
+    /// `after`; frees come first.
     fn merge(part: CopyPart, streams: &[Vec<CopyOp>], mut after: Vec<Vec<u32>>) -> Self {
         for (ops, after) in streams.iter().zip(&mut after) {
             let mut least = 0;
@@ -108,14 +111,14 @@ impl CopyTurns {
         }
     }
 
-    /// How many copies there are.
+    /// Number of copies.
     pub(crate) fn count(&self) -> usize {
         self.after.len()
     }
 }
 
-/// How many starts and ends of the slots of a stage, which run at `spans`, come before a copy in direction
-/// `way` changes memory as planned: at one moment, slots end first and begin last.
+/// The number of starts and ends of the slots of a stage, which run at `spans`, before a copy in
+/// direction `way` changes memory as planned: at one moment, slots end first and begin last.
 fn slot_events(way: CopyDirection, spans: &[Span], copy: &PlannedCopy) -> u32 {
     let at = match way {
         CopyDirection::Out => copy.freed,

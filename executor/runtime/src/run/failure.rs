@@ -1,4 +1,4 @@
-//! Why a run ended before its time.
+//! Why a run ended early.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use thiserror::Error;
 
 use super::board::Chain;
 use super::plan::PlanError;
-use super::tcp::MeetingError;
+use super::tcp::RendezvousError;
 use crate::error::DeviceError;
 
-/// Why a run came to nothing: the first cause, wherever it arose.
+/// Why a run failed: the first cause, on any stage.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum Failure {
     /// A plan that cannot be carried out.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A device that could not go on.
+    /// A device error.
     #[error("stage {stage}{}: {error}", at(*.slot, *.step))]
     Device {
         /// The stage.
@@ -28,7 +28,7 @@ pub enum Failure {
         /// The error that stopped it.
         error: DeviceError,
     },
-    /// A thread that broke down.
+    /// A thread that panicked.
     #[error("stage {stage} broke down: {message}")]
     Panicked {
         /// The stage.
@@ -44,18 +44,18 @@ pub enum Failure {
         /// The message of the system.
         message: String,
     },
-    /// A stage that waited longer than patience allows.
-    #[error("nothing came for {patience:.1?}: {chain}")]
+    /// A stage that waited longer than the timeout.
+    #[error("nothing came for {timeout:.1?}: {chain}")]
     Stuck {
-        /// How long a stage waits at most.
-        patience: Duration,
-        /// Who waited for whom.
+        /// The longest wait of a stage.
+        timeout: Duration,
+        /// The chain of waits.
         chain: Chain,
     },
-    /// Processes that did not come together.
+    /// A failed rendezvous.
     #[error(transparent)]
-    Meeting(#[from] MeetingError),
-    /// A process that went away in the middle of the run.
+    Rendezvous(#[from] RendezvousError),
+    /// A process that disconnected during the run.
     #[error("stage {stage} is lost: {what}")]
     Lost {
         /// The stage.
@@ -66,17 +66,17 @@ pub enum Failure {
     /// The reason that another process gave when it stopped.
     #[error("{message}")]
     Elsewhere {
-        /// The stage that said so.
+        /// The stage that reported it.
         stage: usize,
-        /// Its failure, in words.
+        /// Its failure as text.
         message: String,
     },
-    /// A stage that did what the schedule does not say.
+    /// A stage that violated the schedule.
     #[error("stage {stage} does not keep to the schedule: {what}")]
     OutOfOrder {
         /// The stage.
         stage: usize,
-        /// The fault of the other side.
+        /// The violation.
         what: String,
     },
 }
@@ -90,9 +90,9 @@ fn at(slot: Option<Slot>, step: Option<u32>) -> String {
 /// Why a stage stops.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Halt {
-    /// Something happened here.
+    /// A failure of this stage.
     Failed(Failure),
-    /// Another stage, which says why itself, failed.
+    /// Another stage failed, and reports its own failure.
     Stopped,
 }
 

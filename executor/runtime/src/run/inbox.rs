@@ -1,4 +1,4 @@
-//! The values that have arrived from other stages and were not taken yet.
+//! Values that have arrived from other stages and are not used yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::replicas::twin;
 use super::transfers::Transfers;
 use crate::worker::Norm;
 
-/// Which value of which step it is. A step begun anew is another attempt at it.
+/// Identifies a value of a step. A restarted step is another attempt at it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Name {
     /// The step, from 0, warm-up included.
     pub(crate) step: u32,
-    /// How often it was begun before: at most once, since what begins it anew is certain.
+    /// Number of earlier attempts: at most one, since the norm that causes the restart is final.
     pub(crate) attempt: u8,
     /// The value.
     pub(crate) value: Value,
@@ -28,17 +28,17 @@ pub(crate) struct Name {
 /// A message from another stage.
 #[derive(Debug)]
 pub(crate) enum Event<P> {
-    /// A value, as the link carries it, and when it can be used, in nanoseconds since the epoch.
+    /// A value in the link's encoding, usable from `at` on, in nanoseconds since the epoch.
     Value { from: usize, name: Name, parcel: P, at: u64 },
-    /// The norm over the gradients of some stages in a step.
+    /// The norm of the gradients of some stages in a step.
     Norm { from: usize, step: u32, round: Round, norm: Norm },
-    /// The gradients that the other stage with the same weights has summed up in a step.
+    /// The gradients of a step that the other stage with the same weights has accumulated.
     Gradients { from: usize, step: u32, bytes: Vec<u8> },
-    /// The run is over: another stage failed, or, with a failure, the link to it did.
+    /// The run has ended: another stage failed, or, with a failure, the link to it did.
     Stop(Option<Failure>),
 }
 
-/// How far a stage has come in handing its values to another, as the schedule says.
+/// The position in the sequence of values that one stage sends to another by the schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     values: Arc<[Value]>,
@@ -48,12 +48,12 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// From the start of the first step, what `from` hands to `to`.
+    /// The sequence from `from` to `to`, at the start of the first step.
     pub(crate) fn new(transfers: &Transfers, from: usize, to: usize) -> Self {
         Self { values: transfers.between(from, to).into(), step: 0, attempt: 0, next: 0 }
     }
 
-    /// Takes note of what came; an error, in words, if something else should have.
+    /// Advances past an arrived value; an error text if another value was due.
     pub(crate) fn accept(&mut self, name: Name) -> Result<(), String> {
         if name.step == self.step && name.attempt == 1 && self.attempt == 0 && name.step > 0 {
             (self.attempt, self.next) = (1, 0);
@@ -76,18 +76,18 @@ impl Sequence {
     }
 }
 
-/// The values and norms that came, by name.
+/// The arrived values and norms, by name.
 #[derive(Debug)]
 pub(crate) struct Inbox<P> {
     events: Receiver<Event<P>>,
-    /// By peer, where nobody checked before.
+    /// By peer, where the link does not check the sequence.
     sequences: Vec<Sequence>,
-    /// By name and sender: of what all stages make, each sends a part.
+    /// By name and sender: every stage sends a part of a collective value.
     values: HashMap<(Name, usize), (P, u64)>,
     norms: HashMap<(u32, Round, usize), Norm>,
     gradients: HashMap<u32, Vec<u8>>,
     now: (u32, u8),
-    /// Whose inbox it is, of how many stages, and what they tell each other between steps.
+    /// The stage of this inbox, the number of stages, and the boundary between steps.
     owner: usize,
     stages: usize,
     boundary: Boundary,
@@ -96,8 +96,8 @@ pub(crate) struct Inbox<P> {
 }
 
 impl<P> Inbox<P> {
-    /// The inbox of stage `owner`: what comes out of `events`. Values are checked against
-    /// `sequences`, one for each stage, or not at all if there are none.
+    /// The inbox of stage `owner`, filled from `events`. Values are checked against `sequences`,
+    /// one for each stage, or not at all if there are none.
     pub(crate) fn new(
         plan: &Plan,
         owner: usize,
@@ -118,49 +118,49 @@ impl<P> Inbox<P> {
         }
     }
 
-    /// Begins an attempt at a step: what is left of those before is dropped, now or when it comes.
+    /// Begins an attempt at a step: values of earlier attempts are dropped, now or on arrival.
     pub(crate) fn begin(&mut self, step: u32, attempt: u8) {
         self.now = (step, attempt);
         self.values.retain(|(name, _), _| (name.step, name.attempt) >= (step, attempt));
     }
 
-    /// Puts away what the link of this stage has brought itself.
+    /// Stores a value that the link of this stage has received itself.
     pub(crate) fn put(&mut self, name: Name, from: usize, parcel: P, at: u64) {
         self.values.insert((name, from), (parcel, at));
     }
 
-    /// The value of that name from `from`, if it is here, and since when.
+    /// The value of that name from `from` and the time from which it is usable, if it has arrived.
     pub(crate) fn take(&mut self, name: Name, from: usize) -> Option<(P, u64)> {
         self.values.remove(&(name, from))
     }
 
-    /// Whether that value is here.
+    /// Whether that value has arrived.
     pub(crate) fn has(&self, name: Name, from: usize) -> bool {
         self.values.contains_key(&(name, from))
     }
 
-    /// The norm told in this round, if it is here.
+    /// The norm of this round, if it has arrived.
     pub(crate) fn take_norm(&mut self, step: u32, round: Round, from: usize) -> Option<Norm> {
         self.norms.remove(&(step, round, from))
     }
 
-    /// Whether that norm is here.
+    /// Whether that norm has arrived.
     pub(crate) fn has_norm(&self, step: u32, round: Round, from: usize) -> bool {
         self.norms.contains_key(&(step, round, from))
     }
 
-    /// The gradients that the other stage with the same weights has summed up in `step`, if they are
-    /// here.
+    /// The gradients of `step` that the other stage with the same weights has accumulated, if they
+    /// have arrived.
     pub(crate) fn take_gradients(&mut self, step: u32) -> Option<Vec<u8>> {
         self.gradients.remove(&step)
     }
 
-    /// Whether those are here.
+    /// Whether those gradients have arrived.
     pub(crate) fn has_gradients(&self, step: u32) -> bool {
         self.gradients.contains_key(&step)
     }
 
-    /// Puts away all that has come, without waiting.
+    /// Stores all events that have arrived, without waiting.
     pub(crate) fn drain(&mut self) -> Result<(), Halt> {
         loop {
             match self.events.try_recv() {
@@ -171,7 +171,7 @@ impl<P> Inbox<P> {
         }
     }
 
-    /// Waits up to `timeout` for something to come and puts it away; whether something came.
+    /// Waits up to `timeout` for an event and stores it. Returns whether one arrived.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Result<bool, Halt> {
         match self.events.recv_timeout(timeout) {
             Ok(event) => self.put_away(event).map(|()| true),
@@ -185,9 +185,9 @@ impl<P> Inbox<P> {
             Event::Stop(None) => Err(Halt::Stopped),
             Event::Stop(Some(failure)) => Err(failure.into()),
             Event::Norm { from, step, round, norm } => {
-                let told = round.is_told(self.boundary, (from, self.owner), self.stages);
+                let expected = round.is_expected(self.boundary, from, self.owner, self.stages);
                 let new = self.norms.insert((step, round, from), norm).is_none();
-                if told && new && step.abs_diff(self.now.0) <= 1 {
+                if expected && new && step.abs_diff(self.now.0) <= 1 {
                     return Ok(());
                 }
                 let what = format!("it told a norm of step {step} that was not due ({round:?})");

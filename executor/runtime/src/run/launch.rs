@@ -1,8 +1,8 @@
-//! Which process of a run this is, as its launcher says.
+//! The rank of this process in a run, as its launcher sets it.
 
 use thiserror::Error;
 
-/// The port of the first process unless told, as in `torch.distributed`.
+/// The default port of rank 0, as in `torch.distributed`.
 const DEFAULT_PORT: u16 = 29_500;
 
 /// The environment variables of a launcher: rank and number of processes.
@@ -15,9 +15,9 @@ const LAUNCHERS: [(&str, &str); 3] = [
 /// The place of a process among those of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
-    /// Which one this is, from 0: the stage it runs.
+    /// Rank of this process, from 0: the stage it runs.
     pub rank: usize,
-    /// How many there are.
+    /// World size: the number of processes.
     pub world: usize,
     /// Host name or address of rank 0.
     pub master: String,
@@ -25,10 +25,10 @@ pub struct Launch {
     pub port: u16,
 }
 
-/// Why variables do not say which process this is.
+/// Why the environment does not give the rank of this process.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LaunchError {
-    /// One of a pair is not set.
+    /// Only one variable of a pair is set.
     #[error("{set} is set, but {missing} is not: a launcher sets both")]
     Half {
         /// The one that is set.
@@ -56,7 +56,7 @@ pub enum LaunchError {
         /// How many processes there are.
         world: usize,
     },
-    /// Two launchers that say different things.
+    /// Two launchers whose variables disagree.
     #[error(
         "{first} and {second} disagree: rank {} of {} against rank {} of {}; unset those of the \
          launcher that did not start this process",
@@ -72,7 +72,7 @@ pub enum LaunchError {
         /// Both numbers of processes.
         worlds: (usize, usize),
     },
-    /// Nobody says where rank 0 is.
+    /// The address of rank 0 is not set.
     #[error("MASTER_ADDR is not set: set it to the host of rank 0 on all {world} processes")]
     NoMaster {
         /// How many processes there are.
@@ -88,7 +88,7 @@ impl Launch {
     /// alone needs no address.
     ///
     /// ```
-    /// use executor::Launch;
+    /// use runtime::Launch;
     ///
     /// let variables = [("RANK", "1"), ("WORLD_SIZE", "4"), ("MASTER_ADDR", "node0")];
     /// let get = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
@@ -138,7 +138,7 @@ fn pair(
     let (rank, world) = (number(variable, rank_name, most)?, number(variable, world_name, most)?);
     match (rank, world) {
         (None, None) => Ok(None),
-        // The shell of an allocation knows the number of tasks, but is none of them.
+        // The shell of an allocation has the number of tasks, but is not a task itself.
         (None, Some(_)) if rank_name == "SLURM_PROCID" => Ok(None),
         (None, Some(_)) => Err(LaunchError::Half { set: world_name, missing: rank_name }),
         (Some(_), None) => Err(LaunchError::Half { set: rank_name, missing: world_name }),

@@ -1,4 +1,4 @@
-//! How a stage reaches the others.
+//! How a stage sends to other stages.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -12,9 +12,9 @@ use super::plan::Plan;
 use crate::error::DeviceError;
 use crate::worker::{Norm, Worker};
 
-/// One stage's way out to all others. What comes in lands in its inbox.
+/// The sending side of one stage. Received values go to its inbox.
 pub(crate) trait Link<W: Worker> {
-    /// A value on its way.
+    /// A value in transfer.
     type Parcel: Send + 'static;
 
     /// Sends `value`, made at `made` (nanoseconds since the epoch), to stage `to`.
@@ -27,36 +27,38 @@ pub(crate) trait Link<W: Worker> {
         made: u64,
     ) -> Result<(), DeviceError>;
 
-    /// Called before slot number `at` of each attempt at a step, and behind its last: begins the
-    /// transfers that this stage has to take part in by then. What they bring, by name.
+    /// Called before slot number `at` of each attempt at a step, and after its last slot: begins
+    /// the transfers due by then that this stage takes part in. Returns the received values by
+    /// name.
     fn take_part(
         &mut self,
         worker: &mut W,
         at: usize,
-        (step, attempt): (u32, u8),
+        step: u32,
+        attempt: u8,
     ) -> Result<Vec<(Name, Self::Parcel)>, DeviceError> {
         let _ = (worker, at, step, attempt);
         Ok(Vec::new())
     }
 
-    /// Whether values go from device to device, so that the host sees only the word of them.
+    /// Whether values go from device to device, so that the host sees only their tickets.
     fn stays_on_devices(&self) -> bool {
         false
     }
 
-    /// Takes the value out of a parcel.
+    /// Unpacks the value of a parcel.
     fn open(&mut self, worker: &mut W, parcel: Self::Parcel) -> Result<W::Value, DeviceError>;
 
-    /// Tells stage `to` a norm.
-    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt>;
+    /// Sends a norm to stage `to`.
+    fn send_norm(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt>;
 
-    /// Hands the gradients of `step` that this stage has summed up to stage `to`, which holds the same
+    /// Sends the gradients of `step` accumulated by this stage to stage `to`, which holds the same
     /// weights.
-    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt>;
+    fn send_gradients(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt>;
 
-    /// The activity of `stage` and for how long it has lasted, if that can be known; an error if
-    /// another stage reports meanwhile why the run is over.
-    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure>;
+    /// The activity of `stage` and its duration, if `stage` answers; an error if another stage
+    /// meanwhile reports why the run is over.
+    fn query(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure>;
 }
 
 /// Between threads of one process: values are moved.
@@ -69,7 +71,7 @@ pub(crate) struct Local<V> {
 }
 
 impl<V> Local<V> {
-    /// The way out of `stage`.
+    /// The link of `stage`.
     pub(crate) fn new(
         stage: usize,
         inboxes: Arc<[Sender<Event<V>>]>,
@@ -79,7 +81,7 @@ impl<V> Local<V> {
         Self { stage, inboxes, board, plan }
     }
 
-    /// An inbox is gone only if its stage has stopped, and then somebody says why.
+    /// An inbox is dropped only after its stage has stopped, which is then reported elsewhere.
     fn post(&self, to: usize, event: Event<V>) {
         let _ = self.inboxes[to].send(event);
     }
@@ -96,7 +98,7 @@ impl<W: Worker> Link<W> for Local<W::Value> {
         value: W::Value,
         made: u64,
     ) -> Result<(), DeviceError> {
-        let at = if worker.makes_hops() { made } else { made + self.plan.delay(name.value).0 };
+        let at = if worker.simulates_hops() { made } else { made + self.plan.delay(name.value).0 };
         self.post(to, Event::Value { from: self.stage, name, parcel: value, at });
         Ok(())
     }
@@ -109,17 +111,17 @@ impl<W: Worker> Link<W> for Local<W::Value> {
         Ok(parcel)
     }
 
-    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+    fn send_norm(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
         self.post(to, Event::Norm { from: self.stage, step, round, norm });
         Ok(())
     }
 
-    fn share(&mut self, to: usize, step: u32, bytes: Vec<u8>) -> Result<(), Halt> {
+    fn send_gradients(&mut self, to: usize, step: u32, bytes: Vec<u8>) -> Result<(), Halt> {
         self.post(to, Event::Gradients { from: self.stage, step, bytes });
         Ok(())
     }
 
-    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+    fn query(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
         Ok(Some(self.board.look(stage)))
     }
 }

@@ -1,8 +1,8 @@
-//! Runs a plan: every stage goes through its order, slot by slot, and hands on what it makes.
+//! Runs a plan: every stage runs its order, slot by slot, and sends the values that it makes.
 //!
-//! [`stage`] is the loop; it reaches other stages through a [`link`] and hears from them through
-//! its [`inbox`]. [`crossing`] takes it over the boundary between two steps. Stages are the
-//! [`threads`] of one process, or one process each, over [`tcp`].
+//! [`stage`] is the loop; it sends to other stages through a [`link`] and receives through its
+//! [`inbox`]. [`crossing`] is the boundary between two steps. Stages are the [`threads`] of one
+//! process, or one process each, over [`tcp`].
 
 mod barrier;
 mod board;
@@ -31,9 +31,9 @@ pub use clock::nanos_since;
 pub use copy_turns::PlannedCopy;
 pub use failure::Failure;
 pub use launch::{Launch, LaunchError};
-pub use plan::{MAX_MEASURED, MAX_PATIENCE, Plan, PlanError};
-pub use tcp::{Connections, Met, Party, meet, take, write_all};
-pub use tcp::{Meeting, MeetingError, free_ports, join, join_directly};
+pub use plan::{MAX_MEASURED, MAX_TIMEOUT, Plan, PlanError};
+pub use tcp::{Connections, ProcessGroup, RendezvousSettings, init_process_group, take, write_all};
+pub use tcp::{Rendezvous, RendezvousError, free_ports, join, join_directly};
 pub use threads::{run, run_until};
 pub use timed::Timed;
-pub use transfers::{Post, Transfers, Way};
+pub use transfers::{Direction, P2pAction, Transfers};

@@ -13,8 +13,8 @@ use crate::weights::{Undo, Updates};
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
 pub const MAX_MEASURED: u64 = 20_000_000;
 
-/// The longest patience: a day.
-pub const MAX_PATIENCE: Duration = Duration::from_secs(86_400);
+/// The longest timeout: a day.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 /// Why a plan cannot be carried out.
 #[derive(Clone, PartialEq, Debug, Error)]
@@ -22,18 +22,18 @@ pub enum PlanError {
     /// No step at all.
     #[error("steps must be at least 1")]
     NoStep,
-    /// The output layer in shards, whose stages hand on values of several sizes.
+    /// The output layer in shards, whose stages send values of several sizes.
     #[error(
         "links from device to device carry values of one size, and those between the shards of an \
          output layer (S and T) have several: run it over TCP"
     )]
     Shards,
-    /// Segments that are not those of whole microbatches.
+    /// Segments that do not form whole microbatches.
     #[error("{microbatches} microbatches of the schedule are no whole ones of {segments} segments")]
     Segments {
-        /// Into how many each is cut.
+        /// Segments per microbatch.
         segments: u32,
-        /// How many passes of a kind there are.
+        /// Microbatches of the schedule.
         microbatches: u32,
     },
     /// Updates that cannot be made while the pipeline runs.
@@ -62,32 +62,32 @@ pub enum PlanError {
         /// Slots of each.
         slots: u64,
     },
-    /// A norm that nothing can be clipped to.
+    /// A norm that gradients cannot be clipped to.
     #[error("max norm {0}: it must be above zero")]
     MaxNorm(f64),
-    /// No time to wait, or more than anyone would.
-    #[error("patience {0:?}: it must be above zero and at most {MAX_PATIENCE:?}")]
-    Patience(Duration),
-    /// A boundary after which a step may be begun anew, over links that agree on one order.
+    /// A timeout of zero, or one that is too long.
+    #[error("patience {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
+    Timeout(Duration),
+    /// A boundary that may restart a step, over links with one fixed order of transfers.
     #[error(
         "post-validation may begin a step anew, in the middle of transfers that both ends have \
          agreed on: run it over TCP"
     )]
     Anew,
-    /// Hops of other links than those of the pipeline.
+    /// Hops of links that the pipeline does not have.
     #[error(transparent)]
     Links(#[from] Fault),
-    /// A hop longer than patience.
-    #[error("a hop of {hop} is longer than the patience of {patience:?}")]
+    /// A hop longer than the timeout.
+    #[error("a hop of {hop} is longer than the patience of {timeout:?}")]
     Hop {
         /// The simulated hop.
         hop: Nanos,
-        /// The patience.
-        patience: Duration,
+        /// The timeout.
+        timeout: Duration,
     },
 }
 
-/// A schedule, how many steps of it, and the rules of the run.
+/// A schedule, its number of steps, and the rules of the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     schedule: Schedule,
@@ -96,7 +96,7 @@ pub struct Plan {
     steps: u32,
     warm_up: u32,
     boundary: Boundary,
-    patience: Duration,
+    timeout: Duration,
     hops: Hops,
     collectives: Collectives,
     /// By stage.
@@ -104,8 +104,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `steps` steps of `schedule`, all measured, each stage on its own between them
-    /// ([`Boundary::Asynchronous`]), with a patience of a minute.
+    /// `steps` steps of `schedule`, all measured, without synchronization between them
+    /// ([`Boundary::Asynchronous`]), with a timeout of a minute.
     ///
     /// # Errors
     /// No step, or more slots than [`MAX_MEASURED`].
@@ -117,7 +117,7 @@ impl Plan {
         if u64::from(steps).saturating_mul(slots) > MAX_MEASURED.max(slots) {
             return Err(PlanError::TooMuch { steps, slots });
         }
-        let patience = Duration::from_secs(60);
+        let timeout = Duration::from_secs(60);
         let boundary = Boundary::default();
         let copies = CopyTurns::of(&schedule, None);
         Ok(Self {
@@ -127,7 +127,7 @@ impl Plan {
             steps,
             warm_up: 0,
             boundary,
-            patience,
+            timeout,
             hops: Hops::alike(Nanos(0)),
             collectives: Collectives::default(),
             copies,
@@ -138,7 +138,7 @@ impl Plan {
     /// the schedule.
     ///
     /// # Errors
-    /// None at all, or a number that the microbatches of the schedule do not divide into.
+    /// Zero, or a number that does not divide the microbatches of the schedule.
     pub fn with_segments(self, segments: u32) -> Result<Self, PlanError> {
         let microbatches = self.schedule.shape().microbatches();
         if segments == 0 || !microbatches.is_multiple_of(segments) {
@@ -147,12 +147,12 @@ impl Plan {
         Ok(Self { segments, ..self })
     }
 
-    /// The same with weights that change while the pipeline runs: what a step is to other plans is a run
-    /// of several updates, which ends with a flush. No boundary lies between them.
+    /// The same with weights that change while the pipeline runs: a step is then a run of several
+    /// updates that ends with a flush. No boundary lies between the updates.
     ///
     /// # Errors
-    /// A schedule whose stages do not have the gradients of one update before those of the next, or a
-    /// boundary at which stages meet.
+    /// A schedule whose stages do not have the gradients of one update before those of the next, or
+    /// a boundary that synchronizes stages.
     pub fn with_updates(self, updates: Updates) -> Result<Self, PlanError> {
         if let Some(what) = obstacle(&self.schedule, updates) {
             return Err(PlanError::Updates { what });
@@ -193,58 +193,58 @@ impl Plan {
         }
     }
 
-    /// The same with this patience: no stage waits longer for another; it ends the run and says for
-    /// whom it waited.
+    /// The same with this timeout: the longest that a stage waits for another. After it, the run
+    /// ends and names the awaited stage.
     ///
     /// # Errors
-    /// None at all, more than [`MAX_PATIENCE`], or less than a hop.
-    pub fn with_patience(self, patience: Duration) -> Result<Self, PlanError> {
-        if patience.is_zero() || patience > MAX_PATIENCE {
-            return Err(PlanError::Patience(patience));
+    /// Zero, more than [`MAX_TIMEOUT`], or less than a hop.
+    pub fn with_timeout(self, timeout: Duration) -> Result<Self, PlanError> {
+        if timeout.is_zero() || timeout > MAX_TIMEOUT {
+            return Err(PlanError::Timeout(timeout));
         }
         let hops = self.hops.clone();
-        Self { patience, ..self }.with_hops(hops)
+        Self { timeout, ..self }.with_hops(hops)
     }
 
-    /// The same over links that take `hop` longer than they do: what a stage hands on can be used
-    /// no sooner than `hop` after it was made.
+    /// The same over links with `hop` more latency: a value can be used no sooner than `hop` after
+    /// it was made.
     ///
     /// # Errors
-    /// More than the patience.
+    /// More than the timeout.
     pub fn with_hop(self, hop: Nanos) -> Result<Self, PlanError> {
         self.with_hops(Hops::alike(hop))
     }
 
-    /// The same where every link takes longer by its own one of `hops`.
+    /// The same where every link has its own additional latency of `hops`.
     ///
     /// # Errors
-    /// One that is longer than the patience, or none for a link that values cross.
+    /// A hop longer than the timeout, or no hop for a link that values cross.
     pub fn with_hops(self, hops: Hops) -> Result<Self, PlanError> {
         hops.check_placed(self.schedule.shape(), self.schedule.placement())?;
         let hop = hops.longest();
-        if Duration::from_nanos(hop.0) > self.patience {
-            return Err(PlanError::Hop { hop, patience: self.patience });
+        if Duration::from_nanos(hop.0) > self.timeout {
+            return Err(PlanError::Hop { hop, timeout: self.timeout });
         }
         Ok(Self { hops, ..self })
     }
 
-    /// The same where what all stages make together, and the last chunk's output where the output layer
-    /// is in shards, takes the times of `collectives` instead of a hop.
+    /// The same where collective values, and the last chunk's output where the output layer is in
+    /// shards, take the times of `collectives` instead of a hop.
     ///
     /// # Errors
-    /// One that is longer than the patience.
+    /// A time longer than the timeout.
     pub fn with_collectives(self, collectives: Collectives) -> Result<Self, PlanError> {
         let Collectives { broadcast, statistics, hidden_gradient } = collectives;
         let hop = broadcast.max(statistics).max(hidden_gradient);
-        if Duration::from_nanos(hop.0) > self.patience {
-            return Err(PlanError::Hop { hop, patience: self.patience });
+        if Duration::from_nanos(hop.0) > self.timeout {
+            return Err(PlanError::Hop { hop, timeout: self.timeout });
         }
         Ok(Self { collectives, ..self })
     }
 
-    /// The same where copies to the host free memory, and copies back take it, in the order in which
-    /// that is `planned` among the slots of `timeline`: the activations of each stage then take what
-    /// they would there. Without it, a copy is done before the slot that follows.
+    /// The same where copies to the host free memory, and copies back allocate it, in the order
+    /// `planned` among the slots of `timeline`, so that the activations of each stage take the
+    /// planned bytes. Without it, a copy is done before the slot that follows.
     #[must_use]
     pub fn with_copies(self, timeline: &Timeline, planned: &[PlannedCopy]) -> Self {
         let copies = CopyTurns::of(&self.schedule, Some((timeline, planned)));
@@ -257,19 +257,19 @@ impl Plan {
         &self.schedule
     }
 
-    /// Into how many segments each microbatch is cut: 1 where sequences are whole.
+    /// Segments per microbatch: 1 where sequences are whole.
     #[must_use]
     pub const fn segments(&self) -> u32 {
         self.segments
     }
 
-    /// How weights change while the pipeline runs, if they do.
+    /// The updates while the pipeline runs, if there are any.
     #[must_use]
     pub const fn updates(&self) -> Option<Updates> {
         self.updates
     }
 
-    /// How many losses of updates a step has, beside its own.
+    /// Number of losses of updates per step, beside its own.
     pub(crate) fn updates_of_step(&self) -> usize {
         self.updates.map_or(0, |updates| updates.per_step(&self.schedule) as usize)
     }
@@ -280,19 +280,19 @@ impl Plan {
         self.schedule.shape().microbatches() / self.segments
     }
 
-    /// How many steps are measured.
+    /// Number of measured steps.
     #[must_use]
     pub const fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// How many steps come before them.
+    /// Number of warm-up steps.
     #[must_use]
     pub const fn warm_up(&self) -> u32 {
         self.warm_up
     }
 
-    /// How many steps there are in all.
+    /// Number of all steps.
     #[must_use]
     pub const fn all_steps(&self) -> u32 {
         self.warm_up + self.steps
@@ -304,10 +304,10 @@ impl Plan {
         self.boundary
     }
 
-    /// How long a stage waits for another at most.
+    /// The longest that a stage waits for another.
     #[must_use]
-    pub const fn patience(&self) -> Duration {
-        self.patience
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// The time added to the latency of every transfer, by link.
@@ -342,7 +342,7 @@ impl Plan {
         self.hops.between(stage(chunk), stage(chunk + 1))
     }
 
-    /// Whether any transfer is made longer than it is.
+    /// Whether any transfer has additional latency.
     pub(crate) fn has_delays(&self) -> bool {
         self.hops.longest() > Nanos(0) || self.collectives != Collectives::default()
     }
@@ -352,9 +352,9 @@ impl Plan {
         &self.copies[stage]
     }
 
-    /// How updates have to be taken back where `asked` would do for weights that lie on one stage. Of
-    /// two stages with the same weights one may update on trust where the other does not: their
-    /// weights stay equal to the bit if an update is taken back exactly.
+    /// How updates must be undone where `asked` would do for weights on one stage. One of two
+    /// stages with the same weights may update optimistically where the other does not: their
+    /// weights stay equal to the bit only if an update is undone exactly.
     #[must_use]
     pub fn undo(&self, asked: Undo) -> Undo {
         let validates = matches!(self.boundary, Boundary::PostValidation { .. });

@@ -1,4 +1,4 @@
-//! Measurements as stages make them, and how they become those of the run.
+//! Measurements of stages, and their assembly into those of the run.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use pipeline::{Bytes, Measurement, Nanos, Pass, Slot, Step, Value};
 use super::plan::Plan;
 use crate::measured::{HostBound, Measured, MeasuredCopy};
 
-/// When a slot ran, in nanoseconds since the epoch of the run.
+/// Times of a slot, in nanoseconds since the epoch of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct RawSlot {
-    /// When what each of its passes needs from another stage was here, at the earliest: it cannot be
-    /// before it was made, which its maker knows.
+    /// Earliest arrival of the input of each of its passes from another stage: no earlier than it
+    /// was made, a time that only its maker knows.
     pub(crate) arrivals: [Option<u64>; 2],
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// When the host had begun all of each of its passes. Not part of a report.
+    /// When the host had launched all kernels of each of its passes. Not part of a report.
     pub(crate) launched: [u64; 2],
 }
 
@@ -23,11 +23,12 @@ pub(crate) struct RawSlot {
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct RawStep {
     pub(crate) slots: Vec<RawSlot>,
-    /// When each copy to the host or back began and ended, stream by stream.
+    /// Start and end of each copy to the host or back, stream by stream.
     pub(crate) copies: Vec<[u64; 2]>,
     pub(crate) end: u64,
     pub(crate) loss: Option<f64>,
-    /// Those of its updates, where weights change while the pipeline runs and the stage has the head.
+    /// The losses of its updates, where weights change while the pipeline runs and the stage has
+    /// the head.
     pub(crate) losses: Vec<f64>,
 }
 
@@ -36,19 +37,19 @@ pub(crate) struct RawStep {
 pub(crate) struct RawStage {
     /// The steps measured.
     pub(crate) steps: Vec<RawStep>,
-    /// In how many steps, warm-up included, updates on trust were wrong.
+    /// Steps, warm-up included, whose optimistic update was wrong.
     pub(crate) rollbacks: u32,
-    /// In how many steps weights were left as they were.
+    /// Steps whose update was skipped.
     pub(crate) skipped: u32,
-    /// Allocations made in the steps measured.
+    /// Allocations in the measured steps.
     pub(crate) allocations: u64,
-    /// The most activation bytes kept at once in a step measured, if anything was computed.
+    /// Peak of activation bytes in a measured step, if anything was computed.
     pub(crate) peak: Option<u64>,
-    /// Passes of the steps measured that the host held up, where the device runs ahead of it.
+    /// Host-bound passes of the measured steps, where the device runs ahead of the host.
     pub(crate) host_bound: Option<HostBound>,
 }
 
-/// Puts the measurements of all stages together: the steps that every one of them has completed.
+/// Assembles the measurements of all stages: the steps that every stage has completed.
 pub(crate) fn measured(plan: &Plan, stages: &[RawStage]) -> Measured {
     let slots: Vec<Vec<Slot>> = (0..stages.len()).map(|stage| plan.slots(stage)).collect();
     let mut begun = None;
@@ -105,7 +106,7 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
     for (slots, raw) in slots.iter().zip(raw) {
         for (slot, times) in slots.iter().zip(&raw.slots) {
             for value in slot.passes().filter_map(Pass::makes) {
-                // What all stages make is made when the last of them has.
+                // A collective value is made when the last stage has made its part.
                 let made = made.entry(value).or_default();
                 *made = times.end.max(*made);
             }
@@ -115,8 +116,8 @@ fn step(plan: &Plan, slots: &[Vec<Slot>], raw: &[&RawStep], zero: u64, began: Na
     let measurement = |(slot, times): (&Slot, &RawSlot)| {
         let arrivals = slot.passes().zip(times.arrivals).filter_map(|(pass, at)| {
             let value = pass.input(shape)?;
-            // What a device has only been told to make is announced before it is there; and clocks
-            // of two devices agree to some microseconds, which a pass may be shorter than.
+            // The host sends an enqueued value before the device has made it; and the clocks of two
+            // devices agree only to some microseconds, which a pass may be shorter than.
             let there = *made.get(&value)? + plan.delay(value).0;
             Some((value, at?.max(there).min(times.end)))
         });

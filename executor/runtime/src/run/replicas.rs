@@ -1,5 +1,5 @@
-//! Two copies of the model, in opposite directions: the stages that hold the same weights add up their
-//! gradients before the boundary between two steps.
+//! Two copies of the model, in opposite directions: the stages that hold the same weights
+//! all-reduce their gradients before the boundary between two steps.
 
 use pipeline::Schedule;
 
@@ -15,14 +15,13 @@ pub(super) const fn twin(schedule: &Schedule, stage: usize) -> Option<usize> {
 }
 
 impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
-    /// Adds the gradients of the other stage with the same weights to those of this one, if there is
-    /// such a stage. Each adds what the other has summed up to its own, and a sum of two does not
-    /// depend on their order: both come to the same bits.
+    /// All-reduces the gradients with the other stage that holds the same weights, if there is such
+    /// a stage. A sum of two terms does not depend on their order: both stages get the same bits.
     pub(super) fn add_gradients_of_twin(&mut self) -> Result<(), Halt> {
         let Some(twin) = twin(self.plan.schedule(), self.stage) else { return Ok(()) };
         let step = self.step;
         let ours = self.device(None, |worker, _| worker.share())?;
-        self.link.share(twin, step, ours)?;
+        self.link.send_gradients(twin, step, ours)?;
         loop {
             if let Some(theirs) = self.inbox.take_gradients(step) {
                 return self.device(None, |worker, _| worker.merge(&theirs));

@@ -1,4 +1,4 @@
-//! One stage going through its order.
+//! One stage that runs its order.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::error::DeviceError;
 use crate::measured::HostBound;
 use crate::worker::Trainer;
 
-/// A stage in the middle of its run.
+/// A running stage.
 pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     pub(super) plan: &'a Plan,
     pub(super) stage: usize,
@@ -28,11 +28,11 @@ pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     pub(super) link: L,
     pub(super) inbox: Inbox<L::Parcel>,
     pub(super) step: u32,
-    /// Which attempt at the step it is, or will be.
+    /// Number of the current or next attempt at the step.
     pub(super) attempt: u8,
     pub(super) raw: RawStage,
-    /// The step before is not settled: whether its update was made, on trust.
-    pub(super) unsettled: Option<bool>,
+    /// While the previous step is not validated: whether its optimistic update was made.
+    pub(super) unvalidated: Option<bool>,
     board: Arc<Board>,
     pub(super) epoch: Instant,
     slots: Vec<Slot>,
@@ -40,30 +40,32 @@ pub(super) struct Stage<'a, W: Trainer, L: Link<W>> {
     pub(super) added: u32,
     /// The losses of the updates of the step, where weights change while the pipeline runs.
     pub(super) losses: Vec<f64>,
-    /// Made here for another chunk that lives here.
+    /// Values of this stage for another chunk on it.
     kept: HashMap<Value, W::Value>,
     copying: Copying,
     pub(super) parts: Parts,
-    /// The parts of other stages that the worker has been given, and when those made here were made.
+    /// The parts that the worker has received from other stages, and the times at which this stage
+    /// made its own parts.
     pub(super) received: HashSet<(Value, usize)>,
     pub(super) made: HashMap<Value, u64>,
 }
 
-/// Whether a stage goes on or begins its step anew.
+/// Whether a stage continues or restarts its step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Flow {
-    /// On to the next.
+    /// Continue.
     On,
-    /// All of this step's passes again.
+    /// Restart all passes of this step.
     Anew,
 }
 
 impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
-    /// Stage number `stage` of the plan, before its first step; `epoch` is zero of all clocks.
+    /// Stage number `stage` of the plan, before its first step; `epoch` is time zero of all clocks.
     pub(super) fn new(
         plan: &'a Plan,
         stage: usize,
-        (worker, link): (W, L),
+        worker: W,
+        link: L,
         inbox: Inbox<L::Parcel>,
         board: Arc<Board>,
         epoch: Instant,
@@ -80,7 +82,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             step: 0,
             attempt: 0,
             raw: RawStage::default(),
-            unsettled: None,
+            unvalidated: None,
             board,
             epoch,
             slots: plan.slots(stage),
@@ -94,13 +96,13 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         })
     }
 
-    /// All steps.
+    /// Runs all steps.
     pub(super) fn run(mut self) -> Result<RawStage, Halt> {
         self.steps()?;
         Ok(self.raw)
     }
 
-    /// All steps, or those that this stage has completed when it is told to stop.
+    /// Runs all steps, or those that this stage completes before the run is stopped.
     pub(super) fn run_until_stopped(mut self) -> Result<RawStage, Halt> {
         match self.steps() {
             Ok(()) | Err(Halt::Stopped) => Ok(self.raw),
@@ -123,8 +125,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                 self.add_gradients_of_twin()?;
                 self.cross_boundary()?;
             }
-            // The only wait for all of the device in a step: behind the optimizer, which belongs to it.
-            self.device(None, |worker, _| worker.settle())?;
+            // The only device synchronization of a step: after the optimizer, which belongs to it.
+            self.device(None, |worker, _| worker.synchronize())?;
             let end = nanos_since(epoch, Instant::now());
             let times = self.device(None, |worker, _| worker.device_times(epoch))?;
             let losses = std::mem::take(&mut self.losses);
@@ -137,7 +139,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
                     let bound = self.take_times(&mut slots, &times)?;
                     self.raw.host_bound = Some(self.raw.host_bound.unwrap_or_default().and(bound));
                 }
-                // The clocks of device and host agree to some microseconds.
+                // The clocks of device and host agree only to some microseconds.
                 let end = slots.last().map_or(end, |slot| end.max(slot.end));
                 let CopiesDone { times, peak } = self.copying.done();
                 self.raw.peak = self.raw.peak.max(peak);
@@ -149,10 +151,10 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         Ok(())
     }
 
-    /// A hop that is simulated is waited for on the host, which knows nothing of when a device that
-    /// runs ahead makes its values.
+    /// Refuses a simulated hop that the host would wait for on a device that runs ahead of it: the
+    /// host does not know when the device makes its values.
     fn refuse_hop(&mut self) -> Result<(), Halt> {
-        let is_host_s = !self.worker.runs_ahead() || self.worker.makes_hops();
+        let is_host_s = !self.worker.runs_ahead() || self.worker.simulates_hops();
         if !self.plan.has_delays() || is_host_s {
             return Ok(());
         }
@@ -170,19 +172,19 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         self.inbox.begin(step, self.attempt);
         self.copying.begin();
         self.device(None, |worker, _| worker.begin_step(step))?;
-        match self.unsettled {
-            // Taking the last update back would need the gradients.
+        match self.unvalidated {
+            // A rollback of the last update would need the gradients.
             Some(_) => Ok(()),
             None => self.device(None, |worker, _| worker.clear()),
         }
     }
 
-    /// All slots of a step, once more from the start if the step before was not what it seemed.
+    /// Runs all slots of a step, and restarts them if the previous step is rolled back.
     fn passes(&mut self, validate_before: usize) -> Result<Vec<RawSlot>, Halt> {
         let mut done = Vec::with_capacity(self.slots.len());
         while done.len() < self.slots.len() {
             let at = done.len();
-            // A stage that waits for nobody hears here that the run is stopped.
+            // A stage that never waits learns here that the run is stopped.
             self.inbox.drain()?;
             let mut flow = self.validate(at >= validate_before)?;
             if flow == Flow::On {
@@ -206,10 +208,10 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         Ok(done)
     }
 
-    /// Takes part in the transfers that are due before slot number `at`.
+    /// Begins the transfers that are due before slot number `at`.
     fn take_part(&mut self, at: usize) -> Result<(), Halt> {
-        let (slot, now) = (self.slots.get(at).copied(), (self.step, self.attempt));
-        let here = self.device(slot, |worker, link| link.take_part(worker, at, now))?;
+        let (slot, step, attempt) = (self.slots.get(at).copied(), self.step, self.attempt);
+        let here = self.device(slot, |worker, link| link.take_part(worker, at, step, attempt))?;
         let since = nanos_since(self.epoch, Instant::now());
         let schedule = self.plan.schedule();
         for (name, parcel) in here {
@@ -220,10 +222,10 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         Ok(())
     }
 
-    /// Runs `slot`; `None` if the norm of the step before came first, and nothing was done.
+    /// Runs `slot`; `None` if the norm of the previous step came first, and nothing was run.
     fn slot(&mut self, slot: Slot) -> Result<Option<RawSlot>, Halt> {
         let shape = self.plan.schedule().shape();
-        // Nothing is taken before all is here: a slot that is put off finds it again.
+        // No value is taken before all have arrived: a postponed slot finds them again.
         let inputs = slot.passes().filter_map(|pass| pass.input(shape));
         for value in inputs.filter(|value| !value.is_collective(shape)) {
             if !self.await_value(slot, value)? {
@@ -246,15 +248,16 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             wait_until(self.epoch + Duration::from_nanos(at));
             let open = |worker: &mut W, link: &mut L| link.open(worker, parcel);
             inputs[i] = Some(self.device(Some(slot), open)?);
-            // What stays on devices is here when they have made it, whenever the host heard of it.
+            // A value that stays on devices is ready when the device has made it, whenever the host
+            // receives its ticket.
             let by_device = self.worker.runs_ahead() && self.link.stays_on_devices();
             raw.arrivals[i] = Some(if by_device { 0 } else { at });
         }
         for (i, pass) in slot.passes().enumerate() {
             raw.arrivals[i] = raw.arrivals[i].max(self.receive_parts(slot, pass)?);
         }
-        let patience = self.plan.patience();
-        let started = self.copying.start(&mut self.worker, slot, patience);
+        let timeout = self.plan.timeout();
+        let started = self.copying.start(&mut self.worker, slot, timeout);
         self.device(Some(slot), |_, _| started)?;
         raw.start = nanos_since(self.epoch, self.publish(Doing::Running(slot)));
         if let Some(later) = &inputs[1] {
@@ -268,16 +271,16 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         }
         raw.end = nanos_since(self.epoch, Instant::now());
         for (pass, output) in slot.passes().zip(outputs) {
-            self.hand_on(slot, pass, output, raw.end)?;
-            self.hand_on_parts(slot, pass, raw.end)?;
+            self.send_output(slot, pass, output, raw.end)?;
+            self.send_parts(slot, pass, raw.end)?;
         }
-        let ended = self.copying.end(&mut self.worker, slot, patience);
+        let ended = self.copying.end(&mut self.worker, slot, timeout);
         self.device(Some(slot), |_, _| ended)?;
         Ok(Some(raw))
     }
 
-    /// Waits until `value` is here, if another stage makes it; false if the norm of the step before
-    /// came first.
+    /// Waits for `value`, if another stage makes it; false if the norm of the previous step came
+    /// first.
     fn await_value(&mut self, slot: Slot, value: Value) -> Result<bool, Halt> {
         match self.maker(value).filter(|&from| from != self.stage) {
             Some(from) => self.await_from(slot, value, from),
@@ -285,8 +288,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         }
     }
 
-    /// Waits until the part of `from` in `value` is here; false if the norm of the step before came
-    /// first.
+    /// Waits for the part of `from` in `value`; false if the norm of the previous step came first.
     pub(super) fn await_from(
         &mut self,
         slot: Slot,
@@ -294,16 +296,17 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         from: usize,
     ) -> Result<bool, Halt> {
         let name = self.name(value);
-        let settles = self.unsettled.map(|_| (self.step - 1, self.stage + 1));
+        let settles = self.unvalidated.map(|_| (self.step - 1, self.stage + 1));
         self.wait_for(Awaited::Value(slot, value), from, |inbox| {
-            let told = |(step, from)| inbox.has_norm(step, Round::Final, from);
-            inbox.has(name, from) || settles.is_some_and(told)
+            let arrived = |(step, from)| inbox.has_norm(step, Round::Final, from);
+            inbox.has(name, from) || settles.is_some_and(arrived)
         })?;
         Ok(self.inbox.has(name, from))
     }
 
-    /// Gives what `pass` made to whoever takes it.
-    fn hand_on(
+    /// Sends the output of `pass` to the stage of the next chunk, or keeps it if that is this
+    /// stage.
+    fn send_output(
         &mut self,
         slot: Slot,
         pass: Pass,
@@ -330,7 +333,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         }
     }
 
-    /// Waits until what has come is what is `ready`.
+    /// Waits until the inbox is `ready`.
     pub(super) fn wait_for(
         &mut self,
         what: Awaited,
@@ -342,19 +345,19 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             return Ok(());
         }
         let since = self.publish(Doing::Waiting { what, from });
-        let patience = self.plan.patience();
+        let timeout = self.plan.timeout();
         while !ready(&self.inbox) {
-            let left = patience.saturating_sub(since.elapsed());
+            let left = timeout.saturating_sub(since.elapsed());
             if left.is_zero() {
-                let chain = Chain::follow(self.stage, |stage| self.link.ask(stage))?;
-                return Err(Failure::Stuck { patience, chain }.into());
+                let chain = Chain::follow(self.stage, |stage| self.link.query(stage))?;
+                return Err(Failure::Stuck { timeout, chain }.into());
             }
             self.inbox.wait(left)?;
         }
         Ok(())
     }
 
-    /// Has the worker do something, and says where it failed if it does.
+    /// Runs `work` on the worker and the link; an error names the stage, step and slot.
     pub(super) fn device<T>(
         &mut self,
         slot: Option<Slot>,
@@ -365,8 +368,8 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             .map_err(|error| Failure::Device { stage, step, slot, error }.into())
     }
 
-    /// Puts the times by the clock of the device, one for each pass, in place of the host's, and counts
-    /// the passes that the host held up.
+    /// Replaces the host's times by those of the device's clock, one for each pass, and counts the
+    /// host-bound passes.
     fn take_times(&self, slots: &mut [RawSlot], times: &[(u64, u64)]) -> Result<HostBound, Halt> {
         let passes: usize = self.slots.iter().map(|slot| slot.passes().count()).sum();
         if passes != times.len() {
@@ -375,7 +378,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         }
         let launched = slots.iter().zip(&self.slots);
         let launched = launched.flat_map(|(raw, slot)| slot.passes().zip(raw.launched));
-        // The first cannot be launched before its step begins.
+        // The first pass cannot be launched before its step begins.
         let behind = times.iter().zip(launched).skip(1);
         let behind = behind.filter(|((start, _), (_, launched))| start < launched);
         let bound = behind.count() as u64;
@@ -408,7 +411,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
         Name { step: self.step, attempt: self.attempt, value }
     }
 
-    /// The stage that makes `value`, if one does alone.
+    /// The stage that makes `value`, if a single one does.
     fn maker(&self, value: Value) -> Option<usize> {
         let schedule = self.plan.schedule();
         schedule.placement().maker(schedule.shape(), value)

@@ -19,14 +19,14 @@ use crate::error::DeviceError;
 use crate::measured::Measured;
 use crate::worker::Trainer;
 
-/// How often a run that can be stopped looks whether it is.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often a stoppable run polls its stop flag.
+const POLL: Duration = Duration::from_millis(50);
 
 /// A message from a thread to the one that started it.
-enum News {
-    /// Its worker is made.
+enum ThreadEvent {
+    /// Its worker is built.
     Ready,
-    /// It has ended.
+    /// The thread has ended.
     Ended(Result<RawStage, Halt>),
 }
 
@@ -39,11 +39,10 @@ struct Shared<V, F> {
     inboxes: Arc<[Sender<Event<V>>]>,
 }
 
-/// Runs `plan` with one thread for each stage. `make` makes the worker of a stage, on the thread
-/// where it will live.
+/// Runs `plan` with one thread for each stage. `make` builds the worker of a stage, on its thread.
 ///
-/// A run that fails ends as soon as every worker has returned from what it is doing. A worker that
-/// does not return within the patience of the plan is left behind on its thread.
+/// A failed run ends as soon as every worker has returned from its current pass. The thread of a
+/// worker that does not return within the timeout of the plan is leaked.
 ///
 /// # Errors
 /// The first [`Failure`] of any stage.
@@ -55,14 +54,14 @@ where
     go(plan, make, None)
 }
 
-/// The same until `stopped` says so, which is asked every 50 ms on this thread. Every stage then ends
-/// the pass that it is in, or waits no longer, and the step that is under way is dropped. A device that
-/// runs ahead of the host ends the passes that it has been given.
+/// The same until `stopped` returns true; it is polled every 50 ms on this thread. Every stage then
+/// ends its current pass, or stops waiting, and drops its unfinished step. A device that runs ahead
+/// of the host completes the enqueued passes.
 ///
-/// What is measured are the steps that all stages have completed by then, fewer than planned and
-/// perhaps none. Peaks and counts, such as of allocations, are over all that a stage has completed: one
-/// that was ahead counts a step more. Of a stage whose worker does not return within the patience of
-/// the plan nothing is known, so that no step is.
+/// The measured steps are those that all stages have completed by then, fewer than planned and
+/// possibly none. Peaks and counts, such as of allocations, cover all that a stage has completed: a
+/// stage that was ahead counts one step more. If a worker does not return within the timeout of the
+/// plan, no step is measured.
 ///
 /// # Errors
 /// The first [`Failure`] of any stage.
@@ -93,21 +92,24 @@ where
         board: Arc::new(Board::new(stages)),
         inboxes: Arc::clone(&inboxes),
     });
-    let (news, heard) = channel();
-    let mut crew =
-        Crew { stop: Box::new(move || stop(&inboxes)), threads: Vec::new(), gates: Vec::new() };
+    let (events_out, heard) = channel();
+    let mut threads = StageThreads {
+        stop: Box::new(move || stop(&inboxes)),
+        threads: Vec::new(),
+        starts: Vec::new(),
+    };
     for (stage, events) in events.into_iter().enumerate() {
-        let (open, gate) = channel();
-        match begin(Arc::clone(&shared), stage, events, news.clone(), gate) {
-            Ok(thread) => crew.threads.push(thread),
+        let (open, start) = channel();
+        match begin(Arc::clone(&shared), stage, events, events_out.clone(), start) {
+            Ok(thread) => threads.threads.push(thread),
             Err(error) => {
                 let failure = Failure::Thread { stage, message: error.to_string() };
-                return crew.wait(&heard, (plan, stopped), Some(failure));
+                return threads.wait(&heard, plan, stopped, Some(failure));
             }
         }
-        crew.gates.push(open);
+        threads.starts.push(open);
     }
-    crew.wait(&heard, (plan, stopped), None)
+    threads.wait(&heard, plan, stopped, None)
 }
 
 /// Starts the thread of one stage.
@@ -115,19 +117,19 @@ fn begin<W, F>(
     shared: Arc<Shared<W::Value, F>>,
     stage: usize,
     events: Receiver<Event<W::Value>>,
-    news: Sender<(usize, News)>,
-    gate: Receiver<Instant>,
+    events_out: Sender<(usize, ThreadEvent)>,
+    start: Receiver<Instant>,
 ) -> std::io::Result<JoinHandle<()>>
 where
     W: Trainer + 'static,
     F: Fn(usize) -> Result<W, DeviceError> + Send + Sync + 'static,
 {
     let life = move || {
-        let work = AssertUnwindSafe(|| live(&shared, stage, events, &news, &gate));
+        let work = AssertUnwindSafe(|| run_thread(&shared, stage, events, &events_out, &start));
         let end = catch_unwind(work).unwrap_or_else(|panic| {
             Err(Failure::Panicked { stage, message: message(panic.as_ref()) }.into())
         });
-        let _ = news.send((stage, News::Ended(end)));
+        let _ = events_out.send((stage, ThreadEvent::Ended(end)));
     };
     std::thread::Builder::new().name(format!("stage {stage}")).spawn(life)
 }
@@ -138,46 +140,47 @@ fn stop<V>(inboxes: &[Sender<Event<V>>]) {
     }
 }
 
-/// The threads of a run, as seen by the one that started them.
-struct Crew {
+/// The threads of a run, held by the thread that started them.
+struct StageThreads {
     stop: Box<dyn Fn()>,
     threads: Vec<JoinHandle<()>>,
-    /// Tell each thread the epoch; dropped, they end.
-    gates: Vec<Sender<Instant>>,
+    /// Send each thread the epoch; dropped, the threads end.
+    starts: Vec<Sender<Instant>>,
 }
 
-impl Crew {
-    /// Waits for all threads to end, and tells them to if one fails or the run is `stopped`.
+impl StageThreads {
+    /// Waits for all threads to end, and stops them if one fails or the run is `stopped`.
     fn wait(
         mut self,
-        heard: &Receiver<(usize, News)>,
-        (plan, stopped): (&Plan, Option<&dyn Fn() -> bool>),
+        heard: &Receiver<(usize, ThreadEvent)>,
+        plan: &Plan,
+        stopped: Option<&dyn Fn() -> bool>,
         mut failure: Option<Failure>,
     ) -> Result<Measured, Failure> {
         let all = self.threads.len();
         let mut raw = vec![RawStage::default(); all];
         let (mut ready, mut ended) = (0, 0);
-        let mut until = failure.is_some().then(|| self.end(plan));
+        let mut until = failure.is_some().then(|| self.stop_all(plan));
         while ended < all {
             if until.is_none() && stopped.is_some_and(|stopped| stopped()) {
-                until = Some(self.end(plan));
+                until = Some(self.stop_all(plan));
             }
             let timeout = match (until, stopped) {
                 (Some(until), _) => until.saturating_duration_since(Instant::now()),
-                (None, Some(_)) => LOOK,
+                (None, Some(_)) => POLL,
                 (None, None) => Duration::MAX,
             };
             match heard.recv_timeout(timeout) {
-                Ok((_, News::Ready)) => ready += 1,
-                Ok((stage, News::Ended(Ok(measured)))) => {
+                Ok((_, ThreadEvent::Ready)) => ready += 1,
+                Ok((stage, ThreadEvent::Ended(Ok(measured)))) => {
                     ended += 1;
                     raw[stage] = measured;
                 }
-                Ok((_, News::Ended(Err(halt)))) => {
+                Ok((_, ThreadEvent::Ended(Err(halt)))) => {
                     ended += 1;
                     if let (None, Halt::Failed(first)) = (&failure, halt) {
                         failure = Some(first);
-                        until = Some(until.unwrap_or_else(|| self.end(plan)));
+                        until = Some(until.unwrap_or_else(|| self.stop_all(plan)));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) if until.is_none() => {}
@@ -185,12 +188,12 @@ impl Crew {
             }
             if ready == all {
                 let epoch = Instant::now();
-                for gate in self.gates.drain(..) {
-                    let _ = gate.send(epoch);
+                for start in self.starts.drain(..) {
+                    let _ = start.send(epoch);
                 }
             }
         }
-        // Those that have not ended are lost in their workers.
+        // Threads that have not ended hang in their workers.
         let is_over = |thread: &JoinHandle<()>| ended == all || thread.is_finished();
         for thread in self.threads.into_iter().filter(is_over) {
             let _ = thread.join();
@@ -201,21 +204,21 @@ impl Crew {
         }
     }
 
-    /// Tells all threads to end; until when they are waited for.
-    fn end(&mut self, plan: &Plan) -> Instant {
-        self.gates.clear();
+    /// Stops all threads. Returns the deadline until which they are joined.
+    fn stop_all(&mut self, plan: &Plan) -> Instant {
+        self.starts.clear();
         (self.stop)();
-        Instant::now() + plan.patience()
+        Instant::now() + plan.timeout()
     }
 }
 
-/// The life of one thread.
-fn live<W, F>(
+/// The body of one thread.
+fn run_thread<W, F>(
     shared: &Shared<W::Value, F>,
     stage: usize,
     events: Receiver<Event<W::Value>>,
-    news: &Sender<(usize, News)>,
-    gate: &Receiver<Instant>,
+    events_out: &Sender<(usize, ThreadEvent)>,
+    start: &Receiver<Instant>,
 ) -> Result<RawStage, Halt>
 where
     W: Trainer,
@@ -229,9 +232,9 @@ where
     let inbox = Inbox::new(&shared.plan, stage, events, sequences);
     let (inboxes, board) = (Arc::clone(&shared.inboxes), Arc::clone(&shared.board));
     let link = Local::new(stage, inboxes, Arc::clone(&board), Arc::clone(&shared.plan));
-    let _ = news.send((stage, News::Ready));
-    let epoch = gate.recv().map_err(|_| Halt::Stopped)?;
-    Stage::new(&shared.plan, stage, (worker, link), inbox, board, epoch)?.run_until_stopped()
+    let _ = events_out.send((stage, ThreadEvent::Ready));
+    let epoch = start.recv().map_err(|_| Halt::Stopped)?;
+    Stage::new(&shared.plan, stage, worker, link, inbox, board, epoch)?.run_until_stopped()
 }
 
 /// The message of a panic.

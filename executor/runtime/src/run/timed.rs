@@ -1,4 +1,4 @@
-//! A worker that takes its time and computes nothing.
+//! A worker whose passes take their time and compute nothing.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::clock::wait_until;
 use crate::error::DeviceError;
 use crate::worker::{Offload, Trainer, Wire, Worker};
 
-/// A worker whose passes take what [`Costs`] say, to the microsecond where a core is free: what is
-/// real are the order, the waiting and the links.
+/// A worker whose passes take the durations of [`Costs`], to the microsecond where a core is free:
+/// order, waits and links are real.
 ///
-/// Its gradients are nought and its weights none, so that boundaries between steps cost only what
-/// stages tell each other.
+/// Its gradients are 0 and it has no weights, so that a boundary between steps costs only the
+/// messages between stages.
 #[derive(Clone, Debug)]
 pub struct Timed {
     costs: Arc<Costs>,
@@ -47,25 +47,29 @@ impl Worker for Timed {
         Ok(pass.makes().and_then(|value| value.taken_by(chunks)).map(|_| ()))
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn give(&mut self, _: Value, _: usize) -> Result<(), DeviceError> {
+    fn send_part(&mut self, _: Value, _: usize) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn receive(&mut self, _: Value, _: usize, (): ()) -> Result<(), DeviceError> {
+    fn receive_part(&mut self, _: Value, _: usize, (): ()) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
         let time = |way| Duration::from_nanos(part.of_time(self.costs.copy(forward.chunk, way)).0);
         let [out, back] = [CopyDirection::Out, CopyDirection::Back].map(time);
         Ok(Box::new(TimedCopies { out, back }))
     }
 
-    fn take_back(&mut self, _: Pass, _: Box<dyn Offload>) -> Result<(), DeviceError> {
+    fn end_offload(&mut self, _: Pass, _: Box<dyn Offload>) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -74,7 +78,7 @@ impl Worker for Timed {
     }
 }
 
-/// Copies to the host and back that take their time and move nothing.
+/// Copies to the host and back that take their time and move no bytes.
 struct TimedCopies {
     out: Duration,
     back: Duration,

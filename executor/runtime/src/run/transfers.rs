@@ -1,46 +1,47 @@
-//! In which order values cross between stages: agreed on by all, so that it need not be negotiated.
+//! The order of the transfers between stages: all stages know it, so that it is not negotiated.
 
 use pipeline::{Schedule, Value};
 
 use super::barrier::Parts;
 
-/// One end of a transfer.
+/// The side of a transfer that a stage takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// Hands the value to the peer.
+pub enum Direction {
+    /// Sends the value to the peer.
     Send,
-    /// Takes it from the peer.
+    /// Receives the value from the peer.
     Receive,
 }
 
-/// One end of a transfer.
+/// One side of a transfer. In torch's schedules these are SEND_F and RECV_F for an output, SEND_B and
+/// RECV_B for a gradient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Post {
-    /// It stands before the slot of this index in the order of its stage; at the number of slots if
-    /// behind the last.
+pub struct P2pAction {
+    /// Index of the slot of its stage before which it stands; the number of slots if it comes after
+    /// the last.
     pub before: usize,
-    /// To or from the peer.
-    pub way: Way,
+    /// Send or receive.
+    pub direction: Direction,
     /// The other stage.
     pub peer: usize,
-    /// The value that crosses.
+    /// The value.
     pub value: Value,
-    /// Those of one round cross at once: a stage may begin its ends of them as one.
+    /// Actions of one round run at once: a stage may begin them as one group.
     pub round: u64,
 }
 
 /// All transfers of one step.
 ///
-/// They are ordered by when they would happen if every pass took the same time, and each stage has
-/// its part of that one order. Even where a transfer holds up both ends until both are there
-/// (rendezvous, as with NCCL), the earliest that is not done has both ends free to do it, so that
-/// no stage waits for ever.
+/// They are ordered by the time at which they would happen if every pass took the same time, and
+/// each stage has its part of this one order. Even where a transfer blocks both ends until both are
+/// ready (rendezvous, as with NCCL), the earliest unfinished transfer has both ends free, so that
+/// no stage deadlocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transfers {
-    posts: Vec<Vec<Post>>,
+    actions: Vec<Vec<P2pAction>>,
 }
 
-/// A value that crosses, and when it is made.
+/// A value that crosses between stages, and when it is made.
 struct Crossing {
     time: u64,
     value: Value,
@@ -53,25 +54,37 @@ impl Transfers {
     #[must_use]
     pub fn of(schedule: &Schedule) -> Self {
         let (starts, mut crossings) = replay(schedule);
-        // The sort keeps the order of those made at once, which is that of their slots on a stage.
+        // The sort is stable: values made at once stay in the order of their slots on a stage.
         crossings.sort_by_key(|crossing| crossing.time);
-        let mut posts = vec![Vec::new(); schedule.shape().stages()];
+        let mut actions = vec![Vec::new(); schedule.shape().stages()];
         for Crossing { time, value, from, to } in crossings {
             let before = starts[to].partition_point(|&start| start < time);
-            posts[to].push(Post { before, way: Way::Receive, peer: from, value, round: time });
+            actions[to].push(P2pAction {
+                before,
+                direction: Direction::Receive,
+                peer: from,
+                value,
+                round: time,
+            });
             let before = starts[from].partition_point(|&start| start < time);
-            posts[from].push(Post { before, way: Way::Send, peer: to, value, round: time });
+            actions[from].push(P2pAction {
+                before,
+                direction: Direction::Send,
+                peer: to,
+                value,
+                round: time,
+            });
         }
-        Self { posts }
+        Self { actions }
     }
 
-    /// The ends of `stage`, in order.
+    /// The actions of `stage`, in order.
     ///
     /// # Panics
     /// If there is no such stage.
     #[must_use]
-    pub fn of_stage(&self, stage: usize) -> &[Post] {
-        &self.posts[stage]
+    pub fn of_stage(&self, stage: usize) -> &[P2pAction] {
+        &self.actions[stage]
     }
 
     /// The values that `from` sends to `to`, in order.
@@ -80,12 +93,13 @@ impl Transfers {
     /// If there is no stage `from`.
     #[must_use]
     pub fn between(&self, from: usize, to: usize) -> Vec<Value> {
-        let sent = |post: &&Post| post.way == Way::Send && post.peer == to;
-        self.posts[from].iter().filter(sent).map(|post| post.value).collect()
+        let sent = |action: &&P2pAction| action.direction == Direction::Send && action.peer == to;
+        self.actions[from].iter().filter(sent).map(|action| action.value).collect()
     }
 }
 
-/// When each slot starts if every pass takes one unit of time and transfers none, and what crosses.
+/// The start of each slot if every pass takes one unit of time and every transfer none, and the
+/// values that cross.
 fn replay(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Crossing>) {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let chunks = shape.chunks();
@@ -112,7 +126,7 @@ fn replay(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Crossing>) {
                 *made = end.max(*made);
                 let taker = value.taken_by(chunks).map(|chunk| (value, home(chunk, value)));
                 let taken = taker.filter(|&(_, to)| to != stage).into_iter();
-                let all = taken.chain(parts.given(stage, pass));
+                let all = taken.chain(parts.sent(stage, pass));
                 crossings.extend(all.map(|(value, to)| {
                     let (time, from) = (end, stage);
                     Crossing { time, value, from, to }

@@ -1,5 +1,5 @@
-//! Updates while the pipeline runs: a stage makes each as soon as it has the gradients of its
-//! microbatches, and waits for nobody.
+//! Updates while the pipeline runs: a stage updates as soon as it has the gradients of the update's
+//! microbatches, without synchronization.
 
 use pipeline::{Kind, Pass, Placement, Schedule, Slot};
 
@@ -14,8 +14,9 @@ const fn weighs(pass: Pass) -> bool {
     matches!(pass.kind, Kind::W | Kind::BW)
 }
 
-/// The reason why weights cannot change so while `schedule` runs, if there is one: every stage must
-/// have all gradients of an update before any of the next, and the last stage no forward of the next.
+/// The reason why weights cannot change this way while `schedule` runs, if there is one: every
+/// stage must have all gradients of an update before any of the next, and the last stage no forward
+/// of the next.
 pub(super) fn obstacle(schedule: &Schedule, updates: Updates) -> Option<String> {
     let (shape, every) = (schedule.shape(), updates.microbatches);
     if schedule.placement() != Placement::Looped || shape.chunks_per_stage() != 1 {
@@ -42,7 +43,8 @@ pub(super) fn obstacle(schedule: &Schedule, updates: Updates) -> Option<String> 
 }
 
 impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
-    /// Updates the weights if `slot` brought the last of the gradients of an update, and begins the next.
+    /// Updates the weights if `slot` completed the gradients of an update, and begins the next
+    /// update.
     pub(super) fn update_if_due(&mut self, slot: Slot) -> Result<(), Halt> {
         let Some(Updates { microbatches, .. }) = self.plan.updates() else { return Ok(()) };
         let added = slot.passes().filter(|pass| weighs(*pass)).count();

@@ -1,5 +1,5 @@
-//! A device that runs ahead of the host, with a clock of its own: what is measured is by that clock
-//! alone, however late the host is.
+//! A device that runs ahead of the host, with its own clock: measurements are by that clock alone,
+//! however late the host is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use runtime::{Boundary, DeviceError, Failure, Norm, Plan, Trainer, Worker, run};
 
 use crate::support::{pairs, schedules};
 
-/// Between two steps by the clock of the device, which counts from far before the host's.
+/// Time between two steps by the clock of the device, which starts long before the host's.
 const STEP: u64 = 1_000_000;
 
-/// Passes take what costs say, by a clock that only it moves; its values are the times at which
-/// they are there.
+/// Passes take the costs' durations, by a clock that only they advance; values are the times at
+/// which they are ready.
 struct Ahead {
     costs: Arc<Costs>,
     free: u64,
@@ -24,7 +24,7 @@ struct Ahead {
     /// The step whose gradients are to be clipped.
     clipped: Option<u32>,
     settled: Arc<AtomicUsize>,
-    /// How far its clock is before that of the host.
+    /// Offset of its clock before that of the host.
     early: u64,
 }
 
@@ -46,7 +46,7 @@ impl Worker for Ahead {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
         self.settled.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -100,7 +100,7 @@ fn costs(schedule: &Schedule) -> Arc<Costs> {
     Arc::new(Costs::uniform(schedule.shape(), times, Nanos(0)))
 }
 
-/// When slots start and end if nothing but their inputs and their stage holds them up.
+/// Start and end of slots that wait only for their inputs and their stage.
 fn replay(schedule: &Schedule, costs: &Costs) -> Vec<Vec<(u64, u64)>> {
     let shape = schedule.shape();
     let mut made: HashMap<Value, u64> = HashMap::new();
@@ -125,7 +125,7 @@ fn replay(schedule: &Schedule, costs: &Costs) -> Vec<Vec<(u64, u64)>> {
     spans
 }
 
-/// Whether `slot` needs anything of another stage.
+/// Whether `slot` needs a value of another stage.
 fn waits(schedule: &Schedule, slot: Slot) -> bool {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let home = |chunk, microbatch| placement.stage(shape, chunk, microbatch);

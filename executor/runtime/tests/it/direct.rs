@@ -1,5 +1,5 @@
-//! Values that go from device to device in an agreed order, both ends waiting for each other: the
-//! same comes out as over any other link, and nobody waits for ever.
+//! Values that go from device to device in the agreed order, with both ends waiting for each other:
+//! the results are those of any other link, without a deadlock.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,10 +12,10 @@ use runtime::{
 };
 
 use crate::hashed::{Hashed, Mishap, Weights};
-use crate::support::{free_port, losses, meeting, pairs, schedules};
+use crate::support::{free_port, losses, pairs, rendezvous, schedules};
 use crate::threads::run_hashed;
 
-/// A hub for devices that hold up both ends of a transfer until both are there.
+/// A hub for devices that blocks both ends of a transfer until both are ready.
 #[derive(Default)]
 struct Hub {
     queues: Mutex<HashMap<(usize, usize), VecDeque<u64>>>,
@@ -23,7 +23,7 @@ struct Hub {
 }
 
 impl Hub {
-    /// Waits until `ready` gives something of the queues.
+    /// Waits until `ready` returns a value from the queues.
     fn wait<T>(
         &self,
         mut ready: impl FnMut(&mut HashMap<(usize, usize), VecDeque<u64>>) -> Option<T>,
@@ -58,8 +58,8 @@ impl Worker for Joined {
         self.hashed.run(pass, input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.hashed.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.hashed.synchronize()
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {
@@ -84,7 +84,7 @@ impl Wire for Joined {
 const NAME: [u8; 128] = [7; 128];
 
 impl Direct for Joined {
-    fn name(&mut self) -> Result<Vec<u8>, DeviceError> {
+    fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError> {
         Ok(NAME.to_vec())
     }
 
@@ -150,12 +150,12 @@ impl Trainer for Joined {
     }
 }
 
-/// Runs `plan` with a process for each stage, played by threads.
+/// Runs `plan` with a process for each stage, simulated by threads.
 fn join_all(plan: &Plan, left: &Weights) -> Vec<Result<Option<Measured>, Failure>> {
     let (hub, port) = (Arc::new(Hub::default()), free_port());
     let world = plan.schedule().shape().stages();
     let process = |rank| {
-        join_directly(plan, &meeting(rank, world, port), |stage| {
+        join_directly(plan, &rendezvous(rank, world, port), |stage| {
             let hashed = Hashed::new(plan.schedule(), stage, Mishap::None, left);
             Ok(Joined { hashed, hub: Arc::clone(&hub), rank: None })
         })

@@ -9,17 +9,17 @@ use crate::hashed::Mishap;
 use crate::support::schedules;
 use crate::threads::run_hashed;
 
-/// ZB-H1 on four stages, with little patience.
+/// ZB-H1 on four stages, with a short timeout.
 pub(crate) fn small_plan() -> Plan {
     let named =
         |(name, schedule): (String, Schedule)| name.starts_with("zb-h1").then_some(schedule);
     let schedule = schedules(4, 8).into_iter().find_map(named).unwrap();
-    Plan::new(schedule, 3).unwrap().with_patience(Duration::from_millis(300)).unwrap()
+    Plan::new(schedule, 3).unwrap().with_timeout(Duration::from_millis(300)).unwrap()
 }
 
-/// The same with more patience than a test should take, for what must not wait for its end.
+/// The same with a timeout longer than a test may take, for runs that must not reach it.
 pub(crate) fn patient_plan() -> Plan {
-    small_plan().with_patience(Duration::from_secs(20)).unwrap()
+    small_plan().with_timeout(Duration::from_secs(20)).unwrap()
 }
 
 /// The threads of this process that run stages.
@@ -101,6 +101,6 @@ fn impossible_plans_are_refused() {
         let bounded = plan.clone().with_boundary(Boundary::Barrier { max_norm });
         assert!(matches!(bounded, Err(PlanError::MaxNorm(_))));
     }
-    assert!(matches!(plan.clone().with_patience(Duration::ZERO), Err(PlanError::Patience(_))));
+    assert!(matches!(plan.clone().with_timeout(Duration::ZERO), Err(PlanError::Timeout(_))));
     assert!(matches!(plan.with_hop(Nanos(1 << 40)), Err(PlanError::Hop { .. })));
 }

@@ -1,5 +1,5 @@
-//! A worker that hashes everything that flows into a pass, so that one wrong value, order of steps
-//! or update shows in the end; and the same computed one pass after the other.
+//! A worker that hashes all inputs of a pass, so that one wrong value, order of steps or update
+//! shows at the end; and the same computed pass by pass.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ pub(crate) enum Mishap {
     Error { stage: usize, pass: Pass },
     /// A pass panics.
     Panic { stage: usize, pass: Pass },
-    /// None, but a stage says when it begins a step.
+    /// None, but a stage prints when it begins a step.
     Say { stage: usize, step: u32 },
     /// A pass takes this many milliseconds.
     Slow { stage: usize, pass: Pass, millis: u64 },
@@ -46,7 +46,7 @@ pub(crate) struct Hashed {
     weights: BTreeMap<u16, u64>,
     gradients: BTreeMap<u16, u64>,
     updates: Vec<(BTreeMap<u16, u64>, f64)>,
-    /// By chunk and microbatch: what F left for B, what B left for W.
+    /// By chunk and microbatch: results of F for B, and of B for W.
     forwards: HashMap<(u16, u32), u64>,
     backwards: HashMap<(u16, u32), u64>,
     loss: Option<f64>,
@@ -153,7 +153,7 @@ impl Worker for Hashed {
         }
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -227,8 +227,8 @@ impl Trainer for Hashed {
     }
 }
 
-/// Runs `steps` steps one microbatch after the other, one chunk after the other: the loss of each
-/// step, and the weights.
+/// Runs `steps` steps microbatch by microbatch and chunk by chunk. Returns the loss of each step,
+/// and the weights.
 pub(crate) fn serial(
     schedule: &Schedule,
     steps: u32,

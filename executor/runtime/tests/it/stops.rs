@@ -16,15 +16,15 @@ use crate::hashed::{Hashed, Mishap, Weights};
 use crate::support::{losses, schedules};
 use crate::threads::run_hashed;
 
-/// More steps than any machine goes through while a test lasts.
+/// More steps than any machine completes during a test.
 const ENDLESS: u32 = 10_000;
 
-/// What workers show of themselves, and a gate at which one of them waits.
+/// State that workers publish, and a gate at which one of them waits.
 #[derive(Default)]
 struct Watch {
     /// By stage, the step that it has begun, from 1.
     begun: [AtomicU32; 2],
-    /// Whether one has come to the gate.
+    /// Whether a worker has come to the gate.
     holds: AtomicBool,
     is_open: Mutex<bool>,
     opened: Condvar,
@@ -67,7 +67,7 @@ struct Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // All inboxes have the word by then: that of the last stage is told last.
+        // All inboxes have the stop by then: the last stage is notified last.
         if self.stage + 1 == self.stages {
             self.watch.open();
         }
@@ -84,16 +84,20 @@ impl Worker for Watched {
         self.timed.run(pass, input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.timed.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.timed.synchronize()
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
-        self.timed.lend(forward, part)
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
+        self.timed.begin_offload(forward, part)
     }
 
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
-        self.timed.take_back(forward, lent)
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+        self.timed.end_offload(forward, lent)
     }
 
     fn forget(&mut self) -> Result<(), DeviceError> {
@@ -156,7 +160,7 @@ fn make(
     }
 }
 
-/// Orders with all that a stage may wait for: links, other stages between steps, and its copies.
+/// Orders with every kind of wait: for links, for other stages between steps, and for copies.
 fn plans() -> Vec<(&'static str, Problem, Plan)> {
     let max_norm = 1.0;
     let mut plans = Vec::new();
@@ -246,7 +250,7 @@ fn stages_that_wait_end_at_once_and_a_pass_is_finished() {
     let stopped = || watch.reached(1) && watch.holds();
     let measured = run_until(&plan, make(&problem, held, &watch), &stopped).unwrap();
     assert_eq!(measured.steps.len(), 1);
-    assert!(begin.elapsed() < plan.patience(), "nobody waited to the end");
+    assert!(begin.elapsed() < plan.timeout(), "nobody waited to the end");
 }
 
 #[test]
@@ -255,10 +259,10 @@ fn a_stopped_run_leaves_a_worker_that_does_not_return_behind() {
     let schedule = Family::OneFOneB.schedule(&problem).unwrap();
     let (held, watch) = (Some((1, 0, Pass::f(1, 0))), Arc::new(Watch::default()));
     let plan = endless(&schedule, Boundary::Asynchronous);
-    let plan = plan.with_patience(Duration::from_secs(4)).unwrap();
+    let plan = plan.with_timeout(Duration::from_secs(4)).unwrap();
     let begin = Instant::now();
     let measured = run_until(&plan, make(&problem, held, &watch), &|| watch.holds()).unwrap();
-    assert!(measured.steps.is_empty() && begin.elapsed() >= plan.patience());
+    assert!(measured.steps.is_empty() && begin.elapsed() >= plan.timeout());
     watch.open();
 }
 

@@ -1,12 +1,12 @@
-//! Schedules to run, and processes that are played by threads.
+//! Schedules to run, and processes simulated by threads.
 #![allow(dead_code)] // Each of the crates whose tests take it in needs a part.
 
 use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Schedule, Shape};
 use runtime::{
-    DeviceError, Failure, Launch, Measured, Meeting, Plan, Trainer, Wire, free_ports, join,
+    DeviceError, Failure, Launch, Measured, Plan, Rendezvous, Trainer, Wire, free_ports, join,
 };
 
-/// All families that can do it, by name.
+/// All families that support the shape, by name.
 pub(crate) fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule)> {
     let ms = Nanos(1_000_000);
     let times = PassTimes::new(ms, ms, ms);
@@ -21,7 +21,7 @@ pub(crate) fn schedules(stages: u64, microbatches: u64) -> Vec<(String, Schedule
     Family::ALL.into_iter().filter_map(family).collect()
 }
 
-/// Written by hand: pairs of a forward and a backward, looped and mirrored.
+/// Manual schedules: pairs of a forward and a backward, looped and mirrored.
 pub(crate) fn pairs() -> Vec<(String, Schedule)> {
     let texts = [
         "F0.0 F0.1 F0.2&BW0.0 F0.3&BW0.1 BW0.2 BW0.3\n\
@@ -36,25 +36,25 @@ pub(crate) fn losses(measured: &Measured) -> Vec<f64> {
     measured.steps.iter().filter_map(|step| step.loss).collect()
 }
 
-/// A port that nobody listens at just now.
+/// A currently free port.
 pub(crate) fn free_port() -> u16 {
     free_ports(1).unwrap()
 }
 
-pub(crate) fn meeting(rank: usize, world: usize, port: u16) -> Meeting {
+pub(crate) fn rendezvous(rank: usize, world: usize, port: u16) -> Rendezvous {
     let launch = Launch { rank, world, master: "127.0.0.1".to_owned(), port };
-    Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
+    Rendezvous { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
 }
 
 pub(crate) type End = Result<Option<Measured>, Failure>;
 
-/// Runs `plan` with a process for each stage, played by threads, and workers that `make` makes.
+/// Runs `plan` with a process for each stage, simulated by threads, and workers that `make` builds.
 pub(crate) fn join_makers<W: Trainer + Wire>(
     plan: &Plan,
     make: impl Fn(usize) -> Result<W, DeviceError> + Sync,
 ) -> Vec<End> {
     let (port, world) = (free_port(), plan.schedule().shape().stages());
-    on_threads(world, |rank| join(plan, &meeting(rank, world, port), &make))
+    on_threads(world, |rank| join(plan, &rendezvous(rank, world, port), &make))
 }
 
 pub(crate) fn on_threads(world: usize, process: impl Fn(usize) -> End + Sync) -> Vec<End> {

@@ -1,4 +1,5 @@
-//! Over TCP a run comes to the same as in one process, and strangers, liars and the dead are named.
+//! A run over TCP has the results of a run in one process, and unknown, malicious and dead peers
+//! are named.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -7,27 +8,27 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pipeline::{Measurement, Pass, Schedule, Step};
-use runtime::{Boundary, Failure, Measured, Meeting, Plan, join};
+use runtime::{Boundary, Failure, Measured, Plan, Rendezvous, join};
 
 use crate::faults::{patient_plan, small_plan};
 use crate::hashed::{Hashed, Mishap, Weights};
-use crate::support::{End, free_port, losses, meeting, on_threads, pairs, schedules};
+use crate::support::{End, free_port, losses, on_threads, pairs, rendezvous, schedules};
 use crate::threads::run_hashed;
 
-/// Runs `plan` with a process for each stage, played by threads; `change` may spoil what one is
-/// told.
+/// Runs `plan` with a process for each stage, simulated by threads; `change` may alter the settings
+/// of each.
 fn join_all(
     plan: &Plan,
     mishap: Mishap,
-    change: impl Fn(usize, &mut Plan, &mut Meeting) + Sync,
+    change: impl Fn(usize, &mut Plan, &mut Rendezvous) + Sync,
 ) -> (Vec<End>, BTreeMap<(usize, u16), u64>) {
     let (left, port) = (Weights::default(), free_port());
     let world = plan.schedule().shape().stages();
     let process = |rank| {
-        let (mut plan, mut meeting) = (plan.clone(), meeting(rank, world, port));
-        change(rank, &mut plan, &mut meeting);
+        let (mut plan, mut rendezvous) = (plan.clone(), rendezvous(rank, world, port));
+        change(rank, &mut plan, &mut rendezvous);
         let schedule = plan.schedule().clone();
-        join(&plan, &meeting, |stage| Ok(Hashed::new(&schedule, stage, mishap, &left)))
+        join(&plan, &rendezvous, |stage| Ok(Hashed::new(&schedule, stage, mishap, &left)))
     };
     let ends = on_threads(world, process);
     let weights = left.lock().unwrap().clone();
@@ -99,25 +100,26 @@ fn a_stage_that_hangs_is_found_in_another_process() {
 
 #[test]
 fn another_token_is_refused() {
-    let (ends, _) = join_all(&small_plan(), Mishap::None, |rank, _, meeting| {
+    let (ends, _) = join_all(&small_plan(), Mishap::None, |rank, _, rendezvous| {
         if rank == 2 {
-            meeting.token = b"another".to_vec();
+            rendezvous.token = b"another".to_vec();
         }
     });
     let texts = texts(&ends);
     assert!(texts[2].starts_with("rank 0 has another token"), "{}", texts[2]);
     assert!(texts[0].contains("ranks [2] did not come"), "{}", texts[0]);
     assert!(texts[0].contains("calls itself rank 2 has another token"), "{}", texts[0]);
-    let (ends, _) = join_all(&small_plan(), Mishap::None, |_, _, meeting| meeting.token.clear());
-    assert!(matches!(&ends[0], Err(Failure::Meeting(runtime::MeetingError::NoToken))));
+    let (ends, _) =
+        join_all(&small_plan(), Mishap::None, |_, _, rendezvous| rendezvous.token.clear());
+    assert!(matches!(&ends[0], Err(Failure::Rendezvous(runtime::RendezvousError::NoToken))));
 }
 
 #[test]
 fn another_schedule_plan_or_world_is_refused_by_name() {
-    let refused = |change: &(dyn Fn(&mut Plan, &mut Meeting) + Sync), what: &str| {
-        let (ends, _) = join_all(&small_plan(), Mishap::None, |rank, plan, meeting| {
+    let refused = |change: &(dyn Fn(&mut Plan, &mut Rendezvous) + Sync), what: &str| {
+        let (ends, _) = join_all(&small_plan(), Mishap::None, |rank, plan, rendezvous| {
             if rank == 1 {
-                change(plan, meeting);
+                change(plan, rendezvous);
             }
         });
         let texts = texts(&ends);
@@ -125,16 +127,16 @@ fn another_schedule_plan_or_world_is_refused_by_name() {
         assert!(texts[1].starts_with(&format!("rank 0 has another {what}")), "{}", texts[1]);
         assert!(texts.iter().all(|text| !text.is_empty()));
     };
-    let patience = Duration::from_millis(300);
+    let timeout = Duration::from_millis(300);
     let gpipe: Schedule = schedules(4, 8).remove(0).1;
-    let other = Plan::new(gpipe, 3).unwrap().with_patience(patience).unwrap();
+    let other = Plan::new(gpipe, 3).unwrap().with_timeout(timeout).unwrap();
     refused(&|plan, _| *plan = other.clone(), "schedule");
     refused(&|plan, _| *plan = plan.clone().with_warm_up(7).unwrap(), "plan");
-    refused(&|_, meeting| meeting.about = "another model".to_owned(), "plan");
-    let five = Plan::new(schedules(5, 8).remove(0).1, 3).unwrap().with_patience(patience).unwrap();
-    let world = |plan: &mut Plan, meeting: &mut Meeting| {
+    refused(&|_, rendezvous| rendezvous.about = "another model".to_owned(), "plan");
+    let five = Plan::new(schedules(5, 8).remove(0).1, 3).unwrap().with_timeout(timeout).unwrap();
+    let world = |plan: &mut Plan, rendezvous: &mut Rendezvous| {
         *plan = five.clone();
-        meeting.launch.world = 5;
+        rendezvous.launch.world = 5;
     };
     refused(&world, "number of processes: ");
     let (ends, _) = join_all(&small_plan(), Mishap::None, |_, _, m| m.launch.world = 3);
@@ -145,10 +147,10 @@ fn another_schedule_plan_or_world_is_refused_by_name() {
 fn a_peer_that_never_comes_is_named() {
     let (plan, port) = (small_plan(), free_port());
     let make = |stage| Ok(Hashed::new(plan.schedule(), stage, Mishap::None, &Weights::default()));
-    let text = join(&plan, &meeting(0, 4, port), make).unwrap_err().to_string();
+    let text = join(&plan, &rendezvous(0, 4, port), make).unwrap_err().to_string();
     assert!(text.starts_with("ranks [1, 2, 3] did not come within 3"), "{text}");
     let make = |stage| Ok(Hashed::new(plan.schedule(), stage, Mishap::None, &Weights::default()));
-    let text = join(&plan, &meeting(1, 4, port), make).unwrap_err().to_string();
+    let text = join(&plan, &rendezvous(1, 4, port), make).unwrap_err().to_string();
     assert!(text.contains("rank 0 at 127.0.0.1:") && text.contains("did not answer"), "{text}");
 }
 
@@ -157,7 +159,7 @@ fn a_stranger_is_turned_away_and_the_run_goes_on() {
     let (plan, left, port) = (small_plan(), Weights::default(), free_port());
     let process = |rank| {
         let make = |stage| Ok(Hashed::new(plan.schedule(), stage, Mishap::None, &left));
-        join(&plan, &meeting(rank, 4, port), make)
+        join(&plan, &rendezvous(rank, 4, port), make)
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| process(0));
@@ -174,13 +176,13 @@ fn a_stranger_is_turned_away_and_the_run_goes_on() {
     });
 }
 
-/// Many who call and say nothing, or half of something: nobody who belongs to the run waits for them.
+/// Many callers that send nothing, or half a hello: they delay no process of the run.
 #[test]
 fn idle_callers_cost_nobody_time() {
     let (plan, left, port) = (patient_plan(), Weights::default(), free_port());
     let process = |rank| {
         let make = |stage| Ok(Hashed::new(plan.schedule(), stage, Mishap::None, &left));
-        join(&plan, &meeting(rank, 4, port), make)
+        join(&plan, &rendezvous(rank, 4, port), make)
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| process(0));
@@ -199,7 +201,7 @@ fn idle_callers_cost_nobody_time() {
         let others: Vec<_> = (1..4).map(|rank| scope.spawn(move || process(rank))).collect();
         assert!(first.join().unwrap().unwrap().is_some());
         assert!(others.into_iter().all(|other| other.join().unwrap() == Ok(None)));
-        // Greeted one after the other, each of them would have cost three seconds.
+        // Sequential handshakes would have cost three seconds each.
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     });
 }
@@ -208,14 +210,14 @@ fn idle_callers_cost_nobody_time() {
 fn be_a_process(place: &str) {
     let (rank, port) = place.split_once(' ').unwrap();
     let (rank, port): (usize, u16) = (rank.parse().unwrap(), port.parse().unwrap());
-    let patience = Duration::from_secs(5);
+    let timeout = Duration::from_secs(5);
     let plan = Plan::new(small_plan().schedule().clone(), 100_000).unwrap();
-    let plan = plan.with_patience(patience).unwrap();
-    // It says where it is when it has run a while.
+    let plan = plan.with_timeout(timeout).unwrap();
+    // It reports its progress after some steps.
     let mishap = Mishap::Say { stage: rank, step: 20 };
     let left = Weights::default();
     let make = |stage| Ok(Hashed::new(plan.schedule(), stage, mishap, &left));
-    let end = join(&plan, &meeting(rank, 4, port), make);
+    let end = join(&plan, &rendezvous(rank, 4, port), make);
     println!("ended: {}", end.err().map(|failure| failure.to_string()).unwrap_or_default());
 }
 

@@ -1,4 +1,4 @@
-//! A run computes what its passes compute one after the other, under every schedule and boundary.
+//! A run has the results of serial execution, under every schedule and boundary.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn every_schedule_computes_what_a_serial_run_computes() {
     assert!(seen > 150, "{seen}");
 }
 
-/// Runs it both ways, asserts that all came out the same, and returns what was measured.
+/// Runs it both ways, asserts equal results, and returns the measurements.
 pub(crate) fn same_as_serial(
     name: &str,
     schedule: &Schedule,
@@ -39,9 +39,9 @@ pub(crate) fn same_as_serial(
     mishap: Mishap,
 ) -> Measured {
     let (expected, weights) = serial(schedule, steps, boundary, mishap);
-    let patience = std::time::Duration::from_secs(5);
+    let timeout = std::time::Duration::from_secs(5);
     let plan = Plan::new(schedule.clone(), steps).unwrap().with_boundary(boundary).unwrap();
-    let plan = plan.with_patience(patience).unwrap();
+    let plan = plan.with_timeout(timeout).unwrap();
     let (result, left) = run_hashed(&plan, mishap);
     let measured = result.unwrap();
     assert_eq!(losses(&measured), expected, "{name}");

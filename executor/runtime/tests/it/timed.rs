@@ -1,4 +1,4 @@
-//! The timed device keeps to its times, and what is measured obeys the dependency rule.
+//! The timed device keeps its times, and measurements obey the dependency rule.
 
 use std::collections::HashMap;
 use std::sync::Arc;

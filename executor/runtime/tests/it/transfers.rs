@@ -1,29 +1,29 @@
-//! Transfers in their agreed order never deadlock, even where each holds up both ends until both are
-//! there.
+//! Transfers in their agreed order never deadlock, even where each blocks both ends until both are
+//! ready.
 
 use pipeline::{Order, Pass, Placement, Schedule, Shape};
 use proptest::prelude::*;
-use runtime::{Boundary, Post, Transfers, Way};
+use runtime::{Boundary, Direction, P2pAction, Transfers};
 
 use crate::hashed::Mishap;
 use crate::support::{pairs, schedules};
 use crate::threads::same_as_serial;
 
 /// The actions of a stage, in order: `None` is a slot.
-fn program(schedule: &Schedule, transfers: &Transfers, stage: usize) -> Vec<Option<Post>> {
+fn program(schedule: &Schedule, transfers: &Transfers, stage: usize) -> Vec<Option<P2pAction>> {
     let slots = schedule.orders()[stage].slots().count();
-    let posts = transfers.of_stage(stage);
+    let actions = transfers.of_stage(stage);
     let mut program = Vec::new();
     for slot in 0..=slots {
-        program.extend(posts.iter().filter(|post| post.before == slot).copied().map(Some));
+        program.extend(actions.iter().filter(|action| action.before == slot).copied().map(Some));
         program.extend((slot < slots).then_some(None));
     }
-    assert_eq!(program.len(), slots + posts.len(), "every post has its place, in order");
+    assert_eq!(program.len(), slots + actions.len(), "every post has its place, in order");
     program
 }
 
 /// Runs the programs with transfers that need both ends at once. Asserts that they end, and that
-/// slots have what they need.
+/// slots have their inputs.
 fn rendezvous(name: &str, schedule: &Schedule) {
     let (shape, placement) = (schedule.shape(), schedule.placement());
     let transfers = Transfers::of(schedule);
@@ -47,12 +47,15 @@ fn rendezvous(name: &str, schedule: &Schedule) {
                 here.extend(slot.passes().filter_map(Pass::makes).map(|value| (stage, value)));
                 moved = true;
             }
-            let Some(&Some(Post { way: Way::Send, peer, value, .. })) = left[stage].peek() else {
+            let Some(&Some(P2pAction { direction: Direction::Send, peer, value, .. })) =
+                left[stage].peek()
+            else {
                 continue;
             };
-            let matches = |other: &Option<Post>| {
-                other.is_some_and(|post| {
-                    (post.way, post.peer, post.value) == (Way::Receive, stage, value)
+            let matches = |other: &Option<P2pAction>| {
+                other.is_some_and(|action| {
+                    (action.direction, action.peer, action.value)
+                        == (Direction::Receive, stage, value)
                 })
             };
             if left[peer].peek().is_some_and(matches) {

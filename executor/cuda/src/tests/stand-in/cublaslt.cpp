@@ -1,4 +1,4 @@
-// Stands in for cuBLASLt: products of matrices that lie column by column, summed in f32, in order.
+// A stand-in for cuBLASLt: products of column-major matrices, accumulated in f32, in order.
 
 #include <dlfcn.h>
 
@@ -101,7 +101,7 @@ API cublasLtMatmulAlgoGetHeuristic(void *, Description *, Layout *, Layout *, La
   return SUCCESS;
 }
 
-// The matrix, transposed where it is to be, row by row, as f32.
+// The matrix, transposed if requested, row-major, as f32.
 static std::vector<float> rows_of(const Layout *layout, const void *data, bool transposed, int i,
                                   uint64_t rows, uint64_t columns) {
   std::vector<float> values(rows * columns);

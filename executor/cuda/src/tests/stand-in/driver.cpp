@@ -1,16 +1,16 @@
-// Stands in for the driver of NVIDIA GPUs (libcuda): every stream has a thread that computes on the
-// processor what is enqueued, while the host goes on. It checks what a real driver would refuse, and
-// writes what it was asked into STAND_IN_LOG.
+// A stand-in for the driver of NVIDIA GPUs (libcuda): every stream has a thread that runs the enqueued
+// work on the CPU, asynchronously to the host. It refuses calls that a real driver would refuse, and
+// writes a log to STAND_IN_LOG.
 //
-//   STAND_IN_GPUS        how many there are [1]
+//   STAND_IN_GPUS        number of GPUs [1]
 //   STAND_IN_VERSION     the CUDA that the driver is for [13000]
 //   STAND_IN_NO_PARTS    multiprocessors cannot be split where it is set
 //   STAND_IN_NO_LIMITS   the driver does not say how small parts may be, where it is set
 //   STAND_IN_CAPABILITY  compute capability, as 80 or 90 [90]
 //   STAND_IN_LAUNCH_US   microseconds that the host spends on every launch of a kernel [0]
 //
-// It knows how far the host runs ahead: what was enqueued on a stream behind the last mark that the
-// host has waited for.
+// It measures the depth of the launch queue: the work enqueued on a stream after the last event that
+// the host has waited for.
 
 #include <dlfcn.h>
 
@@ -46,7 +46,7 @@ enum {
 typedef uint64_t u64;
 static const u64 MEMORY = 4ull << 30;
 static const unsigned MULTIPROCESSORS = 132, LEAST = 8;
-// Memory that nobody has written has this in every byte: NaN in any type of element.
+// The byte that fills uninitialized memory: NaN in any type of element.
 static const int UNWRITTEN = 0xff;
 
 static std::mutex lock;
@@ -70,7 +70,7 @@ static void tell(const std::string &line) {
   }
 }
 
-// A moment in a stream, once it is reached.
+// A point in a stream, once it is reached.
 struct Mark {
   std::mutex lock;
   std::condition_variable reached;
@@ -129,7 +129,7 @@ struct Stream {
     ended = true;
     came.notify_one();
   }
-  // What counts as a launch or a copy.
+  // Enqueues work that counts as a launch or a copy.
   void enqueue(Work work) {
     enqueued++;
     u64 ahead = ++count - waited_for;
@@ -141,7 +141,7 @@ struct Stream {
     push([mark] { mark->reach(); });
     return mark;
   }
-  void settle() {
+  void synchronize() {
     u64 all = count;
     mark()->wait();
     reached(all);
@@ -168,12 +168,12 @@ static void settle_all() {
     std::lock_guard<std::mutex> held(streams_lock);
     all = streams;
   }
-  for (Stream *stream : all) stream->settle();
+  for (Stream *stream : all) stream->synchronize();
 }
 
 struct Event {
   bool timed;
-  // The last moment that it was recorded at: waits for an earlier one go on.
+  // The point of its last record: waits for an earlier record go on.
   std::shared_ptr<Mark> mark;
   Stream *stream = nullptr;
   u64 count = 0;
@@ -296,7 +296,7 @@ API cuMemAlloc_v2(u64 *address, size_t bytes) {
   tell("alloc " + std::to_string(enqueued));
   return SUCCESS;
 }
-// Waits, as the real one does, for all that may use it.
+// Waits, as the real one does, for all work that may use it.
 API cuMemFree_v2(u64 address) {
   settle_all();
   std::lock_guard<std::mutex> held(lock);
@@ -367,7 +367,7 @@ API cuStreamCreate(Stream **stream, unsigned flags) {
   *stream = new_stream(-1);
   return SUCCESS;
 }
-// Its memory is kept: events may be asked for what they marked in it.
+// Its memory is kept: events may still be queried for their record in it.
 API cuStreamDestroy_v2(Stream *stream) {
   {
     std::lock_guard<std::mutex> held(streams_lock);
@@ -379,7 +379,7 @@ API cuStreamDestroy_v2(Stream *stream) {
   return SUCCESS;
 }
 API cuStreamSynchronize(Stream *stream) {
-  stream->settle();
+  stream->synchronize();
   return SUCCESS;
 }
 API cuStreamQuery(Stream *stream) {
@@ -387,7 +387,7 @@ API cuStreamQuery(Stream *stream) {
   std::unique_lock<std::mutex> held(stream->lock);
   if (!stream->queue.empty()) return NOT_READY;
   held.unlock();
-  // What was taken from the queue last may still run.
+  // The last item taken from the queue may still run.
   stream->mark()->wait();
   stream->reached(all);
   return SUCCESS;
@@ -440,7 +440,7 @@ API cuDevSmResourceSplitByCount(Resource *parts, unsigned *count, const Resource
                                 Resource *rest, unsigned flags, unsigned least) {
   if (getenv("STAND_IN_NO_PARTS")) return NOT_SUPPORTED;
   if (flags || rest || all->kind != 1) return INVALID_VALUE;
-  // Where it does not say so itself, what the chip of that capability has.
+  // Alignment and minimum size of a part on a chip of that capability.
   const bool is_ampere = variable("STAND_IN_CAPABILITY", "90")[0] == '8';
   const unsigned step = is_ampere ? 2 : LEAST, smallest = is_ampere ? 4 : LEAST;
   unsigned each = std::max((least + step - 1) / step * step, smallest);

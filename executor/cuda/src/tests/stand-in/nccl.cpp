@@ -1,4 +1,4 @@
-// Stands in for NCCL as far as it answers without a GPU.
+// A stand-in for the functions of NCCL that work without a GPU.
 
 #include <cstring>
 
@@ -15,7 +15,7 @@ API int ncclGetUniqueId(char *id) {
 API const char *ncclGetErrorString(int) { return "as the stand-in says"; }
 API const char *ncclGetLastError(void *) { return ""; }
 
-// All that needs one fails: ncclUnhandledCudaError.
+// Calls that need a GPU fail: ncclUnhandledCudaError.
 API int ncclCommInitRankConfig(void **, int, char[128], int, void *) { return 1; }
 API int ncclCommGetAsyncError(void *, int *) { return 1; }
 API int ncclCommAbort(void *) { return 1; }

@@ -1,4 +1,4 @@
-// Stands in for NVRTC: the code it makes names the type of element. As the real one, it loads a
+// A stand-in for NVRTC: the code it makes names the type of element. As the real one, it loads a
 // library of its own by its bare name when it compiles.
 
 #include <dlfcn.h>

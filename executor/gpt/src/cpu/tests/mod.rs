@@ -1,6 +1,7 @@
-//! Every kernel against its formula, written down naively in f64; every way back against slopes.
+//! Every kernel against its formula, written naively in f64; every backward against numerical
+//! slopes.
 
-/// Runs a check in both precisions with what can be asked of each.
+/// Runs a check in both precisions, with a tolerance for each.
 macro_rules! in_both {
     ($check:ident) => {
         $check::<f64>(1e-13);
@@ -34,7 +35,7 @@ fn assert_near<T: Real>(found: &[T], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// The slope of `f` along every element of `x`.
+/// The numerical slope of `f` along every element of `x`.
 fn slopes(x: &[f64], mut f: impl FnMut(&[f64]) -> f64) -> Vec<f64> {
     const STEP: f64 = 1e-4;
     let (mut x, len) = (x.to_vec(), x.len());
@@ -62,12 +63,12 @@ fn numbers_travel_as_bytes() {
     let mut tensor = cpu.tensor(4).unwrap();
     cpu.write(&[1.5, -2.0, 3.0], At { buffer: &mut tensor, from: 1 }).unwrap();
     assert_eq!(cpu.read(&tensor).unwrap()[1..], [1.5, -2.0, 3.0]);
-    let handed = cpu.hand(tensor.clone()).unwrap();
-    let bytes = cpu.pack(handed).unwrap();
+    let transfer = cpu.send(tensor.clone()).unwrap();
+    let bytes = cpu.pack(transfer).unwrap();
     assert_eq!(bytes.len(), 4 * cpu.element_bytes());
     assert_eq!(bytes[4..8], 1.5f32.to_le_bytes());
-    let handed = cpu.unpack(&bytes).unwrap();
-    assert_eq!(cpu.take(handed).unwrap(), tensor);
+    let transfer = cpu.unpack(&bytes).unwrap();
+    assert_eq!(cpu.receive(transfer).unwrap(), tensor);
     assert!(matches!(cpu.unpack(&bytes[..15]), Err(DeviceError::Call { .. })));
 }
 

@@ -27,7 +27,7 @@ fn products<T: Real>(tolerance: f64) {
             let (a, b) = (At { buffer: &a, from: 4 }, At { buffer: &b, from: 1 });
             let mut cpu = Cpu::new();
             match is_sum {
-                true => cpu.gemm_into_sums(shape, a, b, at).unwrap(),
+                true => cpu.gemm_accumulate(shape, a, b, at).unwrap(),
                 false => cpu.gemm(shape, a, b, at).unwrap(),
             }
             c

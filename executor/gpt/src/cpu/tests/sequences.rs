@@ -49,7 +49,7 @@ fn softmaxes<T: Real>(tolerance: f64) {
     let mut p = vector::<T>(&x);
     Cpu::new().causal_softmax(count, n, &mut p).unwrap();
     assert_near(&p, &softmax_formula(n, &x), tolerance);
-    // What no exponential can hold, and what must not be hidden.
+    // A number whose exponential overflows, and a NaN that must propagate.
     let mut far = vector::<T>(&[1e4, f64::NAN, 1e4, 2e4]);
     Cpu::new().causal_softmax(1, 2, &mut far).unwrap();
     assert_near(&far, &[1.0, 0.0, 0.0, 1.0], 0.0);

@@ -1,4 +1,4 @@
-//! All chunks of one stage at work: what the stage loop drives.
+//! All chunks of one stage, as the stage loop drives them.
 
 mod passes;
 mod trainer;
@@ -33,41 +33,40 @@ pub struct Gpt<O: Ops> {
     step: u32,
     updates: u32,
     chunks: Vec<(u16, Chunk<O>)>,
-    /// By chunk of the model, the part that it recomputes.
+    /// The recomputed part of each chunk of the model.
     recomputed: Vec<Option<Recomputed>>,
-    /// The chunks whose gradients this stage counts in a norm: of two stages that hold a chunk, the
-    /// one where the first microbatch goes through it.
+    /// The chunks whose gradients this stage counts in a norm: of two stages with the same chunk,
+    /// the one whose copy runs the first microbatch.
     counted: Vec<u16>,
     /// Whether another stage holds the same chunks.
     is_shared: bool,
     kept: HashMap<(u16, u32), Kept<O>>,
-    /// The work on the shard of the output layer, if there is one.
+    /// The shard of the output layer, if there is one.
     shard: Option<Shard<O>>,
     pasts: Pasts<O>,
-    /// Where weights change while the pipeline runs.
+    /// The versions of the weights, where they change while the pipeline runs.
     history: Option<History<O>>,
-    snapshots: Vec<Moments<O::Tensor, O::Sums>>,
+    snapshots: Vec<Moments<O::Tensor, O::Accumulator>>,
 }
 
-/// The number under which the shard of the output layer stands among the chunks of a stage.
+/// The chunk number of the output layer's shard.
 const SHARD: u16 = u16::MAX;
 
-/// A number for every parameter of a chunk: its weight or its gradient.
+/// Weights or gradients of a chunk, one number for each parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
-    /// Where these lie in the vector of parameters of the whole model.
+    /// Their range in the parameter vector of the whole model.
     pub range: Range<usize>,
     /// The numbers.
     pub values: Vec<f64>,
 }
 
 impl<O: Ops> Gpt<O> {
-    /// Stage `stage` of `schedule`, at work on `model` with the kernels of `ops`. A chunk for which the
-    /// schedule has R recomputes everything, unless [`Gpt::recomputing`] says less.
+    /// Stage `stage` of `schedule`, which trains `model` with the kernels of `ops`. A chunk for
+    /// which the schedule has R recomputes everything, unless [`Gpt::recomputing`] limits it.
     ///
     /// # Errors
-    /// A stage or an optimizer that cannot be, fewer layers than chunks, or
-    /// too little memory.
+    /// An invalid stage or optimizer, fewer layers than chunks, or too little memory.
     pub fn new(
         mut ops: O,
         model: Model,
@@ -126,12 +125,13 @@ impl<O: Ops> Gpt<O> {
         })
     }
 
-    /// The same at work on `segments` segments of each sequence, one for each microbatch of `schedule`,
-    /// the one it was made for: a segment looks at those before it, and is taken back before them.
+    /// The same for `segments` segments of each sequence, one for each microbatch of `schedule`,
+    /// the one that it was built for: a segment attends to those before it, and its backward runs
+    /// before theirs.
     ///
     /// # Errors
-    /// Sequences that do not divide into so many, an order in which they do not follow each other, a
-    /// schedule that recomputes, or a device without the kernels.
+    /// Sequences that do not divide into so many segments, an order in which segments do not follow
+    /// each other, a schedule that recomputes, or a device without the kernels.
     pub fn in_segments(mut self, segments: u32, schedule: &Schedule) -> Result<Self, BuildError> {
         if segments == 1 {
             return Ok(self);
@@ -149,20 +149,20 @@ impl<O: Ops> Gpt<O> {
         Ok(Self { model, scale, pasts: Pasts::new(segments), ..self })
     }
 
-    /// The same with weights that change while the pipeline runs, as `updates` of `schedule`, the one it
-    /// was made for, say: every microbatch goes back with the version that it came forward with.
+    /// The same with weights that change while the pipeline runs, by `updates` of `schedule`, the
+    /// one that it was built for: every backward uses the version of its forward.
     #[must_use]
     pub fn with_updates(self, updates: Updates, schedule: &Schedule) -> Self {
         let scale = loss_scale(self.model, updates.microbatches);
         Self { scale, history: Some(History::new(updates, schedule)), ..self }
     }
 
-    /// The most versions of the weights held at once so far.
+    /// Peak number of weight versions held at once so far.
     pub fn most_versions(&self) -> usize {
         self.history.as_ref().map_or(1, History::most)
     }
 
-    /// The same where the chunks that recompute do so with these `parts`, by chunk of the model;
+    /// The same where chunks that recompute do so with these `parts`, by chunk of the model;
     /// everything where none is given.
     #[must_use]
     pub fn recomputing(mut self, parts: &[Recomputed]) -> Self {
@@ -177,38 +177,38 @@ impl<O: Ops> Gpt<O> {
         self.device.activations()
     }
 
-    /// The gradients summed up so far, chunk by chunk.
+    /// The gradients accumulated so far, chunk by chunk.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn gradients(&mut self) -> Result<Vec<Parameters>, DeviceError> {
         let ops = &mut self.device.ops;
         let read = |(_, chunk): &(u16, Chunk<O>)| {
-            let values = ops.read_sums(&chunk.gradients)?;
+            let values = ops.read_accumulator(&chunk.gradients)?;
             Ok(Parameters { range: chunk.layout.range(), values })
         };
         self.chunks.iter().map(read).collect()
     }
 
-    /// The weights as the optimizer keeps them, chunk by chunk.
+    /// The master weights, chunk by chunk.
     ///
     /// # Errors
-    /// Whatever stops the device.
+    /// An error of the device.
     pub fn weights(&mut self) -> Result<Vec<Parameters>, DeviceError> {
         let ops = &mut self.device.ops;
         let read = |(_, chunk): &(u16, Chunk<O>)| {
-            let values = ops.read_sums(&chunk.state.master)?;
+            let values = ops.read_accumulator(&chunk.state.master)?;
             Ok(Parameters { range: chunk.layout.range(), values })
         };
         self.chunks.iter().map(read).collect()
     }
 
-    /// The kernels it works with.
+    /// Its kernels.
     pub(crate) fn ops_mut(&mut self) -> &mut O {
         &mut self.device.ops
     }
 
-    /// Elements of a value.
+    /// Number of elements of a value.
     const fn value_len(&self) -> usize {
         self.model.tokens() * self.model.hidden()
     }

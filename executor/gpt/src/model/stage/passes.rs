@@ -1,4 +1,4 @@
-//! The passes of a stage: their kernels, and what one leaves for the next.
+//! The passes of a stage: their kernels, and the activations between them.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::{Offload, Wire, Worker};
 
-/// The activations that a pass left for the next one of its chunk and microbatch.
+/// The activations that a pass kept for the next pass of its chunk and microbatch.
 #[allow(clippy::enum_variant_names)] // Until which pass is what tells them apart.
 pub(super) enum Kept<O: Ops> {
     Discarded(ChunkKept<O>),
@@ -25,7 +25,7 @@ pub(super) enum Kept<O: Ops> {
 }
 
 impl<O: Ops> Gpt<O> {
-    /// Runs the kernels of `pass` with the version of the weights that it is due.
+    /// Runs the kernels of `pass` with its version of the weights.
     fn run_kernels(&mut self, pass: Pass, input: Made<O>) -> Result<Made<O>, DeviceError> {
         let Some(history) = &mut self.history else { return self.compute(pass, input) };
         let older = history.version(pass, self.step)?;
@@ -38,7 +38,7 @@ impl<O: Ops> Gpt<O> {
         made
     }
 
-    /// Exchanges the weights of `chunk` with those of an `older` version, if it is one.
+    /// Swaps the weights of `chunk` with those of an `older` version, if there is one.
     fn exchange_weights(&mut self, older: Option<u32>, chunk: u16) {
         let at = self.chunks.iter().position(|(number, _)| *number == chunk);
         if let (Some(history), Some(version), Some(at)) = (&mut self.history, older, at) {
@@ -50,26 +50,13 @@ impl<O: Ops> Gpt<O> {
         let Pass { kind, chunk: number, microbatch } = pass;
         let number = if kind.is_of_vocabulary() { SHARD } else { number };
         let missing = |what: &str| DeviceError::NotAtHand { what: format!("{what} {pass}") };
-        let Self {
-            device,
-            model,
-            batches,
-            step,
-            scale,
-            chunks,
-            recomputed,
-            kept,
-            pasts,
-            shard,
-            ..
-        } = self;
+        let Self { device, chunks, recomputed, kept, pasts, shard, .. } = self;
         let held = chunks.iter_mut().find(|(held, _)| *held == number);
         let (_, chunk) = held.ok_or_else(|| missing("the chunk of"))?;
         let cell = (number, microbatch);
-        let batches = &**batches;
         let (whole, segment) = pasts.place(microbatch);
-        let (model, step, scale) = (*model, *step, *scale);
-        let job = Job { model, batches, step, microbatch: whole, segment, scale };
+        let (model, step, scale) = (self.model, self.step, self.scale);
+        let job = Job { model, batches: &*self.batches, step, microbatch: whole, segment, scale };
         let input = match shard {
             Some(shard) if kind.is_of_vocabulary() => {
                 return shard.run(kind, device, chunk, &job).map(|()| None);
@@ -77,11 +64,11 @@ impl<O: Ops> Gpt<O> {
             Some(shard) => shard.input(kind, device, chunk, &job)?.or(input),
             None => input,
         };
-        let mut past = pasts.take((kind, number, microbatch), chunk.layout.layers().len())?;
+        let mut past = pasts.take(kind, number, microbatch, chunk.layout.layers().len())?;
         let made = match (kind, kept.remove(&cell)) {
             (Kind::F, None) => {
                 let part = recomputed.get(usize::from(number)).copied().flatten();
-                let (output, left) = forward(device, chunk, &job, input, (part, &mut past))?;
+                let (output, left) = forward(device, chunk, &job, input, part, &mut past)?;
                 kept.insert(cell, left);
                 Ok(match shard {
                     Some(shard) => shard.keep(chunk, microbatch, output),
@@ -94,8 +81,7 @@ impl<O: Ops> Gpt<O> {
                 Ok(None)
             }
             (Kind::B | Kind::BW, Some(Kept::UntilBackward(left))) => {
-                let (gradient, left) =
-                    backward(device, chunk, &job, input, (kind, left, &mut past))?;
+                let (gradient, left) = backward(device, chunk, &job, input, kind, left, &mut past)?;
                 left.and_then(|left| kept.insert(cell, left));
                 Ok(gradient)
             }
@@ -110,13 +96,14 @@ impl<O: Ops> Gpt<O> {
     }
 }
 
-/// F of `chunk`, and what it keeps: all, or the rest where a part is recomputed.
+/// F of `chunk`: its output, and the kept activations: all, or the rest where a part is recomputed.
 fn forward<O: Ops>(
     device: &mut Device<O>,
     chunk: &mut Chunk<O>,
     job: &Job<'_>,
     input: Made<O>,
-    (part, past): (Option<Recomputed>, &mut Vec<Past<O>>),
+    part: Option<Recomputed>,
+    past: &mut [Past<O>],
 ) -> Result<(Made<O>, Kept<O>), DeviceError> {
     Ok(match part {
         Some(part) => {
@@ -130,13 +117,15 @@ fn forward<O: Ops>(
     })
 }
 
-/// B or BW of `chunk`, and what B leaves for W.
+/// B or BW of `chunk`: the gradient of its input, and the activations that B keeps for W.
 fn backward<O: Ops>(
     device: &mut Device<O>,
     chunk: &mut Chunk<O>,
     job: &Job<'_>,
     gradient: Made<O>,
-    (kind, kept, past): (Kind, ChunkForwarded<O>, &mut Vec<Past<O>>),
+    kind: Kind,
+    kept: ChunkForwarded<O>,
+    past: &mut [Past<O>],
 ) -> Result<(Made<O>, Option<Kept<O>>), DeviceError> {
     let (gradient, left) = chunk.backward_input(device, job, kept, gradient, past)?;
     if kind == Kind::B {
@@ -147,34 +136,34 @@ fn backward<O: Ops>(
 }
 
 impl<O: Ops> Worker for Gpt<O> {
-    type Value = O::Handed;
+    type Value = O::Transfer;
 
     fn run(
         &mut self,
         pass: Pass,
-        input: Option<O::Handed>,
-    ) -> Result<Option<O::Handed>, DeviceError> {
+        input: Option<O::Transfer>,
+    ) -> Result<Option<O::Transfer>, DeviceError> {
         self.device.ops.pace()?;
         let len = self.value_len();
-        let input = input.map(|handed| self.device.ops.take(handed)).transpose()?;
+        let input = input.map(|transfer| self.device.ops.receive(transfer)).transpose()?;
         let input = input.map(|tensor| self.device.adopt(tensor, len));
         self.device.ops.stamp()?;
         let made = self.run_kernels(pass, input);
-        // Also behind a pass that failed: moments come in pairs.
+        // Also after a failed pass: stamps come in pairs.
         let stamped = self.device.ops.stamp();
         let made = made?;
         stamped?;
-        let made = made.map(|buffer| self.device.ops.hand(buffer.release())).transpose();
+        let made = made.map(|buffer| self.device.ops.send(buffer.release())).transpose();
         self.device.end_pass();
         made
     }
 
-    fn wait(&mut self, input: &O::Handed) -> Result<(), DeviceError> {
+    fn wait(&mut self, input: &O::Transfer) -> Result<(), DeviceError> {
         self.device.ops.wait(input)
     }
 
-    fn settle(&mut self) -> Result<(), DeviceError> {
-        self.device.ops.settle()
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.device.ops.synchronize()
     }
 
     fn runs_ahead(&self) -> bool {
@@ -190,14 +179,19 @@ impl<O: Ops> Worker for Gpt<O> {
         self.device.ops.allocations()
     }
 
-    fn give(&mut self, value: Value, _: usize) -> Result<O::Handed, DeviceError> {
+    fn send_part(&mut self, value: Value, _: usize) -> Result<O::Transfer, DeviceError> {
         let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
         let part = self.shard.as_mut().ok_or_else(none)?.share(&mut self.device, value)?;
-        self.device.ops.hand(part.release())
+        self.device.ops.send(part.release())
     }
 
-    fn receive(&mut self, value: Value, from: usize, part: O::Handed) -> Result<(), DeviceError> {
-        let part = self.device.ops.take(part)?;
+    fn receive_part(
+        &mut self,
+        value: Value,
+        from: usize,
+        part: O::Transfer,
+    ) -> Result<(), DeviceError> {
+        let part = self.device.ops.receive(part)?;
         let none = || DeviceError::NotAtHand { what: "the shard of the output layer".to_owned() };
         let shard = self.shard.as_mut().ok_or_else(none)?;
         let part = self.device.adopt(part, shard.len(value));
@@ -217,14 +211,18 @@ impl<O: Ops> Worker for Gpt<O> {
         })
     }
 
-    fn lend(&mut self, forward: Pass, part: CopyPart) -> Result<Box<dyn Offload>, DeviceError> {
+    fn begin_offload(
+        &mut self,
+        forward: Pass,
+        part: CopyPart,
+    ) -> Result<Box<dyn Offload>, DeviceError> {
         match self.kept.remove(&(forward.chunk, forward.microbatch)) {
             Some(Kept::UntilBackward(kept)) => Ok(Box::new(Offloaded::new(kept, part))),
             _ => Err(DeviceError::NotAtHand { what: format!("what {forward} has kept") }),
         }
     }
 
-    fn take_back(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
+    fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
         let Ok(lent) = lent.into_any().downcast::<Offloaded<O>>() else {
             return Err(DeviceError::NotAtHand { what: format!("what {forward} has kept") });
         };
@@ -252,11 +250,11 @@ impl<O: Ops> Wire for Gpt<O> {
         len * self.device.ops.element_bytes()
     }
 
-    fn pack(&mut self, value: O::Handed) -> Result<Vec<u8>, DeviceError> {
+    fn pack(&mut self, value: O::Transfer) -> Result<Vec<u8>, DeviceError> {
         self.device.ops.pack(value)
     }
 
-    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Handed, DeviceError> {
+    fn unpack(&mut self, bytes: &[u8]) -> Result<O::Transfer, DeviceError> {
         self.device.ops.unpack(bytes)
     }
 }

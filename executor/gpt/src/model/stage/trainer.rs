@@ -1,4 +1,5 @@
-//! What lies between the steps of a stage: norm, update, and what another stage with the same weights adds.
+//! The boundary of a step on a stage: norm, update, and the gradients of another stage with the
+//! same weights.
 
 use super::Gpt;
 use crate::model::chunk::Chunk;

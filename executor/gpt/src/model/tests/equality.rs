@@ -1,4 +1,4 @@
-//! Every way to compute a model comes to the same, and its gradients are slopes.
+//! Every way to compute a model has the same result, and its gradients equal numerical slopes.
 
 use pipeline::{Family, Pass, Placement, Schedule, Shape};
 
@@ -48,7 +48,7 @@ fn check_every_family<T: Real>() {
     for microbatches in [4, 8] {
         let serial = reference_of::<T>(model, microbatches);
         let halves = in_halves::<T>(model, microbatches);
-        // Which additions come first is all that differs: m - 1 of them, each rounded once.
+        // The runs differ only in the order of m - 1 additions, each rounded once.
         let epsilon = if T::BYTES == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
         let bound = f64::from(microbatches) * epsilon;
         let far = distance(&halves.1, &serial.1);
@@ -85,7 +85,7 @@ fn every_family_computes_what_the_serial_reference_does() {
     check_every_family::<f32>();
 }
 
-/// Two stages that go through the microbatches backwards, and then do W in the order of the first.
+/// Two stages that run the microbatches in reverse, and then W in the order of the first.
 fn backwards(microbatches: u32) -> Schedule {
     let order = |chunk| {
         let last_first = (0..microbatches).rev();

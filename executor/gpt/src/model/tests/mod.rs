@@ -32,7 +32,7 @@ fn schedule(family: Family, stages: u64, microbatches: u64) -> Schedule {
     runnable(family, stages, microbatches).unwrap()
 }
 
-/// The schedule of `family`, if it does the shape and stages can compute it.
+/// The schedule of `family`, if it supports the shape and stages can compute it.
 fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> {
     let shape = Shape::new(stages, family.about().chunks.of(None), microbatches).unwrap();
     let one = Nanos(1_000);
@@ -41,8 +41,8 @@ fn runnable(family: Family, stages: u64, microbatches: u64) -> Option<Schedule> 
     family.schedule(&problem).ok()
 }
 
-/// Runs all passes of a step on one thread, in the order of the walk. `after` each it is called with its
-/// stage, the number of that, the pass, and what it has made.
+/// Runs all passes of a step on one thread, in the order of the walk. `after` is called with the
+/// stage, its number, the pass and the pass's output.
 fn walk<T: Real>(
     schedule: &Schedule,
     stages: &mut [Gpt<Cpu<T>>],
@@ -72,8 +72,8 @@ fn walk<T: Real>(
     assert!(values.is_empty());
 }
 
-/// All stages of a schedule on one thread, in the order of its walk. After every pass each holds to
-/// the byte what its footprints say.
+/// All stages of a schedule on one thread, in the order of its walk. After every pass each holds
+/// exactly the bytes of its footprints.
 struct Stages<T: Real> {
     schedule: Schedule,
     stages: Vec<Gpt<Cpu<T>>>,
@@ -128,7 +128,7 @@ impl<T: Real> Stages<T> {
         losses.reduce(|sum, loss| sum + loss).unwrap()
     }
 
-    /// Has stages with the same weights add up their gradients; both then hold the same.
+    /// All-reduces the gradients of stages with the same weights; both then hold the same.
     fn add_up_copies(&mut self) {
         let (shape, placement) = (self.schedule.shape(), self.schedule.placement());
         let twin = |stage| placement.twin(shape, stage);
@@ -160,7 +160,7 @@ impl<T: Real> Stages<T> {
     }
 }
 
-/// One stage with all of a model, cut into `chunks` chunks.
+/// One stage with the whole model, cut into `chunks` chunks.
 fn alone(layers: usize, chunks: u64, undo: Undo) -> Gpt<Cpu<f64>> {
     let shape = Shape::new(1, chunks, 2).unwrap();
     let forwards = |m| (0..shape.chunks()).map(move |chunk| Pass::f(chunk, m));

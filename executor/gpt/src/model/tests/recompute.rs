@@ -1,4 +1,4 @@
-//! What is discarded and recomputed is what was there before, to the bit.
+//! Recomputed activations equal the discarded ones, to the bit.
 
 use pipeline::{Family, Memory, Placement};
 
@@ -11,7 +11,7 @@ use crate::model::{Recomputed, Training};
 const PARTS: [Recomputed; 4] =
     [Recomputed::Everything, Recomputed::Layers(1), Recomputed::Layers(100), Recomputed::Attention];
 
-/// Every family, stages that recompute and others that do not, and every part: losses and gradients are
+/// Every family, stages with and without recomputation, and every part: losses and gradients are
 /// those of the serial reference, and after every pass a stage holds what its footprints say.
 fn check_every_family<T: Real>() {
     let (model, microbatches) = (model(9), 4);
@@ -27,7 +27,7 @@ fn check_every_family<T: Real>() {
             for only in [0, 1, 2] {
                 // All chunks, those of even number, those of odd number.
                 let wanted = |chunk| only == 0 || u32::from(chunk) % 2 == only - 1;
-                // What goes to the host is not recomputed.
+                // Offloaded activations are not recomputed.
                 let Ok(schedule) = plain.clone().recomputing(wanted) else { continue };
                 let parts = vec![part; chunks];
                 let (data, training) = (batches(model), Training::default());

@@ -1,4 +1,5 @@
-//! Sequences in segments: the pipeline computes what one stage does, and both what whole sequences give.
+//! Sequences in segments: the pipeline has the result of a single stage, and both that of whole
+//! sequences.
 
 use std::collections::HashMap;
 
@@ -26,8 +27,8 @@ fn seq1f1b(stages: u64, microbatches: u64, segments: u32) -> Schedule {
     Family::Seq1F1B.schedule(&problem.with_segments(segments).unwrap()).unwrap()
 }
 
-/// The bytes that a chunk keeps: all that F of its segments has left, and the gradients of keys and
-/// values of those that are still to be taken back.
+/// The bytes that a chunk keeps: the activations of its segments after F, and the gradients of keys
+/// and values of those whose backward is still to come.
 struct Held {
     segments: u32,
     of_first: u64,
@@ -76,8 +77,8 @@ impl Held {
     }
 }
 
-/// Runs a step of `schedule` on one thread; after every pass each stage holds what it should, to the
-/// byte. Its loss and gradients.
+/// Runs a step of `schedule` on one thread; after every pass each stage holds the expected bytes
+/// exactly. Returns loss and gradients.
 fn run<T: Real>(schedule: &Schedule, model: Model, segments: u32) -> (f64, Vec<f64>) {
     let shape = schedule.shape();
     let build = |stage| {
@@ -115,8 +116,8 @@ fn segments_compute_what_whole_sequences_do() {
     for segments in [2, 3, 4, 12] {
         for stages in [1, 2, 4] {
             let schedule = seq1f1b(stages, 3, segments);
-            // The gradients of a segment are summed up by themselves: the order of additions is
-            // another one, over at most 36 rows and 12 keys.
+            // The gradients of a segment are accumulated separately: the order of additions
+            // differs, over at most 36 rows and 12 keys.
             let wide = run::<f64>(&schedule, model, segments);
             let [loss, gradients] = errors(model, 3, &wide);
             assert!(loss < 1e-14 && gradients < 1e-14, "{segments}: {loss:e} {gradients:e}");

@@ -1,4 +1,4 @@
-//! The activations that a stage keeps, and how its steps begin, end and are taken back.
+//! The activations that a stage keeps, and how its steps begin, end and are undone.
 
 use pipeline::{Bytes, Pass, Shape};
 
@@ -25,10 +25,10 @@ fn undone(undo: Undo, is_back: impl Fn(f64, f64) -> bool) {
     for step in 0..3 {
         stage.begin_step(step).unwrap();
         stage.clear().unwrap();
-        let mut handed = None;
+        let mut transfer = None;
         for pass in [Pass::f(0, 0), Pass::f(1, 0), Pass::bw(1, 0), Pass::bw(0, 0)] {
-            let input = handed.take();
-            handed = stage.run(pass, input).unwrap();
+            let input = transfer.take();
+            transfer = stage.run(pass, input).unwrap();
         }
         let before = stage.weights().unwrap();
         stage.update(0.5).unwrap();

@@ -1,5 +1,5 @@
-//! Weights that change while the pipeline runs: which version each microbatch meets, and how many are
-//! held.
+//! Weights that change while the pipeline runs: the version of each microbatch, and the number of
+//! versions held.
 
 use pipeline::{Costs, Family, Nanos, Pass, PassTimes, Problem, Schedule, Shape};
 
@@ -29,7 +29,7 @@ fn both(stages: u64) -> [(Schedule, Updates); 2] {
     ]
 }
 
-/// All stages on one thread, in the order of the walk; each updates when it has the gradients.
+/// Runs all stages on one thread, in the order of the walk; each updates when it has the gradients.
 fn run(schedule: &Schedule, updates: Updates, steps: u32) -> (Vec<f64>, Vec<u64>, Vec<usize>) {
     let (model, shape) = (model(4), schedule.shape());
     let build = |stage| {
@@ -61,9 +61,8 @@ fn a_run_is_to_the_bit_one_microbatch_after_the_other_with_weights_as_old() {
     for stages in [1, 2, 4] {
         for (schedule, updates) in both(stages) {
             let (model, data) = (model(4), batches(model(4)));
-            let at = (&schedule, updates);
-            let mut one =
-                Stale::new(Cpu::<f32>::new(), model, at, data, Training::default()).unwrap();
+            let (cpu, training) = (Cpu::<f32>::new(), Training::default());
+            let mut one = Stale::new(cpu, model, &schedule, updates, data, training).unwrap();
             let expected: Vec<f64> = (0..2).flat_map(|step| one.run(step).unwrap()).collect();
             let weights: Vec<u64> = one.weights().unwrap().iter().map(|x| x.to_bits()).collect();
             let (losses, found, _) = run(&schedule, updates, 2);
@@ -134,9 +133,9 @@ fn plans_whose_weights_cannot_change_are_refused() {
     let mirrored = schedule(Family::Chimera, 2, 16, 1);
     assert!(said(plan(&mirrored).with_updates(updates)).contains("one chunk of its own"));
     let barrier = runtime::Boundary::Barrier { max_norm: 1.0 };
-    let meeting = "stages that update while others run meet at no boundary";
+    let conflict = "stages that update while others run meet at no boundary";
     let planned = plan(&good).with_updates(updates).unwrap();
-    assert!(said(planned.with_boundary(barrier)).contains(meeting));
+    assert!(said(planned.with_boundary(barrier)).contains(conflict));
     let meets = plan(&good).with_boundary(barrier).unwrap();
-    assert!(said(meets.with_updates(updates)).contains(meeting));
+    assert!(said(meets.with_updates(updates)).contains(conflict));
 }

@@ -1,5 +1,5 @@
-//! Connections to other processes, each with a thread that reads and one that writes: how these begin,
-//! what a writer does, and how all of them end.
+//! Connections to other processes, each with a reader and a writer thread: start, write loop and
+//! shutdown.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long the others may take to hear the last words of this process.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// How long peers may take to receive the last frames of this process.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The connections of a process.
 #[derive(Default)]
@@ -18,21 +18,20 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Takes `stream` in, to be shut down in the end. Gives it once more for whoever reads, and for
-    /// whoever writes.
+    /// Registers `stream` for shutdown. Returns a handle for its reader and one for its writer.
     ///
     /// # Errors
-    /// Whatever the system says of more handles.
-    pub fn keep(&mut self, stream: TcpStream) -> std::io::Result<[TcpStream; 2]> {
+    /// The system has no more handles.
+    pub fn register(&mut self, stream: TcpStream) -> std::io::Result<[TcpStream; 2]> {
         let both = [stream.try_clone()?, stream.try_clone()?];
         self.streams.push(stream);
         Ok(both)
     }
 
-    /// Does `work` on a thread of its own.
+    /// Runs `work` on a thread of its own.
     ///
     /// # Errors
-    /// Whatever the system says of more threads.
+    /// The system has no more threads.
     pub fn spawn(
         &mut self,
         name: String,
@@ -43,15 +42,16 @@ impl Connections {
         Ok(())
     }
 
-    /// Has what is left in `outboxes` sent, hears the others out, and ends all threads.
+    /// Sends the remaining frames of `outboxes`, waits for the peers to close, and ends all
+    /// threads.
     pub fn close(self, outboxes: &[Option<Sender<Vec<u8>>>]) {
         for outbox in outboxes.iter().flatten() {
-            // Nothing behind this is sent: an empty frame ends the writer.
+            // No frame follows: an empty frame ends the writer.
             let _ = outbox.send(Vec::new());
         }
-        let deadline = Instant::now() + FAREWELL;
-        // Closing with something unread would take back what was just sent: the readers go on until
-        // the others have closed too.
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        // A close with unread bytes would reset the connection and lose the last frames: the
+        // readers go on until the peers have closed too.
         while Instant::now() < deadline && !self.threads.iter().all(JoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -64,18 +64,18 @@ impl Connections {
     }
 }
 
-/// Writes frames to a peer until an empty one comes. A peer that takes nothing for as long as
-/// `patience` is `lost`, which is told why.
+/// Writes frames to a peer until an empty frame comes. Calls `lost` with the reason if the peer
+/// accepts no bytes for `timeout`.
 pub fn write_all(
     mut stream: &TcpStream,
     frames: &Receiver<Vec<u8>>,
-    patience: Duration,
+    timeout: Duration,
     lost: impl FnOnce(String),
 ) {
-    let _ = stream.set_write_timeout(Some(patience));
+    let _ = stream.set_write_timeout(Some(timeout));
     for frame in frames.iter().take_while(|frame| !frame.is_empty()) {
         if let Err(error) = stream.write_all(&frame) {
-            // A peer that has closed is told of by the reader, which may know why.
+            // The reader reports a closed peer, whose last frame may say why.
             if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
                 lost(format!("it takes nothing more ({error})"));
             }

@@ -1,59 +1,60 @@
-//! Values that go from device to device, while all else goes over TCP.
+//! Values that go from device to device, while all other messages go over TCP.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use pipeline::Value;
 
-use super::Wires;
+use super::TcpLink;
 use crate::error::DeviceError;
 use crate::run::board::Doing;
 use crate::run::boundary::Round;
 use crate::run::failure::{Failure, Halt};
 use crate::run::inbox::Name;
 use crate::run::link::Link;
-use crate::run::transfers::{Post, Way};
+use crate::run::transfers::{Direction, P2pAction};
 use crate::worker::{Direct, Norm};
 
-/// The way out of a stage whose device is joined with the others.
+/// The link of a stage whose device has a communicator with those of all stages.
 ///
 /// Both ends of a transfer must begin it. Every stage begins its ends in the order of
-/// [`crate::Transfers`], those of one round as one, each before the slot where it stands there: with
-/// values that slots before have made, and no later than the first slot that needs it. So the
-/// earliest transfer that is not done has both ends free, whatever takes how long.
-pub(super) struct Devices<'a, V> {
-    wires: Wires<'a>,
-    posts: Vec<Post>,
-    /// The first post of the step that is not begun.
+/// [`crate::Transfers`], those of one round as one group, each before the slot that the order
+/// gives: after the slots that make the values, and no later than the first slot that needs them.
+/// So the earliest unfinished transfer has both ends free, whatever the durations.
+pub(super) struct DirectLink<'a, V> {
+    tcp: TcpLink<'a>,
+    actions: Vec<P2pAction>,
+    /// The first action of the step that is not begun.
     next: usize,
     step: u32,
     made: HashMap<Value, V>,
-    /// The values that have arrived, by the ticket that lies in the inbox for each.
+    /// The received values, by the ticket in the inbox for each.
     came: HashMap<u64, V>,
     tickets: u64,
 }
 
-impl<'a, V> Devices<'a, V> {
-    /// With the ends `posts` of this stage.
-    pub(super) fn new(wires: Wires<'a>, posts: Vec<Post>) -> Self {
+impl<'a, V> DirectLink<'a, V> {
+    /// A link with the `actions` of this stage.
+    pub(super) fn new(tcp: TcpLink<'a>, actions: Vec<P2pAction>) -> Self {
         let (made, came) = (HashMap::new(), HashMap::new());
-        Self { wires, posts, next: 0, step: 0, made, came, tickets: 0 }
+        Self { tcp, actions, next: 0, step: 0, made, came, tickets: 0 }
     }
 
-    /// The posts that are due before slot number `at` and of one round, if there are any.
-    fn due(&mut self, at: usize) -> Vec<Post> {
-        let Some(first) = self.posts.get(self.next).copied().filter(|post| post.before <= at)
+    /// The actions of the next round, if they are due before slot number `at`.
+    fn due(&mut self, at: usize) -> Vec<P2pAction> {
+        let Some(first) = self.actions.get(self.next).copied().filter(|action| action.before <= at)
         else {
             return Vec::new();
         };
-        let rest = self.posts[self.next..].iter();
-        let due: Vec<Post> = rest.take_while(|post| post.round == first.round).copied().collect();
+        let rest = self.actions[self.next..].iter();
+        let due: Vec<P2pAction> =
+            rest.take_while(|action| action.round == first.round).copied().collect();
         self.next += due.len();
         due
     }
 }
 
-impl<W: Direct> Link<W> for Devices<'_, W::Value> {
+impl<W: Direct> Link<W> for DirectLink<'_, W::Value> {
     type Parcel = Vec<u8>;
 
     fn send(
@@ -72,7 +73,8 @@ impl<W: Direct> Link<W> for Devices<'_, W::Value> {
         &mut self,
         worker: &mut W,
         at: usize,
-        (step, attempt): (u32, u8),
+        step: u32,
+        attempt: u8,
     ) -> Result<Vec<(Name, Vec<u8>)>, DeviceError> {
         if step != self.step {
             (self.step, self.next) = (step, 0);
@@ -84,8 +86,8 @@ impl<W: Direct> Link<W> for Devices<'_, W::Value> {
                 return Ok(here);
             }
             let (mut sends, mut from, mut names) = (Vec::new(), Vec::new(), Vec::new());
-            for Post { way, peer, value, .. } in due {
-                if way == Way::Receive {
+            for P2pAction { direction, peer, value, .. } in due {
+                if direction == Direction::Receive {
                     from.push(peer);
                     names.push(Name { step, attempt, value });
                     continue;
@@ -116,15 +118,15 @@ impl<W: Direct> Link<W> for Devices<'_, W::Value> {
         came.ok_or_else(|| DeviceError::NotAtHand { what: "a value from its device".to_owned() })
     }
 
-    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
-        Link::<W>::tell(&mut self.wires, to, step, round, norm)
+    fn send_norm(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+        Link::<W>::send_norm(&mut self.tcp, to, step, round, norm)
     }
 
-    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
-        Link::<W>::share(&mut self.wires, to, step, gradients)
+    fn send_gradients(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
+        Link::<W>::send_gradients(&mut self.tcp, to, step, gradients)
     }
 
-    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
-        Link::<W>::ask(&mut self.wires, stage)
+    fn query(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+        Link::<W>::query(&mut self.tcp, stage)
     }
 }

@@ -1,11 +1,11 @@
-//! The messages of processes during a run, as bytes: a header of fixed length, then as many bytes
-//! as the header says, no more than such a message can have.
+//! The messages of processes during a run, as bytes: a header of fixed length, then a payload of
+//! the length in the header, bounded for each kind of message.
 
 use std::time::Duration;
 
 use pipeline::{Kind, Pass, Slot, Value};
 
-use super::hello::take;
+use super::rendezvous::take;
 use crate::measured::HostBound;
 use crate::run::board::{Awaited, Doing};
 use crate::run::boundary::Round;
@@ -13,15 +13,15 @@ use crate::run::inbox::Name;
 use crate::run::raw::{RawSlot, RawStage, RawStep};
 use crate::worker::{Norm, Wire};
 
-/// Bytes of a header: kind, detail, chunk, step, microbatch, attempt, 3 of nothing, length.
+/// Bytes of a header: kind, detail, chunk, step, microbatch, attempt, 3 bytes of padding, length.
 pub(super) const HEADER: usize = 24;
-/// The most bytes of a name that devices join by.
+/// The longest unique id of a communicator, in bytes.
 pub(super) const MOST_NAME: u64 = 256;
-/// The most bytes of a failure in words.
+/// The longest failure text, in bytes.
 pub(super) const MOST_WORDS: usize = 4096;
-/// In place of a count where passes run on the host.
+/// Placeholder for a count where passes run on the host.
 const NO_DEVICE: HostBound = HostBound { bound: u64::MAX, passes: u64::MAX };
-/// Bytes of what a stage is doing.
+/// Bytes of a stage's activity.
 const SIGHTING: usize = 48;
 
 /// The header of a frame; its payload follows.
@@ -31,25 +31,26 @@ pub(super) enum Head {
     Value(Name),
     /// A norm.
     Norm { step: u32, round: Round },
-    /// The gradients of the weights that the receiver holds too.
+    /// The gradients of weights that the receiver holds too.
     Gradients { step: u32 },
     /// The sender is ready to begin; the payload is the bytes of a value.
     Ready,
-    /// From rank 0: all are ready; the payload is the name that devices join by, if they do.
+    /// From rank 0: all are ready; the payload is the unique id of the communicator, if there is
+    /// one.
     Go,
-    /// To rank 0: what the sender measured.
+    /// To rank 0: the measurements of the sender.
     Report,
     /// From rank 0: all have reported.
     Over,
-    /// A question: the activity of the receiver.
+    /// A query for the activity of the receiver.
     Ask,
-    /// This.
+    /// The answer to [`Head::Ask`].
     Answer,
-    /// The sender stops; the payload says why.
+    /// The sender stops; the payload is the reason.
     Stop,
 }
 
-/// Bytes of the messages whose length depends on the run.
+/// Lengths, in bytes, of the messages whose length depends on the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
     /// Of values, once they are known.
@@ -62,12 +63,12 @@ pub(super) struct Lengths {
 
 const ROUNDS: [Round; 4] = [Round::Share, Round::Total, Round::Partial, Round::Final];
 
-/// Where `one` stands among `all`, which are few.
+/// The index of `one` in `all`.
 fn number<T: PartialEq>(all: &[T], one: &T) -> u8 {
     (0..).zip(all).find(|(_, other)| *other == one).map_or(0, |(at, _)| at)
 }
 
-/// The chunk that made `value`, 0 if all stages do; and which kind of value it is.
+/// The chunk that made `value`, 0 if all stages make it; and the kind of the value.
 fn numbers_of(value: Value) -> (u16, u8) {
     let kind = match value {
         Value::Output { .. } => 0,
@@ -78,8 +79,8 @@ fn numbers_of(value: Value) -> (u16, u8) {
     (value.chunk().unwrap_or(0), kind)
 }
 
-/// The inverse.
-const fn value_of((chunk, kind): (u16, u8), microbatch: u32) -> Option<Value> {
+/// The inverse of [`numbers_of`].
+const fn value_of(chunk: u16, kind: u8, microbatch: u32) -> Option<Value> {
     match (kind, chunk) {
         (0, _) => Some(Value::Output { chunk, microbatch }),
         (1, _) => Some(Value::Gradient { chunk, microbatch }),
@@ -101,7 +102,7 @@ pub(super) struct ValueBytes {
 }
 
 impl ValueBytes {
-    /// Those of `worker`.
+    /// The sizes of `worker`.
     pub(super) fn of_worker(worker: &impl Wire) -> Self {
         Self {
             plain: worker.value_bytes(),
@@ -110,7 +111,7 @@ impl ValueBytes {
         }
     }
 
-    /// Those of `value`.
+    /// The bytes of `value`.
     pub(super) const fn of(self, value: Value) -> usize {
         match value {
             Value::Output { .. } | Value::Gradient { .. } => self.plain,
@@ -121,7 +122,7 @@ impl ValueBytes {
 }
 
 impl Head {
-    /// The header and a payload behind it.
+    /// The header, followed by `payload`.
     pub(super) fn frame(self, payload: &[u8]) -> Vec<u8> {
         let (mut chunk, mut step, mut microbatch, mut attempt, mut detail) = (0, 0, 0, 0, 0);
         let kind: u8 = match self {
@@ -159,7 +160,7 @@ impl Head {
         frame
     }
 
-    /// Reads a header: what it is about, and how many bytes follow.
+    /// Reads a header: its kind, and the bytes that follow.
     pub(super) fn read(header: &[u8; HEADER]) -> Option<(Self, u64)> {
         let mut rest = &header[..];
         let [kind, detail] = take(&mut rest)?;
@@ -170,7 +171,7 @@ impl Head {
         let length = u64::from_le_bytes(take(&mut rest)?);
         let head = match (kind, detail) {
             (0, kind) => {
-                let value = value_of((chunk, kind), microbatch)?;
+                let value = value_of(chunk, kind, microbatch)?;
                 Self::Value(Name { step, attempt, value })
             }
             (1, at) => Self::Norm { step, round: *ROUNDS.get(usize::from(at))? },
@@ -187,7 +188,7 @@ impl Head {
         Some((head, length))
     }
 
-    /// Whether so many bytes may follow, where messages have these `lengths`.
+    /// Whether `length` bytes may follow, where messages have these `lengths`.
     pub(super) fn may_have(self, length: u64, lengths: Lengths) -> bool {
         let is = |bytes: Option<usize>| bytes.is_some_and(|bytes| length == bytes as u64);
         match self {
@@ -211,15 +212,15 @@ pub(super) fn pack_norm(norm: Norm) -> Vec<u8> {
     bytes
 }
 
-/// The inverse.
+/// The inverse of [`pack_norm`].
 pub(super) fn unpack_norm(mut bytes: &[u8]) -> Option<Norm> {
     let squares = f64::from_bits(u64::from_le_bytes(take(&mut bytes)?));
     let [is_bad] = take(&mut bytes)?;
     Some(Norm { squares, is_bad: is_bad != 0 })
 }
 
-/// What the report of a stage holds: how many steps, and of each how many slots, copies, and losses
-/// beside its own.
+/// Size of a stage's report: its steps, and for each step the slots, the copies, and the losses
+/// beside the step's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReportSize {
     pub(super) steps: usize,
@@ -235,7 +236,8 @@ impl ReportSize {
     }
 }
 
-/// Packs the measurements of a stage as bytes of that `size`; a stage without the head has no losses.
+/// Encodes the measurements of a stage for a report of that `size`; a stage without the head has no
+/// losses.
 pub(super) fn pack_report(raw: &RawStage, size: ReportSize) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(raw.rollbacks.to_le_bytes());
@@ -265,7 +267,7 @@ pub(super) fn pack_report(raw: &RawStage, size: ReportSize) -> Vec<u8> {
     bytes
 }
 
-/// The inverse, for a report of that `size`.
+/// The inverse of [`pack_report`], for a report of that `size`.
 pub(super) fn unpack_report(mut bytes: &[u8], size: ReportSize) -> Option<RawStage> {
     let ReportSize { steps, slots, copies, losses } = size;
     let mut stage = RawStage {
@@ -305,7 +307,7 @@ pub(super) fn unpack_report(mut bytes: &[u8], size: ReportSize) -> Option<RawSta
     bytes.is_empty().then_some(stage)
 }
 
-/// Packs the activity of a stage, and for how long it has lasted, as bytes.
+/// Encodes the activity of a stage and its duration.
 pub(super) fn pack_sighting(doing: Doing, lasted: Duration) -> Vec<u8> {
     let mut bytes = u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX).to_le_bytes().to_vec();
     let mut pass = |pass: Pass| {
@@ -346,7 +348,7 @@ pub(super) fn pack_sighting(doing: Doing, lasted: Duration) -> Vec<u8> {
     bytes
 }
 
-/// The inverse, in a pipeline of `stages`.
+/// The inverse of [`pack_sighting`], in a pipeline of `stages`.
 pub(super) fn unpack_sighting(mut bytes: &[u8], stages: usize) -> Option<(Doing, Duration)> {
     let bytes = &mut bytes;
     let lasted = Duration::from_nanos(u64::from_le_bytes(take(bytes)?));
@@ -364,7 +366,7 @@ pub(super) fn unpack_sighting(mut bytes: &[u8], stages: usize) -> Option<(Doing,
     let [kind] = take(bytes)?;
     let chunk = u16::from_le_bytes(take(bytes)?);
     let microbatch = u32::from_le_bytes(take(bytes)?);
-    let value = value_of((chunk, kind), microbatch)?;
+    let value = value_of(chunk, kind, microbatch)?;
     let doing = match tag {
         0 => Doing::Preparing,
         1 => Doing::Running(slot),

@@ -1,5 +1,5 @@
-//! Connections to all other processes: for each, a thread that reads and one that writes, so that no
-//! stage waits for a wire and a process answers whatever its stage is doing.
+//! Connections to all other processes: a reader and a writer thread for each, so that no stage
+//! blocks on a socket and a process answers queries while its stage is busy.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::frame::{
     HEADER, Head, Lengths, MOST_WORDS, ReportSize, ValueBytes, pack_sighting, unpack_norm,
     unpack_report, unpack_sighting,
 };
-use super::meeting::Met;
+use super::rendezvous::ProcessGroup;
 use crate::run::board::{Board, Doing};
 use crate::run::clock::nanos_since;
 use crate::run::failure::Failure;
@@ -23,86 +23,86 @@ use crate::run::raw::RawStage;
 use crate::run::replicas::twin;
 use crate::run::transfers::Transfers;
 
-/// A message besides values and norms.
+/// A control message: neither a value nor a norm.
 #[derive(Debug)]
-pub(super) enum Word {
-    /// A stage is ready; its values have so many bytes.
+pub(super) enum ControlMessage {
+    /// A stage is ready; its values have this many bytes.
     Ready(u64),
-    /// All are ready; what rank 0 has to say to all.
+    /// All are ready; the payload of rank 0.
     Go(Vec<u8>),
     /// The measurements of a stage.
     Report(RawStage),
     /// All have reported.
     Over,
-    /// The activity of a stage, and for how long it has lasted.
+    /// The activity of a stage and its duration so far.
     Answer(Option<(Doing, Duration)>),
-    /// The run is over before its time.
+    /// The run ends early.
     Stop(Failure),
 }
 
 /// The state that all threads of a process share.
-pub(super) struct Office {
+pub(super) struct SharedState {
     pub(super) plan: Plan,
     pub(super) rank: usize,
     pub(super) board: Arc<Board>,
     pub(super) epoch: Instant,
-    /// Bytes of every value, once the worker is made.
+    /// Bytes of every value, set when the worker is built.
     pub(super) value_bytes: OnceLock<ValueBytes>,
-    /// Bytes of the gradients of weights that another stage holds too, known from then on as well.
+    /// Bytes of the gradients of weights that another stage holds too, set at the same time.
     pub(super) shared_bytes: OnceLock<usize>,
-    /// Nothing more is expected but word that the run is over.
+    /// Only the end of the run is still to come.
     pub(super) is_done: AtomicBool,
 }
 
-/// The way out to all other processes.
+/// The connections to all other processes.
 pub(super) struct Mesh {
-    pub(super) words: Receiver<(usize, Word)>,
-    /// By rank; none for this process.
+    pub(super) control: Receiver<(usize, ControlMessage)>,
+    /// By rank; `None` for this process.
     outboxes: Vec<Option<Sender<Vec<u8>>>>,
     connections: Connections,
 }
 
-/// Where it is told that the run is over before its time.
+/// Delivers messages of one peer to the stage and to the process.
 #[derive(Clone)]
-struct Alarm {
+struct Delivery {
     peer: usize,
     events: Sender<Event<Vec<u8>>>,
-    words: Sender<(usize, Word)>,
+    control: Sender<(usize, ControlMessage)>,
 }
 
-/// Where what one peer sends goes.
-struct Desk {
-    office: Arc<Office>,
+/// Reads the messages of one peer and delivers them.
+struct PeerReader {
+    shared: Arc<SharedState>,
     peer: usize,
-    /// What its report holds.
+    /// Size of its report.
     report: ReportSize,
     sequence: Sequence,
-    alarm: Alarm,
+    delivery: Delivery,
     reply: Sender<Vec<u8>>,
     has_reported: bool,
 }
 
 impl Mesh {
-    /// Begins to read and write. What comes for the stage goes to `events`.
+    /// Starts the readers and writers. Messages for the stage go to `events`.
     pub(super) fn open(
-        met: Met,
-        office: &Arc<Office>,
+        group: ProcessGroup,
+        shared: &Arc<SharedState>,
         events: &Sender<Event<Vec<u8>>>,
     ) -> Result<Self, Failure> {
-        let transfers = Transfers::of(office.plan.schedule());
-        let (words, heard) = channel();
+        let transfers = Transfers::of(shared.plan.schedule());
+        let (control, heard) = channel();
         let connections = Connections::default();
-        let mut mesh = Self { words: heard, outboxes: Vec::new(), connections };
-        for (peer, stream) in met.streams.into_iter().enumerate() {
+        let mut mesh = Self { control: heard, outboxes: Vec::new(), connections };
+        for (peer, stream) in group.streams.into_iter().enumerate() {
             let Some(stream) = stream else {
                 mesh.outboxes.push(None);
                 continue;
             };
-            let sequence = Sequence::new(&transfers, peer, office.rank);
-            let alarm = Alarm { peer, events: events.clone(), words: words.clone() };
-            if let Err(error) = mesh.add(stream, office, sequence, alarm) {
+            let sequence = Sequence::new(&transfers, peer, shared.rank);
+            let delivery = Delivery { peer, events: events.clone(), control: control.clone() };
+            if let Err(error) = mesh.add(stream, shared, sequence, delivery) {
                 mesh.close();
-                return Err(Failure::Thread { stage: office.rank, message: error.to_string() });
+                return Err(Failure::Thread { stage: shared.rank, message: error.to_string() });
             }
         }
         Ok(mesh)
@@ -111,52 +111,52 @@ impl Mesh {
     fn add(
         &mut self,
         stream: TcpStream,
-        office: &Arc<Office>,
+        shared: &Arc<SharedState>,
         sequence: Sequence,
-        alarm: Alarm,
+        delivery: Delivery,
     ) -> std::io::Result<()> {
-        let [incoming, outgoing] = self.connections.keep(stream)?;
+        let [incoming, outgoing] = self.connections.register(stream)?;
         let (outbox, frames) = channel();
-        let (peer, patience) = (alarm.peer, office.plan.patience());
-        let report = report_size(&office.plan, peer);
-        let desk = Desk {
-            office: Arc::clone(office),
+        let (peer, timeout) = (delivery.peer, shared.plan.timeout());
+        let report = report_size(&shared.plan, peer);
+        let reader = PeerReader {
+            shared: Arc::clone(shared),
             peer,
             report,
             sequence,
-            alarm: alarm.clone(),
+            delivery: delivery.clone(),
             reply: outbox.clone(),
             has_reported: false,
         };
         self.outboxes.push(Some(outbox));
-        self.connections.spawn(format!("from {peer}"), move || desk.read_all(&incoming))?;
-        let lost = move |what| alarm.stop(Failure::Lost { stage: peer, what });
-        let write = move || write_all(&outgoing, &frames, patience, lost);
+        self.connections.spawn(format!("from {peer}"), move || reader.read_all(&incoming))?;
+        let lost = move |what| delivery.stop(Failure::Lost { stage: peer, what });
+        let write = move || write_all(&outgoing, &frames, timeout, lost);
         self.connections.spawn(format!("to {peer}"), write)
     }
 
-    /// Sends a frame to `to`; nothing if that is this process. A writer that is gone has said why.
+    /// Sends a frame to `to`; a no-op for this process itself. An ended writer has reported why.
     pub(super) fn send(&self, to: usize, frame: Vec<u8>) {
         if let Some(Some(outbox)) = self.outboxes.get(to) {
             let _ = outbox.send(frame);
         }
     }
 
-    /// Tells all others why this process stops.
-    pub(super) fn tell_all(&self, failure: &Failure) {
+    /// Sends all peers the reason why this process stops.
+    pub(super) fn send_stop(&self, failure: &Failure) {
         let text: String = failure.to_string().chars().take(MOST_WORDS / 4).collect();
         for to in 0..self.outboxes.len() {
             self.send(to, Head::Stop.frame(text.as_bytes()));
         }
     }
 
-    /// Sends what is left to send, hears the others out, and ends all threads.
+    /// Sends the remaining frames, waits for the peers to close, and ends all threads.
     pub(super) fn close(self) {
         self.connections.close(&self.outboxes);
     }
 }
 
-/// What the report of `stage` holds.
+/// Size of the report of `stage`.
 pub(super) fn report_size(plan: &Plan, stage: usize) -> ReportSize {
     ReportSize {
         steps: plan.steps() as usize,
@@ -166,15 +166,15 @@ pub(super) fn report_size(plan: &Plan, stage: usize) -> ReportSize {
     }
 }
 
-impl Alarm {
+impl Delivery {
     fn stop(&self, failure: Failure) {
-        let _ = self.words.send((self.peer, Word::Stop(failure.clone())));
+        let _ = self.control.send((self.peer, ControlMessage::Stop(failure.clone())));
         let _ = self.events.send(Event::Stop(Some(failure)));
     }
 }
 
-impl Desk {
-    /// Reads until the peer closes, or is no longer worth listening to.
+impl PeerReader {
+    /// Reads until the peer closes or violates the protocol.
     fn read_all(mut self, mut stream: &TcpStream) {
         let _ = stream.set_read_timeout(None);
         loop {
@@ -187,20 +187,20 @@ impl Desk {
                 },
             };
             if let Some(failure) = end {
-                self.alarm.stop(failure);
+                self.delivery.stop(failure);
             }
-            // What else the peer sends is not looked at, but its end is waited for.
+            // Further bytes of the peer are discarded until it closes.
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
             return;
         }
     }
 
-    /// The failure that it means if the peer has closed: none if it had nothing more to send.
+    /// The failure that a closed connection means: `None` if the peer had nothing more to send.
     fn closed(&self, error: &std::io::Error) -> Option<Failure> {
-        let is_over = match (self.office.rank, self.peer) {
+        let is_over = match (self.shared.rank, self.peer) {
             (0, _) => self.has_reported,
             (_, 0) => self.has_reported,
-            _ => self.office.is_done.load(Ordering::Acquire),
+            _ => self.shared.is_done.load(Ordering::Acquire),
         };
         let what = match error.kind() {
             ErrorKind::UnexpectedEof => "its process has ended".to_owned(),
@@ -218,7 +218,7 @@ impl Desk {
         let Some((head, length)) = Head::read(header) else {
             return Err(wrong("it sent something that is no frame".to_owned()));
         };
-        let Office { plan, rank, value_bytes, shared_bytes, .. } = &*self.office;
+        let SharedState { plan, rank, value_bytes, shared_bytes, .. } = &*self.shared;
         let is_twin = twin(plan.schedule(), *rank) == Some(self.peer);
         let lengths = Lengths {
             values: value_bytes.get().copied(),
@@ -237,24 +237,24 @@ impl Desk {
     }
 
     fn deliver(&mut self, head: Head, payload: Vec<u8>) -> Result<(), Failure> {
-        let Office { plan, rank, board, epoch, .. } = &*self.office;
+        let SharedState { plan, rank, board, epoch, .. } = &*self.shared;
         let from = self.peer;
         let nonsense =
             || Failure::OutOfOrder { stage: from, what: format!("its {head:?} makes no sense") };
-        let word = match head {
+        let message = match head {
             Head::Value(name) => {
                 let at =
                     nanos_since(*epoch, Instant::now()).saturating_add(plan.delay(name.value).0);
-                let _ = self.alarm.events.send(Event::Value { from, name, parcel: payload, at });
+                let _ = self.delivery.events.send(Event::Value { from, name, parcel: payload, at });
                 return Ok(());
             }
             Head::Norm { step, round } => {
                 let norm = unpack_norm(&payload).ok_or_else(nonsense)?;
-                let _ = self.alarm.events.send(Event::Norm { from, step, round, norm });
+                let _ = self.delivery.events.send(Event::Norm { from, step, round, norm });
                 return Ok(());
             }
             Head::Gradients { step } => {
-                let _ = self.alarm.events.send(Event::Gradients { from, step, bytes: payload });
+                let _ = self.delivery.events.send(Event::Gradients { from, step, bytes: payload });
                 return Ok(());
             }
             Head::Ask => {
@@ -267,24 +267,24 @@ impl Desk {
                 let message = message.chars().filter(|c| !c.is_control()).collect();
                 return Err(Failure::Elsewhere { stage: from, message });
             }
-            Head::Ready if *rank == 0 => {
-                Word::Ready(payload.try_into().map(u64::from_le_bytes).map_err(|_| nonsense())?)
-            }
+            Head::Ready if *rank == 0 => ControlMessage::Ready(
+                payload.try_into().map(u64::from_le_bytes).map_err(|_| nonsense())?,
+            ),
             Head::Report if *rank == 0 && !self.has_reported => {
                 self.has_reported = true;
-                Word::Report(unpack_report(&payload, self.report).ok_or_else(nonsense)?)
+                ControlMessage::Report(unpack_report(&payload, self.report).ok_or_else(nonsense)?)
             }
             Head::Over if from == 0 => {
                 self.has_reported = true;
-                Word::Over
+                ControlMessage::Over
             }
-            Head::Go if from == 0 => Word::Go(payload),
+            Head::Go if from == 0 => ControlMessage::Go(payload),
             Head::Answer => {
-                Word::Answer(unpack_sighting(&payload, plan.schedule().shape().stages()))
+                ControlMessage::Answer(unpack_sighting(&payload, plan.schedule().shape().stages()))
             }
             Head::Ready | Head::Report | Head::Over | Head::Go => return Err(nonsense()),
         };
-        let _ = self.alarm.words.send((from, word));
+        let _ = self.delivery.control.send((from, message));
         Ok(())
     }
 }

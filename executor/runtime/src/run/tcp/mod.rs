@@ -1,16 +1,14 @@
-//! One stage of a run in this process, the others in others, over TCP.
+//! A run with one process per stage, over TCP.
 //!
-//! Processes come together in [`meeting`], know each other by [`hello`], and speak in [`frame`]s
-//! through their [`mesh`] of connections.
+//! Processes find and authenticate each other in [`rendezvous`], then exchange [`frame`]s over their
+//! [`mesh`] of connections.
 
 mod connections;
 mod direct;
 mod frame;
-mod hello;
-mod lobby;
-mod meeting;
 mod mesh;
 mod ports;
+mod rendezvous;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -22,14 +20,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use connections::{Connections, write_all};
-pub use hello::{Party, take};
-pub use meeting::{Meeting, MeetingError};
-pub use meeting::{Met, meet};
 pub use ports::free_ports;
+pub use rendezvous::{
+    ProcessGroup, Rendezvous, RendezvousError, RendezvousSettings, init_process_group, take,
+};
 
-use self::direct::Devices;
+use self::direct::DirectLink;
 use self::frame::{Head, ValueBytes, pack_norm, pack_report};
-use self::mesh::{Mesh, Office, Word, report_size};
+use self::mesh::{ControlMessage, Mesh, SharedState, report_size};
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
@@ -44,34 +42,38 @@ use crate::error::DeviceError;
 use crate::measured::Measured;
 use crate::worker::{Direct, Norm, Trainer, Wire};
 
-/// How long a process may take to say what its stage is doing.
-const ANSWER: Duration = Duration::from_secs(1);
+/// How long a process may take to answer a query for the activity of its stage.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs one stage of `plan` in this process, together with the processes of the other stages. `make`
-/// makes its worker, on this thread, when all processes have met.
+/// Runs one stage of `plan` in this process, together with the processes of the other stages.
+/// `make` builds its worker, on this thread, after the rendezvous.
 ///
-/// The process of rank 0 returns what all have measured, the others nothing. Clocks are compared
-/// once, when the processes meet: a run of hours on machines whose clocks drift is measured less
-/// precisely towards its end.
+/// The process of rank 0 returns the measurements of all stages, other processes `None`. Clocks are
+/// compared once, at the rendezvous: on machines whose clocks drift, a run of hours is measured
+/// less precisely towards its end.
 ///
 /// # Errors
-/// The first [`Failure`] of any process, as far as this one could hear of it.
-pub fn join<W, F>(plan: &Plan, meeting: &Meeting, make: F) -> Result<Option<Measured>, Failure>
+/// The first [`Failure`] of any process that this process has learned of.
+pub fn join<W, F>(
+    plan: &Plan,
+    rendezvous: &Rendezvous,
+    make: F,
+) -> Result<Option<Measured>, Failure>
 where
     W: Trainer + Wire,
     F: FnOnce(usize) -> Result<W, DeviceError>,
 {
-    among_processes(plan, meeting, |process, events| process.run(make, events))
+    in_process_group(plan, rendezvous, |process, events| process.run(make, events))
 }
 
-/// The same with values that go from device to device, in the order of [`Transfers`]. All else goes
-/// over TCP still.
+/// The same with values that go from device to device, in the order of [`Transfers`]. All other
+/// messages go over TCP.
 ///
 /// # Errors
-/// As [`join`]; and post-validation, which begins steps anew in the middle of transfers.
+/// As [`join`]; and post-validation, which restarts steps in the middle of transfers.
 pub fn join_directly<W, F>(
     plan: &Plan,
-    meeting: &Meeting,
+    rendezvous: &Rendezvous,
     make: F,
 ) -> Result<Option<Measured>, Failure>
 where
@@ -84,47 +86,47 @@ where
     if plan.schedule().shape().has_shards() {
         return Err(PlanError::Shards.into());
     }
-    among_processes(plan, meeting, |process, events| process.run_directly(make, events))
+    in_process_group(plan, rendezvous, |process, events| process.run_directly(make, events))
 }
 
-/// Meets all other processes, and has this one do its `work` among them.
-fn among_processes(
+/// Joins the process group, and runs the `work` of this process in it.
+fn in_process_group(
     plan: &Plan,
-    meeting: &Meeting,
+    rendezvous: &Rendezvous,
     work: impl FnOnce(&mut Process<'_>, Receiver<Event<Vec<u8>>>) -> Result<Option<Measured>, Failure>,
 ) -> Result<Option<Measured>, Failure> {
-    let rank = meeting.launch.rank;
-    let met = meeting::meet(&Party::of(plan, &meeting.about), meeting)?;
-    let stages = met.streams.len();
-    let office = Arc::new(Office {
+    let rank = rendezvous.launch.rank;
+    let group = init_process_group(&RendezvousSettings::of(plan, &rendezvous.about), rendezvous)?;
+    let stages = group.streams.len();
+    let shared = Arc::new(SharedState {
         plan: plan.clone(),
         rank,
         board: Arc::new(Board::new(stages)),
-        epoch: met.epoch,
+        epoch: group.epoch,
         value_bytes: OnceLock::new(),
         shared_bytes: OnceLock::new(),
         is_done: AtomicBool::new(false),
     });
     let (events, inbox) = channel();
-    let mesh = Mesh::open(met, &office, &events)?;
-    let mut process = Process { plan, rank, stages, office, mesh };
+    let mesh = Mesh::open(group, &shared, &events)?;
+    let mut process = Process { plan, rank, stages, shared, mesh };
     let work = AssertUnwindSafe(|| work(&mut process, inbox));
     let end = catch_unwind(work).unwrap_or_else(|panic| {
         Err(Failure::Panicked { stage: rank, message: message(panic.as_ref()) })
     });
     if let Err(failure) = &end {
-        process.mesh.tell_all(failure);
+        process.mesh.send_stop(failure);
     }
     process.mesh.close();
     end
 }
 
-/// This process among those of the run.
+/// This process in the process group.
 struct Process<'a> {
     plan: &'a Plan,
     rank: usize,
     stages: usize,
-    office: Arc<Office>,
+    shared: Arc<SharedState>,
     mesh: Mesh,
 }
 
@@ -141,12 +143,12 @@ impl Process<'_> {
         let worker = self.device(make(self.rank))?;
         let bytes = self.value_bytes(&worker);
         self.start(bytes.plain as u64, |_| Ok(Vec::new()))?;
-        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
-        let raw = self.go_through(worker, wires, events)?;
+        let tcp = TcpLink { shared: &self.shared, mesh: &self.mesh, bytes };
+        let raw = self.run_steps(worker, tcp, events)?;
         self.report(raw)
     }
 
-    /// The same, with the devices joined by a name that rank 0 makes.
+    /// The same, with a communicator of all devices, whose unique id rank 0 makes.
     fn run_directly<W, F>(
         &mut self,
         make: F,
@@ -158,97 +160,104 @@ impl Process<'_> {
     {
         let mut worker = self.device(make(self.rank))?;
         let bytes = self.value_bytes(&worker);
-        let name = self.start(bytes.plain as u64, |this| this.device(worker.name()))?;
+        let name = self.start(bytes.plain as u64, |this| this.device(worker.unique_id()))?;
         if name.is_empty() {
             let what = "it gave no name to join devices by".to_owned();
             return Err(Failure::OutOfOrder { stage: 0, what });
         }
-        let patience = self.plan.patience();
-        self.device(worker.join(&name, self.rank, self.stages, patience))?;
+        let timeout = self.plan.timeout();
+        self.device(worker.join(&name, self.rank, self.stages, timeout))?;
         let posts = Transfers::of(self.plan.schedule()).of_stage(self.rank).to_vec();
-        let wires = Wires { office: &self.office, mesh: &self.mesh, bytes };
-        let raw = self.go_through(worker, Devices::new(wires, posts), events)?;
+        let tcp = TcpLink { shared: &self.shared, mesh: &self.mesh, bytes };
+        let raw = self.run_steps(worker, DirectLink::new(tcp, posts), events)?;
         self.report(raw)
     }
 
-    /// An error of the device of this process as a failure.
+    /// Turns a device error of this process into a failure.
     fn device<T>(&self, result: Result<T, DeviceError>) -> Result<T, Failure> {
         let stage = self.rank;
         result.map_err(|error| Failure::Device { stage, step: None, slot: None, error })
     }
 
-    /// Bytes of every value, from now on known to the readers, as those of shared gradients are.
+    /// Bytes of every value. Publishes them, and the bytes of shared gradients, to the readers.
     fn value_bytes<W: Wire + Trainer>(&self, worker: &W) -> ValueBytes {
         let bytes = ValueBytes::of_worker(worker);
-        let _ = self.office.shared_bytes.set(worker.shared_bytes());
-        let _ = self.office.value_bytes.set(bytes);
+        let _ = self.shared.shared_bytes.set(worker.shared_bytes());
+        let _ = self.shared.value_bytes.set(bytes);
         bytes
     }
 
-    /// All steps of the stage.
-    fn go_through<W: Trainer, L: Link<W, Parcel = Vec<u8>>>(
+    /// Runs all steps of the stage.
+    fn run_steps<W: Trainer, L: Link<W, Parcel = Vec<u8>>>(
         &self,
         worker: W,
         link: L,
         events: Receiver<Event<Vec<u8>>>,
     ) -> Result<RawStage, Failure> {
-        // The readers check what comes before they take memory for it.
+        // The readers check the sequence of values before they allocate memory for them.
         let inbox = Inbox::new(self.plan, self.rank, events, Vec::new());
-        let (board, epoch) = (Arc::clone(&self.office.board), self.office.epoch);
-        let stage = Stage::new(self.plan, self.rank, (worker, link), inbox, board, epoch)?;
+        let (board, epoch) = (Arc::clone(&self.shared.board), self.shared.epoch);
+        let stage = Stage::new(self.plan, self.rank, worker, link, inbox, board, epoch)?;
         stage.run().map_err(|halt| match halt {
             Halt::Failed(failure) => failure,
             Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
         })
     }
 
-    /// All are ready, and hand on values of the same size. What rank 0 says to all with that: the
-    /// `word` that it has then.
+    /// Waits until all stages are ready, and checks that their values have the same size. Returns
+    /// the `payload` that rank 0 then sends to all.
     fn start(
         &mut self,
         bytes: u64,
-        word: impl FnOnce(&Self) -> Result<Vec<u8>, Failure>,
+        payload: impl FnOnce(&Self) -> Result<Vec<u8>, Failure>,
     ) -> Result<Vec<u8>, Failure> {
         if self.rank > 0 {
             self.mesh.send(0, Head::Ready.frame(&bytes.to_le_bytes()));
-            let words = self.hear(Awaited::Start, &[0], |_, word| matches!(word, Word::Go(_)))?;
-            let said = words.into_iter().find_map(|(_, word)| match word {
-                Word::Go(said) => Some(said),
+            let messages = self.receive_control(Awaited::Start, &[0], |_, message| {
+                matches!(message, ControlMessage::Go(_))
+            })?;
+            let payload = messages.into_iter().find_map(|(_, message)| match message {
+                ControlMessage::Go(payload) => Some(payload),
                 _ => None,
             });
-            return Ok(said.unwrap_or_default());
+            return Ok(payload.unwrap_or_default());
         }
         let peers: Vec<usize> = (1..self.stages).collect();
-        let words = self.hear(Awaited::Start, &peers, |_, word| matches!(word, Word::Ready(_)))?;
-        for (stage, word) in words {
-            if let Word::Ready(theirs) = word
+        let messages = self.receive_control(Awaited::Start, &peers, |_, message| {
+            matches!(message, ControlMessage::Ready(_))
+        })?;
+        for (stage, message) in messages {
+            if let ControlMessage::Ready(theirs) = message
                 && theirs != bytes
             {
                 let what = format!("its values have {theirs} bytes, those of stage 0 {bytes}");
                 return Err(Failure::OutOfOrder { stage, what });
             }
         }
-        let word = word(self)?;
-        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&word)));
-        Ok(word)
+        let payload = payload(self)?;
+        peers.into_iter().for_each(|peer| self.mesh.send(peer, Head::Go.frame(&payload)));
+        Ok(payload)
     }
 
-    /// Rank 0 collects what all measured; the others wait until it has.
+    /// Rank 0 collects the measurements of all processes; other processes wait until it has.
     fn report(&mut self, raw: RawStage) -> Result<Option<Measured>, Failure> {
-        self.office.is_done.store(true, Ordering::Release);
+        self.shared.is_done.store(true, Ordering::Release);
         if self.rank > 0 {
             let size = report_size(self.plan, self.rank);
             self.mesh.send(0, Head::Report.frame(&pack_report(&raw, size)));
-            self.hear(Awaited::Report, &[0], |_, word| matches!(word, Word::Over))?;
+            self.receive_control(Awaited::Report, &[0], |_, message| {
+                matches!(message, ControlMessage::Over)
+            })?;
             return Ok(None);
         }
         let peers: Vec<usize> = (1..self.stages).collect();
-        let words =
-            self.hear(Awaited::Report, &peers, |_, word| matches!(word, Word::Report(_)))?;
+        let messages = self.receive_control(Awaited::Report, &peers, |_, message| {
+            matches!(message, ControlMessage::Report(_))
+        })?;
         let mut all = vec![RawStage::default(); self.stages];
         all[0] = raw;
-        for (peer, word) in words {
-            if let Word::Report(raw) = word {
+        for (peer, message) in messages {
+            if let ControlMessage::Report(raw) = message {
                 all[peer] = raw;
             }
         }
@@ -256,67 +265,71 @@ impl Process<'_> {
         Ok(Some(measured(self.plan, &all)))
     }
 
-    /// Waits for one `wanted` word of each of `peers`.
-    fn hear(
+    /// Waits for one `wanted` control message from each of `peers`.
+    fn receive_control(
         &self,
         what: Awaited,
         peers: &[usize],
-        wanted: impl Fn(usize, &Word) -> bool,
-    ) -> Result<Vec<(usize, Word)>, Failure> {
-        let mut heard: Vec<(usize, Word)> = Vec::new();
-        let patience = self.plan.patience();
+        wanted: impl Fn(usize, &ControlMessage) -> bool,
+    ) -> Result<Vec<(usize, ControlMessage)>, Failure> {
+        let mut received: Vec<(usize, ControlMessage)> = Vec::new();
+        let timeout = self.plan.timeout();
         let mut since = Instant::now();
         let mut awaited = None;
         while let Some(&from) =
-            peers.iter().find(|&&peer| heard.iter().all(|(other, _)| *other != peer))
+            peers.iter().find(|&&peer| received.iter().all(|(other, _)| *other != peer))
         {
             if awaited.replace(from) != Some(from) {
                 since = Instant::now();
-                self.office.board.publish(self.rank, Doing::Waiting { what, from }, since);
+                self.shared.board.publish(self.rank, Doing::Waiting { what, from }, since);
             }
-            let left = patience.saturating_sub(since.elapsed());
-            match self.mesh.words.recv_timeout(left) {
-                Ok((_, Word::Stop(failure))) => return Err(failure),
-                Ok((from, word)) if wanted(from, &word) => heard.push((from, word)),
+            let left = timeout.saturating_sub(since.elapsed());
+            match self.mesh.control.recv_timeout(left) {
+                Ok((_, ControlMessage::Stop(failure))) => return Err(failure),
+                Ok((from, message)) if wanted(from, &message) => received.push((from, message)),
                 Ok(_) => {}
                 Err(_) => {
-                    let ask = |stage| ask(&self.office, &self.mesh, stage);
+                    let ask = |stage| ask(&self.shared, &self.mesh, stage);
                     let chain = Chain::follow(self.rank, ask)?;
-                    return Err(Failure::Stuck { patience, chain });
+                    return Err(Failure::Stuck { timeout, chain });
                 }
             }
         }
-        Ok(heard)
+        Ok(received)
     }
 }
 
-/// Asks `stage` for its activity.
-fn ask(office: &Office, mesh: &Mesh, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
-    if stage == office.rank {
-        return Ok(Some(office.board.look(stage)));
+/// Queries the activity of `stage`.
+fn ask(
+    shared: &SharedState,
+    mesh: &Mesh,
+    stage: usize,
+) -> Result<Option<(Doing, Duration)>, Failure> {
+    if stage == shared.rank {
+        return Ok(Some(shared.board.look(stage)));
     }
     mesh.send(stage, Head::Ask.frame(&[]));
-    let deadline = Instant::now() + ANSWER.min(office.plan.patience());
+    let deadline = Instant::now() + ANSWER_TIMEOUT.min(shared.plan.timeout());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match mesh.words.recv_timeout(left) {
-            Ok((from, Word::Answer(answer))) if from == stage => return Ok(answer),
-            // It lost patience a moment before, and knows more.
-            Ok((_, Word::Stop(failure))) => return Err(failure),
+        match mesh.control.recv_timeout(left) {
+            Ok((from, ControlMessage::Answer(answer))) if from == stage => return Ok(answer),
+            // It timed out a moment earlier, and knows the cause.
+            Ok((_, ControlMessage::Stop(failure))) => return Err(failure),
             Ok(_) => {}
             Err(_) => return Ok(None),
         }
     }
 }
 
-/// The way out of the stage of this process.
-struct Wires<'a> {
-    office: &'a Office,
+/// The TCP link of the stage of this process.
+struct TcpLink<'a> {
+    shared: &'a SharedState,
     mesh: &'a Mesh,
     bytes: ValueBytes,
 }
 
-impl<W: Wire> Link<W> for Wires<'_> {
+impl<W: Wire> Link<W> for TcpLink<'_> {
     type Parcel = Vec<u8>;
 
     fn send(
@@ -341,17 +354,17 @@ impl<W: Wire> Link<W> for Wires<'_> {
         worker.unpack(&parcel)
     }
 
-    fn tell(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
+    fn send_norm(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
         self.mesh.send(to, Head::Norm { step, round }.frame(&pack_norm(norm)));
         Ok(())
     }
 
-    fn share(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
+    fn send_gradients(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
         self.mesh.send(to, Head::Gradients { step }.frame(&gradients));
         Ok(())
     }
 
-    fn ask(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
-        ask(self.office, self.mesh, stage)
+    fn query(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
+        ask(self.shared, self.mesh, stage)
     }
 }

@@ -1,10 +1,10 @@
-//! Reading and writing up to a deadline.
+//! Reads and writes with a deadline.
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// The time left until `deadline`, as a timeout for a socket.
+/// The time until `deadline`, as a socket timeout.
 fn left(deadline: Instant) -> Result<Duration, Error> {
     match deadline.saturating_duration_since(Instant::now()) {
         left if left.is_zero() => Err(Error::new(ErrorKind::TimedOut, "nothing came in time")),
@@ -12,7 +12,7 @@ fn left(deadline: Instant) -> Result<Duration, Error> {
     }
 }
 
-/// Fills `bytes`, however slowly they come, by `deadline`.
+/// Fills `bytes` by `deadline`, with as many reads as it takes.
 pub(super) fn read_by(
     mut stream: &TcpStream,
     mut bytes: &mut [u8],
@@ -48,7 +48,7 @@ pub(super) fn write_by(
     Ok(())
 }
 
-/// Whether it may go better the next time; the deadline is checked before that.
+/// Whether a retry may succeed; the deadline is checked before it.
 fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

@@ -1,4 +1,4 @@
-//! A peer that has the token and yet sends what it should not.
+//! A peer that has the token and violates the protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,38 +8,39 @@ use std::time::{Duration, Instant};
 use pipeline::{Costs, Nanos, PassTimes, Schedule, Value};
 
 use super::frame::{HEADER, Head, MOST_WORDS};
-use super::hello::Party;
-use super::{Meeting, free_ports, join, meeting};
+use super::rendezvous::RendezvousSettings;
+use super::{Rendezvous, free_ports, init_process_group, join};
 use crate::run::inbox::Name;
 use crate::run::launch::Launch;
 use crate::{Failure, Plan, Timed};
 
 fn plan() -> Plan {
     let schedule: Schedule = "F0.0 F0.1 BW0.0 BW0.1\nF1.0 BW1.0 F1.1 BW1.1\n".parse().unwrap();
-    Plan::new(schedule, 2).unwrap().with_patience(Duration::from_millis(400)).unwrap()
+    Plan::new(schedule, 2).unwrap().with_timeout(Duration::from_millis(400)).unwrap()
 }
 
-/// The failure that the process of stage 1 reports of a stage 0 that does `mischief` once they have
-/// met.
+/// The failure that the process of stage 1 reports of a stage 0 that does `mischief` after the
+/// rendezvous.
 fn said_of(mischief: impl FnOnce(&mut TcpStream) + Send) -> Failure {
     let plan = plan();
     let port = free_ports(1).unwrap();
-    let meeting = |rank| {
+    let rendezvous = |rank| {
         let launch = Launch { rank, world: 2, master: "127.0.0.1".to_owned(), port };
-        Meeting { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
+        Rendezvous { launch, bind: None, token: b"a secret".to_vec(), about: String::new() }
     };
     let costs = Costs::uniform(plan.schedule().shape(), PassTimes::default(), Nanos(0));
     let device = Timed::new(Arc::new(costs));
     std::thread::scope(|scope| {
         let liar = scope.spawn(|| {
-            let mut met = meeting::meet(&Party::of(&plan, ""), &meeting(0)).unwrap();
-            let stream = met.streams[1].as_mut().unwrap();
+            let mut group =
+                init_process_group(&RendezvousSettings::of(&plan, ""), &rendezvous(0)).unwrap();
+            let stream = group.streams[1].as_mut().unwrap();
             stream.set_read_timeout(None).unwrap();
             mischief(stream);
-            // Stays until the other has had enough.
+            // Stays until the peer closes.
             let _ = std::io::copy(stream, &mut std::io::sink());
         });
-        let end = join(&plan, &meeting(1), |_| Ok(device));
+        let end = join(&plan, &rendezvous(1), |_| Ok(device));
         liar.join().unwrap();
         end.unwrap_err()
     })
@@ -49,7 +50,7 @@ fn name(step: u32, attempt: u8, microbatch: u32) -> Name {
     Name { step, attempt, value: Value::Output { chunk: 0, microbatch } }
 }
 
-/// A frame that says it has `length` bytes behind it, and has none.
+/// A frame whose header announces `length` bytes that do not follow.
 fn hollow(head: Head, length: u64) -> Vec<u8> {
     let mut frame = head.frame(&[]);
     let at = frame.len() - 8;
@@ -78,7 +79,7 @@ fn frames_that_are_too_long_or_out_of_order_end_the_run() {
     for (frames, text) in sent {
         let begin = Instant::now();
         let failure = said_of(|stream| {
-            // Values may come once it is ready.
+            // Values may come after it is ready.
             stream.read_exact(&mut [0; HEADER + 8]).unwrap();
             stream.write_all(&[go.clone(), frames].concat()).unwrap();
         });

@@ -1,4 +1,5 @@
-//! How two processes make sure of each other: the same token, the same version, the same plan.
+//! The handshake of two processes: mutual authentication by a shared token, then equal versions and
+//! plans.
 //!
 //! ```text
 //! caller                     callee
@@ -7,7 +8,7 @@
 //! HMAC(token, caller, both) ->
 //!                       <-   1 byte: whether it is right; HMAC(token, callee, both)
 //! ```
-//! The token itself is never sent, and both proofs cover all that both have said.
+//! The token itself is never sent, and both proofs cover both hellos.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -18,89 +19,89 @@ use hmac::{Hmac, KeyInit, Mac};
 use pipeline::{Placement, Schedule};
 use sha2::{Digest, Sha256};
 
-use super::stream::{read_by, write_by};
-use super::{Meeting, MeetingError};
+use super::super::stream::{read_by, write_by};
+use super::{Rendezvous, RendezvousError};
 use crate::run::Boundary;
 use crate::run::plan::Plan;
 
-/// Changes when processes of before and after it would not understand each other.
+/// Version of the protocol: changes when old and new processes would not understand each other.
 const PROTOCOL: u32 = 3;
 const MAGIC: [u8; 8] = *b"debubble";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Magic, protocol, version, rank, world, port, schedule, plan, nonce.
 const LENGTH: usize = 8 + 4 + 16 + 4 + 4 + 2 + 32 + 32 + 32;
 
-type Sum = [u8; 32];
+type Digest32 = [u8; 32];
 
-/// The introduction of a process.
+/// The first message of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Hello {
     protocol: u32,
     version: [u8; 16],
     pub(super) rank: u32,
     world: u32,
-    /// Where it listens.
+    /// The port at which it listens.
     pub(super) port: u16,
-    schedule: Sum,
-    plan: Sum,
-    nonce: Sum,
+    schedule: Digest32,
+    plan: Digest32,
+    nonce: Digest32,
 }
 
-/// The processes of a run: how many, for how long they wait for each other, and what must be the same for
-/// all of them.
+/// The settings that all processes of a run share: world size, timeout, and digests of what must be
+/// equal for all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Party {
+pub struct RendezvousSettings {
     pub(super) world: usize,
-    pub(super) patience: Duration,
-    schedule: Sum,
-    plan: Sum,
+    pub(super) timeout: Duration,
+    schedule: Digest32,
+    plan: Digest32,
 }
 
-impl Party {
-    /// Those of the stages of `plan`, who compute what `about` says.
-    pub(super) fn of(plan: &Plan, about: &str) -> Self {
+impl RendezvousSettings {
+    /// Settings for one process per stage of `plan`, which compute what `about` describes.
+    pub(in crate::run::tcp) fn of(plan: &Plan, about: &str) -> Self {
         Self {
             world: plan.schedule().shape().stages(),
-            patience: plan.patience(),
+            timeout: plan.timeout(),
             schedule: digest_of_schedule(plan.schedule()),
             plan: digest_of_rest(plan, about),
         }
     }
 
-    /// `world` processes without a pipeline, who all do the same `work`.
-    pub fn without_stages(world: usize, patience: Duration, work: &str) -> Self {
-        Self { world, patience, schedule: [0; 32], plan: Sha256::digest(work).into() }
+    /// Settings for `world` processes without a pipeline, all with the same `work`.
+    pub fn without_stages(world: usize, timeout: Duration, work: &str) -> Self {
+        Self { world, timeout, schedule: [0; 32], plan: Sha256::digest(work).into() }
     }
 }
 
-/// Why a call came to nothing.
+/// Why a handshake failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Whoever it is knows nothing of this run, or is gone: nobody to take seriously.
-    Stranger(String),
-    /// It belongs to this run, but cannot take part in it.
-    Unfit(MeetingError),
+    /// A process that does not belong to this run, or that disconnected: it is ignored.
+    Unknown(String),
+    /// A process that belongs to this run, but cannot take part in it.
+    Rejected(RendezvousError),
 }
 
 impl Hello {
-    /// The introduction of this process.
-    pub(super) fn new(party: &Party, meeting: &Meeting, port: u16) -> Self {
+    /// The hello of this process.
+    pub(super) fn new(settings: &RendezvousSettings, rendezvous: &Rendezvous, port: u16) -> Self {
         let mut version = [0; 16];
         version.iter_mut().zip(VERSION.bytes()).for_each(|(to, from)| *to = from);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Self {
             protocol: PROTOCOL,
             version,
-            rank: number(meeting.launch.rank),
-            world: number(meeting.launch.world),
+            rank: number(rendezvous.launch.rank),
+            world: number(rendezvous.launch.world),
             port,
-            schedule: party.schedule,
-            plan: party.plan,
+            schedule: settings.schedule,
+            plan: settings.plan,
             nonce: nonce(),
         }
     }
 
-    /// The same with another nonce: every call has its own.
+    /// The same with another nonce: every connection has its own.
     pub(super) fn fresh(&self) -> Self {
         Self { nonce: nonce(), ..self.clone() }
     }
@@ -140,10 +141,10 @@ impl Hello {
     }
 
     /// Whether `other` can take part in the same run.
-    fn check(&self, other: &Self) -> Result<(), MeetingError> {
+    fn check(&self, other: &Self) -> Result<(), RendezvousError> {
         let rank = other.rank as usize;
         let differs = |what, here: String, there: String| {
-            Err(MeetingError::Differs { rank, what, here, there })
+            Err(RendezvousError::Differs { rank, what, here, there })
         };
         let text = |version: &[u8; 16]| {
             String::from_utf8_lossy(version).trim_end_matches('\0').escape_default().to_string()
@@ -155,7 +156,8 @@ impl Hello {
             let [here, there] = [self.world, other.world].map(|world| world.to_string());
             return differs("number of processes", here, there);
         }
-        let hex = |sum: &Sum| sum[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex =
+            |sum: &Digest32| sum[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         if self.schedule != other.schedule {
             return differs("schedule", hex(&self.schedule), hex(&other.schedule));
         }
@@ -166,7 +168,7 @@ impl Hello {
         Ok(())
     }
 
-    /// Calls another process: what it says of itself, if it is fit.
+    /// The caller's side of the handshake: the hello of the callee, if it is accepted.
     pub(super) fn call(
         &self,
         stream: &TcpStream,
@@ -174,52 +176,52 @@ impl Hello {
         deadline: Instant,
     ) -> Result<Self, Refusal> {
         write_by(stream, &self.to_bytes(), deadline)?;
-        let other = self.hear(stream, deadline)?;
+        let other = self.read_hello(stream, deadline)?;
         write_by(stream, &proof(token, b"caller", self, &other), deadline)?;
         let mut answer = [0; 1];
         read_by(stream, &mut answer, deadline)?;
         if answer != [1] {
-            return Err(Refusal::Unfit(MeetingError::Token { rank: other.rank as usize }));
+            return Err(Refusal::Rejected(RendezvousError::Token { rank: other.rank as usize }));
         }
         let mut proven = [0; 32];
         read_by(stream, &mut proven, deadline)?;
         if !is_proof(token, b"callee", self, &other, &proven) {
-            return Err(Refusal::Unfit(MeetingError::Token { rank: other.rank as usize }));
+            return Err(Refusal::Rejected(RendezvousError::Token { rank: other.rank as usize }));
         }
-        self.check(&other).map_err(Refusal::Unfit)?;
+        self.check(&other).map_err(Refusal::Rejected)?;
         Ok(other)
     }
 
-    /// Answers a call: what the caller says of itself, if it is fit.
+    /// The callee's side of the handshake: the hello of the caller, if it is accepted.
     pub(super) fn answer(
         &self,
         stream: &TcpStream,
         token: &[u8],
         deadline: Instant,
     ) -> Result<Self, Refusal> {
-        let other = self.hear(stream, deadline)?;
+        let other = self.read_hello(stream, deadline)?;
         write_by(stream, &self.to_bytes(), deadline)?;
         let mut proven = [0; 32];
         read_by(stream, &mut proven, deadline)?;
         if !is_proof(token, b"caller", &other, self, &proven) {
             write_by(stream, &[0], deadline)?;
-            let stranger =
+            let unknown =
                 format!("a process that calls itself rank {} has another token", other.rank);
-            return Err(Refusal::Stranger(stranger));
+            return Err(Refusal::Unknown(unknown));
         }
         write_by(stream, &[1], deadline)?;
         write_by(stream, &proof(token, b"callee", &other, self), deadline)?;
-        self.check(&other).map_err(Refusal::Unfit)?;
+        self.check(&other).map_err(Refusal::Rejected)?;
         Ok(other)
     }
 
-    fn hear(&self, stream: &TcpStream, deadline: Instant) -> Result<Self, Refusal> {
+    fn read_hello(&self, stream: &TcpStream, deadline: Instant) -> Result<Self, Refusal> {
         let mut bytes = [0; LENGTH];
         read_by(stream, &mut bytes, deadline)?;
-        let stranger = || Refusal::Stranger("it does not speak debubble's protocol".to_owned());
-        let other = Self::from_bytes(&bytes).ok_or_else(stranger)?;
+        let unknown = || Refusal::Unknown("it does not speak debubble's protocol".to_owned());
+        let other = Self::from_bytes(&bytes).ok_or_else(unknown)?;
         if other.nonce == self.nonce {
-            return Err(Refusal::Stranger("it repeats what it hears".to_owned()));
+            return Err(Refusal::Unknown("it repeats what it hears".to_owned()));
         }
         Ok(other)
     }
@@ -227,7 +229,7 @@ impl Hello {
 
 impl From<std::io::Error> for Refusal {
     fn from(error: std::io::Error) -> Self {
-        Self::Stranger(error.to_string())
+        Self::Unknown(error.to_string())
     }
 }
 
@@ -246,17 +248,17 @@ fn mac(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello) -> Option<Hmac
     Some(mac)
 }
 
-fn proof(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello) -> Sum {
+fn proof(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello) -> Digest32 {
     let mac = mac(token, role, caller, callee);
     mac.map_or([0; 32], |mac| mac.finalize().into_bytes().into())
 }
 
-/// In a time that does not depend on how much of it is right.
-fn is_proof(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello, proven: &Sum) -> bool {
+/// Compares in constant time.
+fn is_proof(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello, proven: &Digest32) -> bool {
     mac(token, role, caller, callee).is_some_and(|mac| mac.verify_slice(proven).is_ok())
 }
 
-fn digest_of_schedule(schedule: &Schedule) -> Sum {
+fn digest_of_schedule(schedule: &Schedule) -> Digest32 {
     let shape = schedule.shape();
     let placement: u8 = match schedule.placement() {
         Placement::Looped => 0,
@@ -272,7 +274,7 @@ fn digest_of_schedule(schedule: &Schedule) -> Sum {
     sum.finalize().into()
 }
 
-fn digest_of_rest(plan: &Plan, about: &str) -> Sum {
+fn digest_of_rest(plan: &Plan, about: &str) -> Digest32 {
     let (kind, max_norm): (u8, f64) = match plan.boundary() {
         Boundary::Asynchronous => (0, 0.0),
         Boundary::Barrier { max_norm } => (1, max_norm),
@@ -292,9 +294,9 @@ fn digest_of_rest(plan: &Plan, about: &str) -> Sum {
     sum.finalize().into()
 }
 
-/// A number used once. That nobody can foresee it rests on the keys of [`RandomState`], which the
-/// system draws.
-fn nonce() -> Sum {
+/// A number used once. It is unpredictable because of the keys of [`RandomState`], which the system
+/// draws.
+fn nonce() -> Digest32 {
     let mut sum = Sha256::new();
     for _ in 0..4 {
         sum.update(RandomState::new().build_hasher().finish().to_le_bytes());

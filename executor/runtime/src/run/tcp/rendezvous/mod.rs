@@ -1,5 +1,8 @@
-//! How the processes of a run come together: all call rank 0, which tells them where the others
-//! listen; then each calls those below it and is called by those above.
+//! The rendezvous of the processes of a run: all connect to rank 0, which sends them the addresses
+//! of all; then each connects to the ranks below it and accepts those above.
+
+mod accept;
+mod handshake;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -7,39 +10,40 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::hello::{Hello, Party, Refusal, take};
-use super::lobby::{Greeted, Lobby};
+pub use handshake::{RendezvousSettings, take};
+
+use self::accept::{Acceptor, EndedHandshake};
+use self::handshake::{Hello, Refusal};
 use super::stream::{read_by, write_by};
 use crate::run::clock::nanos_since;
 use crate::run::launch::Launch;
 
-/// Round trips of which the shortest tells how far two clocks are apart.
+/// Round trips, the shortest of which gives the offset of two clocks.
 const ROUND_TRIPS: usize = 24;
-/// How long a process waits before it calls again one that does not listen yet.
-const AGAIN: Duration = Duration::from_millis(20);
-/// The longest that a caller has to say who it is.
-const PER_CALL: Duration = Duration::from_secs(3);
+/// Delay before a process retries a connection.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// The longest handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of an address: IPv6, port.
 const ADDRESS: usize = 18;
 
-/// Where and how processes meet.
+/// Where and how processes find each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Meeting {
-    /// Which process this is, and where rank 0 listens.
+pub struct Rendezvous {
+    /// The rank of this process, and the address of rank 0.
     pub launch: Launch,
-    /// The address this process listens at; the loopback of this machine if none is given.
+    /// The address at which this process listens; the loopback of this machine if none is given.
     pub bind: Option<IpAddr>,
-    /// A secret that all processes of the run know, and nobody else. It is never sent.
+    /// A secret that only the processes of the run know. It is never sent.
     pub token: Vec<u8>,
-    /// A description that must be the same for all processes besides the plan, such as model and
-    /// seed.
+    /// A description that must be equal for all processes besides the plan, such as model and seed.
     pub about: String,
 }
 
-/// Why processes did not come together.
+/// Why a rendezvous failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum MeetingError {
-    /// Not one process for each stage.
+pub enum RendezvousError {
+    /// The world size is not the number of stages.
     #[error("{world} processes for {stages} stages: start one for each stage")]
     World {
         /// Processes.
@@ -47,7 +51,7 @@ pub enum MeetingError {
         /// Stages of the schedule.
         stages: usize,
     },
-    /// No secret to know each other by.
+    /// An empty token.
     #[error("the token is empty: give all processes of the run the same secret")]
     NoToken,
     /// An address that cannot be listened at.
@@ -58,7 +62,7 @@ pub enum MeetingError {
         /// The message of the system.
         message: String,
     },
-    /// A name that has no address.
+    /// A host name without an address.
     #[error("{host} has no address: {message}")]
     Name {
         /// The name.
@@ -73,22 +77,22 @@ pub enum MeetingError {
         rank: usize,
         /// Its address.
         address: String,
-        /// How long it was tried.
+        /// Time since the first attempt.
         waited: Duration,
         /// The error of the last attempt.
         message: String,
     },
-    /// Processes that did not come.
+    /// Ranks that did not connect in time.
     #[error(
         "ranks {ranks:?} did not come within {waited:.1?}{}",
         .turned_away.as_ref().map(|who| format!("; turned away: {who}")).unwrap_or_default()
     )]
     Missing {
-        /// Who was waited for.
+        /// The missing ranks.
         ranks: Vec<usize>,
-        /// How long.
+        /// Time waited.
         waited: Duration,
-        /// The last one who came but was let go, and why.
+        /// The last caller that was refused, and why.
         turned_away: Option<String>,
     },
     /// A process with another token.
@@ -97,19 +101,19 @@ pub enum MeetingError {
         /// Its rank.
         rank: usize,
     },
-    /// A process that is to run something else.
+    /// A process with another configuration.
     #[error("rank {rank} has another {what}: {there}, here {here}")]
     Differs {
         /// Its rank.
         rank: usize,
         /// The part that differs.
         what: &'static str,
-        /// Here.
+        /// The value of this process.
         here: String,
-        /// There.
+        /// The value of that process.
         there: String,
     },
-    /// A rank that is not due, such as one that is there already.
+    /// An unexpected rank, such as one that has connected already.
     #[error("a process calls itself rank {rank}, which is not due: start each rank once")]
     Rank {
         /// The rank.
@@ -117,55 +121,58 @@ pub enum MeetingError {
     },
 }
 
-/// A process that has met all others.
-pub struct Met {
-    /// By rank; none for this process itself.
+/// The connections of a process to all other processes of the run.
+pub struct ProcessGroup {
+    /// By rank; `None` for this process itself.
     pub streams: Vec<Option<TcpStream>>,
-    /// Zero of all clocks, by the clock of this machine.
+    /// Time zero of all clocks, by the clock of this machine.
     pub epoch: Instant,
 }
 
-/// Meets all other processes of the run.
-pub fn meet(party: &Party, meeting: &Meeting) -> Result<Met, MeetingError> {
-    let Launch { rank, world, .. } = meeting.launch;
-    let stages = party.world;
+/// Connects this process with all other processes of the run.
+pub fn init_process_group(
+    settings: &RendezvousSettings,
+    rendezvous: &Rendezvous,
+) -> Result<ProcessGroup, RendezvousError> {
+    let Launch { rank, world, .. } = rendezvous.launch;
+    let stages = settings.world;
     if world != stages || rank >= world {
-        return Err(MeetingError::World { world, stages });
+        return Err(RendezvousError::World { world, stages });
     }
-    if meeting.token.is_empty() {
-        return Err(MeetingError::NoToken);
+    if rendezvous.token.is_empty() {
+        return Err(RendezvousError::NoToken);
     }
-    let ip = meeting.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let port = if rank == 0 { meeting.launch.port } else { 0 };
+    let ip = rendezvous.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let port = if rank == 0 { rendezvous.launch.port } else { 0 };
     let address = SocketAddr::new(ip, port);
     let message = |error: std::io::Error| error.to_string();
     let listener = TcpListener::bind(address)
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-        .map_err(|error| MeetingError::Bind { address, message: message(error) })?;
+        .map_err(|error| RendezvousError::Bind { address, message: message(error) })?;
     let port = listener.local_addr().map_or(0, |address| address.port());
     let begin = Instant::now();
-    let deadline = begin + party.patience;
-    let hello = Hello::new(party, meeting, port);
-    let hall = Hall { meeting, listener, hello, begin, deadline };
-    if rank == 0 { hall.gather() } else { hall.come() }
+    let deadline = begin + settings.timeout;
+    let hello = Hello::new(settings, rendezvous, port);
+    let endpoint = Endpoint { rendezvous, listener, hello, begin, deadline };
+    if rank == 0 { endpoint.accept_all() } else { endpoint.connect_all() }
 }
 
-struct Hall<'a> {
-    meeting: &'a Meeting,
+struct Endpoint<'a> {
+    rendezvous: &'a Rendezvous,
     listener: TcpListener,
     hello: Hello,
     begin: Instant,
     deadline: Instant,
 }
 
-impl Hall<'_> {
-    /// Rank 0: waits for all, then tells each where the others listen.
-    fn gather(self) -> Result<Met, MeetingError> {
-        let world = self.meeting.launch.world;
+impl Endpoint<'_> {
+    /// Rank 0: accepts all ranks, then sends each the addresses of all.
+    fn accept_all(self) -> Result<ProcessGroup, RendezvousError> {
+        let world = self.rendezvous.launch.world;
         let mut streams: Vec<Option<TcpStream>> = (0..world).map(|_| None).collect();
         let mut addresses = vec![[0u8; ADDRESS]; world];
-        self.receive(&mut streams, 1, |rank, hello, stream| {
-            answer_pings(stream, self.begin, self.deadline)?;
+        self.accept_from(&mut streams, 1, |rank, hello, stream| {
+            answer_clock_requests(stream, self.begin, self.deadline)?;
             addresses[rank] = to_bytes(SocketAddr::new(stream.peer_addr()?.ip(), hello.port));
             Ok(())
         })?;
@@ -173,58 +180,59 @@ impl Hall<'_> {
             let Some(stream) = stream else { continue };
             let table = addresses.concat();
             write_by(stream, &table, self.deadline)
-                .map_err(|error| self.silent(rank, stream, &error))?;
+                .map_err(|error| self.unreachable(rank, stream, &error))?;
         }
-        Ok(Met { streams, epoch: self.begin })
+        Ok(ProcessGroup { streams, epoch: self.begin })
     }
 
-    /// Other ranks: calls rank 0, then those below, and is called by those above.
-    fn come(self) -> Result<Met, MeetingError> {
-        let Launch { rank: own, world, ref master, port } = self.meeting.launch;
+    /// Other ranks: connects to rank 0, then to the ranks below, and accepts those above.
+    fn connect_all(self) -> Result<ProcessGroup, RendezvousError> {
+        let Launch { rank: own, world, ref master, port } = self.rendezvous.launch;
         let mut streams: Vec<Option<TcpStream>> = (0..world).map(|_| None).collect();
         let resolved = (master.as_str(), port).to_socket_addrs();
-        let name = |message| MeetingError::Name { host: master.clone(), message };
+        let name = |message| RendezvousError::Name { host: master.clone(), message };
         let addresses: Vec<SocketAddr> =
             resolved.map_err(|error| name(error.to_string()))?.collect();
         if addresses.is_empty() {
             return Err(name("nothing found".to_owned()));
         }
-        let first = self.call(0, &addresses)?;
-        let lost = |error: &std::io::Error| self.silent(0, &first, error);
-        let epoch = ping(&first, self.deadline).map_err(|error| lost(&error))?;
+        let first = self.connect(0, &addresses)?;
+        let lost = |error: &std::io::Error| self.unreachable(0, &first, error);
+        let epoch = epoch_of_rank_0(&first, self.deadline).map_err(|error| lost(&error))?;
         let mut table = vec![0; ADDRESS * world];
         read_by(&first, &mut table, self.deadline).map_err(|error| lost(&error))?;
         let mut rest = &table[..];
         for (rank, stream) in streams.iter_mut().enumerate().take(own) {
             let Some(address) = take(&mut rest).map(from_bytes) else { break };
             if rank > 0 {
-                *stream = Some(self.call(rank, &[address])?);
+                *stream = Some(self.connect(rank, &[address])?);
             }
         }
         streams[0] = Some(first);
-        self.receive(&mut streams, own + 1, |_, _, _| Ok(()))?;
-        Ok(Met { streams, epoch })
+        self.accept_from(&mut streams, own + 1, |_, _, _| Ok(()))?;
+        Ok(ProcessGroup { streams, epoch })
     }
 
-    /// Is called by all ranks from `from` on. Strangers are turned away.
-    fn receive(
+    /// Accepts all ranks from `from` on, and disconnects unknown callers.
+    fn accept_from(
         &self,
         streams: &mut [Option<TcpStream>],
         from: usize,
-        mut welcome: impl FnMut(usize, &Hello, &TcpStream) -> std::io::Result<()>,
-    ) -> Result<(), MeetingError> {
-        let greet = |stream: &TcpStream| self.meet_caller(stream);
+        mut accepted_rank: impl FnMut(usize, &Hello, &TcpStream) -> std::io::Result<()>,
+    ) -> Result<(), RendezvousError> {
+        let handshake = |stream: &TcpStream| self.handshake(stream);
         std::thread::scope(|scope| {
-            let mut lobby = Lobby::new(scope, &greet);
+            let mut acceptor = Acceptor::new(scope, &handshake);
             let mut turned_away = None;
             while let Some(missing) = (from..streams.len()).find(|&rank| streams[rank].is_none()) {
                 if Instant::now() >= self.deadline {
                     let is_missing = |rank: &usize| streams[*rank].is_none();
                     let ranks = (missing..streams.len()).filter(is_missing).collect();
                     let waited = self.begin.elapsed();
-                    return Err(MeetingError::Missing { ranks, waited, turned_away });
+                    return Err(RendezvousError::Missing { ranks, waited, turned_away });
                 }
-                let Some(Greeted { address, stream, end, .. }) = lobby.attend(&self.listener)
+                let Some(EndedHandshake { address, stream, end, .. }) =
+                    acceptor.accept(&self.listener)
                 else {
                     continue;
                 };
@@ -232,17 +240,17 @@ impl Hall<'_> {
                     (Ok(hello), Some(stream)) => {
                         let rank = hello.rank as usize;
                         if rank < from || streams.get(rank).is_none_or(Option::is_some) {
-                            return Err(MeetingError::Rank { rank });
+                            return Err(RendezvousError::Rank { rank });
                         }
-                        let welcomed = welcome(rank, &hello, &stream);
-                        welcomed.map_err(|error| self.silent(rank, &stream, &error))?;
+                        let accepted = accepted_rank(rank, &hello, &stream);
+                        accepted.map_err(|error| self.unreachable(rank, &stream, &error))?;
                         streams[rank] = Some(stream);
                     }
-                    (Err(Refusal::Unfit(error)), _) => return Err(error),
-                    (Err(Refusal::Stranger(why)), _) => {
+                    (Err(Refusal::Rejected(error)), _) => return Err(error),
+                    (Err(Refusal::Unknown(why)), _) => {
                         turned_away = Some(format!("{address}, {why}"));
                     }
-                    // Nobody else holds the stream of one who has been greeted.
+                    // The thread of an ended handshake holds its stream no more.
                     (Ok(_), None) => {}
                 }
             }
@@ -250,61 +258,70 @@ impl Hall<'_> {
         })
     }
 
-    fn meet_caller(&self, stream: &TcpStream) -> Result<Hello, Refusal> {
+    fn handshake(&self, stream: &TcpStream) -> Result<Hello, Refusal> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        let deadline = self.deadline.min(Instant::now() + PER_CALL);
-        self.hello.fresh().answer(stream, &self.meeting.token, deadline)
+        let deadline = self.deadline.min(Instant::now() + HANDSHAKE_TIMEOUT);
+        self.hello.fresh().answer(stream, &self.rendezvous.token, deadline)
     }
 
-    /// Calls `rank` until it answers.
-    fn call(&self, rank: usize, addresses: &[SocketAddr]) -> Result<TcpStream, MeetingError> {
+    /// Retries a connection to `rank` until it answers.
+    fn connect(&self, rank: usize, addresses: &[SocketAddr]) -> Result<TcpStream, RendezvousError> {
         let mut last = String::from("nobody listens");
         for address in addresses.iter().cycle() {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            match self.try_call(address, left) {
+            match self.try_connect(address, left) {
                 Ok((other, _)) if other.rank as usize != rank => {
-                    return Err(MeetingError::Rank { rank: other.rank as usize });
+                    return Err(RendezvousError::Rank { rank: other.rank as usize });
                 }
                 Ok((_, stream)) => return Ok(stream),
-                Err(Refusal::Unfit(error)) => return Err(error),
-                Err(Refusal::Stranger(message)) => last = message,
+                Err(Refusal::Rejected(error)) => return Err(error),
+                Err(Refusal::Unknown(message)) => last = message,
             }
-            std::thread::sleep(AGAIN.min(left));
+            std::thread::sleep(RETRY_INTERVAL.min(left));
         }
         let address = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let waited = self.begin.elapsed();
-        Err(MeetingError::Unreachable { rank, address, waited, message: last })
+        Err(RendezvousError::Unreachable { rank, address, waited, message: last })
     }
 
-    fn try_call(
+    fn try_connect(
         &self,
         address: &SocketAddr,
         left: Duration,
     ) -> Result<(Hello, TcpStream), Refusal> {
         let stream = TcpStream::connect_timeout(address, left)?;
-        // Where nobody listens yet, a system that lends this very port to the call connects it to
-        // itself, and the port is taken for whoever was to listen there.
+        // Self-connect of TCP: while nobody listens, the system may lend this very port to the
+        // connection, which then connects to itself and blocks the port for its listener.
         if stream.local_addr()? == stream.peer_addr()? {
-            return Err(Refusal::Stranger("nobody listens there".to_owned()));
+            return Err(Refusal::Unknown("nobody listens there".to_owned()));
         }
         stream.set_nodelay(true)?;
-        let other = self.hello.fresh().call(&stream, &self.meeting.token, self.deadline)?;
+        let other = self.hello.fresh().call(&stream, &self.rendezvous.token, self.deadline)?;
         Ok((other, stream))
     }
 
-    fn silent(&self, rank: usize, stream: &TcpStream, error: &std::io::Error) -> MeetingError {
+    fn unreachable(
+        &self,
+        rank: usize,
+        stream: &TcpStream,
+        error: &std::io::Error,
+    ) -> RendezvousError {
         let address = stream.peer_addr().map_or_else(|_| "?".to_owned(), |a| a.to_string());
         let (waited, message) = (self.begin.elapsed(), error.to_string());
-        MeetingError::Unreachable { rank, address, waited, message }
+        RendezvousError::Unreachable { rank, address, waited, message }
     }
 }
 
 /// Answers every byte with the time since `epoch`.
-fn answer_pings(stream: &TcpStream, epoch: Instant, deadline: Instant) -> std::io::Result<()> {
+fn answer_clock_requests(
+    stream: &TcpStream,
+    epoch: Instant,
+    deadline: Instant,
+) -> std::io::Result<()> {
     for _ in 0..ROUND_TRIPS {
         read_by(stream, &mut [0], deadline)?;
         write_by(stream, &nanos_since(epoch, Instant::now()).to_le_bytes(), deadline)?;
@@ -312,9 +329,9 @@ fn answer_pings(stream: &TcpStream, epoch: Instant, deadline: Instant) -> std::i
     Ok(())
 }
 
-/// The epoch of the other side by this clock: its answer was given halfway through the shortest
-/// round trip.
-fn ping(stream: &TcpStream, deadline: Instant) -> std::io::Result<Instant> {
+/// The epoch of rank 0 by this clock, on the assumption that its answer was sent halfway through
+/// the shortest round trip.
+fn epoch_of_rank_0(stream: &TcpStream, deadline: Instant) -> std::io::Result<Instant> {
     let mut best: Option<(Duration, Instant)> = None;
     for _ in 0..ROUND_TRIPS {
         let sent = Instant::now();
