@@ -247,7 +247,7 @@ impl<E: Element> Cuda<E> {
         let wait = |event: &Event| {
             #[cfg(feature = "nccl")]
             if let Some(peers) = peers {
-                return peers.wait_until(|| Ok(event.is_complete()));
+                return peers.wait_until(|| event.query());
             }
             event.wait()
         };
@@ -352,7 +352,7 @@ impl<E: Element> Cuda<E> {
     fn wait_for_event(&self, event: &Event) -> Result<(), DeviceError> {
         #[cfg(feature = "nccl")]
         if let Some(peers) = &self.peers {
-            return peers.wait_until(|| Ok(event.is_complete()));
+            return peers.wait_until(|| event.query());
         }
         event.wait()
     }
