@@ -32,7 +32,7 @@ use Cells::{Flag, Number, Text, Whole};
 use Part::{Own, Setup, Training};
 
 /// Columns that say something of a run: with another name, if they have one.
-const KNOWN: [(Part, &str, &str, Cells); 52] = [
+const KNOWN: [(Part, &str, &str, Cells); 53] = [
     (Own, "model", "", Text),
     (Own, "mtp", "", Flag),
     (Own, "machine", "", Text),
@@ -69,6 +69,7 @@ const KNOWN: [(Part, &str, &str, Cells); 52] = [
     (Training, "compiled", "", Flag),
     (Training, "precision", "", Text),
     (Training, "head-precision", "", Text),
+    (Training, "tuning", "", Text),
     (Training, "cuda-graphs", "", Text),
     (Training, "dispatcher", "", Text),
     (Training, "overlap-experts", "a2a-overlap", Flag),
