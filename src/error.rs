@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use draw::DrawError;
-use question::{Diagnostic, echo};
+use question::{Diagnostic, quote};
 use thiserror::Error;
 
 /// Why a command ended early.
@@ -39,7 +39,7 @@ impl Error {
 
     /// A file that cannot be written.
     pub fn write(path: &Path, cause: &io::Error) -> Self {
-        Diagnostic::file(path, format!("cannot write {}: {cause}", echo::path(path))).into()
+        Diagnostic::file(path, format!("cannot write {}: {cause}", quote::path(path))).into()
     }
 
     /// The same with a cure.

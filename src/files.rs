@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use question::echo;
+use question::quote;
 
 use crate::error::Error;
 
@@ -27,7 +27,7 @@ pub fn output(name: &str) -> Result<PathBuf, String> {
 /// That the folder of `path` is not there, with the cure; nothing if it is.
 fn missing_folder(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty())?;
-    let name = echo::path(folder);
+    let name = quote::path(folder);
     match fs::metadata(folder) {
         Ok(metadata) if metadata.is_dir() => None,
         Ok(_) => Some(format!("{name} is not a folder")),
@@ -42,7 +42,7 @@ fn missing_folder(path: &Path) -> Option<String> {
 pub fn check_folder(path: &Path) -> Result<(), Error> {
     match missing_folder(path) {
         Some(message) => {
-            Err(Error::question(format!("cannot write {}: {message}", echo::path(path))))
+            Err(Error::question(format!("cannot write {}: {message}", quote::path(path))))
         }
         None => Ok(()),
     }

@@ -7,7 +7,7 @@ use std::env;
 use std::io::{Write, stderr};
 use std::sync::OnceLock;
 
-use question::{Diagnostic, echo};
+use question::{Diagnostic, quote};
 use serde_json::json;
 
 use crate::error;
@@ -36,7 +36,7 @@ pub fn print(text: &str) {
 
 /// Says something that is neither answer nor error.
 pub fn note(text: &str) {
-    say("note", &echo::brief(text));
+    say("note", &quote::brief(text));
 }
 
 /// Says how far long work is.

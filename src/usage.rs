@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::messages;
 use question::diagnostic::Fault;
-use question::{Diagnostic, echo, gone};
+use question::{Diagnostic, gone, quote};
 
 /// The longest word of the command line that is said back as it is.
 const LONGEST: usize = 120;
@@ -74,13 +74,13 @@ fn clipped(mut text: String, words: impl Iterator<Item = String>) -> String {
         let parts: Vec<String> = word.split(',').map(str::to_owned).collect();
         for part in [word].into_iter().chain(value).chain(parts) {
             if part.len() > LONGEST && text.contains(&part) {
-                text = text.replace(&part, &echo::clip(&part));
+                text = text.replace(&part, &quote::clip(&part));
             }
         }
     }
     // Lines that are still long are parts that were cut otherwise.
     let lines = text.lines().map(|line| match line.len() > 4 * LONGEST {
-        true => echo::brief(line),
+        true => quote::brief(line),
         false => line.to_owned(),
     });
     lines.fold(String::new(), |all, line| all + &line + "\n")
@@ -99,7 +99,7 @@ fn json(error: &Error, text: &str) -> Diagnostic {
         Some(ContextValue::Strings(args)) => args.first().and_then(|arg| arg.strip_prefix("--")),
         _ => None,
     };
-    let key = key.map(|key| echo::clip(key.split(' ').next().unwrap_or(key)));
+    let key = key.map(|key| quote::clip(key.split(' ').next().unwrap_or(key)));
     let help = (!help.is_empty()).then(|| help.join(" "));
     Diagnostic { message, help, key, place: None, fault: Fault::Question }
 }

@@ -5,7 +5,7 @@ use pipeline::Bytes;
 use serde::Serialize;
 
 use question::fsdp::{Keys, Setting};
-use question::host::{Context, foretell};
+use question::host::{Context, announce_estimate};
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
@@ -233,5 +233,5 @@ fn announce(context: &Context<'_>, settings: &[Setting], minibatches: u64) {
     let all = all.saturating_mul(u128::from(minibatches));
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let what = format!("{} settings of {minibatches} minibatches", settings.len());
-    foretell(context.host(), all, PAIRS_PER_SECOND * cores, &what);
+    announce_estimate(context.host(), all, PAIRS_PER_SECOND * cores, &what);
 }

@@ -6,7 +6,7 @@ pub mod report;
 
 use question::case::{self, Case, Selected};
 use question::diagnostic::Fault;
-use question::host::foretell;
+use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
 use question::simulate::Sort;
 use question::{Context, Diagnostic, Warnings};
@@ -364,7 +364,7 @@ fn announce(context: &Context<'_>, outcomes: &[Outcome], total: u64) {
     };
     let all = outcomes.iter().map(passes).sum();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    foretell(context.host(), all, PASSES_PER_SECOND * cores, &format!("{total} replicas"));
+    announce_estimate(context.host(), all, PASSES_PER_SECOND * cores, &format!("{total} replicas"));
 }
 
 /// Peak memory and bubble, the figures of the front. Memory is bytes where sizes are known, and else

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use question::{ReadError, echo};
+use question::{ReadError, quote};
 
 use crate::memory;
 
@@ -61,7 +61,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
         return Err(ReadError::TooLarge(limit));
     }
     let cure = "give the process more memory";
-    memory::demand(&echo::path(path), metadata.len(), cure).map_err(ReadError::Memory)?;
+    memory::demand(&quote::path(path), metadata.len(), cure).map_err(ReadError::Memory)?;
     let mut bytes = Vec::new();
     // One more, for the end: a growing vector takes up to three times the size of the file.
     let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX).saturating_add(1);

@@ -6,9 +6,9 @@ use std::path::Path;
 use scenarios::Folder;
 
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::host::Context;
 use crate::nearest;
+use crate::quote;
 
 /// The largest of such files when a user writes one.
 const MAX_FILE: u64 = 1 << 20;
@@ -44,7 +44,7 @@ impl BuiltIn {
     fn unknown(&self, name: &str) -> Diagnostic {
         let known: Vec<&str> = self.folder.names().collect();
         let near = nearest::question(name, known.iter().copied());
-        let message = format!("there is no {} `{}`{near}", self.what, echo::clip(name));
+        let message = format!("there is no {} `{}`{near}", self.what, quote::clip(name));
         let cure = format!("built in are {}; a file name needs a `.` or a `/`", known.join(", "));
         Diagnostic::new(message).with_help(cure)
     }

@@ -7,8 +7,8 @@ use pipeline::{Bytes, Nanos};
 use serde::Deserialize;
 
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::host::Context;
+use crate::quote;
 use crate::values::segments::usual_stream;
 
 /// The largest file of segments.
@@ -49,7 +49,7 @@ struct Written {
 pub(crate) fn read(context: &Context<'_>, path: &Path) -> Result<Vec<Row>, Diagnostic> {
     let text = context.read_text(path, MAX_FILE)?;
     let fail = |line: u64, message: String| {
-        let name = echo::path(path);
+        let name = quote::path(path);
         Diagnostic::file(path, format!("{name}, line {line}: {message}"))
             .with_help(format!("a file of segments is CSV with the columns {COLUMNS}"))
     };
@@ -78,12 +78,12 @@ fn row(written: Written) -> Result<Row, String> {
     let name: SegmentName = name.parse().map_err(|error| format!("{error}"))?;
     let stream = match stream.as_deref().unwrap_or("") {
         "" => usual_stream(&name),
-        told => Stream::named(told).ok_or("the stream is compute or communication")?,
+        text => Stream::named(text).ok_or("the stream is compute or communication")?,
     };
     let time = time.parse().map_err(|error| format!("{error}"))?;
     let bytes = match bytes.as_deref().unwrap_or("") {
         "" => None,
-        told => Some(told.parse().map_err(|error| format!("{error}"))?),
+        text => Some(text.parse().map_err(|error| format!("{error}"))?),
     };
     Ok(Row { layer, part, name, stream, time, bytes })
 }

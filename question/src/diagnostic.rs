@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::echo;
 use crate::excerpt::{Excerpt, Position};
+use crate::quote;
 use crate::{gone, nearest};
 
 /// An error with all that is needed to mend its cause: a message, the cure, the key to blame, and the
@@ -59,7 +59,7 @@ pub struct Place {
 impl Diagnostic {
     /// An error about the question as a whole.
     pub fn new(message: impl Into<String>) -> Self {
-        let message = echo::brief(&message.into());
+        let message = quote::brief(&message.into());
         Self { message, help: None, key: None, place: None, fault: Fault::Question }
     }
 
@@ -73,7 +73,7 @@ impl Diagnostic {
         let is_known = place.is_some();
         let (excerpt, Position { line, column }) = Excerpt::of(text, place.unwrap_or(0..0));
         let place = Place {
-            file: echo::path(file),
+            file: quote::path(file),
             line: is_known.then_some(line),
             column: is_known.then_some(column),
             excerpt: is_known.then_some(excerpt),
@@ -83,14 +83,14 @@ impl Diagnostic {
 
     /// An error about a file as a whole: it cannot be read, written or understood.
     pub fn file(file: &Path, message: String) -> Self {
-        let place = Place { file: echo::path(file), line: None, column: None, excerpt: None };
+        let place = Place { file: quote::path(file), line: None, column: None, excerpt: None };
         let (help, key) = (None, None);
         Self { message, help, key, place: Some(Box::new(place)), fault: Fault::File }
     }
 
     /// A file that cannot be read because of `cause`.
     pub fn unreadable(file: &Path, cause: &str) -> Self {
-        Self::file(file, format!("cannot read {}: {}", echo::path(file), echo::brief(cause)))
+        Self::file(file, format!("cannot read {}: {}", quote::path(file), quote::brief(cause)))
     }
 
     /// The error that a TOML reader found in `file` with `text`. `more` names keys that may stand
@@ -117,7 +117,7 @@ impl Diagnostic {
                 _ => "every flag of `--help-all` is a key here, without its dashes".to_owned(),
             };
             let cure = gone::cure(name).map_or(cure, str::to_owned);
-            let error = at(&format!("there is no key `{}`{near}", echo::clip(name)));
+            let error = at(&format!("there is no key `{}`{near}", quote::clip(name)));
             return error.with_help(cure).about(name);
         }
         let wanted = ["invalid type: ", "invalid value: "]
@@ -138,7 +138,7 @@ impl Diagnostic {
         }
     }
 
-    /// Whether it is about the question and points into no file yet, so that whoever knows which key
+    /// Whether it is about the question and points into no file yet, so that a caller that knows which key
     /// is to blame may give it a place.
     pub fn is_placeless(&self) -> bool {
         self.fault == Fault::Question && self.place.is_none()
@@ -147,14 +147,14 @@ impl Diagnostic {
     /// The same with a cure.
     #[must_use]
     pub fn with_help(mut self, cure: impl Into<String>) -> Self {
-        self.help = Some(echo::brief(&cure.into()));
+        self.help = Some(quote::brief(&cure.into()));
         self
     }
 
     /// The same about `key`.
     #[must_use]
     pub fn about(mut self, name: impl AsRef<str>) -> Self {
-        self.key = Some(echo::clip(name.as_ref()));
+        self.key = Some(quote::clip(name.as_ref()));
         self
     }
 }

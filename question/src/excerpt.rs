@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::echo::clip;
+use crate::quote::clip;
 
 /// The most characters of a line of a file that are shown.
 const MOST_OF_LINE: usize = 96;
@@ -94,7 +94,7 @@ fn window(line: &str, place: Range<usize>) -> (String, Range<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::echo;
+    use crate::quote;
     use proptest::prelude::*;
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
             let (excerpt, _) = Excerpt::of(&text, start..start + length);
             prop_assert!(excerpt.lines.get(excerpt.label).is_some());
             prop_assert!(excerpt.lines.chars().count() <= 6 * MOST_OF_LINE);
-            prop_assert!(echo::brief(&text).lines().count() <= 1);
+            prop_assert!(quote::brief(&text).lines().count() <= 1);
         }
     }
 }

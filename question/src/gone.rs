@@ -1,12 +1,12 @@
-//! Keys that somebody may still ask for, though no question has them.
+//! Removed keys that users may still ask for.
 
-/// The keys, each with what does its work.
+/// The removed keys, each with its replacement.
 const KEYS: [(&str, &str); 1] = [(
     "exact",
     "a search with --ilp proves the optimum of small pipelines, and one with --effort 20 looks longer for it",
 )];
 
-/// What does the work of the key or flag `name`, if it is one of those.
+/// The replacement of the removed key or flag `name`, if there is one.
 #[must_use]
 pub fn cure(name: &str) -> Option<&'static str> {
     KEYS.iter().find(|(key, _)| *key == name).map(|(_, cure)| *cure)

@@ -1,4 +1,4 @@
-//! The host of a question: whoever asks lends the library files, a view of the progress, and a way to stop.
+//! The host of a question: the caller's files, progress display and stop signal.
 //!
 //! The library opens no path, shows no bar and hears no Ctrl-C itself. The command line reads files from
 //! the disk, a web page from what was dropped on it, and a test from a map of names to bytes.
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::diagnostic::Diagnostic;
 use crate::memory;
-use crate::{echo, format};
+use crate::{format, quote};
 
 /// The means that a door lends the library. Only [`Host::read`] and [`Host::exists`] are required:
 /// without the others work is silent, is never interrupted, and takes the memory that it needs.
@@ -28,13 +28,12 @@ pub trait Host: Sync {
     /// Whether there is a file at `path`.
     fn exists(&self, path: &Path) -> bool;
 
-    /// Is told that `of` steps of `what` begin, and then of each through the [`Work`] that it makes, which is
-    /// dropped at the end.
+    /// Begins `of` steps of `what`; the [`Work`] that it returns receives each step, and is dropped at the end.
     fn begin(&self, _of: u64, _what: &str) -> Box<dyn Work + '_> {
         Box::new(Unseen)
     }
 
-    /// Is told something worth knowing before long work begins, such as how long it takes.
+    /// Receives a message before long work begins, such as an estimate of its time.
     fn announce(&self, _text: &str) {}
 
     /// Whether to end long work with what there is by now.
@@ -54,7 +53,7 @@ pub trait Host: Sync {
     }
 }
 
-/// The progress of some work, as whoever asked sees it.
+/// The progress of some work, as the caller sees it.
 pub trait Work: Send + Sync {
     /// So many steps more are done.
     fn inc(&self, _steps: u64) {}
@@ -77,9 +76,9 @@ struct Unseen;
 
 impl Work for Unseen {}
 
-/// Says how long `steps` of work take, of which `per_second` are done in a second, if it is minutes.
-pub fn foretell(host: &dyn Host, steps: u128, per_second: u64, what: &str) {
-    if let Some(text) = foretold(steps, per_second, what) {
+/// Announces the estimated time of `steps` of work at `per_second`, if it is long.
+pub fn announce_estimate(host: &dyn Host, steps: u128, per_second: u64, what: &str) {
+    if let Some(text) = estimate(steps, per_second, what) {
         host.announce(&text);
     }
 }
@@ -87,7 +86,7 @@ pub fn foretell(host: &dyn Host, steps: u128, per_second: u64, what: &str) {
 /// The shortest work that is announced.
 const LONG: Duration = Duration::from_secs(60);
 
-fn foretold(steps: u128, per_second: u64, what: &str) -> Option<String> {
+fn estimate(steps: u128, per_second: u64, what: &str) -> Option<String> {
     let seconds = u64::try_from(steps / u128::from(per_second.max(1))).unwrap_or(u64::MAX);
     let time = Duration::from_secs(seconds);
     (time >= LONG).then(|| {
@@ -143,8 +142,8 @@ impl<'h> Context<'h> {
         self.host
     }
 
-    /// Whether somebody has asked to end. Whoever is told so leaves out what it would have done next: from
-    /// then on the answer counts as cut short.
+    /// Whether the host asks to stop. A caller that receives `true` skips its remaining work: from then on the
+    /// answer counts as cut short.
     pub fn stopped(&self) -> bool {
         let stopped = self.host.stopped();
         if stopped {
@@ -153,7 +152,7 @@ impl<'h> Context<'h> {
         stopped
     }
 
-    /// Whether the answer lacks something because somebody asked to end.
+    /// Whether the answer lacks something because the host asked to stop.
     pub fn cut_short(&self) -> bool {
         self.cut_short.load(Ordering::Relaxed)
     }
@@ -196,7 +195,7 @@ impl<'h> Context<'h> {
             let cause = format!("it has some {values} values and lines: at most {MAX_VALUES}");
             return Err(Diagnostic::unreadable(path, &cause));
         }
-        let name = echo::path(path);
+        let name = quote::path(path);
         memory::demand(self.host, &name, values * OF_A_VALUE, "give the process more memory")?;
         Ok(text)
     }
@@ -248,10 +247,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minutes_are_foretold_and_seconds_are_not() {
-        assert_eq!(foretold(59_000, 1_000, "a"), None);
-        let text = foretold(600_000, 1_000, "1000 replicas").unwrap();
+    fn estimates_of_minutes_are_announced_and_of_seconds_are_not() {
+        assert_eq!(estimate(59_000, 1_000, "a"), None);
+        let text = estimate(600_000, 1_000, "1000 replicas").unwrap();
         assert!(text.starts_with("this takes about 10 min: 1000 replicas"), "{text}");
-        assert!(foretold(u128::MAX, 0, "a").unwrap().contains("days"));
+        assert!(estimate(u128::MAX, 0, "a").unwrap().contains("days"));
     }
 }

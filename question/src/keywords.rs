@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::scenario::Scenario;
-use crate::{Diagnostic, echo};
+use crate::{Diagnostic, quote};
 
 /// Keywords in their order, as JSON of pairs: dictionaries in JSON have none.
 pub type Pairs = Vec<(String, Value)>;
@@ -112,7 +112,7 @@ pub fn named<T: DeserializeOwned>(name: Option<&str>, key: &str) -> Result<Optio
             let error = error.to_string();
             let known = error.split_once("expected ").map_or("", |(_, known)| known);
             let known = known.trim_start_matches("one of ").replace('`', "");
-            let message = format!("{key}: there is no `{}`", echo::clip(name));
+            let message = format!("{key}: there is no `{}`", quote::clip(name));
             Diagnostic::new(message).with_help(format!("the words here are {known}")).about(key)
         })
     };

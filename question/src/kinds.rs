@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
-use crate::echo;
+use crate::quote;
 
 /// The kind of a file.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A question for `debubble simulate` and others.
+    /// A question for `debubble simulate` and other commands.
     Scenario,
     /// One with axes.
     Sweep,
@@ -52,7 +52,7 @@ const TOML: [(Kind, &[&str]); 7] = [
 ];
 
 impl Kind {
-    /// The kind of `text`, as far as can be told.
+    /// The kind of `text`, if its keys identify it.
     pub fn of(text: &str) -> Option<Self> {
         if text.trim_start().starts_with(['{', '['])
             && let Ok(value) = serde_json::from_str(text)
@@ -126,7 +126,7 @@ impl Kind {
 pub fn misplaced(path: &Path, text: &str, wanted: &[Kind], error: Diagnostic) -> Diagnostic {
     match Kind::of(text).filter(|kind| !wanted.contains(kind)) {
         Some(kind) => {
-            let file = echo::path(path);
+            let file = quote::path(path);
             Diagnostic::new(format!("{file} is {}", kind.words())).with_help(kind.cure(&file))
         }
         None => error,

@@ -1,4 +1,4 @@
-//! Names that somebody may have meant.
+//! Suggestions for misspelt names.
 
 /// The most names that are offered.
 const MOST: usize = 3;

@@ -128,7 +128,7 @@ proptest! {
         prop_assert_eq!(parts(&again), parts(&scenario), "{}", text);
         prop_assert_eq!(&again.title, &scenario.title);
         prop_assert_eq!(json!(again), json!(scenario));
-        // The file that it would be is read as the same scenario, with its places.
+        // The file that it would be is read as the same scenario, with its spans.
         let host = BTreeMap::new();
         let file = Scenario::parse(&Context::new(&host), Path::new(""), text).unwrap();
         prop_assert_eq!(json!(file), json!(scenario));

@@ -20,7 +20,7 @@ use crate::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::keys::read::{self as written, Object};
 use crate::kinds::{self, Kind};
-use crate::read::{Places, as_table, keys, take};
+use crate::read::{KeySpans, as_table, keys, take};
 use crate::sweep::axis::{self, Axis};
 
 /// The largest scenario file.
@@ -37,7 +37,7 @@ pub struct Setting {
     pub published: BTreeMap<String, String>,
     /// The same with more digits, from the published code.
     pub regenerated: BTreeMap<String, String>,
-    places: Places,
+    spans: KeySpans,
 }
 
 /// A file of questions; without a file, a single question with no keys.
@@ -148,7 +148,7 @@ impl Serialize for Scenario {
     }
 }
 
-/// From the form of files, without their places: errors name the key instead.
+/// From the form of files, without their spans: errors name the key instead.
 impl<'de> Deserialize<'de> for Scenario {
     fn deserialize<D: de::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut all = Object::deserialize(from)?;
@@ -163,7 +163,7 @@ impl<'de> Deserialize<'de> for Scenario {
         }
         let shared = &scenario.settings[0];
         for setting in &mut settings {
-            setting.places.add_missing(&shared.places);
+            setting.spans.add_missing(&shared.spans);
             setting.keys = std::mem::take(&mut setting.keys).over(shared.keys.clone());
         }
         Ok(Self { settings, ..scenario })
@@ -182,7 +182,7 @@ impl Scenario {
     pub fn detached(mut self) -> Self {
         for setting in &mut self.settings {
             let keys = &setting.keys;
-            setting.places = Places::nowhere(keys.given().chain(keys.hardware.given()));
+            setting.spans = KeySpans::nowhere(keys.given().chain(keys.hardware.given()));
         }
         Self { file: PathBuf::new(), text: String::new(), ..self }
     }
@@ -199,7 +199,7 @@ impl Scenario {
             (scenario, Some(axes)) => {
                 let place = axes.into_iter().next().map(|axis| axis.place);
                 let message = "this scenario has a [sweep]: it is for `debubble sweep`".to_owned();
-                let file = crate::echo::path(file);
+                let file = crate::quote::path(file);
                 let cure = format!("`debubble sweep {file} --out rows.csv`, or take the table out");
                 Err(scenario.error_maybe_at(place, message).with_help(cure))
             }
@@ -232,11 +232,11 @@ impl Scenario {
             table.get_mut().remove("sweep").map(|axes| axis::all(context, file, &text, axes));
         let axes = axes.transpose()?;
         let head: Head = take(&mut table, &HEAD).map_err(fail)?;
-        let shared_places = Places::of(table.get_ref());
+        let shared_spans = KeySpans::of(table.get_ref());
         let shared = keys(table).map_err(fail)?;
         let mut scenario = Self { title: head.title, convention: head.convention, ..Self::none() };
         let only = &mut scenario.settings[0];
-        (only.keys, only.places) = (shared, shared_places);
+        (only.keys, only.spans) = (shared, shared_spans);
         if let Some(settings) = settings {
             let place = settings.span();
             let tables: Option<Vec<_>> = match settings.into_inner() {
@@ -272,10 +272,10 @@ impl Scenario {
     /// place, an error about the question.
     #[must_use]
     pub fn error(&self, setting: &Setting, key: Option<&str>, message: String) -> Diagnostic {
-        let error = match key.and_then(|key| setting.places.get(key)) {
+        let error = match key.and_then(|key| setting.spans.get(key)) {
             Some(place) => self.error_at(place, message),
             None => Diagnostic::new(match (&setting.name, key) {
-                (Some(name), _) => format!("{}: {message}", crate::echo::clip(name)),
+                (Some(name), _) => format!("{}: {message}", crate::quote::clip(name)),
                 (None, Some(key)) if !message.contains(key) => format!("--{key}: {message}"),
                 (None, _) => message,
             }),
@@ -289,15 +289,15 @@ impl Scenario {
 
 fn setting(mut table: Spanned<DeTable<'_>>, shared: &Setting) -> Result<Setting, toml::de::Error> {
     let head: SettingHead = take(&mut table, &SETTING_HEAD)?;
-    let mut places = Places::of(table.get_ref());
+    let mut spans = KeySpans::of(table.get_ref());
     let keys = keys(table)?;
-    places.add_missing(&shared.places);
+    spans.add_missing(&shared.spans);
     Ok(Setting {
         name: head.name,
         keys: keys.over(shared.keys.clone()),
         published: head.published,
         regenerated: head.regenerated,
-        places,
+        spans,
     })
 }
 
@@ -332,8 +332,8 @@ impl Setting {
     /// A question of `keys` alone, in no file.
     #[must_use]
     pub fn new(name: Option<String>, keys: Keys) -> Self {
-        let places = Places::nowhere(keys.given().chain(keys.hardware.given()));
-        Self { name, keys, published: BTreeMap::new(), regenerated: BTreeMap::new(), places }
+        let spans = KeySpans::nowhere(keys.given().chain(keys.hardware.given()));
+        Self { name, keys, published: BTreeMap::new(), regenerated: BTreeMap::new(), spans }
     }
 
     /// Whether it has nothing but keys.
@@ -343,7 +343,7 @@ impl Setting {
 
     /// Whether the file says `key` for this setting.
     pub fn says(&self, key: &str) -> bool {
-        self.places.has(key)
+        self.spans.has(key)
     }
 
     /// A copy with `keys` over its own, without what only tables of a paper need.
@@ -353,14 +353,14 @@ impl Setting {
             keys,
             published: BTreeMap::new(),
             regenerated: BTreeMap::new(),
-            places: Places::default(),
+            spans: KeySpans::default(),
         }
     }
 
     /// Puts flags over what the file says; errors about them no longer point into the file.
     pub fn overrule(&mut self, flags: Keys) {
         for key in flags.given().chain(flags.hardware.given()) {
-            self.places.remove(key);
+            self.spans.remove(key);
         }
         self.keys = flags.over(std::mem::take(&mut self.keys));
     }

@@ -3,7 +3,7 @@
 //! They are files of `question/schemas/`. Feature `schema` derives them from the types that read the questions: tests
 //! of the command line hold the files to that, and `make reference` writes them.
 
-use crate::{Diagnostic, echo, nearest};
+use crate::{Diagnostic, nearest, quote};
 
 /// The schema of a kind of question.
 pub struct Schema {
@@ -52,7 +52,7 @@ pub fn named(name: &str) -> Result<&'static Schema, Diagnostic> {
     let names = || SCHEMAS.iter().map(|one| one.name);
     SCHEMAS.iter().find(|one| one.name == name).ok_or_else(|| {
         let near = nearest::question(name, names());
-        let message = format!("there is no question `{}`{near}", echo::clip(name));
+        let message = format!("there is no question `{}`{near}", quote::clip(name));
         let all = names().collect::<Vec<_>>().join(", ");
         Diagnostic::new(message).with_help(format!("the questions are {all}"))
     })

@@ -14,7 +14,7 @@ const SEARCH: &str = "The search";
 /// Heading in the help of what a joint search may change.
 const VARIED: &str = "What is searched besides the order";
 
-/// How long the integer program is solved where nothing is said of it.
+/// The default time limit of the integer program.
 const SOLVER_TIME: Duration = Duration::from_secs(30);
 
 keys! {
@@ -139,8 +139,7 @@ impl Keys {
         })
     }
 
-    /// The time to make small where no link is shared; nothing where that is one under noise, or of a run on
-    /// hardware.
+    /// The time to minimize where no link is shared; none for a time under noise or of a run on hardware.
     #[must_use]
     pub const fn objective(&self) -> Option<Objective> {
         match self.objective {
@@ -150,7 +149,7 @@ impl Keys {
         }
     }
 
-    /// What of a run on hardware is to be small; nothing for a time under noise.
+    /// The figure of a run on hardware to minimize; none for a time under noise.
     #[must_use]
     pub const fn figure(&self) -> Option<Figure> {
         match self.objective {
@@ -161,7 +160,7 @@ impl Keys {
         }
     }
 
-    /// The figure of the step under noise to make small; nothing for a time without noise.
+    /// The statistic of the step under noise to minimize; none for a time without noise.
     #[must_use]
     pub const fn statistic(&self) -> Option<Statistic> {
         match self.objective {
@@ -184,12 +183,12 @@ impl Keys {
         self.time_limit().unwrap_or(SOLVER_TIME)
     }
 
-    /// The effort in multiples of the default; nothing where the clock alone ends a search.
+    /// The effort in multiples of the default; none where the time limit alone ends a search.
     #[must_use]
     pub fn times(&self) -> Option<u64> {
         match (self.effort, self.time_limit) {
             (None, Some(_)) if !self.ilp => None,
-            (told, _) => Some(told.unwrap_or(1)),
+            (effort, _) => Some(effort.unwrap_or(1)),
         }
     }
 }

@@ -6,10 +6,10 @@ use pipeline::torch_csv::{self, ScheduleTextError};
 use pipeline::{Family, Kind, LeftOut, Order, Placement, Schedule, Slot, TextError};
 
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::host::Context;
 use crate::memory;
 use crate::nearest;
+use crate::quote;
 use crate::scenario::{Scenario, Setting};
 
 /// The largest schedule file.
@@ -18,14 +18,13 @@ const MAX_SCHEDULE: u64 = 2 << 30;
 /// Bytes that each byte of such a file takes when it is read: a pass is five bytes or more.
 const OF_A_BYTE: u64 = 6;
 
-/// The source of the order of passes: a family, or an order somebody wrote down.
+/// The source of the order of passes: a family, a file or a search.
 pub enum ScheduleSource {
     /// A family.
     Family(Family),
     /// The schedule of a file, and the name of the file.
     File(String, Box<Schedule>),
-    /// The best order that is found, with its chunks where they are told to lie, or as their number
-    /// says.
+    /// The best order that a search finds, with the given placement of chunks, or the default of their number.
     Searched(Option<Placement>),
 }
 
@@ -115,7 +114,7 @@ fn unknown(name: &str) -> Diagnostic {
     }
     let names = Family::ALL.iter().map(|family| family.name()).chain([SEARCHED, ALL]);
     let near = nearest::question(name, names);
-    Diagnostic::new(format!("there is no schedule `{}`{near}", echo::clip(name))).with_help(
+    Diagnostic::new(format!("there is no schedule `{}`{near}", quote::clip(name))).with_help(
         "`debubble schedules` lists all names, such as 1f1b, 1f1b-i, zb-h1, zb-2p and zb-v; the name \
          of a file needs a `.` or a `/`",
     )
@@ -163,14 +162,14 @@ pub fn selected(
         return Err(Diagnostic::new(message).with_help("`debubble schedules` lists all names"));
     }
     let all = names.iter().any(|name| name == ALL);
-    let told = |name: &str| names.iter().any(|one| one == name);
+    let is_named = |name: &str| names.iter().any(|one| one == name);
     let mut selected: Vec<Selected> = Vec::new();
     for name in names {
         let rules = match name == ALL {
             true => {
                 let families = Family::ALL.into_iter().map(ScheduleSource::Family);
                 let named = families.chain([ScheduleSource::Searched(None)]);
-                named.filter(|one| !told(one.name())).collect()
+                named.filter(|one| !is_named(one.name())).collect()
             }
             false => vec![rule(context, scenario, setting, name)?],
         };

@@ -45,7 +45,7 @@ mod zero_bubble;
 use std::path::PathBuf;
 
 use question::sheet::Sheet;
-use question::{Context, Diagnostic, echo, nearest};
+use question::{Context, Diagnostic, nearest, quote};
 use rayon::prelude::*;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
@@ -94,7 +94,7 @@ impl Question {
         let known = || TABLES.iter().map(|table| table.name).chain([ALL]);
         if let Some(name) = self.tables.iter().find(|name| known().all(|known| known != *name)) {
             let near = nearest::question(name, known());
-            let message = format!("there is no table `{}`{near}", echo::clip(name));
+            let message = format!("there is no table `{}`{near}", quote::clip(name));
             let names: Vec<&str> = known().collect();
             let cure = format!("the tables are {}", names.join(", "));
             return Err(Diagnostic::new(message).with_help(cure).about("tables"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command};
 use clap_mangen::Man as Page;
-use question::echo;
+use question::quote;
 use roff::{Roff, roman};
 
 use crate::error::Error;
@@ -62,7 +62,7 @@ fn all(root: &Command) -> Vec<&Command> {
 fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command, Error> {
     words.iter().try_fold(root, |command, word| {
         command.find_subcommand(word).ok_or_else(|| {
-            let message = format!("{} has no command `{}`", command.get_name(), echo::clip(word));
+            let message = format!("{} has no command `{}`", command.get_name(), quote::clip(word));
             let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
             let error = Error::question(message);
             if known.is_empty() {

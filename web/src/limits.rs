@@ -18,7 +18,7 @@ pub(crate) fn check_file(name: &str, bytes: u64) -> Result<(), Diagnostic> {
         return Ok(());
     }
     let [size, most] = [bytes.div_ceil(1 << 20), MOST_BYTES >> 20];
-    let name = question::echo::clip(name);
+    let name = question::quote::clip(name);
     let message = format!("{name} has {size} MiB: this page reads at most {most} MiB of a file");
     Err(Diagnostic::new(message).with_help("give it to `debubble` on the command line"))
 }

@@ -8,7 +8,7 @@ use answer::{compare, profile, replay, verify};
 use draw::gantt::{self, Chart};
 use draw::pictures;
 use question::kinds::Kind;
-use question::{Context, Diagnostic, echo, keywords, profiles};
+use question::{Context, Diagnostic, keywords, profiles, quote};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -127,7 +127,7 @@ impl File {
             "toml" | "cert" => keywords::document(&self.file, text).map(drop),
             "json" => {
                 serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
-                    let message = format!("{}: it is no JSON: {error}", echo::path(&self.file));
+                    let message = format!("{}: it is no JSON: {error}", quote::path(&self.file));
                     Diagnostic::file(&self.file, message)
                 })
             }

@@ -4,7 +4,7 @@ use sim::levers::{Baseline, LeverNote, Watch};
 use sim::{Hardware, Simulation};
 
 use question::case::Case;
-use question::host::foretell;
+use question::host::announce_estimate;
 use question::{Context, Work};
 
 /// `case`, which `simulation` times, as levers change it.
@@ -43,7 +43,7 @@ impl Watch for Watched<'_> {
         };
         let what = "every single stage and link is changed in turn";
         let passes = u128::from(passes) * u128::from(steps.unwrap_or(1));
-        foretell(self.context.host(), passes, per_second, what);
+        announce_estimate(self.context.host(), passes, per_second, what);
     }
 
     fn reached(&self) {

@@ -7,7 +7,7 @@ use plan::{
 };
 
 use measured::{Contingency, ErrorBar, Step, StepAsked};
-use question::host::foretell;
+use question::host::announce_estimate;
 use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
 
@@ -106,7 +106,7 @@ impl Planner<'_> {
         });
         let setups: Vec<Vec<Setup>> = setups.collect::<Result<_, _>>()?;
         let all: usize = setups.iter().map(Vec::len).sum();
-        foretell(self.context.host(), all as u128, 5_000, &format!("{all} set-ups"));
+        announce_estimate(self.context.host(), all as u128, 5_000, &format!("{all} set-ups"));
         let bar = self.context.host().begin(all as u64, "set-ups");
         let (mut searched, mut finalists) = (Vec::new(), Vec::new());
         for (cluster, setups) in self.question.clusters.iter().zip(&setups) {

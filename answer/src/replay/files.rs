@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pipeline::{Measurement, Nanos};
 use question::kinds::{self, Kind};
-use question::{Context, Diagnostic, echo};
+use question::{Context, Diagnostic, quote};
 use traces::{Form, OpType, Operation, Reader, Run, Trace, TraceError};
 
 use crate::parquet;
@@ -30,7 +30,7 @@ pub(super) fn read(
     let trace = if timelines::is_one(&content) {
         if let Some(other) = others.first() {
             let text = "a timeline holds all stages: replay it without other files";
-            return Err(Diagnostic::file(other, format!("{}: {text}", echo::path(other))));
+            return Err(Diagnostic::file(other, format!("{}: {text}", quote::path(other))));
         }
         of_recorded(first, &timelines::read_content(context, first, &content)?)?
     } else {
@@ -72,8 +72,8 @@ fn of_traces(
 }
 
 fn wrong(path: &Path, fault: &TraceError) -> Diagnostic {
-    let cause = echo::brief(&fault.to_string());
-    let error = Diagnostic::file(path, format!("{}: {cause}", echo::path(path)));
+    let cause = quote::brief(&fault.to_string());
+    let error = Diagnostic::file(path, format!("{}: {cause}", quote::path(path)));
     match fault {
         TraceError::NoParquet => error.with_help(parquet::CURE),
         _ => error,
@@ -92,7 +92,7 @@ fn misplaced(context: &Context<'_>, path: &Path, error: Diagnostic) -> Diagnosti
 fn of_recorded(path: &Path, recorded: &Recorded) -> Result<Trace, Diagnostic> {
     if recorded.shape().has_shards() {
         let text = "it has passes of an output layer in shards, which are not replayed";
-        return Err(Diagnostic::file(path, format!("{}: {text}", echo::path(path))));
+        return Err(Diagnostic::file(path, format!("{}: {text}", quote::path(path))));
     }
     let mut operations = Vec::new();
     for (step, recorded) in (0u64..).zip(&recorded.steps) {

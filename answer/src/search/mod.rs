@@ -10,7 +10,7 @@ mod under_noise;
 use pipeline::Limit;
 use profile::{AnyProfile, TrainerProfile};
 use question::case::{self, SEARCHED, ScheduleSource, Searched};
-use question::host::foretell;
+use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
 use question::search::{Keys, Varied};
 use question::sheet::Sheet;
@@ -277,7 +277,7 @@ fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
     match keys.time_limit {
         Some(limit) => {
             let all = u128::from(limit.0) * searched as u128;
-            foretell(
+            announce_estimate(
                 context.host(),
                 all,
                 1_000_000_000,
@@ -293,7 +293,7 @@ fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
             let all = if on_hardware { all * on_hardware::SEARCHES } else { all };
             let all = if keys.vary.is_empty() { all } else { all * joint::SEARCHES };
             let what = format!("{searched} searches of {effort} times the default effort");
-            foretell(context.host(), all * u128::from(effort), PASSES_PER_SECOND, &what);
+            announce_estimate(context.host(), all * u128::from(effort), PASSES_PER_SECOND, &what);
         }
     }
 }

@@ -218,7 +218,7 @@ fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
 /// Whether every stage keeps its limit, or the limit that one does not keep.
 fn fits(outcome: &Outcome, limits: &Limits) -> String {
     let Some((stage, _)) = outcome.memory.over(limits) else { return "yes".to_owned() };
-    let given = &outcome.case.told_limits[..];
+    let given = &outcome.case.given_limits[..];
     match (limits.same(), given) {
         (Some(_), [limit, ..]) => format!("no: limit {limit}"),
         _ => match given.get(stage) {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use question::case::{self, ScheduleSource};
-use question::host::foretell;
+use question::host::announce_estimate;
 use question::sweep::columns::Columns;
 use question::sweep::grid::{Grid, Question};
 use question::{Context, Diagnostic, Warnings};
@@ -185,6 +185,6 @@ pub fn announce(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     let all = all.saturating_mul(u128::from(grid.questions)) / (samples.len().max(1) as u128);
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let what = format!("{} questions", grid.questions);
-    foretell(context.host(), all, PASSES_PER_SECOND * cores, &what);
+    announce_estimate(context.host(), all, PASSES_PER_SECOND * cores, &what);
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! From keys to problems and schedules: what a setting asks, made whole and checked.
+//! From keys to problems and schedules: a setting, completed and checked.
 
+mod headroom;
 mod joint;
 mod notes;
-mod room;
 mod searched;
 mod searched_on_hardware;
 mod searched_under_noise;
@@ -58,8 +58,8 @@ pub struct Case {
     pub schedule: Schedule,
     /// The memory limits in bytes, if there are any.
     pub limits: Option<Limits>,
-    /// The same as they were given: one for all stages, or one per stage.
-    pub told_limits: Vec<Limit>,
+    /// The limits as the keys give them: one for all stages, or one per stage.
+    pub given_limits: Vec<Limit>,
     /// How B and W were split, if they were given together.
     pub split: Option<Split>,
     /// How durations differ from the costs, if anything was said of it.
@@ -71,7 +71,7 @@ pub struct Case {
     /// Which part of the run is measured, if the schedule is one that never flushes.
     pub steady: Option<SteadyState>,
     /// The bytes of the gathered parameters of each chunk, in model order, if replicas divide them and they
-    /// were told.
+    /// are given.
     pub parameter_bytes: Option<Vec<Bytes>>,
 }
 
@@ -103,7 +103,7 @@ impl Case {
     }
 }
 
-/// What `setting` asks of `rule` but for the order: costs and footprints, without a search for one.
+/// The problem of `setting` for `rule`: costs and footprints, without making an order.
 pub fn problem(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -121,7 +121,7 @@ pub fn case(
     rule: &ScheduleSource,
 ) -> Result<Case, Diagnostic> {
     let resolved = Resolved::of(context, scenario, setting, rule)?;
-    room::check(context.host(), rule, &resolved)?;
+    headroom::check(context.host(), rule, &resolved)?;
     let problem = &resolved.problem;
     let schedule = match rule {
         ScheduleSource::Family(family) => {
@@ -164,7 +164,7 @@ fn case_of(
         has_footprints: resolved.has_footprints,
         schedule,
         limits: resolved.limits,
-        told_limits: resolved.told_limits,
+        given_limits: resolved.given_limits,
         split: resolved.split,
         noise,
         overhead: resolved.overhead,

@@ -22,9 +22,9 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     let about = family.about();
     let mut notes = Vec::new();
     match (about.chunks, keys.chunks) {
-        (Chunks::Exactly(own), Some(told)) if told != u64::from(own) => {
+        (Chunks::Exactly(own), Some(given)) if given != u64::from(own) => {
             let s = if own == 1 { "" } else { "s" };
-            notes.push(format!("always {own} chunk{s} per stage, chunks = {told} is ignored"));
+            notes.push(format!("always {own} chunk{s} per stage, chunks = {given} is ignored"));
         }
         (Chunks::Any { default }, None) => {
             notes.push(format!("{default} chunks per stage, since chunks are not given"));
@@ -36,12 +36,12 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     }
     match (about.choice, keys.segments) {
         (Choice::Segments { .. }, Some(1)) => {}
-        (Choice::Segments { default }, told) => notes.push(format!(
+        (Choice::Segments { default }, given) => notes.push(format!(
             "microbatches are cut into {} segments, which its passes count as microbatches",
-            told.unwrap_or(u64::from(default))
+            given.unwrap_or(u64::from(default))
         )),
-        (_, Some(told)) => {
-            notes.push(format!("microbatches are not cut, segments = {told} is ignored"));
+        (_, Some(given)) => {
+            notes.push(format!("microbatches are not cut, segments = {given} is ignored"));
         }
         _ => {}
     }
@@ -49,21 +49,21 @@ pub fn ignored(setting: &Setting, rule: &ScheduleSource) -> Vec<String> {
     notes.extend(without_recompute(keys));
     notes.extend(of_steady_state(keys, rule));
     let has_groups = matches!(about.choice, Choice::Group | Choice::Offload);
-    if let (false, Some(told)) = (has_groups, keys.group) {
-        notes.push(format!("has no groups to choose, group = {told} is ignored"));
+    if let (false, Some(given)) = (has_groups, keys.group) {
+        notes.push(format!("has no groups to choose, group = {given} is ignored"));
     }
-    if let (false, Some(told)) = (about.choice == Choice::Offload, keys.offload_chunks) {
-        notes.push(format!("chooses no chunks for the host, offload-chunks = {told} is ignored"));
+    if let (false, Some(given)) = (about.choice == Choice::Offload, keys.offload_chunks) {
+        notes.push(format!("chooses no chunks for the host, offload-chunks = {given} is ignored"));
     }
     if about.choice == Choice::Offload && keys.hardware.reload_ahead.is_some() {
         notes.push("plans its copies by their times, reload-ahead is ignored".to_owned());
     }
-    if let (LimitUse::Own(own), Some(told)) = (about.limit, &keys.memory_limit)
-        && told.iter().any(|told| *told != own)
+    if let (LimitUse::Own(own), Some(given)) = (about.limit, &keys.memory_limit)
+        && given.iter().any(|given| *given != own)
     {
-        let told: Vec<String> = told.iter().map(Limit::to_string).collect();
-        let told = told.join(",");
-        notes.push(format!("built for a memory limit of {own}; {told} is checked, not used"));
+        let given: Vec<String> = given.iter().map(Limit::to_string).collect();
+        let given = given.join(",");
+        notes.push(format!("built for a memory limit of {own}; {given} is checked, not used"));
     }
     notes
 }
@@ -86,11 +86,11 @@ fn of_vocabulary(setting: &Setting, family: Family) -> Option<String> {
     if family.vocabulary() == Vocabulary::Whole {
         return without_shards(keys);
     }
-    let told = keys.hardware.vocabulary.filter(|_| keys.vocab_tflops.is_some())?;
+    let given = keys.hardware.vocabulary.filter(|_| keys.vocab_tflops.is_some())?;
     let stages = usize::try_from(keys.stages.unwrap_or(1)).unwrap_or(1);
-    let padded = Vocabulary::padded(told, stages);
+    let padded = Vocabulary::padded(given, stages);
     let note =
-        format!("the vocabulary of {told} is padded to {padded}, a multiple of 2p, for S and T");
+        format!("the vocabulary of {given} is padded to {padded}, a multiple of 2p, for S and T");
     Some(note)
 }
 
@@ -105,21 +105,21 @@ fn without_shards(keys: &Keys) -> Option<String> {
 /// The warning about the keys of recomputation where there is none.
 fn without_recompute(keys: &Keys) -> Option<String> {
     let is_nothing = |one: &Recomputed| *one == Recomputed::Nothing;
-    let told = keys.recompute.iter().flatten();
+    let parts = keys.recompute.iter().flatten();
     let names = ["recompute-time", "recompute-again", "activation-kept"];
     let given: Vec<&str> = keys.given().filter(|name| names.contains(name)).collect();
-    let is_ignored = told.clone().all(is_nothing) && !given.is_empty();
+    let is_ignored = parts.clone().all(is_nothing) && !given.is_empty();
     is_ignored.then(|| format!("recomputes nothing, {} is ignored", given.join(", ")))
 }
 
 /// The keys of `setting` that have no influence on the search.
 fn ignored_by_search(setting: &Setting) -> Vec<String> {
     let keys = &setting.keys;
-    let segments = keys.segments.filter(|&told| told != 1);
+    let segments = keys.segments.filter(|&given| given != 1);
     let segments =
-        segments.map(|told| format!("microbatches are not cut, segments = {told} is ignored"));
+        segments.map(|given| format!("microbatches are not cut, segments = {given} is ignored"));
     let group =
-        keys.group.map(|told| format!("has no groups to choose, group = {told} is ignored"));
+        keys.group.map(|given| format!("has no groups to choose, group = {given} is ignored"));
     let others = without_shards(keys).into_iter().chain(without_recompute(keys));
     segments.into_iter().chain(group).chain(others).collect()
 }
@@ -137,12 +137,10 @@ pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
         .collect()
 }
 
-/// The assumption about what the two streams take from each other.
+/// The assumption about the contention of the two streams.
 fn of_streams(keys: &Keys) -> Option<String> {
-    let interleaves = keys
-        .interleaving
-        .as_ref()
-        .is_none_or(|told| told.0 != pipeline::overlap::Interleaving::None);
+    let interleaves =
+        keys.interleaving.as_ref().is_none_or(|key| key.0 != pipeline::overlap::Interleaving::None);
     let beside = keys.chain_measured == Some(Measured::Beside);
     (keys.has_chain() && interleaves && keys.contention.is_none() && !beside).then(|| {
         "overlapped communication is taken to slow no compute, which flatters it: measured steps of \

@@ -3,7 +3,7 @@
 use pipeline::{Placement, Schedule};
 use search::{Effort, Found, Instance, Objective, Progress, SearchError};
 
-use super::{Case, ScheduleSource, case_of, room};
+use super::{Case, ScheduleSource, case_of, headroom};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::resolve::{Resolved, explain as explain_fault, shape, sharding_asked};
@@ -11,7 +11,7 @@ use crate::scenario::{Scenario, Setting};
 
 /// How a question is searched.
 pub struct Search<'a> {
-    /// Where chunks lie, if that was told.
+    /// The placement of chunks, if it is given.
     pub placement: Option<Placement>,
     /// The objective.
     pub objective: Objective,
@@ -47,7 +47,7 @@ pub fn search(
 ) -> Result<Searched, Diagnostic> {
     let rule = ScheduleSource::Searched(search.placement);
     let resolved = Resolved::of(context, scenario, setting, &rule)?;
-    room::check(context.host(), &rule, &resolved)?;
+    headroom::check(context.host(), &rule, &resolved)?;
     let instance = instance(scenario, setting, &rule, &resolved, search.objective)?;
     let found = match search.solved {
         true => best(&instance, search.effort, progress, search.stop),
@@ -113,7 +113,7 @@ const CHANGING: [&str; 5] = ["slowdown", "slowdown-profile", "jitter", "stall", 
 const COPYING: [&str; 5] =
     ["offload-time", "offload-ratio", "host-bandwidth", "devices-per-host-link", "offload-chunks"];
 
-/// What is done with a key that a search does not know.
+/// The remedy for a key that a search does not take.
 const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
      `debubble simulate --schedule best.txt`";
 

@@ -9,7 +9,7 @@ use sim::SimulationError;
 use sim::engine::EngineError;
 
 use super::searched::{check_unsharded, explain, instance, refuse_noise};
-use super::{ScheduleSource, Searched, case_of, room};
+use super::{ScheduleSource, Searched, case_of, headroom};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::resolve::Resolved;
@@ -18,11 +18,11 @@ use crate::values::hardware::FullKey;
 
 /// How a question is searched on hardware.
 pub struct SearchOnHardware<'a> {
-    /// Where chunks lie, if that was told.
+    /// The placement of chunks, if it is given.
     pub placement: Option<Placement>,
-    /// What of a run is to be small.
+    /// The figure of a run to minimize.
     pub figure: Figure,
-    /// Orders that are judged, too, if they fit.
+    /// Known orders that are evaluated, too, if they fit.
     pub known: &'a [&'a Schedule],
     /// For how long.
     pub effort: Effort,
@@ -46,7 +46,7 @@ pub fn search(
     let rule = ScheduleSource::Searched(asked.placement);
     let resolved = Resolved::of(context, scenario, setting, &rule)?;
     let Some(hardware) = &resolved.hardware else { return Err(needs_hardware()) };
-    room::check_on_hardware(context.host(), &rule, &resolved, hardware.steps)?;
+    headroom::check_on_hardware(context.host(), &rule, &resolved, hardware.steps)?;
     let as_asked = instance(scenario, setting, &rule, &resolved, asked.figure.objective(hardware))?;
     let instance = where_no_link_is_shared(&as_asked, hardware, asked.figure);
     let on =

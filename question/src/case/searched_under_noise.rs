@@ -6,7 +6,7 @@ use search::{
 };
 
 use super::searched::{check_unsharded, explain, instance};
-use super::{ScheduleSource, Searched, case_of, room, seats};
+use super::{ScheduleSource, Searched, case_of, headroom, seats};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::noise::Noise;
@@ -14,16 +14,16 @@ use crate::resolve::Resolved;
 use crate::scenario::{Scenario, Setting};
 use crate::values::hardware::BoundaryKey;
 
-/// In how many replicas orders are judged where nothing is said of it.
+/// The default number of replicas in which orders are evaluated.
 const REPLICAS: u64 = 1000;
-/// The most replicas in which they are judged: the times of a few orders in all of them are kept.
+/// The most replicas in which they are evaluated: the times of a few orders in all of them are kept.
 const MOST_REPLICAS: u64 = 1_000_000;
 
 /// How a question is searched under noise.
 pub struct SearchUnderNoise<'a> {
-    /// Where chunks lie, if that was told.
+    /// The placement of chunks, if it is given.
     pub placement: Option<pipeline::Placement>,
-    /// What of the step is to be small.
+    /// The statistic of the step to minimize.
     pub statistic: Statistic,
     /// Orders that it may begin with, too, if they fit.
     pub known: &'a [&'a pipeline::Schedule],
@@ -53,7 +53,7 @@ pub fn search_under_noise(
     let setting = &unbounded;
     let rule = ScheduleSource::Searched(asked.placement);
     let resolved = Resolved::of(context, scenario, setting, &rule)?;
-    room::check(context.host(), &rule, &resolved)?;
+    headroom::check(context.host(), &rule, &resolved)?;
     let instance = instance(scenario, setting, &rule, &resolved, objective)?;
     let devices = seats(None, instance.shape);
     let noise = Noise::of(context, scenario, setting, instance.shape, devices)?;

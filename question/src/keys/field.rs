@@ -46,7 +46,7 @@ pub enum Kind {
     Name,
     /// The path of a file.
     Path,
-    /// A text of a form, and what refuses others.
+    /// A text of a form, and its validator.
     Text(fn(&str) -> Result<(), String>),
     /// One of several words, and the name of their type.
     Word(&'static str, &'static [&'static str], &'static [Word]),

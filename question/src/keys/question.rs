@@ -319,10 +319,10 @@ impl Keys {
             ("chain-tail", &self.chain_tail),
             ("chain-mtp", &self.chain_mtp),
         ];
-        let told = all
+        let segments = all
             .into_iter()
-            .flat_map(|(key, told)| told.iter().flatten().map(move |one| (key, one)));
-        told.flat_map(|(key, one)| {
+            .flat_map(|(key, segments)| segments.iter().flatten().map(move |one| (key, one)));
+        segments.flat_map(|(key, one)| {
             [one.forward, one.backward].into_iter().filter_map(move |amount| match amount {
                 Amount::Time(_) => None,
                 Amount::Bytes(bytes) => Some((key, one, bytes)),

@@ -83,15 +83,15 @@ text_form! {
 }
 
 impl Reader<'_> {
-    /// What the experts of a device have to do, for set-ups of `model`.
+    /// The load imbalance of experts in set-ups of `model`.
     pub(super) fn imbalance(
         &self,
         model: &Transformer,
         framework: Framework,
     ) -> Result<Imbalance, Diagnostic> {
-        let told = &self.document.training.imbalance;
+        let imbalance = &self.document.training.imbalance;
         let capacity = self.capacity(model, framework)?;
-        let popularity = match (told, capacity) {
+        let popularity = match (imbalance, capacity) {
             (None, None) => return Ok(Imbalance::default()),
             (Some(ImbalanceKey::Factor(factor)), None) => return self.factor(*factor),
             (Some(ImbalanceKey::Factor(factor)), Some(_)) => {
@@ -140,7 +140,7 @@ impl Reader<'_> {
         Err(self.wrong(IMBALANCE, message))
     }
 
-    /// The capacity of experts, if one is told.
+    /// The capacity of experts, if one is given.
     fn capacity(
         &self,
         model: &Transformer,

@@ -11,7 +11,7 @@ use plan::{Module, Modules, Recipe, Recompute, Setup, Software, Zero};
 /// A training framework, or any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framework {
-    /// Whatever can be simulated.
+    /// No framework in particular: every plan that can be simulated.
     Any,
     /// Megatron-LM.
     Megatron,

@@ -172,15 +172,15 @@ impl Reader<'_> {
         Ok(Some(Packed::of(&lengths, sequence, seed.unwrap_or(0))))
     }
 
-    /// Whether the set-up deals its context groups by the lengths of documents, `packed` if they are told.
+    /// Whether the set-up deals its context groups by the lengths of documents, `packed` if they are given.
     pub(super) fn dynamic_context(
         &self,
         packed: Option<&Packed>,
         framework: Framework,
         sequence: u64,
     ) -> Result<bool, Diagnostic> {
-        let told = self.document.setup.as_ref().and_then(|setup| setup.dynamic_context);
-        if told != Some(true) {
+        let given = self.document.setup.as_ref().and_then(|setup| setup.dynamic_context);
+        if given != Some(true) {
             return Ok(false);
         }
         let fail = |message: String, cure: &str| {

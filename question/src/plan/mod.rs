@@ -36,7 +36,7 @@ pub use self::software::SoftwareKey;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::kinds::{self, Kind};
-use crate::read::Places;
+use crate::read::KeySpans;
 
 /// The largest question.
 const MAX_FILE: u64 = 1 << 20;
@@ -83,7 +83,7 @@ pub struct Question {
     pub storage: Option<Bandwidth>,
     /// The price that is paid for machines.
     pub paid: Paid,
-    /// The number of plans that are told for each cluster.
+    /// The number of plans that are reported for each cluster.
     pub plans: usize,
     /// The clusters to choose from.
     pub clusters: Vec<Cluster>,
@@ -99,7 +99,7 @@ pub struct Question {
     pub framework: Framework,
     /// The recipe of training.
     pub recipe: Recipe,
-    /// Sequences that documents were packed into, where the question tells their lengths.
+    /// Sequences that documents were packed into, if the question gives their lengths.
     pub packed: Option<Packed>,
     /// Whether the context groups of the set-up are dealt anew in every microbatch, each as large as its
     /// documents need; only where there are such sequences.
@@ -171,10 +171,12 @@ impl Question {
     }
 }
 
-/// An error at the value of `key`, a path of [`Places`] or a name that one table has, in `file`.
+/// An error at the value of `key`, a path of [`KeySpans`] or a name that one table has, in `file`.
 fn wrong(file: Option<(&Path, &str)>, key: &str, message: String) -> Diagnostic {
     let error = match file {
-        Some((path, text)) => Diagnostic::at(path, text, Places::of_text(text).find(key), message),
+        Some((path, text)) => {
+            Diagnostic::at(path, text, KeySpans::of_text(text).find(key), message)
+        }
         None => Diagnostic::new(message),
     };
     error.about(key)
@@ -266,7 +268,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An error at the value of `key`, a path of [`Places`] or a name that one table has.
+    /// An error at the value of `key`, a path of [`KeySpans`] or a name that one table has.
     fn wrong(&self, key: &str, message: String) -> Diagnostic {
         wrong(self.file, key, message)
     }

@@ -10,18 +10,18 @@ use super::{MAX_DEVICES, Question, Reader};
 use crate::diagnostic::Diagnostic;
 use crate::source::SEARCHED;
 
-/// Schedules that are tried unless told, beside orders that are searched: those that trainers run, and one for
+/// Schedules that are tried by default, beside orders that are searched: those that trainers run, and one for
 /// each trade of memory, of the link to the host and of the head against bubble.
 const SCHEDULES: [&str; 8] =
     ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
 /// Schedules whose set-ups say how devices are shared best where all orders are to be searched.
 const SCOUTS: [Family; 3] = [Family::OneFOneB, Family::ZbH1, Family::ZbV];
-/// The largest tensor groups that are tried unless told where fast links reach beyond a node: heads of
+/// The largest tensor groups that are tried by default where fast links reach beyond a node: heads of
 /// keys and values are seldom more than 8.
 const TENSOR_IN_DOMAIN: u64 = 8;
 /// The name of layers that are dealt together with the order that is searched.
 pub(super) const SPLIT_SEARCHED: &str = "searched";
-/// The most stages that are tried unless told.
+/// The most stages that are tried by default.
 const MAX_STAGES: u64 = 128;
 
 /// The table `[search]`. Where it has no groups, they follow from each cluster.
@@ -29,10 +29,11 @@ const MAX_STAGES: u64 = 128;
 pub(super) struct Search {
     tensor: Option<Vec<u64>>,
     pipeline: Option<Vec<u64>>,
-    /// The layers of each chunk, if they are told.
+    /// The layers of each chunk, if they are given.
     layout: Option<LayerLayout>,
-    /// Whether orders are searched for the best set-ups, and whether there are others.
+    /// Whether orders are searched for the best set-ups.
     searched: bool,
+    /// Whether published schedules are tried.
     published: bool,
     /// Whether layers are dealt together with orders that are searched.
     deals: bool,
@@ -80,7 +81,7 @@ impl Search {
 }
 
 impl Question {
-    /// The set-ups that are tried on `cluster`: that which is asked for, or those of the search that the
+    /// The set-ups that are tried on `cluster`: the one that is asked for, or those of the search that the
     /// framework runs; `None` if there are too many.
     pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
         if let Some(asked) = &self.asked {
@@ -96,7 +97,7 @@ impl Question {
         Some(setups)
     }
 
-    /// The layers of each chunk, if they are told.
+    /// The layers of each chunk, if they are given.
     #[must_use]
     pub const fn layout(&self) -> Option<&LayerLayout> {
         match &self.asked {
@@ -300,7 +301,7 @@ impl Reader<'_> {
         Ok(zeros)
     }
 
-    /// The schedules that are tried: all that are named, or those that are tried unless told.
+    /// The schedules that are tried: those that are named, or the default ones.
     fn schedules(&self, framework: Framework) -> Result<Schedules, Diagnostic> {
         let Some(given) = &self.document.search.schedule else {
             let searched = self.search_fault(framework).is_none();

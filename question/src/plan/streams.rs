@@ -13,12 +13,12 @@ use crate::values::segments::ContentionKey;
 const PAIRED: [Family; 4] =
     [Family::DualPipe, Family::DualPipeV, Family::OneFOneBOverlap, Family::InterleavedOverlap];
 
-/// What kernels on multiprocessors of their own take from compute, in thousandths: DeepSeek-V3 gave 20 of the 132
-/// of an H800 to communication (arXiv 2412.19437, section 3.2.2).
+/// Contention in thousandths where communication kernels have multiprocessors of their own: DeepSeek-V3 gave 20 of
+/// the 132 of an H800 to communication (arXiv 2412.19437, section 3.2.2).
 const OWN_MULTIPROCESSORS: [u64; 2] = [152, 1000];
 
 impl Reader<'_> {
-    /// What two streams take from each other, where passes of a pair share them.
+    /// The contention of the two streams that the passes of a pair share, if they do.
     pub(super) fn streams(&self, model: &Transformer) -> Result<Option<Contention>, Diagnostic> {
         let training = &self.document.training;
         let fail = |key: &str, message: &str, cure: &str| {

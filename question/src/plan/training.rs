@@ -47,7 +47,7 @@ fn lacks_format(machine: &Machine, precision: Precision) -> (String, String) {
 }
 
 impl Reader<'_> {
-    /// The recipe, checked against the machines of `clusters`; what experts have to do is for others to say.
+    /// The recipe, checked against the machines of `clusters`; the imbalance of experts is set elsewhere.
     pub(super) fn recipe(
         &self,
         framework: Framework,
@@ -86,7 +86,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Whose software runs the step, where that is told.
+    /// The tuning of the software that runs the step, if it is given.
     fn tuning(&self, framework: Framework) -> Result<Option<Tuning>, Diagnostic> {
         let Some(given) = &self.document.training.tuning else { return Ok(None) };
         if framework == Framework::Torchtitan {
@@ -117,7 +117,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What is copied to the host, whose link each machine of `clusters` must tell.
+    /// The activations that are copied to the host; each machine of `clusters` must have a host link.
     fn offload(&self, clusters: &[Cluster]) -> Result<Offload, Diagnostic> {
         const KEY: &str = "training.offload";
         let Some(names) = &self.document.training.offload else { return Ok(Offload::NONE) };
@@ -172,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What the software does; unless told, as it does on machines of `today`.
+    /// The features of the software; defaults depend on whether the machines are of `today`.
     fn software(&self, today: bool) -> Result<Software, Diagnostic> {
         let training = &self.document.training;
         let graphs = self.word("cuda-graphs", &training.cuda_graphs, &Graphs::NAMES)?;

@@ -1,6 +1,6 @@
-//! Tables of TOML as keys, with the places of their values.
+//! Tables of TOML as keys, with the spans of their values.
 
-mod places;
+mod spans;
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use toml::de::{DeString, DeTable, DeValue, Deserializer, Error};
 
 use crate::host::Context;
 use crate::keys::{HardwareKeys, Keys};
-pub(crate) use places::Places;
+pub(crate) use spans::KeySpans;
 
 /// The keys of a table with the one entry `key`.
 pub(crate) fn single(
@@ -39,7 +39,7 @@ pub(crate) fn as_table(value: Spanned<DeValue<'_>>) -> Option<Spanned<DeTable<'_
     }
 }
 
-/// Removes the entries `names` from `table` and reads them; errors know their places.
+/// Removes the entries `names` from `table` and reads them; errors point at their spans.
 pub(crate) fn take<T: DeserializeOwned>(
     table: &mut Spanned<DeTable<'_>>,
     names: &[&str],

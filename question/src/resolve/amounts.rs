@@ -10,7 +10,7 @@ use super::vocabulary;
 use crate::hardware::Hardware;
 use crate::keys::Keys;
 
-/// How long a transfer takes over each link: as told, or as long as the slowest link of `hardware` takes.
+/// The time of a transfer over each link: as given, else that of the slowest link of `hardware`, else zero.
 pub(super) fn hops(
     keys: &Keys,
     &Pipeline { shape, placement, .. }: &Pipeline,
@@ -100,7 +100,7 @@ pub(super) fn footprints(keys: &Keys, pipeline: &Pipeline) -> Result<Option<Foot
     }))
 }
 
-/// Footprints by the layers of each chunk, in no unit of bytes: those of a layout whose activations are not told.
+/// Footprints proportional to the layers of each chunk, for an uneven layout without activation sizes.
 pub(super) fn layers_held(pipeline: &Pipeline) -> Option<Footprints> {
     let layers = &pipeline.layers;
     let is_even = layers.iter().all(|one| *one == layers[0]);
@@ -114,7 +114,7 @@ pub(super) fn layers_held(pipeline: &Pipeline) -> Option<Footprints> {
     Some(Footprints::new(layers.iter().map(one).collect()))
 }
 
-/// What stands for a layer where layers are counted: segments cut it evenly.
+/// Nominal footprint of a layer where activations are counted in layers; small numbers of segments divide it.
 const LAYER: u64 = 5040;
 
 /// M_B and M_W of one stage and microbatch, or of one layer and token if neither layers nor

@@ -23,7 +23,7 @@ pub(super) type Wires<'a> = Option<&'a dyn Fn(Bytes) -> Nanos>;
 /// The most bytes that a segment moves, as a message.
 const MOST_BYTES: Bytes = Bytes(1 << 44);
 
-/// Checks that the keys of the two streams go together and with the others.
+/// Checks that the keys of the two streams are consistent.
 pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
     let wrong = |key, message: &str| Err((key, message.to_owned()));
     if !keys.has_chain() {
@@ -98,7 +98,7 @@ pub(super) fn wires(hardware: &Hardware) -> Option<impl Fn(Bytes) -> Nanos> {
     Some(move |bytes| group.time(&hardware.cluster, bytes))
 }
 
-/// Whether any segment that the keys tell is on the communication stream.
+/// Whether any segment that the keys give is on the communication stream.
 pub fn communicates(keys: &Keys) -> bool {
     let all = [&keys.chain, &keys.chain_dense, &keys.chain_head, &keys.chain_tail, &keys.chain_mtp];
     all.into_iter().flatten().flatten().any(|one| one.stream == Stream::Communication)
@@ -108,7 +108,7 @@ pub fn communicates(keys: &Keys) -> bool {
 pub(super) fn rule(keys: &Keys, rule: &ScheduleSource) -> Rule {
     let published = || Interleaving::Published;
     let lone = match keys.lone_backward {
-        Some(told) => told == LoneBackward::Overlapped,
+        Some(key) => key == LoneBackward::Overlapped,
         None => {
             let searched = matches!(rule, ScheduleSource::Searched(_));
             searched || rule.family().is_some_and(|family| family.about().overlaps_lone)
@@ -136,7 +136,7 @@ pub(super) fn chains(
     let plain = made.layer("chain", keys.chain.as_deref())?;
     let dense = made.layer("chain-dense", keys.chain_dense.as_deref())?;
     let mtp = match &keys.chain_mtp {
-        Some(told) => made.layer("chain-mtp", Some(told))?,
+        Some(segments) => made.layer("chain-mtp", Some(segments))?,
         None => plain.clone(),
     };
     let all = layers.iter().map(|one| one.count).sum::<u64>();
@@ -161,16 +161,16 @@ pub(super) fn chains(
     layers.iter().enumerate().map(chunk).collect()
 }
 
-/// The buffers that each chunk holds while its F or B runs, if the keys tell any; a chunk's are those of its
+/// The buffers that each chunk holds while its F or B runs, if the keys give any; a chunk's are those of its
 /// stage, since its layers use them one after the other.
 pub(super) fn buffers(
     keys: &Keys,
     &Pipeline { shape, placement, .. }: &Pipeline,
 ) -> Result<Option<Vec<Bytes>>, Wrong> {
-    let Some(told) = &keys.communication_buffers else { return Ok(None) };
+    let Some(values) = &keys.communication_buffers else { return Ok(None) };
     let chunks = 0..shape.chunks();
-    let (given, stages) = (told.len(), shape.stages());
-    Ok(Some(match &told[..] {
+    let (given, stages) = (values.len(), shape.stages());
+    Ok(Some(match &values[..] {
         [all] => vec![*all; chunks.len()],
         each if given == chunks.len() => each.to_vec(),
         each if given == stages => {
@@ -243,13 +243,13 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn layer(&self, key: &'static str, told: Option<&[SegmentKey]>) -> Result<Layer, Wrong> {
-        let told = told.unwrap_or_default();
+    fn layer(&self, key: &'static str, segments: Option<&[SegmentKey]>) -> Result<Layer, Wrong> {
+        let segments = segments.unwrap_or_default();
         let mut layer = Layer::default();
-        for one in told {
+        for one in segments {
             layer.forward.push(self.segment(key, one, one.forward)?);
         }
-        for one in told.iter().rev() {
+        for one in segments.iter().rev() {
             layer.backward.push(self.segment(key, one, one.backward)?);
             if let Some(weight) = one.weight {
                 let segment = Segment::compute(one.name.clone(), weight.part(1, self.segments));
@@ -257,7 +257,7 @@ impl Maker<'_> {
                 layer.weight.push(WeightSegment { segment, behind });
             }
         }
-        if let Some(name) = twice(told.iter().map(|one| &one.name)) {
+        if let Some(name) = twice(segments.iter().map(|one| &one.name)) {
             return Err((
                 key,
                 format!("{key} has the segment {name} twice: give each a name of its own"),

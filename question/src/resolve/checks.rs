@@ -22,8 +22,8 @@ pub(crate) fn complete(
     chain::check(keys).map_err(|(key, message)| scenario.error(setting, Some(key), message))?;
     sharding::check(keys).map_err(|(key, message)| scenario.error(setting, Some(key), message))?;
     check_limit(scenario, setting, has_footprints(keys))?;
-    if let (Some(_), Some(told)) = (keys.vocab_tflops, told_shard_time(keys)) {
-        let message = format!("vocab-tflops and {told} exclude each other");
+    if let (Some(_), Some(key)) = (keys.vocab_tflops, given_shard_time(keys)) {
+        let message = format!("vocab-tflops and {key} exclude each other");
         let cure = "vocab-tflops derives the times of S and T, vocab-s and vocab-t give them";
         return Err(scenario.error(setting, Some("vocab-tflops"), message).with_help(cure));
     }
@@ -43,9 +43,9 @@ pub(crate) fn complete(
     Err(scenario.error(setting, None, message).with_help(cure))
 }
 
-fn told_shard_time(keys: &Keys) -> Option<&'static str> {
-    let told = [("vocab-s", &keys.vocab_s), ("vocab-t", &keys.vocab_t)];
-    told.into_iter().find(|(_, times)| times.is_some()).map(|(name, _)| name)
+fn given_shard_time(keys: &Keys) -> Option<&'static str> {
+    let times = [("vocab-s", &keys.vocab_s), ("vocab-t", &keys.vocab_t)];
+    times.into_iter().find(|(_, times)| times.is_some()).map(|(name, _)| name)
 }
 
 fn some_size(keys: &Keys) -> bool {
@@ -100,14 +100,14 @@ pub(super) fn agree(
             format!("{name} has {passes} microbatches: no multiple of {segments} segments");
         return Err(scenario.error(setting, Some("segments"), message));
     }
-    let told = [
+    let given = [
         ("stages", keys.stages, shape.stages() as u64),
         ("microbatches", keys.microbatches, u64::from(passes / segments)),
         ("chunks", keys.chunks, u64::from(shape.chunks_per_stage())),
     ];
-    for (key, told, has) in told {
-        if let Some(told) = told.filter(|&told| told != has) {
-            let message = format!("the schedule {name} has {key} = {has}, not {told}");
+    for (key, given, has) in given {
+        if let Some(given) = given.filter(|&given| given != has) {
+            let message = format!("the schedule {name} has {key} = {has}, not {given}");
             return Err(scenario.error(setting, Some(key), message));
         }
     }
@@ -152,14 +152,14 @@ pub(crate) fn explain(
         false if bytes.0 == 1 => "1 chunk activation".to_owned(),
         false => format!("{} chunk activations", bytes.0),
     };
-    let told = |stage: usize| match keys_told(setting, rule) {
+    let given = |stage: usize| match given_limits(setting, rule) {
         [] => None,
         [all] => Some(all.to_string()),
         each => each.get(stage).map(Limit::to_string),
     };
     // A limit in the unit it was given in, and what it comes to where that is another one.
-    let limit_of = |stage: usize, limit: &Bytes| match told(stage) {
-        Some(told) if told != amount(limit) => format!("{told}, {}", amount(limit)),
+    let limit_of = |stage: usize, limit: &Bytes| match given(stage) {
+        Some(given) if given != amount(limit) => format!("{given}, {}", amount(limit)),
         _ => amount(limit),
     };
     let name = rule.name();
@@ -188,14 +188,14 @@ pub(crate) fn explain(
 }
 
 /// The memory limits that `rule` keeps to, as `setting` gives them; none where it has its own.
-fn keys_told<'a>(setting: &'a Setting, rule: &ScheduleSource) -> &'a [Limit] {
+fn given_limits<'a>(setting: &'a Setting, rule: &ScheduleSource) -> &'a [Limit] {
     match rule.family().map(|family| family.about().limit) {
         Some(LimitUse::Own(_)) => &[],
         _ => setting.keys.memory_limit.as_deref().unwrap_or_default(),
     }
 }
 
-/// Whether `keys` tell what a microbatch holds.
+/// Whether `keys` give the activation bytes of a microbatch.
 pub(crate) fn has_footprints(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.hidden.is_some() || keys.profile.is_some()
 }

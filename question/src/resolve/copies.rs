@@ -35,13 +35,13 @@ pub(super) fn times(
     pipeline: &Pipeline,
 ) -> Result<Option<Vec<CopyTimes>>, Wrong> {
     let &Pipeline { shape, placement, .. } = pipeline;
-    let told = [
+    let given = [
         ("offload-time", keys.offload_time.is_some()),
         ("offload-ratio", keys.offload_ratio.is_some()),
         ("host-bandwidth", keys.host_bandwidth.is_some()),
     ];
-    let mut told = told.into_iter().filter(|(_, told)| *told).map(|(key, _)| key);
-    if let (Some(first), Some(second)) = (told.next(), told.next()) {
+    let mut given = given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
+    if let (Some(first), Some(second)) = (given.next(), given.next()) {
         return Err((second, format!("{first} and {second} exclude each other")));
     }
     let sharing = match keys.devices_per_host_link {

@@ -16,7 +16,7 @@ pub(super) fn layers(keys: &Keys) -> &[u64] {
 /// where it has neither.
 ///
 /// # Errors
-/// If the layout is not for as many, or other keys have no meaning beside it.
+/// If the layout is for another number, or a key has no meaning beside it.
 pub(super) fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     let Some(layout) = keys.layout.clone() else { return Ok(()) };
@@ -38,13 +38,13 @@ pub(super) fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), 
         (None, None) => chunks,
     };
     let own = layout.chunks_per_stage(stages).map_err(|misfit| fail(misfit.to_string()))?;
-    if let Some(told) = keys
+    if let Some(given) = keys
         .layers_per_stage
-        .filter(|told| u128::from(*told) * u128::from(stages) != u128::from(layout.total()))
+        .filter(|given| u128::from(*given) * u128::from(stages) != u128::from(layout.total()))
     {
         let total = layout.total();
         let message =
-            format!("the layout has {total} layers on {stages} stages, not {told} on each");
+            format!("the layout has {total} layers on {stages} stages, not {given} on each");
         return Err(
             fail(message).with_help("layers-per-stage is the mean of all stages beside a layout")
         );
@@ -105,12 +105,12 @@ pub(super) fn agree(
     shape: Shape,
 ) -> Result<(), Diagnostic> {
     let Some(layout) = &setting.keys.layout else { return Ok(()) };
-    let (told, has) = (layout.chunks(), u64::from(shape.chunks()));
-    if told == has {
+    let (given, has) = (layout.chunks(), u64::from(shape.chunks()));
+    if given == has {
         return Ok(());
     }
     let message = format!(
-        "{} has {has} chunks, {} on each of {} stages, but the layout has {told}",
+        "{} has {has} chunks, {} on each of {} stages, but the layout has {given}",
         rule.name(),
         shape.chunks_per_stage(),
         shape.stages()

@@ -85,12 +85,11 @@ pub(crate) fn resolve(
     backward::resolve(context, scenario, setting)
 }
 
-/// All that the keys of a setting say of a case, but for the order and the noise: what is cheap, whatever the
-/// shape.
+/// A setting resolved to numbers, without the order and the noise; cheap for every shape.
 pub(crate) struct Resolved {
     /// The shape of the pipeline.
     pub(crate) shape: Shape,
-    /// What it runs on, if the question gives it.
+    /// The hardware that it runs on, if the question gives it.
     pub(crate) hardware: Option<Hardware>,
     /// Costs and footprints.
     pub(crate) problem: Problem,
@@ -100,8 +99,8 @@ pub(crate) struct Resolved {
     pub(crate) has_whole_bytes: bool,
     /// The memory limits in bytes, if there are any.
     pub(crate) limits: Option<Limits>,
-    /// The same as they were given.
-    pub(crate) told_limits: Vec<Limit>,
+    /// The memory limits as the keys give them.
+    pub(crate) given_limits: Vec<Limit>,
     /// Layers of each stage, if the question says.
     pub(crate) layers_per_stage: Option<u64>,
     /// The time of every pass that its stage spends before it.
@@ -115,10 +114,10 @@ pub(crate) struct Resolved {
 }
 
 impl Resolved {
-    /// What the keys of `setting` say of a case of `rule`.
+    /// Resolves the keys of `setting` for the schedule of `rule`.
     ///
     /// # Errors
-    /// At the first key that is missing, wrong or at odds with others.
+    /// At the first key that is missing, invalid or in conflict with another.
     pub(crate) fn of(
         context: &Context<'_>,
         scenario: &Scenario,
@@ -157,7 +156,7 @@ impl Resolved {
             overhead: keys.overhead.unwrap_or_default(),
             // A profile leaves these as they were asked.
             has_whole_bytes: hardware::measures_bytes(&setting.keys),
-            told_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
+            given_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
             split: Split::of(context, &setting.keys)?,
             steady: pipeline.steady,
             parameters,
@@ -189,7 +188,7 @@ impl Reader<'_> {
         explain(self.scenario, self.setting, self.rule, fault)
     }
 
-    /// What passes cost, and what they hold, if the keys say.
+    /// The sharded parameters, the costs of passes, and their footprints if the keys give sizes.
     fn amounts(&self) -> Result<Amounts, Diagnostic> {
         let Self { rule, pipeline, hardware, .. } = *self;
         let keys = &self.setting.keys;
@@ -263,7 +262,7 @@ pub fn shape(
     Pipeline::of(scenario, setting, rule).map(|pipeline| (pipeline.shape, pipeline.placement))
 }
 
-/// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
+/// The part that each chunk recomputes, in model order; empty if no chunk recomputes anything.
 pub fn recomputed(
     scenario: &Scenario,
     setting: &Setting,
@@ -274,7 +273,7 @@ pub fn recomputed(
     recompute::of_chunks(&setting.keys, rule, &pipeline).map_err(wrong)
 }
 
-/// `footprints` with the buffers of communication within passes, if `keys` tell any.
+/// `footprints` with the buffers of communication within passes, if `keys` give any.
 fn buffered(
     keys: &Keys,
     footprints: Option<Footprints>,

@@ -59,13 +59,13 @@ impl Pipeline {
 
 /// How many segments each microbatch is cut into: 1 where the schedule does not cut.
 fn segments(keys: &Keys, rule: &ScheduleSource) -> u32 {
-    let told = keys.segments.map(|told| u32::try_from(told).unwrap_or(u32::MAX));
+    let given = keys.segments.map(|given| u32::try_from(given).unwrap_or(u32::MAX));
     match rule {
         ScheduleSource::Family(family) => match family.about().choice {
-            Choice::Segments { default } => told.unwrap_or(default),
+            Choice::Segments { default } => given.unwrap_or(default),
             Choice::Nothing | Choice::Group | Choice::Offload => 1,
         },
-        ScheduleSource::File(..) => told.unwrap_or(1),
+        ScheduleSource::File(..) => given.unwrap_or(1),
         ScheduleSource::Searched(_) => 1,
     }
 }
@@ -102,7 +102,7 @@ fn shape(keys: &Keys, rule: &ScheduleSource, segments: u32) -> Result<(Shape, Pl
             let (chunks, microbatches) =
                 (keys.chunks.unwrap_or(least), keys.microbatches.unwrap_or(0));
             let shape = Shape::new(keys.stages.unwrap_or(0), chunks, microbatches)?;
-            // Two chunks lie in a V unless told, as those of the published schedules do.
+            // Two chunks lie in a V by default, as those of the published schedules do.
             let usual = if chunks == 2 { Placement::Vee } else { Placement::Looped };
             Ok((shape, placement.unwrap_or(usual)))
         }

@@ -9,9 +9,9 @@ use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
 
 use super::check_limit;
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::quote;
 use crate::scenario::{Scenario, Setting};
 use crate::source::ScheduleSource;
 
@@ -23,7 +23,7 @@ pub fn read(context: &Context<'_>, path: &Path) -> Result<Arc<AnyProfile>, Diagn
     context.profile(path, || {
         let profile = parse(context, path)?;
         if let Some(text) = doubts(&profile) {
-            context.warn(format!("profile {}: {text}", echo::path(path)));
+            context.warn(format!("profile {}: {text}", quote::path(path)));
         }
         Ok(profile)
     })
@@ -214,7 +214,7 @@ fn of_chunks(
         let message = "layers are for the profile of a machine: a trainer's knows its chunks";
         return Err(fail("layers", message.to_owned()));
     }
-    // Both are told apart already: the profile need not do it.
+    // Where both are given, the profile need not split the backward.
     let apart = setting.keys.backward_input.is_some() && setting.keys.backward_weight.is_some();
     let costs = profile.costs(shape, whole_backwards || apart).map_err(|error| {
         let cure = match error {
@@ -237,8 +237,8 @@ fn of_chunks(
     match &costs.footprints {
         Some(footprints) => take_footprints(keys, shape, footprints),
         None => {
-            let told = keys.activation.is_some() || keys.hidden.is_some();
-            check_limit(scenario, setting, told)?;
+            let has_footprints = keys.activation.is_some() || keys.hidden.is_some();
+            check_limit(scenario, setting, has_footprints)?;
         }
     }
     if let (Some(message), Some(_)) = (profile.message, keys.hardware.given().next()) {
@@ -250,7 +250,7 @@ fn of_chunks(
 /// Checks that the keys do not speak of another model than the profile.
 pub fn agree(scenario: &Scenario, setting: &Setting, profile: &Profile) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
-    let told = |key| match key {
+    let given = |key| match key {
         "hidden" => keys.hidden,
         "heads" => keys.heads,
         "seq" => keys.seq,
@@ -258,8 +258,8 @@ pub fn agree(scenario: &Scenario, setting: &Setting, profile: &Profile) -> Resul
         _ => keys.hardware.vocabulary,
     };
     for (key, measured) in profile.model.sizes() {
-        if let Some(told) = told(key).filter(|&told| told != measured as u64) {
-            let message = format!("{key} is {told}, but the profile was measured for {measured}");
+        if let Some(given) = given(key).filter(|&given| given != measured as u64) {
+            let message = format!("{key} is {given}, but the profile was measured for {measured}");
             let cure = "take the key out, or measure that shape with `debubble calibrate`";
             return Err(scenario.error(setting, Some(key), message).with_help(cure));
         }

@@ -18,14 +18,14 @@ fn by_chunk<T: Share>(
     pipeline.by_chunk(key, values).map_err(|fault| (key, fault.to_string()))
 }
 
-/// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
+/// The part that each chunk recomputes, in model order; empty if no chunk recomputes anything.
 pub(super) fn of_chunks(
     keys: &Keys,
     rule: &ScheduleSource,
     &Pipeline { shape, placement, .. }: &Pipeline,
 ) -> Result<Vec<Recomputed>, Wrong> {
     let chunks = 0..shape.chunks();
-    let told = match keys.recompute.as_deref() {
+    let asked = match keys.recompute.as_deref() {
         None => None,
         Some([all]) => Some(vec![*all; chunks.len()]),
         Some(each) if each.len() == chunks.len() => Some(each.to_vec()),
@@ -40,17 +40,17 @@ pub(super) fn of_chunks(
         }
     };
     let ScheduleSource::File(name, schedule) = rule else {
-        let told = told.unwrap_or_default();
-        let any = told.iter().any(|one| *one != Recomputed::Nothing);
-        return Ok(if any { told } else { Vec::new() });
+        let asked = asked.unwrap_or_default();
+        let any = asked.iter().any(|one| *one != Recomputed::Nothing);
+        return Ok(if any { asked } else { Vec::new() });
     };
-    if !schedule.has_recompute() && told.is_none() {
+    if !schedule.has_recompute() && asked.is_none() {
         return Ok(Vec::new());
     }
-    let of = |chunk: u16| match (&told, schedule.recomputes(chunk)) {
+    let of = |chunk: u16| match (&asked, schedule.recomputes(chunk)) {
         (None, false) => Ok(Recomputed::Nothing),
         (None, true) => Ok(Recomputed::Everything),
-        (Some(told), recomputes) => match told[usize::from(chunk)] {
+        (Some(asked), recomputes) => match asked[usize::from(chunk)] {
             Recomputed::Nothing if recomputes => Err((
                 "recompute",
                 format!("the schedule {name} recomputes chunk {chunk}, so it cannot be none there"),
@@ -73,16 +73,16 @@ pub(super) fn costs(
         return Ok(costs);
     }
     let overhead = keys.overhead.unwrap_or_default();
-    let told = match &keys.recompute_time {
+    let times = match &keys.recompute_time {
         None => None,
         Some(times) => Some(by_chunk(pipeline, "recompute-time", times)?),
     };
     let time = |(chunk, part): (usize, &Recomputed)| {
         let forward = costs.chunks()[chunk].forward.0.saturating_sub(overhead.0);
         let forward = Nanos(forward);
-        let again = match (part, &told) {
+        let again = match (part, &times) {
             (Recomputed::Nothing, _) => return Ok(None),
-            (_, Some(told)) => told[chunk].part(1, u64::from(pipeline.segments)),
+            (_, Some(times)) => times[chunk].part(1, u64::from(pipeline.segments)),
             (Recomputed::Everything, None) => forward,
             (Recomputed::Layers(layers), None) => {
                 let all = layers_of(keys, pipeline, chunk)?;
@@ -126,7 +126,7 @@ fn recomputed_again(
 }
 
 /// `footprints` with what F keeps of the chunks that recompute: the bytes given, or those of the input and
-/// of what is not recomputed. `message` is the size of a chunk's input, if a profile tells it.
+/// of what is not recomputed. `message` is the size of a chunk's input, if a profile gives it.
 pub(super) fn footprints(
     keys: &Keys,
     footprints: Footprints,
@@ -137,7 +137,7 @@ pub(super) fn footprints(
     if parts.is_empty() {
         return Ok(footprints);
     }
-    let told = match &keys.activation_kept {
+    let bytes = match &keys.activation_kept {
         None => None,
         Some(kept) => Some(by_chunk(pipeline, "activation-kept", kept)?),
     };
@@ -149,9 +149,9 @@ pub(super) fn footprints(
             let bytes = input(keys).or(message).ok_or_else(|| unknown("activation-kept"))?;
             Ok::<_, Wrong>(Bytes(bytes.0.div_ceil(segments)))
         };
-        let kept = match (part, &told) {
+        let kept = match (part, &bytes) {
             (Recomputed::Nothing, _) => return Ok(None),
-            (_, Some(told)) => Bytes(told[at].0.div_ceil(segments)),
+            (_, Some(bytes)) => Bytes(bytes[at].0.div_ceil(segments)),
             (Recomputed::Everything, None) => input()?,
             (Recomputed::Layers(layers), None) => {
                 let all = layers_of(keys, pipeline, at)?;

@@ -17,7 +17,7 @@ type Wrong = (&'static str, String);
 /// How many chunks are gathered ahead: with the one that runs they are torch's `max_active_stages`, 3.
 const PREFETCH: u64 = 2;
 
-/// What `keys` ask for, if it is anything.
+/// The sharding that `keys` ask for, if any.
 pub(crate) fn asked(keys: &Keys) -> Option<Sharding> {
     match keys.sharding? {
         ShardingKey::None => None,
@@ -30,7 +30,7 @@ pub(crate) fn asked(keys: &Keys) -> Option<Sharding> {
     }
 }
 
-/// Checks that the keys of collectives go together and with the others.
+/// Checks that the keys of collectives are consistent.
 pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
     let Some(sharding) = asked(keys) else {
         return match keys.of_sharding().next() {
@@ -98,7 +98,7 @@ pub(super) fn fits(
 
 /// The parameters that replicas divide.
 pub(crate) struct Parameters {
-    /// What they divide of them.
+    /// The states that they divide.
     pub(crate) sharding: Sharding,
     /// The bytes of each chunk's, in model order, if they are known.
     pub(crate) bytes: Option<Vec<Bytes>>,
@@ -113,16 +113,17 @@ pub(super) fn parameters(
     fn by_chunk<T: Share>(
         pipeline: &Pipeline,
         key: &'static str,
-        told: Option<&[T]>,
+        given: Option<&[T]>,
     ) -> Result<Vec<T>, Wrong> {
-        let values = pipeline.by_chunk(key, told.unwrap_or_default());
+        let values = pipeline.by_chunk(key, given.unwrap_or_default());
         values.map_err(|fault| (key, fault.to_string()))
     }
     let Some(sharding) = asked(keys) else { return Ok((None, costs)) };
     let gather = by_chunk(pipeline, "gather", keys.gather.as_deref())?;
     let reduce = by_chunk(pipeline, "reduce", keys.reduce.as_deref())?;
     let bytes = keys.parameter_bytes.as_deref();
-    let bytes = bytes.map(|told| by_chunk(pipeline, "parameter-bytes", Some(told))).transpose()?;
+    let bytes =
+        bytes.map(|given| by_chunk(pipeline, "parameter-bytes", Some(given))).transpose()?;
     let times = ParameterTimes::new(gather, reduce);
     let times = match keys.sharding_contention {
         Some(key) => times.under(key.contention()),
@@ -131,7 +132,7 @@ pub(super) fn parameters(
     Ok((Some(Parameters { sharding, bytes }), costs.with_parameters(times)))
 }
 
-/// What is said of keys that have no influence, and of what is taken for granted.
+/// A note about sharding keys that are ignored, or about collectives that are assumed to slow no pass.
 pub(crate) fn notes(keys: &Keys) -> Option<String> {
     match asked(keys) {
         None => {

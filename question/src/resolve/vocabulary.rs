@@ -76,8 +76,8 @@ pub(super) fn by_stage<T: Copy>(
 /// From 6bshV FLOPs over p stages, in S and T by thirds.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn derived(keys: &Keys, shape: Shape, tflops: f64) -> Result<ShardTimes, Fault> {
-    let told = keys.hardware.vocabulary.unwrap_or(0);
-    let vocabulary = Vocabulary::padded(told, shape.stages());
+    let given = keys.hardware.vocabulary.unwrap_or(0);
+    let vocabulary = Vocabulary::padded(given, shape.stages());
     let sizes = [keys.hidden, keys.seq, keys.microbatch_size, Some(vocabulary)];
     let elements: f64 = sizes.iter().map(|size| size.unwrap_or(0) as f64).product();
     let third = 2.0 * elements / shape.stages() as f64 / (tflops * 1e12) * 1e9;

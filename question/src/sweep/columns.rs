@@ -176,7 +176,7 @@ pub fn column_of(axis: &Axis) -> String {
     own_column(axis).unwrap_or_else(|| axis.key.clone())
 }
 
-/// The type of the column `name`; `None` for that of an axis, whose values tell it.
+/// The type of the column `name`; `None` for that of an axis, whose values decide it.
 pub fn kind(name: &str) -> Option<Kind> {
     let mut all = BEFORE.into_iter().chain(METRICS).chain(NOISE_FREE).chain(HARDWARE);
     let fixed = all.find(|(one, _)| *one == name).map(|(_, kind)| kind);

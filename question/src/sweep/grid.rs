@@ -33,7 +33,7 @@ pub struct Grid {
     parts: Vec<Part>,
     /// How many questions there are.
     pub questions: u64,
-    /// Tells this sweep from all others.
+    /// Fingerprint of this sweep.
     pub fingerprint: u64,
 }
 

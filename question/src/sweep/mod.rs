@@ -8,7 +8,7 @@ pub mod columns;
 pub mod grid;
 pub mod shard;
 
-/// FNV-1a over 64 bits: tells torn and foreign files apart, not forged ones.
+/// FNV-1a over 64 bits: detects torn and foreign files, not forged ones.
 #[derive(Clone, Copy)]
 pub struct Checksum(u64);
 

@@ -313,7 +313,7 @@ fn chance_of(text: &str, wrong: fn(String) -> SyntaxError) -> Result<(f64, &str)
     Ok((number(probability)?, what))
 }
 
-/// A number; whether it makes sense is for others to say.
+/// A number; callers check its range.
 pub fn number(text: &str) -> Result<f64, SyntaxError> {
     text.trim().parse().map_err(|_| SyntaxError::Number(text.to_owned()))
 }

@@ -9,7 +9,7 @@ use pipeline::{Nanos, UnitError};
 use thiserror::Error;
 
 use super::text_form::text_form;
-use crate::echo;
+use crate::quote;
 
 /// The part of a chunk that is recomputed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -37,7 +37,7 @@ impl FromStr for Recomputed {
     type Err = RecomputedError;
 
     fn from_str(text: &str) -> Result<Self, RecomputedError> {
-        let error = || RecomputedError(echo::clip(text));
+        let error = || RecomputedError(quote::clip(text));
         match text.trim() {
             "none" => Ok(Self::Nothing),
             "selective" => Ok(Self::Selective),
@@ -116,7 +116,7 @@ impl fmt::Display for Barriers {
     }
 }
 
-/// What replicas divide: none, optimizer, gradients or fsdp.
+/// The states that replicas divide: none, optimizer, gradients or fsdp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShardingKey {
     /// Nothing.
@@ -147,7 +147,7 @@ impl FromStr for ShardingKey {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|one| one.name() == text.trim()).ok_or_else(|| {
-            let text = echo::clip(text);
+            let text = quote::clip(text);
             format!(
                 "`{text}` is nothing that replicas divide: write none, optimizer, gradients or fsdp"
             )
@@ -171,7 +171,7 @@ impl FromStr for ReshardKey {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Reshard::ALL.into_iter().find(|one| one.name() == text.trim());
         known.map(Self).ok_or_else(|| {
-            let text = echo::clip(text);
+            let text = quote::clip(text);
             format!("`{text}` says not when parameters are dropped: write never or after-use")
         })
     }

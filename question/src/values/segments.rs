@@ -10,7 +10,7 @@ use pipeline::{Bytes, Fault, Nanos, UnitError};
 use thiserror::Error;
 
 use super::text_form::text_form;
-use crate::echo;
+use crate::quote;
 
 /// How much a segment does: it takes a time, or moves bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// A segment of a layer: its name, its stream, and what F, B and W of it take: `experts=4.6ms/5.3ms/6.4ms`,
+/// A segment of a layer: its name, its stream, and the times or bytes of its F, B and W: `experts=4.6ms/5.3ms/6.4ms`,
 /// `dispatch=6.7ms/7.5ms`, `dispatch=235MB/121MB`, `gather@communication=1ms/1ms`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentKey {
@@ -38,11 +38,11 @@ pub struct SegmentKey {
     pub name: SegmentName,
     /// Its stream.
     pub stream: Stream,
-    /// What F of it takes.
+    /// Time or bytes of its F.
     pub forward: Amount,
-    /// What B of it takes.
+    /// Time or bytes of its B.
     pub backward: Amount,
-    /// What W of it takes: nothing of communication.
+    /// Time of its W; none on the communication stream.
     pub weight: Option<Nanos>,
 }
 
@@ -61,9 +61,9 @@ pub enum SegmentKeyError {
     /// A wrong time or size.
     #[error("the segment {name}: {error}")]
     Amount {
-        /// Whose.
+        /// The segment.
         name: SegmentName,
-        /// What is wrong with it.
+        /// The fault of its time or size.
         error: UnitError,
     },
     /// A stream that does not exist.
@@ -77,10 +77,10 @@ pub enum SegmentKeyError {
     Weight(SegmentName),
 }
 
-/// The names whose stream is the communication stream unless another is told.
+/// The names whose default stream is the communication stream.
 const COMMUNICATION: [&str; 2] = ["dispatch", "combine"];
 
-/// The stream of a segment of that name, unless another is told.
+/// The default stream of a segment of that name.
 pub(crate) fn usual_stream(name: &SegmentName) -> Stream {
     let communicates = COMMUNICATION.contains(&name.as_str());
     if communicates { Stream::Communication } else { Stream::Compute }
@@ -90,7 +90,7 @@ impl FromStr for SegmentKey {
     type Err = SegmentKeyError;
 
     fn from_str(text: &str) -> Result<Self, SegmentKeyError> {
-        let form = || SegmentKeyError::Form(echo::clip(text));
+        let form = || SegmentKeyError::Form(quote::clip(text));
         let (name, amounts) = text.split_once('=').ok_or_else(form)?;
         let (name, stream) = match name.split_once('@') {
             Some((name, stream)) => (name, Some(stream.trim())),
@@ -99,8 +99,8 @@ impl FromStr for SegmentKey {
         let name: SegmentName = name.trim().parse()?;
         let stream = match stream {
             None => usual_stream(&name),
-            Some(told) => {
-                Stream::named(told).ok_or_else(|| SegmentKeyError::Stream(echo::clip(told)))?
+            Some(name) => {
+                Stream::named(name).ok_or_else(|| SegmentKeyError::Stream(quote::clip(name)))?
             }
         };
         let amounts: Vec<&str> = amounts.split('/').map(str::trim).collect();
@@ -158,13 +158,13 @@ impl fmt::Display for InterleavingKey {
     }
 }
 
-/// What the two streams take from each other.
+/// The contention of the two streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContentionKey {
     /// The constants that were fitted to measured steps of Megatron-LM on H100.
     MegatronHopper,
     /// The share of compute that is held, and how many times as long communication takes.
-    Told(Contention),
+    Given(Contention),
 }
 
 /// Fitted to four published pairs of steps with overlap and without, of Megatron-LM on H100 with the
@@ -182,7 +182,7 @@ impl ContentionKey {
                 let [hold, slow] = MEGATRON_HOPPER;
                 Contention::new(hold, slow).unwrap_or(Contention::NONE)
             }
-            Self::Told(contention) => contention,
+            Self::Given(contention) => contention,
         }
     }
 }
@@ -207,11 +207,11 @@ impl FromStr for ContentionKey {
         if text.trim() == "megatron-hopper" {
             return Ok(Self::MegatronHopper);
         }
-        let form = || ContentionKeyError::Form(echo::clip(text));
+        let form = || ContentionKeyError::Form(quote::clip(text));
         let (hold, slow) = text.split_once(',').ok_or_else(form)?;
         let [hold, slow] = [hold, slow].map(|number| thousandths(number.trim()));
         let (hold, slow) = (hold.ok_or_else(form)?, slow.ok_or_else(form)?);
-        Ok(Self::Told(Contention::new(hold, slow)?))
+        Ok(Self::Given(Contention::new(hold, slow)?))
     }
 }
 
@@ -238,7 +238,7 @@ impl fmt::Display for ContentionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MegatronHopper => f.write_str("megatron-hopper"),
-            Self::Told(one) => write!(f, "{},{}", decimal(one.hold()), decimal(one.slow())),
+            Self::Given(one) => write!(f, "{},{}", decimal(one.hold()), decimal(one.slow())),
         }
     }
 }
@@ -258,7 +258,7 @@ macro_rules! words {
             fn from_str(text: &str) -> Result<Self, String> {
                 match text.trim() {
                     $($word => Ok(Self::$variant),)*
-                    _ => Err(format!("`{}` {}", echo::clip(text), $error)),
+                    _ => Err(format!("`{}` {}", quote::clip(text), $error)),
                 }
             }
         }
@@ -294,7 +294,7 @@ impl WeightGradient {
 }
 
 words! {
-    /// What a whole backward that stands alone does with its communication.
+    /// Whether a whole backward outside a pair overlaps its communication with its own W.
     LoneBackward, "says nothing of a lone backward: write overlapped or in-one-piece":
     /// It is hidden behind its own W.
     Overlapped = "overlapped",

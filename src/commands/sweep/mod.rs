@@ -13,7 +13,7 @@ use draw::pictures::sweep::{self as pictures, Kind};
 use question::keys::Keys;
 use question::sweep::grid::Grid;
 use question::sweep::shard::Shard;
-use question::{Context, Diagnostic, echo};
+use question::{Context, Diagnostic, quote};
 
 use super::{OUTPUT, note, note_all};
 use crate::error::Error;
@@ -149,7 +149,7 @@ impl Sweep {
         let answered = run::answer(&context, &grid, self.shard, &file)?;
         if interrupt::cut_short() {
             let (done, all) = (answered.journal.rows, answered.range.end - answered.range.start);
-            let out = echo::path(&file);
+            let out = quote::path(&file);
             note(&format!(
                 "interrupted: {done} of {all} questions are in {out}.partial; the same command goes on \
                  from there"

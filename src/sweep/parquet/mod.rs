@@ -6,7 +6,7 @@ mod rows;
 use std::path::Path;
 
 use answer::parquet;
-use question::{Diagnostic, echo};
+use question::{Diagnostic, quote};
 
 pub use self::rows::write;
 use crate::error::Error;
@@ -29,7 +29,7 @@ pub fn check(out: &Path) -> Result<(), Error> {
 
 /// The error of a build without Parquet that is to write `out`.
 fn missing(out: &Path) -> Error {
-    let message = format!("{} is to be Parquet, and {}", echo::path(out), parquet::MISSING);
+    let message = format!("{} is to be Parquet, and {}", quote::path(out), parquet::MISSING);
     let cure = format!("name it .csv; {}", parquet::CURE);
     Diagnostic::new(message).about("out").with_help(cure).into()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pipeline::{Bytes, Nanos};
 use question::kinds;
-use question::{Context, Diagnostic, echo};
+use question::{Context, Diagnostic, quote};
 use serde::Deserialize;
 
 use super::{Figures, Name};
@@ -66,9 +66,9 @@ pub(super) fn read(context: &Context<'_>, path: &Path) -> Result<Vec<(Name, Figu
 /// The schedules of the answer `text`, read from `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(Name, Figures)>, Diagnostic> {
     let wrong = |cause: &str| {
-        let file = echo::path(path);
+        let file = quote::path(path);
         let message = format!("{file} is no answer of `debubble simulate --json`: {cause}");
-        Diagnostic::file(path, echo::brief(&message)).with_help(CURE)
+        Diagnostic::file(path, quote::brief(&message)).with_help(CURE)
     };
     let stored: Stored = serde_json::from_str(text)
         .map_err(|error| kinds::misplaced(path, text, &[], wrong(&error.to_string())))?;

@@ -105,7 +105,7 @@ fn check_copies(
     Ok(())
 }
 
-/// Checks what is told of the ends of the model and of layers of multi-token prediction.
+/// Checks the keys of the ends of the model and of layers of multi-token prediction.
 fn check_ends(
     scenario: &Scenario,
     setting: &Setting,
@@ -180,8 +180,8 @@ fn check_dealt(
         ("activation-head", asked.activation_head),
         ("activation-tail", asked.activation_tail),
     ];
-    let told = of_layers.into_iter().find(|(_, bytes)| bytes.is_some());
-    if let (Some((key, _)), None) = (told, total(keys)) {
+    let given = of_layers.into_iter().find(|(_, bytes)| bytes.is_some());
+    if let (Some((key, _)), None) = (given, total(keys)) {
         let message =
             format!("{key} needs the layers of each chunk, and nothing says how many there are");
         let cure = "give --layers, --layers-per-stage or --layout";

@@ -1,4 +1,4 @@
-//! What a joint search may choose of a question, and the question that a choice comes to.
+//! The choices of a joint search, and the setting that each choice makes.
 
 mod checks;
 mod chosen;
@@ -9,7 +9,7 @@ use search::{Choice, FoundJointly, Instance, Jointly, ProgressJointly, Space};
 use search::{Effort, SearchError, search_jointly};
 
 use super::searched::{explain, instance};
-use super::{ScheduleSource, Searched, case_of, room};
+use super::{ScheduleSource, Searched, case_of, headroom};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
@@ -23,7 +23,7 @@ use self::chosen::written;
 
 pub use self::checks::{check, may_copy};
 
-/// The most chunks per stage that are tried where nothing is said of it.
+/// The default of the most chunks per stage that are tried.
 const MOST_CHUNKS: u64 = 3;
 /// The most layers of a model whose layers are moved one by one.
 const MOST_LAYERS: u64 = 4096;
@@ -33,7 +33,7 @@ const MOST_ALL_CHUNKS: u64 = 1024;
 /// The most forwards of an order: those of many choices are kept side by side.
 const MOST_FORWARDS: u64 = 100_000;
 
-/// What is kept of a question while its choices are tried.
+/// A question whose choices are searched together with its order.
 pub struct Joint<'a> {
     context: &'a Context<'a>,
     scenario: &'a Scenario,
@@ -60,7 +60,7 @@ pub struct SearchedJointly {
 }
 
 impl<'a> Joint<'a> {
-    /// What may be chosen of `setting`.
+    /// The joint search over the choices of `setting`.
     ///
     /// # Errors
     /// If keys do not go together, the question is wrong, or there is too much to choose.
@@ -78,12 +78,13 @@ impl<'a> Joint<'a> {
             // They are dealt by layouts, each with as many.
             setting.keys.layers = None;
         }
-        let told = setting.keys.memory_limit.take();
+        let given_limits = setting.keys.memory_limit.take();
         let before = Resolved::of(context, scenario, &setting, &rule)?;
         let overlap = before.problem.costs().overlap();
         let pairs = overlap.is_some_and(Overlap::communicates);
         check_pairs(scenario, &setting, keys, pairs)?;
-        let limits = told.map(|told| limits(scenario, &setting, &before, &told)).transpose()?;
+        let limits =
+            given_limits.map(|given| limits(scenario, &setting, &before, &given)).transpose()?;
         if !is_own(&setting.keys) {
             // B and W apart say what both together said.
             setting.keys.backward = None;
@@ -110,14 +111,14 @@ impl<'a> Joint<'a> {
         self.instance(&asked)?;
         self.space.treatments = self.parts.len();
         let mut known = vec![Recomputed::Nothing];
-        for (part, told) in self.parts.iter().enumerate().skip(1) {
-            let activations = vec![part; asked.activations.len()];
+        for (treatment, part) in self.parts.iter().enumerate().skip(1) {
+            let activations = vec![treatment; asked.activations.len()];
             let choice = Choice { activations, pairs: false, ..asked.clone() };
             match self.instance(&choice) {
-                Ok(_) => known.push(*told),
+                Ok(_) => known.push(*part),
                 Err(wrong) if self.keys.names(Varied::Recompute) => {
                     return Err(wrong.with_help(format!(
-                        "recompute {told} is among what --vary tries: give what it needs, or leave recompute out \
+                        "recompute {part} is among what --vary tries: give what it needs, or leave recompute out \
                          of --vary"
                     )));
                 }
@@ -159,18 +160,18 @@ impl<'a> Joint<'a> {
         Err(self.scenario.error(&self.setting, Some(key), message).with_help(cure))
     }
 
-    /// What passes cost and hold with `choice`.
+    /// The instance of `choice`: costs, footprints and limits.
     ///
     /// # Errors
     /// If the question knows no such choice.
     pub fn instance(&self, choice: &Choice) -> Result<Instance, Diagnostic> {
         let wrong = || Diagnostic::new("there is no such choice of layers");
         let mut setting = self.setting(choice).ok_or_else(wrong)?;
-        // What lacks memory is told apart from what is wrong by the search.
+        // The search itself distinguishes choices without memory from invalid ones.
         let limits = setting.keys.memory_limit.take();
         let rule = ScheduleSource::Searched(Some(choice.placement));
         let resolved = Resolved::of(self.context, self.scenario, &setting, &rule)?;
-        room::check(self.context.host(), &rule, &resolved)?;
+        headroom::check(self.context.host(), &rule, &resolved)?;
         let objective = self.keys.objective().unwrap_or_default();
         let mut instance = instance(self.scenario, &setting, &rule, &resolved, objective)?;
         let shape = instance.shape;
@@ -188,11 +189,11 @@ impl<'a> Joint<'a> {
         })
     }
 
-    /// What chunk number `chunk` recomputes with `choice`.
+    /// The part that each chunk recomputes with `choice`.
     #[must_use]
     pub fn recomputed(&self, choice: &Choice) -> Vec<Recomputed> {
-        let told = |part: &usize| self.parts.get(*part).copied().unwrap_or_default();
-        choice.activations.iter().map(told).collect()
+        let recomputed = |part: &usize| self.parts.get(*part).copied().unwrap_or_default();
+        choice.activations.iter().map(recomputed).collect()
     }
 
     /// The choices of the question.
@@ -240,18 +241,18 @@ impl<'a> Joint<'a> {
     }
 }
 
-/// The memory of each stage where `told` limits it: multiples are of the activations of the question as it is
+/// The memory of each stage under the limits `given_limits`; multiples are of the activations of the question as
 /// asked.
 fn limits(
     scenario: &Scenario,
     setting: &Setting,
     asked: &Resolved,
-    told: &[Limit],
+    given_limits: &[Limit],
 ) -> Result<Vec<Bytes>, Diagnostic> {
     let (shape, rule) = (asked.shape, ScheduleSource::Searched(None));
     let held = asked.problem.footprints().by_stage(shape, Placement::Looped);
     let most = held.into_iter().max().unwrap_or_default();
-    let bytes: Vec<Bytes> = told.iter().map(|limit| limit.bytes(shape, most)).collect();
+    let bytes: Vec<Bytes> = given_limits.iter().map(|limit| limit.bytes(shape, most)).collect();
     let limits = Limits::new(shape, &bytes);
     let limits = limits.map_err(|fault| explain_fault(scenario, setting, &rule, &fault))?;
     Ok(limits.by_stage().to_vec())
@@ -278,14 +279,14 @@ fn check_pairs(
     Ok(())
 }
 
-/// What chunks may recompute, nothing first.
+/// The parts that chunks may recompute, nothing first.
 fn parts(keys: &Keys, asked: &asked::Keys) -> Vec<Recomputed> {
     if !asked.varies(Varied::Recompute) {
         return vec![Recomputed::Nothing];
     }
     let sizes = keys.hidden.is_some() && keys.heads.is_some() && keys.seq.is_some();
-    let told = keys.recompute_time.is_some() || keys.activation_kept.is_some();
-    let selective = (sizes && !told).then_some(Recomputed::Selective);
+    let has_costs = keys.recompute_time.is_some() || keys.activation_kept.is_some();
+    let selective = (sizes && !has_costs).then_some(Recomputed::Selective);
     let some = std::iter::once(Recomputed::Nothing).chain(selective);
     some.chain([Recomputed::Everything]).collect()
 }
@@ -300,12 +301,12 @@ fn space(
 ) -> Space {
     let chunks = usize::from(own) * stages;
     let moves_layers = asked.varies(Varied::Layers) && all.is_some();
-    let told = keys.layout.as_ref().map(|layout| layout.layers().to_vec());
+    let of_layout = keys.layout.as_ref().map(|layout| layout.layers().to_vec());
     let of_layers = [asked.resident_layer, asked.activation_head, asked.activation_tail];
     let counts = moves_layers || keys.has_chain() || of_layers.iter().any(Option::is_some);
     let counted = all.filter(|_| counts && keys.layout.is_none());
     let even = counted.map(|all| Space::even(all, chunks));
-    let layers = told.or(even).unwrap_or_default();
+    let layers = of_layout.or(even).unwrap_or_default();
     let mtp = keys.layout.as_ref().and_then(LayerLayout::mtp_chunk);
     let activations = vec![0; chunks];
     let choice = Choice { chunks_per_stage: own, placement, layers, mtp, activations, pairs };

@@ -3,7 +3,7 @@
 /// Which projections of attention have a bias.
 #[derive(Clone, Copy)]
 pub(super) enum AttentionBias {
-    /// None, whatever the config says.
+    /// Never, regardless of the config.
     Never,
     /// Queries, keys and values, always.
     Qkv,
@@ -125,7 +125,7 @@ pub(super) struct Family {
     pub(super) explicit: &'static [&'static str],
     /// Keys that this class has besides, and that change no size; with spaces between.
     pub(super) harmless: &'static str,
-    /// What the class takes where published configs leave a key out.
+    /// Defaults of the class for keys that published configs leave out.
     pub(super) defaults: &'static [(&'static str, u64)],
 }
 
@@ -443,7 +443,7 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// A model of a kind that is not known, but has all the keys of Llama and no others.
+/// A model of an unknown kind with exactly the keys of Llama.
 const LIKE_LLAMA: Family = Family {
     name: "",
     bias: AttentionBias::Key("attention_bias"),
@@ -504,7 +504,7 @@ pub(super) fn unplanned(model_type: &str) -> Option<&'static str> {
 }
 
 impl Family {
-    /// What the class takes where `key` is not given, if that is known.
+    /// The default of the class for `key`, if it is known.
     pub(super) fn default(&self, key: &str) -> Option<u64> {
         self.defaults.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }

@@ -15,7 +15,7 @@ pub(super) enum Neutral {
     Layers,
     /// Where no window is shorter than the sequence.
     WindowPattern,
-    /// Where it tells the format in which the weights of a new model were published.
+    /// Where it names the format in which the weights of a new model were published.
     Published,
 }
 
@@ -39,7 +39,7 @@ const fn feature(reason: &'static str, neutral: Neutral, keys: &'static str) -> 
 
 const SPARSE: &str = "layers with and without experts in one model";
 const WINDOWS: &str = "attention in windows shorter than the sequence";
-/// What `layer_types` describes, too.
+/// Also the reason for a `layer_types` that lists no layer with a window.
 pub(super) const RECURRENT: &str = "layers of a recurrent kind, as Mamba and linear attention";
 const OTHER_PARTS: &str =
     "encoders, cross-attention and other parts beside a stack of decoder layers";

@@ -29,7 +29,7 @@ impl Config<'_> {
         let mixers = match family.mixing {
             Mixing::Full => vec![Mixer::Full; index(count)],
             mixing => match self.keys.get("layer_types").filter(|list| !list.is_null()) {
-                Some(list) => self.told(mixing, list, layers, window.is_some())?,
+                Some(list) => self.listed_mixers(mixing, list, layers, window.is_some())?,
                 None => self.mixers(mixing, count, window.is_some())?,
             },
         };
@@ -53,7 +53,7 @@ impl Config<'_> {
     }
 
     /// How layers mix tokens by the list `layer_types`.
-    fn told(
+    fn listed_mixers(
         &self,
         mixing: Mixing,
         list: &Value,
@@ -89,7 +89,7 @@ impl Config<'_> {
         }
     }
 
-    /// How layers mix tokens where they are not told one by one.
+    /// The mixers of the layers of a config without a list of them.
     fn mixers(&self, mixing: Mixing, layers: u64, windows: bool) -> Result<Vec<Mixer>, Diagnostic> {
         let window = if windows { Mixer::Window } else { Mixer::Full };
         let but_every = |period: u64, other: Mixer| {
@@ -140,7 +140,7 @@ impl Config<'_> {
     }
 
     /// Whether each layer has experts, by the list `mlp_layer_types`, if it is there.
-    fn told_experts(&self, layers: u64) -> Result<Option<Vec<bool>>, Diagnostic> {
+    fn listed_experts(&self, layers: u64) -> Result<Option<Vec<bool>>, Diagnostic> {
         const KEY: &str = "mlp_layer_types";
         let Some(list) = self.keys.get(KEY).filter(|list| !list.is_null()) else { return Ok(None) };
         let one = |name: &Value| match name.as_str() {
@@ -148,9 +148,10 @@ impl Config<'_> {
             Some("dense") => Some(false),
             _ => None,
         };
-        let told: Option<Vec<bool>> = list.as_array().and_then(|all| all.iter().map(one).collect());
-        match told.filter(|told| told.len() as u64 == layers) {
-            Some(told) => Ok(Some(told)),
+        let listed: Option<Vec<bool>> =
+            list.as_array().and_then(|all| all.iter().map(one).collect());
+        match listed.filter(|listed| listed.len() as u64 == layers) {
+            Some(listed) => Ok(Some(listed)),
             None => {
                 let wanted = format!("a list of dense or sparse for each of {layers} layers");
                 Err(self.file.not(&wanted, KEY, list))
@@ -185,8 +186,8 @@ impl Config<'_> {
     fn experts_of_layers(&self, family: &Family, layers: u64) -> Result<Vec<bool>, Diagnostic> {
         let all = 0..layers;
         let Some(experts) = family.experts else { return Ok(vec![false; index(layers)]) };
-        if let Some(told) = self.told_experts(layers)? {
-            return Ok(told);
+        if let Some(listed) = self.listed_experts(layers)? {
+            return Ok(listed);
         }
         Ok(match experts.dense {
             Dense::Never => vec![true; index(layers)],
@@ -214,7 +215,7 @@ impl Config<'_> {
     fn step(&self, key: &str, usual: u64) -> Result<u64, Diagnostic> {
         match self.optional(&[key])? {
             Some(0) => Err(self.file.wrong(key, format!("{key} is 0: it must be from 1"))),
-            told => Ok(told.unwrap_or(usual)),
+            step => Ok(step.unwrap_or(usual)),
         }
     }
 

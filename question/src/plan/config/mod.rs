@@ -2,13 +2,13 @@
 
 mod document;
 mod families;
-mod impossible;
-mod judge;
 mod keys;
 mod layers;
 mod parts;
 mod python;
+mod size_errors;
 mod sizes;
+mod unsupported_keys;
 
 use std::path::Path;
 
@@ -18,8 +18,8 @@ use serde_json::{Map, Value};
 use self::document::Unique;
 use self::families::{Family, Mixing};
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::host::Context;
+use crate::quote;
 
 /// The largest config file: those of today have a few kilobytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -83,7 +83,7 @@ fn place(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize
 
 /// A name of a stranger's file in a message with many of them: no longer than names are.
 fn shown(name: &str) -> String {
-    echo::clip(&name.chars().take(40).collect::<String>())
+    quote::clip(&name.chars().take(40).collect::<String>())
 }
 
 /// Where errors point to.
@@ -104,7 +104,7 @@ impl File<'_> {
     }
 
     fn not(&self, wanted: &str, key: &str, given: &Value) -> Diagnostic {
-        let given = echo::clip(&given.to_string());
+        let given = quote::clip(&given.to_string());
         self.wrong(key, format!("{key} is {given}: it must be {wanted}"))
     }
 }
@@ -124,15 +124,15 @@ impl Config<'_> {
         let taken = sequence.unwrap_or(longest.min(SEQUENCE));
         let sizes = match (self.model_type, families::family(self.model_type)) {
             ("gpt2", _) => {
-                self.judge(&[keys::GPT2_SIZES], taken, true)?;
+                self.check_keys(&[keys::GPT2_SIZES], taken, true)?;
                 self.gpt2(taken, attention)?
             }
             (families::HYBRID, _) => {
-                self.judge(&[keys::SIZES, keys::HYBRID, "layer_types"], taken, true)?;
+                self.check_keys(&[keys::SIZES, keys::HYBRID, "layer_types"], taken, true)?;
                 self.hybrid(taken, attention)?
             }
             (name, _) if families::MAMBA.contains(&name) => {
-                self.judge(&[keys::SIZES, keys::MAMBA], taken, true)?;
+                self.check_keys(&[keys::SIZES, keys::MAMBA], taken, true)?;
                 self.beside_mamba(taken, attention)?
             }
             (_, Some(family)) => self.known(family, taken, attention)?,
@@ -150,11 +150,11 @@ impl Config<'_> {
             ));
         }
         assumed.extend(self.assumptions(&sizes));
-        let transformer = Transformer::new(sizes).map_err(|error| self.impossible(&error))?;
+        let transformer = Transformer::new(sizes).map_err(|error| self.size_error(&error))?;
         Ok(Model { transformer, rotary_base: self.rotary_base(), assumed })
     }
 
-    /// What is taken for granted of a model with these `sizes`, a sentence each.
+    /// The assumptions about a model with these `sizes`, a sentence each.
     fn assumptions(&self, sizes: &Sizes) -> Vec<String> {
         let mut all = Vec::new();
         let family = families::family(self.model_type);
@@ -202,14 +202,14 @@ impl Config<'_> {
         }
     }
 
-    /// A model of `family`, after every key was judged.
+    /// A model of `family`, after every key was checked.
     fn known(
         &self,
         family: &Family,
         sequence: u64,
         attention: Attention,
     ) -> Result<Sizes, Diagnostic> {
-        self.judge(&family.keys(), sequence, family.windows)?;
+        self.check_keys(&family.keys(), sequence, family.windows)?;
         let sizes = self.llama(family, sequence, attention)?;
         match family.explicit.iter().find(|key| !self.has(key)) {
             Some(key) => Err(self.missing(&[key])),
@@ -217,18 +217,18 @@ impl Config<'_> {
         }
     }
 
-    /// Whether a model of unknown kind has an MLP with a gate, as far as its activation tells.
+    /// Checks that a model of unknown kind has a gated MLP, judging by its activation.
     fn is_like_llama(&self) -> Result<(), Diagnostic> {
         let activation = self.keys.get("hidden_act").unwrap_or(&Value::Null);
         match activation {
             Value::String(name) if matches!(name.as_str(), "silu" | "swish" | "swiglu") => Ok(()),
             other => {
-                let given = echo::clip(&other.to_string());
+                let given = quote::clip(&other.to_string());
                 let message = format!(
                     "{} is not known, and with hidden_act {given} it is not built like llama",
                     self.kind()
                 );
-                Err(self.file.wrong("hidden_act", message).with_help(judge::cure()))
+                Err(self.file.wrong("hidden_act", message).with_help(unsupported_keys::cure()))
             }
         }
     }

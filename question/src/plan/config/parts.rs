@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{File, keys, shown};
 use crate::diagnostic::Diagnostic;
 
-/// The keys of the language model, and what is said of the rest.
+/// The keys of the language model, and notes on the rest.
 pub(super) struct Parts {
     pub(super) keys: Map<String, Value>,
     pub(super) left_out: Option<String>,
@@ -50,7 +50,7 @@ pub(super) fn of(file: &File, mut all: Map<String, Value>) -> Result<Parts, Diag
 /// The most keys that are named in one sentence.
 const MOST_NAMED: usize = 20;
 
-/// Whether `key` tells something of the language model wherever it stands; the configs of other
+/// Whether `key` describes the language model wherever it stands; the configs of other
 /// parts do not.
 fn is_of_text(key: &str) -> bool {
     let other_part = key.ends_with("_config") && !key.contains("quantization");

@@ -103,12 +103,12 @@ impl Config<'_> {
                 ..plain
             });
         }
-        let told = self.optional(&["num_key_value_heads"])?;
+        let kv_heads = self.optional(&["num_key_value_heads"])?;
         let head_size = match self.optional(&["head_dim"])?.or(family.default("head_dim")) {
             Some(size) => size,
             None => self.head_size("num_attention_heads", hidden, heads)?,
         };
-        let kv_heads = told.or(family.default("num_key_value_heads")).unwrap_or(heads);
+        let kv_heads = kv_heads.or(family.default("num_key_value_heads")).unwrap_or(heads);
         Ok(Sizes { kv_heads, head_size, ..plain })
     }
 
@@ -116,9 +116,10 @@ impl Config<'_> {
     pub(super) fn hybrid(&self, sequence: u64, attention: Attention) -> Result<Sizes, Diagnostic> {
         let kinds = self.hybrid_kinds()?;
         let layers = kinds.len() as u64;
-        if let Some(told) = self.optional(&["num_hidden_layers"])?.filter(|told| *told != layers) {
+        if let Some(given) = self.optional(&["num_hidden_layers"])?.filter(|given| *given != layers)
+        {
             let message =
-                format!("num_hidden_layers is {told}, but the pattern has {layers} layers");
+                format!("num_hidden_layers is {given}, but the pattern has {layers} layers");
             return Err(self.file.wrong("num_hidden_layers", message));
         }
         let has = |is: fn(&plan::LayerKind) -> bool| kinds.iter().any(is);
@@ -275,8 +276,8 @@ impl Config<'_> {
 
     /// The value of `key`, or what the class of `family` takes.
     fn usual(&self, family: &Family, key: &str) -> Result<u64, Diagnostic> {
-        let told = self.optional(&[key])?.or(family.default(key));
-        told.ok_or_else(|| self.missing(&[key]))
+        let given = self.optional(&[key])?.or(family.default(key));
+        given.ok_or_else(|| self.missing(&[key]))
     }
 
     fn head_size(&self, key: &str, hidden: u64, heads: u64) -> Result<u64, Diagnostic> {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::{echo, nearest};
+use crate::{nearest, quote};
 
 /// A line.
 pub(super) type Record = csv::StringRecord;
 
-/// What cells of a column are.
+/// The type of the cells of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cells {
     Whole,
@@ -22,7 +22,7 @@ enum Cells {
 /// A table of a question that columns are keys of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
-    /// What the question itself says, or this command.
+    /// The question itself, or this command.
     Own,
     Setup,
     Training,
@@ -31,7 +31,7 @@ pub(super) enum Part {
 use Cells::{Flag, Number, Text, Whole};
 use Part::{Own, Setup, Training};
 
-/// Columns that say something of a run: with another name, if they have one.
+/// Columns that describe a run: the table, the name, an alias if there is one, and the type.
 const KNOWN: [(Part, &str, &str, Cells); 53] = [
     (Own, "model", "", Text),
     (Own, "mtp", "", Flag),
@@ -88,8 +88,7 @@ const KNOWN: [(Part, &str, &str, Cells); 53] = [
     (Training, "boundary", "", Text),
 ];
 
-/// Columns that a prediction does not ask for: where a figure comes from, other figures, and what follows
-/// from other columns.
+/// Columns that a prediction ignores: sources, further figures, and figures derived from other columns.
 const OTHERS: [&str; 22] = [
     "name",
     "run",
@@ -163,7 +162,7 @@ impl Columns {
             Flag => (flag(text).map(Value::from), "on or off"),
             Text => (Some(Value::from(text)), ""),
         };
-        let wrong = || format!("{column} is `{}`: it must be {wanted}", echo::clip(text));
+        let wrong = || format!("{column} is `{}`: it must be {wanted}", quote::clip(text));
         value.ok_or_else(wrong).map(Some)
     }
 
@@ -194,7 +193,7 @@ fn flag(text: &str) -> Option<bool> {
 fn unknown(written: &str, name: &str) -> (String, String) {
     let all = KNOWN.iter().flat_map(|(_, known, other, _)| [*known, *other]);
     let near = nearest::question(name, all.filter(|known| !known.is_empty()));
-    (format!("there is no column `{}`{near}", echo::clip(written)), help())
+    (format!("there is no column `{}`{near}", quote::clip(written)), help())
 }
 
 fn help() -> String {

@@ -17,18 +17,18 @@ use crate::host::Context;
 
 /// The largest table.
 const MAX_FILE: u64 = 1 << 20;
-/// The most iterations: a fit that leaves out one after the other takes as long as their square.
+/// The most iterations: the time of leave-one-out fits is quadratic in their number.
 const MAX_RUNS: usize = 64;
 
 /// The sizes of models that tables may name without a file: by name, by the tokens of a sequence where a
-/// table tells them, and by whether layers of multi-token prediction are trained; `None` for a name that is
+/// table gives them, and by whether layers of multi-token prediction are trained; `None` for a name that is
 /// not known.
 pub type Models<'a> = dyn Fn(&str, Option<u64>, bool) -> Option<Result<Transformer, String>> + 'a;
 
 /// Measured iterations, whole and checked.
 #[derive(Debug)]
 pub struct Question {
-    /// The file that tells them, as messages show it.
+    /// The file of the iterations, as messages show it.
     pub file: String,
     /// The machine that they are compared with and fitted from.
     pub base: Base,
@@ -75,7 +75,7 @@ pub fn read(
         let cure = "add an iteration of another set-up, such as with other groups or another batch";
         return Err(Diagnostic::unreadable(path, cause).with_help(cure));
     }
-    Ok(Question { file: crate::echo::path(path), base, runs })
+    Ok(Question { file: crate::quote::path(path), base, runs })
 }
 
 /// A table and its text.

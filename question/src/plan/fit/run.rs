@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use super::Models;
 use super::columns::{Columns, Part, Record};
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::host::Context;
 use crate::plan::framework::Framework;
 use crate::plan::{
     self as questions, Document, MAX_DEVICES, MemoryError, ModelDocument, SetupDocument,
 };
+use crate::quote;
 
 /// The largest batch.
 const MAX_BATCH: u64 = 1 << 30;
@@ -25,7 +25,7 @@ const MAX_BATCH: u64 = 1 << 30;
 pub struct Run {
     /// Its line in the table, from 1.
     pub line: usize,
-    /// What it is, in a few words.
+    /// A short description: model, devices, parallel degrees and precision.
     pub name: String,
     /// The model.
     pub model: Transformer,
@@ -33,11 +33,11 @@ pub struct Run {
     pub setup: Setup,
     /// How it was trained.
     pub recipe: Recipe,
-    /// The layers of each chunk, if they are told.
+    /// The layers of each chunk, if they are given.
     pub layout: Option<LayerLayout>,
     /// How long a step took, in seconds.
     pub seconds: f64,
-    /// What repeats of it have in common.
+    /// Identity of the configuration: equal for repeated runs.
     pub configuration: String,
 }
 
@@ -63,7 +63,7 @@ fn cluster(machine: &Machine, devices: u64) -> Cluster {
     Cluster { parts: vec![(machine, devices)] }
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 pub(super) enum Fault {
     /// Its cells, in words, with a cure.
     Cells(String, Option<String>),
@@ -86,7 +86,7 @@ impl From<Diagnostic> for Fault {
     }
 }
 
-/// What lines are read with.
+/// The context in which lines are read.
 pub(super) struct Reader<'a> {
     pub(super) context: &'a Context<'a>,
     /// The folder of the table: files of models are relative to it.
@@ -133,15 +133,15 @@ impl<'a> Line<'a> {
 /// Words of published tables as the keys of a question have them.
 fn as_keys_say(all: &mut Map<String, Value>) {
     let mut word = |key: &str, of: fn(&str) -> &str| {
-        if let Some(Value::String(told)) = all.get_mut(key) {
-            *told = of(&told.to_lowercase()).to_owned();
+        if let Some(Value::String(text)) = all.get_mut(key) {
+            *text = of(&text.to_lowercase()).to_owned();
         }
     };
-    word("dispatcher", |told| told);
-    word("recompute", |told| told.split('(').next().unwrap_or_default().trim());
-    word("cuda-graphs", |told| match told {
+    word("dispatcher", |text| text);
+    word("recompute", |text| text.split('(').next().unwrap_or_default().trim());
+    word("cuda-graphs", |text| match text {
         "off" | "none" | "n/a" => "none",
-        told if told.starts_with("full") => "full",
+        text if text.starts_with("full") => "full",
         _ => "partial",
     });
 }
@@ -204,7 +204,7 @@ impl Reader<'_> {
         match (self.models)(name, reader.document.sequence, mtp) {
             Some(model) => Ok(model?),
             None => {
-                let message = format!("there is no model `{}`", echo::clip(name));
+                let message = format!("there is no model `{}`", quote::clip(name));
                 let cure = "name the config.json of one, relative to the table";
                 Err(Fault::Cells(message, Some(cure.to_owned())))
             }
@@ -244,7 +244,7 @@ fn document(line: Line<'_>, setup: SetupDocument) -> Result<Document, String> {
     })
 }
 
-/// The step, as it is told or from the tokens of a second.
+/// The step time in seconds: as given, or from the tokens per second.
 fn seconds(
     line: Line<'_>,
     devices: u64,
@@ -262,8 +262,8 @@ fn seconds(
 fn words(line: Line<'_>, setup: &Setup) -> String {
     let Setup { data, tensor, pipeline, context, expert, chunks, .. } = *setup;
     let groups = [("t", tensor), ("c", context), ("e", expert), ("p", pipeline), ("v", chunks)];
-    let told = groups.iter().filter(|(_, size)| *size > 1);
-    let told: String = told.map(|(name, size)| format!(" {name}{size}")).collect();
+    let degrees = groups.iter().filter(|(_, size)| *size > 1);
+    let degrees: String = degrees.map(|(name, size)| format!(" {name}{size}")).collect();
     let model = Path::new(line.text("model"));
     // A config.json is known by its folder.
     let named = match model.file_name() {
@@ -274,5 +274,5 @@ fn words(line: Line<'_>, setup: &Setup) -> String {
     let named = named.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into());
     let precision = line.text("precision");
     let precision = if precision.is_empty() { String::new() } else { format!(" {precision}") };
-    format!("{} on {}, d{data}{told}{precision}", echo::clip(&named), setup.devices())
+    format!("{} on {}, d{data}{degrees}{precision}", quote::clip(&named), setup.devices())
 }

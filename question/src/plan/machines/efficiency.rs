@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::within;
 use crate::keys::read::text;
 
-/// What is left out is as in [`Efficiency::IDEAL`], but for all-to-alls and rings of experts, which are as
-/// fast as other collectives, and launches of a layer with experts, which take as long as of others.
+/// Keys that are left out are as in [`Efficiency::IDEAL`], except for all-to-alls and rings of experts, which are
+/// as fast as other collectives, and launches of a layer with experts, which take as long as those of other layers.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct EfficiencyDocument {

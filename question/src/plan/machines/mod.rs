@@ -14,9 +14,9 @@ use sim::cluster::Host;
 use self::efficiency::EfficiencyDocument;
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
-use crate::echo;
 use crate::host::Context;
 use crate::keys::read::text;
+use crate::quote;
 use crate::resolve::profiles;
 
 /// The machines that can be named without a file.
@@ -129,7 +129,7 @@ pub fn of_device(device: &str) -> Result<Machine, Diagnostic> {
         return Ok(machine.clone());
     }
     let known: Vec<&str> = all.iter().flat_map(|(types, _)| types).map(String::as_str).collect();
-    let message = format!("no built-in machine has devices of the type {}", echo::clip(device));
+    let message = format!("no built-in machine has devices of the type {}", quote::clip(device));
     Err(Diagnostic::new(message).with_help(format!("those there are: {}", known.join(", "))))
 }
 
@@ -301,10 +301,10 @@ pub fn measured(
         ("vocabulary", model.vocabulary),
     ];
     for (key, size) in profile.model.sizes() {
-        let told = own.iter().find(|(name, _)| *name == key);
-        if let Some((_, told)) = told.filter(|(_, told)| *told != size as u64) {
+        let own_size = own.iter().find(|(name, _)| *name == key);
+        if let Some((_, own_size)) = own_size.filter(|(_, own_size)| *own_size != size as u64) {
             let message = format!(
-                "{}: it was measured for a {key} of {size}, but the model's is {told}",
+                "{}: it was measured for a {key} of {size}, but the model's is {own_size}",
                 path.display()
             );
             let cure = "measure the model with `debubble calibrate`, or take the profile out";
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn a_domain_below_a_node_and_wrong_peaks_are_refused() {
         let text = scenarios::MACHINES.get("gb200").unwrap();
-        for (from, to, told) in [
+        for (from, to, expected) in [
             ("domain = 72", "domain = 2", "domain is 2: it must be from 4 to 65536"),
             ("peak-fp4-tflops = 10000.0", "peak-fp4-tflops = 0.0", "peak-fp4-tflops is 0"),
             ("watts = 1200.0", "watts = nan", "watts is NaN"),
@@ -425,7 +425,7 @@ mod tests {
         ] {
             assert!(text.contains(from));
             let error = parse("own", Path::new("own.toml"), &text.replace(from, to)).unwrap_err();
-            assert!(error.message.contains(told), "{error:?}");
+            assert!(error.message.contains(expected), "{error:?}");
         }
         let plain =
             text.replace("domain = 72", "").replace("[\"GB200 186GB\", \"GB200\"]", "\"X\"");

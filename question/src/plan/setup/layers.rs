@@ -1,4 +1,4 @@
-//! The layers of each chunk of a set-up, where the question tells them.
+//! The layers of each chunk of a set-up, where the question gives them.
 
 use pipeline::{Family, LayerLayout, Placement};
 use plan::Transformer;
@@ -20,7 +20,7 @@ impl Reader<'_> {
             ("first-stage-layers", given.first_stage_layers.is_some()),
             ("last-stage-layers", given.last_stage_layers.is_some()),
         ];
-        let uneven = uneven.into_iter().find(|(_, told)| *told).map(|(name, _)| name);
+        let uneven = uneven.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name);
         let ways = [
             given.layout.is_some().then_some("layout"),
             given.split.is_some().then_some("split"),
@@ -45,7 +45,7 @@ impl Reader<'_> {
     }
 
     /// Checks that `way` says where layers lie under `family`: a layout names its chunks one after the other,
-    /// wherever they lie, but of stages the first and the last are told.
+    /// wherever they lie, but keys of the first and the last stage name stages.
     fn check_placement(&self, family: Family, way: &str) -> Result<(), Diagnostic> {
         let name = family.name();
         let message = match family.about().placement {
@@ -77,9 +77,9 @@ impl Reader<'_> {
             return Err(fail(message, format!("write t {has} times in all; t*3 is ttt")));
         }
         if layout.mtp() != model.mtp {
-            let (told, has) = (layout.mtp(), model.mtp);
+            let (in_layout, has) = (layout.mtp(), model.mtp);
             let message = format!(
-                "layout has {told} layers of multi-token prediction (m), but the model has {has}"
+                "layout has {in_layout} layers of multi-token prediction (m), but the model has {has}"
             );
             let cure = match has {
                 0 => {
@@ -95,7 +95,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The layout with the layers of the first or the last stage as told, and as many on each other stage;
+    /// The layout with the layers of the first or the last stage as given, and equally many on each other stage;
     /// each stage deals its own evenly to its chunks, as Megatron-LM does with
     /// `--decoder-first-pipeline-num-layers` and `--decoder-last-pipeline-num-layers`.
     fn uneven(
@@ -107,7 +107,7 @@ impl Reader<'_> {
     ) -> Result<LayerLayout, Diagnostic> {
         let stages = given.pipeline.unwrap_or(1);
         let ends = [given.first_stage_layers, given.last_stage_layers];
-        let told = ends.iter().flatten().count() as u64;
+        let ends_given = ends.iter().flatten().count() as u64;
         let fail =
             |message: String, cure: &str| Err(self.wrong(&key(way), message).with_help(cure));
         if stages < 2 {
@@ -115,7 +115,7 @@ impl Reader<'_> {
             return fail(message, "give pipeline, or take it out");
         }
         let sum = ends.iter().flatten().fold(0, |sum: u64, one| sum.saturating_add(*one));
-        let (others, rest) = (stages - told.min(stages), model.layers.checked_sub(sum));
+        let (others, rest) = (stages - ends_given.min(stages), model.layers.checked_sub(sum));
         let Some(rest) = rest else {
             let message = format!("{way} and the other end take {sum} of {} layers", model.layers);
             return fail(message, "give the ends fewer");

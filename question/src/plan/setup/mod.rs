@@ -17,11 +17,11 @@ use crate::source::SEARCHED;
 /// The set-up of a question, for any of its clusters.
 #[derive(Clone)]
 pub(super) struct Asked {
-    /// As it is, but for the replicas where those are not told.
+    /// The set-up; its replicas are a placeholder where they are not given.
     setup: Setup,
-    /// Replicas, if they are told.
+    /// Replicas, if they are given.
     data: Option<u64>,
-    /// The layers of each chunk, if they are told.
+    /// The layers of each chunk, if they are given.
     pub(super) layout: Option<LayerLayout>,
 }
 
@@ -152,11 +152,11 @@ impl Reader<'_> {
             })?),
             None => None,
         };
-        if let (Some(of_layout), Some(told)) = (of_layout, given.chunks)
-            && of_layout != told
+        if let (Some(of_layout), Some(chunks)) = (of_layout, given.chunks)
+            && of_layout != chunks
         {
             let message = format!(
-                "chunks is {told}, but the layout has {of_layout} for each of {pipeline} stages"
+                "chunks is {chunks}, but the layout has {of_layout} for each of {pipeline} stages"
             );
             return Err(self.wrong(&key("chunks"), message).with_help("take chunks out"));
         }
@@ -178,9 +178,9 @@ impl Reader<'_> {
             Chunks::Any { default } => chunks.unwrap_or(u64::from(default)),
         };
         match chunks.filter(|chunks| *chunks != of_family) {
-            Some(told) => {
+            Some(asked) => {
                 let message = format!(
-                    "{} has {of_family} chunks for each stage, but {told} are asked for",
+                    "{} has {of_family} chunks for each stage, but {asked} are asked for",
                     family.name()
                 );
                 let at = if given.chunks.is_some() { "chunks" } else { "layout" };
@@ -208,7 +208,7 @@ impl Reader<'_> {
         Ok(family)
     }
 
-    /// When gathered parameters are given up: in a pipeline never, unless told.
+    /// When gathered parameters are freed; by default never in a pipeline.
     fn reshard_of(&self, given: &SetupDocument) -> Result<Reshard, Diagnostic> {
         let Some(name) = &given.reshard else {
             let is_single = given.pipeline.unwrap_or(1) == 1;
@@ -302,15 +302,15 @@ impl Reader<'_> {
             }
         };
         let message = format!("{} does not run {what}", framework.title());
-        Err(self.wrong(&self.first_told(&[at, "pipeline"]), message).with_help(cure))
+        Err(self.wrong(&self.first_given(&[at, "pipeline"]), message).with_help(cure))
     }
 
     /// The path of the first of the keys `names` of the table that the question says, or of the table.
-    fn first_told(&self, names: &[&str]) -> String {
+    fn first_given(&self, names: &[&str]) -> String {
         let Some((_, text)) = self.file else { return key(names[0]) };
-        let places = crate::read::Places::of_text(text);
-        let told = names.iter().map(|name| key(name)).find(|path| places.has(path));
-        told.unwrap_or_else(|| "setup".to_owned())
+        let spans = crate::read::KeySpans::of_text(text);
+        let first = names.iter().map(|name| key(name)).find(|path| spans.has(path));
+        first.unwrap_or_else(|| "setup".to_owned())
     }
 
     /// Checks that the set-up of `asked` can be one on `cluster`.
@@ -327,7 +327,7 @@ impl Reader<'_> {
             Err(plan::Rejected::Unfit(unfit)) => {
                 Err(self.unfit(unfit, &asked.on(cluster), &inputs))
             }
-            Err(other) => Err(self.wrong(&self.first_told(&["schedule"]), other.to_string())),
+            Err(other) => Err(self.wrong(&self.first_given(&["schedule"]), other.to_string())),
             Ok(_) => Ok(()),
         }
     }

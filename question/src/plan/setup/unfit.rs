@@ -56,7 +56,7 @@ impl Reader<'_> {
                 cure: "write a number that divides them".to_owned(),
             },
         };
-        self.wrong(&self.first_told(keys), message).with_help(cure)
+        self.wrong(&self.first_given(keys), message).with_help(cure)
     }
 }
 

@@ -5,7 +5,7 @@ use plan::{Ffn, LayerKind, Mixer};
 use super::super::Reader;
 use super::SizesDocument;
 use crate::diagnostic::Diagnostic;
-use crate::echo;
+use crate::quote;
 
 /// The most layers of which kinds are made: a model with more is refused by its sizes.
 const MAX_LAYERS: u64 = 1 << 14;
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
         let kind = |letter: char| {
             LayerKind::of_letter(letter).ok_or_else(|| {
-                let letter = echo::clip(&letter.to_string());
+                let letter = quote::clip(&letter.to_string());
                 let message = format!("pattern has the letter `{letter}`: it has M, *, - and E");
                 self.wrong("pattern", message)
             })
@@ -92,7 +92,7 @@ impl Reader<'_> {
         Ok(kinds)
     }
 
-    /// That the width of MLPs is told where some layers have experts and some have not.
+    /// Checks that the width of MLPs is given exactly where some layers have experts and some do not.
     fn widths(&self, given: &SizesDocument, kinds: &[LayerKind]) -> Result<(), Diagnostic> {
         let has = |ffn: Ffn| kinds.iter().any(|kind| kind.ffn == ffn);
         let is_mixed = has(Ffn::Experts) && has(Ffn::Dense);
@@ -110,10 +110,10 @@ impl Reader<'_> {
         }
     }
 
-    fn at_least_one(&self, key: &str, told: Option<u64>) -> Result<Option<u64>, Diagnostic> {
-        match told {
+    fn at_least_one(&self, key: &str, value: Option<u64>) -> Result<Option<u64>, Diagnostic> {
+        match value {
             Some(0) => Err(self.wrong(key, format!("{key} is 0: it must be from 1"))),
-            told => Ok(told),
+            value => Ok(value),
         }
     }
 }

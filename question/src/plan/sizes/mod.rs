@@ -11,7 +11,7 @@ pub use self::document::SizesDocument;
 use super::Reader;
 use crate::diagnostic::Diagnostic;
 
-/// The width of convolutions where it is not told.
+/// The default width of convolutions.
 const CONVOLUTION: u64 = 4;
 
 /// Keys by their names, and what they say.
@@ -127,8 +127,8 @@ impl Reader<'_> {
                 Err(self.wrong("latent-query", message).with_help(cure))
             }
             (Some(_), None) | (None, Some(_)) => {
-                let told = if given.latent_keys.is_some() { "latent-keys" } else { "rotary-size" };
-                Err(self.wrong(told, "latent-keys and rotary-size belong together".into()))
+                let key = if given.latent_keys.is_some() { "latent-keys" } else { "rotary-size" };
+                Err(self.wrong(key, "latent-keys and rotary-size belong together".into()))
             }
         }
     }
@@ -141,7 +141,7 @@ impl Reader<'_> {
             (None, None) => None,
             _ => return Err(self.wrong("experts", "experts and top-k belong together".into())),
         };
-        let flag = |told: Option<bool>| told.filter(|told| *told).map(u64::from);
+        let flag = |value: Option<bool>| value.filter(|value| *value).map(u64::from);
         let of_experts: Keys<6> = [
             ("shared-ffn", given.shared_ffn),
             ("shared-gate", flag(given.shared_gate)),
@@ -187,7 +187,7 @@ impl Reader<'_> {
             ("linear-value-size", given.linear_value_size),
         ];
         let convolution = ("linear-convolution", given.linear_convolution);
-        if keys.iter().all(|(_, told)| told.is_none()) {
+        if keys.iter().all(|(_, value)| value.is_none()) {
             self.none_of(&[convolution], "there is no linear attention")?;
             return Ok(None);
         }
@@ -197,21 +197,22 @@ impl Reader<'_> {
         Ok(Some(Linear { key_heads, value_heads, key_size, value_size, convolution }))
     }
 
-    /// That none of `keys` is told, for `why` says that they describe nothing.
+    /// Checks that none of `keys` is given: they describe nothing, because of `why`.
     fn none_of(&self, keys: &[(&str, Option<u64>)], why: &str) -> Result<(), Diagnostic> {
-        match keys.iter().find(|(_, told)| told.is_some()) {
+        match keys.iter().find(|(_, value)| value.is_some()) {
             Some((key, _)) => Err(self.wrong(key, format!("{key} is told, but {why}"))),
             None => Ok(()),
         }
     }
 
-    /// What all `keys` say, which `of` needs.
+    /// The values of all `keys`, which `of` needs.
     fn all_of<const N: usize>(&self, keys: Keys<N>, of: &str) -> Result<[u64; N], Diagnostic> {
-        if let Some((missing, _)) = keys.iter().find(|(_, told)| told.is_none()) {
-            let told = keys.iter().find(|(_, told)| told.is_some()).map_or("model", |(key, _)| key);
-            return Err(self.wrong(told, format!("{missing} is missing: {of} need it")));
+        if let Some((missing, _)) = keys.iter().find(|(_, value)| value.is_none()) {
+            let given = keys.iter().find(|(_, value)| value.is_some());
+            let key = given.map_or("model", |(key, _)| key);
+            return Err(self.wrong(key, format!("{missing} is missing: {of} need it")));
         }
-        Ok(keys.map(|(_, told)| told.unwrap_or_default()))
+        Ok(keys.map(|(_, value)| value.unwrap_or_default()))
     }
 }
 

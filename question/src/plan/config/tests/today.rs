@@ -31,7 +31,7 @@ const CONFIGS: &[(&str, &str)] = &[
     ("nemotron-3-nano-30b-a3b", config!("nemotron-3-nano-30b-a3b")),
 ];
 
-/// What was published or counted of a model, as text.
+/// Published and counted parameters of a model.
 #[derive(serde::Deserialize)]
 struct Counted {
     name: String,
@@ -86,8 +86,8 @@ fn parameters_are_those_counted_and_published() {
         assert!((total - row.counted_total_b).abs() < 6e-4, "{name}: {total}");
         assert!((active - row.counted_active_b).abs() < 6e-4, "{name}: {active}");
         assert!(is_published(total, &row.total_params_b), "{name}: {total}");
-        let told = &row.active_params_b;
-        assert!(told.is_empty() || active_is_published(&model, told), "{name}: {active}");
+        let published = &row.active_params_b;
+        assert!(published.is_empty() || active_is_published(&model, published), "{name}: {active}");
     }
 }
 
@@ -117,7 +117,7 @@ fn flops_are_those_that_megatron_counts() {
     }
 }
 
-/// What Megatron-LM counts too much of Mamba-2 layers: it takes them for twice as wide as the hidden size.
+/// FLOPs that Megatron-LM overcounts for Mamba-2 layers, which it takes for twice as wide as the hidden size.
 fn of_wider_mamba(model: &Transformer) -> f64 {
     let Some(mamba) = model.mamba else { return 0.0 };
     let [hidden, inner, state] = [model.hidden, mamba.inner(), mamba.state].map(plan::number);
@@ -190,7 +190,7 @@ fn config_of(more: Value) -> String {
     changed(&plain.to_string(), more)
 }
 
-/// Relatives of the models of the table: what is counted of their files, and what their names tell.
+/// Relatives of the models of the table: parameters counted from their configs, and those in their names.
 #[test]
 fn relatives_have_the_parameters_of_their_names() {
     for (counted, config) in [(9_241_705_984, gemma2()), (8_028_033_024, command_r())] {
@@ -421,7 +421,7 @@ fn a_reason_is_of_what_the_keys_say() {
     assert!(message.contains("windows"), "{message}");
 }
 
-/// What Python writes of numbers that JSON lacks is read.
+/// Infinity and NaN, which Python writes and JSON lacks, are read.
 #[test]
 fn infinities_of_python_are_read() {
     let text = config!("nemotron-h-8b").trim_end().trim_end_matches('}').to_owned();

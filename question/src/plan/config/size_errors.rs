@@ -1,4 +1,4 @@
-//! Sizes that no model has, told by the keys of the config that say so.
+//! Errors of invalid model sizes, each at the key of the config that gives the size.
 
 use plan::ModelError;
 
@@ -51,8 +51,8 @@ const POSITIONS: &[&str] = &["n_positions", "n_ctx"];
 const LENGTHS: &[&str] = &["max_position_embeddings", "n_positions", "n_ctx"];
 
 impl Config<'_> {
-    /// Sizes that no model has, by the key that says so.
-    pub(super) fn impossible(&self, error: &ModelError) -> Diagnostic {
+    /// `error` as a diagnostic at the key of the config that gives the size.
+    pub(super) fn size_error(&self, error: &ModelError) -> Diagnostic {
         let of = |size: &str| KEYS.iter().find(|(name, _)| *name == size).map(|(_, keys)| *keys);
         let keys = match error {
             ModelError::Size { what, .. }
@@ -70,7 +70,7 @@ impl Config<'_> {
         let key = keys.iter().find(|key| self.has(key)).unwrap_or(&keys[0]);
         let own = self.keys.get(*key).and_then(serde_json::Value::as_u64);
         let message = match error {
-            // A size that is made of several keys is told as it came out.
+            // A size derived from several keys is reported under its own name.
             ModelError::Size { value, most, .. } if own == Some(*value) => {
                 format!("{key} is {value}: it must be from 1 to {most}")
             }

@@ -1,4 +1,4 @@
-//! How much memory an order takes, before it is made.
+//! Estimates the memory that building an order takes, and refuses orders that exceed the spare memory.
 
 use pipeline::Family;
 
@@ -8,16 +8,16 @@ use crate::host::Host;
 use crate::memory;
 use crate::resolve::Resolved;
 
-/// Bytes for each pass of an order, its proof and its clock. Measured, and rounded up, as all others.
+/// Bytes per pass for an order, its validation and its timing; measured and rounded up, as are all constants here.
 const PASS: u64 = 24;
-/// The same of an order that is searched, with those that are tried on the way.
+/// Bytes per pass of a searched order, including the candidates of the search.
 const SEARCHED: u64 = 64;
-/// The same where it is planned what goes to the host.
+/// Bytes per pass of an order with planned host offloading.
 const COPIED: u64 = 180;
-/// The same where the event engine follows every transfer.
+/// Bytes per pass of a run in the event engine, which simulates every transfer.
 const ENGINE: u64 = 300;
 
-/// Refuses an order for which there is no memory.
+/// Refuses an order that needs more than the spare memory.
 pub(super) fn check(
     host: &dyn Host,
     rule: &ScheduleSource,
@@ -35,8 +35,8 @@ pub(super) fn check(
     memory::demand(host, &what, passes.saturating_mul(each), CURE)
 }
 
-/// Refuses a search on hardware for which there is no memory: the engine runs several orders side by side, each over
-/// all steps.
+/// Refuses a search on hardware that needs more than the spare memory: the engine runs several orders side by side,
+/// each over all steps.
 pub(super) fn check_on_hardware(
     host: &dyn Host,
     rule: &ScheduleSource,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The most characters of one piece of input that are said back.
+/// The most characters that a message quotes of one piece of input.
 const MOST: usize = 80;
 /// The most characters of a message in all.
 const MOST_OF_MESSAGE: usize = 1500;
@@ -31,7 +31,7 @@ fn clip_to(text: &str, most: usize) -> String {
     text.chars().map(plain).collect()
 }
 
-/// A path as it is said back.
+/// A path as messages quote it.
 pub fn path(path: &Path) -> String {
     clip(&path.to_string_lossy())
 }

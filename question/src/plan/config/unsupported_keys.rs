@@ -1,4 +1,4 @@
-//! Whether every key of a config is understood: what is not may change parameters, FLOPs or memory.
+//! Refuses configs with keys that are unknown or unsupported: they may change parameters, FLOPs or memory.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use super::keys::{self, Neutral};
 use super::{Config, families, shown};
 use crate::diagnostic::Diagnostic;
 
-/// The most keys of one list that are named in a message.
+/// The most keys of one list that a message names.
 const MOST_NAMED: usize = 30;
 
-/// The formats in which the weights of new models were published. Others were made of such weights later.
+/// Formats in which the weights of new models were published; weights in any other format were quantized later.
 const PUBLISHED_FORMATS: [&str; 2] = ["fp8", "mxfp4"];
 
-/// The remedy where a model is not planned.
+/// The remedy for an unsupported model.
 pub(super) fn cure() -> String {
     format!(
         "configs of {} are read. A table [model] describes layers with attention to all tokens, in \
@@ -24,19 +24,19 @@ pub(super) fn cure() -> String {
     )
 }
 
-/// Keys that describe the same, which is not planned.
+/// Keys of one unsupported feature.
 struct Refused<'a> {
     reason: &'static str,
     keys: Vec<&'a str>,
 }
 
 impl Config<'_> {
-    /// Judges every key but those in `read`, for samples of `sequence` tokens; `windows` says
-    /// whether a window counts that nothing switches on or off.
+    /// Checks every key except those in `read`, for samples of `sequence` tokens; `windows` is whether windows
+    /// are on where no key switches them on or off.
     ///
     /// # Errors
-    /// A kind of model that is not planned, and all keys that are not understood, at once.
-    pub(super) fn judge(
+    /// One error for an unsupported `model_type` and all unknown and unsupported keys.
+    pub(super) fn check_keys(
         &self,
         read: &[&str],
         sequence: u64,
@@ -94,7 +94,7 @@ impl Config<'_> {
         Err(self.file.wrong(first.unwrap_or("model_type"), message).with_help(cure()))
     }
 
-    /// Whether `value` describes nothing that changes the model.
+    /// Whether the model is the same with `value` as without it.
     fn is_neutral(&self, neutral: Neutral, value: &Value, sequence: u64, windows: bool) -> bool {
         let harmless = || self.windows_are_harmless(sequence, windows);
         match neutral {
@@ -116,7 +116,7 @@ impl Config<'_> {
         }
     }
 
-    /// Whether windows, where there are any, count.
+    /// Whether attention windows are switched on; `windows` is the default.
     pub(super) fn is_switched_on(&self, windows: bool) -> bool {
         match self.keys.get("use_sliding_window") {
             None | Some(Value::Null) => windows,
