@@ -4,7 +4,7 @@ use fsdp::{Buffers, Communication, Method, PullLimit, Tally, Way};
 use pipeline::Bytes;
 use serde::Serialize;
 
-use question::fsdp::{Keys, Setting};
+use question::fsdp::{FsdpKeys, FsdpSetting};
 use question::host::{Context, announce_estimate};
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
@@ -52,7 +52,7 @@ pub struct FsdpRow {
 
 impl FsdpRow {
     fn new(
-        setting: &Setting,
+        setting: &FsdpSetting,
         way: Way,
         tally: &Tally,
         [baseline, collectives]: [&Tally; 2],
@@ -185,7 +185,7 @@ impl FsdpAnswer {
 ///
 /// # Errors
 /// If a key is wrong, a file cannot be read, or samples cannot be packed.
-pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<FsdpAnswer, Diagnostic> {
+pub fn fsdp(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpAnswer, Diagnostic> {
     let settings = keys.settings(context)?;
     let ways = keys.ways();
     // Every way is held against the baseline, and against collectives with the same packing where they
@@ -222,10 +222,10 @@ pub fn fsdp(context: &Context<'_>, keys: &Keys) -> Result<FsdpAnswer, Diagnostic
 }
 
 /// Says before minibatches are packed if that takes minutes.
-fn announce(context: &Context<'_>, settings: &[Setting], minibatches: u64) {
+fn announce(context: &Context<'_>, settings: &[FsdpSetting], minibatches: u64) {
     // Packing goes through all devices for every sample.
     const PAIRS_PER_SECOND: u64 = 6_000_000;
-    let pairs = |setting: &Setting| {
+    let pairs = |setting: &FsdpSetting| {
         let devices = setting.devices as u128;
         devices * devices * u128::from(setting.minibatch_size)
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use certificate::{Backwards, MAX_BYTES, Objective, Refusal, Verdict};
 use pipeline::Nanos;
 use question::format::{percent, size};
-use question::kinds::{self, Kind};
+use question::kinds::{self, InputKind};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use serde::{Serialize, Serializer};
@@ -46,7 +46,7 @@ pub fn verify(context: &Context<'_>, path: &Path) -> Result<VerifyAnswer, Diagno
     match certificate::verify(&text) {
         Err(refusal) if refusal.is_unreadable() => {
             let error = Diagnostic::unreadable(path, &refusal.to_string());
-            Err(kinds::misplaced(path, &text, &[Kind::Certificate], error))
+            Err(kinds::misplaced(path, &text, &[InputKind::Certificate], error))
         }
         other => Ok(VerifyAnswer(other)),
     }

@@ -159,7 +159,7 @@ pub(crate) fn fsdp(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Document> {
-    let keys: packing_keys::Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: packing_keys::FsdpKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
         packing::fsdp(context, &keys).map(Content::Packed)
     })
@@ -177,7 +177,7 @@ pub(crate) fn replay(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Document> {
-    let keys: replay_keys::Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: replay_keys::ReplayKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
         traced::replay(context, &paths, launch_delays, &keys).map(Content::Replayed)
     })

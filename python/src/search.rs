@@ -6,7 +6,7 @@ use answer::search::{SearchAnswer, SearchRow, certificate, program};
 use draw::pictures;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use question::search::Keys;
+use question::search::SearchKeys;
 
 use crate::answers::wide;
 use crate::ask::{Files, ask, look};
@@ -38,7 +38,7 @@ pub(crate) fn search(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Searched> {
-    let keys: Keys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: SearchKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     let scenario = Arc::clone(&question.scenario);
     let files = Arc::new(files.unwrap_or_default());
     let answered = ask(py, files, progress.as_ref(), move |context| {

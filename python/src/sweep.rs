@@ -10,7 +10,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use question::keys::Keys;
-use question::sweep::columns::{Columns, Kind};
+use question::sweep::columns::{ColumnKind, Columns};
 use question::sweep::grid;
 use question::{Context, Diagnostic, Host, ReadError};
 
@@ -202,12 +202,12 @@ enum Column {
 }
 
 impl Column {
-    const fn of(kind: Kind) -> Self {
+    const fn of(kind: ColumnKind) -> Self {
         match kind {
-            Kind::Whole => Self::Whole(Vec::new()),
-            Kind::Decimal => Self::Decimal(Vec::new()),
-            Kind::Truth => Self::Truth(Vec::new()),
-            Kind::Text => Self::Text(Vec::new()),
+            ColumnKind::Whole => Self::Whole(Vec::new()),
+            ColumnKind::Decimal => Self::Decimal(Vec::new()),
+            ColumnKind::Truth => Self::Truth(Vec::new()),
+            ColumnKind::Text => Self::Text(Vec::new()),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::quote;
 /// The largest of such files when a user writes one.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The files that a name may stand for.
+/// Built-in files by name.
 pub struct BuiltIn {
     /// The subject of the files, as errors say it.
     pub what: &'static str,

@@ -144,14 +144,14 @@ impl Diagnostic {
         self.fault == Fault::Question && self.place.is_none()
     }
 
-    /// The same with a cure.
+    /// This diagnostic with a remedy.
     #[must_use]
     pub fn with_help(mut self, cure: impl Into<String>) -> Self {
         self.help = Some(quote::brief(&cure.into()));
         self
     }
 
-    /// The same about `key`.
+    /// This diagnostic about the key `name`.
     #[must_use]
     pub fn about(mut self, name: impl AsRef<str>) -> Self {
         self.key = Some(quote::clip(name.as_ref()));

@@ -16,8 +16,8 @@ use crate::diagnostic::Diagnostic;
 use crate::memory;
 use crate::{format, quote};
 
-/// The means that a door lends the library. Only [`Host::read`] and [`Host::exists`] are required:
-/// without the others work is silent, is never interrupted, and takes the memory that it needs.
+/// Services that the caller gives the library. Only [`Host::read`] and [`Host::exists`] are required: by default,
+/// work is silent, is never interrupted, and has no memory limit.
 pub trait Host: Sync {
     /// The content of the file at `path`, of at most `at_most` bytes.
     ///
@@ -42,7 +42,7 @@ pub trait Host: Sync {
     }
 
     /// The time since some moment before the question was asked, if the host has a clock. Without one,
-    /// limits of time are not heeded.
+    /// time limits are ignored.
     fn clock(&self) -> Option<Duration> {
         None
     }
@@ -55,23 +55,23 @@ pub trait Host: Sync {
 
 /// The progress of some work, as the caller sees it.
 pub trait Work: Send + Sync {
-    /// So many steps more are done.
+    /// Adds to the steps that are done.
     fn inc(&self, _steps: u64) {}
 
-    /// So many steps more are to be done than was known.
+    /// Adds to the total of steps.
     fn add(&self, _steps: u64) {}
 
-    /// So many steps are to be done in all.
+    /// Sets the total of steps.
     fn set_length(&self, _steps: u64) {}
 
-    /// So many steps are done in all.
+    /// Sets the steps that are done.
     fn set_position(&self, _steps: u64) {}
 
-    /// The name of the steps is now `what`.
+    /// Renames the steps.
     fn set_message(&self, _what: String) {}
 }
 
-/// Work that nobody watches.
+/// Work without a progress display.
 struct Unseen;
 
 impl Work for Unseen {}
@@ -127,7 +127,7 @@ const MAX_VALUES: u64 = 1 << 20;
 const OF_A_VALUE: u64 = 256;
 
 impl<'h> Context<'h> {
-    /// A question to be answered with what `host` lends.
+    /// The context of a question that is answered with the files of `host`.
     pub fn new(host: &'h dyn Host) -> Self {
         Self {
             host,
@@ -227,7 +227,7 @@ impl<'h> Context<'h> {
     }
 }
 
-/// Context in memory, by name: what a page or a test lends.
+/// Files in memory, by name, as web pages and tests have them.
 impl Host for BTreeMap<PathBuf, Vec<u8>> {
     fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = self.get(path).ok_or(ReadError::Missing)?;

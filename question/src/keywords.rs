@@ -12,7 +12,7 @@ use crate::{Diagnostic, quote};
 /// Keywords in their order, as JSON of pairs: dictionaries in JSON have none.
 pub type Pairs = Vec<(String, Value)>;
 
-/// A file that a door writes itself and that nobody sees.
+/// The placeholder path of TOML that is generated in memory.
 pub fn unseen() -> &'static Path {
     Path::new("")
 }
@@ -81,7 +81,7 @@ pub fn keys<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
     ::toml::from_str(&text).map_err(wrong).map_err(nowhere)
 }
 
-/// `diagnostic` without a place in a text that nobody sees.
+/// `diagnostic` without a place in generated TOML.
 pub fn nowhere(mut diagnostic: Diagnostic) -> Diagnostic {
     if diagnostic.place.as_ref().is_some_and(|place| place.file.is_empty()) {
         diagnostic.place = None;

@@ -12,7 +12,7 @@ use crate::quote;
 /// The kind of a file.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum InputKind {
     /// A question for `debubble simulate` and other commands.
     Scenario,
     /// One with axes.
@@ -38,20 +38,20 @@ pub enum Kind {
 }
 
 /// Keys of which each is in no other kind of TOML file.
-const TOML: [(Kind, &[&str]); 7] = [
-    (Kind::Sweep, &["sweep"]),
-    (Kind::Plan, &["tokens", "batch", "deadline-days", "model"]),
-    (Kind::Certificate, &["cost-ns", "bound-ns", "argument"]),
-    (Kind::Profile, &["half-width", "embedding"]),
-    (Kind::Machine, &["device", "efficiency"]),
-    (Kind::Cluster, &["intra", "inter", "devices-per-node"]),
+const TOML: [(InputKind, &[&str]); 7] = [
+    (InputKind::Sweep, &["sweep"]),
+    (InputKind::Plan, &["tokens", "batch", "deadline-days", "model"]),
+    (InputKind::Certificate, &["cost-ns", "bound-ns", "argument"]),
+    (InputKind::Profile, &["half-width", "embedding"]),
+    (InputKind::Machine, &["device", "efficiency"]),
+    (InputKind::Cluster, &["intra", "inter", "devices-per-node"]),
     (
-        Kind::Scenario,
+        InputKind::Scenario,
         &["schedule", "stages", "microbatches", "forward", "backward-input", "backward", "setting"],
     ),
 ];
 
-impl Kind {
+impl InputKind {
     /// The kind of `text`, if its keys identify it.
     pub fn of(text: &str) -> Option<Self> {
         if text.trim_start().starts_with(['{', '['])
@@ -121,10 +121,10 @@ impl Kind {
     }
 }
 
-/// The error of the file at `path` with `text`, which is wrong by `error` for somebody who wanted
-/// one of `wanted`: if it is something else, that is the error.
-pub fn misplaced(path: &Path, text: &str, wanted: &[Kind], error: Diagnostic) -> Diagnostic {
-    match Kind::of(text).filter(|kind| !wanted.contains(kind)) {
+/// The error of the file at `path` with content `text`, read as one of `wanted`: that it is of another kind, if so,
+/// else `error`.
+pub fn misplaced(path: &Path, text: &str, wanted: &[InputKind], error: Diagnostic) -> Diagnostic {
+    match InputKind::of(text).filter(|kind| !wanted.contains(kind)) {
         Some(kind) => {
             let file = quote::path(path);
             Diagnostic::new(format!("{file} is {}", kind.words())).with_help(kind.cure(&file))

@@ -2,7 +2,7 @@
 //! have.
 //!
 //! A door reads its user's words into a [`scenario::Scenario`] of settings with [`keys::Keys`], a
-//! [`plan::Question`] or [`fsdp::Keys`], and lends a [`host::Host`]. From there on everything is typed:
+//! [`plan::Question`] or [`fsdp::FsdpKeys`], and lends a [`host::Host`]. From there on everything is typed:
 //! [`case::case`] makes one schedule of one setting whole and checked, a [`diagnostic::Diagnostic`] says
 //! what is wrong with it.
 //!

@@ -7,21 +7,21 @@ use crate::diagnostic::Diagnostic;
 use crate::format;
 use crate::host::Host;
 
-/// The bytes that are not asked about: finding out how much is free takes longer than taking so little.
+/// Demands up to this size are not checked: querying the free memory costs more.
 const SMALL: u64 = 8 << 20;
 
-/// Refuses `what`, which takes `bytes`, where the host has less. `cure` says what takes less.
+/// Refuses `what`, which takes `bytes`, where the host has less spare memory; `cure` is the remedy.
 ///
 /// # Errors
-/// That there is too little, with both figures.
+/// If the spare memory is too small, with both figures.
 pub fn demand(host: &dyn Host, what: &str, bytes: u64, cure: &str) -> Result<(), Diagnostic> {
     demand_of(|| host.spare_memory(), what, bytes, cure)
 }
 
-/// Refuses `what`, which takes `bytes`, where there is less than `free` says. `cure` says what takes less.
+/// Refuses `what`, which takes `bytes`, where `free` returns less; `cure` is the remedy.
 ///
 /// # Errors
-/// That there is too little, with both figures.
+/// If the spare memory is too small, with both figures.
 pub fn demand_of(
     free: impl FnOnce() -> Option<u64>,
     what: &str,

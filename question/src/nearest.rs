@@ -5,7 +5,7 @@ const MOST: usize = 3;
 
 /// The names nearest to `name`, the nearest first, that are near enough to be meant.
 pub fn names<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    // A name of strangers may be long; no known one is.
+    // Unknown names may be long; known ones are not.
     let name: String = name.chars().take(64).collect::<String>().to_lowercase();
     if name.is_empty() {
         return Vec::new();

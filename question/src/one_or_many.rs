@@ -14,7 +14,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_any(OneOrMany(PhantomData))
 }
 
-/// The same, where the list can be left out.
+/// Deserializes a value or a list of values that can be left out.
 pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {

@@ -7,7 +7,7 @@ use crate::values::words::words;
 
 keys! {
     /// Changes of a run that are tried on its trace.
-    pub struct Keys: "What if", Lists::OfValues;
+    pub struct ReplayKeys as "Keys": "What if", Lists::OfValues;
 
     /// Change the run in these ways, one at a time
     what_if: Vec<WhatIf>, value: "CHANGE,..";

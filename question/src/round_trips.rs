@@ -1,4 +1,4 @@
-//! That every question that is written is read again as the same question, as JSON and as TOML.
+//! Tests that every question survives a round trip through JSON and TOML.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
@@ -67,7 +67,7 @@ fn read<T: DeserializeOwned>(written: &Value) -> Result<T, TestCaseError> {
         .map_err(|error| TestCaseError::fail(format!("{written}: {error}")))
 }
 
-/// Checks that `value` is read again from what it prints.
+/// Checks that `value` parses from its own text.
 fn read_again<T>(value: &T) -> Result<(), TestCaseError>
 where
     T: FromStr<Err: Debug> + Display + PartialEq + Debug,
@@ -76,7 +76,7 @@ where
     Ok(())
 }
 
-/// Checks that `question` is read again from what it writes.
+/// Checks that `question` deserializes from its own output.
 fn returns<T>(question: &T) -> Result<(), TestCaseError>
 where
     T: Serialize + DeserializeOwned + PartialEq + Debug,
@@ -135,18 +135,18 @@ proptest! {
     }
 
     #[test]
-    fn studies_of_packing_return(written in some::<fsdp::Keys>()) {
-        returns(&read::<fsdp::Keys>(&written.into())?)?;
+    fn studies_of_packing_return(written in some::<fsdp::FsdpKeys>()) {
+        returns(&read::<fsdp::FsdpKeys>(&written.into())?)?;
     }
 
     #[test]
-    fn searches_return(written in some::<search::Keys>()) {
-        returns(&read::<search::Keys>(&written.into())?)?;
+    fn searches_return(written in some::<search::SearchKeys>()) {
+        returns(&read::<search::SearchKeys>(&written.into())?)?;
     }
 
     #[test]
-    fn questions_of_traces_return(written in some::<replay::Keys>()) {
-        returns(&read::<replay::Keys>(&written.into())?)?;
+    fn questions_of_traces_return(written in some::<replay::ReplayKeys>()) {
+        returns(&read::<replay::ReplayKeys>(&written.into())?)?;
     }
 
     #[test]
@@ -221,9 +221,9 @@ proptest! {
 fn unset_keys_take_their_defaults() {
     assert_eq!(read::<Keys>(&json!({})).unwrap(), Keys::default());
     assert_eq!(json!(Keys::default()), json!({}));
-    assert_eq!(read::<fsdp::Keys>(&json!({})).unwrap(), fsdp::Keys::default());
-    assert_eq!(read::<search::Keys>(&json!({})).unwrap(), search::Keys::default());
-    assert_eq!(read::<replay::Keys>(&json!({})).unwrap(), replay::Keys::default());
+    assert_eq!(read::<fsdp::FsdpKeys>(&json!({})).unwrap(), fsdp::FsdpKeys::default());
+    assert_eq!(read::<search::SearchKeys>(&json!({})).unwrap(), search::SearchKeys::default());
+    assert_eq!(read::<replay::ReplayKeys>(&json!({})).unwrap(), replay::ReplayKeys::default());
 }
 
 #[test]
@@ -251,9 +251,9 @@ fn defaults_and_examples_of_rows_are_values() {
         }
     }
     check::<Keys>();
-    check::<fsdp::Keys>();
-    check::<search::Keys>();
-    check::<replay::Keys>();
+    check::<fsdp::FsdpKeys>();
+    check::<search::SearchKeys>();
+    check::<replay::ReplayKeys>();
 }
 
 #[cfg(feature = "clap")]
@@ -264,8 +264,8 @@ mod flags {
 
     #[test]
     fn a_study_without_flags_is_the_default() {
-        let command = fsdp::Keys::augment_args(clap::Command::new("fsdp"));
+        let command = fsdp::FsdpKeys::augment_args(clap::Command::new("fsdp"));
         let flags = command.try_get_matches_from(["fsdp"]).unwrap();
-        assert_eq!(fsdp::Keys::from_arg_matches(&flags).unwrap(), fsdp::Keys::default());
+        assert_eq!(fsdp::FsdpKeys::from_arg_matches(&flags).unwrap(), fsdp::FsdpKeys::default());
     }
 }

@@ -19,7 +19,7 @@ use crate::host::Context;
 use crate::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::keys::read::{self as written, Object};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, InputKind};
 use crate::read::{KeySpans, as_table, keys, take};
 use crate::sweep::axis::{self, Axis};
 
@@ -35,7 +35,7 @@ pub struct Setting {
     pub keys: Keys,
     /// Published figures by schedule, as printed.
     pub published: BTreeMap<String, String>,
-    /// The same with more digits, from the published code.
+    /// Published figures with more digits, from the published code.
     pub regenerated: BTreeMap<String, String>,
     spans: KeySpans,
 }
@@ -171,13 +171,13 @@ impl<'de> Deserialize<'de> for Scenario {
 }
 
 impl Scenario {
-    /// No file: everything is said by flags.
+    /// An empty scenario, without a file.
     #[must_use]
     pub fn none() -> Self {
         Keys::default().into()
     }
 
-    /// The same questions without their file: errors name the key, not its place.
+    /// These questions without their file: errors name the key, not its place.
     #[must_use]
     pub fn detached(mut self) -> Self {
         for setting in &mut self.settings {
@@ -221,7 +221,7 @@ impl Scenario {
     ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
         let fail = |error: toml::de::Error| {
             let more = [HardwareKeys::NAMES, &HEAD, &SETTING_HEAD, &["setting", "sweep"]].concat();
-            let wanted = [Kind::Scenario, Kind::Sweep];
+            let wanted = [InputKind::Scenario, InputKind::Sweep];
             let error = Diagnostic::toml(file, &text, &error, &more);
             kinds::misplaced(file, &text, &wanted, error)
         };

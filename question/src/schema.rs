@@ -1,7 +1,7 @@
 //! JSON schemas of questions (feature `schema`).
 //!
 //! The schemas are derived from the types that read the questions: the doc comment of a key is its
-//! description, and units have a pattern and examples. They follow draft 7, which editors of TOML know.
+//! description, and units have a pattern and examples. They follow draft 7, which editors of TOML support.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};

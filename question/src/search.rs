@@ -19,7 +19,7 @@ const SOLVER_TIME: Duration = Duration::from_secs(30);
 
 keys! {
     /// The keys of a search, besides those of the settings that are searched.
-    pub struct Keys: "", Lists::OfValues;
+    pub struct SearchKeys as "Keys": "", Lists::OfValues;
 
     /// Where the chunks lie [default: looped; v for two chunks per stage, the number of a v by default]
     placement: Option<PlacementArg>, value: "PLACEMENT", heading: SEARCH;
@@ -111,20 +111,20 @@ words! {
     }
 }
 
-impl Keys {
+impl SearchKeys {
     /// Whether `what` is searched together with the order, where the question has the keys for it.
     #[must_use]
     pub fn varies(&self, what: Varied) -> bool {
         self.names(what) || self.names(Varied::All)
     }
 
-    /// Whether `what` itself is named among what is searched.
+    /// Whether --vary names `what` itself.
     #[must_use]
     pub fn names(&self, what: Varied) -> bool {
         self.vary.contains(&what)
     }
 
-    /// The names of the keys that are given and say something of a joint search alone.
+    /// The names of the given keys that apply to a joint search alone.
     pub fn of_joint(&self) -> impl Iterator<Item = &'static str> + use<> {
         let varied = self.given_rows().filter(|row| row.heading == VARIED);
         varied.map(|row| row.name).filter(|name| *name != "vary")

@@ -1,4 +1,4 @@
-//! Tables and text for people, before anybody lines the columns up.
+//! Tables and text for people, before layout.
 
 use std::fmt;
 

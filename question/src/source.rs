@@ -120,7 +120,7 @@ fn unknown(name: &str) -> Diagnostic {
     )
 }
 
-/// The name that stands for all schedules.
+/// The name that selects all schedules.
 pub const ALL: &str = "all";
 
 /// A schedule that a setting asks for.
@@ -184,7 +184,7 @@ pub fn selected(
     Ok(selected)
 }
 
-/// The rule called `name`; what is wrong with it is said where `setting` names it.
+/// The source called `name`; errors point at the key of `setting` that names it.
 fn rule(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! Warnings about a question: keys without influence, and what is taken for granted.
+//! Warnings about a question: keys without influence, and assumptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ impl Warnings {
         self.of_settings.insert(text.into());
     }
 
-    /// Adds what is taken for granted in `setting`, and its keys that have no influence on any schedule.
+    /// Adds the assumptions about `setting`, and its keys that have no influence on any schedule.
     pub fn add_assumed(&mut self, context: &Context<'_>, setting: &Setting) {
         self.of_settings.extend(case::assumed(context, setting));
         self.of_settings.extend(noise::ignored(setting));

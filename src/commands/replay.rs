@@ -8,7 +8,7 @@ use answer::replay::replay;
 use clap::Args;
 use draw::text;
 use question::Context;
-use question::replay::Keys;
+use question::replay::ReplayKeys;
 
 use super::{OUTPUT, note, note_all, print_json};
 use crate::error::Error;
@@ -58,7 +58,7 @@ pub struct Replay {
     #[arg(long)]
     launch_delays: bool,
     #[command(flatten)]
-    asked: Keys,
+    asked: ReplayKeys,
 }
 
 impl Replay {

@@ -9,7 +9,7 @@ use draw::gantt::Width;
 use draw::pictures::search as pictures;
 use draw::text;
 use question::Context;
-use question::search::Keys;
+use question::search::SearchKeys;
 
 use super::{Asked, OUTPUT, note, note_all, print_json};
 use crate::error::Error;
@@ -92,7 +92,7 @@ pub struct Search {
     #[command(flatten)]
     asked: Asked,
     #[command(flatten)]
-    keys: Keys,
+    keys: SearchKeys,
     /// Write what a third party can check with `debubble verify`; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml")]
     #[arg(value_parser = files::output)]

@@ -187,7 +187,7 @@ fn an_exported_trace_is_written_alike() {
 #[test]
 fn a_search_is_drawn_alike() {
     let files = Files::new([("small.toml", SMALL.into())]);
-    let keys: question::search::Keys =
+    let keys: question::search::SearchKeys =
         serde_json::from_str(r#"{"memory-limits": ["0.67p", "1p"]}"#).unwrap();
     let scenario = scenario(&files.host, "small.toml");
     let answer = search::search(&Context::new(&files.host), &scenario, &keys).unwrap();
@@ -230,7 +230,7 @@ fn a_replayed_trace_reads_alike() {
     let line = "export --schedule 1f1b --stages 3 --microbatches 4 --forward 1ms \
                 --backward-input 1ms --backward-weight 1ms --format chrome";
     let files = Files::new([("run.json", stdout(&run(line)).into_bytes())]);
-    let keys = question::replay::Keys {
+    let keys = question::replay::ReplayKeys {
         what_if: vec![WhatIf::NoStragglers],
         schedule: vec!["zb-h1".to_owned()],
         ..Default::default()

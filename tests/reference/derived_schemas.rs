@@ -32,21 +32,21 @@ fn of_plan() -> Value {
 }
 
 fn of_fsdp() -> Value {
-    schema::of::<fsdp::Keys>(
+    schema::of::<fsdp::FsdpKeys>(
         "debubble fsdp",
         &[json!({ "devices": [8, 32], "minibatch-size": 4, "lengths": "file:lengths.txt" })],
     )
 }
 
 fn of_search() -> Value {
-    schema::of::<search::Keys>(
+    schema::of::<search::SearchKeys>(
         "debubble search",
         &[json!({ "memory-limits": ["1p", "1.5p"], "objective": "makespan" })],
     )
 }
 
 fn of_replay() -> Value {
-    schema::of::<replay::Keys>(
+    schema::of::<replay::ReplayKeys>(
         "debubble replay",
         &[json!({ "what-if": ["no-stragglers"], "schedule": ["zb-h1"] })],
     )

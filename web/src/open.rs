@@ -7,7 +7,7 @@ use answer::timelines::{self, Recorded, Source};
 use answer::{compare, profile, replay, verify};
 use draw::gantt::{self, Chart};
 use draw::pictures;
-use question::kinds::Kind;
+use question::kinds::InputKind;
 use question::{Context, Diagnostic, keywords, profiles, quote};
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub(crate) struct File {
 /// The kind of a file.
 #[derive(Serialize)]
 pub(crate) struct FileKind {
-    kind: Option<Kind>,
+    kind: Option<InputKind>,
     /// The same in words.
     words: &'static str,
     /// Its text, where it is a question.
@@ -90,32 +90,38 @@ impl File {
     /// The kind of the file, by its content.
     pub(crate) fn kind(&self, context: &Context<'_>) -> Result<FileKind, Diagnostic> {
         let content = context.read_bytes(&self.file, limits::MOST_BYTES)?;
-        let answered = |kind: Option<Kind>, text| {
+        let answered = |kind: Option<InputKind>, text| {
             Ok(FileKind {
                 kind,
-                words: kind.map_or("a file of no kind that is known", Kind::words),
+                words: kind.map_or("a file of no kind that is known", InputKind::words),
                 text,
             })
         };
         if content.starts_with(PARQUET) {
-            return answered(Some(Kind::Trace), None);
+            return answered(Some(InputKind::Trace), None);
         }
         let text = String::from_utf8(content);
         let text = text.map_err(|_| Diagnostic::unreadable(&self.file, "it is not UTF-8 text"))?;
         if text.len() as u64 > LOOKED_AT {
             // Nothing else is as long.
             return answered(
-                text.trim_start().starts_with(['{', '[']).then_some(Kind::Trace),
+                text.trim_start().starts_with(['{', '[']).then_some(InputKind::Trace),
                 None,
             );
         }
-        let kind = Kind::of(&text);
+        let kind = InputKind::of(&text);
         if kind.is_none() {
             self.check(context, &text)?;
         }
         let asks = matches!(
             kind,
-            Some(Kind::Scenario | Kind::Sweep | Kind::Plan | Kind::ModelConfig | Kind::Cluster)
+            Some(
+                InputKind::Scenario
+                    | InputKind::Sweep
+                    | InputKind::Plan
+                    | InputKind::ModelConfig
+                    | InputKind::Cluster
+            )
         );
         answered(kind, asks.then_some(text))
     }
@@ -216,7 +222,7 @@ pub(crate) struct Replay {
     #[serde(default)]
     launch_delays: bool,
     #[serde(default)]
-    keys: question::replay::Keys,
+    keys: question::replay::ReplayKeys,
 }
 
 /// The steps of a run.

@@ -6,7 +6,7 @@ use draw::pictures;
 use pipeline::{Family, Timeline};
 use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Scenario, Setting};
-use question::search::Keys;
+use question::search::SearchKeys;
 use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -119,7 +119,7 @@ impl Request {
     /// Answers it.
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
         let keys = match self.keys {
-            Value::Null => Keys::default(),
+            Value::Null => SearchKeys::default(),
             keys => keywords::keys(&keys.to_string())?,
         };
         let scenario =

@@ -79,10 +79,10 @@ fn a_search_is_that_of_the_command_line() {
     let answer = found();
     let host = Files::new();
     let context = Context::new(&host);
-    let keys = search::Keys {
+    let keys = search::SearchKeys {
         placement: Some(search::PlacementArg::V),
         memory_limits: vec!["1p".parse().unwrap(), "1.5p".parse().unwrap()],
-        ..search::Keys::default()
+        ..search::SearchKeys::default()
     };
     let scenario = scenario(&context, &Keys::default());
     let expected = ::answer::search::search(&context, &scenario, &keys).unwrap();
@@ -237,7 +237,7 @@ fn a_timeline_is_drawn_compared_and_replayed() {
     let expected = ::answer::compare::Comparison::of(&a, &b).unwrap();
     assert_eq!(compared["comparison"], printed(&expected));
     let replayed = asked(&json!({ "ask": "replay", "files": ["a.json"] }), &files);
-    let keys = question::replay::Keys::default();
+    let keys = question::replay::ReplayKeys::default();
     let paths = [PathBuf::from("a.json")];
     let expected = ::answer::replay::replay(&context, &paths, false, &keys).unwrap();
     assert_holds(&replayed, &printed(&expected));

@@ -7,7 +7,7 @@ use std::path::Path;
 use measured::{self, accuracy};
 use plan::fit::{Fit, FitError, Observation, Parameter, Steps, groups};
 use plan::{Efficiency, Machine, number};
-use question::plan::fit::{Question, Run};
+use question::plan::fit::{FitQuestion, Run};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
 use serde::Serialize;
@@ -142,7 +142,7 @@ pub fn read(
     context: &Context<'_>,
     path: &Path,
     base: Option<&str>,
-) -> Result<Question, Diagnostic> {
+) -> Result<FitQuestion, Diagnostic> {
     question::plan::fit::read(context, path, base, &|name, sequence, mtp| {
         // Whether the name is known is asked first: no length is needed for that.
         let known = measured::model(name, sequence.unwrap_or(SEQUENCE), mtp)?;
@@ -158,7 +158,7 @@ const SEQUENCE: u64 = 1024;
 ///
 /// # Errors
 /// If an iteration cannot be predicted, the user stops the fit, or the base's file cannot be changed.
-pub fn fit(context: &Context<'_>, question: &Question) -> Result<Fitted, Diagnostic> {
+pub fn fit(context: &Context<'_>, question: &FitQuestion) -> Result<Fitted, Diagnostic> {
     let steps = Predicted { context, question };
     let parameters = SCALES.map(|Scale { name, sigma, .. }| Parameter {
         name: name.to_owned(),
@@ -196,7 +196,7 @@ pub fn fit(context: &Context<'_>, question: &Question) -> Result<Fitted, Diagnos
 /// The predictions of the iterations of a question.
 struct Predicted<'a> {
     context: &'a Context<'a>,
-    question: &'a Question,
+    question: &'a FitQuestion,
 }
 
 impl Steps for Predicted<'_> {
@@ -224,7 +224,7 @@ impl Predicted<'_> {
             FitError::Predicted(row) | FitError::Measured(row) => self.question.runs.get(*row),
             FitError::Prior(_) => None,
         };
-        let Question { file, .. } = self.question;
+        let FitQuestion { file, .. } = self.question;
         let place = row.map_or(String::new(), |run| format!(" line {}: {}:", run.line, run.name));
         Diagnostic::new(format!("{file}:{place} {error}"))
     }
@@ -252,7 +252,11 @@ fn scaled(machine: &Machine, values: &[f64]) -> Machine {
     machine
 }
 
-fn answer(question: &Question, fitted: &[f64], rows: Vec<FittedRow>) -> Result<Fitted, Diagnostic> {
+fn answer(
+    question: &FitQuestion,
+    fitted: &[f64],
+    rows: Vec<FittedRow>,
+) -> Result<Fitted, Diagnostic> {
     let machine = &question.base.machine;
     let (mut before, mut after) = (machine.efficiency, scaled(machine, fitted).efficiency);
     let mut shares = Vec::new();

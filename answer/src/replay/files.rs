@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pipeline::{Measurement, Nanos};
-use question::kinds::{self, Kind};
+use question::kinds::{self, InputKind};
 use question::{Context, Diagnostic, quote};
 use traces::{Form, OpType, Operation, Reader, Run, Trace, TraceError};
 
@@ -83,7 +83,7 @@ fn wrong(path: &Path, fault: &TraceError) -> Diagnostic {
 /// `error`, unless the file at `path` is of another kind than a trace.
 fn misplaced(context: &Context<'_>, path: &Path, error: Diagnostic) -> Diagnostic {
     match context.read_text(path, MAX_TEXT) {
-        Ok(text) => kinds::misplaced(path, &text, &[Kind::Trace, Kind::Timeline], error),
+        Ok(text) => kinds::misplaced(path, &text, &[InputKind::Trace, InputKind::Timeline], error),
         Err(_) => error,
     }
 }

@@ -8,7 +8,7 @@ mod what_if;
 use std::path::PathBuf;
 
 use measured::accuracy;
-use question::replay::Keys;
+use question::replay::ReplayKeys;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use serde::Serialize;
@@ -87,7 +87,7 @@ pub fn replay(
     context: &Context<'_>,
     paths: &[PathBuf],
     launch_delays: bool,
-    keys: &Keys,
+    keys: &ReplayKeys,
 ) -> Result<ReplayAnswer, Diagnostic> {
     let run = files::read(context, paths, keys.warmup_steps.unwrap_or(0))?;
     let asked = Asked::new(context, keys)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use traces::{Medians, Operation, Run, Sends, Times};
 
 use question::case::{self, ScheduleSource};
-use question::replay::{Keys, WhatIf};
+use question::replay::{ReplayKeys, WhatIf};
 use question::scenario::{Scenario, Setting};
 use question::{Context, Diagnostic};
 
@@ -49,13 +49,13 @@ impl fmt::Display for Straggler {
 /// The questions, checked.
 pub(super) struct Asked<'a> {
     context: &'a Context<'a>,
-    keys: &'a Keys,
+    keys: &'a ReplayKeys,
     rules: Vec<ScheduleSource>,
 }
 
 impl<'a> Asked<'a> {
     /// Finds the schedules before any long work.
-    pub(super) fn new(context: &'a Context<'a>, keys: &'a Keys) -> Result<Self, Diagnostic> {
+    pub(super) fn new(context: &'a Context<'a>, keys: &'a ReplayKeys) -> Result<Self, Diagnostic> {
         if let Some(share) = keys.backward_split
             && !(0.0..=1.0).contains(&share)
         {
@@ -164,7 +164,7 @@ impl<'a> Asked<'a> {
 
     /// The share of B in a backward pass by FLOPs; `None` where the run itself splits them.
     fn split(&self, run: &Run) -> Option<f64> {
-        let Keys { backward_split, hidden, seq, .. } = *self.keys;
+        let ReplayKeys { backward_split, hidden, seq, .. } = *self.keys;
         if !run.is_fused() {
             if backward_split.or(hidden.map(|_| 0.0)).is_some() {
                 self.context
@@ -187,7 +187,7 @@ impl<'a> Asked<'a> {
 }
 
 /// Refuses sizes of the model that say nothing of the share of B, or say it twice.
-fn check_sizes(keys: &Keys) -> Result<(), Diagnostic> {
+fn check_sizes(keys: &ReplayKeys) -> Result<(), Diagnostic> {
     let blame = |key: &str, message: &str| Err(Diagnostic::new(message).about(key));
     match (keys.backward_split, keys.hidden, keys.seq) {
         (_, Some(0), _) => blame("hidden", "--hidden is 0: it must be at least 1"),
@@ -201,8 +201,8 @@ fn check_sizes(keys: &Keys) -> Result<(), Diagnostic> {
 }
 
 /// Names the flags that only schedules would heed.
-fn note_unused(context: &Context<'_>, keys: &Keys) {
-    let Keys { backward_split, hidden, seq, chunks, memory_limit, .. } = keys;
+fn note_unused(context: &Context<'_>, keys: &ReplayKeys) {
+    let ReplayKeys { backward_split, hidden, seq, chunks, memory_limit, .. } = keys;
     let given = [
         ("--backward-split", backward_split.is_some()),
         ("--hidden", hidden.is_some()),

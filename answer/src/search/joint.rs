@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pipeline::{LayerLayout, Nanos, Placement, Schedule};
 use question::case::{Joint, SearchedJointly};
 use question::scenario::{Scenario, Setting};
-use question::search::Keys;
+use question::search::SearchKeys;
 use question::values::passes::Recomputed;
 use question::{Context, Diagnostic, format, keywords};
 use search::{BestPublished, Choice, Effort};
@@ -253,7 +253,7 @@ pub(super) fn row(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    keys: &Keys,
+    keys: &SearchKeys,
     earlier: &[SearchRow],
 ) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
@@ -277,7 +277,7 @@ pub(super) fn row(
     };
     let done = joint.search(&known, effort, &mut progress, &stop)?;
     // The clock may end it, but never is all that does.
-    let limited = Keys { effort: times, ..keys.clone() };
+    let limited = SearchKeys { effort: times, ..keys.clone() };
     warn_of_clock(context, &limited, done.found.interrupted);
     let chosen = JointChoice::of(&joint, &done);
     let mut row = SearchRow::of(done.searched, None, keys.objective, setting)?;

@@ -12,7 +12,7 @@ use profile::{AnyProfile, TrainerProfile};
 use question::case::{self, SEARCHED, ScheduleSource, Searched};
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
-use question::search::{Keys, Varied};
+use question::search::{SearchKeys, Varied};
 use question::sheet::Sheet;
 use question::values::segments::LoneBackward;
 use question::{Context, Diagnostic, Warnings, format, hardware, noise};
@@ -72,7 +72,7 @@ pub fn certificate(row: &SearchRow) -> Result<String, Diagnostic> {
 
 /// The settings that `keys` ask for: each of `scenario` under every limit, the smaller ones first.
 #[must_use]
-pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
+pub fn settings(scenario: &Scenario, keys: &SearchKeys) -> Vec<Setting> {
     if keys.memory_limits.is_empty() {
         return scenario.settings.clone();
     }
@@ -100,7 +100,7 @@ pub fn settings(scenario: &Scenario, keys: &Keys) -> Vec<Setting> {
 ///
 /// # Errors
 /// If they do.
-pub fn check_program(keys: &Keys) -> Result<(), Diagnostic> {
+pub fn check_program(keys: &SearchKeys) -> Result<(), Diagnostic> {
     check_nothing_varied(keys)?;
     if keys.ilp && keys.statistic().is_some() {
         let objective = keys.objective.name();
@@ -116,7 +116,7 @@ pub fn check_program(keys: &Keys) -> Result<(), Diagnostic> {
 }
 
 /// Checks that a joint search is asked for neither proofs of orders nor times under noise.
-fn check_nothing_varied(keys: &Keys) -> Result<(), Diagnostic> {
+fn check_nothing_varied(keys: &SearchKeys) -> Result<(), Diagnostic> {
     let asked = match (keys.ilp, keys.statistic()) {
         _ if keys.vary.is_empty() => return Ok(()),
         (true, _) => "--ilp".to_owned(),
@@ -133,7 +133,7 @@ fn check_nothing_varied(keys: &Keys) -> Result<(), Diagnostic> {
 ///
 /// # Errors
 /// At the first key that does.
-pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
+pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
     check_program(keys)?;
     if keys.ilp {
         check_provable(scenario, keys, "--ilp")?;
@@ -154,7 +154,7 @@ pub fn check(scenario: &Scenario, keys: &Keys) -> Result<(), Diagnostic> {
 }
 
 /// Objective to minimise in a run on the hardware of `setting`, if it has hardware.
-fn figure(keys: &Keys, setting: &Setting) -> Option<Figure> {
+fn figure(keys: &SearchKeys, setting: &Setting) -> Option<Figure> {
     keys.figure().filter(|_| keys.vary.is_empty() && case::is_on_hardware(setting))
 }
 
@@ -175,7 +175,11 @@ fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
 ///
 /// # Errors
 /// If a setting gives passes as chains of segments, or copies may be chosen.
-pub fn check_provable(scenario: &Scenario, keys: &Keys, flag: &str) -> Result<(), Diagnostic> {
+pub fn check_provable(
+    scenario: &Scenario,
+    keys: &SearchKeys,
+    flag: &str,
+) -> Result<(), Diagnostic> {
     let copied = scenario.settings.iter().any(|setting| case::may_copy(setting, keys));
     if copied {
         let message =
@@ -199,7 +203,7 @@ pub fn check_provable(scenario: &Scenario, keys: &Keys, flag: &str) -> Result<()
 pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,
-    keys: &Keys,
+    keys: &SearchKeys,
 ) -> Result<SearchAnswer, Diagnostic> {
     check(scenario, keys)?;
     warn(context, scenario, keys);
@@ -234,7 +238,7 @@ pub fn search(
     Ok(SearchAnswer { rows, interrupted: context.cut_short() })
 }
 
-fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
+fn warn(context: &Context<'_>, scenario: &Scenario, keys: &SearchKeys) {
     let mut warnings = Warnings::default();
     for setting in &scenario.settings {
         let mut setting = setting.clone();
@@ -270,7 +274,7 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &Keys) {
 }
 
 /// Says before the search if it takes minutes.
-fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
+fn announce(context: &Context<'_>, keys: &SearchKeys, settings: &[Setting]) {
     // As measured on one core; where the passes are many, more.
     const PASSES_PER_SECOND: u64 = 30_000;
     let (effort, searched) = (keys.effort.unwrap_or(1), settings.len());
@@ -301,7 +305,7 @@ fn announce(context: &Context<'_>, keys: &Keys, settings: &[Setting]) {
 fn search_one(
     context: &Context<'_>,
     scenario: &Scenario,
-    keys: &Keys,
+    keys: &SearchKeys,
     setting: &Setting,
 ) -> Result<Searched, Diagnostic> {
     let late = late(context, keys);
@@ -329,7 +333,7 @@ fn search_one(
 }
 
 /// Whether the time that `keys` allow for a search that begins now is over.
-fn late<'a>(context: &'a Context<'_>, keys: &'a Keys) -> impl Fn() -> bool + Sync + use<'a> {
+fn late<'a>(context: &'a Context<'_>, keys: &'a SearchKeys) -> impl Fn() -> bool + Sync + use<'a> {
     let begin = context.host().clock();
     move || {
         let elapsed = context.host().clock().zip(begin).map(|(now, begin)| now - begin);
@@ -338,7 +342,7 @@ fn late<'a>(context: &'a Context<'_>, keys: &'a Keys) -> impl Fn() -> bool + Syn
 }
 
 /// Warns where the clock has `interrupted` a search of a limited effort.
-fn warn_of_clock(context: &Context<'_>, keys: &Keys, interrupted: bool) {
+fn warn_of_clock(context: &Context<'_>, keys: &SearchKeys, interrupted: bool) {
     if interrupted && keys.times().is_some() && !context.cut_short() {
         let text = "the clock cut the search short: another run may find another schedule";
         context.warn(text.to_owned());

@@ -3,7 +3,7 @@
 use ilp::{End, Model, Unsuitable};
 use pipeline::Nanos;
 use question::case::Searched;
-use question::search::Keys;
+use question::search::SearchKeys;
 use question::{Context, Diagnostic, format};
 
 /// Result of the integer program of a search.
@@ -23,7 +23,7 @@ pub struct Solved {
 /// If the pipeline is one that the program does not model, or too large.
 pub(super) fn solve(
     context: &Context<'_>,
-    keys: &Keys,
+    keys: &SearchKeys,
     searched: &mut Searched,
 ) -> Result<Solved, Diagnostic> {
     let (host, limit) = (context.host(), keys.solver_time());

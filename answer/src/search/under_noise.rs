@@ -3,7 +3,7 @@
 use pipeline::{Nanos, Schedule};
 use question::case;
 use question::scenario::{Scenario, Setting};
-use question::search::Keys;
+use question::search::SearchKeys;
 use question::{Context, Diagnostic, format};
 use search::{Effort, ProgressUnderNoise, Statistic};
 
@@ -20,7 +20,7 @@ pub(super) fn row(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
-    keys: &Keys,
+    keys: &SearchKeys,
     statistic: Statistic,
     earlier: &[SearchRow],
 ) -> Result<SearchRow, Diagnostic> {

@@ -3,11 +3,11 @@
 use std::io::Read;
 
 use csv::{ByteRecord, Reader};
-use question::sweep::columns::{self, Kind};
+use question::sweep::columns::{self, ColumnKind};
 
 /// The types of the columns `names`, if they are known before there are rows.
 #[must_use]
-pub fn known(names: &[&str]) -> Option<Vec<Kind>> {
+pub fn known(names: &[&str]) -> Option<Vec<ColumnKind>> {
     names.iter().map(|name| columns::kind(name)).collect()
 }
 
@@ -16,9 +16,10 @@ pub fn known(names: &[&str]) -> Option<Vec<Kind>> {
 ///
 /// # Errors
 /// If the rows cannot be read.
-pub fn of<R: Read>(names: &[&str], rows: &mut Reader<R>) -> csv::Result<Vec<Kind>> {
-    const NARROWEST_FIRST: [Kind; 3] = [Kind::Whole, Kind::Decimal, Kind::Truth];
-    let fixed: Vec<Option<Kind>> = names.iter().map(|name| columns::kind(name)).collect();
+pub fn of<R: Read>(names: &[&str], rows: &mut Reader<R>) -> csv::Result<Vec<ColumnKind>> {
+    const NARROWEST_FIRST: [ColumnKind; 3] =
+        [ColumnKind::Whole, ColumnKind::Decimal, ColumnKind::Truth];
+    let fixed: Vec<Option<ColumnKind>> = names.iter().map(|name| columns::kind(name)).collect();
     let mut fits = vec![[true; NARROWEST_FIRST.len()]; fixed.len()];
     let mut row = ByteRecord::new();
     while rows.read_byte_record(&mut row)? {
@@ -30,21 +31,21 @@ pub fn of<R: Read>(names: &[&str], rows: &mut Reader<R>) -> csv::Result<Vec<Kind
         }
     }
     let found = |fits: &[bool; 3]| fits.iter().position(|fits| *fits);
-    let kind = |(fixed, fits): (&Option<Kind>, _)| {
-        fixed.unwrap_or_else(|| found(fits).map_or(Kind::Text, |at| NARROWEST_FIRST[at]))
+    let kind = |(fixed, fits): (&Option<ColumnKind>, _)| {
+        fixed.unwrap_or_else(|| found(fits).map_or(ColumnKind::Text, |at| NARROWEST_FIRST[at]))
     };
     Ok(fixed.iter().zip(&fits).map(kind).collect())
 }
 
-fn is(value: &[u8], kind: Kind) -> bool {
+fn is(value: &[u8], kind: ColumnKind) -> bool {
     let text = std::str::from_utf8(value).unwrap_or_default();
     // Words such as nan and infinity are no numbers of an axis.
     let digits = text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
     match kind {
-        Kind::Whole => digits && text.parse::<i64>().is_ok(),
-        Kind::Decimal => digits && text.parse::<f64>().is_ok(),
-        Kind::Truth => text.parse::<bool>().is_ok(),
-        Kind::Text => true,
+        ColumnKind::Whole => digits && text.parse::<i64>().is_ok(),
+        ColumnKind::Decimal => digits && text.parse::<f64>().is_ok(),
+        ColumnKind::Truth => text.parse::<bool>().is_ok(),
+        ColumnKind::Text => true,
     }
 }
 
@@ -61,8 +62,11 @@ mod tests {
         };
         let rows = "1,1.5,true,1us,nan,1,\n2,2,false,2us,1,,\n";
         let found = of(&["a", "b", "c", "d", "e", "f", "g"], rows).unwrap();
-        let (whole, text) = (Kind::Whole, Kind::Text);
-        assert_eq!(found, [whole, Kind::Decimal, Kind::Truth, text, text, whole, whole]);
+        let (whole, text) = (ColumnKind::Whole, ColumnKind::Text);
+        assert_eq!(
+            found,
+            [whole, ColumnKind::Decimal, ColumnKind::Truth, text, text, whole, whole]
+        );
         assert_eq!(of(&["schedule", "a"], "1,2\n").unwrap(), [text, whole]);
     }
 }

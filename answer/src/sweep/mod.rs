@@ -9,7 +9,7 @@ use std::time::Duration;
 use question::case::{self, ScheduleSource};
 use question::host::announce_estimate;
 use question::sweep::columns::Columns;
-use question::sweep::grid::{Grid, Question};
+use question::sweep::grid::{Grid, GridQuestion};
 use question::{Context, Diagnostic, Warnings};
 use rayon::prelude::*;
 use sim::Replay;
@@ -174,7 +174,7 @@ pub fn check_answers(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnosti
 pub fn announce(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     const PASSES_PER_SECOND: u64 = 10_000_000;
     let samples = grid.samples(context)?;
-    let passes = |question: &Question<'_>| {
+    let passes = |question: &GridQuestion<'_>| {
         let passes = 3 * u128::from(case::forwards(&question.setting, question.rule));
         let replicas = u128::from(question.setting.keys.replicas.unwrap_or(0)) + 1;
         // A search takes its time for every pass.

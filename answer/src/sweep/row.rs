@@ -12,7 +12,7 @@ use question::hardware::Hardware;
 use question::sweep::columns::{
     Columns, DISTRIBUTIONS_COUNT, HARDWARE_COUNT, METRICS_COUNT, NOISE_FREE_COUNT,
 };
-use question::sweep::grid::{Grid, Question};
+use question::sweep::grid::{Grid, GridQuestion};
 use question::{Context, Diagnostic};
 
 use crate::hardware::Report;
@@ -156,7 +156,7 @@ fn add_hardware(line: &mut Line<'_>, report: &Report, hardware: &Hardware) {
 fn add_failure(
     line: &mut Line<'_>,
     columns: &Columns,
-    question: &Question<'_>,
+    question: &GridQuestion<'_>,
     error: &Diagnostic,
 ) {
     let keys = &question.setting.keys;

@@ -33,7 +33,7 @@ use super::hops::RawHops;
 use super::recording::RawRecording;
 use super::{Recorded, Source, check};
 use question::kinds;
-use question::kinds::Kind;
+use question::kinds::InputKind;
 use question::{Context, Diagnostic, memory};
 
 /// The largest file.
@@ -290,7 +290,7 @@ pub(crate) fn read_content(
     memory::demand(context.host(), &what, (bytes.len() as u64).saturating_mul(OF_A_BYTE), cure)?;
     parse(bytes).map_err(|cause| {
         let error = Diagnostic::unreadable(path, &cause);
-        kinds::misplaced(path, &String::from_utf8_lossy(bytes), &[Kind::Timeline], error)
+        kinds::misplaced(path, &String::from_utf8_lossy(bytes), &[InputKind::Timeline], error)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::plot::lines;
 use crate::plot::lines::{Dot, LineChart, LinePanel};
 use answer::fsdp::FsdpRow;
 use question::Diagnostic;
-use question::fsdp::Setting;
+use question::fsdp::FsdpSetting;
 
 /// The most layers that a picture shows.
 const MAX_SPANS: u64 = 1 << 20;
@@ -62,7 +62,7 @@ fn axis(minibatch_size: u64) -> f64 {
 }
 
 /// The first minibatch of `setting` in each of `ways`, on one time axis.
-pub fn timelines(setting: &Setting, ways: &[Way], layers: u64) -> Result<String, Diagnostic> {
+pub fn timelines(setting: &FsdpSetting, ways: &[Way], layers: u64) -> Result<String, Diagnostic> {
     let samples = setting.minibatch_size.saturating_mul(setting.devices as u64);
     let spans = samples.saturating_mul(2 * layers).saturating_mul(ways.len() as u64);
     if spans > MAX_SPANS {

@@ -37,7 +37,7 @@ pub use crate::source::{
     ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected,
 };
 
-/// A schedule with what it was made for.
+/// A schedule with the problem that it was made for.
 #[derive(Clone)]
 pub struct Case {
     /// Name of the setting, if it has one.
@@ -62,7 +62,7 @@ pub struct Case {
     pub given_limits: Vec<Limit>,
     /// How B and W were split, if they were given together.
     pub split: Option<Split>,
-    /// How durations differ from the costs, if anything was said of it.
+    /// How durations differ from the costs, if noise is given.
     pub noise: Option<Noise>,
     /// The hardware that it runs on, if the question gives it.
     pub hardware: Option<Hardware>,
@@ -179,7 +179,7 @@ fn seats(hardware: Option<&Hardware>, shape: Shape) -> Vec<usize> {
     devices.unwrap_or_else(|| (0..shape.stages()).collect())
 }
 
-/// Checks that `rule` has an answer for `setting` as far as can be said at once; orders are only
+/// Checks that `rule` has an answer for `setting`, as far as a quick check can tell; orders are only
 /// made where they have few passes.
 pub fn try_out(
     context: &Context<'_>,

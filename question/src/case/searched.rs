@@ -26,7 +26,7 @@ pub struct Search<'a> {
 
 /// A question and the best order that was found for it.
 pub struct Searched {
-    /// The order with what it was made for.
+    /// The order with the problem that it was made for.
     pub case: Case,
     /// The instance that was searched.
     pub instance: Instance,
@@ -73,7 +73,7 @@ pub(super) fn schedule(
 
 /// Searches the best order, and where the pipeline is small and that leaves open whether there is a better one, goes on
 /// with branch and bound: for about a second for each second that the search takes, counted in steps; without a
-/// limit of the effort until somebody stops it.
+/// limit of the effort until `stop` returns true.
 fn best(
     instance: &Instance,
     effort: Effort,
@@ -100,7 +100,7 @@ fn best(
             progress(Progress { best, bound, ..last });
         }
     };
-    // All that is refused was asked for above.
+    // `ilp::check` above has refused every invalid instance.
     let solved = ilp::warm_start(instance, &mut found, steps, tell, &|| stop());
     found.interrupted = solved.is_ok_and(|(_, end)| end == ilp::End::Stopped);
     Ok(found)
@@ -117,8 +117,8 @@ const COPYING: [&str; 5] =
 const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
      `debubble simulate --schedule best.txt`";
 
-/// Checks that `setting` says nothing that would change what orders cost or hold, but that a search
-/// of one step where no link is shared does not know: clusters, step boundaries, offloading and noise.
+/// Checks that `setting` has no key that changes costs or memory of orders, but is not supported by a search of one
+/// step where no link is shared: clusters, step boundaries, offloading and noise.
 ///
 /// # Errors
 /// At the first key that does.

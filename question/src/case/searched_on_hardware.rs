@@ -73,7 +73,7 @@ const fn is_stuck(error: &SearchError) -> bool {
     matches!(error, SearchError::OnHardware(SimulationError::Engine(EngineError::Stuck(_))))
 }
 
-/// Whether `setting` says what its pipeline runs on, or that steps follow each other.
+/// Whether `setting` has a hardware key, other than those of copies to the host and of shards of the vocabulary.
 #[must_use]
 pub fn is_asked(setting: &Setting) -> bool {
     let keys = &setting.keys;
@@ -104,7 +104,7 @@ pub fn check_figure(setting: &Setting, figure: Option<Figure>) -> Result<(), Dia
     }
 }
 
-/// Checks that `setting`, which has hardware, says nothing that a search on it does not know: noise, sharding,
+/// Checks that `setting`, which has hardware, has no key that a search on it does not support: noise, sharding,
 /// copies to the host, passes that wait for memory, pairs on two streams.
 ///
 /// # Errors

@@ -47,7 +47,7 @@ pub fn search_under_noise(
 ) -> Result<(Searched, FoundUnderNoise), Diagnostic> {
     check(scenario, setting, asked.statistic)?;
     let objective = objective(setting);
-    // Without it the question is one of links that are never shared.
+    // Without a boundary, no link is shared.
     let mut unbounded = setting.clone();
     unbounded.keys.hardware.boundary = None;
     let setting = &unbounded;
@@ -87,8 +87,8 @@ pub fn objective(setting: &Setting) -> Objective {
     }
 }
 
-/// Checks that `setting` has noise, enough replicas for `statistic`, and says nothing that a search under
-/// noise does not know: clusters, copies to the host, pairs on two streams, sharding.
+/// Checks that `setting` has noise, enough replicas for `statistic`, and no key that a search under
+/// noise does not support: clusters, copies to the host, pairs on two streams, sharding.
 ///
 /// # Errors
 /// At the first key that does, or where one is missing.

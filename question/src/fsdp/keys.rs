@@ -5,11 +5,11 @@ mod settings;
 use fsdp::{Communication, Method, Way};
 use pipeline::{Bandwidth, Bytes, Nanos};
 
-pub use self::settings::Setting;
+pub use self::settings::FsdpSetting;
 use crate::keys::table::{Lists, keys};
 use crate::values::noise::{JitterOf, Slowdown, Stall};
 use crate::values::packing::{
-    CommunicationKey, CostKey, LengthsKey, MethodKey, Ratio, ShardingKey,
+    CommunicationKey, CostKey, LengthsKey, MethodKey, PackingRatio, ShardingKey,
 };
 
 /// Heading in the help of links between devices.
@@ -19,14 +19,14 @@ const NOISE: &str = "Stragglers and noise";
 
 keys! {
     /// A question about packing and communication.
-    pub struct Keys: "The question", Lists::OfValues;
+    pub struct FsdpKeys as "Keys": "The question", Lists::OfValues;
 
     /// Data-parallel devices, N
     devices: Vec<usize>, value: "N,..", default: Some("8");
     /// Samples of a minibatch per device
     minibatch_size: Vec<u64>, value: "N,..", default: Some("1,2,4,8");
     /// The most tokens of a microbatch over those of the longest sample [default: 1]
-    packing_ratio: Vec<Ratio>, value: "RATIO,..";
+    packing_ratio: Vec<PackingRatio>, value: "RATIO,..";
     /// The most tokens of a microbatch
     max_tokens: Vec<u64>, value: "TOKENS,..";
     /// How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
@@ -74,7 +74,7 @@ keys! {
     stall: Option<Stall>, value: "PROBABILITY:TIME", heading: NOISE;
 }
 
-impl Keys {
+impl FsdpKeys {
     /// The size of all parameters as they travel, if they do.
     pub const fn parameters(&self) -> Option<Bytes> {
         self.parameters

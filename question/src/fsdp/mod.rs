@@ -3,4 +3,4 @@
 pub mod keys;
 mod lengths;
 
-pub use keys::{Keys, Setting};
+pub use keys::{FsdpKeys, FsdpSetting};

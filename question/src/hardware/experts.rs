@@ -21,8 +21,8 @@ pub(super) fn replicas(keys: &Keys, stages: usize) -> Result<usize, String> {
     }
 }
 
-/// The devices over which experts are spread, if segments move bytes over the wires of `cluster`; or what is
-/// wrong with that, and the cure.
+/// The devices over which experts are spread, if segments move bytes over the wires of `cluster`; else an error
+/// message and a remedy.
 pub(super) fn group(
     keys: &Keys,
     cluster: &Cluster,

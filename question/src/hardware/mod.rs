@@ -16,7 +16,7 @@ use crate::host::Context;
 use crate::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
-use crate::values::hardware::{BoundaryKey, CommunicationKey, FullKey};
+use crate::values::hardware::{BoundaryKey, CommunicationModeKey, FullKey};
 
 /// The hardware that `setting` asks for, if it has keys of it; a microbatch crosses links in
 /// `segments`.
@@ -29,7 +29,7 @@ pub fn of(
     segments: u32,
 ) -> Result<Option<Hardware>, Diagnostic> {
     let (keys, all) = (&setting.keys.hardware, &setting.keys);
-    // What goes to the host can be said without hardware.
+    // Keys of copies to the host alone need no hardware.
     if keys.given().all(|key| ["offload", "reload-ahead"].contains(&key)) {
         return Ok(None);
     }
@@ -149,7 +149,7 @@ fn communication(keys: &HardwareKeys) -> Communication {
     Communication {
         sharing: keys.sharing.map(|sharing| sharing.0).unwrap_or_default(),
         protocol: keys.protocol.map(|protocol| protocol.0).unwrap_or_default(),
-        blocking: keys.communication == Some(CommunicationKey::Blocking),
+        blocking: keys.communication == Some(CommunicationModeKey::Blocking),
     }
 }
 

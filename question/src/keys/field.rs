@@ -20,7 +20,7 @@ pub(crate) enum Plain {
     Text(String),
 }
 
-/// A word that a key knows.
+/// A word that a key accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Word {
     /// The word.
@@ -52,12 +52,12 @@ pub enum Kind {
     Word(&'static str, &'static [&'static str], &'static [Word]),
 }
 
-/// A type that the schemas know, with the feature `schema`.
+/// A type with a JSON schema, with the feature `schema`.
 #[cfg(feature = "schema")]
 pub(crate) trait Formed: schemars::JsonSchema {}
 #[cfg(feature = "schema")]
 impl<T: schemars::JsonSchema> Formed for T {}
-/// A type that the schemas know, with the feature `schema`.
+/// A type with a JSON schema, with the feature `schema`.
 #[cfg(not(feature = "schema"))]
 pub(crate) trait Formed {}
 #[cfg(not(feature = "schema"))]
@@ -97,7 +97,7 @@ pub(crate) trait Field {
     fn values(&self) -> Vec<Plain>;
 }
 
-/// The type of the field of a key: `Option<T>` or `Option<Vec<T>>` where a key that is not given says nothing,
+/// The type of the field of a key: `Option<T>` or `Option<Vec<T>>` where a key has no default,
 /// `T` or `Vec<T>` where it has a default.
 pub(crate) trait Described: Formed + Default {
     /// The type of one value.
@@ -117,7 +117,7 @@ pub(crate) trait Described: Formed + Default {
     /// Drops the values of a list, and has it given.
     fn restart(&mut self) {}
 
-    /// This field, or `other` where it says nothing.
+    /// This field, or `other` where it is not given.
     fn or(self, other: Self) -> Self {
         if self.says() { self } else { other }
     }

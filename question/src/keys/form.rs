@@ -12,7 +12,7 @@ macro_rules! form {
     ($set:ident) => {
         impl schemars::JsonSchema for $set {
             fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($set).into()
+                <$set as $crate::keys::table::Set>::STRUCT.into()
             }
 
             fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -4,7 +4,7 @@ use pipeline::{Bytes, Nanos};
 
 use super::table::{Lists, keys};
 use crate::values::hardware::{
-    BoundaryKey, CommunicationKey, FullKey, PartKey, ProtocolKey, ReductionKey, SeatingKey,
+    BoundaryKey, CommunicationModeKey, FullKey, PartKey, ProtocolKey, ReductionKey, SeatingKey,
     SharingKey,
 };
 
@@ -28,7 +28,7 @@ keys! {
     protocol: Option<ProtocolKey>, value: "HOW";
     /// Whether communication is overlapped, or blocking: on the compute stream
     /// [default: overlapped]
-    communication: Option<CommunicationKey>, value: "HOW";
+    communication: Option<CommunicationModeKey>, value: "HOW";
     /// Steps run in sequence [default: 1]
     steps: Option<u32>, value: "N";
     /// How stages wait for each other between steps: barrier, asynchronous, or

@@ -1,7 +1,7 @@
 //! The keys of questions: one table for each set of them.
 //!
 //! A row of a table names a key, its type and its meaning. Flags, files, JSON and schemas are loops over the
-//! rows. Nothing here knows what a key does.
+//! rows. The effect of a key is defined elsewhere.
 
 pub(crate) mod field;
 #[cfg(feature = "clap")]

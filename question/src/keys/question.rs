@@ -7,7 +7,7 @@ use pipeline::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 use super::hardware::HardwareKeys;
 use super::table::{Lists, keys};
 use crate::values::noise::{JitterOf, Slowdown, Stall, jitter_help};
-use crate::values::passes::{Barriers, Ratio, Recomputed, ReshardKey, ShardingKey};
+use crate::values::passes::{Barriers, OffloadRatio, Recomputed, ReplicaShardingKey, ReshardKey};
 use crate::values::segments::{
     Amount, ContentionKey, InterleavingKey, LoneBackward, Measured, SegmentKey, WeightGradient,
 };
@@ -112,7 +112,7 @@ keys! {
     /// while the neighbour on the link copies too; or one per stage, or one per chunk
     offload_time: Option<Vec<Nanos>>, value: "TIME,..", heading: HOST;
     /// The same as k: there and back, over F+B+W of the same chunk
-    offload_ratio: Option<Ratio>, value: "K", heading: HOST;
+    offload_ratio: Option<OffloadRatio>, value: "K", heading: HOST;
     /// The same as what a device has of its link to the host, with the bytes of activations
     host_bandwidth: Option<Bandwidth>, value: "RATE", heading: HOST;
     /// Neighbouring stages on one link to the host, 1 or 2: a copy of a stage that has its link alone
@@ -205,7 +205,7 @@ keys! {
     /// State that data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).
     /// Parameters are then gathered and gradients reduced on a stream beside the passes of a stage
     /// [default: none]
-    sharding: Option<ShardingKey>, value: "WHAT", heading: SHARDING;
+    sharding: Option<ReplicaShardingKey>, value: "WHAT", heading: SHARDING;
     /// Time to gather the parameters of a stage while no pass runs; or one per stage, or one per chunk
     gather: Option<Vec<Nanos>>, value: "TIME,..", heading: SHARDING;
     /// Time to reduce the gradients of a stage while no pass runs; or one per stage, or one per chunk
@@ -228,7 +228,7 @@ keys! {
 }
 
 impl Keys {
-    /// These keys, and those of `other` where these say nothing.
+    /// These keys, and those of `other` where these are not given.
     ///
     /// The ways to give footprints exclude each other, and so do those to give the times of backward
     /// passes and of shards, and those to give the time of a copy to the host: naming one here drops

@@ -78,7 +78,7 @@ fn write_fields<M: SerializeMap>(
     Ok(())
 }
 
-/// The values of a key as they are written.
+/// The values of a key, as they are serialized.
 pub(crate) struct Written<'a> {
     pub(crate) values: Vec<Plain>,
     pub(crate) row: &'a Row,

@@ -113,13 +113,24 @@ macro_rules! name_of {
 }
 pub(crate) use name_of;
 
+/// The name of a set of keys in errors and schemas: that of its type, unless another is given.
+macro_rules! struct_name {
+    ($set:ident) => {
+        stringify!($set)
+    };
+    ($set:ident, $known:literal) => {
+        $known
+    };
+}
+pub(crate) use struct_name;
+
 /// Declares a set of keys, with their heading in the help and how their lists are written. Each row is a field:
 /// its comment is the help of the flag and the description in the schema; behind its type stand the parts of
 /// its [`Row`] that are not as usual.
 macro_rules! keys {
     (
         $(#[doc = $about:literal])+
-        pub struct $set:ident: $heading:expr, $lists:expr;
+        pub struct $set:ident $(as $known:literal)?: $heading:expr, $lists:expr;
         $($(#[doc = $meaning:literal])+ $field:ident: $type:ty $(, $part:ident: $value:expr)*;)*
         $(and $(#[doc = $nested_about:literal])+ $nested:ident: $nested_type:ty;)?
     ) => {
@@ -144,19 +155,19 @@ macro_rules! keys {
             /// The names of all keys.
             pub const NAMES: &'static [&'static str] = &[$($crate::keys::table::name_of!($field)),*];
 
-            /// The rows of the keys that say something.
+            /// The rows of the given keys.
             fn given_rows(&self) -> impl Iterator<Item = &'static $crate::keys::table::Row> + use<> {
                 use $crate::keys::table::Field;
                 let all = [$(self.$field.is_given()),*];
                 Self::ROWS.iter().zip(all).filter(|(_, given)| *given).map(|(row, _)| row)
             }
 
-            /// The names of the keys that say something.
+            /// The names of the given keys.
             pub fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
                 self.given_rows().map(|row| row.name)
             }
 
-            /// These keys, and those of `other` where these say nothing.
+            /// These keys, and those of `other` where these are not given.
             #[must_use]
             pub fn or(self, other: Self) -> Self {
                 use $crate::keys::table::Described;
@@ -181,7 +192,7 @@ macro_rules! keys {
 
         impl $crate::keys::table::Set for $set {
             const ABOUT: &'static str = concat!($($about, "\n"),+);
-            const STRUCT: &'static str = stringify!($set);
+            const STRUCT: &'static str = $crate::keys::table::struct_name!($set $(, $known)?);
             const NAMES: &'static [&'static str] = Self::NAMES;
 
             fn rows() -> Vec<&'static $crate::keys::table::Row> {
@@ -217,7 +228,7 @@ pub(crate) trait Set: Default {
     /// The description of the set: the lines of its comment.
     #[cfg_attr(not(feature = "schema"), allow(dead_code))]
     const ABOUT: &'static str;
-    /// The name of its type.
+    /// Its name in errors and schemas.
     const STRUCT: &'static str;
     /// The names of its own keys.
     const NAMES: &'static [&'static str];
@@ -228,6 +239,6 @@ pub(crate) trait Set: Default {
     /// The fields of its keys, and of those of the set within.
     fn fields(&self) -> Vec<&dyn Field>;
 
-    /// The same, to be written to.
+    /// The mutable fields of its keys, and of those of the set within.
     fn fields_mut(&mut self) -> Vec<&mut dyn Field>;
 }

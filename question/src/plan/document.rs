@@ -97,7 +97,7 @@ pub enum ModelDocument {
     Sizes(SizesDocument),
 }
 
-/// By hand, so that what is wrong in a table is said where it stands.
+/// By hand, so that errors within a table point at its keys.
 impl<'de> Deserialize<'de> for ModelDocument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ModelVisitor)

@@ -12,8 +12,7 @@ use super::{Framework, Reader};
 use crate::diagnostic::Diagnostic;
 use crate::values::text_form::text_form;
 
-/// The most that the fullest device of an expert group may have to do, over what it would have if all experts
-/// were chosen alike.
+/// The largest load of the fullest device of an expert group, over its load if all experts were chosen alike.
 const MOST_IMBALANCE: f64 = 1e4;
 /// The largest file of counts.
 const MAX_FILE: u64 = 16 << 20;

@@ -1,7 +1,7 @@
 //! The plans that the training framework of a question can run.
 //!
-//! Which schedules a framework has is a fact of each family (`pipeline/src/family/frameworks.rs`); here
-//! is what it cannot do otherwise. Sources, read in 2026: Megatron-LM's
+//! Which schedules a framework has is a fact of each family (`pipeline/src/family/frameworks.rs`); this
+//! module has its further restrictions. Sources, read in 2026: Megatron-LM's
 //! `core/pipeline_parallel/schedules.py` and `arguments.py`; torchtitan's `distributed/pipeline_parallel.py`
 //! and `distributed/fsdp.py`.
 
@@ -20,7 +20,7 @@ pub enum Framework {
 }
 
 impl Framework {
-    /// Those there are; `Any` is none of them.
+    /// Actual frameworks, without `Any`.
     pub const REAL: [Self; 2] = [Self::Megatron, Self::Torchtitan];
 
     /// The framework of that name in a question.

@@ -35,7 +35,7 @@ use self::software::Open;
 pub use self::software::SoftwareKey;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, InputKind};
 use crate::read::KeySpans;
 
 /// The largest question.
@@ -110,7 +110,7 @@ pub struct Question {
     pub noise: Noise,
 }
 
-/// How much more than predicted a device may come to hold, as a share of what is predicted, by whose software runs.
+/// The underprediction of memory to allow for, as a share of the prediction, by the software that runs.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct MemoryError {
     /// With Megatron-LM.
@@ -141,7 +141,7 @@ pub fn read(
     let text = context.read_toml(path, MAX_FILE)?;
     let document: Document = toml::from_str(&text)
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
-        .map_err(|error| kinds::misplaced(path, &text, &[Kind::Plan], error))?;
+        .map_err(|error| kinds::misplaced(path, &text, &[InputKind::Plan], error))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     Reader { context, folder, file: Some((path, &text)), document: &document, memory_error }
         .question()
@@ -161,7 +161,7 @@ pub fn check(
 }
 
 impl Question {
-    /// That the set-up which is asked for cannot be run, because of `cause`.
+    /// The error that the set-up of `[setup]` cannot be run, because of `cause`.
     #[must_use]
     pub fn not_run(&self, cause: &str) -> Diagnostic {
         let file = self.file.as_ref().map(|(path, text)| (path.as_path(), text.as_str()));

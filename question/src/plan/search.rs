@@ -49,7 +49,7 @@ struct Schedules {
 }
 
 impl Search {
-    /// The values that are tried on `cluster`, with `modules` among what is recomputed.
+    /// The values that are tried on `cluster`, with `modules` as a further choice of recomputation.
     fn space(&self, model: &Transformer, cluster: &Cluster, modules: Option<Recompute>) -> Space {
         let group = |kind: &Machine| kind.node.max(kind.domain.min(TENSOR_IN_DOMAIN));
         let node = cluster.parts.iter().map(|(kind, _)| group(kind)).max().unwrap_or(1);

@@ -26,7 +26,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Those of `options` that are open.
+    /// `options`, with those that are not open switched off.
     fn of(self, options: Options) -> Options {
         Options {
             graphs: if self.graphs { options.graphs } else { Graphs::None },
@@ -44,7 +44,7 @@ pub struct SoftwareKey {
     pub key: &'static str,
     /// Its value, as TOML writes it without quotes.
     pub value: &'static str,
-    /// The same as options of a set-up.
+    /// The key and its value as options of a set-up.
     pub options: Options,
 }
 

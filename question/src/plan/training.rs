@@ -17,14 +17,14 @@ const DISPATCHERS: [(&str, bool); 3] = [("alltoall", false), ("deepep", true), (
 /// How keys and values reach a context group, and whether all of them are gathered first.
 const EXCHANGES: [(&str, bool); 2] = [("ring", false), ("all-gather", true)];
 
-/// Whether all machines are of the kind whose constants were fitted to software that overlaps what it
-/// exchanges: those with products of 8 bits.
+/// Whether all machines have 8-bit products: their constants were fitted to software that overlaps its
+/// communication.
 fn is_of_today(clusters: &[Cluster]) -> bool {
     let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
     machines.all(|(machine, _)| machine.peak_fp8.is_some())
 }
 
-/// That `machine` has no products of `precision`, and what to write.
+/// The error that `machine` has no products of `precision`, and its remedy.
 fn lacks_format(machine: &Machine, precision: Precision) -> (String, String) {
     let (name, format) = (&machine.name, precision.name());
     let rate = if precision == Precision::NvFp4 { "fp4" } else { "fp8" };
@@ -196,7 +196,7 @@ impl Reader<'_> {
         self.word("dispatcher", &self.document.training.dispatcher, &DISPATCHERS)
     }
 
-    /// That of `known` which `given` names; the first where nothing is given.
+    /// The entry of `known` that `given` names, by default the first.
     fn word<T: Copy>(
         &self,
         key: &str,

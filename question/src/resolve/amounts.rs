@@ -68,7 +68,7 @@ pub(super) fn with_shards(keys: &Keys, costs: Costs, shape: Shape) -> Result<Cos
 }
 
 /// Footprints by chunk, from the sizes of the model (Zero Bubble, section 2: 34h+5as and 32h per
-/// layer and token) or from bytes, each segment its share; `None` if the keys say nothing.
+/// layer and token) or from bytes, each segment its share; `None` if the keys give neither.
 pub(super) fn footprints(keys: &Keys, pipeline: &Pipeline) -> Result<Option<Footprints>, Fault> {
     let (shape, segments) = (pipeline.shape, u64::from(pipeline.segments));
     let by_chunk = |what, values: &[Bytes]| {

@@ -14,7 +14,7 @@ use crate::keys::Keys;
 use crate::source::ScheduleSource;
 use crate::values::segments::{Amount, LoneBackward, Measured, SegmentKey};
 
-/// A key, and what is wrong with it.
+/// A key and the error message about its value.
 pub(super) type Wrong = (&'static str, String);
 
 /// How long a segment takes that moves these bytes, where there are wires to move them over: [`wires`].
@@ -237,7 +237,7 @@ fn layers(keys: &Keys, rows: Option<&[Row]>, pipeline: &Pipeline) -> Result<Vec<
 /// Makes layers of the segments that the keys give.
 struct Maker<'a> {
     keys: &'a Keys,
-    /// Into how many pieces of the sequence each microbatch is cut.
+    /// Sequence segments per microbatch.
     segments: u64,
     wires: Wires<'a>,
 }
@@ -357,8 +357,7 @@ impl Maker<'_> {
     }
 }
 
-/// Those of `measured` that `chunk` has, of `all` layers of the model: a file is of the layers of a chunk or
-/// of the model.
+/// The layers of `measured` that `chunk` holds; a file has the layers of one chunk, or all layers of the model.
 fn measured_of(measured: &[Layer], chunk: &OfChunk, all: u64) -> Result<Vec<(Layer, u32)>, Wrong> {
     let has = measured.len() as u64;
     let own = if has == all { chunk.first } else { 0 };

@@ -84,7 +84,7 @@ fn missing(keys: &Keys, needs_shape: bool) -> Vec<&'static str> {
     required.into_iter().filter(|(_, lacks)| *lacks).map(|(key, _)| key).collect()
 }
 
-/// Checks that a written schedule is for the pipeline the keys speak of.
+/// Checks that the schedule of a file is for the pipeline of the keys.
 pub(super) fn agree(
     scenario: &Scenario,
     setting: &Setting,
@@ -157,7 +157,7 @@ pub(crate) fn explain(
         [all] => Some(all.to_string()),
         each => each.get(stage).map(Limit::to_string),
     };
-    // A limit in the unit it was given in, and what it comes to where that is another one.
+    // A limit as it was given, followed by its amount where that reads differently.
     let limit_of = |stage: usize, limit: &Bytes| match given(stage) {
         Some(given) if given != amount(limit) => format!("{given}, {}", amount(limit)),
         _ => amount(limit),

@@ -1,5 +1,5 @@
-//! The keys of a setting, resolved once: flags over a file, what a layout says of the pipeline, B and W where
-//! both are given together, and what is taken of a profile.
+//! The keys of a setting, resolved once: flags over a file, the pipeline of a layout, B and W where both are given
+//! together, and the times and sizes of a profile.
 
 mod amounts;
 mod backward;
@@ -40,7 +40,7 @@ use crate::source::ScheduleSource;
 use crate::values::passes::Recomputed;
 
 impl Scenario {
-    /// The scenario in `file`, or none, with `flags` over what it says.
+    /// The scenario in `file`, or an empty one, with `flags` overriding its keys.
     ///
     /// # Errors
     /// If the file cannot be read or understood, or B and W are given both together and apart.
@@ -55,7 +55,7 @@ impl Scenario {
         }
     }
 
-    /// The same questions with `flags` over what they say, ready to be answered.
+    /// The same questions with `flags` overriding their keys, ready to be answered.
     ///
     /// # Errors
     /// If B and W are given both together and apart, or a layout does not fit.
@@ -219,7 +219,7 @@ impl Reader<'_> {
         Ok((parameters, costs, footprints))
     }
 
-    /// The problem of passes that cost and hold so much.
+    /// The problem of passes with `costs` and `footprints`.
     fn problem(&self, costs: Costs, footprints: Option<Footprints>) -> Result<Problem, Diagnostic> {
         let Self { rule, pipeline, hardware, .. } = *self;
         let keys = &self.setting.keys;

@@ -247,7 +247,7 @@ fn of_chunks(
     Ok(filled)
 }
 
-/// Checks that the keys do not speak of another model than the profile.
+/// Checks that the keys describe the model of the profile.
 pub fn agree(scenario: &Scenario, setting: &Setting, profile: &Profile) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     let given = |key| match key {

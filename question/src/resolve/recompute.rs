@@ -7,7 +7,7 @@ use crate::keys::Keys;
 use crate::source::ScheduleSource;
 use crate::values::passes::Recomputed;
 
-/// A key, and what is wrong with it.
+/// A key and the error message about its value.
 type Wrong = (&'static str, String);
 
 fn by_chunk<T: Share>(
@@ -103,8 +103,8 @@ pub(super) fn costs(
     Ok(costs.with_recompute(times))
 }
 
-/// `costs` where W of a chunk that recomputes takes longer by what the trainer recomputes once more for it; a whole
-/// backward takes what it took.
+/// `costs` with the time of the second recomputation added to W of each chunk that recomputes; whole backwards are
+/// unchanged.
 fn recomputed_again(
     keys: &Keys,
     costs: Costs,
@@ -125,8 +125,8 @@ fn recomputed_again(
     Ok(costs.with_chunks(chunks))
 }
 
-/// `footprints` with what F keeps of the chunks that recompute: the bytes given, or those of the input and
-/// of what is not recomputed. `message` is the size of a chunk's input, if a profile gives it.
+/// `footprints` with the bytes that F keeps on chunks that recompute: as given, or those of the input and of the
+/// layers that are not recomputed. `message` is the size of a chunk's input, if a profile gives it.
 pub(super) fn footprints(
     keys: &Keys,
     footprints: Footprints,

@@ -9,9 +9,9 @@ use super::pipeline::Pipeline;
 use crate::hardware::Hardware;
 use crate::keys::Keys;
 use crate::source::ScheduleSource;
-use crate::values::passes::ShardingKey;
+use crate::values::passes::ReplicaShardingKey;
 
-/// A key, and what is wrong with it.
+/// A key and the error message about its value.
 type Wrong = (&'static str, String);
 
 /// How many chunks are gathered ahead: with the one that runs they are torch's `max_active_stages`, 3.
@@ -20,10 +20,10 @@ const PREFETCH: u64 = 2;
 /// The sharding that `keys` ask for, if any.
 pub(crate) fn asked(keys: &Keys) -> Option<Sharding> {
     match keys.sharding? {
-        ShardingKey::None => None,
-        ShardingKey::Optimizer => Some(Sharding::Optimizer),
-        ShardingKey::Gradients => Some(Sharding::Gradients),
-        ShardingKey::Fsdp => Some(Sharding::Fsdp {
+        ReplicaShardingKey::None => None,
+        ReplicaShardingKey::Optimizer => Some(Sharding::Optimizer),
+        ReplicaShardingKey::Gradients => Some(Sharding::Gradients),
+        ReplicaShardingKey::Fsdp => Some(Sharding::Fsdp {
             prefetch: u16::try_from(keys.prefetch.unwrap_or(PREFETCH)).unwrap_or(u16::MAX),
             reshard: keys.reshard.map_or_else(Reshard::default, |key| key.0),
         }),

@@ -12,7 +12,7 @@ use crate::noise;
 
 /// The type of the values of a column, unless they are empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ColumnKind {
     /// A whole number.
     Whole,
     /// A number.
@@ -23,9 +23,9 @@ pub enum Kind {
     Text,
 }
 
-use Kind::{Decimal, Text, Truth, Whole};
+use ColumnKind::{Decimal, Text, Truth, Whole};
 
-type Named = (&'static str, Kind);
+type Named = (&'static str, ColumnKind);
 
 const BEFORE: [Named; 2] = [("index", Whole), ("setting", Text)];
 const METRICS: [Named; 14] = [
@@ -153,7 +153,7 @@ impl Columns {
     }
 }
 
-fn distributions() -> impl Iterator<Item = (String, Kind)> {
+fn distributions() -> impl Iterator<Item = (String, ColumnKind)> {
     MEASURES.into_iter().flat_map(|(measure, kind)| {
         STATISTICS.into_iter().map(move |(statistic, is_value)| {
             (format!("{measure}_{statistic}"), if is_value { kind } else { Decimal })
@@ -177,7 +177,7 @@ pub fn column_of(axis: &Axis) -> String {
 }
 
 /// The type of the column `name`; `None` for that of an axis, whose values decide it.
-pub fn kind(name: &str) -> Option<Kind> {
+pub fn kind(name: &str) -> Option<ColumnKind> {
     let mut all = BEFORE.into_iter().chain(METRICS).chain(NOISE_FREE).chain(HARDWARE);
     let fixed = all.find(|(one, _)| *one == name).map(|(_, kind)| kind);
     let rest = || match name {

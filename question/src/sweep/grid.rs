@@ -47,7 +47,7 @@ struct Part {
 }
 
 /// One question of a grid.
-pub struct Question<'a> {
+pub struct GridQuestion<'a> {
     /// Its keys.
     pub setting: Setting,
     /// The source of the order.
@@ -215,7 +215,7 @@ impl Grid {
 
     /// The first question of each setting with each schedule, and the same with each value of one
     /// axis, of long axes the first and the last.
-    pub fn samples(&self, context: &Context<'_>) -> Result<Vec<Question<'_>>, Diagnostic> {
+    pub fn samples(&self, context: &Context<'_>) -> Result<Vec<GridQuestion<'_>>, Diagnostic> {
         const LISTED: u64 = 100;
         let mut samples = Vec::new();
         for part in &self.parts {
@@ -237,7 +237,11 @@ impl Grid {
     }
 
     /// Question number `index`.
-    pub fn question(&self, context: &Context<'_>, index: u64) -> Result<Question<'_>, Diagnostic> {
+    pub fn question(
+        &self,
+        context: &Context<'_>,
+        index: u64,
+    ) -> Result<GridQuestion<'_>, Diagnostic> {
         let after = self.parts.partition_point(|part| part.begin <= index);
         let part = &self.parts[after.max(1) - 1];
         let mut rest = index - part.begin;
@@ -261,7 +265,7 @@ impl Grid {
         let mut setting = part.setting.with(keys.over(part.setting.keys.clone()));
         resolve(context, &self.scenario, &mut setting)?;
         let rule = &part.rules[usize::try_from(rule).unwrap_or(usize::MAX)];
-        Ok(Question { setting, rule, places })
+        Ok(GridQuestion { setting, rule, places })
     }
 
     /// The value that a question has on each axis.

@@ -9,10 +9,10 @@ use std::str::FromStr;
 
 use super::grid::Grid;
 
-/// One of so many nearly equal parts.
+/// One of `of` nearly equal parts of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
-    /// From 1.
+    /// Its number, from 1.
     pub number: u64,
     /// How many there are.
     pub of: u64,
@@ -64,7 +64,7 @@ pub struct Identity {
 const FIRST: &str = "# debubble sweep";
 
 impl Identity {
-    /// Of part `shard` of `grid`.
+    /// The identity of part `shard` of `grid`.
     pub fn of(grid: &Grid, shard: Shard) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { version, sweep: grid.fingerprint, questions: grid.questions, shard }

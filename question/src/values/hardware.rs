@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::text_form::text_form;
 
-/// A word that a key does not know.
+/// An unknown word of a key.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{text}`: write {known}")]
 pub struct UnknownWord {
@@ -83,14 +83,14 @@ impl FromStr for ProtocolKey {
 
 /// Whether communication holds the compute stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CommunicationKey {
+pub enum CommunicationModeKey {
     /// Transfers run beside the passes.
     Overlapped,
     /// Transfers hold the compute stream.
     Blocking,
 }
 
-impl FromStr for CommunicationKey {
+impl FromStr for CommunicationModeKey {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
@@ -225,7 +225,7 @@ impl fmt::Display for ProtocolKey {
     }
 }
 
-impl fmt::Display for CommunicationKey {
+impl fmt::Display for CommunicationModeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Overlapped => "overlapped",
@@ -275,7 +275,7 @@ text_form! {
     ProtocolKey: "Protocol", "When a transfer begins.",
         crate::keys::form::pattern("^(eager|rendezvous:[0-9]+)$"),
         ["eager", "rendezvous:1"];
-    CommunicationKey: "Communication", "Whether communication is overlapped with computing.",
+    CommunicationModeKey: "Communication", "Whether communication is overlapped with computing.",
         crate::keys::form::words(&["overlapped", "blocking"]),
         ["overlapped"];
     BoundaryKey: "Boundary", "How stages wait for each other between steps.",

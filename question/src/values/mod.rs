@@ -1,4 +1,4 @@
-//! Values of keys: what is written as a text of a form, or as one of several words.
+//! Values of keys that are written as a text of a form, or as one of several words.
 
 pub mod hardware;
 pub mod noise;

@@ -19,7 +19,7 @@ pub struct NamedLaw {
     /// The meaning of the parameter, in the words of the help.
     pub meaning: &'static str,
     /// Reads the parameter.
-    read: fn(&str) -> Result<Law, SyntaxError>,
+    read: fn(&str) -> Result<Law, NoiseSyntaxError>,
 }
 
 /// All laws of jitter. The parser, its error, the help of the keys and their schema are drawn from here.
@@ -84,9 +84,9 @@ pub fn jitter_help() -> String {
     )
 }
 
-/// A text that says nothing about noise.
+/// A text that is no value about noise.
 #[derive(Debug, Error)]
-pub enum SyntaxError {
+pub enum NoiseSyntaxError {
     /// No slowdown.
     #[error("`{0}` is no slowdown: write stage:3=1.5, device:0=2 or link:2-3=2")]
     Slowdown(String),
@@ -116,7 +116,7 @@ pub enum SyntaxError {
     Time(#[from] UnitError),
 }
 
-/// `stage:3=1.5`: what is slow, and by which factor.
+/// A slow target and its factor: `stage:3=1.5`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slowdown {
     /// The target that is slow.
@@ -126,10 +126,10 @@ pub struct Slowdown {
 }
 
 impl FromStr for Slowdown {
-    type Err = SyntaxError;
+    type Err = NoiseSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let wrong = || SyntaxError::Slowdown(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, NoiseSyntaxError> {
+        let wrong = || NoiseSyntaxError::Slowdown(text.to_owned());
         let (place, factor) = text.split_once('=').ok_or_else(wrong)?;
         let (kind, which) = place.split_once(':').ok_or_else(wrong)?;
         let target = target(kind.trim(), which.trim()).ok_or_else(wrong)??;
@@ -149,8 +149,8 @@ impl fmt::Display for Slowdown {
 }
 
 /// The `kind` numbered `which`; `None` if there is no such kind.
-pub fn target(kind: &str, which: &str) -> Option<Result<Target, SyntaxError>> {
-    let wrong = |what, example| move |_| SyntaxError::Target(which.to_owned(), what, example);
+pub fn target(kind: &str, which: &str) -> Option<Result<Target, NoiseSyntaxError>> {
+    let wrong = |what, example| move |_| NoiseSyntaxError::Target(which.to_owned(), what, example);
     let one = |what| which.parse().map_err(wrong(what, "its number, from 0"));
     match kind {
         "stage" => Some(one("stage").map(Target::Stage)),
@@ -204,10 +204,10 @@ pub struct JitterOf {
 }
 
 impl FromStr for JitterOf {
-    type Err = SyntaxError;
+    type Err = NoiseSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let wrong = || SyntaxError::Jitter(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, NoiseSyntaxError> {
+        let wrong = || NoiseSyntaxError::Jitter(text.to_owned());
         let (what, law) = text.split_once('=').ok_or_else(wrong)?;
         let (name, parameter) = law.split_once(':').ok_or_else(wrong)?;
         let what = match what.trim() {
@@ -244,10 +244,10 @@ pub struct Stall {
 }
 
 impl FromStr for Stall {
-    type Err = SyntaxError;
+    type Err = NoiseSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let (probability, length) = chance_of(text, SyntaxError::Stall)?;
+    fn from_str(text: &str) -> Result<Self, NoiseSyntaxError> {
+        let (probability, length) = chance_of(text, NoiseSyntaxError::Stall)?;
         Ok(Self { probability, length: length.trim().parse()? })
     }
 }
@@ -268,10 +268,10 @@ pub struct Straggler {
 }
 
 impl FromStr for Straggler {
-    type Err = SyntaxError;
+    type Err = NoiseSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let (probability, factor) = chance_of(text, SyntaxError::Straggler)?;
+    fn from_str(text: &str) -> Result<Self, NoiseSyntaxError> {
+        let (probability, factor) = chance_of(text, NoiseSyntaxError::Straggler)?;
         Ok(Self { probability, factor: number(factor)? })
     }
 }
@@ -308,14 +308,17 @@ fn jitter_pattern() -> String {
 }
 
 /// `PROBABILITY:WHAT`: the probability, and the text of what has it.
-fn chance_of(text: &str, wrong: fn(String) -> SyntaxError) -> Result<(f64, &str), SyntaxError> {
+fn chance_of(
+    text: &str,
+    wrong: fn(String) -> NoiseSyntaxError,
+) -> Result<(f64, &str), NoiseSyntaxError> {
     let (probability, what) = text.split_once(':').ok_or_else(|| wrong(text.to_owned()))?;
     Ok((number(probability)?, what))
 }
 
 /// A number; callers check its range.
-pub fn number(text: &str) -> Result<f64, SyntaxError> {
-    text.trim().parse().map_err(|_| SyntaxError::Number(text.to_owned()))
+pub fn number(text: &str) -> Result<f64, NoiseSyntaxError> {
+    text.trim().parse().map_err(|_| NoiseSyntaxError::Number(text.to_owned()))
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use thiserror::Error;
 use super::text_form::text_form;
 use super::words::words;
 
-/// A text that says nothing about lengths or costs.
+/// A text that is no value about lengths or costs.
 #[derive(Debug, Error)]
-pub enum SyntaxError {
+pub enum PackingSyntaxError {
     /// No distribution of lengths.
     #[error(
         "`{0}` is no distribution: write uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, \
@@ -43,21 +43,21 @@ pub enum SyntaxError {
 pub enum LengthsKey {
     /// A distribution, and how it is written.
     Known(Lengths, String),
-    /// One of those in a file, each as likely as the others.
+    /// Lengths drawn uniformly from a file.
     File(PathBuf),
-    /// Those in a file, one after the other.
+    /// The lengths of a file, in order.
     InOrder(PathBuf),
 }
 
 impl FromStr for LengthsKey {
-    type Err = SyntaxError;
+    type Err = PackingSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let wrong = || SyntaxError::Lengths(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, PackingSyntaxError> {
+        let wrong = || PackingSyntaxError::Lengths(text.to_owned());
         let (name, rest) = text.split_once(':').ok_or_else(wrong)?;
         let range = |text: &str| {
             let (least, most) = text.split_once('-').ok_or_else(wrong)?;
-            Ok::<_, SyntaxError>((tokens(least)?, tokens(most)?))
+            Ok::<_, PackingSyntaxError>((tokens(least)?, tokens(most)?))
         };
         let parts: Vec<&str> = rest.split(':').collect();
         Ok(match (name.trim(), parts.as_slice()) {
@@ -127,10 +127,10 @@ impl fmt::Display for CostKey {
 }
 
 impl FromStr for CostKey {
-    type Err = SyntaxError;
+    type Err = PackingSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let wrong = || SyntaxError::Cost(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, PackingSyntaxError> {
+        let wrong = || PackingSyntaxError::Cost(text.to_owned());
         let model = match text.trim().split_once(':') {
             None if text.trim().eq_ignore_ascii_case("1.5b") => CostModel::FIT_1_5B,
             None if text.trim().eq_ignore_ascii_case("7b") => CostModel::FIT_7B,
@@ -147,12 +147,12 @@ impl FromStr for CostKey {
 
 /// A packing ratio: the most tokens of a microbatch over those of the longest sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Ratio(pub(crate) f64);
+pub struct PackingRatio(pub(crate) f64);
 
-impl FromStr for Ratio {
-    type Err = SyntaxError;
+impl FromStr for PackingRatio {
+    type Err = PackingSyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+    fn from_str(text: &str) -> Result<Self, PackingSyntaxError> {
         let (given, range) = (number(text)?, "from 1 to 10000, for the longest sample must fit");
         if (1.0..=10_000.0).contains(&given) {
             return Ok(Self(given));
@@ -161,7 +161,7 @@ impl FromStr for Ratio {
     }
 }
 
-impl fmt::Display for Ratio {
+impl fmt::Display for PackingRatio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -176,18 +176,18 @@ text_form! {
     CostKey: "CostModel", "The forward and backward time of a sample by its tokens.",
         crate::keys::form::pattern(r"^\s*(1\.5[bB]|7[bB]|linear:.+|quadratic:.+,.+)\s*$"),
         ["1.5b", "7b", "linear:20us", "quadratic:1.98,2.61"];
-    Ratio: "PackingRatio", "The most tokens of a microbatch over those of the longest sample, from 1 to 10000.",
+    PackingRatio: "PackingRatio", "The most tokens of a microbatch over those of the longest sample, from 1 to 10000.",
         crate::keys::form::number(1.0, 10_000.0),
         [1.5], SIGNED;
 }
 
 /// A number of tokens.
-pub(crate) fn tokens(text: &str) -> Result<u32, SyntaxError> {
-    text.trim().parse().map_err(|_| SyntaxError::Tokens(text.to_owned()))
+pub(crate) fn tokens(text: &str) -> Result<u32, PackingSyntaxError> {
+    text.trim().parse().map_err(|_| PackingSyntaxError::Tokens(text.to_owned()))
 }
 
-fn number(text: &str) -> Result<f64, SyntaxError> {
-    text.trim().parse().map_err(|_| SyntaxError::Number(text.to_owned()))
+fn number(text: &str) -> Result<f64, PackingSyntaxError> {
+    text.trim().parse().map_err(|_| PackingSyntaxError::Number(text.to_owned()))
 }
 
 words! {

@@ -20,7 +20,7 @@ pub enum Recomputed {
     /// The core of attention in every layer (Korthikanti et al., arXiv 2205.05198, section 5): its 5as
     /// bytes per token, by 4bs²h FLOPs.
     Selective,
-    /// So many layers of the chunk, its first ones.
+    /// The first layers of the chunk, by their number.
     Layers(u64),
     /// All of it, from its input.
     Everything,
@@ -67,9 +67,9 @@ impl fmt::Display for Recomputed {
 
 /// k: how long an activation takes to the host and back, over F+B+W of its chunk; in millionths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ratio(u64);
+pub struct OffloadRatio(u64);
 
-impl Ratio {
+impl OffloadRatio {
     /// One way of the round trip of what is computed in `work`, to the next nanosecond.
     pub(crate) fn one_way(self, work: Nanos) -> Nanos {
         let nanos = (u128::from(work.0) * u128::from(self.0)).div_ceil(2_000_000);
@@ -77,7 +77,7 @@ impl Ratio {
     }
 }
 
-impl FromStr for Ratio {
+impl FromStr for OffloadRatio {
     type Err = String;
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // From 0 to 10^9.
@@ -89,7 +89,7 @@ impl FromStr for Ratio {
     }
 }
 
-impl fmt::Display for Ratio {
+impl fmt::Display for OffloadRatio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
         let decimals = format!("{whole}.{rest:06}");
@@ -118,18 +118,18 @@ impl fmt::Display for Barriers {
 
 /// The states that replicas divide: none, optimizer, gradients or fsdp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ShardingKey {
+pub enum ReplicaShardingKey {
     /// Nothing.
     None,
     /// The state of the optimizer.
     Optimizer,
-    /// That and the gradients.
+    /// The state of the optimizer and the gradients.
     Gradients,
-    /// That and the parameters.
+    /// The state of the optimizer, the gradients and the parameters.
     Fsdp,
 }
 
-impl ShardingKey {
+impl ReplicaShardingKey {
     const ALL: [Self; 4] = [Self::None, Self::Optimizer, Self::Gradients, Self::Fsdp];
 
     const fn name(self) -> &'static str {
@@ -142,7 +142,7 @@ impl ShardingKey {
     }
 }
 
-impl FromStr for ShardingKey {
+impl FromStr for ReplicaShardingKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -155,7 +155,7 @@ impl FromStr for ShardingKey {
     }
 }
 
-impl fmt::Display for ShardingKey {
+impl fmt::Display for ReplicaShardingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -186,13 +186,13 @@ impl fmt::Display for ReshardKey {
 text_form! {
     Recomputed: "Recomputed", "The part of a chunk that is recomputed: none, full, selective (the core of attention), or a number of layers.",
         crate::keys::form::pattern(r"^\s*(none|full|selective|[0-9]+)\s*$"), ["full", "selective", "4"];
-    Ratio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
+    OffloadRatio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
         crate::keys::form::number(0.0, 1000.0),
         [1.4], SIGNED;
     Barriers: "Barriers", "The time of both barriers, or of the one behind S and the one behind T.",
         crate::keys::form::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
         ["90us", "90us,400us"], SIGNED;
-    ShardingKey: "Sharding", "What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).",
+    ReplicaShardingKey: "Sharding", "What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).",
         crate::keys::form::pattern(r"^\s*(none|optimizer|gradients|fsdp)\s*$"), ["optimizer", "fsdp"];
     ReshardKey: "Reshard", "When gathered parameters are dropped: never, or after-use.",
         crate::keys::form::pattern(r"^\s*(never|after-use)\s*$"), ["never", "after-use"];

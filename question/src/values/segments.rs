@@ -187,7 +187,7 @@ impl ContentionKey {
     }
 }
 
-/// A text that says no such thing.
+/// A text that is no contention.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ContentionKeyError {
     /// Not of the form.

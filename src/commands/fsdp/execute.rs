@@ -12,7 +12,7 @@ use executor::{Launch, Model, Rendezvous};
 use fsdp::{Communication, Machine, Packing, Way};
 use native::memory;
 use pipeline::Nanos;
-use question::fsdp::{Keys, Setting};
+use question::fsdp::{FsdpKeys, FsdpSetting};
 use question::sheet::Sheet;
 use question::{Context, format};
 use serde::Serialize;
@@ -101,7 +101,12 @@ struct Answer {
 }
 
 /// Runs every way of `keys`, and answers on `out`. A process that plays no device starts one for each.
-pub fn run(keys: &Keys, flags: &Flags, json: bool, out: &mut dyn Write) -> Result<Verdict, Error> {
+pub fn run(
+    keys: &FsdpKeys,
+    flags: &Flags,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Verdict, Error> {
     let host = Host::default();
     let context = Context::new(&host);
     if let Some(key) = keys.simulated() {
@@ -172,7 +177,7 @@ fn alone(jobs: usize) -> Result<Launch, Error> {
 }
 
 /// All ways of `keys`, packed and checked; refuses those that do not fit into this machine's memory.
-fn jobs(keys: &Keys, setting: &Setting, flags: &Flags) -> Result<Vec<Job>, Error> {
+fn jobs(keys: &FsdpKeys, setting: &FsdpSetting, flags: &Flags) -> Result<Vec<Job>, Error> {
     if setting.devices > MAX_DEVICES {
         let message = format!("{} devices: --execute runs at most {MAX_DEVICES}", setting.devices);
         return Err(Error::question(message));
@@ -200,7 +205,7 @@ fn jobs(keys: &Keys, setting: &Setting, flags: &Flags) -> Result<Vec<Job>, Error
     Ok(jobs)
 }
 
-fn job(setting: &Setting, way: Way, model: Model, patience: Duration) -> Result<Job, Error> {
+fn job(setting: &FsdpSetting, way: Way, model: Model, patience: Duration) -> Result<Job, Error> {
     let study = &setting.study;
     let mut minibatches = Vec::new();
     let mut packings = Vec::new();
@@ -256,7 +261,7 @@ fn measured(ran: &MeasuredRun) -> Sums {
 }
 
 /// The steps of `job`, predicted from the time of each sample in the serial run.
-fn simulated(setting: &Setting, job: &Job, serial: &Serial) -> Result<Sums, Error> {
+fn simulated(setting: &FsdpSetting, job: &Job, serial: &Serial) -> Result<Sums, Error> {
     let layers = job.plan.layers() as u64;
     let machine = Machine::new(setting.devices, layers).map_err(|fault| setting.error(&fault))?;
     let mut sums = Sums::default();
@@ -270,7 +275,7 @@ fn simulated(setting: &Setting, job: &Job, serial: &Serial) -> Result<Sums, Erro
 }
 
 fn answer(
-    setting: &Setting,
+    setting: &FsdpSetting,
     jobs: &[Job],
     ran: &[MeasuredRun],
     serial: &Serial,

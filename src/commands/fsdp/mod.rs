@@ -10,7 +10,7 @@ use clap::Args;
 use draw::pictures::fsdp as pictures;
 use draw::text;
 use question::Context;
-use question::fsdp::Keys;
+use question::fsdp::FsdpKeys;
 
 use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
@@ -69,7 +69,7 @@ from how long each sample took in the serial run, without transfers.";
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Fsdp {
     #[command(flatten)]
-    keys: Keys,
+    keys: FsdpKeys,
     /// Print one JSON object instead of a table
     #[arg(long, help_heading = OUTPUT)]
     json: bool,

@@ -17,7 +17,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
 use answer::sweep::kinds;
-use question::sweep::columns::Kind;
+use question::sweep::columns::ColumnKind;
 
 /// Rows of a group: held in memory at once, some hundred bytes each.
 const GROUP: usize = 1 << 16;
@@ -54,7 +54,7 @@ fn reader<R: Read>(rows: R) -> Reader<R> {
 fn write_as<R: Read>(
     file: &mut File,
     names: &[&str],
-    kinds: &[Kind],
+    kinds: &[ColumnKind],
     rows: &mut Reader<R>,
 ) -> Result<(), ParquetError> {
     let properties = WriterProperties::builder()
@@ -91,13 +91,13 @@ fn out_of_range(name: &str, value: &[u8]) -> ParquetError {
     ParquetError::General(format!("{name} = {value} has no place in a column of Parquet"))
 }
 
-fn schema(names: &[&str], kinds: &[Kind]) -> Result<Type, ParquetError> {
-    let field = |(name, kind): (&&str, &Kind)| {
+fn schema(names: &[&str], kinds: &[ColumnKind]) -> Result<Type, ParquetError> {
+    let field = |(name, kind): (&&str, &ColumnKind)| {
         let (physical, logical) = match kind {
-            Kind::Whole => (Physical::INT64, None),
-            Kind::Decimal => (Physical::DOUBLE, None),
-            Kind::Truth => (Physical::BOOLEAN, None),
-            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            ColumnKind::Whole => (Physical::INT64, None),
+            ColumnKind::Decimal => (Physical::DOUBLE, None),
+            ColumnKind::Truth => (Physical::BOOLEAN, None),
+            ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
         let field = Type::primitive_type_builder(name, physical);
         let field = field.with_repetition(Repetition::OPTIONAL).with_logical_type(logical);
@@ -121,12 +121,12 @@ enum Values {
 }
 
 impl Column {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ColumnKind) -> Self {
         let values = match kind {
-            Kind::Whole => Values::Whole(Vec::new()),
-            Kind::Decimal => Values::Decimal(Vec::new()),
-            Kind::Truth => Values::Truth(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
+            ColumnKind::Whole => Values::Whole(Vec::new()),
+            ColumnKind::Decimal => Values::Decimal(Vec::new()),
+            ColumnKind::Truth => Values::Truth(Vec::new()),
+            ColumnKind::Text => Values::Text(Vec::new()),
         };
         Self { values, present: Vec::new() }
     }

@@ -19,14 +19,14 @@ llama3-8b,64,1,4,2,1,128,4096,none,1
 llama3-8b,256,8,4,1,1,256,8192,none,1
 ";
 
-fn read(table: &str, base: &str) -> Question {
+fn read(table: &str, base: &str) -> FitQuestion {
     let path = PathBuf::from("measured.csv");
     let host = BTreeMap::from([(path.clone(), table.as_bytes().to_vec())]);
     super::read(&Context::new(&host), &path, Some(base)).unwrap()
 }
 
 /// The iterations of `table` as they take on `machine`, each `noise` times as long.
-fn measured(table: &str, machine: &Machine, noise: &[f64]) -> Question {
+fn measured(table: &str, machine: &Machine, noise: &[f64]) -> FitQuestion {
     let mut question = read(table, "a100-80g");
     for (run, noise) in question.runs.iter_mut().zip(noise) {
         run.seconds = seconds(run, machine).unwrap() * noise;
@@ -40,7 +40,7 @@ fn a100(change: impl Fn(&mut Efficiency)) -> Machine {
     machine
 }
 
-fn ask(question: &Question) -> Fitted {
+fn ask(question: &FitQuestion) -> Fitted {
     let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
     fit(&Context::new(&host), question).unwrap()
 }
@@ -211,7 +211,7 @@ a,qwen3-30b-a3b,GB200,8,1,1,1,1,8,1,4,512,4096,bf16,full (uniform),off,alltoall,
 ";
     let path = PathBuf::from("measured.csv");
     let host = BTreeMap::from([(path.clone(), table.as_bytes().to_vec())]);
-    let question: asked::Question = super::read(&Context::new(&host), &path, None).unwrap();
+    let question: asked::FitQuestion = super::read(&Context::new(&host), &path, None).unwrap();
     assert_eq!(question.base.machine.name, "gb200");
     let [first, second] = &question.runs[..] else { panic!("two runs") };
     assert!(first.recipe.software.sends_once && !second.recipe.software.sends_once);

@@ -6,7 +6,7 @@ use super::{Rows, check_panels, place, title};
 use crate::plot::heat;
 use crate::plot::heat::{Cell, HeatMap};
 use question::sweep::axis::Axis;
-use question::sweep::grid::{Grid, Question};
+use question::sweep::grid::{Grid, GridQuestion};
 use question::{Context, Diagnostic};
 
 /// The two axes of a heat map.
@@ -58,7 +58,7 @@ pub(super) fn svg(
 }
 
 /// The title of the panel of `question`, and its place along the two `axes`.
-fn cell(grid: &Grid, question: &Question<'_>, axes: [&Axis; 2]) -> (String, [usize; 2]) {
+fn cell(grid: &Grid, question: &GridQuestion<'_>, axes: [&Axis; 2]) -> (String, [usize; 2]) {
     let mut at = [0, 0];
     let mut title = vec![question.rule.name().to_owned()];
     title.extend(question.setting.name.clone());

@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::resolve::{are_timed, has_footprints};
 use crate::scenario::{Scenario, Setting};
-use crate::search::{self as asked, Varied};
+use crate::search::{SearchKeys, Varied};
 
 /// The most chunks per stage that may be asked for.
 const MOST_CHUNKS: u64 = 64;
@@ -15,11 +15,7 @@ const MOST_CHUNKS: u64 = 64;
 ///
 /// # Errors
 /// At the first key that does not.
-pub fn check(
-    scenario: &Scenario,
-    setting: &Setting,
-    asked: &asked::Keys,
-) -> Result<(), Diagnostic> {
+pub fn check(scenario: &Scenario, setting: &Setting, asked: &SearchKeys) -> Result<(), Diagnostic> {
     if asked.vary.is_empty() {
         let Some(key) = asked.of_joint().next() else { return Ok(()) };
         let message = format!("{key} says something of what --vary chooses, which is not given");
@@ -72,7 +68,7 @@ pub fn check(
 
 /// Whether what `asked` searches of `setting` may copy activations to the host.
 #[must_use]
-pub fn may_copy(setting: &Setting, asked: &asked::Keys) -> bool {
+pub fn may_copy(setting: &Setting, asked: &SearchKeys) -> bool {
     asked.varies(Varied::Offload) && are_timed(&setting.keys)
 }
 
@@ -80,7 +76,7 @@ pub fn may_copy(setting: &Setting, asked: &asked::Keys) -> bool {
 fn check_copies(
     scenario: &Scenario,
     setting: &Setting,
-    asked: &asked::Keys,
+    asked: &SearchKeys,
 ) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     if asked.names(Varied::Offload) && !may_copy(setting, asked) {
@@ -109,7 +105,7 @@ fn check_copies(
 fn check_ends(
     scenario: &Scenario,
     setting: &Setting,
-    asked: &asked::Keys,
+    asked: &SearchKeys,
 ) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     let has_mtp = keys.layout.as_ref().is_some_and(|layout| layout.mtp() > 0);
@@ -137,11 +133,11 @@ fn check_ends(
     Ok(())
 }
 
-/// Checks that what is dealt to chunks by layers is given once for all stages.
+/// Checks that amounts that follow the layers of chunks are given once for all stages.
 fn check_dealt(
     scenario: &Scenario,
     setting: &Setting,
-    asked: &asked::Keys,
+    asked: &SearchKeys,
 ) -> Result<(), Diagnostic> {
     fn count<T>(list: &Option<Vec<T>>) -> usize {
         list.as_ref().map_or(0, Vec::len)

@@ -1,4 +1,4 @@
-//! The question that a choice comes to.
+//! The setting that a choice makes.
 
 use pipeline::{Bytes, Costs, LayerLayout, Limit, PassTimes, Share};
 use search::Choice;

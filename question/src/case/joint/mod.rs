@@ -15,7 +15,7 @@ use crate::host::Context;
 use crate::keys::Keys;
 use crate::resolve::{Resolved, explain as explain_fault, is_own, shape};
 use crate::scenario::{Scenario, Setting};
-use crate::search::{self as asked, Varied};
+use crate::search::{SearchKeys, Varied};
 use crate::values::passes::Recomputed;
 
 use self::checks::total;
@@ -39,7 +39,7 @@ pub struct Joint<'a> {
     scenario: &'a Scenario,
     /// The question with nothing chosen.
     setting: Setting,
-    keys: &'a asked::Keys,
+    keys: &'a SearchKeys,
     /// The parts that chunks may recompute; only nothing where that is not chosen.
     parts: Vec<Recomputed>,
     /// The memory of every stage, if it is limited.
@@ -55,7 +55,7 @@ pub struct SearchedJointly {
     pub setting: Setting,
     /// The order of that, with its case.
     pub searched: Searched,
-    /// All that was found.
+    /// The result of the joint search.
     pub found: FoundJointly,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Joint<'a> {
         context: &'a Context<'a>,
         scenario: &'a Scenario,
         setting: &Setting,
-        keys: &'a asked::Keys,
+        keys: &'a SearchKeys,
     ) -> Result<Self, Diagnostic> {
         check(scenario, setting, keys)?;
         let rule = ScheduleSource::Searched(keys.placement());
@@ -86,7 +86,7 @@ impl<'a> Joint<'a> {
         let limits =
             given_limits.map(|given| limits(scenario, &setting, &before, &given)).transpose()?;
         if !is_own(&setting.keys) {
-            // B and W apart say what both together said.
+            // B and W apart replace the time of both together.
             setting.keys.backward = None;
         }
         let (shape, placement) = shape(scenario, &setting, &rule)?;
@@ -104,8 +104,8 @@ impl<'a> Joint<'a> {
         Ok(joint)
     }
 
-    /// Checks that the question knows what it asks itself, and settles what may become of activations: everything that
-    /// chunks may recompute, which the question must know where recompute is named, and the way to the host.
+    /// Checks the instance of the question as asked, and settles the treatments of activations: the parts that chunks
+    /// may recompute, all of which must be valid where --vary names recompute, and offloading.
     fn settle_treatments(&mut self) -> Result<(), Diagnostic> {
         let asked = self.space.asked.clone();
         self.instance(&asked)?;
@@ -163,7 +163,7 @@ impl<'a> Joint<'a> {
     /// The instance of `choice`: costs, footprints and limits.
     ///
     /// # Errors
-    /// If the question knows no such choice.
+    /// If the choice is invalid for the question.
     pub fn instance(&self, choice: &Choice) -> Result<Instance, Diagnostic> {
         let wrong = || Diagnostic::new("there is no such choice of layers");
         let mut setting = self.setting(choice).ok_or_else(wrong)?;
@@ -258,11 +258,11 @@ fn limits(
     Ok(limits.by_stage().to_vec())
 }
 
-/// Checks that what is asked of pairs on two streams can be chosen, where passes `communicate` or do not.
+/// Checks that pairs on two streams can be chosen as asked; `communicate` is whether passes communicate.
 fn check_pairs(
     scenario: &Scenario,
     setting: &Setting,
-    asked: &asked::Keys,
+    asked: &SearchKeys,
     communicate: bool,
 ) -> Result<(), Diagnostic> {
     if asked.names(Varied::Pairs) && !communicate {
@@ -280,7 +280,7 @@ fn check_pairs(
 }
 
 /// The parts that chunks may recompute, nothing first.
-fn parts(keys: &Keys, asked: &asked::Keys) -> Vec<Recomputed> {
+fn parts(keys: &Keys, asked: &SearchKeys) -> Vec<Recomputed> {
     if !asked.varies(Varied::Recompute) {
         return vec![Recomputed::Nothing];
     }
@@ -291,11 +291,11 @@ fn parts(keys: &Keys, asked: &asked::Keys) -> Vec<Recomputed> {
     some.chain([Recomputed::Everything]).collect()
 }
 
-/// The choices that `asked` allows of `keys`, whose pipeline has so many stages, and chunks on each that lie so; `pairs`
-/// says whether its passes communicate on a second stream. What may become of activations is not among them yet.
+/// The choices that `asked` allows for `keys`, on a pipeline with the given stages, chunks per stage and placement;
+/// `pairs` is whether its passes communicate on a second stream. Treatments of activations are added later.
 fn space(
     (keys, all): (&Keys, Option<u64>),
-    asked: &asked::Keys,
+    asked: &SearchKeys,
     (stages, own, placement): (usize, u16, Placement),
     pairs: bool,
 ) -> Space {

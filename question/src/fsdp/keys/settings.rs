@@ -3,18 +3,18 @@
 use fsdp::{FsdpError, Lengths, Links, Machine, Nodes, Study};
 use sim::straggler::{Stragglers, Target};
 
-use super::Keys;
+use super::FsdpKeys;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::noise;
 use crate::values::noise::Jittered;
-use crate::values::packing::{Ratio, ShardingKey};
+use crate::values::packing::{PackingRatio, ShardingKey};
 
 /// The most settings of one call.
 const MAX_SETTINGS: usize = 1_000;
 
 /// One point of the grid.
-pub struct Setting {
+pub struct FsdpSetting {
     /// Data-parallel devices.
     pub devices: usize,
     /// Samples of a minibatch per device.
@@ -25,7 +25,7 @@ pub struct Setting {
     pub study: Study,
 }
 
-impl Setting {
+impl FsdpSetting {
     /// `fault` with the setting it arose in.
     pub fn error(&self, fault: &FsdpError) -> Diagnostic {
         let Self { devices, minibatch_size, .. } = self;
@@ -44,12 +44,12 @@ impl Setting {
     }
 }
 
-impl Keys {
+impl FsdpKeys {
     /// All settings, in the order of the keys; nothing is drawn yet.
     ///
     /// # Errors
     /// At keys that exclude or need each other, files that cannot be read, and too many settings.
-    pub fn settings(&self, context: &Context<'_>) -> Result<Vec<Setting>, Diagnostic> {
+    pub fn settings(&self, context: &Context<'_>) -> Result<Vec<FsdpSetting>, Diagnostic> {
         self.check()?;
         let lengths = self.lengths.read(context)?;
         let limits = self.limits(&lengths);
@@ -73,7 +73,7 @@ impl Keys {
                         minibatches: self.minibatches,
                         seed: self.seed,
                     };
-                    settings.push(Setting { devices, minibatch_size, max_tokens, study });
+                    settings.push(FsdpSetting { devices, minibatch_size, max_tokens, study });
                 }
             }
         }
@@ -114,7 +114,7 @@ impl Keys {
     /// The most tokens of a microbatch, rounded down.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A ratio is checked.
     fn limits(&self, lengths: &Lengths) -> Vec<u64> {
-        let of_ratio = |ratio: &Ratio| (ratio.0 * f64::from(lengths.longest())) as u64;
+        let of_ratio = |ratio: &PackingRatio| (ratio.0 * f64::from(lengths.longest())) as u64;
         match (self.max_tokens.as_slice(), self.packing_ratio.as_slice()) {
             ([], []) => vec![u64::from(lengths.longest())],
             ([], ratios) => ratios.iter().map(of_ratio).collect(),

@@ -7,7 +7,7 @@ pub(super) enum AttentionBias {
     Never,
     /// Queries, keys and values, always.
     Qkv,
-    /// Queries, keys and values, where this key says so, or says nothing.
+    /// Queries, keys and values, unless this key is false.
     QkvUnless(&'static str),
     /// Queries, keys and values, where this key says so.
     QkvKey(&'static str),
@@ -121,7 +121,7 @@ pub(super) struct Family {
     pub(super) tied: bool,
     /// Whether `sliding_window` counts where `use_sliding_window` is missing.
     pub(super) windows: bool,
-    /// Keys that must be there, for what is taken without them differs from model to model.
+    /// Required keys, whose defaults differ from model to model.
     pub(super) explicit: &'static [&'static str],
     /// Keys that this class has besides, and that change no size; with spaces between.
     pub(super) harmless: &'static str,
@@ -227,7 +227,7 @@ const GEMMA2: Family = Family {
     ..LLAMA
 };
 
-/// The models that are read as they are, by their classes in `transformers`.
+/// The supported models, by their classes in `transformers`.
 const FAMILIES: &[Family] = &[
     LLAMA,
     Family { name: "yi", mlp_bias: false, bias: AttentionBias::Never, ..LLAMA },
@@ -454,7 +454,7 @@ const LIKE_LLAMA: Family = Family {
 /// The `model_type` of hybrids of Mamba-2, attention, MLPs and experts.
 pub(super) const HYBRID: &str = "nemotron_h";
 
-/// Those whose layers have Mamba-2 or attention before an MLP or experts.
+/// The `model_type`s whose layers have Mamba-2 or attention before an MLP or experts.
 pub(super) const MAMBA: [&str; 2] = ["granitemoehybrid", "bamba"];
 
 /// The family of `model_type`, or `None` where it is not known.

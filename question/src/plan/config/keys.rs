@@ -165,7 +165,7 @@ pub(super) const MAMBA: &str = "attention_bias attn_layer_indices attn_rotary_em
      num_experts_per_tok num_local_experts num_logits_to_keep position_embedding_type shared_intermediate_size \
      time_step_limit time_step_max time_step_min use_mamba_kernels z_loss_coefficient";
 
-/// Keys that change neither parameters nor products nor what is held: files and classes, tokens,
+/// Keys that change neither parameters nor FLOPs nor memory: files and classes, tokens,
 /// how text is generated, rotations of positions, how weights begin, dropout, constants of
 /// normalisations and of the router's loss, factors on activations.
 const HARMLESS: &[&str] = &[

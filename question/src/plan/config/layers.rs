@@ -1,4 +1,4 @@
-//! Of what kind each layer of a config is: how it mixes tokens, and whether it has experts.
+//! The kind of each layer of a config: how it mixes tokens, and whether it has experts.
 
 use plan::{Ffn, LayerKind, Mixer};
 use serde_json::Value;

@@ -81,7 +81,7 @@ fn place(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize
     text.is_char_boundary(at).then_some(at..at)
 }
 
-/// A name of a stranger's file in a message with many of them: no longer than names are.
+/// A name from an untrusted file, clipped for a message with many names.
 fn shown(name: &str) -> String {
     quote::clip(&name.chars().take(40).collect::<String>())
 }
@@ -96,7 +96,7 @@ impl File<'_> {
     /// An error at the place of `key`.
     fn wrong(&self, key: &str, message: String) -> Diagnostic {
         let quoted = format!("\"{key}\"");
-        // Where there is a part for the text, that is what is read.
+        // A part for the text is the one that is read.
         let from = self.text.find("\"text_config\"").unwrap_or(0);
         let within = self.text[from..].find(&quoted).map(|at| at + from);
         let place = within.or_else(|| self.text.find(&quoted)).map(|at| at..at + quoted.len());

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The names of numbers that JSON lacks, and what stands for each in as many bytes: neither is a size or a count.
+/// The names of numbers that JSON lacks, each with a replacement of equal length: neither is a size or a count.
 const NUMBERS: [(&str, &str); 2] = [("Infinity", "1.79e308"), ("NaN", "0.5")];
 
 /// `text` with these numbers as JSON writes some, and without a byte-order mark. Every byte keeps its place.

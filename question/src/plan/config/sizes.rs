@@ -1,4 +1,4 @@
-//! From the keys of a config to the sizes of a model.
+//! The sizes of a model from the keys of its config.
 
 use plan::{Attention, Biases, Experts, Ffn, Latent, LayerKind, Linear, Mamba, Mixer, Norm, Sizes};
 

@@ -71,7 +71,7 @@ impl Base {
         if is_whole { Ok(text) } else { Err(self.unknown_form()) }
     }
 
-    /// The keys of `[efficiency]` with what is written for them.
+    /// The keys of `[efficiency]` with the text of their values.
     fn efficiencies(&self) -> Vec<(&str, &str)> {
         let lines = self.text.lines().skip_while(|line| header(line) != Some("efficiency")).skip(1);
         lines.take_while(|line| header(line).is_none()).filter_map(key_of).collect()
@@ -91,7 +91,7 @@ fn header(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix('[')?.split(']').next().map(str::trim)
 }
 
-/// The key of `line` and what is written for it, if there is one.
+/// The key of `line` and the text of its value, if there is one.
 fn key_of(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split('#').next()?.split_once('=')?;
     Some((key.trim(), value.trim()))

@@ -119,7 +119,7 @@ const OTHERS: [&str; 22] = [
 pub(super) struct Columns(BTreeMap<&'static str, usize>);
 
 impl Columns {
-    /// Those of a table whose first line is `header`; else what is wrong with it, and a cure.
+    /// The columns of a table whose first line is `header`; else an error message and a remedy.
     pub(super) fn of(header: &Record) -> Result<Self, (String, String)> {
         let mut all = BTreeMap::new();
         for (at, written) in header.iter().enumerate() {
@@ -147,7 +147,7 @@ impl Columns {
         self.0.get(column).and_then(|at| record.get(*at)).unwrap_or_default()
     }
 
-    /// The value of `column` in `record`, if its cell is not empty; else what is wrong with it.
+    /// The value of `column` in `record`, if its cell is not empty; else an error message.
     pub(super) fn value(&self, record: &Record, column: &str) -> Result<Option<Value>, String> {
         let text = self.text(record, column);
         let Some((.., cells)) = KNOWN.iter().find(|(_, known, ..)| *known == column) else {

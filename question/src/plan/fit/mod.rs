@@ -27,7 +27,7 @@ pub type Models<'a> = dyn Fn(&str, Option<u64>, bool) -> Option<Result<Transform
 
 /// Measured iterations, whole and checked.
 #[derive(Debug)]
-pub struct Question {
+pub struct FitQuestion {
     /// The file of the iterations, as messages show it.
     pub file: String,
     /// The machine that they are compared with and fitted from.
@@ -47,7 +47,7 @@ pub fn read(
     path: &Path,
     base: Option<&str>,
     models: &Models<'_>,
-) -> Result<Question, Diagnostic> {
+) -> Result<FitQuestion, Diagnostic> {
     let text = context.read_text(path, MAX_FILE)?;
     let table = Table { path, text: &text };
     let (columns, records) = table.records()?;
@@ -75,7 +75,7 @@ pub fn read(
         let cure = "add an iteration of another set-up, such as with other groups or another batch";
         return Err(Diagnostic::unreadable(path, cause).with_help(cure));
     }
-    Ok(Question { file: crate::quote::path(path), base, runs })
+    Ok(FitQuestion { file: crate::quote::path(path), base, runs })
 }
 
 /// A table and its text.

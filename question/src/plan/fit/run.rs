@@ -48,7 +48,7 @@ impl Run {
         cluster(machine, self.setup.devices())
     }
 
-    /// It on `cluster`, as the planner is asked.
+    /// The inputs of the planner for this run on `cluster`.
     #[must_use]
     pub fn on<'a>(&'a self, cluster: &'a Cluster) -> Inputs<'a> {
         let layout = self.layout.as_ref();
@@ -56,8 +56,8 @@ impl Run {
     }
 }
 
-/// So many devices of the kind `machine`. A profile is of another question's model, and whether a run fits
-/// is not asked: it ran.
+/// `devices` of the kind `machine`, without its profile, which is of another model, and with ample memory: the run
+/// did fit.
 fn cluster(machine: &Machine, devices: u64) -> Cluster {
     let machine = Machine { memory: Bytes(1 << 60), measured: None, ..machine.clone() };
     Cluster { parts: vec![(machine, devices)] }
@@ -65,7 +65,7 @@ fn cluster(machine: &Machine, devices: u64) -> Cluster {
 
 /// The fault of a line.
 pub(super) enum Fault {
-    /// Its cells, in words, with a cure.
+    /// An error in its cells, with a remedy.
     Cells(String, Option<String>),
     /// A file that it names.
     File(Diagnostic),

@@ -103,7 +103,7 @@ pub fn named(context: &Context<'_>, name: &str, folder: &Path) -> Result<Machine
     with_text(context, name, folder).map(|(machine, _)| machine)
 }
 
-/// The same with the text of its file.
+/// The machine as [`named`] finds it, with the text of its file.
 pub(crate) fn with_text(
     context: &Context<'_>,
     name: &str,
@@ -136,7 +136,7 @@ pub fn of_device(device: &str) -> Result<Machine, Diagnostic> {
 /// Machines, each behind the types of its devices.
 type ByDevices = Vec<(Vec<String>, Machine)>;
 
-/// Those that are built in: tables of runs ask for one line by line.
+/// The built-in machines, cached: tables of runs look one up for every line.
 static DEVICES: LazyLock<Result<ByDevices, Diagnostic>> = LazyLock::new(|| {
     let read = |(name, content)| {
         let document = read(name, Path::new(name), content)?;
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     /// The devices in the published rows of today's models, with the machines for them. TPUs and Gaudi
-    /// are planned by nobody here.
+    /// are not supported.
     const PUBLISHED: [(&str, &str); 12] = [
         ("A100 80GB", "a100-80g"),
         ("A100-40GB", "a100-40g"),

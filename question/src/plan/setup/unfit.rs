@@ -13,7 +13,7 @@ struct Blame {
 }
 
 impl Reader<'_> {
-    /// That `setup` is none for the reason `unfit`.
+    /// The error that `setup` is invalid for the reason `unfit`.
     pub(super) fn unfit(&self, unfit: Unfit, setup: &Setup, inputs: &Inputs<'_>) -> Diagnostic {
         let Blame { keys, message, cure } = match unfit {
             Unfit::Devices => devices(setup, inputs),

@@ -1,4 +1,4 @@
-//! Of what kind each layer of a table `[model]` is.
+//! The kind of each layer of a table `[model]`.
 
 use plan::{Ffn, LayerKind, Mixer};
 

@@ -1,4 +1,4 @@
-//! Configs as they are published, and what becomes of them when a key changes.
+//! Published configs, and the effect of changed keys.
 
 use std::path::Path;
 

@@ -58,7 +58,7 @@ fn unit(text: &str) -> f64 {
     10.0_f64.powi(places)
 }
 
-/// Whether `ours` is within 1 % of the published figure, or what it was before its digits were cut.
+/// Whether `ours` is within 1 % of the published figure, or within a unit of its last digit.
 fn is_published(ours: f64, theirs: &str) -> bool {
     let published: f64 = theirs.parse().unwrap();
     (ours - published).abs() < (0.01 * published).max(unit(theirs))
