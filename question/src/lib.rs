@@ -51,7 +51,6 @@ pub mod kinds;
 pub mod memory;
 pub mod nearest;
 pub mod noise;
-mod one_or_many;
 pub mod plan;
 mod read;
 pub mod replay;

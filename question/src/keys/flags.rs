@@ -84,7 +84,7 @@ pub(crate) fn possible(word: &Word) -> PossibleValue {
     PossibleValue::new(word.name).help(sentence(word.meaning.trim()))
 }
 
-/// What reads one value of a key.
+/// The reader of one value of a key.
 fn parser(row: &Row) -> ValueParser {
     match (row.kind, row.range) {
         (Kind::Whole, Some((least, most))) => {

@@ -214,7 +214,7 @@ pub(crate) use keys;
 
 /// A set of keys with its rows and fields, in the same order.
 pub(crate) trait Set: Default {
-    /// What the set is about: the lines of its comment.
+    /// The subject of the set: the lines of its comment.
     #[cfg_attr(not(feature = "schema"), allow(dead_code))]
     const ABOUT: &'static str;
     /// The name of its type.

@@ -90,7 +90,7 @@ pub(crate) fn resolve(
 pub(crate) struct Resolved {
     /// The shape of the pipeline.
     pub(crate) shape: Shape,
-    /// What it runs on, if the question gives it.
+    /// The hardware that it runs on, if the question gives it.
     pub(crate) hardware: Option<Hardware>,
     /// Costs and footprints.
     pub(crate) problem: Problem,
@@ -115,7 +115,7 @@ pub(crate) struct Resolved {
 }
 
 impl Resolved {
-    /// What the keys of `setting` say of a case of `rule`.
+    /// Reads all that the keys of `setting` say of a case of `rule`.
     ///
     /// # Errors
     /// At the first key that is missing, wrong or at odds with others.
@@ -189,7 +189,7 @@ impl Reader<'_> {
         explain(self.scenario, self.setting, self.rule, fault)
     }
 
-    /// What passes cost, and what they hold, if the keys say.
+    /// The costs of passes, and their footprints, if the keys say.
     fn amounts(&self) -> Result<Amounts, Diagnostic> {
         let Self { rule, pipeline, hardware, .. } = *self;
         let keys = &self.setting.keys;
@@ -263,7 +263,7 @@ pub fn shape(
     Pipeline::of(scenario, setting, rule).map(|pipeline| (pipeline.shape, pipeline.placement))
 }
 
-/// What each chunk recomputes, in model order; empty if no chunk recomputes anything.
+/// The part that each chunk recomputes, in model order; empty if no chunk recomputes anything.
 pub fn recomputed(
     scenario: &Scenario,
     setting: &Setting,

@@ -98,7 +98,7 @@ pub(super) fn fits(
 
 /// The parameters that replicas divide.
 pub(crate) struct Parameters {
-    /// What they divide of them.
+    /// The state that they divide.
     pub(crate) sharding: Sharding,
     /// The bytes of each chunk's, in model order, if they are known.
     pub(crate) bytes: Option<Vec<Bytes>>,

@@ -116,7 +116,7 @@ impl fmt::Display for Barriers {
     }
 }
 
-/// What replicas divide: none, optimizer, gradients or fsdp.
+/// The state that replicas divide: none, optimizer, gradients or fsdp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShardingKey {
     /// Nothing.

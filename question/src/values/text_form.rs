@@ -2,7 +2,7 @@
 
 /// Lets values that print what they read be values of keys, written and read by serde as that text; with the
 /// feature `schema` also gives them a JSON schema: its name, description, form and examples. `SIGNED` ones are
-/// read though they begin with a dash, so that their own error is told.
+/// read though they begin with a dash, so that the error is their own.
 macro_rules! text_form {
     ($($type:ty: $name:literal, $description:literal, $form:expr, [$($example:expr),*] $(, $signed:ident)?;)*) => {
         $crate::keys::field::text_values! { $($type, [$($example),*] $(, $signed)?;)* }
