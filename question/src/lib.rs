@@ -50,7 +50,6 @@ pub mod kinds;
 pub mod memory;
 pub mod nearest;
 pub mod noise;
-mod one_or_many;
 pub mod plan;
 pub mod quote;
 mod read;

@@ -258,14 +258,43 @@ fn defaults_and_examples_of_rows_are_values() {
 
 #[cfg(feature = "clap")]
 mod flags {
-    use clap::{Args, FromArgMatches};
+    use clap::Args;
 
     use super::*;
 
     #[test]
     fn a_study_without_flags_is_the_default() {
-        let command = fsdp::FsdpKeys::augment_args(clap::Command::new("fsdp"));
-        let flags = command.try_get_matches_from(["fsdp"]).unwrap();
-        assert_eq!(fsdp::FsdpKeys::from_arg_matches(&flags).unwrap(), fsdp::FsdpKeys::default());
+        assert_eq!(parsed::<fsdp::FsdpKeys>(&Object::new()), fsdp::FsdpKeys::default());
+    }
+
+    /// The keys of `written`, given as flags.
+    fn parsed<T: Args>(written: &Object) -> T {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let flags = written.iter().filter_map(|(name, value)| match value {
+            Value::Bool(given) => given.then(|| format!("--{name}")),
+            Value::Array(all) => {
+                let all: Vec<String> = all.iter().map(text).collect();
+                Some(format!("--{name}={}", all.join(",")))
+            }
+            one => Some(format!("--{name}={}", text(one))),
+        });
+        let command = T::augment_args(clap::Command::new("keys"));
+        let flags = std::iter::once("keys".to_owned()).chain(flags);
+        T::from_arg_matches(&command.try_get_matches_from(flags).unwrap()).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn flags_say_what_files_say(
+            keys in some::<Keys>(),
+            study in some::<fsdp::FsdpKeys>(),
+            changes in some::<replay::ReplayKeys>(),
+        ) {
+            prop_assert_eq!(parsed::<Keys>(&keys), read::<Keys>(&keys.into())?);
+            prop_assert_eq!(parsed::<fsdp::FsdpKeys>(&study), read::<fsdp::FsdpKeys>(&study.into())?);
+            prop_assert_eq!(parsed::<replay::ReplayKeys>(&changes), read::<replay::ReplayKeys>(&changes.into())?);
+        }
     }
 }

@@ -254,7 +254,10 @@ pub(crate) fn defaults(kind: Kind, default: &'static str, is_list: bool) -> Vec<
 
 /// The value of a kind that is no text, as [`Plain`] has it.
 macro_rules! plain_values {
-    ($($type:ty: $kind:ident, $variant:ident, $signed:literal, |$value:ident| $to:expr, |$back:ident| $from:expr;)*) => {$(
+    ($(
+        $type:ty: $kind:ident, $variant:ident, $signed:literal,
+        |$value:ident| $to:expr, |$back:ident| $from:expr;
+    )*) => {$(
         impl Value for $type {
             const KIND: Kind = Kind::$kind;
             const IS_SIGNED: bool = $signed;
@@ -294,7 +297,9 @@ macro_rules! text_values {
             $(const IS_SIGNED: bool = $crate::keys::field::$signed;)?
 
             fn read(plain: $crate::keys::field::Plain) -> Result<Self, String> {
-                $crate::keys::field::text_of(plain).parse().map_err(|error: <Self as std::str::FromStr>::Err| error.to_string())
+                let read: Result<Self, <Self as std::str::FromStr>::Err> =
+                    $crate::keys::field::text_of(plain).parse();
+                read.map_err(|error| error.to_string())
             }
 
             fn plain(&self) -> $crate::keys::field::Plain {

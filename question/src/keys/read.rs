@@ -7,13 +7,12 @@ use serde::de::{DeserializeOwned, Deserializer, Error, VariantAccess, Visitor};
 use serde::de::{DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Unexpected};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::field::{Field, Kind, Plain};
+use super::field::{Field, Kind, Plain, Value};
 use super::table::{Lists, Row, Set};
 
 /// Keys with their values, before they are checked.
-pub(crate) type Object = serde_json::Map<String, Value>;
+pub(crate) type Object = serde_json::Map<String, serde_json::Value>;
 
 /// Removes the keys `names` from `all` and reads them.
 pub(crate) fn take<T: DeserializeOwned>(
@@ -25,7 +24,7 @@ pub(crate) fn take<T: DeserializeOwned>(
 
 /// Reads the keys `all`.
 pub(crate) fn read<T: DeserializeOwned>(all: Object) -> Result<T, serde_json::Error> {
-    serde_json::from_value(Value::Object(all))
+    serde_json::from_value(serde_json::Value::Object(all))
 }
 
 /// Reads one value by its `FromStr`, of a key that can be left out.
@@ -124,7 +123,12 @@ impl<'de> Visitor<'de> for Keys<'_> {
             if std::mem::replace(&mut seen[at], true) {
                 return Err(M::Error::duplicate_field(row.name));
             }
-            map.next_value_seed(Values { row, field: &mut *self.fields[at] })?;
+            let (kind, lists, field) = (row.kind, row.lists, &mut *self.fields[at]);
+            let is_optional = lists == Lists::OfValues || !matches!(kind, Kind::Text(_));
+            match row.is_list {
+                true => map.next_value_seed(Values { kind, lists, field })?,
+                false => map.next_value_seed(One { kind, field, is_optional })?,
+            }
         }
         let missing = self.rows.iter().zip(seen).find(|(row, seen)| row.required && !seen);
         missing.map_or(Ok(()), |(row, _)| Err(M::Error::missing_field(row.name)))
@@ -158,9 +162,24 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// Reads the values of a key.
+/// Reads a list; a single value is a list of one.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: Value>(from: D) -> Result<Vec<T>, D::Error> {
+    let mut list = Vec::new();
+    Values { kind: T::KIND, lists: Lists::OfValues, field: &mut list }.deserialize(from)?;
+    Ok(list)
+}
+
+/// The same, where the list can be left out.
+pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Value>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    list(from).map(Some)
+}
+
+/// Reads the values of a key that takes several.
 struct Values<'a> {
-    row: &'static Row,
+    kind: Kind,
+    lists: Lists,
     field: &'a mut dyn Field,
 }
 
@@ -168,19 +187,14 @@ impl<'de> DeserializeSeed<'de> for Values<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        match self.row.is_list {
-            true => from.deserialize_any(self),
-            false => {
-                One { kind: self.row.kind, field: self.field, is_optional: true }.deserialize(from)
-            }
-        }
+        from.deserialize_any(self)
     }
 }
 
 impl Values<'_> {
     /// The reader of one of a list.
     fn one(&mut self) -> One<'_> {
-        let kind = match (self.row.lists, self.row.kind) {
+        let kind = match (self.lists, self.kind) {
             (Lists::OfTexts, Kind::Name) => Kind::Text(|_| Ok(())),
             (_, kind) => kind,
         };
@@ -197,14 +211,14 @@ impl<'de> Visitor<'de> for Values<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.row.lists {
+        f.write_str(match self.lists {
             Lists::OfTexts => "a text or a list of texts",
             Lists::OfValues => "a value or a list of values",
         })
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        match self.row.lists {
+        match self.lists {
             Lists::OfTexts => Err(E::invalid_type(Unexpected::Bool(value), &self)),
             Lists::OfValues => self.only(value),
         }
@@ -283,6 +297,13 @@ impl Visitor<'_> for One<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        match self.is_optional {
+            true => Ok(()),
+            false => Err(E::invalid_type(Unexpected::Unit, &self)),
+        }
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {

@@ -134,7 +134,7 @@ pub struct ClusterDocument {
     #[cfg_attr(feature = "schema", schemars(transform = crate::keys::form::one_or_list))]
     #[serde(
         default,
-        deserialize_with = "crate::one_or_many::optional",
+        deserialize_with = "crate::keys::read::optional_list",
         skip_serializing_if = "Option::is_none"
     )]
     pub devices: Option<Vec<u64>>,

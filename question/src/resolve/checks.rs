@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
-use super::{chain, check_limit, sharding};
+use super::{chain, sharding};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
@@ -41,6 +41,28 @@ pub(crate) fn complete(
     let cure = "times carry units, as in --forward 29.718ms; --backward gives B and W together; every \
                 flag is also a scenario key";
     Err(scenario.error(setting, None, message).with_help(cure))
+}
+
+/// Checks that a memory limit in bytes has sizes of activations to be held against.
+pub(super) fn check_limit(
+    scenario: &Scenario,
+    setting: &Setting,
+    has_footprints: bool,
+) -> Result<(), Diagnostic> {
+    let (Some(limit), false) = (limit_in_bytes(&setting.keys), has_footprints) else {
+        return Ok(());
+    };
+    let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
+    let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
+    Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure))
+}
+
+/// The first memory limit that is a number of bytes.
+pub(crate) fn limit_in_bytes(keys: &Keys) -> Option<Bytes> {
+    keys.memory_limit.iter().flatten().find_map(|limit| match limit {
+        Limit::Bytes(bytes) => Some(*bytes),
+        Limit::TimesP { .. } => None,
+    })
 }
 
 fn given_shard_time(keys: &Keys) -> Option<&'static str> {

@@ -24,7 +24,7 @@ use profile::AnyProfile;
 pub(crate) use backward::is_own;
 pub use backward::{Split, SplitJson};
 pub use chain::communicates;
-pub(crate) use checks::{complete, explain, has_footprints};
+pub(crate) use checks::{complete, explain, has_footprints, limit_in_bytes};
 pub(crate) use copies::are_timed;
 pub use copies::forget as forget_copies;
 pub use pipeline::forwards;
@@ -287,26 +287,4 @@ fn buffered(
         }
         (footprints, None) => Ok(footprints),
     }
-}
-
-/// Checks that a memory limit in bytes has sizes of activations to be held against.
-pub(crate) fn check_limit(
-    scenario: &Scenario,
-    setting: &Setting,
-    has_footprints: bool,
-) -> Result<(), Diagnostic> {
-    let (Some(limit), false) = (limit_in_bytes(&setting.keys), has_footprints) else {
-        return Ok(());
-    };
-    let message = format!("a memory limit in bytes, {limit}, needs the sizes of activations");
-    let cure = "give --hidden, --heads and --seq, or --activation; or a limit such as 1.5p";
-    Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure))
-}
-
-/// The first memory limit that is a number of bytes.
-pub(crate) fn limit_in_bytes(keys: &Keys) -> Option<Bytes> {
-    keys.memory_limit.iter().flatten().find_map(|limit| match limit {
-        Limit::Bytes(bytes) => Some(*bytes),
-        Limit::TimesP { .. } => None,
-    })
 }

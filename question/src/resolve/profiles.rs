@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pipeline::{Costs, Footprints, PassTimes, Placement, Shape};
 use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
 
-use super::check_limit;
+use super::checks::check_limit;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;

@@ -43,7 +43,7 @@ struct Document {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct DeviceDocument {
     /// The names that published measurements have for it; the first is the one that answers use.
-    #[serde(default, deserialize_with = "crate::one_or_many::deserialize")]
+    #[serde(default, deserialize_with = "crate::keys::read::list")]
     r#type: Vec<String>,
     #[serde(deserialize_with = "text")]
     memory: Option<Bytes>,
