@@ -72,24 +72,23 @@ const KEYS: [&str; 19] = [
 
 /// `command` with `--help` for few flags and `--help-all` for all of them, where there are many.
 pub fn few(command: Command) -> Command {
-    command.mut_subcommands(|one| {
-        let own = FEW.iter().find(|(name, _)| *name == one.get_name());
-        match own {
-            Some((_, own)) => in_two_sizes(one, own),
-            // The same text as `--help`, for whoever types it everywhere.
-            None => one.arg(all().hide(true)),
-        }
-    })
+    // Of the subcommand that is asked, when it is.
+    command.mut_subcommands(|one| one.defer(in_two_sizes))
 }
 
-fn in_two_sizes(command: Command, own: &[&str]) -> Command {
+fn in_two_sizes(command: Command) -> Command {
+    let Some((_, own)) = FEW.iter().find(|(name, _)| *name == command.get_name()) else {
+        // The same text as `--help`, for whoever types it everywhere.
+        return command.arg(all().hide(true));
+    };
     let shown = |arg: &Arg| {
         let id = arg.get_id().as_str();
         arg.is_positional() || KEYS.contains(&id) || own.contains(&id)
     };
     let flags = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
     let more = format!("All {} flags: debubble {} --help-all", flags.count(), command.get_name());
-    let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let after =
+        command.get_after_long_help().map(|text| text.ansi().to_string()).unwrap_or_default();
     let few = format!("{more}\n\n{after}");
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
     command

@@ -101,8 +101,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let mut flags = few::few(Cli::command());
+    let matches = flags.try_get_matches_from_mut(std::env::args_os());
     let read = |matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut flags));
-    let command = match few::few(Cli::command()).try_get_matches().and_then(read) {
+    let command = match matches.and_then(read) {
         Ok(cli) => cli.command,
         Err(error) => return usage::end(error),
     };

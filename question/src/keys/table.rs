@@ -86,7 +86,8 @@ impl Row {
     #[must_use]
     pub fn meaning(&self) -> String {
         let text = self.made.map_or_else(|| self.meaning.to_owned(), |made| made());
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" ")
     }
 }
 
