@@ -7,7 +7,6 @@
 mod accuracy;
 mod commands;
 mod defaults;
-mod derived_schemas;
 mod facts;
 mod first;
 mod forms;

@@ -1,13 +1,64 @@
 //! The schemas of questions: files that every door shows, derived from the types that read the questions.
 
 use question::schemas::SCHEMAS;
-use serde_json::Value;
+use question::{fsdp, plan, replay, schema, search};
+use serde_json::{Value, json};
 
-use super::{CURE, derived_schemas, hold, root};
+use super::{CURE, hold, root};
 
 /// The schema of the question `name`.
 pub fn named(name: &str) -> Result<Value, String> {
-    derived_schemas::named(name).ok_or_else(|| format!("there is no schema of `{name}`"))
+    match name {
+        "scenario" => Ok(schema::scenario()),
+        "sweep" => Ok(schema::sweep()),
+        "plan" => Ok(of_plan()),
+        "fsdp" => Ok(of_fsdp()),
+        "search" => Ok(of_search()),
+        "replay" => Ok(of_replay()),
+        "reproduce" => Ok(of_reproduce()),
+        _ => Err(format!("there is no schema of `{name}`")),
+    }
+}
+
+fn of_plan() -> Value {
+    schema::of::<plan::Document>(
+        "debubble plan",
+        &[json!({
+            "model": { "layers": 32, "hidden": 4096, "heads": 32, "vocabulary": 32_000 },
+            "sequence": 4096,
+            "tokens": 1e12,
+            "batch": 1024,
+            "cluster": [{ "machine": "h100", "devices": [64, 128] }],
+        })],
+    )
+}
+
+fn of_fsdp() -> Value {
+    schema::of::<fsdp::FsdpKeys>(
+        "debubble fsdp",
+        &[json!({ "devices": [8, 32], "minibatch-size": 4, "lengths": "file:lengths.txt" })],
+    )
+}
+
+fn of_search() -> Value {
+    schema::of::<search::SearchKeys>(
+        "debubble search",
+        &[json!({ "memory-limits": ["1p", "1.5p"], "objective": "makespan" })],
+    )
+}
+
+fn of_replay() -> Value {
+    schema::of::<replay::ReplayKeys>(
+        "debubble replay",
+        &[json!({ "what-if": ["no-stragglers"], "schedule": ["zb-h1"] })],
+    )
+}
+
+fn of_reproduce() -> Value {
+    schema::of::<reproduce::Question>(
+        "debubble reproduce",
+        &[json!({ "tables": ["table5", "table8"], "beyond": true })],
+    )
 }
 
 #[test]

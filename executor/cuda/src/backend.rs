@@ -7,14 +7,12 @@ use profile::Element as Kind;
 use super::call::lock;
 use super::overheads;
 use super::{Bf16, Cuda, DeviceInfo, Element, Sharing, devices, split};
-use gpt::F32_TOLERANCE;
-use gpt::QUEUES;
 #[cfg(feature = "nccl")]
 use gpt::Transport;
-use gpt::{Devices, OpenError, Options};
-use gpt::{Executed, Execution, ExecutionError, Joins};
-use runtime::DeviceError;
-use runtime::Overheads;
+use gpt::{
+    Devices, Executed, Execution, ExecutionError, F32_TOLERANCE, Joins, OpenError, Options, QUEUES,
+};
+use runtime::{DeviceError, Overheads};
 #[cfg(feature = "nccl")]
 use {
     gpt::Watched,

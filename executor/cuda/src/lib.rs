@@ -54,8 +54,7 @@ mod timed;
 mod tokens;
 mod uploads;
 
-pub use backend::chosen;
-pub use backend::open;
+pub use backend::{chosen, open};
 pub use element::{Bf16, Element};
 pub use host_copies::HostCopies;
 pub use libraries::loaded_libraries;

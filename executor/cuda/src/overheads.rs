@@ -13,8 +13,7 @@ use super::kernels::{TIMESTAMP_WORDS, take_time};
 use super::memory::Buffer;
 use super::stage::Cuda;
 use gpt::Ops;
-use runtime::DeviceError;
-use runtime::Overheads;
+use runtime::{DeviceError, Overheads};
 
 /// Kernels that a thread launches before it synchronizes: fewer than a stream's queue holds.
 const BATCH: u32 = 256;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use profile::{Element as Kind, LinkKind, Machine};
 
 use super::{Bf16, Cuda, DeviceInfo, Element, HostCopies, Parts, chosen, devices};
-use gpt::OpenError;
-use gpt::{Cut, HostCopy, Target, TargetOptions, WithTarget};
+use gpt::{Cut, HostCopy, OpenError, Target, TargetOptions, WithTarget};
 use runtime::DeviceError;
 
 /// A GPU, or a partition of one, for tensors of elements `E`.

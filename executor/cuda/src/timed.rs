@@ -15,13 +15,8 @@ use super::kernels::{TIMESTAMP_WORDS, await_value, take_time};
 use super::memory::allocations;
 use super::stage::Cuda;
 use super::tensor_transfer::TensorTransfer;
-use gpt::CUDA_TIMED;
-use gpt::{Devices, OpenError, Options};
-use gpt::{Executed, Execution, ExecutionError};
-use runtime::DeviceError;
-use runtime::Overheads;
-use runtime::Plan;
-use runtime::{Trainer, Worker};
+use gpt::{CUDA_TIMED, Devices, Executed, Execution, ExecutionError, OpenError, Options};
+use runtime::{DeviceError, Overheads, Plan, Trainer, Worker};
 
 /// GPUs on which nothing is computed.
 #[derive(Debug)]

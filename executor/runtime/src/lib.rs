@@ -18,10 +18,15 @@ mod worker;
 pub use error::DeviceError;
 pub use measured::{HostBound, Measured, MeasuredCopy, Overheads};
 pub use run::{
-    Awaited, Boundary, Chain, Connections, Direction, Doing, Failure, Launch, LaunchError,
-    MAX_MEASURED, MAX_TIMEOUT, P2pAction, Plan, PlanError, PlannedCopy, ProcessGroup, Rendezvous,
-    RendezvousError, RendezvousSettings, Sighting, Timed, Transfers, free_ports,
-    init_process_group, join, join_directly, nanos_since, run, run_until, take, write_all,
+    Awaited, Boundary, Chain, Direction, Doing, Failure, Launch, LaunchError, MAX_MEASURED,
+    MAX_TIMEOUT, P2pAction, Plan, PlanError, PlannedCopy, Rendezvous, RendezvousError, Sighting,
+    Timed, Transfers, free_ports, join, join_directly, nanos_since, run, run_until,
 };
+/// Processes that meet over TCP, for runs that are no pipelines.
+pub mod tcp {
+    pub use crate::run::{
+        Connections, ProcessGroup, RendezvousSettings, init_process_group, take, write_all,
+    };
+}
 pub use weights::{Undo, Updates, Versions};
 pub use worker::{Direct, Norm, Offload, Trainer, Wire, Worker};

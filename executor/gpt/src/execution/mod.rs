@@ -16,10 +16,9 @@ use crate::data::Batches;
 use crate::devices::Transport;
 use crate::model::{BuildError, Gpt, Model, Recomputed, Training};
 use crate::ops::Ops;
-use runtime::DeviceError;
-use runtime::Measured;
-use runtime::Trainer;
-use runtime::{Failure, Plan, Rendezvous, Timed, join, run, run_until};
+use runtime::{
+    DeviceError, Failure, Measured, Plan, Rendezvous, Timed, Trainer, join, run, run_until,
+};
 
 pub use reference::{Against, Check};
 pub use watched::{Seen, Watched};

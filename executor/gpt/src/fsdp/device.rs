@@ -12,9 +12,8 @@ use super::serial::place;
 use super::step::{Computer, Exchange};
 use super::units::Units;
 use super::wire::{Head, Kind, pack_gradients, pack_weights, weights};
-use runtime::{
-    ProcessGroup, Rendezvous, RendezvousSettings, init_process_group, nanos_since, take,
-};
+use runtime::tcp::{ProcessGroup, RendezvousSettings, init_process_group, take};
+use runtime::{Rendezvous, nanos_since};
 
 /// The measurements of a run, over all devices.
 #[derive(Clone, PartialEq, Debug)]

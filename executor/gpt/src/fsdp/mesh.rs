@@ -13,7 +13,7 @@ use super::plan::{Communication, Plan};
 use super::units::Units;
 use super::wire::{HEADER, Head, Kind, MOST_WORDS, gradients, pack_weights};
 use runtime::DeviceError;
-use runtime::{Connections, write_all};
+use runtime::tcp::{Connections, write_all};
 
 /// A message, or the end of a connection.
 pub(super) enum Event {

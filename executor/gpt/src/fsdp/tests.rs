@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::Model;
-use runtime::{Launch, Rendezvous, RendezvousSettings, free_ports, init_process_group};
+use runtime::tcp::{RendezvousSettings, init_process_group};
+use runtime::{Launch, Rendezvous, free_ports};
 
 fn model() -> Model {
     Model::new(8, 2, 2, 17, 12, 1).unwrap()

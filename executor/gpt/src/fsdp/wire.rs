@@ -1,7 +1,7 @@
 //! The messages between devices, as bytes: a header of fixed length, then a payload of the length
 //! in the header.
 
-use runtime::take;
+use runtime::tcp::take;
 
 /// Bytes of a header: kind, 3 bytes of padding, unit, minibatch, call, length.
 pub(super) const HEADER: usize = 24;

@@ -4,12 +4,10 @@
 use super::Gpt;
 use crate::model::chunk::Chunk;
 use crate::model::shard::Shard;
-use runtime::DeviceError;
-use runtime::Undo;
+use runtime::{DeviceError, Norm, Trainer, Undo};
 
 use crate::model::replica;
 use crate::ops::Ops;
-use runtime::{Norm, Trainer};
 
 impl<O: Ops> Trainer for Gpt<O> {
     fn norm(&mut self) -> Result<Norm, DeviceError> {
