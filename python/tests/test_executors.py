@@ -468,7 +468,8 @@ def test_a_part_that_kills_every_worker_of_dask_is_answered_here(dask: Any, here
         def submit(self, call: Callable[[Any], bytes], part: Any) -> Any:
             return dask.submit(deadly, part) if part[2] == 0 else dask.submit(call, part)
 
-    told = pytest.warns(db.Note, match="workers lost 1 of 3 parts.* KilledWorker")
+    # A part beside it is lost too where it shares both workers that die.
+    told = pytest.warns(db.Note, match="workers lost [123] of 3 parts.* KilledWorker")
     with pytest.importorskip("dask").config.set({"distributed.scheduler.allowed-failures": 1}), told:
         assert swept(Deadly(), parts=3) == here
 
