@@ -130,24 +130,32 @@ mod tests {
     fn parts_add_up_to_stages_within_a_wide_band() {
         let model = Model::new(64, 4, 6, 256, 32, 1).unwrap();
         let shape = ModelShape::new(model, Element::F32).unwrap();
-        let profile = profile(shape);
-        assert!(profile.layer.forward.median() > Nanos(0));
-        assert_eq!(Profile::parse(&profile.to_toml()).as_ref(), Ok(&profile));
-        for stage in 0..2 {
-            let mut lone = LoneStage::new(Cpu::<f32>::new(), model, stage).unwrap();
-            let predicted = predict(&profile, 6, lone.shape()).unwrap();
-            let times = predicted.costs.chunks()[stage];
-            let series = sample(&mut lone, SERIES, 0, &RULE).unwrap();
-            let predicted = [times.forward, times.backward_input, times.backward_weight];
-            for (samples, predicted) in series.iter().zip(predicted) {
-                let measured = Summary::of(samples).unwrap().median;
-                // Machines under test are busy: only what is off by a factor is wrong.
-                assert!(
-                    measured < 4 * predicted.0 && predicted.0 < 4 * measured,
-                    "{measured} {predicted}"
-                );
-            }
+        let once = || {
+            let profile = profile(shape);
+            assert!(profile.layer.forward.median() > Nanos(0));
+            assert_eq!(Profile::parse(&profile.to_toml()).as_ref(), Ok(&profile));
+            (0..2).flat_map(|stage| pairs(&profile, model, stage)).collect::<Vec<_>>()
+        };
+        // Machines under test are busy: only what is off by a factor time and again is wrong.
+        let is_near = |[measured, predicted]: &[u64; 2]| {
+            *measured < 4 * predicted && *predicted < 4 * measured
+        };
+        let mut tried = Vec::new();
+        while !tried.last().is_some_and(|pairs: &Vec<_>| pairs.iter().all(is_near)) {
+            assert!(tried.len() < 5, "measured and predicted: {tried:?}");
+            tried.push(once());
         }
+    }
+
+    /// Measured and predicted times of the passes of `stage`, in nanoseconds.
+    fn pairs(profile: &Profile, model: Model, stage: usize) -> Vec<[u64; 2]> {
+        let mut lone = LoneStage::new(Cpu::<f32>::new(), model, stage).unwrap();
+        let predicted = predict(profile, 6, lone.shape()).unwrap();
+        let times = predicted.costs.chunks()[stage];
+        let series = sample(&mut lone, SERIES, 0, &RULE).unwrap();
+        let predicted = [times.forward, times.backward_input, times.backward_weight];
+        let measured = series.iter().map(|samples| Summary::of(samples).unwrap().median);
+        measured.zip(predicted).map(|(measured, predicted)| [measured, predicted.0]).collect()
     }
 
     #[test]

@@ -60,6 +60,12 @@ impl Offload {
         Self(parts.iter().fold(0, |bits, part| bits | 1 << *part as u8))
     }
 
+    /// These and those of `other`.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether `part` is copied.
     #[must_use]
     pub const fn has(self, part: Offloaded) -> bool {

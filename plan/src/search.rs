@@ -12,6 +12,7 @@ use crate::finalist::{Finalist, FinalistError};
 use crate::inputs::Inputs;
 use crate::limits;
 use crate::model::Recompute;
+use crate::offload::Offload;
 use crate::orders::Orders;
 use crate::setup::{Setup, Unfit};
 
@@ -186,9 +187,11 @@ impl<'a> Search<'a> {
             if has_others && setup.copies() && setup.recompute != Recompute::None {
                 Err(Unfit::Needless)?;
             }
-            let costed = inputs.cost(setup)?;
-            inputs.check_least(&costed)?;
-            Ok(inputs.least(&costed))
+            first_that_fits(setup, |setup| {
+                let costed = inputs.cost(setup)?;
+                inputs.check_least(&costed)?;
+                Ok(inputs.least(&costed))
+            })
         };
         let bounds: Vec<Option<Result<Nanos, Rejected>>> =
             setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
@@ -220,8 +223,10 @@ impl<'a> Search<'a> {
     fn simulate(&mut self, round: &[(Nanos, usize)]) {
         let Self { inputs, setups, watch, .. } = *self;
         let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
-            let costed = inputs.cost(&setups[at]);
-            (at, costed.and_then(|costed| inputs.evaluate_all(&costed, replay, watch.orders)))
+            let evaluated = first_that_fits(&setups[at], |setup| {
+                inputs.evaluate_all(&inputs.cost(setup)?, replay, watch.orders)
+            });
+            (at, evaluated)
         };
         let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
         for (at, evaluated) in all {
@@ -280,6 +285,22 @@ impl<'a> Search<'a> {
             self.found.simulated -= 1;
             self.found.leave_out_all(&reason, 1);
         }
+    }
+}
+
+/// `evaluated` of `setup` without the copies to the host of its options or, where that does not fit, with them.
+fn first_that_fits<T>(
+    setup: &Setup,
+    mut evaluated: impl FnMut(&Setup) -> Result<T, Rejected>,
+) -> Result<T, Rejected> {
+    let without = evaluated(&setup.without_offload());
+    let fails = matches!(without, Err(Rejected::Memory(_) | Rejected::Schedule(_)));
+    if !fails || setup.options.offload == Offload::NONE {
+        return without;
+    }
+    match evaluated(&Setup { options: setup.options.beside_offload(), ..*setup }) {
+        Err(Rejected::Unfit(_)) => without,
+        with => with,
     }
 }
 

@@ -219,6 +219,18 @@ impl Setup {
         Self { family, searched, chunks, options, ..*self } == *other
     }
 
+    /// The activations that are copied to the host by `recipe` and by its own options.
+    #[must_use]
+    pub const fn offload(&self, recipe: &Recipe) -> Offload {
+        recipe.offload.and(self.options.offload)
+    }
+
+    /// The same without the copies to the host of its options.
+    #[must_use]
+    pub const fn without_offload(self) -> Self {
+        Self { options: Options { offload: Offload::NONE, ..self.options }, ..self }
+    }
+
     /// The software that runs it by `recipe`.
     #[must_use]
     pub fn software(&self, recipe: &Recipe) -> Software {
@@ -374,6 +386,9 @@ pub enum Unfit {
     /// It copies to the host, by its schedule or by [`Recipe::offload`].
     #[error("copies to the host, on devices whose link to it is not known")]
     Host,
+    /// Copies to the host that take longer than the passes beside them, in a search.
+    #[error("copies to the host take longer than passes")]
+    Exposed,
     /// A set-up that both recomputes activations and copies to the host, in a search that has set-ups
     /// without copies.
     #[error("offload: not needed, activations are recomputed")]

@@ -3,6 +3,7 @@
 use pipeline::overlap::Contention;
 
 use crate::machine::Efficiency;
+use crate::offload::Offload;
 
 /// Factor on the compute time of torchtitan over that of Megatron-LM, beyond the parts that are
 /// modelled. Fitted.
@@ -88,6 +89,9 @@ pub struct Options {
     pub overlap_experts: bool,
     /// [`Software::overlap_tensor`].
     pub overlap_tensor: bool,
+    /// Activations that are copied to the host, beside those of [`Recipe::offload`](crate::Recipe::offload).
+    /// In a search, those of a set-up that does not fit without.
+    pub offload: Offload,
 }
 
 impl Options {
@@ -97,6 +101,7 @@ impl Options {
         sends_once: false,
         overlap_experts: false,
         overlap_tensor: false,
+        offload: Offload::NONE,
     };
 
     /// Those that `other` has not.
@@ -107,18 +112,29 @@ impl Options {
             sends_once: self.sends_once && !other.sends_once,
             overlap_experts: self.overlap_experts && !other.overlap_experts,
             overlap_tensor: self.overlap_tensor && !other.overlap_tensor,
+            offload: if self.offload == other.offload { Offload::NONE } else { self.offload },
+        }
+    }
+
+    /// Those that Megatron-LM combines with [`Self::offload`]: no graph of a whole step.
+    #[must_use]
+    pub const fn beside_offload(self) -> Self {
+        match self.graphs {
+            Graphs::Full => Self { graphs: Graphs::None, ..self },
+            Graphs::None | Graphs::Partial => self,
         }
     }
 
     /// Each option that is on, alone.
     #[must_use]
     pub fn each(self) -> Vec<Self> {
-        let Self { graphs, sends_once, overlap_experts, overlap_tensor } = self;
+        let Self { graphs, sends_once, overlap_experts, overlap_tensor, offload } = self;
         let all = [
             Self { graphs, ..Self::NONE },
             Self { sends_once, ..Self::NONE },
             Self { overlap_experts, ..Self::NONE },
             Self { overlap_tensor, ..Self::NONE },
+            Self { offload, ..Self::NONE },
         ];
         all.into_iter().filter(|one| *one != Self::NONE).collect()
     }

@@ -411,6 +411,12 @@ fn activations_can_wait_at_the_host_or_in_8_bits() {
     assert_eq!(small["step_ns"], plain["step_ns"]);
     let text = refusal(&with("[setup]\ntensor = 2\n\n[training]\noffload = \"core_atn\"\n"));
     assert!(text.contains("core_atn") && text.contains("core_attn"), "{text}");
+    let alone = with("[setup]\ntensor = 2\n\n[training]\noffload = \"attn_proj\"\n");
+    let text = refusal(&alone);
+    assert!(
+        text.contains("attn_proj without core_attn") && text.contains("add core_attn"),
+        "{text}"
+    );
 }
 
 #[test]

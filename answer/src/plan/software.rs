@@ -1,5 +1,7 @@
 //! The software options that a search turns on, with the savings of each.
 
+use std::collections::BTreeSet;
+
 use pipeline::Nanos;
 use plan::{Cluster, Finalist, Inputs, Offload, Options, number};
 use question::plan::{Question, SoftwareKey};
@@ -19,8 +21,9 @@ pub struct ChosenSoftware {
     pub key: &'static str,
     /// Its value.
     pub value: &'static str,
-    /// The step of the same set-up and order without it, in nanoseconds.
-    pub step_without_ns: u64,
+    /// The step of the same set-up and order without it, in nanoseconds; absent if that does not fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_without_ns: Option<u64>,
 }
 
 /// `finalist` without the software that saves next to nothing of its step.
@@ -48,12 +51,13 @@ pub fn chosen(question: &Question, plan: &Plan) -> Vec<ChosenSoftware> {
     let setup = &plan.finalist.costed().setup;
     let one = |SoftwareKey { key, value, options }| {
         let rest = setup.options.without(options);
-        let without = inputs.again_with(&plan.finalist, rest).ok()?;
-        Some(ChosenSoftware { key, value, step_without_ns: without.step.0 })
+        let without = inputs.again_with(&plan.finalist, rest).ok();
+        ChosenSoftware { key, value, step_without_ns: without.map(|without| without.step.0) }
     };
     let keys = question.keys(setup.options, cluster);
-    let mut all: Vec<ChosenSoftware> = keys.into_iter().filter_map(one).collect();
-    all.sort_by_key(|one| std::cmp::Reverse(one.step_without_ns));
+    let mut all: Vec<ChosenSoftware> = keys.into_iter().map(one).collect();
+    // The plan does not fit without those that have no such step.
+    all.sort_by_key(|one| std::cmp::Reverse(one.step_without_ns.unwrap_or(u64::MAX)));
     all
 }
 
@@ -99,13 +103,15 @@ pub fn untried(question: &Question) -> Option<String> {
     let hosts = machines().all(|(machine, _)| machine.host.is_some());
     let low = machines().all(|(machine, _)| machine.peak_fp8.is_some());
     let unknown = |cluster: &&Cluster| !question.searches_software(cluster);
-    let unknown: Vec<String> =
+    let unknown: BTreeSet<String> =
         question.clusters.iter().filter(unknown).map(Cluster::name).collect();
+    let unknown: Vec<String> = unknown.into_iter().collect();
     let all = [
         (!unknown.is_empty()).then(|| format!("software on {}", unknown.join(", "))),
         (low && !question.recipe.precision.is_low()).then(|| "precision".to_owned()),
         (experts && !streams).then(|| "two-streams".to_owned()),
-        (hosts && question.recipe.offload == Offload::NONE).then(|| "offload".to_owned()),
+        (hosts && question.recipe.offload == Offload::NONE && !question.searches_offload())
+            .then(|| "offload".to_owned()),
     ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| format!("not tried: {}", all.join(", ")))
@@ -115,8 +121,11 @@ pub fn untried(question: &Question) -> Option<String> {
 #[must_use]
 pub fn in_words(plan: &Plan, chosen: &[ChosenSoftware]) -> Option<String> {
     let one = |one: &ChosenSoftware| {
-        let saved = 1.0 - seconds(plan.finalist.step) / (number(one.step_without_ns) / 1e9);
         let key = SoftwareKey::line_of(one.key, one.value);
+        let Some(without) = one.step_without_ns else {
+            return format!("{key} (without it the plan does not fit)");
+        };
+        let saved = 1.0 - seconds(plan.finalist.step) / (number(without) / 1e9);
         format!("{key} ({} of the step)", question::format::percent(saved))
     };
     let all: Vec<String> = chosen.iter().map(one).collect();

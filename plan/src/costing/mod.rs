@@ -17,6 +17,7 @@ use crate::layout::{Layout, Wires};
 use crate::machine::Machine;
 use crate::memory::{self, Activations, LayerParameters, Parameters, Share, StageMemory, bytes};
 use crate::model::{LayerCounts, Recompute, number};
+use crate::offload::Offload;
 use crate::setup::{Reshard, Setup, Unfit};
 use crate::split::LayerSplit;
 use crate::times::{Times, nanos};
@@ -451,6 +452,9 @@ impl<'a> Costing<'a> {
     }
 
     /// `passes` of each chunk beside their copies to the host and back, layer by layer.
+    ///
+    /// # Errors
+    /// If a device has no link to the host, or copies that a search adds take longer than passes.
     fn with_offload(
         &self,
         mut passes: Vec<Times>,
@@ -458,12 +462,16 @@ impl<'a> Costing<'a> {
         chunks: &[[LayerCounts; 2]],
         activations: &Activations,
     ) -> Result<Vec<Times>, Unfit> {
+        let searched = self.setup.options.offload != Offload::NONE;
         for ((times, &stage), &layers) in passes.iter_mut().zip(stages).zip(chunks) {
             let bytes = activations.copied(layers);
             if bytes > 0.0 {
                 let host = self.machines[stage].host.ok_or(Unfit::Host)?;
                 let rate = number(host.bandwidth.bytes_per_second())
                     / number(host.devices_per_link.max(1));
+                if searched && bytes / rate > times.forward.min(times.backward_input) {
+                    return Err(Unfit::Exposed);
+                }
                 times.forward = longer(times.forward, bytes / rate);
                 times.backward_input = longer(times.backward_input, bytes / rate);
             }

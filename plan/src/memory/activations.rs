@@ -51,7 +51,8 @@ impl Activations {
         let scores =
             Modules::of(&[Module::CoreAttention]).map_or(Recompute::None, Recompute::Modules);
         let ([first, behind], _) = setup.recompute.of_chunk(0);
-        let [own, behind] = [first, behind].map(|recompute| keeper(recompute, recipe.offload));
+        let [own, behind] =
+            [first, behind].map(|recompute| keeper(recompute, setup.offload(recipe)));
         let [none, scores] =
             [Recompute::None, scores].map(|recompute| keeper(recompute, Offload::NONE));
         let mut all = Self {

@@ -199,7 +199,8 @@ keys! {
     /// Whether all stages share the embedding and the output layer [default: false].
     vocabulary_parallel: Option<Vec<bool>>;
     /// Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of experts and
-    /// of tensor groups where the framework and the machine have them, `as told` leaves all off
+    /// of tensor groups where the framework and the machine have them, and `offload` for set-ups that fit only with it;
+    /// `as told` leaves all off
     /// [default: all; as told with tuning = stock].
     software: Option<String>, words: &["all", "as told"];
     /// The most memory that a plan may hold of a device [default: what the device leaves].
@@ -225,8 +226,8 @@ keys! {
     /// Whether the input of the activation function of MLPs and experts is kept in 8 bits [default: false].
     fp8_activation_input: Option<bool>;
     /// Inputs of parts of each layer that wait for the backward in the memory of the host: any of attn_norm,
-    /// qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 and moe_act, as Megatron-LM names them
-    /// [default: none].
+    /// qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 and moe_act, as Megatron-LM names them; attn_proj only
+    /// with core_attn [default: none].
     offload: Option<Vec<String>>;
     /// Whether a compiler or kernels written by hand fuse what is elementwise; torchtitan without
     /// `torch.compile` runs it kernel by kernel [default: true].

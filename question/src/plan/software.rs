@@ -5,8 +5,8 @@
 
 use pipeline::Family;
 use plan::{
-    Cluster, Graphs, Module, Modules, Options, Recipe, Recompute, Setup, Software, Transformer,
-    Tuning, Zero,
+    Cluster, Graphs, Module, Modules, Offload, Offloaded, Options, Recipe, Recompute, Setup,
+    Software, Transformer, Tuning, Zero,
 };
 
 use super::{Framework, Question, Reader};
@@ -14,6 +14,12 @@ use crate::diagnostic::Diagnostic;
 
 /// The values of `software`, and whether keys that are left out are searched.
 const VALUES: [(&str, bool); 2] = [("all", true), ("as told", false)];
+
+/// The activations that a search copies to the host: of the lists that were compared on GB200, this one is the
+/// fastest.
+const OFFLOADED: [Offloaded; 2] = [Offloaded::CoreAttention, Offloaded::QkvLinear];
+/// [`OFFLOADED`] as TOML writes it.
+const OFFLOAD: &str = "[\"core_attn\", \"qkv_linear\"]";
 
 /// The keys of software that a question leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +29,7 @@ pub(super) struct Open {
     overlap_experts: bool,
     overlap_tensor: bool,
     recompute: bool,
+    offload: bool,
 }
 
 impl Open {
@@ -33,6 +40,7 @@ impl Open {
             sends_once: self.dispatcher && options.sends_once,
             overlap_experts: self.overlap_experts && options.overlap_experts,
             overlap_tensor: self.overlap_tensor && options.overlap_tensor,
+            offload: if self.offload { options.offload } else { Offload::NONE },
         }
     }
 }
@@ -58,7 +66,7 @@ impl SoftwareKey {
     /// The line in `[training]` that gives `key` the value `value`.
     #[must_use]
     pub fn line_of(key: &str, value: &str) -> String {
-        let is_word = value != "true";
+        let is_word = value != "true" && !value.starts_with('[');
         if is_word { format!("{key} = \"{value}\"") } else { format!("{key} = {value}") }
     }
 }
@@ -86,7 +94,11 @@ impl Framework {
     pub(super) const fn has_options(self, options: Options) -> bool {
         match self {
             Self::Any | Self::Megatron => true,
-            Self::Torchtitan => matches!(options.graphs, Graphs::None) && !options.overlap_experts,
+            Self::Torchtitan => {
+                matches!(options.graphs, Graphs::None)
+                    && !options.overlap_experts
+                    && matches!(options.offload, Offload::NONE)
+            }
         }
     }
 
@@ -103,6 +115,11 @@ impl Framework {
             sends_once: all.sends_once && exchanges,
             overlap_experts: all.overlap_experts && beside,
             overlap_tensor: all.overlap_tensor && setup.tensor > 1,
+            // Layers that are computed again whole keep nothing to copy, and some schedules copy by themselves.
+            offload: match is_full(setup.recompute) || setup.copies() {
+                true => Offload::NONE,
+                false => all.offload,
+            },
         }
     }
 
@@ -115,6 +132,7 @@ impl Framework {
                 sends_once: experts,
                 overlap_experts: experts && model.mtp <= 1,
                 overlap_tensor: true,
+                offload: Offload::of(&OFFLOADED),
             },
             Self::Torchtitan => {
                 Options { sends_once: experts, overlap_tensor: !experts, ..Options::NONE }
@@ -134,6 +152,12 @@ impl Question {
     #[must_use]
     pub fn searches_software(&self, cluster: &Cluster) -> bool {
         self.software_searched && is_known(cluster)
+    }
+
+    /// Whether copies to the host are searched where constants of software are known.
+    #[must_use]
+    pub const fn searches_offload(&self) -> bool {
+        self.software_searched && self.open.offload
     }
 
     /// `setup` on `cluster` with the software that a search turns on for it.
@@ -177,7 +201,8 @@ impl Question {
             return Vec::new();
         }
         let all = self.framework.software(&self.model);
-        self.keys(self.open.of(all), cluster)
+        // Copies to the host free memory and save no time.
+        self.keys(self.open.of(Options { offload: Offload::NONE, ..all }), cluster)
     }
 
     /// The keys of `[training]` that say `options` on `cluster`.
@@ -188,6 +213,7 @@ impl Question {
                 Options { sends_once: true, .. } => ("dispatcher", dispatcher_on(cluster)),
                 Options { overlap_experts: true, .. } => ("overlap-experts", "true"),
                 Options { overlap_tensor: true, .. } => ("overlap-tensor", "true"),
+                Options { offload, .. } if offload != Offload::NONE => ("offload", OFFLOAD),
                 Options { graphs, .. } => ("cuda-graphs", graphs.name()),
             };
             SoftwareKey { key, value, options }
@@ -222,7 +248,11 @@ fn dispatcher_on(cluster: &Cluster) -> &'static str {
 
 impl Reader<'_> {
     /// Whether software is searched, and the keys that the question leaves out.
-    pub(super) fn open(&self, tuning: Option<Tuning>) -> Result<(bool, Open), Diagnostic> {
+    pub(super) fn open(
+        &self,
+        tuning: Option<Tuning>,
+        clusters: &[Cluster],
+    ) -> Result<(bool, Open), Diagnostic> {
         let given = &self.document.search.software;
         let searched = match given.as_deref() {
             // Megatron-LM's defaults have none of it.
@@ -239,12 +269,18 @@ impl Reader<'_> {
         };
         let training = &self.document.training;
         let streams = training.two_streams.unwrap_or(false);
+        let machines = || clusters.iter().flat_map(|cluster| &cluster.parts);
+        let hosts = machines().all(|(machine, _)| machine.host.is_some());
         let open = Open {
             graphs: training.cuda_graphs.is_none(),
             dispatcher: training.dispatcher.is_none(),
             overlap_experts: training.overlap_experts.is_none() && !streams,
             overlap_tensor: training.overlap_tensor.is_none(),
             recompute: self.document.search.recompute.is_none(),
+            // Megatron-LM combines no graph of a whole step with copies.
+            offload: training.offload.is_none()
+                && hosts
+                && training.cuda_graphs.as_deref() != Some(Graphs::Full.name()),
         };
         Ok((searched && self.document.setup.is_none(), open))
     }

@@ -131,6 +131,13 @@ impl Reader<'_> {
             })
         };
         let parts = names.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let has = |part| parts.contains(&part);
+        if has(Offloaded::AttentionProjection) && !has(Offloaded::CoreAttention) {
+            let message =
+                "offload has attn_proj without core_attn, whose backward needs the same tensor";
+            let cure = "add core_attn, as Megatron-LM demands, or take attn_proj out";
+            return Err(self.wrong(KEY, message.to_owned()).with_help(cure));
+        }
         let machines = clusters.iter().flat_map(|cluster| &cluster.parts);
         let mut lacking = machines.filter(|(machine, _)| machine.host.is_none());
         match lacking.next().filter(|_| !parts.is_empty()) {

@@ -19,7 +19,7 @@ pub(super) fn megatron(question: &Question, plan: &Plan) -> Vec<String> {
     } else if graphs > 0.0 {
         lines.push("--cuda-graph-impl transformer_engine");
     }
-    let offload = match question.recipe.offload {
+    let offload = match own.offload(&question.recipe) {
         Offload::NONE => None,
         parts => Some(format!("--fine-grained-activation-offloading --offload-modules {parts}")),
     };

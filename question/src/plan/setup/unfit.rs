@@ -36,7 +36,7 @@ impl Reader<'_> {
                 message: unfit.to_string(),
                 cure: "give larger microbatches, fewer chunks, or a smaller batch".to_owned(),
             },
-            Unfit::Host | Unfit::Needless => Blame {
+            Unfit::Host | Unfit::Needless | Unfit::Exposed => Blame {
                 keys: &["schedule"],
                 message: unfit.to_string(),
                 cure: "write a schedule that copies nothing, or give the machine's file a [host]"

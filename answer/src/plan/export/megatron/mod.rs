@@ -3,7 +3,7 @@
 mod model;
 
 use pipeline::{Choice, Family, Vocabulary};
-use plan::{Boundary, Loss, Recompute, Setup, Zero};
+use plan::{Boundary, Loss, Offload, Recompute, Setup, Zero};
 
 use super::super::priced::Plan;
 use super::super::setup_report;
@@ -20,6 +20,12 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         (false, true) => "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
         (false, false) => "",
     };
+    let copies = match own.offload(&question.recipe) {
+        Offload::NONE => "",
+        _ => {
+            "export NVTE_CPU_OFFLOAD_V1=1 # so that Transformer Engine 2.10 or newer copies no weights\n"
+        }
+    };
     let program = match model::is_hybrid(&question.model) {
         true => "pretrain_mamba.py",
         false => "pretrain_gpt.py",
@@ -27,7 +33,7 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
     let head = format!(
         "# Arguments of Megatron-LM, written by `debubble plan`. Beside those of data, checkpoints and \
          learning rate:\n#   source megatron.sh\n\
-         #   torchrun --nproc-per-node 8 .. {program} \"${{MEGATRON_ARGS[@]}}\" ..\n{connections}"
+         #   torchrun --nproc-per-node 8 .. {program} \"${{MEGATRON_ARGS[@]}}\" ..\n{connections}{copies}"
     );
     let lines = [
         model::arguments(&question.model, question.rotary_base),
