@@ -55,6 +55,7 @@ pub mod replay;
 pub mod schedules;
 pub mod search;
 pub mod simulate;
+mod stream_utilisation;
 mod streams;
 pub mod sweep;
 pub mod timelines;

@@ -2,16 +2,12 @@
 
 use std::borrow::Cow;
 
-use pipeline::{Metrics, Nanos, Order, Span};
+use pipeline::{Metrics, Order, Span};
 use sim::Kept;
 use sim::streams::{StreamTimes, Streams};
 
 use question::Diagnostic;
 use question::case::Case;
-
-use crate::explain::report::{ratio, whole};
-use crate::explain::streams::hidden;
-use crate::outcome::Outcome;
 
 /// Times of the streams of each stage of `case`: in the last step of `kept` on hardware, in replica 0
 /// under noise.
@@ -43,25 +39,4 @@ pub(crate) fn of(
         metrics.stages.get(stage).map_or(all, |times| all.at_pace(times.busy))
     };
     Ok(Some(case.schedule.orders().iter().enumerate().map(of).collect()))
-}
-
-impl Outcome {
-    /// Summed times of the streams of all stages, where passes are chains of segments.
-    pub fn all_streams(&self) -> Option<StreamTimes> {
-        let all = self.streams.as_ref()?.iter().copied();
-        Some(all.fold(StreamTimes::default(), StreamTimes::and))
-    }
-
-    /// The share of the span in which the compute stream of an average stage runs, where passes are
-    /// chains of segments.
-    pub fn compute_utilisation(&self) -> Option<f64> {
-        let (all, stages) = (self.all_streams()?, self.metrics.stages.len() as u64);
-        let span = Nanos(self.metrics.span().0.saturating_mul(stages));
-        Some(ratio(whole(all.computing), span))
-    }
-
-    /// The share of the communication of segments that runs beside compute, if there is any.
-    pub fn communication_hidden(&self) -> Option<f64> {
-        self.all_streams().as_ref().and_then(hidden)
-    }
 }

@@ -9,9 +9,10 @@ use question::format;
 use question::sheet::Sheet;
 use serde::Serialize;
 
-use super::error_bar::{SetErrors, scores};
+use super::error_bar::scores;
 use super::interval::Pool;
 use super::quantities::is_step;
+use super::set_errors::SetErrors;
 use super::{Row, ValidatedSet};
 use crate::accuracy;
 

@@ -10,7 +10,7 @@
 use plan::Precision;
 use serde::Serialize;
 
-use super::error_bar::SetErrors;
+use super::set_errors::SetErrors;
 
 /// Configurations that suffice; with fewer a wider pool is taken.
 const ENOUGH: usize = 8;

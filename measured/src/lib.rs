@@ -12,7 +12,9 @@ mod memory_error;
 pub mod papers;
 mod quantities;
 mod records;
+mod row;
 mod rows;
+mod set_errors;
 mod sets;
 mod sheet;
 mod today;
@@ -26,9 +28,11 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 pub use self::coverage::Coverage;
-pub use self::error_bar::{ErrorBar, SetErrors, StepAsked, interval_in_words, interval_of_kind};
+pub use self::error_bar::{ErrorBar, StepAsked, interval_in_words, interval_of_kind};
 pub use self::interval::{Level, Step};
 pub use self::memory_error::memory_error;
+pub use self::row::Row;
+pub use self::set_errors::SetErrors;
 pub use self::today::{Today, model};
 pub use self::trainings::{Contingency, Training, trainings};
 
@@ -52,48 +56,6 @@ impl Default for ValidationQuestion {
     /// The sets that are built in.
     fn default() -> Self {
         Self { built_in: true, files: Vec::new() }
-    }
-}
-
-/// A predicted quantity of a run beside the measured one.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Row {
-    /// The run.
-    pub run: String,
-    /// The kind of its steps, in words.
-    pub kind: String,
-    /// The quantity, with its unit.
-    pub quantity: &'static str,
-    /// The published measurement.
-    pub measured: f64,
-    /// The planner's prediction.
-    pub predicted: f64,
-    /// The relative error: (predicted - measured) / measured.
-    pub error: f64,
-    /// Whether constants of the planner were fitted to it.
-    pub fitted: bool,
-    /// Prediction with constants that were fitted without its configuration, where that was done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_out: Option<f64>,
-    /// The same with constants that were fitted without its source.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub without_source: Option<f64>,
-    /// Why it is set apart from the bars, if it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub apart: Option<String>,
-    /// Key that repeats of its set-up share.
-    #[serde(skip)]
-    pub configuration: String,
-    /// Properties of its step beside the kind.
-    #[serde(skip)]
-    pub step: Step,
-}
-
-impl Row {
-    /// Whether it is how long an iteration takes, in seconds.
-    #[must_use]
-    pub fn is_time(&self) -> bool {
-        [quantities::TIME, quantities::SHARDED].contains(&self.quantity)
     }
 }
 

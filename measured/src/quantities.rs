@@ -1,6 +1,6 @@
 //! The quantities that are measured, and how far predictions of them may be off.
 
-use super::Row;
+use super::row::Row;
 
 /// The time of an iteration.
 pub(super) const TIME: &str = "s per iteration";
@@ -48,5 +48,13 @@ impl Limits {
     /// The error of `row`.
     pub(super) fn error(&self, row: &Row) -> f64 {
         if self.points { (row.predicted - row.measured) / 100.0 } else { row.error }
+    }
+}
+
+impl Row {
+    /// Whether it is how long an iteration takes, in seconds.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        [TIME, SHARDED].contains(&self.quantity)
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use question::Diagnostic;
 use scenarios::PAPER;
 
-use super::error_bar::SetErrors;
 use super::rows;
+use super::set_errors::SetErrors;
 
 /// A file of recorded errors that is built in: its path in the project and its text.
 type Record = (&'static str, &'static str);

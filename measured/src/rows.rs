@@ -14,7 +14,8 @@ use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use sim::Replay;
 
-use super::{Row, Step};
+use super::interval::Step;
+use super::row::Row;
 use crate::accuracy;
 
 /// The vocabulary of GPT in Megatron-LM, padded.

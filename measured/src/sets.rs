@@ -8,9 +8,9 @@ use plan::Machine;
 use question::Diagnostic;
 use scenarios::PAPER;
 
-use super::Row;
 use super::papers;
 use super::quantities::{HFU, Limits, MEMORY, MFU, SHARDED, SPEED, TIME};
+use super::row::Row;
 use super::rows::Reader;
 
 /// The weaknesses of the planner that the errors show.

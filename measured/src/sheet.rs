@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use question::format;
 use question::sheet::Sheet;
 
-use super::error_bar::SetErrors;
+use super::set_errors::SetErrors;
 use super::{Row, Validated, ValidatedSet, coverage, sets};
 
 /// Sets of at most this many rows are shown whole, others by their worst rows.

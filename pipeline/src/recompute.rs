@@ -71,24 +71,6 @@ fn moved(order: &Order, wanted: &[bool], streams: &CopyStreams) -> CopyStreams {
     streams.iter().map(|stream| stream.iter().map(moved).collect()).collect()
 }
 
-/// Checks that every R comes before its backward, where each has one on the stage that has the R.
-pub(crate) fn check_before_backward(orders: &[Order]) -> Result<(), Fault> {
-    let mut gone = std::collections::HashSet::new();
-    for (stage, order) in orders.iter().enumerate() {
-        for slot in order.slots() {
-            let of = |kinds: &'static [Kind]| {
-                slot.passes().filter(move |pass| kinds.contains(&pass.kind))
-            };
-            gone.extend(of(&[Kind::B, Kind::BW]).map(|pass| (pass.chunk, pass.microbatch)));
-            let late = of(&[Kind::R]).find(|pass| gone.contains(&(pass.chunk, pass.microbatch)));
-            if let Some(pass) = late {
-                return Err(Fault::LateRecompute { pass, stage });
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The order of `family` for a problem that recomputes: that for backwards which take the time of their
 /// R too, with an R before each.
 ///

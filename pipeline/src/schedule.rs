@@ -1,14 +1,15 @@
 //! A schedule: the order of passes on every stage, complete, well placed and free of deadlock from
 //! the moment it exists.
 
+use std::collections::HashSet;
+
 use crate::copy_op::CopyPart;
 use crate::fault::Fault;
 use crate::offload::{Copies, CopyStreams};
 use crate::order::Order;
 use crate::pass::{Kind, Pass};
-use crate::recompute;
 use crate::shape::{Placement, Shape};
-use crate::sharding::ParameterOps;
+use crate::sharding::{ParameterOps, Sharding};
 use crate::walk::{self, WalkStep};
 
 /// An order for every stage: complete, well placed and free of deadlock.
@@ -83,8 +84,10 @@ impl Schedule {
         Self { copies, ..self }
     }
 
-    /// The same with the collectives `ops`, which are its own.
-    pub(crate) fn with_parameter_ops(self, ops: ParameterOps) -> Self {
+    /// The same with the collectives of parameters and gradients that `sharding` asks for.
+    #[must_use]
+    pub fn sharded(self, sharding: Sharding) -> Self {
+        let ops = ParameterOps::of(self.orders(), sharding);
         Self { parameter_ops: Some(ops), ..self }
     }
 
@@ -210,7 +213,7 @@ fn check_complete(
     if chunks.iter().all(|cell| cell & RECOMPUTED == 0) {
         return Ok(Vec::new());
     }
-    recompute::check_before_backward(orders)?;
+    check_recompute(orders)?;
     let rows = chunks.chunks_exact(shape.microbatches() as usize).enumerate();
     let recomputes = |(chunk, row): (usize, &[u8])| {
         let count = row.iter().filter(|&cell| cell & RECOMPUTED != 0).count();
@@ -267,4 +270,22 @@ fn missing(shape: Shape, placement: Placement, done: &[u8], cell: usize, kinds: 
     let wanted = kinds.iter().copied().find(|&kind| done[cell] & parts(kind) == 0);
     let pass = Pass { kind: wanted.unwrap_or(Kind::F), chunk, microbatch };
     Fault::Missing { pass, stage: placement.stage_of(shape, pass), others }
+}
+
+/// Checks that every R comes before its backward, where each has one on the stage that has the R.
+fn check_recompute(orders: &[Order]) -> Result<(), Fault> {
+    let mut gone = HashSet::new();
+    for (stage, order) in orders.iter().enumerate() {
+        for slot in order.slots() {
+            let of = |kinds: &'static [Kind]| {
+                slot.passes().filter(move |pass| kinds.contains(&pass.kind))
+            };
+            gone.extend(of(&[Kind::B, Kind::BW]).map(|pass| (pass.chunk, pass.microbatch)));
+            let late = of(&[Kind::R]).find(|pass| gone.contains(&(pass.chunk, pass.microbatch)));
+            if let Some(pass) = late {
+                return Err(Fault::LateRecompute { pass, stage });
+            }
+        }
+    }
+    Ok(())
 }

@@ -13,7 +13,6 @@ use crate::experts::Load;
 use crate::layer::PartTimes;
 use crate::memory::{self, StageMemory};
 use crate::model::{Recompute, Transformer};
-use crate::searched;
 use crate::setup::{Boundary, Setup, Unfit};
 use crate::times::Times;
 
@@ -226,25 +225,6 @@ impl Costed {
             ..*held
         };
         self.resident.iter().zip(peaks).enumerate().map(with).collect()
-    }
-
-    /// The order.
-    ///
-    /// # Errors
-    /// If the family cannot do the shape, or there is no order in the memory.
-    pub fn schedule(&self) -> Result<Schedule, Fault> {
-        self.schedule_until(&|| false)
-    }
-
-    /// The same; a search for it ends with the best order so far where `stop` says so.
-    pub(crate) fn schedule_until(
-        &self,
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Schedule, Fault> {
-        match self.setup.searched {
-            true => searched::order(&searched::instance(self)?, stop),
-            false => self.setup.family.schedule(&self.problem()?),
-        }
     }
 
     /// A step whose passes went as `metrics` say.

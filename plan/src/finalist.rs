@@ -25,6 +25,7 @@ use crate::layout::Layout;
 use crate::limits;
 use crate::memory::StageMemory;
 use crate::orders::Orders;
+use crate::searched;
 use crate::setup::{Boundary, Setup, Unfit};
 use crate::software::Options;
 
@@ -199,6 +200,19 @@ impl Finalist {
     #[allow(clippy::cast_precision_loss)]
     pub fn over_replay(&self) -> f64 {
         self.step.0 as f64 / self.evaluation.step.0.max(1) as f64 - 1.0
+    }
+
+    /// Lower bound of a step over all orders of the same passes on the same stages within the memory of
+    /// its devices: [`search::bounds::best`] plus the time between two steps. `None` where passes have features
+    /// that no bound covers (two streams, shards of the vocabulary, copies to the host), or are too
+    /// many to bound.
+    #[must_use]
+    pub fn least_step(&self) -> Option<Nanos> {
+        let costed = self.costed();
+        if !searched::is_known(costed) || !searched::is_small(costed) {
+            return None;
+        }
+        searched::least(costed, None).ok()
     }
 
     /// A step under `durations`.

@@ -121,3 +121,24 @@ impl<'a> Orders<'a> {
         Ok(schedule)
     }
 }
+
+impl Costed {
+    /// The order.
+    ///
+    /// # Errors
+    /// If the family cannot do the shape, or there is no order in the memory.
+    pub fn schedule(&self) -> Result<Schedule, Fault> {
+        self.schedule_until(&|| false)
+    }
+
+    /// The same; a search for it ends with the best order so far where `stop` says so.
+    pub(crate) fn schedule_until(
+        &self,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Schedule, Fault> {
+        match self.setup.searched {
+            true => searched::order(&searched::instance(self)?, stop),
+            false => self.setup.family.schedule(&self.problem()?),
+        }
+    }
+}

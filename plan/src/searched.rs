@@ -7,7 +7,6 @@ use pipeline::{Bytes, Fault, Hops, Limit, Limits, Nanos, Schedule};
 use search::{Effort, Instance, Objective, Progress, SearchError, bounds};
 
 use crate::costed::Costed;
-use crate::finalist::Finalist;
 use crate::memory::StageMemory;
 
 /// The instance to search: the passes of `costed` as replay times them, and for each stage the smaller
@@ -83,21 +82,6 @@ fn sent_last(costed: &Costed) -> Nanos {
             costed.sends.iter().map(|[_, before]| *before).max().unwrap_or_default()
         }
         Objective::Span | Objective::Makespan => Nanos(0),
-    }
-}
-
-impl Finalist {
-    /// Lower bound of a step over all orders of the same passes on the same stages within the memory of
-    /// its devices: [`bounds::best`] plus the time between two steps. `None` where passes have features
-    /// that no bound covers (two streams, shards of the vocabulary, copies to the host), or are too
-    /// many to bound.
-    #[must_use]
-    pub fn least_step(&self) -> Option<Nanos> {
-        let costed = self.costed();
-        if !is_known(costed) || !is_small(costed) {
-            return None;
-        }
-        least(costed, None).ok()
     }
 }
 

@@ -3,12 +3,11 @@
 //! The samples are what counts. Medians, intervals, outliers, verdicts and fits stand beside them for
 //! people: they may be left out, but not say something else.
 
-use std::ops::Range;
-
-use thiserror::Error;
 use toml::Spanned;
 
+use crate::error::{ProfileError, WRITTEN_BY, fail, unplaced};
 use crate::form::{Document, First, ModelDocument, OptimizerDocument, PartDocument};
+use crate::limits::MAX_BYTES;
 use crate::model::Model;
 use crate::profile::{Optimizer, Part, Profile};
 use crate::quantities::{read_link, read_quantity, write_link, write_quantity};
@@ -19,37 +18,6 @@ use crate::trainer::{self, TrainerProfile};
 
 /// The version of the file form.
 pub const VERSION: u64 = 1;
-/// The longest time of a sample: 1,000,000 s.
-pub const MAX_NANOS: u64 = 1_000_000_000_000_000;
-/// The largest size: 1 EiB.
-pub const MAX_BYTES: u64 = 1 << 60;
-/// The most samples of one quantity.
-pub const MAX_SAMPLES: usize = 1_000_000;
-
-/// A fault of a profile's file, with its place and a remedy.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{message}")]
-pub struct ProfileError {
-    /// The fault.
-    pub message: String,
-    /// The bytes of the text it is about.
-    pub place: Option<Range<usize>>,
-    /// The remedy.
-    pub cure: &'static str,
-}
-
-const WRITTEN_BY: &str =
-    "profiles are written by `debubble calibrate`: mend the line, or run it again";
-
-pub(crate) fn fail<T>(place: Range<usize>, message: String) -> Result<T, ProfileError> {
-    Err(ProfileError { message, place: Some(place), cure: WRITTEN_BY })
-}
-
-/// A value of a file to be written, where places mean nothing.
-pub(crate) fn unplaced<T>(value: T) -> Spanned<T> {
-    Spanned::new(0..0, value)
-}
-
 /// A profile of either kind.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AnyProfile {

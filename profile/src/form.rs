@@ -4,7 +4,7 @@ use pipeline::{Bytes, Footprint};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::document::{MAX_BYTES, MAX_NANOS};
+use crate::limits::{MAX_BYTES, MAX_NANOS};
 use crate::profile::Machine;
 use crate::shape::ModelShape;
 

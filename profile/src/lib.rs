@@ -25,8 +25,10 @@
 
 mod costs;
 mod document;
+mod error;
 mod fit;
 mod form;
+mod limits;
 mod link;
 mod model;
 mod profile;
@@ -39,8 +41,10 @@ mod tests;
 mod trainer;
 
 pub use costs::{CostsError, Predicted, optimizer, predict};
-pub use document::{AnyProfile, MAX_BYTES, MAX_NANOS, MAX_SAMPLES, ProfileError, VERSION};
+pub use document::{AnyProfile, VERSION};
+pub use error::ProfileError;
 pub use fit::Fit;
+pub use limits::{MAX_BYTES, MAX_NANOS, MAX_SAMPLES};
 pub use link::{Link, LinkKind, Message};
 pub use model::{Model, ModelError};
 pub use profile::{Machine, Optimizer, Part, Profile};

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use toml::Spanned;
 
-use crate::document::{MAX_SAMPLES, ProfileError, fail, unplaced};
+use crate::error::{ProfileError, fail, unplaced};
 use crate::form::{LinkDocument, MessageDocument, QuantityDocument, Size, Time};
+use crate::limits::MAX_SAMPLES;
 use crate::link::{Link, LinkKind, Message};
 use crate::quantity::Quantity;
 

@@ -1,32 +1,19 @@
 //! Causes of the bubble, critical path and levers of a case.
 
+mod explanation;
 pub mod levers;
+pub mod quantities;
 pub mod report;
-pub(crate) mod streams;
+mod streams;
 
-use sim::explain::{Causes, Gaps, Link, PathSummary, Waits};
+use sim::explain::Waits;
 use sim::levers::Levers;
 
 use crate::outcome::{self, Outcome};
-use crate::pairs::{self, PairKind};
+use crate::pairs;
+pub use explanation::Explanation;
 use levers::Watched;
 use question::{Context, Diagnostic, Work};
-
-/// Why the stages of a case wait.
-pub struct Explanation {
-    /// The causes of their idle time.
-    pub causes: Causes,
-    /// The same of each gap between two slots, if that was wanted.
-    pub gaps: Option<Gaps>,
-    /// The chain of slots and transfers that makes the step as long as it is.
-    pub path: Vec<Link>,
-    /// The parts of that chain.
-    pub summary: PathSummary,
-    /// The changes that would shorten the step, and by how much.
-    pub levers: Levers,
-    /// The kinds of pairs of its order, where passes are chains of segments.
-    pub pairs: Vec<PairKind>,
-}
 
 impl Explanation {
     /// Explains `outcome`, with each gap if `gaps` are wanted, and tells `work` of every run that it

@@ -10,6 +10,7 @@ use sim::explain::{CAUSES, Cause, Causes, Link, PathSummary, Wait};
 use sim::levers::{Lever, Levers};
 
 use super::Explanation;
+use super::quantities::{ratio, signed, whole};
 use super::{levers, streams};
 use question::format;
 use question::sheet::Sheet;
@@ -128,26 +129,6 @@ fn levers_table(levers: &Levers) -> Sheet {
         let _ = writeln!(sheet, "({note})");
     }
     sheet
-}
-
-/// A time that may be negative.
-pub fn whole(time: Nanos) -> i64 {
-    i64::try_from(time.0).unwrap_or(i64::MAX)
-}
-
-/// A time with its sign.
-pub fn signed(time: i64) -> String {
-    let sign = if time < 0 { "-" } else { "" };
-    match time {
-        0 => "0".to_owned(),
-        _ => format!("{sign}{}", format::time(Nanos(time.unsigned_abs()))),
-    }
-}
-
-/// The share of `part` in `of`.
-#[allow(clippy::cast_precision_loss)]
-pub fn ratio(part: i64, of: Nanos) -> f64 {
-    if of.0 == 0 { 0.0 } else { part as f64 / of.0 as f64 }
 }
 
 /// The event that let a slot begin, in words.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sim::streams::StreamTimes;
 
 use super::Explanation;
-use super::report::{ratio, whole};
+use super::quantities::{hidden, ratio, whole};
 use crate::pairs::PairKind;
 use question::format;
 use question::sheet::Sheet;
@@ -58,13 +58,6 @@ fn utilisation(streams: &[StreamTimes], cost: Nanos) -> Sheet {
     let all = streams.iter().copied().fold(StreamTimes::default(), StreamTimes::and);
     rows.push(line("average".to_owned(), all, cost, streams.len() as u64));
     Sheet::table(&header, rows)
-}
-
-/// The share of the communication that runs beside compute, if there is any communication.
-#[must_use]
-pub(crate) fn hidden(times: &StreamTimes) -> Option<f64> {
-    let all = times.communicating;
-    (all > Nanos(0)).then(|| ratio(whole(times.hidden()), all))
 }
 
 /// Durations of the kinds of pairs, the most frequent first.

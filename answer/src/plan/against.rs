@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 use super::parts::Part;
 use super::priced::{Plan, seconds};
 use super::setup_report::{MemoryItem, fit, memory_items};
-use super::tables;
 use super::{Planned, SetupReport, resolvable_difference};
+use super::{quantities, tables};
 
 /// Two answers whose plans are held against each other.
 pub struct Against<'a> {
@@ -202,13 +202,13 @@ impl<'a> Against<'a> {
         let dollars = self.both().map(|(_, plan)| plan.dollars);
         let less = usize::from(dollars[1] < dollars[0]);
         let saved = dollars[1 - less] - dollars[less];
-        let [own, other] = [less, 1 - less].map(|side| tables::amount(dollars[side]));
+        let [own, other] = [less, 1 - less].map(|side| quantities::amount(dollars[side]));
         match saved < 0.5 {
             true => format!("both cost {own} dollars for all tokens"),
             false => format!(
                 "the {} costs {} dollars less for all tokens: {own}, not {other}",
                 NAMES[less],
-                tables::amount(saved)
+                quantities::amount(saved)
             ),
         }
     }
@@ -268,7 +268,7 @@ pub fn rows(lines: &[Line]) -> Vec<Vec<String>> {
             _ => 4,
         };
         let value = |value: f64| match digits {
-            0 => tables::amount(value),
+            0 => quantities::amount(value),
             _ => format!("{value:.digits$}"),
         };
         let difference = line.difference();

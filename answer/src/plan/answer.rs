@@ -14,6 +14,7 @@ use question::{Context, Diagnostic};
 use super::choice::mark_front;
 use super::documents::PackedSteps;
 use super::experts;
+use super::ground::ground;
 use super::priced::{Plan, seconds};
 use super::software;
 
@@ -406,11 +407,4 @@ fn search_orders(
         assigns_layers: question.deals_layers(),
     };
     plan::search_orders(ground, best, search, watch)
-}
-
-/// The model, recipe and machines that the set-ups of `question` on `cluster` share.
-#[must_use]
-pub fn ground<'a>(question: &'a Question, cluster: &'a Cluster) -> Inputs<'a> {
-    let inputs = Inputs::new(&question.model, &question.recipe, cluster);
-    Inputs { layout: question.layout(), ..inputs }
 }

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use pipeline::{Bytes, Nanos};
 use plan::{Cluster, Machine, Orders, Watch};
 
-use super::answer::{ground, search};
+use super::answer::search;
+use super::ground::ground;
 use super::priced::{Plan, seconds};
 use question::Context;
 use question::plan::Question;

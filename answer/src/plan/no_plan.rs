@@ -6,7 +6,8 @@ use plan::{Cluster, Machine, Orders, Overflow, Setup, Unfit, Watch};
 use question::Diagnostic;
 use question::plan::{Framework, Question};
 
-use super::answer::{Planner, Searched, ground};
+use super::answer::{Planner, Searched};
+use super::ground::ground;
 
 /// The most devices of a cluster that is proposed.
 const LARGEST: u64 = 1 << 16;

@@ -46,6 +46,20 @@ impl Serialize for Part {
     }
 }
 
+impl Plan {
+    /// The parts of the step, on the stage that works longest; they add up to it.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part> {
+        of(self, false)
+    }
+
+    /// The same with the bubble before, between and after the passes of that stage as separate parts.
+    #[must_use]
+    pub fn all_parts(&self) -> Vec<Part> {
+        of(self, true)
+    }
+}
+
 /// The stage that works longest in a step of `finalist`.
 pub(super) fn busiest(finalist: &Finalist) -> usize {
     let stages = finalist.metrics.stages.iter().enumerate();

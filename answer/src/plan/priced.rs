@@ -5,7 +5,6 @@ use plan::{Boundary, Finalist, Kind, Shortage, number};
 use question::plan::{Framework, Question};
 
 use super::documents::PackedSteps;
-use super::parts::{self, Part};
 
 /// A set-up with all that a planner asks of it.
 pub struct Plan {
@@ -80,17 +79,5 @@ impl Plan {
     /// Whether `framework` runs it.
     pub fn runs_in(&self, framework: Framework, question: &Question) -> bool {
         framework.runs(&self.finalist.costed().setup, &question.recipe)
-    }
-
-    /// The parts of the step, on the stage that works longest; they add up to it.
-    #[must_use]
-    pub fn parts(&self) -> Vec<Part> {
-        parts::of(self, false)
-    }
-
-    /// The same with the bubble before, between and after the passes of that stage as separate parts.
-    #[must_use]
-    pub fn all_parts(&self) -> Vec<Part> {
-        parts::of(self, true)
     }
 }

@@ -1,16 +1,18 @@
 //! Report of a given set-up: every part of its step and of its memory.
 
-use pipeline::{Bytes, LayerLayout};
+use pipeline::Bytes;
 use plan::{Overflow, Shortage, StageMemory, number};
 use question::format;
 use question::plan::Question;
 use serde::Serialize;
 
+use super::chunk_layers::{dealt, layout};
+use super::documents::PackedSteps;
 use super::experts::{AllToAllOverlap, ExpertLoad};
 use super::parts::{self, Part};
+use super::planned::Planned;
 use super::priced::{Plan, seconds};
-use super::tables::{amount, days, dealt, error, least};
-use super::{PackedSteps, Planned};
+use super::quantities::{amount, days, error, least};
 
 /// A set-up with every part of its step and of its memory.
 #[derive(Serialize)]
@@ -146,12 +148,6 @@ fn of_stage(plan: &Plan, stage: usize) -> StageMemoryReport {
         bytes: memory.sum().0,
         device_bytes: costed.capacities[stage].0,
     }
-}
-
-/// The layers of the chunks of `plan` in model order, with those of multi-token prediction; none where
-/// Megatron-LM has no words for them.
-pub(super) fn layout(question: &Question, plan: &Plan) -> Option<LayerLayout> {
-    plan.finalist.costed().layout(&question.model)
 }
 
 /// The report of every given set-up; none of a search.

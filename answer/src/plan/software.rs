@@ -7,9 +7,9 @@ use plan::{Cluster, Finalist, Inputs, Offload, Options, number};
 use question::plan::{Question, SoftwareKey};
 use serde::Serialize;
 
-use super::answer::{PlanAnswer, ground};
+use super::ground::ground;
 use super::priced::{Plan, seconds};
-use super::tables::ranges;
+use super::quantities::ranges;
 
 /// The least share of a step that a key of software must save to be among those of a plan.
 const LEAST: f64 = 0.001;
@@ -74,9 +74,9 @@ fn options(plan: &Plan) -> Options {
 
 /// The software that plans need: a line for each that some have, with their numbers.
 #[must_use]
-pub fn needed(question: &Question, answer: &PlanAnswer) -> Vec<String> {
+pub fn needed(question: &Question, plans: &[Plan]) -> Vec<String> {
     let mut all: Vec<(String, Vec<usize>)> = Vec::new();
-    for (number, plan) in (1..).zip(&answer.plans) {
+    for (number, plan) in (1..).zip(plans) {
         let own = line(question, plan);
         match all.iter_mut().find(|(known, _)| *known == own) {
             Some((_, numbers)) => numbers.push(number),

@@ -1,6 +1,6 @@
 //! The answer in words and numbers.
 
-use measured::{Contingency, interval_in_words};
+use measured::Contingency;
 use pipeline::{Family, Limit, Nanos, Vocabulary};
 use plan::{MemoryBudget, Recompute, Setup, Split, StageMemory};
 
@@ -9,6 +9,7 @@ use super::choice::{cheapest, is_late, is_run, resolvable_difference};
 use super::levers::Lever;
 use super::parts::Part;
 use super::priced::{Plan, seconds};
+use super::quantities::{amount, days, error, ranges};
 use question::Diagnostic;
 use question::format;
 use question::plan::{Framework, Question};
@@ -100,21 +101,6 @@ pub fn legend(answer: &PlanAnswer) -> String {
     format!("set-up: {}", own.collect::<Vec<_>>().join(", "))
 }
 
-/// The layers of each chunk of `plan` as `layout` takes them, where no rule says them.
-pub(super) fn given_layout(question: &Question, plan: &Plan) -> Option<String> {
-    let is_given = plan.finalist.costed().setup.split.is_given();
-    let layout = super::setup_report::layout(question, plan).filter(|_| is_given);
-    layout.map(|layout| layout.to_string())
-}
-
-/// The layers of each chunk of `plan` in words, where they were searched together with its order.
-#[must_use]
-pub fn dealt(question: &Question, plan: &Plan) -> Option<String> {
-    let is_dealt = plan.finalist.costed().setup.split == Split::Searched;
-    let layout = given_layout(question, plan).filter(|_| is_dealt)?;
-    Some(format!("its layers are dealt together with the order: layout = \"{layout}\""))
-}
-
 /// A time, or that there is none.
 fn time_or_none(time: Option<Nanos>) -> String {
     time.map_or_else(|| "-".to_owned(), format::time)
@@ -135,18 +121,6 @@ pub fn model(question: &Question) -> Vec<String> {
     let count = format!("parameters: {total} total, {active} active for a token{experts}");
     let layers = super::model::layers(model);
     std::iter::once(count).chain(layers).chain(question.model_assumed.iter().cloned()).collect()
-}
-
-/// How far the order of `plan` may be from the best, in words, where a bound is known.
-#[must_use]
-pub fn least(plan: &Plan) -> Option<String> {
-    let least = plan.least_step?;
-    let any = "no order of its passes in the memory of its devices takes less";
-    if least >= plan.step {
-        return Some(any.to_owned());
-    }
-    let gap = 1.0 - plan::number(least.0) / plan::number(plan.step.0);
-    Some(format!("{any} than {}, {} less", format::time(least), format::percent(gap)))
 }
 
 /// The columns of the whole table of plans.
@@ -228,26 +202,6 @@ pub fn scarce(plan: &Plan) -> Option<String> {
         _ => "; v-adaptive is made for such limits",
     };
     Some(format!("its order is made for {limit}, since no more fits{other}"))
-}
-
-/// How far the step of `plan` may be off, or that nothing of its kind was measured.
-pub fn error(plan: &Plan) -> String {
-    plan.error.map_or_else(|| "unknown".to_owned(), interval_in_words)
-}
-
-/// A number of days, with more digits where it is less than ten.
-pub fn days(days: f64) -> String {
-    match days {
-        ..1.0 => format!("{days:.4}"),
-        ..10.0 => format!("{days:.2}"),
-        ..1e5 => format!("{days:.1}"),
-        _ => amount(days),
-    }
-}
-
-/// A number without decimals, as a power of ten where it is very large.
-pub fn amount(value: f64) -> String {
-    if value < 1e10 { format::grouped(value) } else { format!("{value:.2e}") }
 }
 
 /// The columns of the table of memory.
@@ -480,16 +434,6 @@ pub fn frameworks(question: &Question, answer: &PlanAnswer) -> Vec<String> {
         }
     };
     said.into_iter().filter_map(line).collect()
-}
-
-/// Ascending numbers in words: `1, 4-6`.
-pub(super) fn ranges(numbers: &[usize]) -> String {
-    let runs = numbers.chunk_by(|one, next| *next == one + 1);
-    let one = |run: &[usize]| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => run.iter().map(usize::to_string).collect(),
-    };
-    runs.map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The marks of the table of plans, in short.

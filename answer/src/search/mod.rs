@@ -2,6 +2,7 @@
 
 mod front;
 mod joint;
+mod joint_choice;
 mod on_hardware;
 mod program;
 mod report;
@@ -20,7 +21,8 @@ use search::{Effort, Figure};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-pub use self::joint::{ChosenSettings, JointChoice, WithSettings, scenario};
+pub use self::joint::scenario;
+pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};
 pub use self::report::SearchRow;
 
@@ -45,13 +47,14 @@ impl SearchAnswer {
     /// # Errors
     /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
-        crate::csv(self.rows.iter().map(report::Entry::from))
+        crate::csv(self.rows.iter().map(report::entry::Entry::from))
     }
 }
 
 impl Serialize for SearchAnswer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entries: Vec<report::Full> = self.rows.iter().map(report::Full::from).collect();
+        let entries: Vec<report::entry::Full> =
+            self.rows.iter().map(report::entry::Full::from).collect();
         let mut object =
             serializer.serialize_struct("Answer", 1 + usize::from(self.interrupted))?;
         object.serialize_field("results", &entries)?;

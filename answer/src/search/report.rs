@@ -1,6 +1,6 @@
 //! The results of searches, for tables and files.
 
-mod entry;
+pub(super) mod entry;
 mod joint;
 mod on_hardware;
 mod under_noise;
@@ -21,8 +21,6 @@ use question::{Diagnostic, format};
 
 use super::{JointChoice, Solved};
 use crate::front::Standing;
-
-pub(super) use self::entry::{Entry, Full};
 
 /// One search.
 pub struct SearchRow {

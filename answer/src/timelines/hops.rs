@@ -7,7 +7,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::file::bounded;
+use super::bounded::bounded;
 
 /// Latencies in nanoseconds as they are written.
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 //! Timelines in files, predicted and measured alike: written by `simulate` and `execute`, read by
 //! `compare`.
 
+mod bounded;
 mod check;
 mod file;
 mod hops;

@@ -14,7 +14,7 @@ use profile::{Facts, Machine};
 use serde::{Deserialize, Serialize};
 
 use super::Recorded;
-use super::file::bounded;
+use super::bounded::bounded;
 
 /// The longest text, in bytes.
 const LONGEST: usize = 1_000;

@@ -1,7 +1,8 @@
 //! The answer of the planner, as wide as a terminal.
 
 use answer::plan::{
-    Plan, PlanAnswer, Planned, assumptions, is_late, seconds, software, tables, winner,
+    Plan, PlanAnswer, Planned, assumptions, chunk_layers, is_late, quantities, seconds, software,
+    tables, winner,
 };
 use measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
@@ -55,14 +56,14 @@ fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> Str
     let needed = software::in_words(winner, &planned.software);
     text.extend(needed.map(|needed| paragraph(&format!("  {needed}"))));
     for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
-        let saved = tables::amount(lever.saved);
+        let saved = quantities::amount(lever.saved);
         text += &paragraph(&format!("  would save most: {}, {saved} dollars", lever.name));
     }
     text.extend(tables::scarce(winner).map(|scarce| paragraph(&format!("  {scarce}"))));
     text += &paragraph(&format!("  {}", tables::useful(winner)));
     text += &paragraph(&format!("  {}", tables::contingency(question, answer)));
-    text.extend(tables::least(winner).map(|least| paragraph(&format!("  {least}"))));
-    let dealt = tables::dealt(question, winner);
+    text.extend(quantities::least(winner).map(|least| paragraph(&format!("  {least}"))));
+    let dealt = chunk_layers::dealt(question, winner);
     text.extend(dealt.map(|dealt| paragraph(&format!("  {dealt}"))));
     if let Some(why) = tables::more_headroom(question, &answer.plans, winner) {
         text += &paragraph(&format!("  {why}"));
@@ -87,7 +88,7 @@ fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize
     let bars = answer.bars.iter().filter(|bar| details || bar.error.is_none());
     let notes = frameworks.into_iter().chain(bars.map(ErrorBar::source));
     let tuning = answer.bars.iter().any(|bar| bar.stock.is_some()) && !details;
-    let notes = notes.chain(software::needed(question, answer));
+    let notes = notes.chain(software::needed(question, &answer.plans));
     let notes = notes.chain(software::untried(question));
     let notes = notes.chain(tuning.then(|| tables::TUNING.to_owned()));
     let notes = notes.chain(details.then(|| tables::memory_budget(question)));
@@ -180,12 +181,12 @@ fn row(question: &Question, number: usize, plan: &Plan, taken: bool) -> Vec<Stri
         tables::setup(&plan.finalist.costed().setup),
         tables::schedule(question, plan),
         time(plan.step),
-        tables::error(plan),
-        tables::days(plan.days),
-        tables::amount(plan.dollars),
+        quantities::error(plan),
+        quantities::days(plan.days),
+        quantities::amount(plan.dollars),
         gibibytes(held.sum()),
         format!("{:.0} %", 100.0 * plan.mfu),
-        tables::amount(plan.gpu_hours),
+        quantities::amount(plan.gpu_hours),
     ]
 }
 
@@ -198,7 +199,7 @@ fn gibibytes(size: Bytes) -> String {
 /// A time in four digits.
 fn time(time: Nanos) -> String {
     match seconds(time) {
-        long @ 1e4.. => format!("{} s", tables::amount(long)),
+        long @ 1e4.. => format!("{} s", quantities::amount(long)),
         long @ 1e3.. => format!("{long:.0} s"),
         long @ 1e2.. => format!("{long:.1} s"),
         long @ 1e1.. => format!("{long:.2} s"),
@@ -228,7 +229,7 @@ fn searched(question: &Question, answer: &PlanAnswer, columns: usize) -> String 
         let stopped = of(&[plan::STOPPED]);
         let others = left_out.values().sum::<u64>() - pruned - memory - stopped;
         let counts = [one.setups as u64, one.found.simulated, pruned, memory, others, stopped];
-        let counts = counts.map(|count| tables::amount(plan::number(count)));
+        let counts = counts.map(|count| quantities::amount(plan::number(count)));
         std::iter::once(cut(&name(question, cluster), NAME)).chain(counts).collect::<Vec<String>>()
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -259,7 +260,7 @@ fn all_plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String
     for (cluster, one) in answer.searched.iter().enumerate() {
         text += &(cut(&name(question, cluster), columns) + "\n");
         for (reason, &count) in &one.found.left_out {
-            let count = tables::amount(plan::number(count));
+            let count = quantities::amount(plan::number(count));
             text += &format!("{count:>9}  {}\n", cut(reason, columns.saturating_sub(11)));
         }
     }

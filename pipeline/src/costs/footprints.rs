@@ -1,6 +1,6 @@
 //! The activations that microbatches hold, per chunk and per shard of the vocabulary.
 
-use super::{check_count, check_shards, check_sum};
+use super::checks::{check_count, check_shards, check_sum};
 use crate::fault::Fault;
 use crate::pass::{Kind, Pass};
 use crate::schedule::Schedule;

@@ -2,13 +2,18 @@
 //!
 //! A chunk lives on one stage, so a table by chunk says both "per stage" and "per chunk".
 
+mod checks;
 mod footprints;
 mod hops;
+mod pass_times;
 
 use std::sync::Arc;
 
+pub use self::checks::check_sum;
+use self::checks::{check_count, check_shards};
 pub use self::footprints::{Change, Footprint, Footprints};
 pub use self::hops::Hops;
+pub use self::pass_times::PassTimes;
 use crate::copy_op::{CopyDirection, CopyTimes};
 use crate::fault::Fault;
 use crate::overlap::Overlap;
@@ -16,60 +21,6 @@ use crate::pass::{Kind, Pass, Slot, Value};
 use crate::shape::{Placement, Shape};
 use crate::sharding::ParameterTimes;
 use crate::units::Nanos;
-
-/// The times of one chunk for one microbatch.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PassTimes {
-    /// Forward, F.
-    pub forward: Nanos,
-    /// Backward for the input, B.
-    pub backward_input: Nanos,
-    /// Backward for the weights, W.
-    pub backward_weight: Nanos,
-    /// Both backwards in one pass, BW; B + W where it was not measured. A trainer shares work between both:
-    /// it goes through the graph once, and recomputes once.
-    pub backward: Option<Nanos>,
-}
-
-impl PassTimes {
-    /// Times where a whole backward takes B + W.
-    #[must_use]
-    pub const fn new(forward: Nanos, backward_input: Nanos, backward_weight: Nanos) -> Self {
-        Self { forward, backward_input, backward_weight, backward: None }
-    }
-
-    /// How long a whole backward takes, BW.
-    #[must_use]
-    #[inline]
-    pub fn whole_backward(&self) -> Nanos {
-        self.backward.unwrap_or(self.backward_input + self.backward_weight)
-    }
-
-    /// The least time in which a microbatch gets both of its backwards: that of BW, or of B and W.
-    #[must_use]
-    #[inline]
-    pub fn least_backward(&self) -> Nanos {
-        self.whole_backward().min(self.backward_input + self.backward_weight)
-    }
-
-    /// The time of a whole backward in two parts, as B is to W.
-    #[must_use]
-    pub fn whole_in_parts(&self) -> [Nanos; 2] {
-        let [input, weight] = [self.backward_input, self.backward_weight];
-        let Some(whole) = self.backward else { return [input, weight] };
-        let both = u128::from(input.0) + u128::from(weight.0);
-        let first = (u128::from(whole.0) * u128::from(input.0)).checked_div(both);
-        let first = first.and_then(|first| u64::try_from(first).ok()).map_or(whole, Nanos);
-        [first, whole - first]
-    }
-
-    /// Whether a whole backward takes another time than B and W one after the other.
-    #[must_use]
-    #[inline]
-    pub fn has_whole(&self) -> bool {
-        self.whole_backward() != self.backward_input + self.backward_weight
-    }
-}
 
 /// The times of one shard of the vocabulary for one microbatch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -426,25 +377,4 @@ impl Costs {
         }
         check_sum("the times", longest * u128::from(shape.microbatches()))
     }
-}
-
-fn check_count(what: &'static str, given: usize, shape: Shape) -> Result<(), Fault> {
-    let chunks = shape.chunks();
-    if given == usize::from(chunks) {
-        return Ok(());
-    }
-    Err(Fault::ChunkCount { what, given, chunks })
-}
-
-fn check_shards(what: &'static str, given: usize, shape: Shape) -> Result<(), Fault> {
-    let shards = shape.stages();
-    if given == shards { Ok(()) } else { Err(Fault::ShardCount { what, given, shards }) }
-}
-
-/// Checks that `sum`, the whole of `what`, is a number that several of can be added up in 64 bits.
-///
-/// # Errors
-/// [`Fault::Overflow`] otherwise.
-pub fn check_sum(what: &'static str, sum: u128) -> Result<(), Fault> {
-    if sum <= u128::from(u64::MAX / 4) { Ok(()) } else { Err(Fault::Overflow { what }) }
 }

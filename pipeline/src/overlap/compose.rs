@@ -7,10 +7,10 @@
 //! nanosecond, and the ends are rounded up once.
 
 use super::chain::{Chain, Layer};
-use super::execution::{Execution, Pace, Program, TICKS};
+use super::execution::{Execution, Item, Pace, Program, TICKS};
 use super::interleaving::{Interleaving, Place, published};
+use super::rule::{Rule, Weights};
 use super::segment::{Part, Segment, SegmentName, Stream};
-use super::{Rule, Weights};
 use crate::fault::Fault;
 use crate::units::{Bytes, Nanos};
 
@@ -85,15 +85,6 @@ impl Composition {
         self.is_best = false;
         self
     }
-}
-
-/// A segment on its way to the streams.
-pub(super) struct Item<'a> {
-    pub(super) segment: &'a Segment,
-    pub(super) part: Part,
-    pub(super) layer: Option<u32>,
-    /// The items whose ends it waits for.
-    pub(super) needs: Vec<usize>,
 }
 
 /// The segments of up to two chains, with what each waits for.

@@ -5,9 +5,17 @@
 
 use std::ops::Range;
 
-use super::compose::Item;
-use super::segment::{Contention, Stream};
+use super::segment::{Contention, Part, Segment, Stream};
 use crate::units::{Bytes, Nanos};
+
+/// A segment on its way to the streams.
+pub(super) struct Item<'a> {
+    pub(super) segment: &'a Segment,
+    pub(super) part: Part,
+    pub(super) layer: Option<u32>,
+    /// The items whose ends it waits for.
+    pub(super) needs: Vec<usize>,
+}
 
 /// The segments of a slot in the order in which they come to their streams, packed to be run often.
 #[derive(Clone, Default, Debug)]

@@ -14,6 +14,7 @@ mod chain;
 mod compose;
 mod execution;
 mod interleaving;
+mod rule;
 mod segment;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ pub use chain::{Chain, Layer, MAX_LAYERS, WeightSegment};
 pub use compose::{Composition, SegmentSpan};
 pub use execution::{Execution, Pace, Program, TICKS};
 pub use interleaving::{Interleaving, Line};
+pub use rule::{Rule, Weights};
 pub use segment::{
     Contention, ContentionError, Part, Segment, SegmentName, SegmentNameError, Stream,
 };
@@ -33,28 +35,6 @@ use crate::fault::Fault;
 use crate::pass::{Kind, Pass, Slot};
 use crate::shape::Shape;
 use crate::units::Nanos;
-
-/// Where W of a pair, or of a whole backward, is done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Weights {
-    /// When it fits: nothing of B waits for it (DualPipe; Megatron-LM's `--delay-wgrad-compute`).
-    #[default]
-    Delayed,
-    /// Right behind its segment of B, which the next one waits for too.
-    WithBackward,
-}
-
-/// How the passes of a slot share the two streams.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Rule {
-    /// The order of segments.
-    pub interleaving: Interleaving,
-    /// Where W is done.
-    pub weights: Weights,
-    /// Whether a whole backward that stands alone hides its own communication behind its own W, as in
-    /// Megatron-LM; DualPipe's code runs it in one piece.
-    pub lone: bool,
-}
 
 /// The most kinds of chunks, by the names and streams of their layers, that a line is tried on.
 const MAX_KINDS: usize = 64;

@@ -16,15 +16,16 @@
 //! different chunks that a stage uses next, 3 by default, and drops all others:
 //! [`Reshard::AfterUse`] with a look-ahead of one less, 2.
 
+mod act;
 mod derive;
 mod times;
 
 use std::fmt;
 
+pub use act::ParameterAct;
 pub use times::{ParameterTimes, exposed};
 
 use crate::order::Order;
-use crate::schedule::Schedule;
 
 /// When parameters that were gathered are dropped again (FSDP).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -66,30 +67,6 @@ pub enum Sharding {
         /// When parameters are dropped.
         reshard: Reshard,
     },
-}
-
-/// The kind of an operation on the stream.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum ParameterAct {
-    /// The parameters of a chunk are collected from all replicas (all-gather).
-    Gather,
-    /// The gradients of a chunk are added up over all replicas (reduce-scatter).
-    Reduce,
-    /// The parameters gathered from other replicas are dropped; takes no time.
-    Reshard,
-}
-
-impl ParameterAct {
-    /// The name in traces, `torch`'s.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gather => "UNSHARD",
-            Self::Reduce => "REDUCE_GRAD",
-            Self::Reshard => "RESHARD",
-        }
-    }
 }
 
 /// One operation on the stream of a stage.
@@ -185,15 +162,6 @@ impl ParameterOps {
             most = most.max(held);
         }
         most
-    }
-}
-
-impl Schedule {
-    /// The same with the collectives of parameters and gradients that `sharding` asks for.
-    #[must_use]
-    pub fn sharded(self, sharding: Sharding) -> Self {
-        let ops = ParameterOps::of(self.orders(), sharding);
-        self.with_parameter_ops(ops)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Times of the collectives of parameters and gradients, and the exposed part of them.
 
-use super::ParameterAct;
+use super::act::ParameterAct;
 use crate::overlap::Contention;
 use crate::units::Nanos;
 

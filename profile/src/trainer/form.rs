@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::{Backward, RecordedChunk, TrainerProfile};
-use crate::document::{ProfileError, VERSION, check_half_width, fail, unplaced};
+use crate::document::{VERSION, check_half_width};
+use crate::error::{ProfileError, fail, unplaced};
 use crate::form::{FootprintDocument, MachineDocument, QuantityDocument, Size};
 use crate::quantities::{read_quantity, write_quantity};
 use crate::quantity::Quantity;

@@ -4,7 +4,7 @@ use pipeline::{Bytes, Footprint, Kind, Measurement, Nanos, Pass, Schedule, Slot,
 use thiserror::Error;
 
 use super::{Backward, RecordedChunk, TrainerProfile};
-use crate::document::MAX_BYTES;
+use crate::limits::MAX_BYTES;
 use crate::profile::Machine;
 use crate::quantity::Quantity;
 

@@ -8,12 +8,13 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::experts::ImbalanceKey;
+use super::setup::SetupDocument;
 use super::sizes::SizesDocument;
-use super::{LengthsDocument, SetupDocument};
 use crate::keys::read::text;
 use crate::keys::table::{Lists, keys};
+use crate::values::imbalance::ImbalanceKey;
 use crate::values::noise::{Slowdown, Stall, Straggler};
+use crate::values::packing::LengthsKey;
 use crate::values::segments::ContentionKey;
 
 /// A question for the planner, as `PLAN.toml` writes it: typed, but not yet checked.
@@ -316,4 +317,16 @@ keys! {
 /// Whether a table says nothing, and need not be written.
 fn is_default<T: Default + PartialEq>(table: &T) -> bool {
     *table == T::default()
+}
+
+keys! {
+    /// Documents that are packed into sequences; tokens attend to those of their own alone.
+    pub struct LengthsDocument: "", Lists::OfValues;
+
+    /// The lengths of documents in tokens, of which what goes beyond the end of a sequence goes on in the
+    /// next: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
+    /// as `file:lengths.txt`, relative to the question [default: a sequence is one document].
+    documents: Option<LengthsKey>;
+    /// The seed by which lengths are drawn [default: 0].
+    seed: Option<u64>;
 }

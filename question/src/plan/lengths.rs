@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fsdp::Lengths;
 
-use super::{Framework, Reader};
+use super::document::LengthsDocument;
+use super::framework::Framework;
+use super::reader::Reader;
 use crate::diagnostic::Diagnostic;
-use crate::keys::table::{Lists, keys};
 use crate::values::packing::LengthsKey;
 
 /// The most sequences that are packed.
@@ -15,18 +16,6 @@ const SEQUENCES: usize = 1 << 16;
 const DOCUMENTS: u64 = 1 << 22;
 /// How many are drawn at a time.
 const BLOCK: usize = 1 << 12;
-
-keys! {
-    /// Documents that are packed into sequences; tokens attend to those of their own alone.
-    pub struct LengthsDocument: "", Lists::OfValues;
-
-    /// The lengths of documents in tokens, of which what goes beyond the end of a sequence goes on in the
-    /// next: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
-    /// as `file:lengths.txt`, relative to the question [default: a sequence is one document].
-    documents: Option<LengthsKey>;
-    /// The seed by which lengths are drawn [default: 0].
-    seed: Option<u64>;
-}
 
 /// Sequences that documents were packed into, by what attention has to do for each.
 #[derive(Clone, PartialEq, Debug)]

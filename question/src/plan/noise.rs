@@ -3,8 +3,8 @@
 use plan::{Cluster, Noise, SlowDevice, Straggler};
 use sim::straggler::Target;
 
-use super::Reader;
 use super::document::NoiseDocument;
+use super::reader::Reader;
 use crate::diagnostic::Diagnostic;
 use crate::values::noise as syntax;
 

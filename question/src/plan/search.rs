@@ -5,8 +5,11 @@ use plan::{
     Attention, Cluster, Machine, Options, Recompute, Setup, Space, Split, Transformer, Zero,
 };
 
+use super::clusters::MAX_DEVICES;
 use super::framework::Framework;
-use super::{MAX_DEVICES, Question, Reader};
+use super::question::Question;
+use super::reader::Reader;
+use super::setup::SPLIT_SEARCHED;
 use crate::diagnostic::Diagnostic;
 use crate::source::SEARCHED;
 
@@ -19,8 +22,6 @@ const SCOUTS: [Family; 3] = [Family::OneFOneB, Family::ZbH1, Family::ZbV];
 /// The largest tensor groups that are tried by default where fast links reach beyond a node: heads of
 /// keys and values are seldom more than 8.
 const TENSOR_IN_DOMAIN: u64 = 8;
-/// The name of layers that are dealt together with the order that is searched.
-pub(super) const SPLIT_SEARCHED: &str = "searched";
 /// The most stages that are tried by default.
 const MAX_STAGES: u64 = 128;
 

@@ -9,7 +9,9 @@ use plan::{
     Software, Transformer, Tuning, Zero,
 };
 
-use super::{Framework, Question, Reader};
+use super::framework::Framework;
+use super::question::Question;
+use super::reader::Reader;
 use crate::diagnostic::Diagnostic;
 
 /// The values of `software`, and whether keys that are left out are searched.

@@ -4,7 +4,8 @@ use pipeline::Family;
 use pipeline::overlap::Contention;
 use plan::Transformer;
 
-use super::{Reader, SetupDocument};
+use super::reader::Reader;
+use super::setup::SetupDocument;
 use crate::diagnostic::Diagnostic;
 use crate::source::SEARCHED;
 use crate::values::segments::ContentionKey;

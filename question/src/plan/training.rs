@@ -6,10 +6,15 @@ use plan::{
     Precision, Recipe, Software, Tuning,
 };
 
+use super::document::TrainingDocument;
 use super::framework::Framework;
-use super::{RESERVED, Reader, TrainingDocument};
+use super::reader::Reader;
 use crate::diagnostic::Diagnostic;
 use crate::nearest;
+
+/// Memory that the framework and its libraries take of a device beside the model, unless the question
+/// says.
+pub const RESERVED: Bytes = Bytes(1 << 30);
 
 /// How tokens get to their experts, and whether each is sent once to a node.
 const DISPATCHERS: [(&str, bool); 3] = [("alltoall", false), ("deepep", true), ("hybridep", true)];

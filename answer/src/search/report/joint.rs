@@ -5,7 +5,7 @@ use question::format;
 use question::sheet::Sheet;
 
 use super::SearchRow;
-use crate::search::joint::{JointChoice, WithSettings, gain};
+use crate::search::joint_choice::{JointChoice, WithSettings, gain};
 
 /// Adds to `sheet` the choices of the joint searches among `rows`, and the alternatives that they beat.
 pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {

@@ -8,7 +8,7 @@ use search::{ArgumentOnHardware, FiguresOnHardware, FoundOnHardware};
 use sim::boundary::Synchronisation;
 
 use super::SearchRow;
-use crate::search::joint::gain;
+use crate::search::joint_choice::gain;
 
 /// How the steps of `hardware` meet, as the key says it.
 pub(super) const fn boundary(hardware: &Hardware) -> &'static str {

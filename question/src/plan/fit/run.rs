@@ -11,10 +11,9 @@ use super::Models;
 use super::columns::{Columns, Part, Record};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::plan::clusters::MAX_DEVICES;
 use crate::plan::framework::Framework;
-use crate::plan::{
-    self as questions, Document, MAX_DEVICES, MemoryError, ModelDocument, SetupDocument,
-};
+use crate::plan::{self as questions, Document, MemoryError, ModelDocument, SetupDocument};
 use crate::quote;
 
 /// The largest batch.

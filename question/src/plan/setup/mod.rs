@@ -8,11 +8,14 @@ use pipeline::{Choice, Chunks, Family, LayerLayout, Placement, Semantics, Vocabu
 use plan::{Cluster, Inputs, Options, Recipe, Recompute, Reshard, Setup, Split, Transformer, Zero};
 
 pub use self::document::SetupDocument;
+use super::clusters::MAX_DEVICES;
 use super::framework::Framework;
-use super::search::SPLIT_SEARCHED;
-use super::{MAX_DEVICES, Reader};
+use super::reader::Reader;
 use crate::diagnostic::Diagnostic;
 use crate::source::SEARCHED;
+
+/// The name of layers that are dealt together with the order that is searched.
+pub(super) const SPLIT_SEARCHED: &str = "searched";
 
 /// The set-up of a question, for any of its clusters.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use plan::{Ffn, LayerKind, Mixer};
 
-use super::super::Reader;
+use super::super::reader::Reader;
 use super::SizesDocument;
 use crate::diagnostic::Diagnostic;
 use crate::quote;

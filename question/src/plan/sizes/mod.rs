@@ -8,7 +8,7 @@ use plan::{
 };
 
 pub use self::document::SizesDocument;
-use super::Reader;
+use super::reader::Reader;
 use crate::diagnostic::Diagnostic;
 
 /// The default width of convolutions.

@@ -5,8 +5,8 @@ mod model;
 use pipeline::{Choice, Family, Vocabulary};
 use plan::{Boundary, Loss, Offload, Recompute, Setup, Zero};
 
+use super::super::chunk_layers;
 use super::super::priced::Plan;
-use super::super::setup_report;
 use question::plan::{Framework, Question};
 
 /// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM
@@ -154,7 +154,7 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     let is_given = own.split.is_given();
     // The pattern of a hybrid says where its chunks end.
     if (is_given || !even) && is_placed && !is_hybrid {
-        let layout = setup_report::layout(question, plan);
+        let layout = chunk_layers::layout(question, plan);
         lines.extend(layout.map(|one| format!("--pipeline-model-parallel-layout '{one}'")));
     } else if is_interleaved && !is_hybrid {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));

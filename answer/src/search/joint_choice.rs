@@ -1,0 +1,226 @@
+//! The choice of a joint search in words, and the published schedules that it beats.
+
+use std::collections::BTreeSet;
+
+use pipeline::{LayerLayout, Nanos, Placement, Schedule};
+use question::case::{Joint, SearchedJointly};
+use question::format;
+use question::scenario::Setting;
+use question::values::passes::Recomputed;
+use search::{BestPublished, Choice};
+use serde::Serialize;
+
+/// The choice of a joint search for a row, and the alternatives that it beats.
+pub struct JointChoice {
+    /// The question with the choice filled in: input of `debubble simulate` beside the order.
+    pub setting: Setting,
+    /// The choice itself.
+    pub(super) choice: Choice,
+    /// The same in words of the question.
+    pub summary: ChosenSettings,
+    /// Cost of the order searched with the settings of the question, if one fits.
+    pub asked: Option<Nanos>,
+    /// Each published schedule that fits, with its best settings, the cheapest first.
+    pub published: Vec<WithSettings>,
+    /// No order of any choice costs less.
+    pub bound: Nanos,
+    /// The choices tried.
+    pub tried: u64,
+}
+
+/// A choice in words of the question.
+#[derive(Clone, Serialize)]
+pub struct ChosenSettings {
+    chunks: u16,
+    placement: &'static str,
+    layout: Option<String>,
+    recompute: String,
+    /// The chunks that go to the host, if that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offload: Option<Vec<u16>>,
+    /// Whether F and B run in pairs, if that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<bool>,
+}
+
+/// A published schedule with its best settings.
+#[derive(Serialize)]
+pub struct WithSettings {
+    schedule: &'static str,
+    #[serde(flatten)]
+    summary: ChosenSettings,
+    cost_ns: u64,
+    /// By how much the answer is below it, as a share of it.
+    gain: f64,
+    peak_bytes: u64,
+}
+
+impl ChosenSettings {
+    fn of(joint: &Joint<'_>, choice: &Choice) -> Self {
+        let setting = joint.setting(choice);
+        let (space, chunks) = (joint.space(), 0..);
+        let hosted = |host: usize| {
+            let all = chunks.zip(&choice.activations).filter(|(_, one)| **one == host);
+            all.map(|(chunk, _)| chunk).collect()
+        };
+        let layout = setting.and_then(|setting| setting.keys.layout);
+        Self {
+            chunks: choice.chunks_per_stage,
+            placement: match choice.placement {
+                Placement::Vee => "v",
+                Placement::Looped | Placement::Mirrored => "looped",
+            },
+            layout: layout.as_ref().map(LayerLayout::to_string),
+            recompute: recomputed(&joint.recomputed(choice)),
+            offload: space.host.map(hosted),
+            pairs: space.chooses_pairs.then_some(choice.pairs),
+        }
+    }
+
+    /// The same where the chunks that go to the host are those that `schedule` copies.
+    fn copying(self, schedule: &Schedule) -> Self {
+        let streams = schedule.copies().into_iter().flat_map(|copies| copies.stages());
+        let chunks = streams.flatten().flatten().map(|copy| copy.chunk);
+        let chunks: BTreeSet<u16> = chunks.collect();
+        let offload = self.offload.map(|_| chunks.into_iter().collect());
+        Self { offload, ..self }
+    }
+
+    /// The chunks that go to the host, if that was chosen; a dash where none does.
+    pub(super) fn offload(&self) -> Option<String> {
+        self.offload.as_deref().map(runs)
+    }
+
+    /// Whether F and B run in pairs, if that was chosen.
+    pub(super) const fn pairs(&self) -> Option<bool> {
+        self.pairs
+    }
+
+    /// The rest of the choice, in words.
+    pub(super) fn besides(&self) -> String {
+        let host = self.offload.as_deref().map(|chunks| match chunks {
+            [] => ", nothing to the host".to_owned(),
+            [chunk] => format!(", chunk {chunk} to the host"),
+            chunks => format!(", chunks {} to the host", runs(chunks)),
+        });
+        let pairs = self.pairs.map(|pairs| match pairs {
+            true => ", F and B in pairs on two streams".to_owned(),
+            false => ", passes one after the other".to_owned(),
+        });
+        host.into_iter().chain(pairs).collect()
+    }
+
+    /// Layers of each chunk, if the question has any.
+    pub(super) fn layout(&self) -> Option<&str> {
+        self.layout.as_deref()
+    }
+
+    /// Recomputation of each chunk; one word where all are alike.
+    pub(super) fn recompute(&self) -> &str {
+        &self.recompute
+    }
+
+    /// The same in a sentence.
+    pub(super) fn chunks_in_words(&self) -> String {
+        match (self.chunks, self.placement) {
+            (1, _) => "1 chunk a stage".to_owned(),
+            (own, "v") => format!("{own} chunks a stage in a V"),
+            (own, _) => format!("{own} chunks a stage, looped"),
+        }
+    }
+
+    /// Chunks per stage, and their placement.
+    pub(super) fn chunks(&self) -> String {
+        match self.chunks {
+            1 => "1".to_owned(),
+            own if self.placement == "v" => format!("{own} in a V"),
+            own => format!("{own} looped"),
+        }
+    }
+}
+
+impl WithSettings {
+    /// Cells of a table: name, settings, cost, and the gain of the answer; in the columns of
+    /// [`Self::header`].
+    pub(super) fn line(&self) -> Vec<String> {
+        let summary = &self.summary;
+        let mut line = vec![
+            self.schedule.to_owned(),
+            summary.chunks(),
+            summary.layout().unwrap_or("-").to_owned(),
+            summary.recompute().to_owned(),
+        ];
+        line.extend(summary.offload());
+        line.extend(summary.pairs().map(|pairs| if pairs { "yes" } else { "no" }.to_owned()));
+        line.extend([format::time(Nanos(self.cost_ns)), format::percent(self.gain)]);
+        line
+    }
+
+    /// The names of the columns of lines.
+    pub(super) fn header(&self) -> Vec<&'static str> {
+        let mut header = vec!["published", "v", "layers", "recompute"];
+        header.extend(self.summary.offload.as_ref().map(|_| "to the host"));
+        header.extend(self.summary.pairs.map(|_| "in pairs"));
+        header.extend(["cost", "saved"]);
+        header
+    }
+
+    /// The name of the schedule, and its cost.
+    pub(super) const fn named(&self) -> (&'static str, u64) {
+        (self.schedule, self.cost_ns)
+    }
+}
+
+impl JointChoice {
+    pub(super) fn of(joint: &Joint<'_>, done: &SearchedJointly) -> Self {
+        let found = &done.found;
+        let cost = found.found.cost;
+        let published = |one: &BestPublished| WithSettings {
+            schedule: one.family.name(),
+            summary: ChosenSettings::of(joint, &one.choice),
+            cost_ns: one.cost.0,
+            gain: gain(cost, one.cost),
+            peak_bytes: one.peak.0,
+        };
+        Self {
+            setting: done.setting.clone(),
+            choice: found.choice.clone(),
+            summary: ChosenSettings::of(joint, &found.choice).copying(&found.found.schedule),
+            asked: found.asked,
+            published: found.published.iter().map(published).collect(),
+            bound: found.bound,
+            tried: found.tried,
+        }
+    }
+}
+
+/// `chunks`, which ascend, those that follow one another as a range; a dash where there are none.
+fn runs(chunks: &[u16]) -> String {
+    let mut runs: Vec<[u16; 2]> = Vec::new();
+    for &chunk in chunks {
+        match runs.last_mut() {
+            Some([_, last]) if *last + 1 == chunk => *last = chunk,
+            _ => runs.push([chunk; 2]),
+        }
+    }
+    let ranges = runs.into_iter().map(|[first, last]| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    let ranges: Vec<String> = ranges.collect();
+    if ranges.is_empty() { "-".to_owned() } else { ranges.join(",") }
+}
+
+/// Recomputation of each chunk, separated by commas; once where all are alike.
+fn recomputed(parts: &[Recomputed]) -> String {
+    match parts {
+        [first, rest @ ..] if rest.iter().all(|one| one == first) => first.to_string(),
+        all => all.iter().map(Recomputed::to_string).collect::<Vec<_>>().join(","),
+    }
+}
+
+/// By how much `cost` is below `other`, as a share of that.
+#[allow(clippy::cast_precision_loss)] // For a share.
+pub(super) fn gain(cost: Nanos, other: Nanos) -> f64 {
+    1.0 - cost.0 as f64 / other.0.max(1) as f64
+}

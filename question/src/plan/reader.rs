@@ -1,0 +1,64 @@
+//! The question that is read, and errors at its keys.
+
+use std::path::Path;
+
+use super::document::Document;
+use super::memory_error::MemoryError;
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::read::KeySpans;
+
+/// An error at the value of `key`, a path of [`KeySpans`] or a name that one table has, in `file`.
+pub(super) fn wrong(file: Option<(&Path, &str)>, key: &str, message: String) -> Diagnostic {
+    let error = match file {
+        Some((path, text)) => {
+            Diagnostic::at(path, text, KeySpans::of_text(text).find(key), message)
+        }
+        None => Diagnostic::new(message),
+    };
+    error.about(key)
+}
+
+/// A question that is being read.
+pub(super) struct Reader<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) folder: &'a Path,
+    /// The file of the question and its text, if it has one.
+    pub(super) file: Option<(&'a Path, &'a str)>,
+    pub(super) document: &'a Document,
+    pub(super) memory_error: MemoryError,
+}
+
+impl Reader<'_> {
+    /// The value of `key`, if it is given: from `least` to `most`.
+    pub(super) fn within(
+        &self,
+        key: &str,
+        given: Option<f64>,
+        [least, most]: [f64; 2],
+    ) -> Result<Option<f64>, Diagnostic> {
+        match given {
+            Some(value) if !(least..=most).contains(&value) => {
+                let name = key.rsplit('.').next().unwrap_or(key);
+                Err(self.wrong(key, format!("{name} is {value}: from {least} to {most}")))
+            }
+            given => Ok(given),
+        }
+    }
+
+    /// An error at the value of `key`, a path of [`KeySpans`] or a name that one table has.
+    pub(super) fn wrong(&self, key: &str, message: String) -> Diagnostic {
+        wrong(self.file, key, message)
+    }
+
+    /// `error`, at the value of `key` unless it has a place of its own.
+    pub(super) fn at(&self, key: &str, error: Diagnostic) -> Diagnostic {
+        match error.is_placeless() {
+            true => {
+                let placed = self.wrong(key, error.message);
+                error.help.into_iter().fold(placed, Diagnostic::with_help)
+            }
+            false => error,
+        }
+    }
+}
