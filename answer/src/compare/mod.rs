@@ -14,7 +14,7 @@ use crate::timelines::Recorded;
 use measured::accuracy;
 use passes::Passes;
 use question::Diagnostic;
-use split::{Part, Replaced, Share, Side};
+use split::{Replaced, Share, Side, TimelinePart};
 use waits::Wait;
 
 /// How many waits are shown.
@@ -36,7 +36,7 @@ pub struct Comparison<'a> {
     /// When the stages worked in every measured step.
     pub steps: Vec<Metrics>,
     /// The difference between the chosen steps, part by part.
-    pub shares: Vec<(Part, Share)>,
+    pub shares: Vec<(TimelinePart, Share)>,
     /// All of the difference.
     pub total: Share,
     /// Times of passes by stage, chunk and kind.
@@ -135,7 +135,7 @@ pub(crate) fn seconds(time: Nanos) -> f64 {
 }
 
 /// Change of the metrics by each part, in the order from the first to the last of `ends`.
-fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(Part, Share)> {
+fn shares(replaced: &Replaced, ends: &[Metrics; 2]) -> Vec<(TimelinePart, Share)> {
     let mut before = Metrics::of(&replaced.predicted);
     debug_assert!(before == ends[0]);
     let mut shares = Vec::with_capacity(replaced.parts.len());

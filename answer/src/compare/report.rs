@@ -6,7 +6,7 @@ use pipeline::{Metrics, Nanos, Value};
 use serde::{Serialize, Serializer};
 
 use super::passes::{Passes, Spread};
-use super::split::{Part, Share};
+use super::split::{Share, TimelinePart};
 use super::waits::Wait;
 use super::{Comparison, seconds};
 use crate::timelines::Recorded;
@@ -31,7 +31,7 @@ pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
     sheet.push(summary(comparison));
     sheet.push(split(comparison).under_a_gap());
     let mut shares = comparison.shares.iter();
-    if shares.any(|(part, share)| *part == Part::Overhead && share.idle != 0) {
+    if shares.any(|(part, share)| *part == TimelinePart::Overhead && share.idle != 0) {
         let text = "idle: the time in which the mean stage runs no pass; overheads are idle here, and are no bubble where \
                     simulate and search say bubble";
         let _ = writeln!(sheet, "\n{text}");
@@ -99,8 +99,9 @@ fn split(comparison: &Comparison<'_>) -> Sheet {
 
 /// Which share of the difference in span is neighbours, in words; nothing where that was not asked.
 fn neighbours(comparison: &Comparison<'_>) -> Option<String> {
-    let (_, share) = comparison.shares.iter().find(|(part, _)| *part == Part::Neighbours)?;
-    let name = Part::Neighbours.name();
+    let (_, share) =
+        comparison.shares.iter().find(|(part, _)| *part == TimelinePart::Neighbours)?;
+    let name = TimelinePart::Neighbours.name();
     let all = comparison.total.span;
     if all == 0 {
         return Some(format!("{name}: the spans do not differ"));

@@ -15,7 +15,7 @@ use super::neighbours::busy_beside;
 
 /// The parts of a timeline, in the order in which they are replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum TimelinePart {
     /// The order of the slots of each stage.
     Order,
     /// How much the stages that were busy meanwhile change how long slots take; a part of kernels where
@@ -30,7 +30,7 @@ pub enum Part {
     Overhead,
 }
 
-impl Part {
+impl TimelinePart {
     /// The name in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -182,7 +182,7 @@ pub(super) struct Replaced {
     /// The predicted timeline.
     pub predicted: Timeline,
     /// The timelines with one part more replaced each, up to the measured one.
-    pub parts: Vec<(Part, Timeline)>,
+    pub parts: Vec<(TimelinePart, Timeline)>,
 }
 
 /// The timelines from the predicted to the measured one. Both sides must have the same slots on every stage,
@@ -200,17 +200,17 @@ pub(super) fn between(
     let from = makeup(predicted).map_err(torn(false))?;
     let to = makeup(measured).map_err(torn(true))?;
     let order = measured.schedule;
-    let mut parts = vec![(Part::Order, from.timeline(order))];
+    let mut parts = vec![(TimelinePart::Order, from.timeline(order))];
     if let Some(beside) = beside {
         let durations = by_busy_stages(&from, beside, measured.step);
         let neighbours = Makeup { durations, ..from.clone() };
-        parts.push((Part::Neighbours, neighbours.timeline(order)));
+        parts.push((TimelinePart::Neighbours, neighbours.timeline(order)));
     }
     let durations = Makeup { durations: to.durations.clone(), ..from.clone() };
-    parts.push((Part::Kernels, durations.timeline(order)));
+    parts.push((TimelinePart::Kernels, durations.timeline(order)));
     let hops = Makeup { hops: to.hops.clone(), ..durations };
-    parts.push((Part::Transfers, hops.timeline(order)));
-    parts.push((Part::Overhead, to.timeline(order)));
+    parts.push((TimelinePart::Transfers, hops.timeline(order)));
+    parts.push((TimelinePart::Overhead, to.timeline(order)));
     Ok(Replaced { predicted: from.timeline(predicted.schedule), parts })
 }
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use sim::contention::Contention;
 use sim::timed::{self, Timing};
 
-use super::split::{Part, Replaced};
+use super::split::{Replaced, TimelinePart};
 use super::{Comparison, report};
 use crate::timelines::{Recorded, Source};
 
@@ -128,7 +128,7 @@ pub(crate) fn chunks(family: Family) -> u64 {
     family.about().chunks.of(Some(2))
 }
 
-fn span(comparison: &Comparison<'_>, part: Part) -> i64 {
+fn span(comparison: &Comparison<'_>, part: TimelinePart) -> i64 {
     comparison.shares.iter().find(|(one, _)| *one == part).unwrap().1.span
 }
 
@@ -153,9 +153,9 @@ fn a_timeline_and_itself_differ_in_nothing() {
 fn each_cause_is_given_what_it_costs() {
     let predicted = recorded(Family::OneFOneB, shape(), Faults::default());
     let cases = [
-        (Part::Kernels, Faults { slower_percent: 10, ..Faults::default() }),
-        (Part::Transfers, Faults { hops_more: 1, ..Faults::default() }),
-        (Part::Overhead, Faults { delay: 50_000, ..Faults::default() }),
+        (TimelinePart::Kernels, Faults { slower_percent: 10, ..Faults::default() }),
+        (TimelinePart::Transfers, Faults { hops_more: 1, ..Faults::default() }),
+        (TimelinePart::Overhead, Faults { delay: 50_000, ..Faults::default() }),
     ];
     for (part, faults) in cases {
         let measured = recorded(Family::OneFOneB, shape(), faults);
@@ -170,9 +170,15 @@ fn each_cause_is_given_what_it_costs() {
     }
     // By the closed form: m (F+B+W) + (p-1)(F+B+W) of work, K = 2(p-1)m/p + 2(p-2) hops.
     let slow = recorded(Family::OneFOneB, shape(), cases[0].1);
-    assert_eq!(span(&Comparison::of(&predicted, &slow).unwrap(), Part::Kernels), 33_000_000);
+    assert_eq!(
+        span(&Comparison::of(&predicted, &slow).unwrap(), TimelinePart::Kernels),
+        33_000_000
+    );
     let far = recorded(Family::OneFOneB, shape(), cases[1].1);
-    assert_eq!(span(&Comparison::of(&predicted, &far).unwrap(), Part::Transfers), 16 * 400_000);
+    assert_eq!(
+        span(&Comparison::of(&predicted, &far).unwrap(), TimelinePart::Transfers),
+        16 * 400_000
+    );
 }
 
 #[test]
@@ -180,7 +186,7 @@ fn another_order_is_the_order_s_share() {
     let predicted = recorded(Family::ZbH1, shape(), Faults::default());
     let measured = recorded(Family::ZbH2, shape(), Faults::default());
     let comparison = Comparison::of(&predicted, &measured).unwrap();
-    assert_eq!(span(&comparison, Part::Order), comparison.total.span);
+    assert_eq!(span(&comparison, TimelinePart::Order), comparison.total.span);
     assert!(comparison.total.span < 0);
 }
 
@@ -283,9 +289,10 @@ fn what_neighbours_cost_is_a_part_of_kernels() {
         let plain = Comparison::of(&predicted, &measured).unwrap();
         let cut = Comparison::beside(&predicted, &measured, &beside).unwrap();
         assert_eq!((cut.shares.len(), plain.shares.len()), (5, 4));
-        let [neighbours, kernels] = [Part::Neighbours, Part::Kernels].map(|part| span(&cut, part));
-        assert_eq!(neighbours + kernels, span(&plain, Part::Kernels));
-        assert_eq!(span(&plain, Part::Kernels), plain.total.span);
+        let [neighbours, kernels] =
+            [TimelinePart::Neighbours, TimelinePart::Kernels].map(|part| span(&cut, part));
+        assert_eq!(neighbours + kernels, span(&plain, TimelinePart::Kernels));
+        assert_eq!(span(&plain, TimelinePart::Kernels), plain.total.span);
         // By the mean of busy neighbours, not moment by moment: off by little.
         assert!(kernels.abs() * 50 < cut.total.span, "{neighbours} and {kernels}");
         let text = format!("{:?}", report::sheet(&cut));
@@ -304,8 +311,8 @@ fn neighbours_cost_nothing_where_none_is_busy() {
         let [measured, beside] =
             [10, 50].map(|percent| recorded(Family::OneFOneB, shape, slower(percent)));
         let comparison = Comparison::beside(&predicted, &measured, &beside).unwrap();
-        assert_eq!(span(&comparison, Part::Neighbours), 0);
-        assert_eq!(span(&comparison, Part::Kernels), comparison.total.span);
+        assert_eq!(span(&comparison, TimelinePart::Neighbours), 0);
+        assert_eq!(span(&comparison, TimelinePart::Kernels), comparison.total.span);
         let text = format!("{:?}", report::sheet(&comparison));
         assert!(text.contains("neighbours: 0 % of the difference"), "{text}");
         let same = Comparison::beside(&predicted, &predicted, &beside).unwrap();

@@ -16,7 +16,7 @@ use traces::Times;
 
 pub use self::hops::{Hops, Link};
 use self::what_if::Asked;
-pub use self::what_if::{Change, Straggler};
+pub use self::what_if::{Straggler, WhatIfAnswer};
 
 /// Predicted and measured steps of a run, and their times after changes.
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ pub struct ReplayAnswer {
     /// The slowest rank and stage against their peers.
     pub stragglers: Vec<Straggler>,
     /// The changes that were asked for.
-    pub what_if: Vec<Change>,
+    pub what_if: Vec<WhatIfAnswer>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,

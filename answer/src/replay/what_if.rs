@@ -15,7 +15,7 @@ use question::{Context, Diagnostic};
 
 /// The effect of a change.
 #[derive(Serialize)]
-pub struct Change {
+pub struct WhatIfAnswer {
     /// Name of the change, or of the schedule.
     pub name: String,
     /// Mean over the steps.
@@ -71,7 +71,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The answers, in the order of the keys.
-    pub(super) fn answer(&self, run: &Run, times: &Times) -> Result<Vec<Change>, Diagnostic> {
+    pub(super) fn answer(&self, run: &Run, times: &Times) -> Result<Vec<WhatIfAnswer>, Diagnostic> {
         if self.keys.what_if.is_empty() && self.rules.is_empty() {
             return Ok(Vec::new());
         }
@@ -79,13 +79,13 @@ impl<'a> Asked<'a> {
         let was = step(run, times);
         let changes = self.keys.what_if.iter().take_while(|_| !self.context.stopped());
         let changes = changes.map(|change| {
-            Change::new(
+            WhatIfAnswer::new(
                 change.name().to_owned(),
                 was,
                 step(run, &changed(run, times, &medians, *change)),
             )
         });
-        let mut answers: Vec<Change> = changes.collect();
+        let mut answers: Vec<WhatIfAnswer> = changes.collect();
         if !self.rules.is_empty() {
             answers.extend(self.schedules(run, times, &medians)?);
         }
@@ -99,7 +99,7 @@ impl<'a> Asked<'a> {
         run: &Run,
         times: &Times,
         medians: &Medians,
-    ) -> Result<Vec<Change>, Diagnostic> {
+    ) -> Result<Vec<WhatIfAnswer>, Diagnostic> {
         let was = step(run, times);
         let level = step(run, &changed(run, times, medians, WhatIf::NoStragglers));
         let fault = |fault: pipeline::Fault| Diagnostic::new(fault.to_string());
@@ -121,7 +121,7 @@ impl<'a> Asked<'a> {
                 .for_each(|text| self.context.warn(format!("{}: {text}", rule.name())));
             let pipeline = makespan(&case.schedule, case.problem.costs())?;
             let step = level.saturating_sub(replaced).saturating_add(pipeline);
-            Ok(Change::new(rule.name().to_owned(), was, step))
+            Ok(WhatIfAnswer::new(rule.name().to_owned(), was, step))
         };
         self.rules.iter().take_while(|_| !self.context.stopped()).map(answer).collect()
     }
@@ -216,7 +216,7 @@ fn note_unused(context: &Context<'_>, keys: &ReplayKeys) {
     });
 }
 
-impl Change {
+impl WhatIfAnswer {
     fn new(name: String, was: u64, step: u64) -> Self {
         Self { name, step_ns: step, saved_ns: saved(was, step) }
     }

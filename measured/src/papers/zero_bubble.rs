@@ -63,7 +63,7 @@ const MODELS: &str = PAPER.text("zb-models.csv");
 
 /// A run of the paper, with a device for each stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Training {
+pub struct PaperRun {
     /// The name of the model.
     pub model: String,
     /// Devices.
@@ -78,7 +78,7 @@ pub struct Training {
     pub synchronised: bool,
 }
 
-impl From<&Line> for Training {
+impl From<&Line> for PaperRun {
     fn from(line: &Line) -> Self {
         Self {
             model: line.model.clone(),
@@ -93,8 +93,8 @@ impl From<&Line> for Training {
 
 impl PostValidation {
     /// The two runs of the line: with post-validation, and with the all-reduce.
-    pub fn trainings(&self) -> [Training; 2] {
-        [false, true].map(|synchronised| Training {
+    pub fn trainings(&self) -> [PaperRun; 2] {
+        [false, true].map(|synchronised| PaperRun {
             model: self.model.clone(),
             gpus: self.gpus,
             microbatch: self.microbatch_size,
@@ -105,7 +105,7 @@ impl PostValidation {
     }
 }
 
-impl Training {
+impl PaperRun {
     /// Whether constants of the planner were fitted to its throughput: of all published runs, to those
     /// of table 4 on one node.
     pub fn is_fitted(&self) -> bool {
@@ -142,7 +142,7 @@ impl Training {
     }
 }
 
-/// The prediction of a [`Training`].
+/// The prediction of a [`PaperRun`].
 pub struct Trained {
     predicted: Predicted,
     /// Samples of a step by device.
@@ -196,7 +196,7 @@ pub(in super::super) fn zero_bubble(line: &Line, machine: &Machine) -> Result<Ve
     let (Some(speed), Some(memory)) = (line.samples_per_gpu_per_s, line.memory_gb) else {
         return Ok(Vec::new());
     };
-    let training = Training::from(line);
+    let training = PaperRun::from(line);
     let trained = training.predict(&table::<Model>(MODELS)?, machine)?;
     let run = format!("{} m={} {}", line.model, line.m, line.schedule);
     let speed = trained.row(&run, SPEED, [trained.speed(), speed]);
@@ -216,7 +216,7 @@ pub(in super::super) fn post_validation(
     ];
     // Those that were fitted are rows of table 4.
     let own = both.into_iter().filter(|(training, ..)| !training.is_fitted());
-    let row = |(training, name, measured): (Training, &str, f64)| {
+    let row = |(training, name, measured): (PaperRun, &str, f64)| {
         let trained = training.predict(&models, machine)?;
         let run = format!("{} m={} ZB-2p, {name}", line.model, line.m);
         Ok(trained.row(&run, SPEED, [trained.speed(), measured]))

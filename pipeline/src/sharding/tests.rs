@@ -1,5 +1,5 @@
 use super::*;
-use crate::Nanos;
+use crate::{Nanos, Schedule};
 
 /// Two stages of two chunks, two microbatches.
 const FLUSHED: &str = "F0.0 F0.1 F2.0 F2.1 BW2.0 BW2.1 BW0.0 BW0.1\n\

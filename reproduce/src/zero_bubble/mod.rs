@@ -21,7 +21,7 @@ use super::cell::{BESIDE, Cell, Check};
 use super::picture::distinct;
 use super::sources::{Sources, error_in};
 use measured::accuracy;
-use measured::papers::zero_bubble::{Model, Trained, Training};
+use measured::papers::zero_bubble::{Model, PaperRun, Trained};
 
 pub(super) use self::post_validation::{FIGURES as POST_VALIDATION, cells as post_validation};
 pub(super) use self::runs::{TABLE_4, TABLE_6};
@@ -105,8 +105,8 @@ impl Ground {
     }
 
     /// The predictions of `trainings`, which are of the file at `path`, side by side.
-    fn predict(&self, path: &Path, trainings: &[Training]) -> Result<Vec<Trained>, Diagnostic> {
-        let one = |training: &Training| {
+    fn predict(&self, path: &Path, trainings: &[PaperRun]) -> Result<Vec<Trained>, Diagnostic> {
+        let one = |training: &PaperRun| {
             let wrong =
                 |cause: String| error_in(path, None, &format!("{}: {cause}", row(training)));
             training.predict(&self.models, &self.machine).map_err(wrong)
@@ -117,8 +117,8 @@ impl Ground {
 
 /// The setting of a run, by which its schedules stand together. Those with a star have half the
 /// microbatch size and twice the microbatches of their setting.
-fn setting(training: &Training) -> String {
-    let Training { model, gpus, microbatch, microbatches, schedule, .. } = training;
+fn setting(training: &PaperRun) -> String {
+    let PaperRun { model, gpus, microbatch, microbatches, schedule, .. } = training;
     let [microbatch, microbatches] = match schedule.ends_with('*') {
         true => [microbatch.saturating_mul(2), microbatches / 2],
         false => [*microbatch, *microbatches],
@@ -127,7 +127,7 @@ fn setting(training: &Training) -> String {
 }
 
 /// The name of a run.
-fn row(training: &Training) -> String {
+fn row(training: &PaperRun) -> String {
     format!("{}: {}", setting(training), training.schedule)
 }
 

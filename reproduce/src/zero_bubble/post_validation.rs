@@ -8,7 +8,7 @@ use super::super::sources::Sources;
 use super::super::tables::{Contents, Table};
 use super::small::{self, PROFILE};
 use super::{CONSTANTS, Ground, Quantity, beside, errors, positive, setting};
-use measured::papers::zero_bubble::{PostValidation, Training};
+use measured::papers::zero_bubble::{PaperRun, PostValidation};
 
 /// The file of its figures.
 pub(in super::super) const FIGURES: &str = "zb-post-validation.csv";
@@ -68,9 +68,9 @@ pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Conten
 }
 
 /// Makespan over span of ZB-2p with the profiled times of table 5, less 1.
-fn by_profile(sources: &Sources<'_>, training: &Training) -> Result<Option<f64>, Diagnostic> {
+fn by_profile(sources: &Sources<'_>, training: &PaperRun) -> Result<Option<f64>, Diagnostic> {
     let scenario = sources.scenario(PROFILE)?;
-    let Training { model, gpus, microbatches, .. } = training;
+    let PaperRun { model, gpus, microbatches, .. } = training;
     let name = format!("{model} p={gpus} m={microbatches}");
     let own = scenario.settings.iter().find(|setting| setting.name.as_ref() == Some(&name));
     let Some(setting) = own else { return Ok(None) };

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::super::sources::{Sources, error_in};
 use super::{Ground, MODELS, positive, post_validation, row};
-use measured::papers::zero_bubble::{Line, Model, PostValidation, Trained, Training};
+use measured::papers::zero_bubble::{Line, Model, PaperRun, PostValidation, Trained};
 
 /// The file of the lines of table 4 that are at hand.
 pub(in super::super) const TABLE_4: &str = "zb-throughput.csv";
@@ -34,14 +34,14 @@ impl Measured {
     fn of(line: &Line, path: &Path) -> Result<Self, Diagnostic> {
         let (speed, memory) = (line.samples_per_gpu_per_s, line.memory_gb);
         let figures: Vec<f64> = speed.into_iter().chain(memory).collect();
-        positive(path, &row(&Training::from(line)), &figures)?;
+        positive(path, &row(&PaperRun::from(line)), &figures)?;
         Ok(Self { speed, memory })
     }
 }
 
 /// A run with its published and predicted figures.
 pub(super) struct Known {
-    pub(super) training: Training,
+    pub(super) training: PaperRun,
     pub(super) trained: Trained,
     /// The throughput if its transfers ran beside passes, where they may have.
     pub(super) aside: Option<f64>,
@@ -75,20 +75,20 @@ fn at_hand(sources: &Sources<'_>) -> Result<BTreeMap<String, Measured>, Diagnost
     }
     let (path, lines) = sources.records::<Line>(TABLE_4)?;
     for line in &lines {
-        measured.insert(row(&Training::from(line)), Measured::of(line, &path)?);
+        measured.insert(row(&PaperRun::from(line)), Measured::of(line, &path)?);
     }
     Ok(measured)
 }
 
 /// The runs of `model` in figure 5.
-fn trainings_of(model: &Model) -> Result<Vec<Training>, Diagnostic> {
+fn trainings_of(model: &Model) -> Result<Vec<PaperRun>, Diagnostic> {
     let counts = model.m.split_whitespace().map(|count| {
         let wrong = format!("{}: `{count}` is no number of microbatches", model.model);
         count.parse::<u64>().map_err(|_| error_in(MODELS.as_ref(), None, &wrong))
     });
     let counts = counts.collect::<Result<Vec<u64>, _>>()?;
     let runs = counts.into_iter().flat_map(|microbatches| {
-        FIGURE_5.map(|schedule| Training {
+        FIGURE_5.map(|schedule| PaperRun {
             model: model.model.clone(),
             gpus: model.gpus,
             microbatch: model.microbatch_size,
@@ -103,7 +103,7 @@ fn trainings_of(model: &Model) -> Result<Vec<Training>, Diagnostic> {
 /// The runs of table 6.
 pub(super) fn table_6(ground: &Ground, sources: &Sources<'_>) -> Result<Vec<Known>, Diagnostic> {
     let (path, lines) = sources.records::<Line>(TABLE_6)?;
-    let trainings = lines.iter().map(Training::from).collect();
+    let trainings = lines.iter().map(PaperRun::from).collect();
     let measured = lines.iter().map(|line| Measured::of(line, &path));
     all_known(ground, &path, trainings, measured.collect::<Result<_, _>>()?)
 }
@@ -112,7 +112,7 @@ pub(super) fn table_6(ground: &Ground, sources: &Sources<'_>) -> Result<Vec<Know
 fn all_known(
     ground: &Ground,
     path: &Path,
-    trainings: Vec<Training>,
+    trainings: Vec<PaperRun>,
     measured: Vec<Measured>,
 ) -> Result<Vec<Known>, Diagnostic> {
     let trained = ground.predict(path, &trainings)?;

@@ -12,7 +12,7 @@ use super::super::sources::Sources;
 use super::super::tables::{Contents, Table};
 use super::runs::{BASELINE, Gain, Known, figure_5, gains_of, table_6};
 use super::{CONSTANTS, Ground, Quantity, beside, errors, row, small};
-use measured::papers::zero_bubble::Training;
+use measured::papers::zero_bubble::PaperRun;
 
 const TITLE: &str =
     "Zero Bubble, figure 5 and tables 4 and 6: throughput and memory, gains over 1F1B";
@@ -110,7 +110,7 @@ fn bound(known: &Known, rates: &BTreeMap<String, f64>) -> Option<Cell> {
     if known.training.schedule != BASELINE {
         return None;
     }
-    let Training { model, gpus, microbatches, .. } = &known.training;
+    let PaperRun { model, gpus, microbatches, .. } = &known.training;
     let rate = rates.get(&format!("{model} p={gpus} m={microbatches}"));
     let published = known.measured.speed.zip(rate).map(|(speed, rate)| speed / (1.0 - rate));
     let ours = known.trained.speed_without_bubble();
@@ -120,7 +120,7 @@ fn bound(known: &Known, rates: &BTreeMap<String, f64>) -> Option<Cell> {
 /// How much longer a step of one more microbatch takes: from the fewest to the most that were run.
 fn further(all: &[Known]) -> Vec<Cell> {
     let name = |known: &Known| {
-        let Training { model, gpus, microbatch, schedule, .. } = &known.training;
+        let PaperRun { model, gpus, microbatch, schedule, .. } = &known.training;
         format!("{model} p={gpus} b={microbatch}: {schedule}")
     };
     let names = all.iter().map(name).collect::<Vec<_>>();

@@ -6,12 +6,16 @@
 mod collectives;
 mod event_loop;
 mod limits;
+mod makers;
+mod numbers;
 mod offload;
 mod outcome;
 mod parameters;
 mod queue;
 mod segments;
+mod state;
 mod transfers;
+mod values;
 
 use std::fmt;
 

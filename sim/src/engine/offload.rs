@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use pipeline::{Copies, CopyDirection, CopyOp, Footprints, Nanos, Slot};
 
-use super::event_loop::{EventLoop, small};
-use super::queue::Event;
-use super::transfers::{Carried, check_flow};
+use super::numbers::small;
+use super::queue::{Event, check_flow};
+use super::state::{Carried, EventLoop};
 use super::{Durations, Job};
 use crate::host_copy::{self, HostCopy, NONE, is_backward};
 

@@ -2,7 +2,8 @@
 
 use pipeline::{Bytes, Fault, Nanos, Timeline, Value};
 
-use super::event_loop::{EventLoop, Stage, State, sender};
+use super::state::{EventLoop, Stage, State};
+use super::values::sender;
 use super::{Durations, EngineError, Run, Standstill, StandstillCause};
 use crate::network::LAST;
 

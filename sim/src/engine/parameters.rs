@@ -3,8 +3,9 @@
 //! Nothing but the slots of its own stage decides when one runs, so that their clock can be asked for the
 //! moment at which parameters will be there, and that moment is an event.
 
-use super::event_loop::{EventLoop, small};
+use super::numbers::small;
 use super::queue::Event;
+use super::state::EventLoop;
 use super::{Durations, Job};
 use crate::sharded::{Clock, ParameterSpan};
 

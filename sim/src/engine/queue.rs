@@ -4,6 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::numbers::small;
+use crate::network::FlowCheck;
+
 /// An event of the simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Event {
@@ -41,4 +44,9 @@ impl Queue {
     pub(super) fn pop(&mut self) -> Option<(u64, Event)> {
         self.heap.pop().map(|Reverse((time, _, event))| (time, event))
     }
+}
+
+/// Lets `queue` look again at a flow when its last byte may have left.
+pub(super) fn check_flow(queue: &mut Queue, FlowCheck { flow, generation, at }: FlowCheck) {
+    queue.push(at, Event::FlowCheck { flow: small(flow), generation });
 }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use pipeline::overlap::{Execution, Pace, Program, TICKS};
 use pipeline::{Bytes, Nanos, Slot, Span};
 
-use super::event_loop::{EventLoop, small};
-use super::queue::Event;
-use super::transfers::{Carried, check_flow, scale};
+use super::numbers::{scale, small};
+use super::queue::{Event, check_flow};
+use super::state::{Carried, EventLoop};
 use super::{Durations, Job};
 use crate::network::LAST;
 

@@ -4,22 +4,11 @@ use std::collections::VecDeque;
 
 use pipeline::{Nanos, Pass};
 
-use super::event_loop::{Channel, EventLoop, Stage, State, sender, small, taker};
-use super::queue::{Event, Queue};
+use super::numbers::{scale, small};
+use super::queue::{Event, check_flow};
+use super::state::{Carried, Channel, EventLoop, Stage, State};
+use super::values::{sender, taker};
 use super::{Durations, Protocol, Transfer};
-use crate::network::FlowCheck;
-
-/// The load that a flow of the network carries: a value between stages, an activation to or from
-/// the host, or an all-to-all within a pass.
-#[derive(Clone, Copy)]
-pub(super) enum Carried {
-    /// A value to another stage.
-    Transfer(u32),
-    /// An activation to the host or back.
-    Copy(u32),
-    /// A part of the all-to-all that a stage runs.
-    Segment(u32),
-}
 
 impl<C: Durations> EventLoop<'_, C> {
     /// Sets what `pass` has made on its way, if another stage needs it.
@@ -169,14 +158,4 @@ impl<C: Durations> EventLoop<'_, C> {
             }
         }
     }
-}
-
-/// `number * times / over`, rounded down.
-pub(super) fn scale(number: u64, times: u64, over: u64) -> u64 {
-    let scaled = u128::from(number) * u128::from(times) / u128::from(over);
-    u64::try_from(scaled).unwrap_or(u64::MAX)
-}
-
-pub(super) fn check_flow(queue: &mut Queue, FlowCheck { flow, generation, at }: FlowCheck) {
-    queue.push(at, Event::FlowCheck { flow: small(flow), generation });
 }

@@ -9,7 +9,6 @@ use profile::Profile;
 use sim::contention::Contention;
 
 use super::flags::Execute;
-use super::question::measured_on;
 use crate::error::Error;
 use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Scenario, Setting};
@@ -111,4 +110,15 @@ fn neighbours(alone: &Profile, beside: &Profile) -> Result<NonZeroU32, Error> {
         let cure = "measure it with `debubble calibrate --workers N`, N the number of stages";
         Error::question(message).with_help(cure)
     })
+}
+
+/// The machine and model of `profile`, by name: they must be the same for its times to hold.
+pub fn measured_on(profile: &Profile) -> [(&'static str, String); 4] {
+    let (machine, model) = (&profile.machine, &profile.model);
+    [
+        ("processor", machine.cpu.clone()),
+        ("number of cores", machine.cores.to_string()),
+        ("device", machine.device.clone()),
+        ("element", model.element().name().to_owned()),
+    ]
 }

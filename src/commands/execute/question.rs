@@ -1,16 +1,14 @@
 //! The cases of a scenario to be run, and how long each takes.
 
-use std::time::Duration;
-
 use calibrate::machine;
-use executor::{Devices, Model, ModelError, Recomputed};
-use pipeline::{Bytes, Footprint, Metrics, Nanos, Step};
+use executor::{Devices, ModelError};
+use pipeline::{Bytes, Footprint, Nanos, Step};
 use profile::{AnyProfile, Profile};
-use sim::Replay;
 
-use super::busy_stages::Alone;
+use super::busy_stages::{Alone, measured_on};
 use super::costs::{replace_costs, scaled};
 use super::flags::Execute;
+use super::job::{Job, Published, makespan};
 use super::recompute;
 use super::sizes::Sizes;
 use crate::error::Error;
@@ -18,48 +16,12 @@ use question::case;
 use question::case::{Case, ScheduleSource};
 use question::keys::{HardwareKeys, Keys};
 use question::profiles;
-use question::scenario::{Convention, Scenario, Setting};
+use question::scenario::{Scenario, Setting};
 use question::values::hardware::BoundaryKey;
 use question::{Context, Warnings};
 
-/// A case, and the keys that a run reads otherwise than a simulation.
-pub struct Job {
-    /// The case that is run.
-    pub case: Case,
-    /// Whether the times of passes are given; else the measured times are simulated.
-    pub has_times: bool,
-    /// How many steps are measured.
-    pub steps: u32,
-    /// How steps are divided.
-    pub boundary: BoundaryKey,
-    /// The model, where one is trained.
-    pub model: Option<Model>,
-    /// By chunk, the part that is recomputed where the schedule has R.
-    pub recompute: Vec<Recomputed>,
-    /// The published bubble rate, if the scenario has one.
-    pub published: Option<Published>,
-    /// Seed of weights and data.
-    pub seed: u64,
-    /// How many neighbours the profile was measured with, if there is one.
-    pub neighbours: Option<u64>,
-    /// Prediction by the number of stages busy at each moment, if that was asked.
-    pub by_busy_stages: Option<Metrics>,
-}
-
-/// A published bubble rate.
-#[derive(Clone, Debug)]
-pub struct Published {
-    /// As printed: a share of 1.
-    pub rate: String,
-    /// The times of a timeline from which it was computed; `None` where the scenario does not say.
-    pub convention: Option<Convention>,
-}
-
 /// Default number of measured steps.
 const STEPS: u32 = 3;
-
-/// Default time that a stage waits for another, in nanoseconds.
-const PATIENCE: u64 = 60_000_000_000;
 
 /// The settings that all jobs of a scenario share.
 struct Common {
@@ -142,17 +104,6 @@ fn common(
     }
     let element_bytes = usize::try_from(execute.element().bytes()).unwrap_or(usize::MAX);
     Ok(Common { taken, rules, has_times, sizes, neighbours, alone, element_bytes })
-}
-
-/// The machine and model of `profile`, by name: they must be the same for its times to hold.
-pub fn measured_on(profile: &Profile) -> [(&'static str, String); 4] {
-    let (machine, model) = (&profile.machine, &profile.model);
-    [
-        ("processor", machine.cpu.clone()),
-        ("number of cores", machine.cores.to_string()),
-        ("device", machine.device.clone()),
-        ("element", model.element().name().to_owned()),
-    ]
 }
 
 /// Checks that `profile` was measured on this machine, with the devices of this run: a core, or GPUs or
@@ -315,16 +266,6 @@ fn fill_shards(keys: &mut Keys, held: &[Bytes], has_times: bool) {
     }
 }
 
-/// How long a stage of `case` waits for another.
-pub fn patience(execute: &Execute, case: &Case) -> Result<Duration, Error> {
-    let step = match execute.backend().trains() {
-        false => makespan(case)?.0.saturating_mul(2),
-        true => 0,
-    };
-    let given = execute.patience.map(|given| given.0);
-    Ok(Duration::from_nanos(given.unwrap_or_else(|| step.max(PATIENCE))))
-}
-
 /// Makes the passes of `jobs` as long as they are to take.
 fn scale(execute: &Execute, jobs: &mut [Job]) -> Result<(), Error> {
     let scale = match (execute.duration, execute.time_scale) {
@@ -351,12 +292,6 @@ fn scale(execute: &Execute, jobs: &mut [Job]) -> Result<(), Error> {
         replace_costs(&mut job.case, costs)?;
     }
     Ok(())
-}
-
-/// How long a lone step of `case` takes.
-pub fn makespan(case: &Case) -> Result<Nanos, Error> {
-    let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
-    Ok(metrics.map_err(|fault| case.error(&fault))?.makespan())
 }
 
 /// How much longer than asked the passes took, as a share: all of them together.

@@ -7,7 +7,7 @@ use sim::HostCopy;
 
 use super::copies::{self, ActivationPeaks};
 use super::host_overheads;
-use super::question::Published;
+use super::job::Published;
 use answer::outcome;
 use answer::outcome::Outcome;
 use answer::timelines::{Recorded, median};

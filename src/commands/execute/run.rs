@@ -12,8 +12,8 @@ use pipeline::{Collectives, Family, Hops, Nanos};
 
 use super::copies;
 use super::flags::Execute;
+use super::job::{Job, patience};
 use super::processes::TOKEN;
-use super::question::{Job, patience};
 use crate::error::Error;
 use crate::host;
 use crate::interrupt;

@@ -5,8 +5,8 @@ use pipeline::{Bytes, Shape};
 use profile::Profile;
 
 use super::flags::Execute;
+use super::job::Job;
 use super::kinds::Against;
-use super::question::Job;
 use super::run::plan;
 use crate::error::Error;
 use native::memory;

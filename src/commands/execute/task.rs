@@ -6,7 +6,7 @@ use std::sync::Arc;
 use executor::{AdamW, Batches, BuildError, DataError, Layout, Random, Task, Text, Training};
 
 use super::flags::Execute;
-use super::question::Job;
+use super::job::Job;
 use crate::error::Error;
 use crate::host;
 

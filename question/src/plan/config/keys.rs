@@ -182,7 +182,7 @@ const HARMLESS: &[&str] = &[
      length_penalty max_length max_new_tokens min_length no_repeat_ngram_size num_beam_groups \
      num_beams num_return_sequences remove_invalid_values repetition_penalty suppress_tokens \
      temperature tf_legacy_loss top_k top_p typical_p use_cache",
-    // What is returned.
+    // Keys of the answer.
     "output_attentions output_hidden_states output_router_logits output_scores return_dict \
      return_dict_in_generate",
     // Positions, where they are rotated in.
