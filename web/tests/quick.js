@@ -3,6 +3,7 @@
 import "./load.test.js";
 import "./examples.test.js";
 import "./play.test.js";
+import "./labels.test.js";
 import "./answer.test.js";
 import "./jobs.test.js";
 import "./timelines.test.js";

@@ -23,9 +23,9 @@ keys! {
     /// The lengths of documents in tokens, of which what goes beyond the end of a sequence goes on in the
     /// next: a distribution, such as `lognormal:800:1.2:131072`, or a file, such
     /// as `file:lengths.txt`, relative to the question [default: a sequence is one document].
-    documents: Option<LengthsKey>;
+    documents: Option<LengthsKey>, label: "Lengths of documents";
     /// The seed by which lengths are drawn [default: 0].
-    seed: Option<u64>;
+    seed: Option<u64>, label: "Random seed";
 }
 
 /// Sequences that documents were packed into, by what attention has to do for each.
