@@ -1,0 +1,24 @@
+//! Facts about the plan to take besides its cost.
+
+use super::{Plan, Planned, software, tables};
+
+/// The software that `winner` needs, the change that saves most, useful time, contingency, the order and its memory: a
+/// line each.
+#[must_use]
+pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
+    let Planned { question, answer, levers, .. } = planned;
+    let best = levers.first().filter(|lever| lever.saved >= 0.5).map(|lever| {
+        format!("would save most: {}, {} dollars", lever.name, tables::amount(lever.saved))
+    });
+    let lines = [
+        software::in_words(winner, &planned.software),
+        best,
+        tables::scarce(winner),
+        Some(tables::useful(winner)),
+        Some(tables::contingency(question, answer)),
+        tables::least(winner),
+        tables::dealt(question, winner),
+        tables::more_headroom(question, &answer.plans, winner),
+    ];
+    lines.into_iter().flatten().collect()
+}
