@@ -65,6 +65,7 @@ pub mod search;
 pub mod sheet;
 pub mod simulate;
 pub mod source;
+pub mod spelling;
 pub mod sweep;
 pub mod values;
 pub mod warnings;

@@ -57,3 +57,50 @@ pub fn named(name: &str) -> Result<&'static Schema, Diagnostic> {
         Diagnostic::new(message).with_help(format!("the questions are {all}"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The labels of `properties` by key; a key of a scenario is defined elsewhere in `schema`.
+    fn labels<'a>(schema: &'a Value, properties: &'a Value) -> BTreeMap<&'a str, &'a str> {
+        let label = |(name, key): (&'a String, &'a Value)| {
+            let reference = key["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
+            let key = reference.map_or(key, |path| schema.pointer(path).unwrap());
+            (name.as_str(), key["title"].as_str().unwrap_or_default())
+        };
+        properties.as_object().unwrap().iter().map(label).collect()
+    }
+
+    #[test]
+    fn every_key_that_forms_show_has_a_label_of_its_own() {
+        let mut seen = 0;
+        for one in [SCENARIO, SEARCH, PLAN] {
+            let schema: Value = serde_json::from_str(one.text).unwrap();
+            let mut tables = vec![labels(&schema, &schema["properties"])];
+            let definitions = schema["definitions"].as_object().unwrap().values();
+            let of_tables = definitions.filter(|one| one["properties"].is_object());
+            tables.extend(of_tables.map(|one| labels(&schema, &one["properties"])));
+            for mut table in tables {
+                // A scenario has these around its keys: they are no fields.
+                for apart in ["convention", "setting", "source", "sweep", "title"] {
+                    table.remove(apart);
+                }
+                let mut labels: Vec<&str> = table.values().copied().collect();
+                seen += labels.len();
+                labels.sort_unstable();
+                assert!(!labels.contains(&""), "without a label: {table:?}");
+                assert!(labels.windows(2).all(|pair| pair[0] != pair[1]), "{labels:?}");
+                for (key, label) in table {
+                    let begins = label.starts_with(|c: char| c.is_ascii_uppercase());
+                    assert!(begins && label.len() <= 42, "{key}: {label}");
+                }
+            }
+        }
+        assert!(seen > 200, "{seen}");
+    }
+}

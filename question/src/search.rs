@@ -22,45 +22,46 @@ keys! {
     pub struct SearchKeys as "Keys": "", Lists::OfValues;
 
     /// Where the chunks lie [default: looped; v for two chunks per stage, the number of a v by default]
-    placement: Option<PlacementArg>, value: "PLACEMENT", heading: SEARCH;
+    placement: Option<PlacementArg>, label: "Placement of chunks", value: "PLACEMENT", heading: SEARCH;
     /// Memory limits to search one after the other: bubble against memory. An order that fits one
     /// limit fits the larger ones
-    memory_limits: Vec<Limit>, value: "LIMIT,..", heading: SEARCH, conflicts: Some("memory_limit");
+    memory_limits: Vec<Limit>, label: "Memory limits to search", value: "LIMIT,..", heading: SEARCH,
+        conflicts: Some("memory_limit");
     /// The cost to minimise. On a cluster, or over several steps, span and makespan are those of the last step, and
     /// the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the noise of the
     /// question, which ends as --boundary says: with asynchronous, by default, at the span of the slowest stage,
     /// with barrier at the makespan
-    objective: ObjectiveArg, value: "OBJECTIVE", heading: SEARCH, default: Some("span");
+    objective: ObjectiveArg, label: "Objective", value: "OBJECTIVE", heading: SEARCH, default: Some("span");
     /// How long to search, in multiples of the default, which takes seconds [default: 1; under
     /// --time-limit without --ilp as long as that lasts]
-    effort: Option<u64>, value: "TIMES", heading: SEARCH, range: Some((0, 1_000_000));
+    effort: Option<u64>, label: "Search effort", value: "TIMES", heading: SEARCH, range: Some((0, 1_000_000));
     /// Then solve the order as an integer program, for --time-limit at most [default: 30s], from the
     /// best order found on: a better one, and a proof of the optimum that `verify` can check
-    ilp: bool, heading: SEARCH;
+    ilp: bool, label: "Proof by integer program (ILP)", heading: SEARCH;
     /// Stop each search after that time, with the best so far
-    time_limit: Option<Nanos>, value: "TIME", heading: SEARCH;
+    time_limit: Option<Nanos>, label: "Time limit of a search", value: "TIME", heading: SEARCH;
     /// Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks (per
     /// stage, v), placement, recompute (what each chunk recomputes), offload (which chunks go to the host, with
     /// the time of a copy), pairs (whether F and B overlap on two streams, with a --chain that communicates; pairs
     /// recompute nothing), or all of those for which the question has the keys
-    vary: Vec<Varied>, value: "WHAT,..", heading: VARIED;
+    vary: Vec<Varied>, label: "Searched besides the order", value: "WHAT,..", heading: VARIED;
     /// The most chunks per stage that --vary chunks tries [default: 3]
-    max_chunks: Option<u64>, value: "V", heading: VARIED, range: Some((1, 64));
+    max_chunks: Option<u64>, label: "Most chunks per stage", value: "V", heading: VARIED, range: Some((1, 64));
     /// Layers of multi-token prediction (MTP) that --vary places, besides --layers; what they do is said by
     /// --chain-mtp [default: 0]
-    mtp_layers: Option<u64>, value: "N", heading: VARIED, range: Some((1, 64));
+    mtp_layers: Option<u64>, label: "MTP layers", value: "N", heading: VARIED, range: Some((1, 64));
     /// Bytes that a layer holds all the time, an MTP layer too (weights, gradients, optimizer state): with --vary,
     /// the memory limit is then for them, too [default: 0B]
-    resident_layer: Option<Bytes>, value: "SIZE", heading: VARIED;
+    resident_layer: Option<Bytes>, label: "Resident memory of a layer", value: "SIZE", heading: VARIED;
     /// The same of what the first chunk has besides its layers, the embedding [default: 0B]
-    resident_head: Option<Bytes>, value: "SIZE", heading: VARIED;
+    resident_head: Option<Bytes>, label: "Resident memory of the embedding", value: "SIZE", heading: VARIED;
     /// The same of what the last chunk has besides its layers, the output layer [default: 0B]
-    resident_tail: Option<Bytes>, value: "SIZE", heading: VARIED;
+    resident_tail: Option<Bytes>, label: "Resident memory of the output layer", value: "SIZE", heading: VARIED;
     /// Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with
     /// --activation [default: 0B]
-    activation_head: Option<Bytes>, value: "SIZE", heading: VARIED;
+    activation_head: Option<Bytes>, label: "Extra activations of the first chunk", value: "SIZE", heading: VARIED;
     /// The same of the last chunk [default: 0B]
-    activation_tail: Option<Bytes>, value: "SIZE", heading: VARIED;
+    activation_tail: Option<Bytes>, label: "Extra activations of the last chunk", value: "SIZE", heading: VARIED;
 }
 
 words! {

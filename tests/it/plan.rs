@@ -517,6 +517,20 @@ fn the_page_loads_nothing_and_titles_cannot_become_markup() {
     let (_, taken) = page.split_once("<b>The plan to take</b>: plan ").unwrap();
     assert!(taken[1..].starts_with(", 8 a100-80g, "));
     assert!(page.contains("scenario.toml") && page.contains("devices-per-node = "));
+    // The answer comes first, and long files are folded.
+    let parts = [
+        "</h1>",
+        "<b>The plan to take</b>",
+        "<h2>Plans</h2>",
+        "<tr class=\"taken\"><td class=\"w\">&gt;",
+        "<svg",
+        "<h2>Left out and not tried</h2>",
+        "<h2>Assumptions</h2>",
+        "<h2>Files of the plan to take</h2>",
+        "<details><summary>megatron.sh</summary>\n<pre",
+    ];
+    let at: Vec<usize> = parts.map(|part| page.find(part).expect(part)).to_vec();
+    assert!(at.is_sorted(), "{at:?}");
     let page = page.replace("http://www.w3.org/2000/svg", "");
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains(" src="));
     let picture = read(&path("p.svg"));

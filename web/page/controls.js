@@ -6,6 +6,11 @@ import { meant, measure, shown } from "page/schema.js";
 /** How far the sliders of counts go at first. */
 const COUNTS = { stages: 32, microbatches: 128, chunks: 8, seed: 100, replicas: 1000 };
 
+/** The label of `key`, and its name in files beside it; `target` is the element that is labelled. */
+function named(key, target, raw) {
+  return make("div", { class: "named" }, make("label", { htmlFor: target, title: key.help }, key.label), " ", make("code", { id: raw }, key.name));
+}
+
 /**
  * The control of a key: a field, and a slider where its value is a number with or without a unit. `changed` is
  * called with the value, or null where the key is to be left out.
@@ -15,18 +20,17 @@ export class Control {
     this.key = key;
     this.changed = changed;
     this.value = "";
-    const id = fresh("key"), help = fresh("help");
+    const id = fresh("key"), help = fresh("help"), raw = fresh("name");
     this.field = key.choices ? this.choice(id) : make("input", { id, type: "text", autocomplete: "off", spellcheck: false });
-    this.field.setAttribute("aria-describedby", help);
+    this.field.setAttribute("aria-describedby", `${raw} ${help}`);
     this.field.addEventListener(key.choices ? "change" : "input", () => this.typed());
     if (key.time) this.field.addEventListener("change", () => { this.field.value = shown(meant(key, this.field.value)); });
     const more = key.time ? "A number without a unit is in ms" : "";
     this.help = make("p", { id: help, class: "help", hidden: true }, [key.help, key.form.replace(/\.$/, ""), more].filter(Boolean).join(". "));
     this.fault = make("p", { class: "fault" });
-    const label = make("label", { htmlFor: id, title: key.help }, key.name);
-    const ask = button("?", () => this.toggle(), { class: "ask", "aria-label": `Help for ${key.name}`, "aria-expanded": "false" });
+    const ask = button("?", () => this.toggle(), { class: "ask", "aria-label": `Help for ${key.label}`, "aria-expanded": "false" });
     this.ask = ask;
-    this.element = make("div", { class: "control" }, label, ask, this.field);
+    this.element = make("div", { class: "control" }, named(key, id, raw), ask, this.field);
     this.element.dataset.key = key.name;
     if (slider && !key.choices) this.element.append(this.slide());
     this.element.append(this.help, this.fault);
@@ -36,7 +40,7 @@ export class Control {
     return make("select", { id }, ...options);
   }
   slide() {
-    this.slider = make("input", { type: "range", "aria-label": `${this.key.name}, slider`, min: 0 });
+    this.slider = make("input", { type: "range", "aria-label": `${this.key.label}, slider`, min: 0 });
     this.slider.addEventListener("input", () => this.slid());
     return this.slider;
   }
@@ -103,15 +107,16 @@ function rounded(number) {
  * and a slider for each, and a button for one more.
  */
 export class ListControl {
-  constructor(key, changed, { add, title }) {
+  constructor(key, changed, { add }) {
     this.key = key;
     this.changed = changed;
     this.entries = [];
     this.list = make("div", { class: "entries" });
     this.fault = make("p", { class: "fault" });
     const more = button(add, () => this.more());
-    this.element = make("div", { class: "control list", role: "group", "aria-label": key.name },
-      make("span", { class: "name", title: key.help }, title), more, this.list, this.fault);
+    const label = make("span", { title: key.help }, key.label);
+    this.element = make("div", { class: "control list", role: "group", "aria-label": key.label },
+      make("div", { class: "named" }, label, " ", make("code", {}, key.name)), more, this.list, this.fault);
     this.element.dataset.key = key.name;
   }
   show(value) {
@@ -131,8 +136,8 @@ export class ListControl {
   }
   draw() { this.list.replaceChildren(...this.entries.map((entry, at) => this.entry(entry, at))); }
   entry(text, at) {
-    const field = make("input", { type: "text", value: text, "aria-label": `${this.key.name} ${at + 1}`, title: this.key.help, spellcheck: false });
-    const slider = make("input", { type: "range", "aria-label": `${this.key.name} ${at + 1}, slider` });
+    const field = make("input", { type: "text", value: text, "aria-label": `${this.key.label} ${at + 1}`, title: this.key.help, spellcheck: false });
+    const slider = make("input", { type: "range", "aria-label": `${this.key.label} ${at + 1}, slider` });
     const split = () => /^(.*[=:])([0-9]+(?:\.[0-9]+)?)$/.exec(field.value);
     const fit = () => {
       const found = split();

@@ -7,14 +7,16 @@ import { keys } from "page/schema.js";
 /** The part of `schema` that `part` refers to. */
 export function resolved(schema, part) {
   const named = part.$ref ?? (part.allOf?.length === 1 ? part.allOf[0].$ref : undefined);
-  return named ? { ...schema.definitions[named.replace("#/definitions/", "")], ...(part.description && { description: part.description }) } : part;
+  if (!named) return part;
+  const { title, description } = part;
+  return { ...schema.definitions[named.replace("#/definitions/", "")], ...(title && { title }), ...(description && { description }) };
 }
 
 // Words that are told one by one, each with its own help, as a list of choices.
 function plain(schema, part) {
   const whole = resolved(schema, part);
   const words = whole.oneOf?.map((one) => one.const);
-  return words?.every((word) => typeof word === "string") ? { type: "string", enum: words, description: whole.description } : part;
+  return words?.every((word) => typeof word === "string") ? { type: "string", enum: words, title: whole.title, description: whole.description } : part;
 }
 
 /** Keys of the table `part` of `schema` by name, as `keys` tells those of a question. */

@@ -26,8 +26,8 @@ export async function parts(engine) {
   return [
     make("h2", {}, "Bubble against memory, for your times"),
     make("p", {}, "The bubble rate of each schedule under each memory limit: figure 9 of the Zero Bubble paper, for the question of “Play”. zb-auto is the order that a search finds."),
-    make("div", { class: "controls" }, field("schedules", "schedules"), field("from", "smallest limit"),
-      field("to", "largest limit"), field("step", "step")),
+    make("div", { class: "controls" }, field("schedules", "Schedules"), field("from", "Smallest limit"),
+      field("to", "Largest limit"), field("step", "Step")),
     work.element, shown,
   ];
 }

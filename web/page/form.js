@@ -8,8 +8,8 @@ import { keys } from "page/schema.js";
 const PLAYED = ["stages", "microbatches", "chunks", "forward", "backward-input", "backward-weight", "hop", "memory-limit"];
 const NOISE = ["stall", "seed", "replicas"];
 const LISTS = {
-  slowdown: { title: "slow stages and links", add: "Add a slow one" },
-  jitter: { title: "jitter", add: "Add jitter" },
+  slowdown: { add: "Add a slow one" },
+  jitter: { add: "Add jitter" },
 };
 /** Keys that have a place of their own on the page. */
 const ELSEWHERE = ["schedule", "title", "source"];
@@ -44,7 +44,8 @@ export class Form {
     const none = make("p", { hidden: true }, "No key has these words.");
     search.addEventListener("input", () => {
       const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const fits = (name) => words.every((word) => `${name} ${this.all.get(name).help}`.toLowerCase().includes(word));
+      const text = ({ name, label, help }) => `${name} ${label} ${help}`.toLowerCase();
+      const fits = (name) => words.every((word) => text(this.all.get(name)).includes(word));
       names.forEach((name) => { this.controls.get(name).element.hidden = !fits(name); });
       none.hidden = names.some(fits);
     });

@@ -6,9 +6,8 @@ import { bytes, droppable, read, saver } from "page/files.js";
 import * as link from "page/link.js";
 import { Work } from "page/work.js";
 
-/** The tables of a question besides its model and clusters, and what they are called. */
-const TABLES = { setup: "One set-up to answer", search: "Set-ups to try", training: "Recipe of training", lengths: "Documents in sequences",
-  noise: "Noise and slow devices" };
+/** The tables of a question besides its model and clusters. */
+const TABLES = ["setup", "search", "training", "lengths", "noise"];
 /** The keys that most questions have, and those that a question about another model keeps. */
 const FIRST = ["tokens", "batch", "sequence", "deadline-days", "budget", "framework"], KEPT_KEYS = ["tokens", "batch"];
 /** The name of a config.json on the page, and the most of it that a link carries. */
@@ -49,7 +48,7 @@ class Plan {
     const edited = settled(() => this.edited(), 200);
     const table = (name) => described(schema, schema.properties[name]);
     this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"], first: FIRST }) };
-    for (const name of Object.keys(TABLES)) this.fields[name] = new Fields(table(name), edited);
+    for (const name of TABLES) this.fields[name] = new Fields(table(name), edited);
     const sizes = resolved(schema, schema.properties.model).anyOf.map((one) => resolved(schema, one)).find((one) => one.properties);
     this.sizes = new Fields(described(schema, sizes), edited);
     this.machines = new Machines(schema, built.machines, edited);
@@ -60,7 +59,10 @@ class Plan {
   }
 
   parts() {
-    const open = ([name, title]) => make("details", { class: "box" }, make("summary", { title: resolved(this.schema, this.schema.properties[name]).description }, title), this.fields[name].element);
+    const open = (name) => {
+      const { title, description } = resolved(this.schema, this.schema.properties[name]);
+      return make("details", { class: "box" }, make("summary", { title: description }, title), this.fields[name].element);
+    };
     this.written = make("textarea", { rows: 12, spellcheck: false, "aria-label": "The question as a file" });
     this.written.addEventListener("change", () => this.show(this.written.value, this.config));
     return [
@@ -69,7 +71,7 @@ class Plan {
       make("h3", {}, "The model"), this.model(), this.banner,
       make("h3", {}, "The machines"), this.machines.element,
       make("h3", {}, "The training"), this.fields[""].element,
-      ...Object.entries(TABLES).map(open),
+      ...TABLES.map(open),
       make("details", { class: "box" }, make("summary", {}, "The question as a file"), this.written,
         make("div", { class: "buttons" }, saver("Question", "plan.toml", () => this.text))),
       this.note, this.work.element, this.shown,
@@ -117,7 +119,7 @@ class Plan {
     const all = this.fields[""].values, kept = Object.fromEntries(KEPT_KEYS.filter((key) => key in all).map((key) => [key, all[key]]));
     this.fields[""].show(kept);
     this.sizes.show({});
-    for (const name of Object.keys(TABLES)) this.fields[name].show({});
+    for (const name of TABLES) this.fields[name].show({});
     const clusters = this.machines.values().filter((one) => one.machine).map(({ machine, devices }) => `${[devices].flat().join(" or ")} ${machine}`);
     const words = [...Object.entries(kept).map(([key, value]) => `${key} ${value}`), ...clusters];
     this.banner.textContent = `A new question. Kept from the one before: ${words.join(", ")}. The recipe is the default one, in 16 bits.`;
@@ -130,7 +132,7 @@ class Plan {
     const keys = { ...this.fields[""].values };
     keys.model = this.config ? CONFIG : this.sizes.values;
     keys.cluster = this.machines.values();
-    for (const name of Object.keys(TABLES)) {
+    for (const name of TABLES) {
       if (Object.keys(this.fields[name].values).length) keys[name] = this.fields[name].values;
     }
     return keys;
@@ -170,7 +172,7 @@ class Plan {
       this.fields[""].show(keys);
       this.sizes.show(typeof keys.model === "object" ? keys.model : {});
       this.machines.show(keys.cluster ?? []);
-      for (const name of Object.keys(TABLES)) this.fields[name].show(keys[name]);
+      for (const name of TABLES) this.fields[name].show(keys[name]);
       this.hold(text, keep);
       this.work.complain("");
     } catch (error) {

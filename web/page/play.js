@@ -18,12 +18,14 @@ const REST = 250, SLOW = 600;
 
 /** What stands before the source of a question that was changed. */
 const BEGUN = "changed; at first: ";
+/** The message where no schedule is chosen. */
+const NONE = "No schedule is chosen: tick one in the list “Schedules”.";
 
 /** Makes the tab. */
 export async function begin({ engine, examples }) {
-  const [schema, { groups }] = await Promise.all([
-    engine.ask({ ask: "schema", of: "scenario" }), engine.ask({ ask: "schedules" })]);
-  const play = shown = new Play({ engine, examples, schema, groups });
+  const [schema, { groups }, { keys }] = await Promise.all([engine.ask({ ask: "schema", of: "scenario" }),
+    engine.ask({ ask: "schedules" }), engine.ask({ ask: "keys", text: examples[0].text })]);
+  const play = shown = new Play({ engine, examples, schema, groups, usual: keys.schedule });
   document.getElementById("play").append(play.element);
   state.listen((changed, by) => {
     if (changed.has("view") && state.now.view === "play") play.seen();
@@ -38,9 +40,17 @@ export function enter() {
   shown.gantts.enter();
 }
 
+/** Whether `keys`, or some of their settings, name no schedule. @param {Record<string, any>} keys */
+function lacks({ schedule, setting }) {
+  const none = (names) => [names ?? []].flat().length === 0;
+  return none(schedule) && (setting ?? [{}]).some((one) => none(one.schedule));
+}
+
 class Play {
-  constructor({ engine, examples, schema, groups }) {
+  // `usual`: the schedules that are compared where a question names none.
+  constructor({ engine, examples, schema, groups, usual }) {
     this.engine = engine;
+    this.usual = usual;
     this.base = "";
     this.changes = {};
     this.keys = {};
@@ -123,7 +133,8 @@ class Play {
     try {
       const { keys } = await this.engine.ask({ ask: "keys", text });
       if (this.base !== text) return;
-      this.keys = keys;
+      if (lacks(keys)) this.changes = { schedule: this.usual };
+      this.keys = { ...keys, ...this.changes };
       this.show();
     } catch {
       // What is wrong with it is said with the answer.
@@ -174,18 +185,29 @@ class Play {
   }
   /** Asks for figures and timelines, as fast as they are to be had. */
   async ask() {
+    if (this.isEmpty()) {
+      await this.choose();
+      return;
+    }
     this.began ??= performance.now();
     const { base, changes } = this, watch = this.watch(this.quick);
     try {
       const answer = await this.quick.ask(this.request({ draw: "passes" }), this.options());
-      if (!answer || base !== this.base) return;
+      if (!answer || base !== this.base || this.isEmpty()) return;
       this.take(answer);
     } catch (error) {
-      if (base !== this.base) return;
+      if (base !== this.base || this.isEmpty()) return;
       await this.refuse(error, base, changes);
     } finally {
       watch();
     }
+  }
+  // Whether the last schedule was taken out of the list.
+  isEmpty() { return Boolean(this.changes.schedule) && lacks(this.keys); }
+  // Says that a schedule must be chosen, and shows where.
+  choose() {
+    this.schedules.element.open = true;
+    return this.refuse({ failure: { text: NONE } }, this.base, this.changes);
   }
   take(answer) {
     this.settled(answer.text);

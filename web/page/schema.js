@@ -10,14 +10,16 @@ export function keys(schema) {
 /** What all times refer to. */
 const TIME = "#/definitions/Time";
 
-/** A key: its `help`, whether it may have `many` values, whether these are times, its `type`, the `choices` and
- *  `examples`. */
+/** A key: its `label` in the words of the field, its `help`, whether it may have `many` values, whether these are times,
+ *  its `type`, the `choices` and `examples`. */
 function describe(schema, name, part) {
   const whole = resolved(schema, part);
   const forms = (whole.anyOf || whole.allOf || [whole]).map((form) => resolved(schema, form));
+  const tables = forms.some((form) => form.type === "object" || (form.items && resolved(schema, form.items).properties));
   const single = forms.find((form) => form.type !== "array" && !form.properties) || forms[0];
   return {
     name,
+    label: whole.title || name,
     help: whole.description || single.description || "",
     form: single === whole ? "" : single.description || "",
     many: forms.some((form) => form.type === "array"),
@@ -25,7 +27,7 @@ function describe(schema, name, part) {
     type: [single.type].flat(),
     choices: single.enum || null,
     examples: single.examples || [],
-    plain: single.type !== "object" && !single.properties && forms.every((form) => form.type !== "object"),
+    plain: !single.properties && !tables,
   };
 }
 

@@ -4,6 +4,8 @@ use answer::schedules::Entry;
 use pipeline::{About, Choice, Family, Placement, Semantics, Vocabulary};
 use serde::Serialize;
 
+use crate::wording::said;
+
 /// All schedules, in groups.
 #[derive(Serialize)]
 pub(crate) struct Grouped {
@@ -26,7 +28,7 @@ struct Member {
     /// Its description, in a line.
     summary: String,
     source: &'static str,
-    needs: &'static str,
+    needs: String,
     bubble: &'static str,
     memory: &'static str,
 }
@@ -82,7 +84,8 @@ fn member(entry: &Entry, name: &str) -> Option<Member> {
         Some(family) => (group(family), family.summary()),
         None => (SEARCH, "The order that a search finds under the memory limit.".to_owned()),
     };
-    let Entry { name: schedule, source, needs, bubble, memory, .. } = *entry;
+    let Entry { name: schedule, source, bubble, memory, .. } = *entry;
+    let needs = said(entry.needs);
     (own == name).then_some(Member { name: schedule, summary, source, needs, bubble, memory })
 }
 

@@ -17,6 +17,7 @@ mod request;
 mod search;
 mod sheet;
 mod simulate;
+mod wording;
 
 pub use host::Files;
 pub use request::{Failure, answer};

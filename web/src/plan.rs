@@ -9,6 +9,7 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::request::text;
+use crate::wording::said;
 
 /// A question for [`answer::plan`].
 #[derive(Deserialize)]
@@ -59,7 +60,7 @@ impl Request {
         let planned = ask(&self.file)?;
         let beside = |other: &str| -> Result<String, Diagnostic> {
             let other = ask(other)?;
-            Ok(draw::text::against(&Against::of(&other, &planned)?))
+            Ok(said(&draw::text::against(&Against::of(&other, &planned)?)))
         };
         let against = self.against.as_deref().map(beside).transpose()?;
         let has_errors = planned.answer.plans.iter().any(|plan| plan.error.is_some());
@@ -73,15 +74,15 @@ impl Request {
         let taken = winner.map_or_else(Vec::new, |one| {
             let [which, what] = tables::taken(&planned.question, &planned.answer, one);
             let why = tables::more_headroom(&planned.question, &planned.answer.plans, one);
-            [which, what].into_iter().chain(why).collect()
+            [which, what].into_iter().chain(why).map(|one| said(&one)).collect()
         });
         Ok(Answer {
             taken,
             columns: tables::HEADER.to_vec(),
             rows: plans.map(line).collect(),
             csv: text(tables::csv(&planned.question, &planned.answer)?),
-            table: draw::text::plan(&planned, false, draw::text::COLUMNS),
-            details: draw::text::plan(&planned, true, draw::text::COLUMNS),
+            table: said(&draw::text::plan(&planned, false, draw::text::COLUMNS)),
+            details: said(&draw::text::plan(&planned, true, draw::text::COLUMNS)),
             page: pictures::plan::html(&planned)?,
             svg: svg.transpose()?,
             runs,

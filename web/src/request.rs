@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    edit, export, figure9, groups, limits, lists, open, plan, search, simulate, unwritable,
+    edit, export, figure9, groups, limits, lists, open, plan, search, simulate, unwritable, wording,
 };
 
 /// A request.
@@ -98,7 +98,7 @@ struct Answer<T> {
 /// Why there is no answer.
 #[derive(Serialize)]
 pub struct Failure {
-    /// All of it in words, as the command line prints it.
+    /// All of it in words.
     text: String,
     #[serde(flatten)]
     diagnostic: Diagnostic,
@@ -114,6 +114,7 @@ impl Failure {
 
 impl From<Diagnostic> for Failure {
     fn from(diagnostic: Diagnostic) -> Self {
+        let diagnostic = wording::fault(diagnostic);
         Self { text: draw::text::diagnostic(&diagnostic), diagnostic }
     }
 }
@@ -126,7 +127,8 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     let request: Request = keywords::value(request)?;
     Ok(match request {
         Request::Schema { of } => {
-            let schema: Value = keywords::value(of.schema().text)?;
+            let mut schema: Value = keywords::value(of.schema().text)?;
+            wording::describe(&mut schema);
             json(context, &schema)
         }
         Request::Schedules => json(context, &groups::schedules()),
@@ -160,7 +162,7 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
 }
 
 fn json(context: &Context<'_>, answer: &impl Serialize) -> Result<String, Diagnostic> {
-    let warnings = context.take_warnings();
+    let warnings = context.take_warnings().iter().map(|one| wording::said(one)).collect();
     serde_json::to_string(&Answer { answer, warnings }).map_err(unwritable)
 }
 

@@ -3,6 +3,8 @@
 use question::sheet::{Block, Sheet};
 use serde::Serialize;
 
+use crate::wording::said;
+
 /// A part of a sheet.
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -15,9 +17,12 @@ pub(crate) enum Part {
 
 /// The parts of `sheet`.
 pub(crate) fn parts(sheet: Sheet) -> Vec<Part> {
+    let cells = |row: Vec<String>| row.iter().map(|cell| said(cell)).collect();
     let part = |block| match block {
-        Block::Table { header, rows } => Part::Table { header, rows },
-        Block::Text(text) => Part::Text(text),
+        Block::Table { header, rows } => {
+            Part::Table { header, rows: rows.into_iter().map(cells).collect() }
+        }
+        Block::Text(text) => Part::Text(said(&text)),
     };
     sheet.blocks.into_iter().map(part).collect()
 }

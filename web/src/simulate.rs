@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::edit::{self, Changes};
 use crate::request::scenario;
 use crate::sheet::{Part, parts};
+use crate::wording::said;
 
 /// The most passes of all schedules and steps of a question: some hundred megabytes.
 const MOST_PASSES: u64 = 3_000_000;
@@ -163,7 +164,8 @@ impl Request {
             partial: self.partial,
             ..Wants::default()
         };
-        let answers = answer::simulate::simulate(context, &scenario, wants)?;
+        let mut answers = answer::simulate::simulate(context, &scenario, wants)?;
+        answers.refused.iter_mut().for_each(|one| one.reason = said(&one.reason));
         let outcomes = &answers.outcomes[..];
         let drawn = outcomes.iter().filter(|_| self.timelines);
         let columns = |one| Ok(Columns::of(outcome::title(one), &*outcome::timeline(one)?));

@@ -6,6 +6,7 @@ import "./share.test.js";
 import "./history.test.js";
 import "./colours.test.js";
 import "./print.test.js";
+import "./plan-page.test.js";
 import "./files.test.js";
 import "./hostile-links.test.js";
 import "./markup.test.js";

@@ -109,7 +109,7 @@ onPage("a search completes the headline, with its bound", {}, async (opened) => 
   const bound = result.gap_ns === 0 ? "no such order is below that" : `no such order is below ${(100 * result.bound_rate).toFixed(2)} %`;
   assert.ok((await text(opened, ".headline .further")).endsWith(`finds ${(100 * result.bubble_rate).toFixed(2)} %; ${bound}.`));
   // Of another question nothing was searched.
-  await (await opened.named("slider", "microbatches, slider").waitHandle()).focus();
+  await (await opened.named("slider", "Microbatches (m), slider").waitHandle()).focus();
   await opened.page.keyboard.press("ArrowRight");
   await opened.rest();
   assert.equal(await opened.page.$eval(".headline .further", (one) => one.checkVisibility()), false);

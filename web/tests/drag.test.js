@@ -18,7 +18,7 @@ const MOVES = 12;
 
 onPage("schedules are drawn anew while a slider is dragged", { link: { view: "play", scenario: SCENARIO } }, async (opened) => {
   const { page } = opened;
-  const slider = await opened.named("slider", "forward, slider").waitHandle();
+  const slider = await opened.named("slider", "F (forward), slider").waitHandle();
   await slider.scrollIntoView();
   const box = await slider.boundingBox();
   assert.ok(box);

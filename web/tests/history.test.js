@@ -37,7 +37,7 @@ onPage("Back leads from tab to tab, and from a file that was opened", {}, async 
 
 onPage("what is typed is no step of its own", {}, async (opened) => {
   const { page } = opened, before = await page.evaluate(() => history.length);
-  await (await opened.named("slider", "microbatches, slider").waitHandle()).focus();
+  await (await opened.named("slider", "Microbatches (m), slider").waitHandle()).focus();
   for (let press = 0; press < 3; press += 1) await page.keyboard.press("ArrowRight");
   await opened.rest();
   await page.waitForFunction(() => location.hash.includes("microbatches+%3D+11") || location.hash.includes("microbatches%20%3D%2011"));

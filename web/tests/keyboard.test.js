@@ -65,7 +65,7 @@ const SCENARIO = 'schedule = ["1f1b", "zb-h1"]\nstages = 4\nmicrobatches = 8\nfo
 
 onPage("keys move a slider, choose a schedule and ask why stages wait", { link: { view: "play", scenario: SCENARIO } }, async (opened) => {
   const { page } = opened;
-  const slider = await opened.named("slider", "microbatches, slider").waitHandle();
+  const slider = await opened.named("slider", "Microbatches (m), slider").waitHandle();
   await slider.focus();
   await page.keyboard.press("ArrowRight");
   await opened.rest();

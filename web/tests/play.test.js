@@ -104,7 +104,7 @@ onPage("in a frame there are sliders and timelines alone, and a way to all of th
       all.filter((one) => one.checkVisibility()).map((one) => one.outerHTML.slice(0, 80)));
     assert.deepEqual(shown, []);
     assert.ok((await opened.page.$$(".charts canvas")).length === 2);
-    await (await opened.named("slider", "stages, slider").waitHandle()).focus();
+    await (await opened.named("slider", "Stages (p), slider").waitHandle()).focus();
     await opened.page.keyboard.press("ArrowRight");
     await opened.rest();
     const { text, results } = await opened.answer("simulate");

@@ -3,6 +3,8 @@
 import "./load.test.js";
 import "./examples.test.js";
 import "./play.test.js";
+import "./schedules.test.js";
+import "./labels.test.js";
 import "./answer.test.js";
 import "./jobs.test.js";
 import "./timelines.test.js";

@@ -436,6 +436,12 @@ pub fn frameworks(question: &Question, answer: &PlanAnswer) -> Vec<String> {
     said.into_iter().filter_map(line).collect()
 }
 
+/// The mark before the number of `plan`: that it is the one to take, or misses deadline or budget.
+#[must_use]
+pub fn mark(question: &Question, plan: &Plan, taken: bool) -> Option<char> {
+    if taken { Some('>') } else { is_late(question, plan).then_some('!') }
+}
+
 /// The marks of the table of plans, in short.
 pub const MARKS: &str = "error: how much less and more than that 95 % of measured runs take. >: the plan to take. *: no \
      other plan is both faster and cheaper. !: it misses deadline or budget. [..]: no framework runs it";

@@ -1,12 +1,15 @@
 //! The answer as a picture and as one page.
 
-use crate::html::escape;
+mod cells;
+mod page;
+
+pub use page::html;
+
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
-use answer::plan::{Lever, Plan, PlanAnswer, Planned, assumptions, export, setup_report, tables};
-use measured::ErrorBar;
+use answer::plan::{Plan, PlanAnswer, tables};
 use question::Diagnostic;
 use question::plan::Question;
 
@@ -74,104 +77,4 @@ fn errors(plans: &[Plan]) -> String {
             if count < plans.len() { "; of some plans, nothing measured of this kind" } else { "" }
         ),
     }
-}
-
-/// The page before the tables. Nothing is loaded, and no script runs.
-const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-<meta name=\"viewport\" content=\"width=device-width\">\n<title>debubble plan</title>\n<style>\n\
-body { margin: 16px; font: 13px sans-serif; color: #222; background: #fff; }\n\
-table { border-collapse: collapse; margin: 8px 0 20px; }\n\
-th, td { padding: 2px 12px 2px 0; text-align: right; font-variant-numeric: tabular-nums; }\n\
-th { font-weight: normal; color: #555; border-bottom: 1px solid #999; }\n\
-th.w, td.w { text-align: left; }\n\
-svg { max-width: 100%; height: auto; }\n\
-.wide { overflow-x: auto; }\n\
-pre { padding: 8px; background: #f4f4f4; overflow-x: auto; }\n</style>\n</head>\n<body>\n";
-
-/// One self-contained page.
-pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
-    let Planned { question, answer, levers, .. } = planned;
-    // The picture has the title.
-    let mut page = HEAD.to_owned() + &svg(question, answer)?;
-    let winner = planned.winner();
-    if let Some(winner) = winner {
-        let taken = escape(&tables::taken(question, answer, winner).join(": "));
-        let why = tables::more_headroom(question, &answer.plans, winner);
-        let why = why.map_or_else(String::new, |why| format!("<br>{}", escape(&why)));
-        page += &format!("<p><b>The plan to take</b>: {taken}{why}</p>\n");
-    }
-    for line in tables::model(question) {
-        page += &format!("<p>{}</p>\n", escape(&line));
-    }
-    let plans = || (1..).zip(&answer.plans);
-    let lines = plans().map(|(number, plan)| tables::line(question, number, plan));
-    page += &table("Plans", &tables::HEADER, lines);
-    let memory = plans().map(|(number, plan)| tables::memory(number, plan));
-    page += &table("Memory of the fullest device", &tables::MEMORY, memory);
-    if question.is_of_one() {
-        page.extend(plans().map(|(number, plan)| asked(number, plan)));
-    }
-    if let Some(winner) = winner {
-        page += &winner_of(question, winner, levers);
-    }
-    let reasons = tables::reasons(question, answer).into_iter();
-    let header = ["machines", "what became of set-ups", "how many"];
-    page += &table("The search", &header, reasons);
-    let left_out = assumptions::of(question, answer).into_iter();
-    let left_out: String = left_out.map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-    page += &format!("<h2>What these answers leave out</h2>\n<ul>\n{left_out}</ul>\n");
-    let mut notes = tables::frameworks(question, answer);
-    notes.extend(answer.bars.iter().map(ErrorBar::source));
-    notes.push(tables::memory_budget(question));
-    notes.push(tables::legend(answer));
-    notes.extend(tables::DEFINITIONS.map(str::to_owned));
-    for note in notes {
-        page += &format!("<p>{}</p>\n", escape(&note));
-    }
-    page += "</body>\n</html>\n";
-    Ok(page)
-}
-
-/// Every part of the step and of the memory of the set-up that was asked for.
-fn asked(number: usize, plan: &Plan) -> String {
-    let time = table(
-        &format!("A step of plan {number}"),
-        &setup_report::TIME,
-        setup_report::time(plan).into_iter(),
-    );
-    let header = setup_report::memory_columns();
-    let title = format!("Memory of plan {number}, in GiB of a device");
-    let memory = table(&title, &header, setup_report::memory(plan).into_iter());
-    format!("{time}{memory}<p>{}</p>\n", escape(&setup_report::fit(plan)))
-}
-
-fn winner_of(question: &Question, winner: &Plan, levers: &[Lever]) -> String {
-    let mut text = table("The plan to take", &tables::PARTS, tables::parts(winner).into_iter());
-    text += &table("Levers", &tables::WORTH, tables::worth(levers).into_iter());
-    for (title, file) in export::settings(question, winner) {
-        text += &format!("<h2>{title}</h2>\n<pre>{}</pre>\n", escape(&file));
-    }
-    text
-}
-
-fn table(title: &str, header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let rows: Vec<Vec<String>> = rows.collect();
-    // Columns of words begin with a letter, those of numbers do not.
-    let words = |column: usize| {
-        let letter = |row: &Vec<String>| row[column].starts_with(|one: char| one.is_alphabetic());
-        column == 0 || rows.iter().all(letter)
-    };
-    let kinds: Vec<&str> =
-        (0..header.len()).map(|column| if words(column) { " class=\"w\"" } else { "" }).collect();
-    let cells = |cells: &mut dyn Iterator<Item = &str>, tag: &str| {
-        let cells =
-            cells.zip(&kinds).map(|(cell, kind)| format!("<{tag}{kind}>{}</{tag}>", escape(cell)));
-        format!("<tr>{}</tr>\n", cells.collect::<String>())
-    };
-    let head = cells(&mut header.iter().copied(), "th");
-    let body: String =
-        rows.iter().map(|row| cells(&mut row.iter().map(String::as_str), "td")).collect();
-    let table = format!("<div class=\"wide\"><table>\n{head}{body}</table></div>\n");
-    format!("<h2>{}</h2>\n{table}", escape(title))
 }

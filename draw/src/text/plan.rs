@@ -1,8 +1,7 @@
 //! The answer of the planner, as wide as a terminal.
 
 use answer::plan::{
-    Plan, PlanAnswer, Planned, assumptions, chunk_layers, is_late, quantities, seconds, software,
-    tables, winner,
+    Plan, PlanAnswer, Planned, assumptions, facts, quantities, seconds, software, tables, winner,
 };
 use measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
@@ -53,21 +52,7 @@ fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> Str
         text += &paragraph(&format!("  {doubt}"));
     }
     text += &paragraph(&format!("  {what}"));
-    let needed = software::in_words(winner, &planned.software);
-    text.extend(needed.map(|needed| paragraph(&format!("  {needed}"))));
-    for lever in levers.iter().take(1).filter(|lever| lever.saved >= 0.5) {
-        let saved = quantities::amount(lever.saved);
-        text += &paragraph(&format!("  would save most: {}, {saved} dollars", lever.name));
-    }
-    text.extend(tables::scarce(winner).map(|scarce| paragraph(&format!("  {scarce}"))));
-    text += &paragraph(&format!("  {}", tables::useful(winner)));
-    text += &paragraph(&format!("  {}", tables::contingency(question, answer)));
-    text.extend(quantities::least(winner).map(|least| paragraph(&format!("  {least}"))));
-    let dealt = chunk_layers::dealt(question, winner);
-    text.extend(dealt.map(|dealt| paragraph(&format!("  {dealt}"))));
-    if let Some(why) = tables::more_headroom(question, &answer.plans, winner) {
-        text += &paragraph(&format!("  {why}"));
-    }
+    text.extend(facts(planned, winner).iter().map(|fact| paragraph(&format!("  {fact}"))));
     if details {
         let (parts, worth) = (tables::parts(winner), tables::worth(levers));
         let [parts, worth] = [table(&tables::PARTS, parts), table(&tables::WORTH, worth)];
@@ -170,11 +155,7 @@ fn room(plan: &Plan) -> [String; 2] {
 
 fn row(question: &Question, number: usize, plan: &Plan, taken: bool) -> Vec<String> {
     let (_, held) = plan.finalist.evaluation.fullest();
-    let mark = match (taken, is_late(question, plan)) {
-        (true, _) => ">",
-        (false, true) => "!",
-        (false, false) => " ",
-    };
+    let mark = tables::mark(question, plan, taken).unwrap_or(' ');
     let front = if plan.on_front { "*" } else { "" };
     vec![
         format!("{mark}{number}{front}"),

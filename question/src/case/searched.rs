@@ -114,7 +114,7 @@ const COPYING: [&str; 5] =
     ["offload-time", "offload-ratio", "host-bandwidth", "devices-per-host-link", "offload-chunks"];
 
 /// The remedy for a key that a search does not take.
-const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
+pub(super) const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
      `debubble simulate --schedule best.txt`";
 
 /// Checks that `setting` has no key that changes costs or memory of orders, but is not supported by a search of one

@@ -8,7 +8,7 @@ use search::{
 use sim::SimulationError;
 use sim::engine::EngineError;
 
-use super::searched::{check_unsharded, explain, instance, refuse_noise};
+use super::searched::{LEAVE_OUT, check_unsharded, explain, instance, refuse_noise};
 use super::{ScheduleSource, Searched, case_of, headroom};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
@@ -120,9 +120,7 @@ pub fn check(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
             "a search on a cluster keeps to memory limits along the order, without copies to the host or passes \
              that wait for memory: {key} cannot be taken into account"
         );
-        let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
-                    `debubble simulate --schedule best.txt`";
-        return Err(scenario.error(setting, Some(key), message).with_help(cure));
+        return Err(scenario.error(setting, Some(key), message).with_help(LEAVE_OUT));
     }
     if keys.has_chain() {
         let key = if keys.chain.is_some() { "chain" } else { "chain-file" };

@@ -5,7 +5,7 @@ use search::{
     search_under_noise as search,
 };
 
-use super::searched::{check_unsharded, explain, instance};
+use super::searched::{LEAVE_OUT, check_unsharded, explain, instance};
 use super::{ScheduleSource, Searched, case_of, headroom, seats};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
@@ -118,9 +118,7 @@ pub fn check(
     if let Some(key) = hardware.find(|key| *key != "boundary") {
         let message =
             format!("a search under noise knows no cluster: {key} cannot be taken into account");
-        let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
-                    `debubble simulate --schedule best.txt`";
-        return Err(scenario.error(setting, Some(key), message).with_help(cure));
+        return Err(scenario.error(setting, Some(key), message).with_help(LEAVE_OUT));
     }
     let noisy = [
         keys.jitter.is_some(),

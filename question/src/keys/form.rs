@@ -48,6 +48,9 @@ fn property(row: &Row, generator: &mut SchemaGenerator) -> Value {
     if row.is_list {
         one_or_list(&mut schema);
     }
+    if !row.label.is_empty() {
+        schema.insert("title".to_owned(), row.label.into());
+    }
     schema.insert("description".to_owned(), row.meaning().into());
     if !row.words.is_empty() {
         schema.insert("enum".to_owned(), json!(row.words));

@@ -20,6 +20,8 @@ pub struct Row {
     pub name: &'static str,
     /// The name of the field, with underscores.
     pub field: &'static str,
+    /// The name in forms, in the words of the field; none where no form has the key.
+    pub label: &'static str,
     /// The meaning: the lines of the comment on the field.
     pub meaning: &'static str,
     /// The meaning, where it is not written but made.
@@ -63,6 +65,7 @@ impl Row {
         Self {
             name,
             field,
+            label: "",
             meaning,
             made: None,
             value: "",

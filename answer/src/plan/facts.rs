@@ -1,0 +1,26 @@
+//! Facts about the plan to take besides its cost.
+
+use super::planned::Planned;
+use super::priced::Plan;
+use super::{chunk_layers, quantities, software, tables};
+
+/// The software that `winner` needs, the change that saves most, useful time, contingency, the order and its memory: a
+/// line each.
+#[must_use]
+pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
+    let Planned { question, answer, levers, .. } = planned;
+    let best = levers.first().filter(|lever| lever.saved >= 0.5).map(|lever| {
+        format!("would save most: {}, {} dollars", lever.name, quantities::amount(lever.saved))
+    });
+    let lines = [
+        software::in_words(winner, &planned.software),
+        best,
+        tables::scarce(winner),
+        Some(tables::useful(winner)),
+        Some(tables::contingency(question, answer)),
+        quantities::least(winner),
+        chunk_layers::dealt(question, winner),
+        tables::more_headroom(question, &answer.plans, winner),
+    ];
+    lines.into_iter().flatten().collect()
+}
