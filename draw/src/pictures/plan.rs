@@ -1,5 +1,6 @@
 //! The answer as a picture and as one page.
 
+use crate::Width;
 use crate::html::escape;
 use crate::plot::Scale;
 use crate::plot::scatter;
@@ -11,8 +12,15 @@ use question::Diagnostic;
 use question::plan::Question;
 
 /// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
-/// each schedule where there is one cluster.
-pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnostic> {
+/// each schedule where there is one cluster, in a picture of that `width`.
+///
+/// # Errors
+/// If there is no plan.
+pub fn svg(
+    question: &Question,
+    answer: &PlanAnswer,
+    width: Option<Width>,
+) -> Result<String, Diagnostic> {
     let mut series: Vec<String> = Vec::new();
     let mut points: Vec<Vec<Mark>> = Vec::new();
     let mut details = Details { labels: Vec::new(), notes: vec![errors(&answer.plans)] };
@@ -44,7 +52,7 @@ pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnosti
             let cluster = &question.clusters[plan.cluster];
             format!("{} {}", cluster.devices(), cluster.name())
         }
-        _ => "time against money, by the number of the plan".to_owned(),
+        _ => "time against money, by number of plan".to_owned(),
     };
     let scatter = Scatter {
         title: question.title.clone(),
@@ -55,7 +63,7 @@ pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnosti
         columns: 1,
         named: false,
         not_compared: String::new(),
-        width: None,
+        width,
         panels: vec![ScatterPanel { title: one, series: points, limit: None }],
     };
     Ok(scatter::svg_with(&scatter, &details)?)
@@ -93,7 +101,7 @@ pre { padding: 8px; background: #f4f4f4; overflow-x: auto; }\n</style>\n</head>\
 pub fn html(planned: &Planned) -> Result<String, Diagnostic> {
     let Planned { question, answer, levers, .. } = planned;
     // The picture has the title.
-    let mut page = HEAD.to_owned() + &svg(question, answer)?;
+    let mut page = HEAD.to_owned() + &svg(question, answer, None)?;
     let winner = planned.winner();
     if let Some(winner) = winner {
         let taken = escape(&tables::taken(question, answer, winner).join(": "));
