@@ -28,8 +28,8 @@ LEFT, BAR, ROW, TOP = 130, 300, 25, 84
 MOST_BUBBLE, LEAST_MEMORY, MOST_MEMORY = 0.30, 12, 44
 TIMELINE = 246
 
-# Colours of the program, and those for them on a dark ground: passes as on the dark page, with dark lines for later
-# chunks. The bound is dashed on white on either ground.
+# Colours of the program, and those for them on a dark ground: passes as on the dark page, with dark lines for
+# later chunks. The bound is dashed on white on either ground.
 DARK = {
     '"#222222"(?! stroke-width="2")': '"#e6edf3"',
     '"#F7F7F7"': '"#30363d"',
