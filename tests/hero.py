@@ -28,14 +28,25 @@ LEFT, BAR, ROW, TOP = 130, 300, 25, 84
 MOST_BUBBLE, LEAST_MEMORY, MOST_MEMORY = 0.30, 12, 44
 TIMELINE = 246
 
-# Colours of the program, and those for them on a dark ground. The bound is dashed on white on either ground.
-DARK = {'"#222222"(?! stroke-width="2")': '"#e6edf3"', '"#F7F7F7"': '"#30363d"', '"#D8D8D8"': '"#3d444d"'}
+# Colours of the program, and those for them on a dark ground: passes as on the dark page, with dark lines for
+# later chunks. The bound is dashed on white on either ground.
+DARK = {
+    '"#222222"(?! stroke-width="2")': '"#e6edf3"',
+    '"#F7F7F7"': '"#30363d"',
+    '"#D8D8D8"': '"#3d444d"',
+    '"#225F93"': '"#5b9fe0"',
+    '"#1A528A"': '"#4a8ccb"',
+    '"#AB5D04"': '"#e39245"',
+    '"#9F5104"': '"#cf7f33"',
+    '"#269979"': '"#45c39b"',
+    '"#198D6C"': '"#36ad87"',
+    '(?<=<polygon opacity="1" fill=)"#FFFFFF"': '"#101214"',
+}
 THEMES = {
     "light": {
         "ground": "#ffffff",
         "ink": "#222222",
         "pale": "#6e7781",
-        "line": "#d0d7de",
         "bar": "#0072b2",
         "best": "#1a7f37",
     },
@@ -43,7 +54,6 @@ THEMES = {
         "ground": "#0d1117",
         "ink": "#e6edf3",
         "pale": "#8b949e",
-        "line": "#3d444d",
         "bar": "#56b4e9",
         "best": "#3fb950",
     },
@@ -100,7 +110,7 @@ def slider(frame: Frame, theme: dict[str, str]) -> str:
     x = LEFT + BAR * along
     return (
         text((20, 62), "memory limit", theme)
-        + f'<path d="M{LEFT},57h{BAR}" stroke="{theme["line"]}" stroke-width="4" stroke-linecap="round"/>\n'
+        + f'<path d="M{LEFT},57h{BAR}" stroke="{theme["pale"]}" stroke-width="4" stroke-linecap="round"/>\n'
         + f'<circle cx="{x:g}" cy="57" r="8" fill="{theme["ink"]}"/>\n'
         + text((LEFT + BAR + 24, 62), f"{frame.limit} GiB of activations per GPU", theme, font_weight="bold")
     )
@@ -119,7 +129,7 @@ def bars(frame: Frame, theme: dict[str, str]) -> str:
         drawn += text(
             (20, y + 15), "searched" if name == SEARCHED else name, theme, fill=ink, font_weight=weight
         )
-        fill = colour if fits else theme["line"]
+        fill = colour if fits else theme["pale"]
         drawn += f'<rect x="{LEFT}" y="{y + 3}" width="{width:.1f}" height="15" fill="{fill}"/>\n'
         said = f"{rate:.2%}, peak {peak:.1f} GiB"
         if name == best:

@@ -23,6 +23,8 @@
 //! ```
 
 mod canvas;
+#[cfg(test)]
+mod eyes;
 pub mod gantt;
 pub mod html;
 mod lanes;
@@ -31,6 +33,7 @@ pub mod plot;
 pub mod terminal;
 pub mod text;
 pub mod trace;
+mod width;
 
 use std::io;
 
@@ -38,6 +41,8 @@ use pipeline::{Pass, Timeline};
 use plotters::drawing::DrawingAreaErrorKind;
 use question::Diagnostic;
 use thiserror::Error;
+
+pub use width::Width;
 
 /// Why there is no picture.
 #[derive(Debug, Error)]
@@ -53,6 +58,16 @@ pub enum DrawError {
     NotFinite {
         /// The series it belongs to.
         name: String,
+    },
+    /// A map whose cells cannot be read in its width.
+    #[error(
+        "a map of {columns} columns is at least {least} pixels wide: --width {least}px or more"
+    )]
+    Narrow {
+        /// The columns of the map.
+        columns: usize,
+        /// The least width of the picture, in pixels.
+        least: u32,
     },
     /// More than a browser opens.
     #[error("the page would be {} MB or more: at most {} MB", bytes / 1_000_000, most / 1_000_000)]
@@ -204,7 +219,9 @@ mod samples {
     /// Checks that `svg` is well-formed as far as its parts go, and stays inside its picture.
     pub(super) fn check_svg(svg: &str) {
         let picture = tags(svg, "svg").next().unwrap();
-        let (width, height) = (number(picture, "width"), number(picture, "height"));
+        let corners: Vec<i32> =
+            attribute(picture, "viewBox").split(' ').map(|one| one.parse().unwrap()).collect();
+        let [0, 0, width, height] = corners[..] else { panic!("{picture}") };
         let inside = |x: i32, y: i32| (0..=width).contains(&x) && (0..=height).contains(&y);
         for tag in tags(svg, "rect") {
             let (x, y) = (number(tag, "x"), number(tag, "y"));

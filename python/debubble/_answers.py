@@ -178,9 +178,12 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         """
         return self._inner.front_svg(width)
 
-    def explain_svg(self) -> str:
-        """A picture of what each change would save, as SVG; ask with `explain=True`."""
-        return self._inner.explain_svg()
+    def explain_svg(self, width: Optional[str] = None) -> str:
+        """A picture of what each change would save, as SVG; ask with `explain=True`.
+
+        `width` as in `front_svg`.
+        """
+        return self._inner.explain_svg(width)
 
     def to_html(self) -> str:
         """A page that zooms into the timelines, with memory and links, for a browser."""

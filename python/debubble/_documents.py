@@ -46,9 +46,9 @@ class Document(_frames.Tabular):
         """The rows as CSV, where the command line writes them; of several tables one after the other."""
         return "\n".join(bytes(rows).decode() for _, rows in self._inner.csv())
 
-    def to_svg(self, name: Optional[str] = None) -> str:
-        """The picture as SVG; of several the one called `name`."""
-        pictures = dict(self._inner.svg())
+    def to_svg(self, name: Optional[str] = None, *, width: Optional[str] = None) -> str:
+        """The picture as SVG; of several the one called `name`. `width` as in `Answers.front_svg`."""
+        pictures = dict(self._inner.svg(*_pictures.wide(width)))
         if name is None and len(pictures) == 1:
             name = next(iter(pictures))
         if name not in pictures:
@@ -56,13 +56,16 @@ class Document(_frames.Tabular):
             raise InputError(f"there is no picture {name!r} of this answer: there are {known}")
         return str(pictures[name])
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the answer (`.json`), its rows (`.csv`), its tables (`.txt`), or its picture (`.svg`)."""
+    def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
+        """Writes the answer (`.json`), its rows (`.csv`), its tables (`.txt`), or its picture (`.svg`).
+
+        `width` is that of the picture, as in `Answers.front_svg`.
+        """
         forms = {
             ".json": lambda: _pictures.lines(self.to_json()),
             ".csv": self.to_csv,
             ".txt": lambda: str(self._inner.table()),
-            ".svg": self.to_svg,
+            ".svg": lambda: self.to_svg(width=width),
         }
         _pictures.save(path, forms)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._documents import Source
@@ -130,9 +130,9 @@ class Planned(_frames.Tabular):
         """The plans as CSV, as `debubble plan --csv` writes them."""
         return bytes(self._inner.csv()).decode()
 
-    def to_svg(self) -> str:
-        """Days against dollars as SVG, with the Pareto front."""
-        return str(self._inner.svg())
+    def to_svg(self, width: Optional[str] = None) -> str:
+        """Days against dollars as SVG, with the Pareto front; `width` as in `Answers.front_svg`."""
+        return str(self._inner.svg(*_pictures.wide(width)))
 
     def to_html(self) -> str:
         """All of it as a page for a browser."""
@@ -177,12 +177,15 @@ class Planned(_frames.Tabular):
             (into / name).write_text(content, encoding="utf-8")
         return [name for name, _ in files]
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the plans (`.json`, `.csv`), a picture (`.svg`), or all of it as a page (`.html`)."""
+    def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
+        """Writes the plans (`.json`, `.csv`), a picture (`.svg`), or all of it as a page (`.html`).
+
+        `width` is that of the picture, as in `Answers.front_svg`.
+        """
         forms = {
             ".json": lambda: _pictures.lines(self.to_json()),
             ".csv": self.to_csv,
-            ".svg": self.to_svg,
+            ".svg": lambda: self.to_svg(width),
             ".html": self.to_html,
         }
         _pictures.save(path, forms)

@@ -198,9 +198,13 @@ class Schedule:
         """
         return self._inner.torch_csv()
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the text form (`.txt`), the CSV of torch (`.csv`) or a picture (`.svg`)."""
-        forms = {".txt": self.to_text, ".csv": self.to_torch_csv, ".svg": self._repr_svg_}
+    def to_svg(self, width: Optional[str] = None) -> str:
+        """The order as SVG, with all passes equally long; `width` as in `Answers.front_svg`."""
+        return self._inner.svg(width)
+
+    def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
+        """Writes the text form (`.txt`), the CSV of torch (`.csv`) or a picture (`.svg`) of that `width`."""
+        forms = {".txt": self.to_text, ".csv": self.to_torch_csv, ".svg": lambda: self.to_svg(width)}
         _pictures.save(path, forms)
 
     def _path(self) -> str:
@@ -231,7 +235,7 @@ class Schedule:
         return _pictures.fitted(self._repr_svg_())
 
     def _repr_svg_(self) -> str:
-        return self._inner.svg()
+        return self.to_svg()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Schedule.from_text, (self.to_text(), self.name)

@@ -6,7 +6,7 @@ use answer::explain::{Explanation, report};
 use answer::outcome;
 use answer::simulate::Wants;
 use answer::timelines::{self, Recorded};
-use draw::gantt::Width;
+use draw::Width;
 use draw::pictures;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -123,8 +123,11 @@ impl Answers {
     }
 
     /// The changes that would shorten the steps, as SVG, of answers that were explained.
-    fn explain_svg(&self, py: Python<'_>) -> PyResult<String> {
-        look(py, &self.answers, |answers| pictures::explain::tornado(&answers.outcomes))
+    #[pyo3(signature = (width=None))]
+    fn explain_svg(&self, py: Python<'_>, width: Option<String>) -> PyResult<String> {
+        look(py, &self.answers, move |answers| {
+            pictures::explain::tornado(&answers.outcomes, wide(width)?)
+        })
     }
 }
 

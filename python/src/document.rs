@@ -7,12 +7,13 @@ use ::reproduce::{self as published, Answer as Published};
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
 use answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
-use draw::pictures;
+use draw::{Width, pictures};
 use pyo3::prelude::*;
 use question::schemas;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
 
+use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
 use question::keywords;
@@ -80,20 +81,21 @@ impl Content {
         }
     }
 
-    fn svg(&self) -> Result<Named<String>, Diagnostic> {
+    fn svg(&self, width: Option<Width>) -> Result<Named<String>, Diagnostic> {
         let named = |name: &str, picture| Ok((name.to_owned(), picture));
         match self {
             Self::Packed(answer) => {
-                Ok(vec![("fsdp".to_owned(), pictures::fsdp::bubbles(&answer.results)?)])
+                Ok(vec![("fsdp".to_owned(), pictures::fsdp::bubbles(&answer.results, width)?)])
             }
             Self::Compared(both) => {
                 let comparison = Comparison::of(&both[0], &both[1])?;
-                Ok(vec![("compare".to_owned(), pictures::compare::timelines(&comparison)?)])
+                let picture = pictures::compare::timelines(&comparison, width)?;
+                Ok(vec![("compare".to_owned(), picture)])
             }
             Self::Published(Published::Reproduced { tables, .. }) => {
                 let drawn =
                     tables.iter().filter_map(|one| Some((one.table, one.picture.as_ref()?)));
-                drawn.map(|(name, of)| named(name, pictures::reproduce::svg(of)?)).collect()
+                drawn.map(|(name, of)| named(name, pictures::reproduce::svg(of, width)?)).collect()
             }
             _ => Ok(Vec::new()),
         }
@@ -135,8 +137,9 @@ impl Document {
     }
 
     /// The names of its parts with their pictures as SVG.
-    fn svg(&self, py: Python<'_>) -> PyResult<Named<String>> {
-        look(py, &self.content, Content::svg)
+    #[pyo3(signature = (width=None))]
+    fn svg(&self, py: Python<'_>, width: Option<String>) -> PyResult<Named<String>> {
+        look(py, &self.content, move |content| content.svg(wide(width)?))
     }
 
     /// Whether all that was checked holds, where something is checked.

@@ -9,6 +9,7 @@ use draw::pictures;
 use measured::memory_error;
 use pyo3::prelude::*;
 
+use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
 
@@ -65,8 +66,11 @@ impl Planned {
     }
 
     /// Days against dollars as SVG.
-    fn svg(&self, py: Python<'_>) -> PyResult<String> {
-        look(py, &self.planned, |planned| pictures::plan::svg(&planned.question, &planned.answer))
+    #[pyo3(signature = (width=None))]
+    fn svg(&self, py: Python<'_>, width: Option<String>) -> PyResult<String> {
+        look(py, &self.planned, move |planned| {
+            pictures::plan::svg(&planned.question, &planned.answer, wide(width)?)
+        })
     }
 
     /// All of it as a page for a browser.

@@ -5,7 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use draw::{gantt, pictures};
+use draw::gantt::{self, Style};
+use draw::{Width, pictures};
 use pipeline::torch_csv::{self, ScheduleTextError, TorchRefusal};
 use pipeline::{Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, Vocabulary};
 use pyo3::basic::CompareOp;
@@ -15,6 +16,7 @@ use question::case::read_schedule;
 use question::export::Form;
 use sim::Replay;
 
+use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::raised;
 use crate::question::{Question, asked};
@@ -90,8 +92,9 @@ impl Schedule {
     }
 
     /// The order as SVG, with F, B, W and work on the vocabulary all as long.
-    fn svg(&self, py: Python<'_>) -> PyResult<String> {
-        look(py, &self.schedule, drawn)
+    #[pyo3(signature = (width=None))]
+    fn svg(&self, py: Python<'_>, width: Option<String>) -> PyResult<String> {
+        look(py, &self.schedule, move |schedule| drawn(schedule, wide(width)?))
     }
 
     fn __len__(&self) -> usize {
@@ -113,8 +116,8 @@ impl Schedule {
     }
 }
 
-/// `schedule` in time, where every pass is as long and nothing is far.
-fn drawn(schedule: &pipeline::Schedule) -> Result<String, Diagnostic> {
+/// `schedule` in time, where every pass is as long and nothing is far, in a picture of that `width`.
+fn drawn(schedule: &pipeline::Schedule, width: Option<Width>) -> Result<String, Diagnostic> {
     let one = Nanos(1_000_000);
     let times = PassTimes::new(one, one, one);
     let shape = schedule.shape();
@@ -132,7 +135,7 @@ fn drawn(schedule: &pipeline::Schedule) -> Result<String, Diagnostic> {
         copies: &[],
         costs: None,
     };
-    Ok(gantt::svg(&[chart])?)
+    Ok(gantt::svg_with(&[chart], &Style { width, ..Style::default() })?)
 }
 
 /// The one schedule that `question` asks for in the form called `form`; and the warnings.

@@ -561,6 +561,18 @@ def test_pictures_are_as_wide_as_they_are_asked_to_be(tmp_path: Path) -> None:
         answers.to_svg("3cm")
 
 
+@pytest.mark.parametrize("name", ["schedule", "planned", "packed", "comparison"])
+def test_other_answers_draw_in_a_width_too(name: str, tmp_path: Path) -> None:
+    answer = simulated()[0].order if name == "schedule" else MADE[name]()
+    answer.save(tmp_path / "wide.svg", width="1col")
+    svg = (tmp_path / "wide.svg").read_text(encoding="utf-8")
+    well_formed(svg)
+    assert ' width="317" ' in svg
+    assert answer.to_svg(width="1col") == svg
+    assert ' width="317" ' not in answer.to_svg()
+    assert ' width="317" ' in simulated().explain_svg("1col")
+
+
 @pytest.mark.parametrize("way", COPIES)
 def test_rows_figures_and_timelines_are_copied(way: str) -> None:
     rows = swept()

@@ -191,7 +191,7 @@ pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
         ["row", "column", "convention", "published", "regenerated", "ours", "match", "corrected"];
     let optional = |figure: Option<f64>| figure.map_or(String::new(), |figure| figure.to_string());
     let published = |cell: &Cell| match cell.is_published() {
-        true => cell.printed(cell.published),
+        true => exact(cell),
         false => String::new(),
     };
     let ours = |cell: &Cell| if cell.ours.is_nan() { String::new() } else { cell.ours.to_string() };
@@ -209,6 +209,16 @@ pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
         ])?;
     }
     Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
+}
+
+/// The published figure of `cell`: as it is printed where that is all of it, and else, as of a ratio of two figures,
+/// in full.
+fn exact(cell: &Cell) -> String {
+    let printed = cell.printed(cell.published);
+    match printed.parse() == Ok(cell.published) {
+        true => printed,
+        false => cell.published.to_string(),
+    }
 }
 
 /// CSV that could not be written, which takes a lack of memory.

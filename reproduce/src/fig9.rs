@@ -127,8 +127,9 @@ pub(super) fn curves(title: &str, cells: &[Cell]) -> Picture {
     };
     Picture::Lines(Lines {
         title: title.to_owned(),
-        x_label: "memory limit, in p M_B (M_B: activations of one microbatch on one stage)"
-            .to_owned(),
+        x_label:
+            "memory limit, in p M_B (p stages, m microbatches; M_B: activations of one microbatch on one stage)"
+                .to_owned(),
         y_label: "bubble rate".to_owned(),
         series: METHODS.map(str::to_owned).into(),
         panels: distinct(cells.iter().map(setting)).into_iter().map(panel).collect(),

@@ -24,6 +24,8 @@ pub enum Picture {
 pub struct Bars {
     /// The title of the picture.
     pub title: String,
+    /// The meaning of the labels of groups.
+    pub x_label: &'static str,
     /// The quantity on the vertical axis, a rate.
     pub y_label: String,
     /// The names of the series, in the order in which every group has them.
@@ -149,6 +151,7 @@ pub(super) fn bars(title: &str, cells: &[Cell]) -> Picture {
     });
     Picture::Bars(Bars {
         title: title.to_owned(),
+        x_label: "model, p stages, m microbatches",
         y_label: "bubble rate".to_owned(),
         groups: groups.collect(),
         mark: PUBLISHED,

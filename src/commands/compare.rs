@@ -10,6 +10,7 @@ use draw::pictures::compare as pictures;
 use draw::text;
 use question::{Context, format};
 
+use super::width::Pictures;
 use super::{OUTPUT, Verdict, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -56,6 +57,8 @@ pub struct Compare {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    drawn: Pictures,
     /// Exit with code 1 if the predicted span or makespan is off by more than this share of the
     /// measured
     #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
@@ -79,7 +82,7 @@ impl Compare {
             None => Comparison::of(&predicted, &measured)?,
         };
         if let Some(path) = &self.svg {
-            files::write(path, pictures::timelines(&comparison)?)?;
+            files::write(path, pictures::timelines(&comparison, self.drawn.width)?)?;
         }
         match self.json {
             true => print_json(out, &comparison)?,

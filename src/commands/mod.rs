@@ -16,6 +16,7 @@ pub mod search;
 pub mod simulate;
 pub mod sweep;
 pub mod verify;
+mod width;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -10,6 +10,7 @@ use draw::text;
 use question::{Context, Diagnostic};
 use reproduce::{ALL, Answer, MAX_EFFORT, Question, Reproduced, TABLES, reproduce};
 
+use super::width::Pictures;
 use super::{Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -73,6 +74,8 @@ pub struct Reproduce {
     /// Write no files
     #[arg(long)]
     no_files: bool,
+    #[command(flatten)]
+    drawn: Pictures,
     /// Beside the published rate of each cell of table5, table8 and fig9, the best order that is
     /// found in the same memory, and a lower bound
     #[arg(long, conflicts_with = "check")]
@@ -142,9 +145,10 @@ impl Reproduce {
                 let path = self.out.join(format!("{}.csv", one.table));
                 files::write(&path, one.csv()?)?;
                 match &one.picture {
-                    Some(picture) => {
-                        files::write(&path.with_extension("svg"), pictures::svg(picture)?)
-                    }
+                    Some(picture) => files::write(
+                        &path.with_extension("svg"),
+                        pictures::svg(picture, self.drawn.width)?,
+                    ),
                     None => Ok(()),
                 }
             }),

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use answer::search::{SearchRow, certificate, program, scenario, search, settings};
 use clap::Args;
-use draw::gantt::Width;
 use draw::pictures::search as pictures;
 use draw::text;
 use question::Context;
 use question::search::SearchKeys;
 
+use super::width::Pictures;
 use super::{Asked, OUTPUT, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -118,9 +118,8 @@ pub struct Search {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
-    /// The width of pictures: in millimetres or pixels, or 1 or 2 columns of a paper
-    #[arg(long, help_heading = OUTPUT, value_name = "84mm|1200px|1col|2col")]
-    width: Option<Width>,
+    #[command(flatten)]
+    drawn: Pictures,
     /// Write a picture of the bubble against peak memory
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
@@ -172,7 +171,7 @@ impl Search {
         }
         if let Some(path) = &self.pareto {
             let title = scenario.title.as_deref();
-            files::write(path, pictures::svg_with(title, &answer.rows, self.width)?)?;
+            files::write(path, pictures::svg_with(title, &answer.rows, self.drawn.width)?)?;
         }
         match self.json {
             true => print_json(out, &answer),
@@ -210,7 +209,7 @@ impl Search {
             self.write_program(row)?;
         }
         match &self.svg {
-            Some(path) => files::write(path, pictures::timelines(title, rows, self.width)?),
+            Some(path) => files::write(path, pictures::timelines(title, rows, self.drawn.width)?),
             None => Ok(()),
         }
     }

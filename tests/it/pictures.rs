@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cli::{debubble, refused, run, stdout};
+use crate::plan::SMALL as SMALL_PLAN;
 
 const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us";
 
@@ -361,6 +362,49 @@ fn timelines_have_their_figures_and_the_width_that_is_asked_for() {
     }
     let words = format!("{question} --width 3cm --svg {}", path.display());
     refused(&run(&words), &["--width", "`3cm` is no width", "84mm, 1200px, 1col or 2col"]);
+}
+
+/// The width of the picture that `words` draw in a column of a paper, which end with the flag of its file.
+fn width_in_a_column(words: &str) -> u32 {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("picture.svg");
+    stdout(&run(&format!("{words} {} --width 1col", path.display())));
+    width(&fs::read_to_string(path).unwrap())
+}
+
+#[test]
+fn every_command_that_draws_has_a_width() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let question = format!("{TIMES} --stages 4 --microbatches 6 --schedule zb-h1");
+    stdout(&run(&format!("simulate {question} --timeline {}", at("a.json"))));
+    let axes = "schedule = \"1f1b\"\n[sweep]\nstages = [2, 4]\nmicrobatches = [4, 8]\n";
+    let times = "forward = \"2ms\"\nbackward-input = \"2ms\"\nbackward-weight = \"2ms\"\n";
+    fs::write(at("grid.toml"), format!("{times}{axes}")).unwrap();
+    fs::write(at("plan.toml"), SMALL_PLAN).unwrap();
+    let packed = "fsdp --devices 2 --minibatch-size 1,2 --minibatches 4";
+    let commands = [
+        format!("simulate {question} --explain-svg"),
+        format!("simulate {question} --pareto"),
+        format!("search {TIMES} --stages 2 --microbatches 4 --svg"),
+        format!("search {TIMES} --stages 2 --microbatches 4 --pareto"),
+        format!("sweep {} --svg", at("grid.toml")),
+        format!("sweep {} --out {} --plot", at("grid.toml"), at("lines.csv")),
+        format!("sweep {} --out {} --plot-pareto", at("grid.toml"), at("front.csv")),
+        format!("compare {0} {0} --svg", at("a.json")),
+        format!("plan {} --svg", at("plan.toml")),
+        format!("{packed} --svg"),
+        "fsdp --devices 2 --minibatch-size 2 --layers 1 --timeline".to_owned(),
+        format!("execute {question} --duration 20ms --steps 1 --svg"),
+    ];
+    for words in commands {
+        assert_eq!(width_in_a_column(&words), 317, "{words}");
+    }
+    stdout(&run(&format!("reproduce table5 interleave --width 2col --out {}", at("tables"))));
+    for name in ["table5", "interleave"] {
+        let svg = fs::read_to_string(at(&format!("tables/{name}.svg"))).unwrap();
+        assert_eq!(width(&svg), 673, "{name}");
+    }
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn a_comparison_reads_and_is_drawn_alike() {
     let sheet = answer::compare::report::sheet(&comparison);
     assert_eq!(text::sheet(&sheet), printed);
     check_fragment(&sheet);
-    let svg = pictures::compare::timelines(&comparison).unwrap();
+    let svg = pictures::compare::timelines(&comparison, None).unwrap();
     assert_eq!(svg, files.written("both.svg"));
 }
 

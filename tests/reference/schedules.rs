@@ -53,7 +53,7 @@ pub fn file(name: &str) -> String {
 
 /// The line that draws the schedule `name` into `path`.
 fn drawing(name: &str, path: &str) -> String {
-    format!("{} --gantt never --svg {path}", question(name))
+    format!("{} --gantt never --width 960px --svg {path}", question(name))
 }
 
 /// The page and heading of each schedule.

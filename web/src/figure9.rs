@@ -162,6 +162,7 @@ impl Figure {
             beside: String::new(),
             columns: 1,
             same_scale: true,
+            width: None,
             panels: vec![panel],
         })?;
         let lines = self.series.iter().flat_map(|one| one.points.iter().map(move |at| (one, at)));

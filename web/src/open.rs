@@ -267,7 +267,7 @@ impl Compare {
         Ok(Compared {
             comparison: serde_json::to_value(&comparison).map_err(crate::unwritable)?,
             sheet: parts(compare::report::sheet(&comparison)),
-            svg: pictures::compare::timelines(&comparison)?,
+            svg: pictures::compare::timelines(&comparison, None)?,
         })
     }
 }

@@ -64,7 +64,7 @@ impl Request {
         };
         let against = self.against.as_deref().map(beside).transpose()?;
         let has_errors = planned.answer.plans.iter().any(|plan| plan.error.is_some());
-        let svg = has_errors.then(|| pictures::plan::svg(&planned.question, &planned.answer));
+        let svg = has_errors.then(|| pictures::plan::svg(&planned.question, &planned.answer, None));
         let winner = planned.winner();
         let runs = winner.is_some_and(|one| planned.runs(one));
         let export = winner.map_or_else(Vec::new, |one| export::files(&planned.question, one));

@@ -297,7 +297,7 @@ impl Why {
         let explanation = outcome.explanation.as_ref()?;
         let title = outcome::title(outcome);
         let sheet = parts(why::sheet(&title, explanation));
-        let svg = pictures::tornado(std::slice::from_ref(outcome));
+        let svg = pictures::tornado(std::slice::from_ref(outcome), None);
         Some(svg.map(|svg| Self { title, sheet, svg }))
     }
 }

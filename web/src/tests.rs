@@ -351,3 +351,32 @@ fn figures_of_a_question_are_rows_of_a_sweep() {
     let why = refused(&json!({ "ask": "sweep", "file": "x" }), &one("x", grid));
     assert!(why.contains("questions: this page answers 100000"), "{why}");
 }
+
+/// The lightness of a colour written as `#rrggbb`, as WCAG 2 has it.
+fn luminance(colour: &str) -> f64 {
+    let part = |at: usize| {
+        let part = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+}
+
+#[test]
+fn what_is_drawn_on_a_dark_page_is_seen() {
+    let script = include_str!("../page/gantts.js");
+    let (_, rest) = script.split_once("const DARK = {").unwrap();
+    let (dark, _) = rest.split_once("};").unwrap();
+    let one = |name: &str| &dark.split_once(&format!("{name}: \"")).unwrap().1[..7];
+    let (_, passes) = dark.split_once("passes: ").unwrap();
+    let (passes, _) = passes.split_once("]],").unwrap();
+    let passes = passes.split('"').filter(|part| part.starts_with('#'));
+    let marks = ["ink", "faint", "mark", "optimizer", "curve"].map(one);
+    let all: Vec<&str> = passes.chain(marks).collect();
+    assert_eq!(all.len(), 14 + 5);
+    for ground in ["paper", "idle"].map(one).map(luminance) {
+        for colour in &all {
+            let ratio = (luminance(colour) + 0.05) / (ground + 0.05);
+            assert!(ratio >= 3.0, "{colour}: {ratio}");
+        }
+    }
+}

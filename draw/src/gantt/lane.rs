@@ -42,7 +42,7 @@ pub(super) fn fit(layout: &mut Layout, charts: &[Chart<'_>]) {
             spans.len()
         ),
     };
-    layout.note = Some(layout.note.take().map_or_else(|| note.clone(), |one| one + "; " + &note));
+    layout.add_note(&note);
 }
 
 fn width(layout: &Layout, span: &Span) -> i32 {

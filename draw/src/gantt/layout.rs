@@ -1,13 +1,14 @@
 //! Where everything of a picture of timelines stands.
 
-use pipeline::{Nanos, Slot};
+use pipeline::{Nanos, Slot, Span};
 use plotters::style::text_anchor::HPos;
 use question::format;
 
 use super::legend::Legend;
 use super::{Chart, Style, lane};
-use crate::DrawError;
 use crate::canvas::{self, Area, Lettering, pixel};
+use crate::width::FONT;
+use crate::{DrawError, Width};
 
 /// The widest the time axis may be, in pixels.
 const MAX_PLOT: f64 = 2_400.0;
@@ -15,8 +16,6 @@ const MAX_PLOT: f64 = 2_400.0;
 const MIN_PLOT: f64 = 960.0;
 /// The width of a short pass if the axis allows.
 const PASS: f64 = 26.0;
-/// The font size of a picture of a given width: that of a paper where it is narrow.
-const FONTS: [(u32, f64); 3] = [(480, 10.0), (800, 11.5), (u32::MAX, 13.0)];
 /// Charts that are taller, in pixels, have the axis above them, too.
 const TALL: i32 = 480;
 /// Boxes that are narrower than this have no edges of their own.
@@ -49,19 +48,19 @@ impl Layout {
         let end = spans().map(|span| span.end.0).max().unwrap_or(0);
         let durations = spans().map(|span| (span.end - span.start).0).filter(|&time| time > 0);
         let durations: Vec<u64> = durations.collect();
-        let passes = end as f64 / short_pass(durations.clone())? as f64;
+        let passes = end as f64 / short_pass(spans())? as f64;
         let stages = charts.iter().map(|chart| chart.timeline.stages.len()).max().unwrap_or(1);
         let name = charts.iter().map(|chart| chart.row).max_by_key(|row| row.len()).unwrap_or("");
         let left = |font| pixel(canvas::width(&format!("{name} {}", stages - 1), font) + 12.0);
         let (pass, font) = match style.width {
             None => of_passes(passes),
-            Some(width) => of_width(f64::from(width.pixels()), passes, left),
+            Some(width) => of_width(width, passes, left),
         };
         let plot = if pass < 1.0 && style.width.is_none() { MAX_PLOT } else { pass * passes };
         let paired = spans().any(|span| matches!(span.slot, Slot::Pair(..)));
         let segments = charts.iter().any(|chart| lane::is_wanted(chart));
         let tallest = if paired { 34 } else { 24 } + if segments { lane::TALLEST } else { 0 };
-        let tallest = pixel(f64::from(tallest) * (font / 13.0).min(1.0));
+        let tallest = pixel(f64::from(tallest) * (font / FONT).min(1.0));
         let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
         let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
         let note = too_narrow(&durations, end as f64 / plot, dense);
@@ -76,7 +75,37 @@ impl Layout {
         if segments {
             lane::fit(&mut layout, charts);
         }
+        if layout.cuts_bound(charts, style) {
+            layout.add_note("dashed: no order ends before");
+        }
         Ok(layout)
+    }
+
+    /// Adds `note` to that below the charts.
+    pub(super) fn add_note(&mut self, note: &str) {
+        self.note = Some(self.note.take().map_or_else(|| note.to_owned(), |one| one + "; " + note));
+    }
+
+    /// Whether a bound is drawn whose figures, which say what it is, have no room behind the title.
+    fn cuts_bound(&self, charts: &[Chart<'_>], style: &Style<'_>) -> bool {
+        let mut bounds = charts.iter().zip(style.bounds).zip(style.figures);
+        bounds.any(|((chart, bound), figures)| {
+            bound.is_some() && self.figures(chart, figures).1 != figures
+        })
+    }
+
+    /// Where the figures of `chart` begin behind its title, and as many of their parts, which commas and semicolons
+    /// part, as have room there.
+    pub(super) fn figures<'a>(&self, chart: &Chart<'_>, figures: &'a str) -> (i32, &'a str) {
+        let title = self.title(chart);
+        // Bold letters are wider by a tenth.
+        let taken = title.last().map_or(0.0, |last| canvas::width(last, self.font) * 1.1);
+        let taken = taken + self.font;
+        let mut rest = figures;
+        while canvas::width(rest, self.font) > self.plot - taken {
+            rest = rest.rfind([',', ';']).map_or("", |at| &rest[..at]);
+        }
+        (self.left + pixel(taken), rest)
     }
 
     pub(super) fn x(&self, time: Nanos) -> i32 {
@@ -95,11 +124,28 @@ impl Layout {
 
     /// The note in lines as wide as the plot.
     pub(super) fn notes(&self) -> Vec<String> {
-        let letters = canvas::width("m", self.font);
+        self.lines(self.note.as_deref().unwrap_or_default(), 1.0)
+    }
+
+    /// The title of a chart in lines as wide as the plot, of bold letters, which are wider by a tenth.
+    pub(super) fn title(&self, chart: &Chart<'_>) -> Vec<String> {
+        match canvas::width(chart.title, self.font) <= self.plot {
+            true => vec![chart.title.to_owned()],
+            false => self.lines(chart.title, 1.1),
+        }
+    }
+
+    /// `text` in lines as wide as the plot, of letters wider than others by a `factor`.
+    fn lines(&self, text: &str, factor: f64) -> Vec<String> {
+        let letters = canvas::width("m", self.font) * factor;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
         let columns = (self.plot / letters) as usize;
-        let note = self.note.as_deref().unwrap_or_default();
-        format::wrapped(note, columns, "").lines().map(str::to_owned).collect()
+        format::wrapped(text, columns, "").lines().map(str::to_owned).collect()
+    }
+
+    /// Height of the title of `chart`.
+    pub(super) fn head(&self, chart: &Chart<'_>) -> i32 {
+        self.line() * i32::try_from(self.title(chart).len()).unwrap_or(i32::MAX)
     }
 
     /// Whether `charts` are so tall that the axis stands above them, too.
@@ -119,7 +165,7 @@ impl Layout {
 
     pub(super) fn chart(&self, chart: &Chart<'_>) -> i32 {
         let stages = i32::try_from(chart.timeline.stages.len()).unwrap_or(i32::MAX);
-        self.line() + self.row.saturating_mul(stages) + 8
+        self.head(chart) + self.row.saturating_mul(stages) + 8
     }
 
     pub(super) fn height(&self, charts: &[Chart<'_>], legend: &Legend) -> i32 {
@@ -148,20 +194,24 @@ fn of_passes(passes: f64) -> (f64, f64) {
     let pass = (MAX_PLOT / passes).floor().min(narrowest.max(PASS));
     let plot = if pass < 1.0 { MAX_PLOT } else { pass * passes };
     // A wide picture is shown smaller than it is, so its text is larger.
-    (pass, 13.0 * (plot / 1_200.0).clamp(1.0, 1.5))
+    (pass, FONT * (plot / 1_200.0).clamp(1.0, 1.5))
 }
 
-/// The same of a picture `width` pixels wide, where `left` is the width left of the plot.
-fn of_width(width: f64, passes: f64, left: impl Fn(f64) -> i32) -> (f64, f64) {
-    let font = FONTS.iter().find(|(most, _)| width <= f64::from(*most)).map_or(13.0, |one| one.1);
-    let plot = width - f64::from(left(font)) - f64::from(pixel(2.0 * font));
+/// The same of a picture of that `width`, where `left` is the width left of the plot.
+fn of_width(width: Width, passes: f64, left: impl Fn(f64) -> i32) -> (f64, f64) {
+    let font = width.font();
+    let plot = f64::from(width.pixels()) - f64::from(left(font)) - f64::from(pixel(2.0 * font));
     let pass = plot / passes;
     // Equal passes are equally wide where that costs little of the width.
     (if pass >= 8.0 { pass.floor() } else { pass }, font)
 }
 
-/// The time that a quarter of all passes stay below: a few stragglers do not change it.
-fn short_pass(mut durations: Vec<u64>) -> Result<u64, DrawError> {
+/// The time that a quarter of all passes of layers stay below: a few stragglers do not change it.
+fn short_pass<'a>(spans: impl Iterator<Item = &'a Span>) -> Result<u64, DrawError> {
+    let all = spans.filter(|span| span.end > span.start);
+    let is_of_layers = |span: &&Span| !span.slot.passes().all(|pass| pass.kind.is_of_vocabulary());
+    let mut durations: Vec<u64> =
+        all.filter(is_of_layers).map(|span| (span.end - span.start).0).collect();
     if durations.is_empty() {
         return Err(DrawError::Empty { what: "no pass takes any time" });
     }

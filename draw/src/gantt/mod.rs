@@ -17,7 +17,7 @@ use sim::streams::Streams;
 use self::boxes::{Numbers, draw_copies, draw_merged, draw_patch, patches, samples};
 use self::layout::{Layout, step, unit};
 use self::legend::Legend;
-pub use self::style::{Style, Width};
+pub use self::style::Style;
 use super::DrawError;
 use super::canvas::{self, About, Area, Lettering, extent, pixel};
 
@@ -110,14 +110,15 @@ fn draw_chart(
     place: usize,
     top: i32,
 ) -> Result<(), DrawError> {
-    draw_head(area, layout, chart.title, style.figures.get(place), top)?;
+    draw_head(area, layout, chart, style.figures.get(place), top)?;
+    let below = top + layout.head(chart);
     let stages = &chart.timeline.stages;
     let end = stages.iter().flatten().map(|span| span.end).max().unwrap_or_default();
     let every = (pixel(layout.font * 1.1) / layout.row).max(1);
     let numbers = Numbers::of(layout, chart.timeline);
     let mut streams = chart.costs.filter(|_| layout.lane > 0).and_then(Streams::of);
     for (stage, number) in (0..stages.len()).zip(0..) {
-        let y = top + layout.line() + number * layout.row;
+        let y = below + number * layout.row;
         let bottom = y + layout.row - layout.gap();
         canvas::fill(area, (layout.left, y), (layout.x(end), bottom), canvas::IDLE)?;
         if layout.gap() > 0 {
@@ -144,7 +145,7 @@ fn draw_chart(
         }
     }
     match style.bounds.get(place).copied().flatten() {
-        Some(bound) => draw_bound(area, layout, bound, [top, top + layout.chart(chart) - 6]),
+        Some(bound) => draw_bound(area, layout, bound, [below - 4, top + layout.chart(chart) - 6]),
         None => Ok(()),
     }
 }
@@ -153,27 +154,19 @@ fn draw_chart(
 fn draw_head(
     area: &Area<'_>,
     layout: &Layout,
-    title: &str,
+    chart: &Chart<'_>,
     figures: Option<&String>,
     top: i32,
 ) -> Result<(), DrawError> {
-    let title = canvas::fit(title, layout.font, layout.plot);
-    let (x, y) = (layout.left, top + layout.line() / 2);
-    Lettering { bold: true, ..layout.letters(HPos::Left) }.write(area, &title, (x, y))?;
-    let Some(figures) = figures else { return Ok(()) };
-    // Bold letters are wider by a tenth.
-    let taken = canvas::width(&title, layout.font) * 1.1 + layout.font;
-    let figures = whole_parts(figures, layout, layout.plot - taken);
-    layout.letters(HPos::Left).write(area, figures, (x + pixel(taken), y))
-}
-
-/// As many of the parts of `figures`, which commas and semicolons part, as fit into `room` pixels.
-fn whole_parts<'a>(figures: &'a str, layout: &Layout, room: f64) -> &'a str {
-    let mut rest = figures;
-    while canvas::width(rest, layout.font) > room {
-        rest = rest.rfind([',', ';']).map_or("", |at| &rest[..at]);
+    let (x, mut y) = (layout.left, top - layout.line() / 2);
+    for line in layout.title(chart) {
+        y += layout.line();
+        let line = canvas::fit(&line, layout.font, layout.plot);
+        Lettering { bold: true, ..layout.letters(HPos::Left) }.write(area, &line, (x, y))?;
     }
-    rest
+    let Some(figures) = figures else { return Ok(()) };
+    let (x, figures) = layout.figures(chart, figures);
+    layout.letters(HPos::Left).write(area, figures, (x, y))
 }
 
 /// Draws a dashed line where no order can end sooner, seen on passes and on idle time.
@@ -184,7 +177,6 @@ fn draw_bound(
     [top, bottom]: [i32; 2],
 ) -> Result<(), DrawError> {
     let x = layout.x(bound);
-    let top = top + layout.line() - 4;
     canvas::fill(area, (x - 2, top), (x + 3, bottom), WHITE)?;
     let style = canvas::INK.stroke_width(2);
     Ok(area.draw(&DashedPathElement::new([(x, top), (x, bottom)], 5, 3, style))?)

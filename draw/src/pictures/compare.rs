@@ -3,15 +3,17 @@
 use answer::compare::Comparison;
 use question::Diagnostic;
 
+use crate::Width;
 use crate::gantt::Style;
 
-/// The compared step of the prediction and that of the measurement, on one time axis.
+/// The compared step of the prediction and that of the measurement, on one time axis, in a picture of that `width`.
 ///
 /// # Errors
 /// If no pass takes any time.
-pub fn timelines(comparison: &Comparison<'_>) -> Result<String, Diagnostic> {
+pub fn timelines(comparison: &Comparison<'_>, width: Option<Width>) -> Result<String, Diagnostic> {
     let titles = [comparison.predicted, comparison.measured]
         .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));
     let titled: Vec<_> = titles.into_iter().zip(comparison.timelines()).collect();
-    super::stages(&titled, &Style::default())
+    let title = Some("Predicted above measured");
+    super::stages(&titled, &Style { title, width, ..Style::default() })
 }

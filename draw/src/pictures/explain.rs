@@ -8,11 +8,11 @@ use sim::explain::Gaps;
 use sim::levers::Lever;
 use sim::occupancy::Curve;
 
-use crate::DrawError;
 use crate::html;
 use crate::html::{Drawing, Page};
 use crate::plot::tornado;
 use crate::plot::tornado::Tornado;
+use crate::{DrawError, Width};
 use answer::explain::quantities::{ratio, signed, whole};
 use answer::explain::report::seen;
 use answer::outcome;
@@ -20,9 +20,12 @@ use answer::outcome::{Outcome, title};
 use question::Diagnostic;
 use question::format;
 
-/// The levers of every schedule that was explained.
-pub fn tornado(outcomes: &[Outcome]) -> Result<String, Diagnostic> {
-    Ok(tornado::svg(&tornados(outcomes))?)
+/// The levers of every schedule that was explained, in a picture of that `width`.
+///
+/// # Errors
+/// If no change changes anything.
+pub fn tornado(outcomes: &[Outcome], width: Option<Width>) -> Result<String, Diagnostic> {
+    Ok(tornado::svg_with(&tornados(outcomes), width)?)
 }
 
 fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {

@@ -3,8 +3,9 @@
 use fsdp::{FsdpError, Way};
 use pipeline::Timeline;
 
+use crate::Width;
 use crate::gantt;
-use crate::gantt::Chart;
+use crate::gantt::{Chart, Style};
 use crate::plot::lines;
 use crate::plot::lines::{Dot, LineChart, LinePanel};
 use answer::fsdp::FsdpRow;
@@ -14,8 +15,11 @@ use question::fsdp::FsdpSetting;
 /// The most layers that a picture shows.
 const MAX_SPANS: u64 = 1 << 20;
 
-/// A panel per number of devices and tokens, a curve per way.
-pub fn bubbles(rows: &[FsdpRow]) -> Result<String, Diagnostic> {
+/// A panel per number of devices and tokens, a curve per way, in a picture of that `width`.
+///
+/// # Errors
+/// If there is no row.
+pub fn bubbles(rows: &[FsdpRow], width: Option<Width>) -> Result<String, Diagnostic> {
     let name = |row: &FsdpRow| format!("{}, {}", row.method, row.communication);
     let place = |row: &FsdpRow| (row.devices, row.max_tokens);
     let (mut series, mut places) = (Vec::new(), Vec::new());
@@ -50,6 +54,7 @@ pub fn bubbles(rows: &[FsdpRow]) -> Result<String, Diagnostic> {
         beside: String::new(),
         columns: panels.len().clamp(1, 3),
         same_scale: true,
+        width,
         panels,
         series,
     };
@@ -61,8 +66,16 @@ fn axis(minibatch_size: u64) -> f64 {
     minibatch_size as f64
 }
 
-/// The first minibatch of `setting` in each of `ways`, on one time axis.
-pub fn timelines(setting: &FsdpSetting, ways: &[Way], layers: u64) -> Result<String, Diagnostic> {
+/// The first minibatch of `setting` in each of `ways`, on one time axis, in a picture of that `width`.
+///
+/// # Errors
+/// If it has more layers than a picture shows, or cannot be timed.
+pub fn timelines(
+    setting: &FsdpSetting,
+    ways: &[Way],
+    layers: u64,
+    width: Option<Width>,
+) -> Result<String, Diagnostic> {
     let samples = setting.minibatch_size.saturating_mul(setting.devices as u64);
     let spans = samples.saturating_mul(2 * layers).saturating_mul(ways.len() as u64);
     if spans > MAX_SPANS {
@@ -86,5 +99,6 @@ pub fn timelines(setting: &FsdpSetting, ways: &[Way], layers: u64) -> Result<Str
         costs: None,
     });
     let charts: Vec<Chart<'_>> = charts.collect();
-    Ok(gantt::svg(&charts)?)
+    let style = Style { title: Some("The first minibatch"), width, ..Style::default() };
+    Ok(gantt::svg_with(&charts, &style)?)
 }

@@ -5,6 +5,7 @@ mod page;
 
 pub use page::html;
 
+use crate::Width;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Scatter, ScatterPanel};
@@ -14,8 +15,15 @@ use question::Diagnostic;
 use question::plan::Question;
 
 /// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
-/// each schedule where there is one cluster.
-pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnostic> {
+/// each schedule where there is one cluster, in a picture of that `width`.
+///
+/// # Errors
+/// If there is no plan.
+pub fn svg(
+    question: &Question,
+    answer: &PlanAnswer,
+    width: Option<Width>,
+) -> Result<String, Diagnostic> {
     let mut series: Vec<String> = Vec::new();
     let mut points: Vec<Vec<Mark>> = Vec::new();
     let mut details = Details { labels: Vec::new(), notes: vec![errors(&answer.plans)] };
@@ -47,7 +55,7 @@ pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnosti
             let cluster = &question.clusters[plan.cluster];
             format!("{} {}", cluster.devices(), cluster.name())
         }
-        _ => "time against money, by the number of the plan".to_owned(),
+        _ => "time against money, by number of plan".to_owned(),
     };
     let scatter = Scatter {
         title: question.title.clone(),
@@ -58,7 +66,7 @@ pub fn svg(question: &Question, answer: &PlanAnswer) -> Result<String, Diagnosti
         columns: 1,
         named: false,
         not_compared: String::new(),
-        width: None,
+        width,
         panels: vec![ScatterPanel { title: one, series: points, limit: None }],
     };
     Ok(scatter::svg_with(&scatter, &details)?)

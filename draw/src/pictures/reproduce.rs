@@ -3,19 +3,22 @@
 use question::Diagnostic;
 use reproduce::{Bars, Comparison, Lines, Panel, Picture, Place, Places, Point};
 
+use crate::Width;
 use crate::plot::bars::{self, Bar, BarChart, BarGroup};
 use crate::plot::comparison::{self, Compared};
 use crate::plot::lines::{self, Dot, LineChart};
 
-/// `picture` as SVG.
+/// `picture` as SVG of that `width`.
 ///
 /// # Errors
 /// If there is nothing to draw.
-pub fn svg(picture: &Picture) -> Result<String, Diagnostic> {
+pub fn svg(picture: &Picture, width: Option<Width>) -> Result<String, Diagnostic> {
     Ok(match picture {
-        Picture::Bars(bars) => bars::svg(&bar_chart(bars))?,
-        Picture::Lines(lines) => lines::svg(&line_chart(lines))?,
-        Picture::Comparison(points) => comparison::svg(&compared(points))?,
+        Picture::Bars(bars) => bars::svg(&BarChart { width, ..bar_chart(bars) })?,
+        Picture::Lines(lines) => lines::svg(&LineChart { width, ..line_chart(lines) })?,
+        Picture::Comparison(points) => {
+            comparison::svg(&comparison::Comparison { width, ..compared(points) })?
+        }
     })
 }
 
@@ -30,11 +33,13 @@ fn bar_chart(picture: &Bars) -> BarChart {
     });
     BarChart {
         title: picture.title.clone(),
+        x_label: picture.x_label.to_owned(),
         y_label: picture.y_label.clone(),
         groups: groups.collect(),
         series: picture.series.clone(),
         tick: picture.mark.to_owned(),
         note: picture.unmarked.to_owned(),
+        width: None,
     }
 }
 
@@ -56,6 +61,7 @@ fn line_chart(picture: &Lines) -> LineChart {
         beside: "published".to_owned(),
         columns: 3,
         same_scale: true,
+        width: None,
         panels: picture.panels.iter().map(panel).collect(),
     }
 }
@@ -80,6 +86,7 @@ fn compared(picture: &Comparison) -> comparison::Comparison {
         series: picture.series.clone(),
         beside: "published".to_owned(),
         columns: 3,
+        width: None,
         panels: picture.panels.iter().map(panel).collect(),
     }
 }

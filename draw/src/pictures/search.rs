@@ -3,7 +3,8 @@
 
 use pipeline::{Metrics, Nanos, Timeline};
 
-use crate::gantt::{Style, Width};
+use crate::Width;
+use crate::gantt::Style;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Scatter, ScatterPanel};

@@ -8,7 +8,8 @@ use question::hardware::Hardware;
 use sim::engine::Run;
 use sim::occupancy::Curve;
 
-use crate::gantt::{self, Chart, Style, Width};
+use crate::Width;
+use crate::gantt::{self, Chart, Style};
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Scatter, ScatterPanel};

@@ -3,17 +3,18 @@
 use measured::{Row, Validated, unknown};
 use question::Diagnostic;
 
+use crate::Width;
 use crate::plot::agreement::{self, Agreement, Apart, Pair};
 
 /// Steps that differ by less are predicted well.
 const BAND: f64 = 0.1;
 
 /// Every step of `validated` in seconds, coloured by its set, without rows that are set apart. Sets
-/// that the model does not cover are in a panel of their own.
+/// that the model does not cover are in a panel of their own, all in a picture of that `width`.
 ///
 /// # Errors
 /// If no step was measured.
-pub fn steps(validated: &Validated) -> Result<String, Diagnostic> {
+pub fn steps(validated: &Validated, width: Option<Width>) -> Result<String, Diagnostic> {
     let mut series: Vec<String> = Vec::new();
     let mut points = Vec::new();
     let mut apart: Option<Apart> = None;
@@ -45,6 +46,7 @@ pub fn steps(validated: &Validated) -> Result<String, Diagnostic> {
         series,
         band: BAND,
         points,
+        width,
         apart,
     })?)
 }

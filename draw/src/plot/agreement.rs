@@ -1,15 +1,13 @@
 //! Predicted against measured, both on logarithmic axes, with the line where they agree.
 
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
-use question::format;
 
 use super::panels::number;
-use super::{
-    FONT, LINE, SAMPLE, check_finite, draw_legend, draw_title, legend_height, letters, marks,
-};
-use crate::DrawError;
+use super::{FONT, Head, LINE, SAMPLE, check_finite, count, letters, lines, marks};
 use crate::canvas::{self, About, Area, GRID, INK, Lettering, Point, Spot, extent, pixel};
+use crate::{DrawError, Width};
 
 /// Side of the plot, in pixels, and of that of points that stand apart.
 const SIDE: i32 = 560;
@@ -17,11 +15,16 @@ const SIDE_APART: i32 = 340;
 /// Room to its left for labels, and to its right.
 const LEFT: i32 = 76;
 const RIGHT: i32 = 20;
-/// The colour of the band around the line.
-const BAND: RGBColor = RGBColor(0xEC, 0xF1, 0xF6);
+/// The least space between labels of an axis.
+const GAP: i32 = 4;
+/// The narrowest plots that stand side by side, in pixels.
+const NARROWEST: i32 = 200;
+/// The colour of the band around the line, and that of its edges.
+const BAND: RGBColor = RGBColor(0xE3, 0xEC, 0xF5);
+pub(super) const EDGE: RGBColor = RGBColor(0x5F, 0x80, 0xA3);
 
 /// The colour of points that stand apart.
-const GREY: RGBColor = RGBColor(0x80, 0x80, 0x80);
+pub(super) const GREY: RGBColor = RGBColor(0x80, 0x80, 0x80);
 
 /// Points with two values of one quantity.
 pub struct Agreement {
@@ -37,6 +40,8 @@ pub struct Agreement {
     pub band: f64,
     /// The points.
     pub points: Vec<Pair>,
+    /// The width of the picture; without one, as wide as its panels are.
+    pub width: Option<Width>,
     /// The points that stand in a panel of their own, where there are some.
     pub apart: Option<Apart>,
 }
@@ -75,21 +80,53 @@ struct Axes {
     side: i32,
 }
 
+/// The sides of the plot and of that of points that stand apart, and the width of the picture, in pixels.
+#[derive(Clone, Copy)]
+struct Sizes {
+    side: i32,
+    apart: i32,
+    width: i32,
+    /// Whether the plots stand side by side.
+    beside: bool,
+}
+
+impl Sizes {
+    fn of(chart: &Agreement) -> Self {
+        let around = LEFT + RIGHT;
+        let (plots, around_all) = match chart.apart {
+            Some(_) => (SIDE + SIDE_APART, 2 * around),
+            None => (SIDE, around),
+        };
+        let Some(width) = chart.width.map(Width::room) else {
+            let width = plots + around_all;
+            return Self { side: SIDE, apart: SIDE_APART, width, beside: true };
+        };
+        let share = |side: i32| (width - around_all) * side / plots;
+        if chart.apart.is_some() && share(SIDE_APART) < NARROWEST {
+            let side = width - around;
+            return Self { side, apart: side, width, beside: false };
+        }
+        Self { side: share(SIDE), apart: share(SIDE_APART), width, beside: true }
+    }
+}
+
 /// Draws `chart`.
 ///
 /// # Errors
 /// If there is no point, or one is not finite or not more than zero.
 pub fn svg(chart: &Agreement) -> Result<String, DrawError> {
-    let own = LEFT + SIDE + RIGHT;
-    let beside = chart.apart.as_ref().map_or(0, |_| LEFT + SIDE_APART + RIGHT);
-    let width = extent(own + beside);
-    let top = 2 * LINE + legend_height(&chart.series, width);
-    let axes = Axes::of(&chart.title, &chart.points, (LEFT, top), SIDE)?;
-    let height = extent(top + SIDE + 3 * LINE);
-    canvas::picture((width, height), &chart.about(), |area| {
-        draw_title(area, &chart.title)?;
-        draw_legend(area, &chart.series, 2 * LINE - 4, |index, (x, y)| {
-            marks::draw_marker(area, index, (x + SAMPLE / 2, y))
+    let sizes = Sizes::of(chart);
+    let mut names = chart.series.clone();
+    names.push(format!("within {:.0} %", 100.0 * chart.band));
+    let head = Head::of(&chart.title, &names, &[], extent(sizes.width));
+    let axes = Axes::of(&chart.title, &chart.points, (LEFT, head.height()), sizes.side)?;
+    let apart = chart.apart.as_ref().map(|apart| Panel::of(apart, &axes, sizes)).transpose()?;
+    let below = apart.as_ref().map_or(0, |panel| panel.axes.bottom()).max(axes.bottom());
+    let size = (extent(sizes.width), extent(below + 3 * LINE));
+    let svg = canvas::picture(size, &chart.about(), |area| {
+        head.draw(area, |index, (x, y)| match index == chart.series.len() {
+            true => draw_band(area, [-4, 4].map(|side| [(x, y + side), (x + SAMPLE, y + side)])),
+            false => marks::draw_marker(area, index, (x + SAMPLE / 2, y)),
         })?;
         axes.draw(area, chart)?;
         let mut spots = Vec::with_capacity(chart.points.len());
@@ -99,41 +136,63 @@ pub fn svg(chart: &Agreement) -> Result<String, DrawError> {
             let series = chart.series.get(pair.series).map_or("", String::as_str);
             spots.push(spot(series, pair, at));
         }
-        if let Some(apart) = &chart.apart {
-            spots.extend(draw_apart(area, chart, apart, (own, top + SIDE))?);
+        if let Some(panel) = &apart {
+            spots.extend(panel.draw(area, chart)?);
         }
         Ok(spots)
-    })
+    })?;
+    Ok(canvas::printed(svg, size, chart.width))
 }
 
-/// Draws the panel of points that are not compared, from `left` on and with its axis at `bottom`, and
-/// returns their hints.
-fn draw_apart(
-    area: &Area<'_>,
-    chart: &Agreement,
-    apart: &Apart,
-    (left, bottom): Point,
-) -> Result<Vec<Spot>, DrawError> {
-    let corner = (left + LEFT, bottom - SIDE_APART);
-    let axes = Axes::of(&apart.title, &apart.points, corner, SIDE_APART)?;
-    axes.draw(area, chart)?;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A few dozen.
-    let columns = (f64::from(SIDE_APART) / canvas::width("m", FONT)) as usize;
-    let reason = format::wrapped(&apart.reason, columns, "");
-    let mut y = corner.1 - LINE * (1 + i32::try_from(reason.lines().count()).unwrap_or(0));
-    let bold = Lettering { bold: true, ..letters(HPos::Left) };
-    bold.write(area, &apart.title, (corner.0, y))?;
-    for line in reason.lines() {
-        y += LINE;
-        letters(HPos::Left).write(area, line, (corner.0, y))?;
+/// Draws a band between two lines.
+fn draw_band(area: &Area<'_>, [one, other]: [[Point; 2]; 2]) -> Result<(), DrawError> {
+    let corners = vec![one[0], one[1], other[1], other[0]];
+    area.draw(&Polygon::new(corners, BAND.filled()))?;
+    for edge in [one, other] {
+        area.draw(&DashedPathElement::new(edge, 5, 3, EDGE.stroke_width(1)))?;
     }
-    let mut spots = Vec::with_capacity(apart.points.len());
-    for pair in &apart.points {
-        let at = axes.place(pair.across, pair.up);
-        area.draw(&Circle::new(at, 4, GREY.filled()))?;
-        spots.push(spot(&apart.title, pair, at));
+    Ok(())
+}
+
+/// The panel of points that are not compared.
+struct Panel<'a> {
+    apart: &'a Apart,
+    axes: Axes,
+    /// Why they are not compared, in lines.
+    reason: Vec<String>,
+}
+
+impl<'a> Panel<'a> {
+    /// The panel beside `axes` or below them.
+    fn of(apart: &'a Apart, axes: &Axes, sizes: Sizes) -> Result<Self, DrawError> {
+        let reason = lines(&apart.reason, FONT, f64::from(sizes.apart));
+        let corner = match sizes.beside {
+            true => (sizes.side + 2 * LEFT + RIGHT, axes.bottom() - sizes.apart),
+            false => (LEFT, axes.bottom() + LINE * (6 + count(reason.len()))),
+        };
+        let axes = Axes::of(&apart.title, &apart.points, corner, sizes.apart)?;
+        Ok(Self { apart, axes, reason })
     }
-    Ok(spots)
+
+    /// Draws it, and returns the hints of its points.
+    fn draw(&self, area: &Area<'_>, chart: &Agreement) -> Result<Vec<Spot>, DrawError> {
+        let Self { apart, axes, reason } = self;
+        axes.draw(area, chart)?;
+        let mut y = axes.top - LINE * (1 + count(reason.len()));
+        let bold = Lettering { bold: true, ..letters(HPos::Left) };
+        bold.write(area, &apart.title, (axes.left, y))?;
+        for line in reason {
+            y += LINE;
+            letters(HPos::Left).write(area, line, (axes.left, y))?;
+        }
+        let mut spots = Vec::with_capacity(apart.points.len());
+        for pair in &apart.points {
+            let at = axes.place(pair.across, pair.up);
+            area.draw(&Circle::new(at, 4, GREY.filled()))?;
+            spots.push(spot(&apart.title, pair, at));
+        }
+        Ok(spots)
+    }
 }
 
 impl Axes {
@@ -149,6 +208,11 @@ impl Axes {
             return Err(DrawError::Empty { what: "nothing was measured" });
         }
         Ok(Self { low: low - 0.2, high: high + 0.2, left, top, side })
+    }
+
+    /// Where the axis across lies.
+    const fn bottom(self) -> i32 {
+        self.top + self.side
     }
 
     /// The position of `value` along an axis, in pixels.
@@ -168,20 +232,25 @@ impl Axes {
 
     fn draw(self, area: &Area<'_>, chart: &Agreement) -> Result<(), DrawError> {
         let [low, high] = [self.low, self.high].map(f64::exp);
-        let edge = |share: f64| [(low, low * share), (high, high * share)];
-        let inside = |(x, y): (f64, f64)| self.place(x, y.clamp(low, high));
-        let [a, b] = edge(1.0 + chart.band).map(inside);
-        let [c, d] = edge(1.0 - chart.band).map(inside);
-        area.draw(&Polygon::new(vec![a, b, d, c], BAND.filled()))?;
+        let mut free = i32::MIN;
         for tick in self.ticks() {
             let label = number(tick);
             let [from, to] = [self.place(tick, low), self.place(tick, high)];
             canvas::line(area, [from, to], GRID, 1)?;
-            letters(HPos::Center).write(area, &label, (from.0, from.1 + LINE / 2 + 2))?;
+            let half = pixel(canvas::width(&label, FONT) / 2.0);
+            if from.0 - half > free {
+                letters(HPos::Center).write(area, &label, (from.0, from.1 + LINE / 2 + 2))?;
+                free = from.0 + half + GAP;
+            }
             let [from, to] = [self.place(low, tick), self.place(high, tick)];
             canvas::line(area, [from, to], GRID, 1)?;
             letters(HPos::Right).write(area, &label, (from.0 - 6, from.1))?;
         }
+        // Both edges of the band end where they leave the axes.
+        let factors = [1.0 + chart.band, 1.0 / (1.0 - chart.band)];
+        let [above, below] = factors.map(|factor| [(low, low * factor), (high / factor, high)]);
+        let below = below.map(|(up, across)| (across, up));
+        draw_band(area, [above, below].map(|ends| ends.map(|(x, y)| self.place(x, y))))?;
         canvas::line(area, [self.place(low, low), self.place(high, high)], INK, 1)?;
         for [from, to] in [[(low, low), (high, low)], [(low, low), (low, high)]] {
             canvas::line(area, [self.place(from.0, from.1), self.place(to.0, to.1)], INK, 1)?;
@@ -232,6 +301,7 @@ fn spot(series: &str, pair: &Pair, at: Point) -> Spot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::check_svg;
 
     fn chart(points: Vec<Pair>) -> Agreement {
         Agreement {
@@ -241,6 +311,7 @@ mod tests {
             series: vec!["a".to_owned(), "b".to_owned()],
             band: 0.1,
             points,
+            width: None,
             apart: None,
         }
     }
@@ -279,7 +350,7 @@ mod tests {
             points: vec![pair(0, 1.0, 40.0), pair(0, 2.0, 3.0)],
         });
         let drawn = svg(&one).unwrap();
-        crate::samples::check_svg(&drawn);
+        check_svg(&drawn);
         assert_eq!(drawn.matches("fill=\"#808080\"").count(), 2);
         assert_eq!(drawn.matches("class=\"spot\"").count(), 3);
         assert!(drawn.contains("\nanother network\n") && !alone.contains("far off"));
@@ -287,6 +358,19 @@ mod tests {
         let first =
             |svg: &str| svg.lines().find(|line| line.starts_with("<circle")).map(str::to_owned);
         assert_eq!(first(&drawn), first(&alone));
+    }
+
+    #[test]
+    fn panels_stand_below_each_other_where_the_picture_is_narrow() {
+        let mut one = chart(vec![pair(0, 1.0, 1.1), pair(1, 20.0, 18.0)]);
+        let (title, reason) = ("far off".to_owned(), "another network".to_owned());
+        one.apart = Some(Apart { title, reason, points: vec![pair(0, 1.0, 40.0)] });
+        for (width, beside) in [("1col", false), ("2col", true), ("1200px", true)] {
+            one.width = Some(width.parse().unwrap());
+            let drawn = svg(&one).unwrap();
+            check_svg(&drawn);
+            assert_eq!(Sizes::of(&one).beside, beside, "{width}");
+        }
     }
 
     #[test]

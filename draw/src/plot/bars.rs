@@ -4,17 +4,19 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    FONT, LINE, SAMPLE, Scale, TITLE, axis_font, check_finite, draw_legend, draw_title,
-    legend_height, letters, marks, percent, rates_from_zero,
+    FONT, Head, LINE, SAMPLE, Scale, axis_font, check_finite, count, letters, lines, marks,
+    percent, rates_from_zero,
 };
-use crate::DrawError;
 use crate::canvas;
 use crate::canvas::{About, Area, GRID, INK, Lettering, Spot, extent};
+use crate::{DrawError, Width};
 
 /// Groups of bars, one bar per series in each.
 pub struct BarChart {
     /// The title above it.
     pub title: String,
+    /// The label of the horizontal axis: what the labels of groups say.
+    pub x_label: String,
     /// The label of the vertical axis, which is in percent.
     pub y_label: String,
     /// The names of the series, in the order in which every group has them; six have colours of
@@ -25,6 +27,8 @@ pub struct BarChart {
     pub tick: String,
     /// A line below the legend, such as why some bars have no tick, or nothing.
     pub note: String,
+    /// The width of the picture, whose groups stand in as many rows as that needs; without one, all stand in one.
+    pub width: Option<Width>,
     /// The groups, left to right.
     pub groups: Vec<BarGroup>,
 }
@@ -54,25 +58,29 @@ impl Bar {
 
 /// The widest and narrowest bar, in pixels.
 const BAR: (i32, i32) = (28, 8);
-/// The narrowest plot.
+/// The narrowest plot of a picture whose width is not given.
 const MIN_PLOT: i32 = 480;
 /// The most words of a label that get lines.
 const LABEL_LINES: usize = 4;
-/// Height of the axes.
-const HEIGHT: i32 = 300;
-/// Room below everything.
+/// Height of the axes where all groups stand in one row, and where they do not.
+const HEIGHTS: [i32; 2] = [300, 220];
+/// Room below everything, and above the label of the horizontal axis.
 const MARGIN: i32 = 10;
+const GAP: i32 = 6;
 /// Room for the vertical axis.
 const LEFT: i32 = 72;
+/// Bars that are lower than so many pixels have their figure above them, in letters of that size.
+const LOW: i32 = 7;
+const FIGURE: f64 = 10.0;
 
-/// Colours by series, from dark to light so that they can be distinguished in grey.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(0x1B, 0x3A, 0x6B),
-    RGBColor(0xA8, 0x3C, 0x1E),
-    RGBColor(0x3F, 0x88, 0xC5),
-    RGBColor(0xE0, 0x93, 0x2C),
-    RGBColor(0x7F, 0xCF, 0xB4),
-    RGBColor(0xF2, 0xE0, 0x7A),
+/// Colours by series, with a contrast of 3 : 1 on white, and distinguishable in grey.
+pub(super) const COLOURS: [RGBColor; 6] = [
+    RGBColor(0x06, 0x12, 0x4A),
+    RGBColor(0x97, 0x20, 0x0A),
+    RGBColor(0x8A, 0x2B, 0xD6),
+    RGBColor(0xBC, 0x7F, 0x00),
+    RGBColor(0x38, 0x81, 0x99),
+    RGBColor(0x58, 0x13, 0x2E),
 ];
 
 /// Draws `chart`.
@@ -80,8 +88,7 @@ const COLOURS: [RGBColor; 6] = [
 /// # Errors
 /// If there is no bar in it, or one is not finite.
 pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
-    let all = || chart.groups.iter().flat_map(|group| group.bars.iter().copied().flatten());
-    if all().next().is_none() {
+    if chart.bars().next().is_none() {
         return Err(DrawError::Empty { what: "no group has a bar" });
     }
     for (index, name) in chart.series.iter().enumerate() {
@@ -89,32 +96,64 @@ pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
         check_finite(name, bars.flat_map(Bar::rates))?;
     }
     let layout = Layout::of(chart);
+    let width = extent(layout.width);
     let mut names = chart.series.clone();
-    names.extend(all().any(|bar| bar.tick.is_some()).then(|| chart.tick.clone()));
-    let width = extent(LEFT + layout.group * layout.groups + LINE);
-    let below = 2 * LINE + legend_height(&names, width);
-    let head = below + if chart.note.is_empty() { 0 } else { LINE };
-    let height = extent(head + HEIGHT + layout.label_lines * LINE + MARGIN);
-    canvas::picture((width, height), &chart.about(), |area| {
-        draw_title(area, &chart.title)?;
-        draw_legend(area, &names, 2 * LINE - 4, |index, (x, y)| {
-            let middle = (x + SAMPLE / 2, y);
-            if index == chart.series.len() {
-                return marks::draw_tick(area, middle, 20);
-            }
-            canvas::fill(area, (middle.0 - 7, y - 7), (middle.0 + 7, y + 7), colour(index))
-        })?;
-        if !chart.note.is_empty() {
-            letters(HPos::Left).write(area, &chart.note, (canvas::pixel(TITLE), below - 4))?;
+    names.extend(chart.bars().any(|bar| bar.tick.is_some()).then(|| chart.tick.clone()));
+    let notes = Some(chart.note.clone()).filter(|note| !note.is_empty());
+    let head = Head::of(&chart.title, &names, notes.as_slice(), width);
+    let x_label = lines(&chart.x_label, FONT, f64::from(layout.width) - FONT);
+    let rows = count(chart.groups.len().div_ceil(layout.across));
+    let below = head.height() + layout.row() * rows;
+    let size = (width, extent(below + LINE * count(x_label.len()) + MARGIN + GAP));
+    let svg = canvas::picture(size, &chart.about(), |area| {
+        head.draw(area, |index, at| chart.sample(area, index, at))?;
+        for (line, text) in (0..).zip(&x_label) {
+            let at = (layout.width / 2, below + GAP + LINE * line + LINE / 2);
+            letters(HPos::Center).write(area, text, at)?;
         }
-        let middle = head + HEIGHT / 2;
+        draw_rows(area, chart, &layout, head.height())
+    })?;
+    Ok(canvas::printed(svg, size, chart.width))
+}
+
+/// Draws the rows of groups from `top` on, and returns the hints of the bars.
+fn draw_rows(
+    area: &Area<'_>,
+    chart: &BarChart,
+    layout: &Layout,
+    mut top: i32,
+) -> Result<Vec<Spot>, DrawError> {
+    let mut spots = Vec::new();
+    let rows = chart.groups.chunks(layout.across).zip(layout.labels.chunks(layout.across));
+    for (groups, labels) in rows {
         let upright = Lettering { upright: true, ..letters(HPos::Center) };
-        upright.write(area, &chart.y_label, (LINE / 2 + 2, middle))?;
-        draw_axes(&area.margin(head, 0, 0, 0), chart, &layout)
-    })
+        upright.write(area, &chart.y_label, (LINE / 2 + 2, top + layout.height / 2))?;
+        let row = area.clone().shrink((0, top), (extent(layout.width), extent(layout.row())));
+        spots.extend(draw_axes(&row, chart, layout, groups, labels)?);
+        top += layout.row();
+    }
+    Ok(spots)
 }
 
 impl BarChart {
+    fn bars(&self) -> impl Iterator<Item = Bar> {
+        self.groups.iter().flat_map(|group| group.bars.iter().copied().flatten())
+    }
+
+    /// Draws the sample of the legend's entry `index` at `at`.
+    fn sample(
+        &self,
+        area: &Area<'_>,
+        index: usize,
+        (x, y): canvas::Point,
+    ) -> Result<(), DrawError> {
+        let middle = x + SAMPLE / 2;
+        if index == self.series.len() {
+            return marks::draw_tick(area, (middle, y), 20);
+        }
+        canvas::fill(area, (middle - 7, y - 7), (middle + 7, y + 7), colour(index))
+    }
+
     fn about(&self) -> About {
         let groups: Vec<&str> = self.groups.iter().map(|group| group.label.as_str()).collect();
         About::new(
@@ -136,26 +175,57 @@ fn colour(series: usize) -> RGBColor {
 
 /// Sizes in pixels.
 struct Layout {
+    /// Width of the picture.
+    width: i32,
     bar: i32,
     /// Width of a group with the space around it.
     group: i32,
-    groups: i32,
+    /// Groups in a row.
+    across: usize,
+    /// Height of a row without its labels.
+    height: i32,
     label_lines: i32,
     labels: Vec<Vec<String>>,
 }
 
 impl Layout {
     fn of(chart: &BarChart) -> Self {
-        let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX).max(1);
-        let (groups, series) = (count(chart.groups.len()), count(chart.series.len()));
-        let bar = (1_100 / groups / (series + 2)).clamp(BAR.1, BAR.0);
-        let group = (bar * (series + 2)).max(MIN_PLOT / groups);
-        let room = f64::from(group) - FONT;
+        let groups = chart.groups.len().max(1);
+        let places = count(chart.series.len().max(1) + 2);
+        let across = chart.width.map_or(groups, |width| across(chart, width.room()));
+        let (bar, group) = match chart.width {
+            None => {
+                let bar = (1_100 / count(groups) / places).clamp(BAR.1, BAR.0);
+                (bar, (bar * places).max(MIN_PLOT / count(groups)))
+            }
+            Some(width) => {
+                let group = (width.room() - LEFT - LINE) / count(across);
+                ((group / places).clamp(1, BAR.0), group)
+            }
+        };
+        let width = chart.width.map_or(LEFT + group * count(across) + LINE, Width::room);
         let labels = chart.groups.iter().map(|one| one.label.as_str());
-        let labels = break_labels(labels, room);
+        let labels = break_labels(labels, f64::from(group) - FONT);
         let label_lines = count(labels.iter().map(Vec::len).max().unwrap_or(0));
-        Self { bar, group, groups, label_lines, labels }
+        let height = HEIGHTS[usize::from(across < groups)];
+        Self { width, bar, group, across, height, label_lines, labels }
     }
+
+    /// Height of a row of groups with its labels.
+    fn row(&self) -> i32 {
+        self.height + self.label_lines * LINE
+    }
+}
+
+/// As many groups of `chart` as stand in a row of a picture `width` pixels wide with bars and words that can be read,
+/// in each row as many.
+fn across(chart: &BarChart, width: i32) -> usize {
+    let words = chart.groups.iter().flat_map(|group| group.label.split_whitespace());
+    let longest = words.map(|word| canvas::width(word, FONT) + FONT).fold(0.0, f64::max);
+    let least = (canvas::pixel(longest) + 1).max(BAR.1 * count(chart.series.len() + 2));
+    let most = usize::try_from((width - LEFT - LINE) / least).unwrap_or(1).max(1);
+    let groups = chart.groups.len().max(1);
+    groups.div_ceil(groups.div_ceil(most))
 }
 
 /// The lines of each label: one if all labels fit into `room` pixels, else one per word, so that all
@@ -172,18 +242,21 @@ fn break_labels<'a>(labels: impl Iterator<Item = &'a str> + Clone, room: f64) ->
     labels.map(lines).collect()
 }
 
-/// Draws everything below the legend, and returns the hints of the bars.
-fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<Spot>, DrawError> {
-    let all = chart.groups.iter().flat_map(|group| group.bars.iter().copied().flatten());
-    let range = rates_from_zero(all.flat_map(Bar::rates));
-    let axis = f64::from(layout.groups);
+/// Draws a row of `groups` with their `labels`, and returns the hints of the bars.
+fn draw_axes(
+    area: &Area<'_>,
+    chart: &BarChart,
+    layout: &Layout,
+    groups: &[BarGroup],
+    labels: &[Vec<String>],
+) -> Result<Vec<Spot>, DrawError> {
+    let range = rates_from_zero(chart.bars().flat_map(Bar::rates));
     let mut axes = ChartBuilder::on(area)
         .margin_top(8)
         .margin_right(LINE)
-        .margin_bottom(MARGIN)
         .x_label_area_size(layout.label_lines * LINE)
         .y_label_area_size(LEFT)
-        .build_cartesian_2d(0.0..axis, range.clone())?;
+        .build_cartesian_2d(0.0..1.0, range.clone())?;
     let mut mesh = axes.configure_mesh();
     mesh.disable_x_mesh().x_labels(0).y_labels(8).axis_style(INK);
     mesh.light_line_style(TRANSPARENT).bold_line_style(GRID).label_style(axis_font());
@@ -197,7 +270,7 @@ fn draw_axes(area: &Area<'_>, chart: &BarChart, layout: &Layout) -> Result<Vec<S
     let mut left = place(0.0).0;
     let bottom = place(range.start).1;
     let mut spots = Vec::new();
-    for (group, label) in chart.groups.iter().zip(&layout.labels) {
+    for (group, label) in groups.iter().zip(labels) {
         spots.extend(draw_group(area, chart, layout, group, left, |rate| place(rate).1)?);
         for (line, text) in (0..).zip(label) {
             let at = (left + layout.group / 2, bottom + LINE * line + LINE / 2 + 4);
@@ -219,21 +292,44 @@ fn draw_group(
     height: impl Fn(f64) -> i32,
 ) -> Result<Vec<Spot>, DrawError> {
     let (corner, mut spots) = (area.get_base_pixel(), Vec::new());
-    let count = i32::try_from(group.bars.len()).unwrap_or(i32::MAX);
-    let start = left + (layout.group - layout.bar.saturating_mul(count)) / 2;
+    let start = left + (layout.group - layout.bar * count(group.bars.len())) / 2;
     for (index, (bar, number)) in group.bars.iter().zip(0..).enumerate() {
         let Some(bar) = bar else { continue };
         let x = start + layout.bar * number;
         let (zero, end) = (height(0.0), height(bar.rate));
         let corners = [(x, zero.min(end)), (x + layout.bar - 1, zero.max(end))];
         canvas::fill(area, corners[0], corners[1], colour(index))?;
+        let mut top = end;
         if let Some(tick) = bar.tick {
-            marks::draw_tick(area, (x + (layout.bar - 1) / 2, height(tick)), layout.bar + 1)?;
+            let at = (x + (layout.bar - 1) / 2, height(tick));
+            marks::draw_tick(area, at, layout.bar + 1)?;
+            top = top.min(at.1);
+        }
+        if (zero - end).abs() < LOW {
+            draw_figure(area, bar.rate, (x + layout.bar / 2, top - 4), layout.bar)?;
         }
         let at = (x + layout.bar / 2 + corner.0, end + corner.1);
         spots.push(spot(chart, group, index, *bar, at));
     }
     Ok(spots)
+}
+
+/// Writes `rate` above `at`, upright where a bar of so many pixels is too narrow for it.
+fn draw_figure(
+    area: &Area<'_>,
+    rate: f64,
+    (x, y): canvas::Point,
+    bar: i32,
+) -> Result<(), DrawError> {
+    let text = if rate == 0.0 { "0".to_owned() } else { percent(rate, 1) };
+    let plain = Lettering::new(FIGURE, HPos::Center);
+    match canvas::width(&text, FIGURE) <= f64::from(bar) {
+        true => plain.write(area, &text, (x, y - canvas::pixel(FIGURE / 2.0))),
+        false => {
+            let upright = Lettering { upright: true, anchor: HPos::Left, ..plain };
+            upright.write(area, &text, (x, y))
+        }
+    }
 }
 
 /// The hint for the bar of series number `index`, whose end is `at`.
@@ -264,10 +360,12 @@ mod tests {
         };
         BarChart {
             title: "rates".to_owned(),
+            x_label: "stages".to_owned(),
             y_label: "bubble rate".to_owned(),
             series: (0..rates.len()).map(|series| format!("series {series}")).collect(),
             tick: "published".to_owned(),
             note: "a note".to_owned(),
+            width: None,
             groups: (1..=12).map(group).collect(),
         }
     }
@@ -279,9 +377,31 @@ mod tests {
         let published = drawn.matches("fill=\"#000000\"").count();
         assert_eq!(published, 12 * 4 + 1);
         assert!(drawn.contains("\na note\n") && drawn.contains("a note.</desc>"));
-        let dark = rectangles(&drawn).into_iter().filter(|one| one.fill == "#1B3A6B");
+        let dark = rectangles(&drawn).into_iter().filter(|one| one.fill == "#06124A");
         let heights: Vec<i32> = dark.map(|one| one.size.1).collect();
         assert!(heights.len() == 13 && heights[1..].iter().all(|&height| height > 200));
+    }
+
+    #[test]
+    fn a_bar_that_cannot_be_seen_has_its_figure() {
+        let drawn = svg(&chart(&[Some(0.25), Some(0.0), Some(0.003)])).unwrap();
+        for (figure, count) in [("0", 12), ("0.3%", 12), ("25.0%", 0)] {
+            assert_eq!(drawn.matches(&format!("\n{figure}\n")).count(), count, "{figure}");
+        }
+    }
+
+    #[test]
+    fn groups_of_a_narrow_picture_stand_in_rows() {
+        let mut one = chart(&[Some(0.25), Some(0.2), Some(0.1), Some(0.12), Some(0.1)]);
+        let wide = svg(&one).unwrap();
+        one.width = Some("1col".parse().unwrap());
+        let narrow = svg(&one).unwrap();
+        check_svg(&narrow);
+        let labels = |svg: &str| svg.matches("\nbubble rate\n").count();
+        assert_eq!((labels(&wide), labels(&narrow)), (1, 3));
+        assert!(narrow.contains(" width=\"317\" ") && !narrow.contains('…'));
+        let bars = |svg: &str| svg.matches("class=\"spot\"").count();
+        assert_eq!(bars(&wide), bars(&narrow));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Small multiples of points, each with a line to a point that it is compared with.
 
 use super::panels::{self, Horizontal};
-use super::{LINE, SAMPLE, Scale, check_finite, draw_legend, draw_title, legend_height, marks};
-use crate::DrawError;
+use super::{Head, SAMPLE, Scale, check_finite, marks};
 use crate::canvas::{self, About, Area, INK, Spot};
+use crate::{DrawError, Width};
 
 /// A grid of panels.
 pub struct Comparison {
@@ -19,6 +19,8 @@ pub struct Comparison {
     pub beside: String,
     /// Panels per row, at least one.
     pub columns: usize,
+    /// The width of the picture; without one, as wide as its panels are.
+    pub width: Option<Width>,
     /// The panels, row by row; each has axes of its own.
     pub panels: Vec<ComparisonPanel>,
 }
@@ -51,20 +53,19 @@ pub fn svg(chart: &Comparison) -> Result<String, DrawError> {
         let ends = |point: &Compared| [point.at.0, point.at.1, point.beside.0, point.beside.1];
         check_finite(&panel.title, panel.points.iter().flat_map(ends))?;
     }
-    let columns = chart.columns.clamp(1, chart.panels.len().max(1));
-    let rows = chart.panels.len().div_ceil(columns);
-    let width = panels::width(columns, panels::SMALL);
+    let (count, label) = (chart.panels.len(), &chart.x_label);
+    let grid = panels::Grid::of(count, chart.columns, panels::SMALL, label, chart.width);
     let mut names = chart.series.clone();
     names.push(chart.beside.clone());
-    let head = 2 * LINE + legend_height(&names, width);
+    let head = Head::of(&chart.title, &names, &[], grid.width);
+    let size = grid.size(head.height());
     let axes: Vec<Horizontal> =
         chart.panels.iter().map(ComparisonPanel::horizontal).collect::<Result<_, _>>()?;
     if axes.is_empty() {
         return Err(DrawError::Empty { what: "no panel has a point" });
     }
-    canvas::picture((width, panels::height(rows, head, panels::SMALL)), &chart.about(), |area| {
-        draw_title(area, &chart.title)?;
-        draw_legend(area, &names, 2 * LINE - 4, |index, (x, y)| {
+    let svg = canvas::picture(size, &chart.about(), |area| {
+        head.draw(area, |index, (x, y)| {
             let middle = (x + SAMPLE / 2, y);
             match index == chart.series.len() {
                 true => marks::draw_dot(area, middle),
@@ -72,13 +73,14 @@ pub fn svg(chart: &Comparison) -> Result<String, DrawError> {
             }
         })?;
         let mut spots = Vec::new();
-        let cells = panels::split(area, head, (rows, columns));
+        let cells = grid.split(area, head.height());
         for ((panel, x), cell) in chart.panels.iter().zip(&axes).zip(&cells) {
             spots.extend(draw_panel(cell, chart, panel, x)?);
         }
-        panels::draw_labels(area, &chart.x_label, &chart.y_label, head, panels::SMALL.1)?;
+        grid.draw_labels(area, &chart.y_label, head.height())?;
         Ok(spots)
-    })
+    })?;
+    Ok(canvas::printed(svg, size, chart.width))
 }
 
 impl Comparison {
@@ -149,6 +151,7 @@ mod tests {
             series: vec!["gis".to_owned(), "po-h".to_owned()],
             beside: "published".to_owned(),
             columns: 3,
+            width: None,
             panels: vec![ComparisonPanel { title: "10.5B".to_owned(), points }],
         }
     }

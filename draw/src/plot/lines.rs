@@ -3,13 +3,10 @@
 use std::ops::Range;
 
 use super::panels::Horizontal;
-use super::{
-    LINE, SAMPLE, Scale, check_finite, draw_legend, draw_title, legend_height, marks, panels,
-    rates_from_zero,
-};
-use crate::DrawError;
+use super::{Head, SAMPLE, Scale, check_finite, marks, panels, rates_from_zero};
 use crate::canvas;
 use crate::canvas::{About, Area, Point, Spot};
+use crate::{DrawError, Width};
 use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
@@ -30,6 +27,8 @@ pub struct LineChart {
     pub columns: usize,
     /// Whether all panels have the same vertical axis; if not, each is as high as its values.
     pub same_scale: bool,
+    /// The width of the picture; without one, as wide as its panels are.
+    pub width: Option<Width>,
     /// The panels, row by row.
     pub panels: Vec<LinePanel>,
 }
@@ -64,10 +63,6 @@ impl Dot {
     fn rates(self) -> impl Iterator<Item = f64> + Clone {
         std::iter::once(self.y).chain(self.beside)
     }
-
-    const fn standing(self) -> Standing {
-        if self.fits { Standing::OnFront } else { Standing::OverLimit }
-    }
 }
 
 /// Draws `chart`.
@@ -83,18 +78,16 @@ pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
     let all = || chart.panels.iter().flat_map(|panel| panel.series.iter().flatten());
     let x = Horizontal::of(all().map(|dot| dot.x))?;
     let shared = rates_from_zero(all().flat_map(|dot| dot.rates()));
-    let columns = chart.columns.clamp(1, chart.panels.len());
-    let rows = chart.panels.len().div_ceil(columns);
-    let width = panels::width(columns, panels::SMALL);
+    let (count, label) = (chart.panels.len(), &chart.x_label);
+    let grid = panels::Grid::of(count, chart.columns, panels::SMALL, label, chart.width);
     let mut names = chart.series.clone();
     names.extend(all().any(|dot| dot.beside.is_some()).then(|| chart.beside.clone()));
     let ticked = names.len();
     names.extend(all().any(|dot| !dot.fits).then(|| DOES_NOT_FIT.to_owned()));
-    let head = 2 * LINE + legend_height(&names, width);
-    let height = panels::height(rows, head, panels::SMALL);
-    canvas::picture((width, height), &chart.about(), |area| {
-        draw_title(area, &chart.title)?;
-        draw_legend(area, &names, 2 * LINE - 4, |index, (x, y)| {
+    let head = Head::of(&chart.title, &names, &[], grid.width);
+    let size = grid.size(head.height());
+    let svg = canvas::picture(size, &chart.about(), |area| {
+        head.draw(area, |index, (x, y)| {
             let middle = (x + SAMPLE / 2, y);
             if index >= ticked {
                 return marks::draw_sample(area, Standing::OverLimit, middle);
@@ -106,14 +99,15 @@ pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
             marks::draw_marker(area, index, middle)
         })?;
         let mut spots = Vec::new();
-        for (panel, cell) in chart.panels.iter().zip(panels::split(area, head, (rows, columns))) {
+        for (panel, cell) in chart.panels.iter().zip(grid.split(area, head.height())) {
             let own = || rates_from_zero(panel.series.iter().flatten().flat_map(|dot| dot.rates()));
             let y = if chart.same_scale { shared.clone() } else { own() };
             spots.extend(draw_panel(&cell, chart, panel, &x, y)?);
         }
-        panels::draw_labels(area, &chart.x_label, &chart.y_label, head, panels::SMALL.1)?;
+        grid.draw_labels(area, &chart.y_label, head.height())?;
         Ok(spots)
-    })
+    })?;
+    Ok(canvas::printed(svg, size, chart.width))
 }
 
 impl LineChart {
@@ -154,7 +148,10 @@ fn draw_panel(
     let mut spots = Vec::new();
     for (index, dots) in panel.series.iter().enumerate() {
         for dot in dots {
-            marks::draw_standing(cell, index, dot.standing(), at(dot))?;
+            match dot.fits {
+                true => marks::draw_marker(cell, index, at(dot))?,
+                false => marks::draw_standing(cell, index, Standing::OverLimit, at(dot))?,
+            }
             if let Some(beside) = dot.beside {
                 marks::draw_ring(cell, place(dot.x, beside))?;
             }
@@ -206,6 +203,7 @@ mod tests {
             beside: "published".to_owned(),
             columns: 3,
             same_scale: false,
+            width: None,
             panels: (0..panels).map(panel).collect(),
         }
     }

@@ -8,17 +8,20 @@ use crate::canvas;
 use crate::canvas::{Area, INK, Point};
 use answer::front::Standing;
 
-/// Distance of the markers in a series from their centre, in pixels.
+/// Distance of the edge of a marker from its centre, in pixels: of one alone, of one on the front, and of one that is
+/// not.
 const MARKER: i32 = 4;
+const LARGE: i32 = 5;
+const SMALL: i32 = 3;
 
-/// Colours that colour-blind readers keep apart (Okabe and Ito), the dark ones first.
-const COLOURS: [RGBColor; 6] = [
+/// Colours that colour-blind readers keep apart, most of them of Okabe and Ito, each with a contrast of 3 : 1 on white.
+pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
     RGBColor(0x00, 0x9E, 0x73),
     RGBColor(0xB5, 0x5A, 0x94),
     RGBColor(0x33, 0x33, 0x33),
-    RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0x7B, 0x3F, 0xE0),
 ];
 /// Lengths of dash and gap by series; a gap of zero is an unbroken line.
 const DASHES: [(i32, i32); 6] = [(1, 0), (7, 4), (2, 3), (12, 4), (1, 0), (4, 4)];
@@ -46,15 +49,15 @@ pub(super) fn draw_line(area: &Area<'_>, index: usize, points: &[Point]) -> Resu
 /// The shape of a marker in a legend that stands for every series: a square.
 const SAMPLE: usize = 2;
 /// The colour that strikes a marker out, or stands around it.
-const STRUCK: RGBColor = RGBColor(0x55, 0x55, 0x55);
+pub(super) const STRUCK: RGBColor = RGBColor(0x55, 0x55, 0x55);
 
 /// The marker of series number `index` at `at`.
 pub(super) fn draw_marker(area: &Area<'_>, index: usize, at: Point) -> Result<(), DrawError> {
-    draw_shape(area, index, colour(index), at)
+    draw_shape(area, index, colour(index), MARKER, at)
 }
 
-/// The marker of series number `index` for an answer of that `standing`: in full colour on the front, pale
-/// off it, struck out where it breaks its limit, in a ring where it is not compared.
+/// The marker of series number `index` for an answer of that `standing`: large on the front, small off it, struck out
+/// where it breaks its limit, in a ring where it is not compared.
 pub(super) fn draw_standing(
     area: &Area<'_>,
     index: usize,
@@ -76,21 +79,13 @@ fn draw_stood(
     standing: Standing,
     at: Point,
 ) -> Result<(), DrawError> {
-    let RGBColor(r, g, b) = colour;
-    let [r, g, b] = [r, g, b].map(|part| 255 - (255 - part) / 5 * 3);
-    let pale = RGBColor(r, g, b);
     let (x, y) = at;
+    let half = if standing.is_on_front() { LARGE } else { SMALL };
+    draw_shape(area, index, colour, half, at)?;
     match standing {
-        Standing::OnFront => draw_shape(area, index, colour, at),
-        Standing::Beaten => draw_shape(area, index, pale, at),
-        Standing::OverLimit => {
-            draw_shape(area, index, pale, at)?;
-            canvas::line(area, [(x - 6, y + 6), (x + 6, y - 6)], STRUCK, 2)
-        }
-        Standing::NotCompared => {
-            draw_shape(area, index, pale, at)?;
-            Ok(area.draw(&Circle::new(at, 8, STRUCK.stroke_width(1)))?)
-        }
+        Standing::OnFront | Standing::Beaten => Ok(()),
+        Standing::OverLimit => canvas::line(area, [(x - 7, y + 7), (x + 7, y - 7)], STRUCK, 2),
+        Standing::NotCompared => Ok(area.draw(&Circle::new(at, 8, STRUCK.stroke_width(1)))?),
     }
 }
 
@@ -113,43 +108,52 @@ pub(super) fn draw_tick(area: &Area<'_>, middle: Point, width: i32) -> Result<()
     canvas::fill(area, (left + 1, y - 1), (right - 1, y + 2), WHITE)
 }
 
-fn draw_shape(area: &Area<'_>, index: usize, colour: RGBColor, at: Point) -> Result<(), DrawError> {
+/// The marker of series number `index`, whose edge is `half` pixels away from its centre.
+fn draw_shape(
+    area: &Area<'_>,
+    index: usize,
+    colour: RGBColor,
+    half: i32,
+    at: Point,
+) -> Result<(), DrawError> {
     let (x, y) = at;
-    let diamond = || vec![(x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)];
-    let square = [(x - 3, y - 3), (x + 4, y + 4)];
+    let (near, far) = (half - 1, half + 1);
+    let diamond = || vec![(x - far, y), (x, y - far), (x + far, y), (x, y + far)];
+    let square = [(x - near, y - near), (x + near + 1, y + near + 1)];
     let (filled, line) = (colour.filled(), colour.stroke_width(2));
     match index % MARKERS {
-        0 => area.draw(&Circle::new(at, MARKER, filled))?,
-        1 => area.draw(&TriangleMarker::new(at, MARKER + 1, filled))?,
+        0 => area.draw(&Circle::new(at, half, filled))?,
+        1 => area.draw(&TriangleMarker::new(at, far, filled))?,
         2 => area.draw(&Rectangle::new(square, filled))?,
         3 => area.draw(&Polygon::new(diamond(), filled))?,
         4 => {
-            let aside = vec![(x - 4, y - 5), (x - 4, y + 5), (x + 5, y)];
+            let aside = vec![(x - half, y - far), (x - half, y + far), (x + far, y)];
             area.draw(&Polygon::new(aside, filled))?;
         }
         5 => {
-            area.draw(&Circle::new(at, MARKER, WHITE.filled()))?;
-            area.draw(&Circle::new(at, MARKER, line))?;
+            area.draw(&Circle::new(at, half, WHITE.filled()))?;
+            area.draw(&Circle::new(at, half, line))?;
         }
         6 => {
             area.draw(&Rectangle::new(square, WHITE.filled()))?;
             area.draw(&Rectangle::new(square, line))?;
         }
         7 => {
-            area.draw(&PathElement::new([(x - 5, y), (x + 5, y)], line))?;
-            area.draw(&PathElement::new([(x, y - 5), (x, y + 5)], line))?;
+            area.draw(&PathElement::new([(x - far, y), (x + far, y)], line))?;
+            area.draw(&PathElement::new([(x, y - far), (x, y + far)], line))?;
         }
         8 => {
-            let turned = vec![(x - 5, y - 4), (x + 5, y - 4), (x, y + 5)];
+            let turned = vec![(x - far, y - half), (x + far, y - half), (x, y + far)];
             area.draw(&Polygon::new(turned, filled))?;
         }
         9 => {
-            let hourglass = vec![(x - 5, y - 5), (x + 5, y - 5), (x - 5, y + 5), (x + 5, y + 5)];
+            let [left, right, top, bottom] = [x - far, x + far, y - far, y + far];
+            let hourglass = vec![(left, top), (right, top), (left, bottom), (right, bottom)];
             area.draw(&Polygon::new(hourglass, filled))?;
         }
         _ => {
             area.draw(&Polygon::new(diamond(), WHITE.filled()))?;
-            let closed: Vec<Point> = diamond().into_iter().chain([(x - 5, y)]).collect();
+            let closed: Vec<Point> = diamond().into_iter().chain([(x - far, y)]).collect();
             area.draw(&PathElement::new(closed, line))?;
         }
     }

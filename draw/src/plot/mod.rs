@@ -17,12 +17,12 @@ use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
+use question::format;
 
 use super::DrawError;
 use super::canvas::{self, Area, INK, Lettering, Point, pixel};
+use super::width::FONT;
 
-/// Font size of everything but titles, in pixels.
-const FONT: f64 = 13.0;
 /// Font size of the title of a picture.
 const TITLE: f64 = 17.0;
 /// Height of a line of text.
@@ -41,34 +41,86 @@ fn axis_font() -> TextStyle<'static> {
     TextStyle::from(("sans-serif", FONT * 1.15).into_font()).color(&INK)
 }
 
-/// The title of a picture, in its top left corner.
-fn draw_title(area: &Area<'_>, title: &str) -> Result<(), DrawError> {
-    let room = f64::from(area.dim_in_pixel().0) - 2.0 * TITLE;
-    // Smaller, before it is shortened.
-    let size = (room / canvas::width(title, 1.0).max(1.0)).clamp(FONT, TITLE);
-    let lettering = Lettering { bold: true, ..Lettering::new(size, HPos::Left) };
-    lettering.write(area, &canvas::fit(title, size, room), (pixel(TITLE), LINE))
+/// What stands above the axes of a picture: its title, the meaning of its marks, and notes.
+struct Head {
+    title: Vec<String>,
+    /// Font size of the title.
+    size: f64,
+    names: Vec<String>,
+    notes: Vec<String>,
+    width: u32,
 }
 
-/// Draws `names` behind their samples, in rows as wide as `area` from `top`; `sample` draws one in
-/// the middle of a box of [`SAMPLE`] pixels whose left end it is given.
-fn draw_legend(
-    area: &Area<'_>,
-    names: &[String],
-    top: i32,
-    sample: impl Fn(usize, Point) -> Result<(), DrawError>,
-) -> Result<(), DrawError> {
-    for (index, at) in legend_places(names, area.dim_in_pixel().0).into_iter().enumerate() {
-        let at = (at.0, top + at.1);
-        sample(index, at)?;
-        letters(HPos::Left).write(area, &names[index], (at.0 + SAMPLE + 6, at.1))?;
+impl Head {
+    /// A head over a picture of so many pixels in `width`, in as many lines as it needs.
+    fn of(title: &str, names: &[String], notes: &[String], width: u32) -> Self {
+        let room = f64::from(width) - 2.0 * TITLE;
+        let size = (room / canvas::width(title, 1.0).max(1.0)).clamp(FONT, TITLE);
+        let name = |name: &String| canvas::fit(name, FONT, room - f64::from(SAMPLE));
+        Self {
+            title: lines(title, size, room),
+            size,
+            names: names.iter().map(name).collect(),
+            notes: notes.iter().flat_map(|note| lines(note, FONT, room)).collect(),
+            width,
+        }
     }
-    Ok(())
+
+    /// Where its legend begins.
+    fn legend(&self) -> i32 {
+        LINE * (1 + count(self.title.len()))
+    }
+
+    /// Where its notes begin.
+    fn below(&self) -> i32 {
+        let legend = legend_places(&self.names, self.width).last().map_or(0, |at| at.1 + LINE);
+        self.legend() + legend
+    }
+
+    /// Its height.
+    fn height(&self) -> i32 {
+        self.below() + LINE * count(self.notes.len())
+    }
+
+    /// Draws it at the top of `area`; `sample` draws that of the legend's entry of a number, in the middle of a box of
+    /// [`SAMPLE`] pixels whose left end it is given.
+    fn draw(
+        &self,
+        area: &Area<'_>,
+        sample: impl Fn(usize, Point) -> Result<(), DrawError>,
+    ) -> Result<(), DrawError> {
+        let left = pixel(TITLE);
+        let bold = Lettering { bold: true, ..Lettering::new(self.size, HPos::Left) };
+        for (line, text) in (1..).zip(&self.title) {
+            bold.write(area, text, (left, LINE * line))?;
+        }
+        let places = legend_places(&self.names, self.width).into_iter();
+        for ((index, name), (x, y)) in self.names.iter().enumerate().zip(places) {
+            let at = (x, self.legend() - 4 + y);
+            sample(index, at)?;
+            letters(HPos::Left).write(area, name, (at.0 + SAMPLE + 6, at.1))?;
+        }
+        for (line, note) in (0..).zip(&self.notes) {
+            letters(HPos::Left).write(area, note, (left, self.below() + LINE * line - 4))?;
+        }
+        Ok(())
+    }
 }
 
-/// Height of a legend of `names`.
-fn legend_height(names: &[String], width: u32) -> i32 {
-    legend_places(names, width).last().map_or(0, |at| at.1) + LINE
+/// `text` in lines of `room` pixels, of which there is at least one.
+fn lines(text: &str, size: f64, room: f64) -> Vec<String> {
+    if canvas::width(text, size) <= room {
+        return vec![text.to_owned()];
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
+    let columns = (room / canvas::width("m", size)) as usize;
+    let wrapped = format::wrapped(text, columns, "");
+    wrapped.lines().map(|line| canvas::fit(line, size, room)).collect()
+}
+
+/// `number` as lengths and counts of pixels are.
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// Where each entry of a legend begins, relative to its top.
@@ -157,6 +209,59 @@ fn check_finite(name: &str, mut values: impl Iterator<Item = f64>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eyes::{BLIND, Linear, SEEING, contrast, distance, luminance, seen};
+
+    /// The contrast of `colours` on `ground`, the least of all eyes.
+    fn on(ground: RGBColor, colours: &[RGBColor]) -> Vec<f64> {
+        let of = |eyes: [Linear; 3], colour| contrast(seen(eyes, colour), seen(eyes, ground));
+        let all = || BLIND.into_iter().chain([SEEING]);
+        colours
+            .iter()
+            .map(|&one| all().map(|eyes| of(eyes, one)).fold(f64::MAX, f64::min))
+            .collect()
+    }
+
+    #[test]
+    fn all_that_is_drawn_is_seen_on_its_ground() {
+        let alone = [
+            marks::STRUCK,
+            names::LEADER,
+            scatter::LIMIT_COLOUR,
+            agreement::GREY,
+            agreement::EDGE,
+            tornado::SAVES,
+            tornado::COSTS,
+        ];
+        let all: Vec<_> = [&marks::COLOURS[..], &bars::COLOURS, &alone].concat();
+        let contrasts = on(WHITE, &all);
+        assert!(contrasts.iter().all(|&ratio| ratio >= 3.0), "{contrasts:?}");
+        assert!(on(heat::NO_COLOUR, &[heat::STRUCK])[0] >= 3.0);
+    }
+
+    #[test]
+    fn series_are_told_apart_by_all_eyes() {
+        for (colours, least) in [(marks::COLOURS, 15.0), (bars::COLOURS, 25.0)] {
+            for eyes in BLIND.into_iter().chain([SEEING]) {
+                let seen = colours.map(|colour| seen(eyes, colour));
+                for (at, &one) in seen.iter().enumerate() {
+                    assert!(seen[..at].iter().all(|&other| distance(one, other) >= least), "{at}");
+                }
+            }
+        }
+        // Bars touch each other: they are told apart in grey, too.
+        let mut grey = bars::COLOURS.map(|colour| luminance(seen(SEEING, colour)));
+        grey.sort_by(f64::total_cmp);
+        assert!(grey.windows(2).all(|two| (two[1] + 0.05) / (two[0] + 0.05) >= 1.25), "{grey:?}");
+    }
+
+    #[test]
+    fn numbers_in_a_map_can_be_read() {
+        for part in (0..=1000).map(|part| f64::from(part) / 1000.0) {
+            let [ground, ink] = [heat::colour(part), heat::ink(part)];
+            let ratio = contrast(seen(SEEING, ground), seen(SEEING, ink));
+            assert!(ratio >= 4.5, "{part}: {ratio}");
+        }
+    }
 
     #[test]
     fn no_two_ticks_read_alike() {

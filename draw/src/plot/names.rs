@@ -28,7 +28,7 @@ struct Rect {
 }
 
 /// Lines from points to their names.
-const LEADER: RGBColor = RGBColor(0xA0, 0xA0, 0xA0);
+pub(super) const LEADER: RGBColor = RGBColor(0x80, 0x80, 0x80);
 /// Half the side of the box that a marker takes.
 const MARK: i32 = 6;
 /// Markers no farther apart than this share one name, if both are as good.

@@ -5,10 +5,10 @@ use std::ops::Range;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Axes, FONT, LINE, Scale, axis_font, letters};
-use crate::DrawError;
+use super::{Axes, FONT, LINE, Scale, axis_font, count, letters, lines};
 use crate::canvas;
 use crate::canvas::{Area, GRID, INK, Lettering, Point, extent};
+use crate::{DrawError, Width};
 
 /// Width and height of a panel with its axes, in pixels.
 pub(super) const SMALL: (i32, i32) = (340, 240);
@@ -16,25 +16,82 @@ pub(super) const SMALL: (i32, i32) = (340, 240);
 pub(super) const LARGE: (i32, i32) = (780, 500);
 
 /// Width of the margins left and right of all panels.
-pub(super) const AROUND: i32 = LINE + 10;
+const AROUND: i32 = LINE + 10;
 
-/// Width of a picture of `columns` panels of the size `panel` side by side.
-pub(super) fn width(columns: usize, panel: (i32, i32)) -> u32 {
-    extent(panel.0.saturating_mul(cells(columns)) + AROUND)
+/// The narrowest panel of a picture of a given width.
+const NARROWEST: i32 = 240;
+
+/// Panels in a grid, the width and height of one, and the width of the picture.
+pub(super) struct Grid {
+    rows: usize,
+    columns: usize,
+    panel: (i32, i32),
+    pub(super) width: u32,
+    /// The label of the horizontal axes, in lines.
+    x_label: Vec<String>,
 }
 
-/// Height of a picture of `rows` panels of the size `panel` below a head of `head` pixels.
-pub(super) fn height(rows: usize, head: i32, panel: (i32, i32)) -> u32 {
-    extent(panel.1.saturating_mul(cells(rows)) + head + LINE + 6)
-}
+impl Grid {
+    /// So many `panels`, at most `columns` side by side, above one `x_label` in a picture of that `width`; without one,
+    /// panels are of the size `panel`.
+    pub(super) fn of(
+        panels: usize,
+        columns: usize,
+        panel: (i32, i32),
+        x_label: &str,
+        width: Option<Width>,
+    ) -> Self {
+        let columns = columns.clamp(1, panels.max(1));
+        let room = width.map(|width| width.room() - AROUND);
+        // A panel is no narrower than one that can be read, and keeps its shape, but for a narrow one, which has as many
+        // names as a wide one.
+        let fitting = room.map_or(columns, |room| usize::try_from(room / NARROWEST).unwrap_or(1));
+        let columns = columns.min(fitting.max(1));
+        let across = room.map_or(panel.0, |room| room / count(columns));
+        let tall = i64::from(across) * i64::from(panel.1) / i64::from(panel.0);
+        let panel = (across, i32::try_from(tall).unwrap_or(i32::MAX).max(panel.1 * 4 / 5));
+        let width = width.map_or(across.saturating_mul(count(columns)) + AROUND, Width::room);
+        let x_label = lines(x_label, FONT, f64::from(width - AROUND));
+        Self { rows: panels.div_ceil(columns), columns, panel, width: extent(width), x_label }
+    }
 
-fn cells(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
-}
+    /// Width and height of the picture below a head of `head` pixels.
+    pub(super) fn size(&self, head: i32) -> (u32, u32) {
+        let panels = self.panel.1.saturating_mul(count(self.rows));
+        (self.width, extent(panels + head + self.below()))
+    }
 
-/// The areas of the panels of a picture.
-pub(super) fn split<'a>(area: &Area<'a>, head: i32, shape: (usize, usize)) -> Vec<Area<'a>> {
-    area.margin(head, LINE + 6, LINE, 10).split_evenly(shape)
+    /// Height of the label of the horizontal axes.
+    fn below(&self) -> i32 {
+        LINE * count(self.x_label.len()) + 6
+    }
+
+    /// The areas of the panels.
+    pub(super) fn split<'a>(&self, area: &Area<'a>, head: i32) -> Vec<Area<'a>> {
+        area.margin(head, self.below(), LINE, 10).split_evenly((self.rows, self.columns))
+    }
+
+    /// Draws the labels of the axes: that across once for all panels, that up beside each row of them.
+    pub(super) fn draw_labels(
+        &self,
+        area: &Area<'_>,
+        y_label: &str,
+        head: i32,
+    ) -> Result<(), DrawError> {
+        let (width, height) = area.dim_in_pixel();
+        let middle = i32::midpoint(LINE, i32::try_from(width).unwrap_or(i32::MAX));
+        let top = i32::try_from(height).unwrap_or(i32::MAX) - self.below();
+        for (line, text) in (0..).zip(&self.x_label) {
+            let at = (middle, top + LINE * line + LINE / 2 + 2);
+            letters(HPos::Center).write(area, text, at)?;
+        }
+        let upright = Lettering { upright: true, ..letters(HPos::Center) };
+        for row in 0..count(self.rows) {
+            let middle = head + self.panel.1 * row + self.panel.1 / 2;
+            upright.write(area, y_label, (LINE / 2 + 2, middle))?;
+        }
+        Ok(())
+    }
 }
 
 /// The range of `values`, with room at both ends.
@@ -46,27 +103,6 @@ pub(super) fn fitted(values: impl Iterator<Item = f64>) -> Result<Range<f64>, Dr
     }
     let room = if high > low { (high - low) * 0.04 } else { 0.5 };
     Ok(low - room..high + room)
-}
-
-/// Draws the labels of the axes: that across once for all panels, that up beside each row of panels of that height.
-pub(super) fn draw_labels(
-    area: &Area<'_>,
-    x_label: &str,
-    y_label: &str,
-    head: i32,
-    row: i32,
-) -> Result<(), DrawError> {
-    let (width, height) = area.dim_in_pixel();
-    let height = i32::try_from(height).unwrap_or(i32::MAX);
-    let middle = i32::midpoint(LINE, i32::try_from(width).unwrap_or(i32::MAX));
-    letters(HPos::Center).write(area, x_label, (middle, height - LINE / 2 - 4))?;
-    let upright = Lettering { upright: true, ..letters(HPos::Center) };
-    let mut top = head;
-    while top + row <= height {
-        upright.write(area, y_label, (LINE / 2 + 2, top + row / 2))?;
-        top += row;
-    }
-    Ok(())
 }
 
 /// The horizontal axis of a panel.

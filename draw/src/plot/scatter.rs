@@ -4,18 +4,13 @@ use std::collections::BTreeSet;
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
-use plotters::style::text_anchor::HPos;
 
 use super::names::Named;
-use super::panels::Horizontal;
-use super::{
-    FONT, LINE, SAMPLE, Scale, TITLE, check_finite, draw_legend, draw_title, legend_height,
-    letters, marks, names, panels,
-};
-use crate::DrawError;
+use super::panels::{Grid, Horizontal};
+use super::{FONT, Head, SAMPLE, Scale, TITLE, check_finite, marks, names, panels};
 use crate::canvas;
 use crate::canvas::{About, Area, INK, Point, Spot};
-use crate::gantt::Width;
+use crate::{DrawError, Width};
 use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
@@ -85,10 +80,7 @@ const FRONT: &str = "Pareto front: nothing is better in both";
 const LIMIT: &str = "memory limit";
 /// The legend for points that are dominated.
 const BEATEN: &str = "off the front";
-/// The narrowest and the lowest panel of a picture of a given width.
-const NARROWEST: i32 = 240;
-const LOWEST: i32 = 200;
-const LIMIT_COLOUR: RGBColor = RGBColor(0x99, 0x99, 0x99);
+pub(super) const LIMIT_COLOUR: RGBColor = RGBColor(0x76, 0x76, 0x76);
 
 /// An entry of the legend.
 enum Key {
@@ -119,37 +111,30 @@ pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawErro
     let drawn: Vec<&ScatterPanel> =
         scatter.panels.iter().filter(|panel| !panel.is_empty()).collect();
     let (keys, legend): (Vec<Key>, Vec<String>) = legend(scatter, &drawn).into_iter().unzip();
-    let Sizes { columns, size, width } = scatter.sizes(drawn.len(), details, &legend);
-    let rows = drawn.len().div_ceil(columns);
-    let notes = i32::try_from(details.notes.len()).unwrap_or(i32::MAX).saturating_mul(LINE);
-    let below = 2 * LINE + legend_height(&legend, width);
-    let head = below + notes;
+    let grid = scatter.grid(drawn.len(), details, &legend);
+    let head = Head::of(&scatter.title, &legend, &details.notes, grid.width);
     let axes: Vec<Horizontal> =
         drawn.iter().map(|panel| panel.horizontal()).collect::<Result<_, _>>()?;
     if axes.is_empty() {
         return Err(DrawError::Empty { what: "no row has an answer" });
     }
-    let about = scatter.about(&drawn, details);
-    canvas::picture((width, panels::height(rows, head, size)), &about, |area| {
-        draw_title(area, &scatter.title)?;
-        draw_legend(area, &legend, 2 * LINE - 4, |index, (x, y)| match keys[index] {
+    let (about, size) = (scatter.about(&drawn, details), grid.size(head.height()));
+    let svg = canvas::picture(size, &about, |area| {
+        head.draw(area, |index, (x, y)| match keys[index] {
             Key::Front => canvas::line(area, [(x, y), (x + SAMPLE, y)], INK, 1),
             Key::Limit => draw_limit(area, [(x, y), (x + SAMPLE, y)]),
             Key::Series(series) => marks::draw_marker(area, series, (x + SAMPLE / 2, y)),
             Key::Standing(standing) => marks::draw_sample(area, standing, (x + SAMPLE / 2, y)),
         })?;
-        for (line, note) in (0..).zip(&details.notes) {
-            let at = (canvas::pixel(TITLE), below + line * LINE - 4);
-            letters(HPos::Left).write(area, note, at)?;
-        }
-        let cells = panels::split(area, head, (rows, columns));
+        let cells = grid.split(area, head.height());
         let mut spots = Vec::new();
         for ((panel, x), cell) in drawn.iter().zip(&axes).zip(&cells) {
             spots.extend(draw_panel(cell, scatter, details, panel, x)?);
         }
-        panels::draw_labels(area, &scatter.x_label, &scatter.y_label, head, size.1)?;
+        grid.draw_labels(area, &scatter.y_label, head.height())?;
         Ok(spots)
-    })
+    })?;
+    Ok(canvas::printed(svg, size, scatter.width))
 }
 
 /// The series that have points, and the meaning of lines and other marks.
@@ -181,33 +166,20 @@ fn draw_limit(area: &Area<'_>, ends: [Point; 2]) -> Result<(), DrawError> {
     Ok(area.draw(&DashedPathElement::new(ends, 6, 4, LIMIT_COLOUR.stroke_width(1)))?)
 }
 
-/// Panels in a row, the width and height of one, and the width of the picture.
-struct Sizes {
-    columns: usize,
-    size: (i32, i32),
-    width: u32,
-}
-
 impl Scatter {
-    /// The sizes of so many `panels`. Titles and the longest entry of the `legend` have room over a single panel of
-    /// a picture whose width is not given.
-    fn sizes(&self, panels: usize, details: &Details, legend: &[String]) -> Sizes {
+    /// So many `panels`. Titles and the longest entry of the `legend` have room over a single panel of a picture whose
+    /// width is not given.
+    fn grid(&self, panels: usize, details: &Details, legend: &[String]) -> Grid {
         let is_large = self.named || !details.labels.is_empty();
-        let size = if is_large { panels::LARGE } else { panels::SMALL };
-        let columns = self.columns.clamp(1, panels.max(1));
-        let Some(width) = self.width.map(Width::pixels) else {
+        let panel = if is_large { panels::LARGE } else { panels::SMALL };
+        let mut grid = Grid::of(panels, self.columns, panel, &self.x_label, self.width);
+        if self.width.is_none() {
             let lines = legend.iter().map(|name| canvas::width(name, FONT) + 100.0);
             let notes = details.notes.iter().map(|note| canvas::width(note, FONT) + 2.0 * TITLE);
             let longest = lines.chain(notes).fold(500.0, f64::max);
-            let width = panels::width(columns, size).max(canvas::extent(canvas::pixel(longest)));
-            return Sizes { columns, size, width };
-        };
-        let room = i32::try_from(width).unwrap_or(i32::MAX) - panels::AROUND;
-        // A panel keeps its shape, and is no narrower than one that can be read.
-        let columns = columns.min(usize::try_from(room / NARROWEST).unwrap_or(1)).max(1);
-        let across = room / i32::try_from(columns).unwrap_or(i32::MAX);
-        let size = (across, (across * size.1 / size.0).max(LOWEST));
-        Sizes { columns, size, width }
+            grid.width = grid.width.max(canvas::extent(canvas::pixel(longest)));
+        }
+        grid
     }
 
     fn about(&self, drawn: &[&ScatterPanel], details: &Details) -> About {
@@ -402,7 +374,7 @@ mod tests {
         check_svg(&drawn);
         // Two of the front, one beaten, and the legend.
         assert_eq!(drawn.matches("<circle").count(), 4);
-        assert_eq!(drawn.matches("#0072B2").count(), 3);
+        assert_eq!(drawn.matches("#0072B2").count(), 4);
         let last = drawn.rfind("<circle").unwrap();
         assert!(drawn[last..].contains("#0072B2"));
         assert_eq!(drawn.matches("class=\"spot\"").count(), 4);

@@ -5,10 +5,10 @@ use pipeline::Nanos;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{FONT, LINE, TITLE, draw_title, letters};
-use crate::DrawError;
+use super::{FONT, Head, LINE, TITLE, count, letters};
 use crate::canvas;
-use crate::canvas::{About, Area, GRID, INK, Point, extent, pixel};
+use crate::canvas::{About, Area, INK, extent, pixel};
+use crate::{DrawError, Width};
 use question::format;
 
 /// One change.
@@ -31,30 +31,78 @@ pub struct Tornado {
 
 /// Bars of one tornado at most.
 const MOST: usize = 16;
-/// Width of the names, of the bars to one side, and of the numbers behind them.
+/// Width of the names, of the bars to one side, and of the numbers behind them, where names stand beside bars.
 const NAMES: i32 = 360;
 const SIDE: i32 = 220;
 const NUMBERS: i32 = 150;
 /// Space around everything.
 const MARGIN: i32 = 12;
-/// A saving is light and a cost dark, in hues that colour-blind readers keep apart.
-const SAVES: RGBColor = RGBColor(0x7F, 0xB8, 0xE6);
-const COSTS: RGBColor = RGBColor(0xA8, 0x3C, 0x1E);
+/// A saving is lighter than a cost, in hues that colour-blind readers keep apart.
+pub(super) const SAVES: RGBColor = RGBColor(0x3F, 0x88, 0xC5);
+pub(super) const COSTS: RGBColor = RGBColor(0xA8, 0x3C, 0x1E);
+
+/// Where things stand, in pixels.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Width of the picture.
+    width: i32,
+    /// The step as it is.
+    middle: i32,
+    /// The longest bar.
+    side: i32,
+    /// Height of a change.
+    row: i32,
+    /// Whether names stand above their bars, and numbers on the other side of the step.
+    narrow: bool,
+}
+
+impl Layout {
+    fn of(width: Option<Width>) -> Self {
+        let natural = 2 * (MARGIN + NUMBERS + SIDE) + NAMES;
+        let width = width.map_or(natural, Width::room);
+        let side = (width - NAMES) / 2 - MARGIN - NUMBERS;
+        if side >= SIDE / 2 {
+            let middle = MARGIN + NAMES + NUMBERS + side;
+            return Self { width, middle, side, row: LINE, narrow: false };
+        }
+        let side = (width / 2 - MARGIN).min(2 * SIDE);
+        Self { width, middle: width / 2, side, row: 2 * LINE, narrow: true }
+    }
+
+    /// The head of a tornado.
+    fn head(&self, tornado: &Tornado) -> Head {
+        let title = format!("{}: what a change is worth", tornado.title);
+        Head::of(&title, &[], &[], extent(self.width))
+    }
+
+    /// Height of a tornado of so many `bars` below its `head`.
+    fn block(&self, head: &Head, bars: usize) -> i32 {
+        head.height() + LINE + self.row * count(bars) + MARGIN
+    }
+}
 
 /// Draws `tornados` one below the other; in each the largest changes, equal in scale.
 ///
 /// # Errors
 /// If no change changes anything.
 pub fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
+    svg_with(tornados, None)
+}
+
+/// The same in a picture of that `width`.
+///
+/// # Errors
+/// The same.
+pub fn svg_with(tornados: &[Tornado], width: Option<Width>) -> Result<String, DrawError> {
     let ranked: Vec<Vec<&TornadoBar>> = tornados.iter().map(ranked).collect();
     let largest = ranked.iter().flatten().map(|bar| bar.change.unsigned_abs()).max();
     let Some(largest) = largest else {
         return Err(DrawError::Empty { what: "no lever changes the step" });
     };
-    let rows = |bars: &Vec<&TornadoBar>| i32::try_from(bars.len()).unwrap_or(0);
-    let block = |bars: &Vec<&TornadoBar>| 3 * LINE + LINE * rows(bars) + MARGIN;
-    let height = ranked.iter().map(block).sum::<i32>() + LINE;
-    let width = 2 * (MARGIN + NUMBERS + SIDE) + NAMES;
+    let layout = Layout::of(width);
+    let heads: Vec<Head> = tornados.iter().map(|one| layout.head(one)).collect();
+    let blocks = heads.iter().zip(&ranked).map(|(head, bars)| layout.block(head, bars.len()));
+    let size = (extent(layout.width), extent(blocks.sum::<i32>() + LINE));
     let titles: Vec<&str> = tornados.iter().map(|one| one.title.as_str()).collect();
     let about = About::new(
         "What a change is worth".to_owned(),
@@ -63,15 +111,18 @@ pub fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
             titles.join("; ")
         ),
     );
-    canvas::picture((extent(width), extent(height)), &about, |area| {
+    let svg = canvas::picture(size, &about, |area| {
         let mut top = 0;
-        for (tornado, bars) in tornados.iter().zip(&ranked) {
-            draw(&area.margin(top, 0, 0, 0), tornado, bars, largest)?;
-            top += block(bars);
+        for ((tornado, bars), head) in tornados.iter().zip(&ranked).zip(&heads) {
+            let area = area.margin(top, 0, 0, 0);
+            head.draw(&area, |_, _| Ok(()))?;
+            draw(&area, &layout, tornado, bars, (head.height(), largest))?;
+            top += layout.block(head, bars.len());
         }
-        draw_legend(area, height - LINE / 2 - 4)?;
+        draw_legend(area, top + LINE / 2 - 4)?;
         Ok(Vec::new())
-    })
+    })?;
+    Ok(canvas::printed(svg, size, width))
 }
 
 /// The largest changes of `tornado`, the largest first.
@@ -82,46 +133,54 @@ fn ranked(tornado: &Tornado) -> Vec<&TornadoBar> {
     bars
 }
 
+/// Draws `bars` below a head that ends at `top`, of which the largest of all is `largest`.
 fn draw(
     area: &Area<'_>,
+    layout: &Layout,
     tornado: &Tornado,
     bars: &[&TornadoBar],
-    largest: u64,
+    (top, largest): (i32, u64),
 ) -> Result<(), DrawError> {
-    draw_title(area, &format!("{}: what a change is worth", tornado.title))?;
-    let middle = MARGIN + NAMES + NUMBERS + SIDE;
     let step = format!("step as it is: {}", format::time(tornado.step));
-    letters(HPos::Center).write(area, &step, (middle, 2 * LINE))?;
-    let mut y = 3 * LINE;
+    letters(HPos::Center).write(area, &step, (layout.middle, top))?;
+    let mut y = top + LINE;
     for bar in bars {
-        let name = canvas::fit(&bar.name, FONT, f64::from(NAMES) - FONT);
+        let room = if layout.narrow { layout.width - 2 * MARGIN } else { NAMES };
+        let name = canvas::fit(&bar.name, FONT, f64::from(room) - FONT);
         letters(HPos::Left).write(area, &name, (pixel(TITLE), y))?;
-        draw_bar(area, tornado, bar, (middle, y), largest)?;
-        y += LINE;
+        draw_bar(area, layout, tornado, bar, (y + layout.row - LINE, largest))?;
+        y += layout.row;
     }
-    let ends = [(middle, 3 * LINE - LINE / 2), (middle, y - LINE / 2)];
-    canvas::line(area, ends, if bars.is_empty() { GRID } else { INK }, 1)
+    Ok(())
 }
 
+/// Draws `bar` at the height `y`.
 #[allow(clippy::cast_precision_loss)]
 fn draw_bar(
     area: &Area<'_>,
+    layout: &Layout,
     tornado: &Tornado,
     bar: &TornadoBar,
-    (middle, y): Point,
-    largest: u64,
+    (y, largest): (i32, u64),
 ) -> Result<(), DrawError> {
-    let length = bar.change.unsigned_abs();
-    let pixels = pixel(length as f64 / largest as f64 * f64::from(SIDE)).max(1);
+    let (length, middle) = (bar.change.unsigned_abs(), layout.middle);
+    let pixels = pixel(length as f64 / largest as f64 * f64::from(layout.side)).max(1);
     let share = length as f64 / tornado.step.0.max(1) as f64;
     let sign = if bar.change < 0 { "-" } else { "+" };
     let time = format::time(Nanos(length));
     let text = format!("{sign}{time} ({sign}{})", format::percent(share));
-    let (from, to, colour, end, anchor) = match bar.change < 0 {
-        true => (middle - pixels, middle, SAVES, middle - pixels - 6, HPos::Right),
-        false => (middle, middle + pixels, COSTS, middle + pixels + 6, HPos::Left),
+    let (from, to, colour) = match bar.change < 0 {
+        true => (middle - pixels, middle, SAVES),
+        false => (middle, middle + pixels, COSTS),
     };
     canvas::fill(area, (from, y - LINE / 2 + 3), (to, y + LINE / 2 - 3), colour)?;
+    canvas::line(area, [(middle, y - LINE / 2), (middle, y + LINE / 2)], INK, 1)?;
+    let (end, anchor) = match (bar.change < 0, layout.narrow) {
+        (true, false) => (from - 6, HPos::Right),
+        (false, false) => (to + 6, HPos::Left),
+        (true, true) => (to + 6, HPos::Left),
+        (false, true) => (from - 6, HPos::Right),
+    };
     let small = canvas::Lettering::new(FONT - 2.0, anchor);
     small.write(area, &text, (end, y))
 }
@@ -162,6 +221,16 @@ mod tests {
         // The last of each colour is the legend.
         assert_eq!(of(SAVES), [SIDE, 12]);
         assert_eq!(of(COSTS), [SIDE / 2, SIDE / 4, 12]);
+    }
+
+    #[test]
+    fn names_stand_above_bars_where_the_picture_is_narrow() {
+        for (width, narrow) in [("1col", true), ("2col", true), ("1100px", false)] {
+            let width = Some(width.parse().unwrap());
+            let drawn = svg_with(&[tornado(&[-100, 50])], width).unwrap();
+            check_svg(&drawn);
+            assert_eq!(Layout::of(width).narrow, narrow);
+        }
     }
 
     #[test]

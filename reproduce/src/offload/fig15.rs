@@ -242,7 +242,9 @@ pub(super) fn picture(title: &str, cells: &[Cell]) -> Picture {
     }
     Picture::Comparison(Comparison {
         title: title.to_owned(),
-        x_label: "activations of the fullest device, in GiB".to_owned(),
+        x_label: "activations of the fullest device, in GiB (s: tokens of a sample; k: time of copies to the host and \
+                  back over that of compute)"
+            .to_owned(),
         y_label: "MFU over that of po-h".to_owned(),
         series,
         panels: panels.into_iter().map(|(_, places)| places).collect(),

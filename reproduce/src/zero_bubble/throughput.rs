@@ -209,6 +209,7 @@ pub(in super::super) fn gains(title: &str, cells: &[Cell]) -> Picture {
     });
     Picture::Bars(Bars {
         title: title.to_owned(),
+        x_label: "model, p stages, b samples in each of m microbatches",
         y_label: "gain in throughput over 1F1B".to_owned(),
         groups: groups.collect(),
         mark: PUBLISHED,

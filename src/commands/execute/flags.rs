@@ -9,6 +9,7 @@ use executor::{Backend, Options, Transport};
 use pipeline::Nanos;
 use profile::Element;
 
+use super::super::width::Pictures;
 use super::kinds::{Against, Links};
 use crate::commands::{Asked, OUTPUT};
 use crate::devices::{ElementArg, RunsOn, with_units};
@@ -167,6 +168,8 @@ pub struct Execute {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     pub(super) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) drawn: Pictures,
     /// Exit with code 1 if a simulated makespan is off by more than that share of the measured
     #[arg(long, help_heading = OUTPUT, value_name = "PERCENT", allow_negative_numbers = true)]
     pub(super) fail_steps_above: Option<f64>,

@@ -39,7 +39,7 @@ use crate::progress;
 use answer::outcome::{Outcome, title};
 use answer::timelines;
 use answer::timelines::{Recorded, Source};
-use draw::gantt;
+use draw::gantt::{self, Style};
 use draw::trace;
 use draw::trace::Trace;
 pub use flags::Execute;
@@ -342,7 +342,8 @@ impl Execute {
         };
         let charts: Vec<_> =
             drawn.iter().map(|(name, one, copies)| chart((&name[..], one, &copies[..]))).collect();
-        files::write(path, gantt::svg(&charts)?)
+        let style = Style { width: self.drawn.width, ..Style::default() };
+        files::write(path, gantt::svg_with(&charts, &style)?)
     }
 
     fn verdict(&self, ran: &[Ran]) -> Verdict {

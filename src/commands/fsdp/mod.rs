@@ -12,6 +12,7 @@ use draw::text;
 use question::Context;
 use question::fsdp::FsdpKeys;
 
+use super::width::Pictures;
 use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -86,6 +87,8 @@ pub struct Fsdp {
     #[arg(value_parser = files::output)]
     timeline: Option<PathBuf>,
     #[command(flatten)]
+    drawn: Pictures,
+    #[command(flatten)]
     execution: execute::Flags,
 }
 
@@ -109,7 +112,8 @@ impl Fsdp {
                 let cure = "name one of --devices, --minibatch-size and --packing-ratio each";
                 return Err(Error::question(message).with_help(cure));
             };
-            let picture = pictures::timelines(setting, &self.keys.ways(), self.keys.layers())?;
+            let (ways, layers) = (self.keys.ways(), self.keys.layers());
+            let picture = pictures::timelines(setting, &ways, layers, self.drawn.width)?;
             files::write(path, picture)?;
         }
         let answer = fsdp(&context, &self.keys)?;
@@ -120,7 +124,7 @@ impl Fsdp {
             files::write(path, answer.csv()?)?;
         }
         if let Some(path) = &self.svg {
-            files::write(path, pictures::bubbles(&answer.results)?)?;
+            files::write(path, pictures::bubbles(&answer.results, self.drawn.width)?)?;
         }
         match self.json {
             true => print_json(out, &answer)?,

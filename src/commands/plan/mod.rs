@@ -15,6 +15,7 @@ use measured::memory_error;
 use question::{Context, Diagnostic};
 
 use self::validate::Options;
+use super::width::Pictures;
 use super::{OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -106,6 +107,8 @@ pub struct Plan {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg", conflicts_with = "fit")]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    drawn: Pictures,
     /// Write all of it as one page for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
     #[arg(conflicts_with_all = ["validate", "fit"])]
@@ -123,7 +126,8 @@ impl Plan {
         if self.validate {
             let (paths, csv) = (&self.paths[..], self.csv.as_deref());
             let svg = self.svg.as_deref();
-            let options = Options { paths, check: self.check, json: self.json, csv, svg };
+            let (check, json, width) = (self.check, self.json, self.drawn.width);
+            let options = Options { paths, check, json, csv, svg, width };
             return validate::run(&options, out);
         }
         if let Some(measured) = &self.fit {
@@ -181,7 +185,7 @@ impl Plan {
             files::write(path, tables::csv(question, answer)?)?;
         }
         if let Some(path) = &self.svg {
-            files::write(path, pictures::svg(question, answer)?)?;
+            files::write(path, pictures::svg(question, answer, self.drawn.width)?)?;
         }
         if let Some(path) = &self.html {
             files::write(path, pictures::html(planned)?)?;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use draw::pictures::validate as pictures;
-use draw::text;
+use draw::{Width, text};
 use measured::{ValidationQuestion, validate};
 use question::Context;
 
@@ -31,6 +31,8 @@ pub(super) struct Options<'a> {
     pub csv: Option<&'a Path>,
     /// The file to draw predicted steps against measured ones to.
     pub svg: Option<&'a Path>,
+    /// The width of that picture.
+    pub width: Option<Width>,
 }
 
 /// Predicts all measurements and prints how far off the predictions are.
@@ -43,7 +45,7 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Err
         files::write(path, validated.csv()?)?;
     }
     if let Some(path) = options.svg {
-        files::write(path, pictures::steps(&validated)?)?;
+        files::write(path, pictures::steps(&validated, options.width)?)?;
     }
     match options.json {
         true => print_json(out, &validated)?,

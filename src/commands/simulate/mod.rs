@@ -11,7 +11,6 @@ use answer::simulate::baseline::{Baseline, Growth, Tolerance};
 use answer::simulate::{Answers, Timelines, Wants, report, simulate};
 use answer::timelines::{self, Recorded};
 use clap::{Args, ValueEnum};
-use draw::gantt::Width;
 use draw::pictures::simulate::Traced;
 use draw::pictures::{explain as pictures, simulate as front};
 use draw::{terminal, text};
@@ -20,6 +19,7 @@ use question::simulate::Sort;
 use question::{Context, Diagnostic};
 use serde::Serialize;
 
+use super::width::Pictures;
 use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -134,9 +134,8 @@ pub struct Simulate {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::output)]
     svg: Option<PathBuf>,
-    /// The width of pictures: in millimetres or pixels, or 1 or 2 columns of a paper
-    #[arg(long, help_heading = OUTPUT, value_name = "84mm|1200px|1col|2col")]
-    width: Option<Width>,
+    #[command(flatten)]
+    drawn: Pictures,
     /// Write a page that zooms into the timelines, with memory and links, for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
     #[arg(value_parser = files::output)]
@@ -266,7 +265,7 @@ impl Simulate {
             .collect::<Result<Vec<_>, _>>()?;
         self.write_files(title, outcomes, &timelines)?;
         if let Some(path) = &self.pareto {
-            files::write(path, front::svg(title, answers, self.width)?)?;
+            files::write(path, front::svg(title, answers, self.drawn.width)?)?;
         }
         if self.json {
             print_json(out, printed)?;
@@ -292,10 +291,10 @@ impl Simulate {
     ) -> Result<(), Error> {
         if let Some(path) = &self.svg {
             let timed = outcomes.iter().zip(drawn.iter().flatten().map(|one| &**one));
-            files::write(path, front::timelines_of(title_of_all, timed, self.width)?)?;
+            files::write(path, front::timelines_of(title_of_all, timed, self.drawn.width)?)?;
         }
         if let Some(path) = &self.explain_svg {
-            files::write(path, pictures::tornado(outcomes)?)?;
+            files::write(path, pictures::tornado(outcomes, self.drawn.width)?)?;
         }
         if let Some(path) = &self.html {
             let page = pictures::page(outcomes)?;

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use answer::sweep as answers;
 use clap::Args;
+use draw::Width;
 use draw::pictures::sweep::{self as pictures, Kind};
 use question::keys::Keys;
 use question::sweep::grid::Grid;
 use question::sweep::shard::Shard;
 use question::{Context, Diagnostic, quote};
 
+use super::width::Pictures;
 use super::{OUTPUT, note, note_all};
 use crate::error::Error;
 use crate::host::Host;
@@ -111,6 +113,8 @@ pub struct Sweep {
     #[arg(value_parser = files::output)]
     plot_pareto: Option<PathBuf>,
     #[command(flatten)]
+    drawn: Pictures,
+    #[command(flatten)]
     keys: Keys,
 }
 
@@ -159,7 +163,9 @@ impl Sweep {
         if let Some(out) = &self.out {
             answered.publish(out)?;
         }
-        let drawn = pictures.iter().try_for_each(|one| draw(&context, &grid, one, &answered));
+        let drawn = pictures
+            .iter()
+            .try_for_each(|one| draw(&context, &grid, one, &answered, self.drawn.width));
         let (count, all) = (answered.range.end - answered.range.start, grid.questions);
         answered.journal.end()?;
         drawn?;
@@ -195,18 +201,19 @@ struct Picture<'a> {
     kind: Kind<'a>,
 }
 
-/// Draws `picture` of the rows that are `answered`.
+/// Draws `picture` of the rows that are `answered` in that `width`.
 fn draw(
     context: &Context<'_>,
     grid: &Grid,
     picture: &Picture<'_>,
     answered: &run::Answered,
+    width: Option<Width>,
 ) -> Result<(), Error> {
     let unreadable = |cause: std::io::Error| {
         Diagnostic::unreadable(picture.path, &format!("the rows for it are lost: {cause}"))
     };
     let rows = answered.csv().map_err(unreadable)?;
-    files::write(picture.path, pictures::draw(context, grid, &picture.kind, rows)?)
+    files::write(picture.path, pictures::draw(context, grid, &picture.kind, rows, width)?)
 }
 
 /// The words behind `debubble sweep`, but for --out and --slurm with their values.

@@ -100,7 +100,7 @@ fn pictures(planned: &Planned) -> Result<String, Diagnostic> {
     let Planned { question, answer, levers, .. } = planned;
     let scatter = match answer.plans.len() {
         ..2 => String::new(),
-        _ => figure("Days against dollars", &super::svg(question, answer)?),
+        _ => figure("Days against dollars", &super::svg(question, answer, None)?),
     };
     let memory = figure("Memory of the fullest device", &memory(&answer.plans));
     let more = match planned.winner() {

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use super::{Rows, check_panels, panels, place, title};
+use crate::Width;
 use crate::plot::lines;
 use crate::plot::lines::{Dot, LineChart, LinePanel};
 use question::Diagnostic;
@@ -34,11 +35,12 @@ pub(super) fn check(grid: &Grid, key: Option<&str>) -> Result<(), Diagnostic> {
     check_panels("--plot", panels(grid, |axis| is_other(axis, x)))
 }
 
-/// `rows` as a picture: a panel for each setting and value of the other axes.
+/// `rows` as a picture of that `width`: a panel for each setting and value of the other axes.
 pub(super) fn svg(
     grid: &Grid,
     mut rows: Rows<impl Read>,
     key: Option<&str>,
+    width: Option<Width>,
 ) -> Result<String, Diagnostic> {
     let (x, unit) = horizontal(grid, key)?;
     let (mut series, mut panels) = (Vec::<String>::new(), Vec::<LinePanel>::new());
@@ -68,6 +70,7 @@ pub(super) fn svg(
         beside: String::new(),
         columns: 3,
         same_scale: true,
+        width,
         panels,
     })?)
 }

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use super::{Rows, check_panels, place, title};
+use crate::Width;
 use crate::plot::heat;
 use crate::plot::heat::{Cell, HeatMap};
 use question::sweep::axis::Axis;
@@ -30,12 +31,12 @@ pub(super) fn check(grid: &Grid, keys: &[String]) -> Result<(), Diagnostic> {
     check_panels("--plot-map", grid.questions / cells)
 }
 
-/// `rows` as heat maps: one for each schedule, setting and value of the other axes.
+/// `rows` as heat maps over the axes `keys`, in a picture of that `width`: one for each schedule, setting and value of the other axes.
 pub(super) fn svg(
     context: &Context<'_>,
     grid: &Grid,
     mut rows: Rows<impl Read>,
-    keys: &[String],
+    (keys, width): (&[String], Option<Width>),
 ) -> Result<String, Diagnostic> {
     let axes = axes(grid, keys)?;
     let labels = |axis: &Axis| (0..axis.count()).map(|i| axis.label(i).into_owned()).collect();
@@ -54,7 +55,7 @@ pub(super) fn svg(
         index += 1;
     }
     let [x, y] = [(axes[0].key.clone(), x), (axes[1].key.clone(), y)];
-    Ok(heat::svg(&HeatMap { title: title(grid, "bubble rate"), x, y, panels })?)
+    Ok(heat::svg(&HeatMap { title: title(grid, "bubble rate"), x, y, width, panels })?)
 }
 
 /// The title of the panel of `question`, and its place along the two `axes`.

@@ -8,6 +8,7 @@ use std::io::Read;
 
 use csv::{Reader, StringRecord};
 
+use crate::Width;
 use question::sweep::axis::Axis;
 use question::sweep::columns::column_of;
 use question::sweep::grid::Grid;
@@ -70,7 +71,7 @@ pub fn check<'a>(
     })
 }
 
-/// Draws `picture` of the rows of `grid`, which `csv` has with their names.
+/// Draws `picture` of the rows of `grid`, which `csv` has with their names, in that `width`.
 ///
 /// # Errors
 /// If the rows cannot be read, or the picture cannot be drawn.
@@ -79,12 +80,13 @@ pub fn draw(
     grid: &Grid,
     picture: &Kind<'_>,
     csv: impl Read,
+    width: Option<Width>,
 ) -> Result<String, Diagnostic> {
     let rows = Rows::of(csv)?;
     match *picture {
-        Kind::Lines { over } => lines::svg(grid, rows, over),
-        Kind::Maps { keys } => maps::svg(context, grid, rows, keys),
-        Kind::Pareto => pareto::svg(context, grid, rows),
+        Kind::Lines { over } => lines::svg(grid, rows, over, width),
+        Kind::Maps { keys } => maps::svg(context, grid, rows, (keys, width)),
+        Kind::Pareto => pareto::svg(context, grid, rows, width),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::Read;
 use pipeline::{Family, Semantics};
 
 use super::{Rows, check_panels, panels, place, title};
+use crate::Width;
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Scatter, ScatterPanel};
@@ -45,12 +46,13 @@ struct Rivals {
     candidates: Vec<Candidate>,
 }
 
-/// `rows` as a picture: a panel for each setting and value of the axes that ask another question, a
+/// `rows` as a picture of that `width`: a panel for each setting and value of the axes that ask another question, a
 /// colour and a marker for each schedule.
 pub(super) fn svg(
     context: &Context<'_>,
     grid: &Grid,
     mut rows: Rows<impl Read>,
+    width: Option<Width>,
 ) -> Result<String, Diagnostic> {
     let bytes = in_bytes(context, grid)?;
     let (mut series, mut panels) = (Vec::<String>::new(), Vec::<Rivals>::new());
@@ -86,7 +88,7 @@ pub(super) fn svg(
         columns: 3,
         named: false,
         not_compared: ASYNCHRONOUS.to_owned(),
-        width: None,
+        width,
     })?)
 }
 

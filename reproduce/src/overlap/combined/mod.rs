@@ -262,6 +262,7 @@ pub(in super::super) fn picture(_: &str, cells: &[Cell]) -> Picture {
     });
     Picture::Bars(Bars {
         title: report::PICTURE.to_owned(),
+        x_label: "model, and devices that share tensors (TP), contexts (CP) and experts (EP)",
         y_label: "gain in throughput over 1F1B".to_owned(),
         series: DRAWN.map(|family| family.name().to_owned()).into(),
         mark: APART,
