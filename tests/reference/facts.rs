@@ -47,7 +47,7 @@ const LIMITS: [(&str, &str, &str, &str); 22] = [
     ("Set-ups of a cluster in a plan", "", "plan/src/space.rs", "MAX_SETUPS"),
     ("Passes of a set-up in a plan", "", "plan/src/setup.rs", "MAX_PASSES"),
     ("Questions of a sweep", "", "question/src/sweep/grid.rs", "MAX_QUESTIONS"),
-    ("Operations of a trace", "", "traces/src/lib.rs", "MAX_OPERATIONS"),
+    ("Operations of a trace", "", "traces/src/operation.rs", "MAX_OPERATIONS"),
     ("File of a scenario", "B", "question/src/scenario.rs", "MAX_SCENARIO"),
     ("File of a plan, cluster or machine", "B", "question/src/built_in.rs", "MAX_FILE"),
     ("File of a schedule", "B", "question/src/source.rs", "MAX_SCHEDULE"),
