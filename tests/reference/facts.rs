@@ -54,7 +54,7 @@ const LIMITS: [(&str, &str, &str, &str); 22] = [
     ("File of a profile", "B", "question/src/resolve/profiles.rs", "MAX_PROFILE"),
     ("File of a timeline", "B", "answer/src/timelines/file.rs", "MAX_FILE"),
     ("File of a trace", "B", "answer/src/replay/files.rs", "MAX_TRACE"),
-    ("File of a certificate", "B", "certificate/src/form.rs", "MAX_BYTES"),
+    ("File of a certificate", "B", "certificate/src/version.rs", "MAX_BYTES"),
     ("What is read from a pipe", "B", "native/src/files.rs", "MAX_STREAM"),
 ];
 
