@@ -17,6 +17,7 @@ mod request;
 mod search;
 mod sheet;
 mod simulate;
+mod text;
 
 pub use host::Files;
 pub use request::{Failure, answer};
@@ -24,7 +25,7 @@ pub use request::{Failure, answer};
 use std::path::PathBuf;
 
 use js_sys::{Map, Uint8Array};
-use question::{Context, Diagnostic};
+use question::Context;
 use wasm_bindgen::prelude::*;
 
 use host::Page;
@@ -81,11 +82,6 @@ fn lent(files: &Map) -> Files {
         }
     });
     all
-}
-
-/// The error of an answer that cannot be written down.
-pub(crate) fn unwritable(error: impl std::fmt::Display) -> Diagnostic {
-    Diagnostic::new(format!("the answer cannot be written: {error}"))
 }
 
 #[cfg(test)]
