@@ -4,8 +4,8 @@ use pipeline::{Nanos, Slot};
 use plotters::style::text_anchor::HPos;
 use question::format;
 
-use super::legend::Legend;
-use super::{Chart, Style, lane};
+use super::chart::Chart;
+use super::style::Style;
 use crate::DrawError;
 use crate::canvas::{self, Area, Lettering, pixel};
 
@@ -21,6 +21,9 @@ const FONTS: [(u32, f64); 3] = [(480, 10.0), (800, 11.5), (u32::MAX, 13.0)];
 const TALL: i32 = 480;
 /// Boxes that are narrower than this have no edges of their own.
 const EDGED: i32 = 5;
+
+/// Extra height of a row with communication, in pixels at most.
+const LANE: i32 = 12;
 
 /// Where things stand, in pixels; `plot` pixels show `time` nanoseconds.
 pub(super) struct Layout {
@@ -59,8 +62,8 @@ impl Layout {
         };
         let plot = if pass < 1.0 && style.width.is_none() { MAX_PLOT } else { pass * passes };
         let paired = spans().any(|span| matches!(span.slot, Slot::Pair(..)));
-        let segments = charts.iter().any(|chart| lane::is_wanted(chart));
-        let tallest = if paired { 34 } else { 24 } + if segments { lane::TALLEST } else { 0 };
+        let segments = charts.iter().any(Chart::has_segments);
+        let tallest = if paired { 34 } else { 24 } + if segments { LANE } else { 0 };
         let tallest = pixel(f64::from(tallest) * (font / 13.0).min(1.0));
         let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
         let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
@@ -71,12 +74,7 @@ impl Layout {
             None => left + pixel(plot) + pixel(2.0 * font),
             Some(width) => i32::try_from(width.pixels()).unwrap_or(i32::MAX),
         };
-        let mut layout =
-            Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 };
-        if segments {
-            lane::fit(&mut layout, charts);
-        }
-        Ok(layout)
+        Ok(Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 })
     }
 
     pub(super) fn x(&self, time: Nanos) -> i32 {
@@ -122,12 +120,12 @@ impl Layout {
         self.line() + self.row.saturating_mul(stages) + 8
     }
 
-    pub(super) fn height(&self, charts: &[Chart<'_>], legend: &Legend) -> i32 {
+    pub(super) fn height(&self, charts: &[Chart<'_>], legend: i32) -> i32 {
         let above = if self.is_tall(charts) { self.axis() + 4 } else { 0 };
         let charts = charts.iter().map(|chart| self.chart(chart));
         let notes = i32::try_from(self.notes().len()).unwrap_or(i32::MAX);
         let below = self.axis().saturating_add(notes.saturating_mul(self.line()));
-        let rest = self.room + legend.height(self) + above + below;
+        let rest = self.room + legend + above + below;
         charts.fold(rest, i32::saturating_add)
     }
 

@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use pipeline::Nanos;
 
+use crate::canvas::{extent, pixel};
+
 /// The look of a picture of timelines.
 #[derive(Clone, Copy, Default)]
 pub struct Style<'a> {
@@ -51,7 +53,7 @@ impl FromStr for Width {
                 "`{text}` is no width: 84mm, 1200px, 1col or 2col (one or two columns of a paper)"
             )
         })?;
-        let pixels = super::canvas::extent(super::pixel(pixels));
+        let pixels = extent(pixel(pixels));
         if (RANGE[0]..=RANGE[1]).contains(&pixels) {
             return Ok(Self(pixels));
         }
