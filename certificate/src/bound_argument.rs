@@ -1,11 +1,9 @@
-//! The arguments of lower bounds, evaluated at the stages that they name.
+//! The arguments of lower bounds, with the stages that they name.
+
+mod evaluate;
+mod read;
 
 use std::fmt;
-
-use crate::critical_path::{Pipe, Stage};
-use crate::cycles;
-use crate::head;
-use crate::{Objective, Refusal};
 
 /// The argument of a lower bound on the cost of every schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,39 +66,6 @@ const KINDS: [(Kind, &str); 12] = [
 ];
 
 impl BoundArgument {
-    /// The argument of that name at `stages` of a pipeline of `count` stages: two for `path` and `cycles`, the
-    /// first no later than the second, none for `branching`, `windows` and `prefixes`, one for the rest.
-    ///
-    /// # Errors
-    /// [`Refusal::Argument`] if there is none such.
-    pub fn new(name: &str, stages: &[usize], count: usize) -> Result<Self, Refusal> {
-        let refuse = |why| {
-            let stages: Vec<String> = stages.iter().take(4).map(usize::to_string).collect();
-            let name: String = name.chars().take(40).collect();
-            Err(Refusal::Argument { given: format!("{name} {}", stages.join(" ")), why })
-        };
-        let Some(&(kind, _)) = KINDS.iter().find(|(_, known)| *known == name) else {
-            return refuse("there is none of that name");
-        };
-        let (from, via) = match (kind, stages) {
-            (kind, &[]) if kind.is_of_all() => (0, 0),
-            (kind, _) if kind.is_of_all() => {
-                return refuse("it looks at all stages and names none");
-            }
-            (Kind::Path | Kind::Cycles, &[from, via]) => (from, via),
-            (Kind::Path | Kind::Cycles, _) => return refuse("it needs two stages"),
-            (_, &[one]) => (one, one),
-            _ => return refuse("it needs one stage"),
-        };
-        if from > via || (kind == Kind::Path && from == via) {
-            return refuse("the first stage must lie before the second");
-        }
-        if via >= count {
-            return refuse("the pipeline has no such stage");
-        }
-        Ok(Self { kind, from, via })
-    }
-
     /// The name in the file.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -134,74 +99,6 @@ impl BoundArgument {
             _ => vec![self.from],
         }
     }
-
-    /// Whether it shows that every schedule of `pipe` costs `bound` or more. Arguments that rest on a log or on
-    /// windows are checked with these, not here.
-    pub(crate) fn shows(self, pipe: &Pipe, bound: u64) -> Result<bool, Refusal> {
-        let bound = i128::from(bound);
-        if bound == 0 {
-            return Ok(true);
-        }
-        let (from, via) = (&pipe.stages[self.from], &pipe.stages[self.via]);
-        let shown = match self.kind {
-            Kind::Work => bound <= cost(pipe, from, from.work),
-            Kind::Trip => {
-                let (first, back) = (from.forwards[0], from.backwards[0]);
-                bound
-                    <= cost(
-                        pipe,
-                        from,
-                        pipe.start(back) - pipe.start(first) + pipe.time(back) + from.weights[0],
-                    )
-            }
-            Kind::Path => bound <= over(pipe, from, via, via.until_last_backward(pipe)),
-            Kind::Tail => bound <= cost(pipe, from, from.work + from.idle_in_tail(pipe)),
-            Kind::Head => head::impossible(pipe, bound - 1, false, false) == Some(self.from),
-            Kind::HeadAndTail => head::impossible(pipe, bound - 1, true, false) == Some(self.from),
-            Kind::Fill => head::impossible(pipe, bound - 1, true, true) == Some(self.from),
-            Kind::Branching | Kind::Windows | Kind::Prefixes => false,
-            Kind::Little => {
-                // The span that is too short: its memory cannot hold what must be held.
-                let short = bound - 1 - start_of_time(pipe, from);
-                short < 0
-                    || short.checked_mul(from.limit).is_some_and(|room| room < from.area(pipe))
-            }
-            Kind::Cycles => {
-                let times = cycles::times(pipe, via).map_err(|cycles::TooMany| {
-                    let why = "following so many round trips takes too long";
-                    Refusal::Argument { given: self.to_string(), why }
-                })?;
-                times.is_some_and(|[last_backward, end]| {
-                    let seen = match self.from == self.via {
-                        true => cost(pipe, via, end),
-                        false => over(pipe, from, via, last_backward),
-                    };
-                    bound <= seen
-                })
-            }
-        };
-        Ok(shown)
-    }
-}
-
-/// When time begins to count for `stage`: at its first pass, or at the start of the step.
-fn start_of_time(pipe: &Pipe, stage: &Stage) -> i128 {
-    match pipe.objective {
-        Objective::Span => 0,
-        Objective::Makespan => pipe.start(stage.forwards[0]),
-    }
-}
-
-fn cost(pipe: &Pipe, stage: &Stage, span: i128) -> i128 {
-    start_of_time(pipe, stage) + span
-}
-
-/// The cost where `via` needs `inner` from its first F to the end of its last B, the first of which
-/// comes behind one of `from` and the last of which comes before one there.
-fn over(pipe: &Pipe, from: &Stage, via: &Stage, inner: i128) -> i128 {
-    let there = pipe.start(via.forwards[0]) - pipe.start(from.forwards[0]);
-    let back = pipe.end(from.backwards[0]) - pipe.end(via.backwards[0]);
-    cost(pipe, from, there + inner + back + from.weights[0])
 }
 
 impl fmt::Display for BoundArgument {

@@ -3,75 +3,12 @@
 use std::fmt;
 
 use pipeline::{
-    Bytes, Costs, Fault, Footprint, Footprints, Limits, Nanos, Pass, PassTimes, Placement,
-    Schedule, Shape,
+    Bytes, Costs, Footprint, Footprints, Limits, Nanos, Pass, PassTimes, Placement, Schedule, Shape,
 };
 use serde::Deserialize;
 
 use crate::by_link::ByLink;
-use crate::{BoundArgument, Proof, Refusal};
-
-/// The version of the form that is written. Version 1 is read, too: it says nothing of whole backwards.
-pub const VERSION: u32 = 2;
-
-/// The backwards of the orders that a bound is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Backwards {
-    /// Each is B and W apart.
-    Split,
-    /// Each is B and W apart, or BW.
-    SplitOrWhole,
-}
-
-/// A longer text is refused unread.
-pub const MAX_BYTES: usize = 64 << 20;
-
-/// The objective: the quantity that the cost is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// The longest time from the first to the last pass of a stage.
-    Span,
-    /// The end of the last pass of any stage.
-    Makespan,
-}
-
-impl Objective {
-    /// The name in the file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Span => "span",
-            Self::Makespan => "makespan",
-        }
-    }
-}
-
-/// The claim of a certificate: this schedule fits, has this cost, and no schedule costs less than
-/// the bound.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Certificate {
-    /// The order of passes.
-    pub schedule: Schedule,
-    /// Durations of passes and hops.
-    pub costs: Costs,
-    /// The activations that each microbatch holds in each chunk.
-    pub footprints: Footprints,
-    /// The memory limit of each stage, if there is one.
-    pub limits: Option<Limits>,
-    /// The objective.
-    pub objective: Objective,
-    /// The cost of the schedule.
-    pub cost: Nanos,
-    /// No schedule costs less.
-    pub bound: Nanos,
-    /// The argument of the bound, with its stages.
-    pub argument: BoundArgument,
-    /// Evidence for the argument besides its stages; empty for most arguments.
-    pub proof: Proof,
-    /// The orders that the bound is about. Version 1 is about split backwards.
-    pub backwards: Backwards,
-}
+use crate::{Backwards, BoundArgument, Certificate, MAX_BYTES, Objective, Proof, Refusal, VERSION};
 
 /// The keys of the file.
 #[derive(Deserialize)]
@@ -305,10 +242,4 @@ impl fmt::Display for Certificate {
 fn list(f: &mut fmt::Formatter<'_>, key: &str, numbers: impl Iterator<Item = u64>) -> fmt::Result {
     let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
     writeln!(f, "{key} = [{}]", numbers.join(", "))
-}
-
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Self {
-        Self::Schedule(fault.into())
-    }
 }

@@ -38,22 +38,26 @@
 mod bound_argument;
 mod branching;
 mod by_link;
+mod certificate;
 mod critical_path;
 mod cycles;
 mod form;
 mod head;
 mod knapsack_bound;
 mod proof;
+mod read_pass;
 mod recount;
 mod refusal;
 mod relaxation;
 mod verify;
+mod version;
 mod windows;
 
 pub use bound_argument::BoundArgument;
 pub use branching::{Log, MAX_WORDS};
-pub use form::{Backwards, Certificate, MAX_BYTES, Objective, VERSION};
+pub use certificate::{Backwards, Certificate, Objective};
 pub use proof::Proof;
 pub use refusal::Refusal;
 pub use verify::{Verdict, verify};
+pub use version::{MAX_BYTES, VERSION};
 pub use windows::{Heads, MAX_HEADS};

@@ -1,6 +1,6 @@
 //! Refusals of certificates.
 
-use pipeline::{Bytes, Nanos, Pass, Slot, TextError};
+use pipeline::{Bytes, Fault, Nanos, Pass, Slot, TextError};
 use thiserror::Error;
 
 use crate::{BoundArgument, MAX_BYTES, VERSION};
@@ -115,5 +115,11 @@ impl Refusal {
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
         matches!(self, Self::TooLarge { .. } | Self::Form(_) | Self::Version { .. })
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Schedule(fault.into())
     }
 }

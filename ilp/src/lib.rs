@@ -43,12 +43,13 @@ mod proved;
 mod solve;
 #[cfg(test)]
 mod tests;
+mod time_unit;
+mod unsuitable;
 mod warm_start;
 mod windows;
 mod write;
 
-pub use model::{MOST_BINARIES, Model, Row, Variable, binaries};
-pub use solve::{
-    Answer, BRIEF_STEPS, End, MOST_NODES, MOST_PASSES, Unsuitable, check, is_small, solve,
-};
+pub use model::{Model, Row, Variable, binaries};
+pub use solve::{Answer, BRIEF_STEPS, End, MOST_NODES, check, is_small, solve};
+pub use unsuitable::{MOST_BINARIES, MOST_PASSES, Unsuitable};
 pub use warm_start::warm_start;

@@ -4,12 +4,10 @@ use pipeline::{Bytes, Kind, Nanos};
 use search::Instance;
 
 use crate::compiled_instance::{CompiledInstance, signed};
-use crate::solve::{check_kind, divisor, tick};
+use crate::time_unit::{divisor, tick};
+use crate::unsuitable::{MOST_BINARIES, Unsuitable, check_kind};
+use crate::windows;
 use crate::windows::passes;
-use crate::{Unsuitable, windows};
-
-/// The most binaries of a program that is built: a file of it has some hundred megabytes.
-pub const MOST_BINARIES: u64 = 500_000;
 
 /// A variable of the program.
 #[derive(Clone, PartialEq, Eq, Debug)]

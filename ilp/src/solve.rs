@@ -2,20 +2,15 @@
 
 use std::cell::Cell;
 
-use pipeline::overlap::Overlap;
-use pipeline::{Fault, Memory, Nanos, Placement, Schedule};
+use pipeline::{Fault, Memory, Nanos, Schedule};
 use search::Instance;
-use search::bounds::{Infeasible, Proof, best, check_limits};
+use search::bounds::{Proof, best};
 use sim::Replay;
-use thiserror::Error;
 
 use crate::branch::{Decision, Question, Weights};
 use crate::compiled_instance::{CompiledInstance, KINDS, signed};
-use crate::model::MOST_BINARIES;
-
-/// The most passes of a pipeline that is solved: the work at a node grows with the square of those of
-/// a stage.
-pub const MOST_PASSES: usize = 3_000;
+use crate::time_unit::tick;
+use crate::unsuitable::{MOST_PASSES, Unsuitable, check_kind};
 
 /// The most nodes of a tree: its log can be written down, and checked in minutes.
 pub const MOST_NODES: usize = 1 << 20;
@@ -69,45 +64,6 @@ pub struct Answer {
     pub end: End,
 }
 
-/// Why an instance is not modelled.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum Unsuitable {
-    /// Microbatches that take different ways.
-    #[error("microbatches go in two directions: only looped chunks and a V are modelled")]
-    Mirrored,
-    /// Pairs of passes that share the two streams of a device.
-    #[error("pairs of passes that overlap on two streams are not modelled")]
-    Overlapped,
-    /// Passes that take no time: the program tells an order by the times at which passes end. They are solved, but
-    /// not written.
-    #[error("pass times must all be above zero: the program tells an order by the times of ends")]
-    Instant,
-    /// Too many passes for the solver.
-    #[error(
-        "{passes} passes, whose order is {binaries} binaries: at most {MOST_PASSES} passes are solved"
-    )]
-    TooLarge {
-        /// Number of passes.
-        passes: usize,
-        /// Pairs of passes whose order is open.
-        binaries: u64,
-    },
-    /// Too many binaries for a file.
-    #[error(
-        "{binaries} binaries, one for each pair of passes whose order is open: at most {MOST_BINARIES} are written"
-    )]
-    TooManyBinaries {
-        /// How many there would be.
-        binaries: u64,
-    },
-    /// No order fits the limits.
-    #[error(transparent)]
-    Infeasible(#[from] Infeasible),
-    /// Costs or footprints of another pipeline.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-}
-
 /// Checks that `instance` can be solved.
 ///
 /// # Errors
@@ -119,20 +75,6 @@ pub fn check(instance: &Instance) -> Result<(), Unsuitable> {
         return Err(Unsuitable::TooLarge { passes, binaries: crate::model::binaries(instance) });
     }
     Ok(())
-}
-
-/// Checks that `instance` is of a kind that is modelled, and has an order under its limits.
-///
-/// # Errors
-/// The reason why not.
-pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
-    if instance.placement == Placement::Mirrored {
-        return Err(Unsuitable::Mirrored);
-    }
-    if instance.costs.overlap().is_some_and(Overlap::communicates) {
-        return Err(Unsuitable::Overlapped);
-    }
-    Ok(check_limits(instance)?)
 }
 
 /// The most kinds of passes that a chunk has.
@@ -278,18 +220,4 @@ pub(crate) fn cost(instance: &Instance, order: &Schedule) -> Result<Nanos, Fault
 pub(crate) fn fits(instance: &Instance, order: &Schedule) -> bool {
     let Some(limits) = &instance.limits else { return true };
     Memory::of(order, &instance.footprints).is_ok_and(|memory| memory.over(limits).is_none())
-}
-
-/// The greatest time of which all times are multiples.
-pub(crate) fn tick(instance: &Instance) -> u64 {
-    let times = instance.costs.chunks().iter();
-    let times = times.flat_map(|one| [one.forward, one.backward_input, one.backward_weight]);
-    let hops = instance.costs.hops().by_link().iter().copied();
-    let again = (0..instance.shape.chunks()).filter_map(|chunk| instance.costs.recompute(chunk));
-    times.chain(hops).chain(again).fold(0, |tick, time| divisor(tick, time.0)).max(1)
-}
-
-/// The greatest common divisor.
-pub(crate) fn divisor(one: u64, other: u64) -> u64 {
-    if other == 0 { one } else { divisor(other, one % other) }
 }

@@ -4,7 +4,8 @@ use pipeline::Nanos;
 use search::bounds::{Argument, Bound};
 use search::{Found, Instance};
 
-use crate::solve::{Answer, End, Unsuitable, cost, fits, solve};
+use crate::solve::{Answer, End, cost, fits, solve};
+use crate::unsuitable::Unsuitable;
 
 /// Solves the program of `instance`, warm-started from the result `found` of a search, and updates that with a better
 /// order, and with a better bound and its proof. Returns the nodes of all trees, and how it ended; see [`solve`].

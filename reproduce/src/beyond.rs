@@ -11,22 +11,9 @@ use serde::Serialize;
 use sim::Replay;
 
 use super::cell::unwritable;
+use super::contender::Contender;
 use super::sources::Sources;
-use super::tables::Table;
-
-/// A search that is made for every setting of a table: it may use as much memory as a published schedule.
-pub(super) struct Contender {
-    schedule: &'static str,
-    chunks: u64,
-    limit: Limit,
-}
-
-impl Contender {
-    /// A search against `schedule`, with its chunks per stage and its memory limit.
-    pub(super) const fn new(schedule: &'static str, chunks: u64, limit: Limit) -> Self {
-        Self { schedule, chunks, limit }
-    }
-}
+use super::table::Table;
 
 /// The searches of table 5. Their form is that of all lists of contenders.
 #[allow(clippy::unnecessary_wraps)]

@@ -10,7 +10,7 @@ use sim::{Details, Replay, Study};
 
 use super::cell::{Cell, Check, whole};
 use super::sources::Sources;
-use super::tables::{Contents, Table};
+use super::table::{Contents, Table};
 
 /// All cells of the table of closed forms.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {

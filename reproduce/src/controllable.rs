@@ -13,7 +13,7 @@ use sim::Replay;
 
 use super::cell::{Cell, Check, whole};
 use super::sources::{Sources, error_in};
-use super::tables::{Contents, Table};
+use super::table::{Contents, Table};
 
 /// The file of its questions and figures.
 pub(super) const FIGURES: &str = "controllable.csv";

@@ -12,11 +12,11 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::beyond::Contender;
 use super::cell::{self, Cell, Check, Count};
+use super::contender::Contender;
 use super::picture::{Lines, Pair, Panel, Picture, Point, distinct};
 use super::sources::{Sources, error_in};
-use super::tables::{Contents, Table};
+use super::table::{Contents, Table};
 
 /// The largest difference between ours and the published figure of ten digits.
 const TOLERANCE: f64 = 1e-9;

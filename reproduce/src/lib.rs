@@ -28,6 +28,7 @@
 mod beyond;
 mod cell;
 mod closed_forms;
+mod contender;
 mod controllable;
 mod fig9;
 mod odc;
@@ -36,6 +37,7 @@ mod overlap;
 mod picture;
 mod rates;
 mod sources;
+mod table;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -56,7 +58,8 @@ pub use self::picture::{
     Bars, Comparison, Group, Lines, PUBLISHED, Pair, Panel, Picture, Place, PlacePair, Places,
     Point,
 };
-pub use self::tables::{TABLES, Table};
+pub use self::table::Table;
+pub use self::tables::TABLES;
 
 use self::sources::Sources;
 
@@ -266,7 +269,7 @@ pub fn reproduce(context: &Context<'_>, question: &Question) -> Result<Answer, D
 
 /// Makes the cells of `table` and its picture.
 fn one(table: &Table, sources: &Sources<'_>) -> Result<Reproduced, Diagnostic> {
-    let tables::Contents { title, cells, sheet } = (table.cells)(table, sources)?;
+    let table::Contents { title, cells, sheet } = (table.cells)(table, sources)?;
     let picture =
         table.picture.filter(|_| !cells.is_empty()).map(|picture| picture(&title, &cells));
     Ok(Reproduced { table: table.name, title, cells, sheet, picture })

@@ -10,7 +10,7 @@ use sim::Replay;
 
 use super::cell::{self, Cell, Check};
 use super::sources::Sources;
-use super::tables::{Contents, Table};
+use super::table::{Contents, Table};
 
 /// Tolerance against a regenerated figure of eight digits.
 const TOLERANCE: f64 = 1e-8;

@@ -1,44 +1,10 @@
 //! The table of all published tables: a table is added by its data file and one entry here.
 
-use question::Diagnostic;
-use question::scenario::Scenario;
-use question::sheet::Sheet;
-
-use super::beyond::{self, Contender};
-use super::cell::Cell;
-use super::picture::{self, Picture};
-use super::sources::Sources;
+use super::table::Table;
 use super::{
-    closed_forms, controllable, fig9, odc, offload, overlap, rates, vocabulary, zero_bubble,
+    beyond, closed_forms, controllable, fig9, odc, offload, overlap, picture, rates, vocabulary,
+    zero_bubble,
 };
-
-/// A published table or figure that can be reproduced.
-pub struct Table {
-    /// The name by which questions ask for it.
-    pub name: &'static str,
-    /// A line that describes it.
-    pub help: &'static str,
-    /// The names of the files with its settings and figures, the settings first.
-    pub sources: &'static [&'static str],
-    /// Makes all its cells.
-    pub(super) cells: fn(&Table, &Sources<'_>) -> Result<Contents, Diagnostic>,
-    /// Describes the picture of its cells, under a title.
-    pub(super) picture: Option<fn(&str, &[Cell]) -> Picture>,
-    /// Lists the schedules to search for each of its settings, if its rates can be improved by a
-    /// search.
-    pub(super) contenders: Option<Contenders>,
-}
-
-/// Lists the searches that are made for every setting of a table.
-type Contenders = fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>;
-
-/// The contents of a table.
-pub(super) struct Contents {
-    pub(super) title: String,
-    pub(super) cells: Vec<Cell>,
-    /// The cells as a person reads them.
-    pub(super) sheet: Sheet,
-}
 
 /// The default entry: a table without picture, whose orders are not searched.
 const PLAIN: Table = Table {
@@ -176,22 +142,6 @@ impl Table {
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         TABLES.iter().find(|table| table.name == name)
-    }
-
-    /// Whether orders that are better than the published ones can be searched for its cells.
-    #[must_use]
-    pub const fn can_be_searched(&self) -> bool {
-        self.contenders.is_some()
-    }
-
-    /// The title that its settings give, or its name.
-    pub(super) fn title(&self, scenario: &Scenario) -> String {
-        scenario.title.clone().unwrap_or_else(|| self.name.to_owned())
-    }
-
-    /// The file with its settings.
-    pub(super) fn settings(&self) -> &'static str {
-        self.sources.first().copied().unwrap_or_default()
     }
 }
 

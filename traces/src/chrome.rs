@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::error::{Place, TraceError};
 use crate::events::{Args, Event, decimal, whole};
-use crate::operation::{LATEST, LONGEST, MICROSECOND, OpType, Operation, count, nanos};
+use crate::numbers::{LATEST, LONGEST, MICROSECOND, count, nanos};
+use crate::operation::{OpType, Operation};
 
 /// The operation that `event` says, or `None` if it says none.
 pub(crate) fn operation(event: &Event<'_>, at: Place) -> Result<Option<Operation>, TraceError> {

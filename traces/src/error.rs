@@ -5,9 +5,8 @@ use std::fmt;
 use pipeline::Fault;
 use thiserror::Error;
 
-use crate::MAX_OPERATIONS;
-use crate::operation::OpType;
-use crate::reader::Form;
+use crate::form::Form;
+use crate::operation::{MAX_OPERATIONS, OpType};
 
 /// Where in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

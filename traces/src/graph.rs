@@ -1,46 +1,11 @@
 //! The dependency graph of a step, and the length of the step that follows.
 
-use std::ops::Range;
-
-use pipeline::{Placement, Shape};
-
+use crate::dependency::{ALONE, Meeting, Parts, Wait, Waits};
 use crate::error::TraceError;
 use crate::hops::Edge;
 use crate::operation::{OpType, Operation};
-use crate::reader::Sends;
 use crate::values::wait_for_values;
 use crate::waits::{meetings, wait_in_rank};
-
-/// An operation that another one waits for, besides those that it runs together with.
-#[derive(Clone, Copy)]
-pub(crate) struct Wait {
-    /// The other operation, by its place in the step.
-    pub(crate) on: u32,
-    /// Whether its start is enough.
-    pub(crate) start_is_enough: bool,
-    /// The edge whose hop passes from then on until it can start, by its place in
-    /// [`Graph::edges`]; [`ALONE`] if none does.
-    pub(crate) edge: u32,
-}
-
-impl Wait {
-    /// Its time, where edges have these `hops`.
-    fn hop(&self, hops: &[u64]) -> u64 {
-        hops.get(self.edge as usize).copied().unwrap_or(0)
-    }
-}
-
-/// Operations that several ranks do together.
-pub(crate) struct Meeting {
-    /// Where its operations stand in [`Graph::members`].
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-    /// The one that comes last in [`Graph::order`].
-    pub(crate) last: u32,
-}
-
-/// No meeting, no edge.
-pub(crate) const ALONE: u32 = u32::MAX;
 
 /// The dependency graph of a step. Operations are named by their place in it.
 pub(crate) struct Graph {
@@ -55,19 +20,6 @@ pub(crate) struct Graph {
     /// The values that cross to another rank without a transfer in the trace.
     edges: Vec<Edge>,
 }
-
-/// A step while its graph is made: its operations rank by rank, each rank's by start.
-pub(crate) struct Parts<'a> {
-    pub(crate) operations: &'a [Operation],
-    /// The places of each rank's operations.
-    pub(crate) ranks: Vec<Range<usize>>,
-    pub(crate) shape: Shape,
-    pub(crate) placement: Placement,
-    pub(crate) sends: Sends,
-}
-
-/// Operations, each with one that it waits for.
-pub(crate) type Waits = Vec<(u32, Wait)>;
 
 impl Graph {
     /// Infers the dependencies between operations.

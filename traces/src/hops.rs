@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use pipeline::Nanos;
 
 use crate::operation::Direction;
-use crate::values::Link;
+
+/// Between which stages, and which way.
+pub(crate) type Link = (u16, u16, Direction);
 
 /// A value that crosses to another rank without a transfer in the trace.
 #[derive(Clone, Copy)]

@@ -27,14 +27,17 @@
 //! ```
 
 mod chrome;
+mod dependency;
 mod error;
 mod events;
+mod form;
 mod graph;
 #[cfg(feature = "parquet")]
 mod guard;
 mod hops;
 mod lack;
 mod megatron;
+mod numbers;
 mod operation;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
@@ -47,18 +50,13 @@ mod values;
 mod waits;
 
 pub use error::{Place, TraceError};
+pub use form::Form;
 pub use hops::LinkHops;
 pub use lack::Lack;
-pub use operation::{Direction, OpType, Operation, Side};
-pub use reader::{Form, Reader, Sends, Trace};
+pub use operation::{BYTES_PER_OPERATION, Direction, MAX_OPERATIONS, OpType, Operation, Side};
+pub use reader::{Reader, Sends, Trace};
 pub use run::{Run, Step};
 pub use times::{Medians, Times};
-
-/// The most operations a trace may have. Bounds the memory a hostile input can ask for.
-pub const MAX_OPERATIONS: usize = 20_000_000;
-
-/// The most bytes of memory that an operation takes from [`read`] to [`Run::predict`].
-pub const BYTES_PER_OPERATION: u64 = 512;
 
 /// Reads a trace of one file: Parquet if it begins like a Parquet file, trace events if it begins
 /// like JSON.

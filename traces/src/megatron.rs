@@ -13,7 +13,8 @@ use crate::error::{Place, TraceError};
 use crate::events::{Event, decimal, keep, whole};
 use crate::hops::median;
 use crate::lack::Lack;
-use crate::operation::{LATEST, LONGEST, MICROSECOND, OpType, Operation, count, nanos};
+use crate::numbers::{LATEST, LONGEST, MICROSECOND, count, nanos};
+use crate::operation::{OpType, Operation};
 
 /// Names of passes in such traces.
 const NAMES: [(&str, Kind); 2] = [("forward", Kind::F), ("backward", Kind::BW)];

@@ -1,42 +1,15 @@
 //! Takes the files of a run one after the other, each recognised by its content.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use crate::error::{Place, TraceError};
 use crate::events::{Event, Sink, each, keep};
+use crate::form::Form;
 use crate::lack::{Lack, missing, without_cut_steps};
 use crate::megatron::Passes;
-use crate::operation::Operation;
+use crate::operation::{BYTES_PER_OPERATION, MAX_OPERATIONS, Operation};
 use crate::torch::Rank;
-use crate::{BYTES_PER_OPERATION, MAX_OPERATIONS, chrome, parquet, torch_ranks};
-
-/// The form of a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
-    /// A table in the form of the StragglerAnalysis data set.
-    Parquet,
-    /// Complete trace events, as debubble writes them.
-    Events,
-    /// Events that begin and end, as Megatron-style tracers write them.
-    Megatron,
-    /// A trace of `torch.profiler`, one file for each rank.
-    Torch,
-    /// A timeline that debubble recorded or simulated.
-    Timeline,
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Parquet => "a table of operations (Parquet)",
-            Self::Events => "a trace of complete events",
-            Self::Megatron => "a Megatron-style trace of events that begin and end",
-            Self::Torch => "a trace of torch.profiler",
-            Self::Timeline => "a timeline of debubble",
-        })
-    }
-}
+use crate::{chrome, parquet, torch_ranks};
 
 /// How the send of a value that has no operation of its own holds up the rank that sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

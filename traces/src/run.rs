@@ -1,16 +1,18 @@
 //! A run, checked and understood: its steps, and how long each would take.
 
+mod predict;
+
 use std::ops::Range;
 
 use pipeline::{Fault, Kind, Nanos, Order, Placement, Schedule, Shape, Slot};
 
+use crate::dependency::Parts;
 use crate::error::TraceError;
-use crate::graph::{Graph, Parts};
+use crate::graph::Graph;
 use crate::hops::{self, Edge, LinkHops};
 use crate::lack::Lack;
 use crate::operation::Operation;
 use crate::reader::{Sends, Trace};
-use crate::times::Times;
 use crate::waits::together;
 
 /// A real run whose steps can be predicted from other durations.
@@ -175,48 +177,6 @@ impl Run {
     #[must_use]
     pub fn links(&self) -> Vec<LinkHops> {
         hops::links(self.edges().into_iter())
-    }
-
-    /// Duration of each step if its operations take `times`: from the moment at which all ranks
-    /// begin to the end of the last operation of any.
-    #[must_use]
-    pub fn predict(&self, times: &Times) -> Vec<Nanos> {
-        self.predict_with(times, &self.hops)
-    }
-
-    /// Duration of each step as [`Self::predict`] says, but with hops that are estimated from
-    /// other steps than it: every second one from the rest, and those from it. None where no hops
-    /// are estimated, or there is one step.
-    #[must_use]
-    pub fn predict_held_out(&self, times: &Times) -> Option<Vec<Nanos>> {
-        let edges = self.edges();
-        if edges.len() < 2 || edges.iter().all(|edges| edges.is_empty()) {
-            return None;
-        }
-        let every_second = |first: usize| -> Vec<&[Edge]> {
-            edges.iter().skip(first).step_by(2).copied().collect()
-        };
-        let [even, odd] = [0, 1].map(every_second);
-        let mut hops = vec![Vec::new(); edges.len()];
-        for (first, predicted, learned) in [(0, &even, &odd), (1, &odd, &even)] {
-            let estimated = hops::estimate(predicted, learned);
-            hops.iter_mut()
-                .skip(first)
-                .step_by(2)
-                .zip(estimated)
-                .for_each(|(hops, new)| *hops = new);
-        }
-        Some(self.predict_with(times, &hops))
-    }
-
-    fn predict_with(&self, times: &Times, hops: &[Vec<u64>]) -> Vec<Nanos> {
-        let of = |(step, hops): (&Step, &Vec<u64>)| {
-            let range = step.operations.clone();
-            let launch = times.launch.get(range.clone()).unwrap_or_default();
-            let hops = if times.free_links { &[][..] } else { hops };
-            Nanos(step.graph.predict(&times.own[range], launch, hops))
-        };
-        self.steps.iter().zip(hops).map(of).collect()
     }
 
     /// Whether the run has whole backward passes, rather than B and W apart.

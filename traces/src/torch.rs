@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::error::{Place, TraceError};
 use crate::events::{Event, Head, decimal, keep, whole};
-use crate::operation::{LATEST, LONGEST, MICROSECOND, count, nanos};
+use crate::numbers::{LATEST, LONGEST, MICROSECOND, count, nanos};
 
 /// A pass of a rank.
 #[derive(Clone, Copy)]

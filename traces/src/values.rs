@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use pipeline::{Kind, Value};
 
+use crate::dependency::{ALONE, Parts, Wait, Waits};
 use crate::error::TraceError;
-use crate::graph::{ALONE, Parts, Wait, Waits};
-use crate::hops::Edge;
+use crate::hops::{Edge, Link};
 use crate::operation::{Direction, OpType, Operation, Side};
 use crate::reader::Sends;
 use crate::waits::{together, was_over};
@@ -20,9 +20,6 @@ struct Need {
     /// Which of the pipelines it is in.
     pipeline: usize,
 }
-
-/// Between which stages, and which way.
-pub(crate) type Link = (u16, u16, Direction);
 
 /// Passes wait for the values they need. Those that cross to another rank without a transfer in the
 /// trace are the edges that are returned.

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use pipeline::Shape;
 
+use crate::dependency::{ALONE, Meeting, Parts, Wait, Waits};
 use crate::error::TraceError;
-use crate::graph::{ALONE, Meeting, Parts, Wait, Waits};
 use crate::operation::{Direction, OpType, Operation, Side};
 
 /// The most operations that a rank has under way at once.

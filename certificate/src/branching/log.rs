@@ -5,7 +5,7 @@ use std::fmt;
 use pipeline::Pass;
 
 use crate::Refusal;
-use crate::windows::{Stages, read_pass};
+use crate::read_pass::read_pass;
 
 /// A log with more words is refused before it is kept.
 pub const MAX_WORDS: usize = 1 << 21;
@@ -16,14 +16,7 @@ pub const MAX_WORDS: usize = 1 << 21;
 /// branch, and behind it in its second. `x` is a leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
-    nodes: Vec<Option<[Pass; 2]>>,
-}
-
-/// A word whose passes are those of a pipeline, as places among the passes of all stages.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Word {
-    Branch(usize, usize),
-    Leaf,
+    pub(super) nodes: Vec<Option<[Pass; 2]>>,
 }
 
 impl Log {
@@ -72,21 +65,6 @@ impl Log {
     #[must_use]
     pub fn branches(&self) -> usize {
         self.nodes.len() / 2
-    }
-
-    /// The words, where every branch is about two passes of one stage.
-    pub(super) fn words(&self, stages: &Stages) -> Result<Vec<Word>, Refusal> {
-        let word = |node: &Option<[Pass; 2]>| {
-            let Some([first, second]) = node else { return Ok(Word::Leaf) };
-            let places = stages.place(*first).zip(stages.place(*second));
-            match places
-                .filter(|&(first, second)| first != second && stages.together(first, second))
-            {
-                Some((first, second)) => Ok(Word::Branch(first, second)),
-                None => Err(Refusal::Log { why: "a branch is not about two passes of one stage" }),
-            }
-        };
-        self.nodes.iter().map(word).collect()
     }
 }
 

@@ -15,7 +15,8 @@ mod log;
 
 pub use self::log::{Log, MAX_WORDS};
 
-use self::log::Word;
+use pipeline::Pass;
+
 use crate::critical_path::Pipe;
 use crate::windows::{Heads, Root, Spent, Stages, Windows, pairs, root};
 use crate::{Certificate, Refusal};
@@ -43,7 +44,7 @@ pub(crate) fn shows(
     let words = words + heads.count() as u64;
     let work = words.saturating_mul(ROUNDS).saturating_mul(pairs as u64).min(MOST_WORK);
     let stages = Stages::of(certificate, pipe, work);
-    let words = log.words(&stages)?;
+    let words = places(log, &stages)?;
     if deepest(&words).saturating_mul(pairs) > MOST_KEPT {
         return refuse("it branches too deep");
     }
@@ -54,6 +55,26 @@ pub(crate) fn shows(
         Err(Spent) => Err(Spent),
     };
     shown.or_else(|Spent| refuse("following it takes too long"))
+}
+
+/// A word whose passes are those of a pipeline, as places among the passes of all stages.
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    Branch(usize, usize),
+    Leaf,
+}
+
+/// The words of `log`, where every branch is about two passes of one stage.
+fn places(log: &Log, stages: &Stages) -> Result<Vec<Word>, Refusal> {
+    let word = |node: &Option<[Pass; 2]>| {
+        let Some([first, second]) = node else { return Ok(Word::Leaf) };
+        let places = stages.place(*first).zip(stages.place(*second));
+        match places.filter(|&(first, second)| first != second && stages.together(first, second)) {
+            Some((first, second)) => Ok(Word::Branch(first, second)),
+            None => Err(Refusal::Log { why: "a branch is not about two passes of one stage" }),
+        }
+    };
+    log.nodes.iter().map(word).collect()
 }
 
 /// Follows the branches from the root: whether every leaf is contradictory.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use pipeline::Pass;
 
-use super::read_pass;
 use crate::Refusal;
+use crate::read_pass::read_pass;
 
 /// A longer list is refused before it is kept.
 pub const MAX_HEADS: usize = 1 << 16;

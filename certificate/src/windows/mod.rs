@@ -21,8 +21,6 @@ mod heads;
 mod narrow;
 mod stages;
 
-use pipeline::{Kind, Pass};
-
 pub use self::heads::{Heads, MAX_HEADS};
 pub(crate) use self::narrow::Windows;
 use self::stages::kinds;
@@ -98,21 +96,4 @@ pub(crate) fn root(stages: &Stages, heads: &Heads, most: i128) -> Result<Root, S
     }
     let Some(mut windows) = Windows::within(stages, most) else { return Ok(Root::Refuted) };
     Ok(if windows.raise(&known) { Root::Open(windows) } else { Root::Refuted })
-}
-
-/// A pass as it is written: kind, chunk, microbatch.
-pub(crate) fn read_pass(word: &str) -> Option<Pass> {
-    let kind = match word.get(..1)? {
-        "F" => Kind::F,
-        "B" => Kind::B,
-        "W" => Kind::W,
-        "R" => Kind::R,
-        _ => return None,
-    };
-    let (chunk, microbatch) = word[1..].split_once('.')?;
-    let plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !plain(chunk) || !plain(microbatch) {
-        return None;
-    }
-    Some(Pass { kind, chunk: chunk.parse().ok()?, microbatch: microbatch.parse().ok()? })
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::call::failed;
 use super::element::Element;
-use super::nccl::{P2pOp, Peers, UNIQUE_ID_BYTES, unique_id};
+use super::nccl::exchange::P2pOp;
+use super::nccl::{Peers, UNIQUE_ID_BYTES, unique_id};
 use super::stage::Cuda;
 use super::tensor_transfer::TensorTransfer;
 use gpt::DirectOps;

@@ -29,6 +29,7 @@ mod device;
 mod direct;
 mod element;
 mod gemm;
+mod green_context;
 mod host_copies;
 mod kernels;
 mod launch;
@@ -60,7 +61,9 @@ pub use host_copies::HostCopies;
 pub use libraries::loaded_libraries;
 pub use memory::Buffer;
 #[cfg(feature = "nccl")]
-pub use nccl::{P2pOp, Peers, UNIQUE_ID_BYTES, unique_id, version as nccl_version};
+pub use nccl::exchange::P2pOp;
+#[cfg(feature = "nccl")]
+pub use nccl::{Peers, UNIQUE_ID_BYTES, unique_id, version as nccl_version};
 pub use partition::{Parts, Sharing, split};
 pub use probe::{DeviceInfo, devices};
 pub use stage::{Cuda, Tokens};

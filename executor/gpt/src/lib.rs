@@ -15,6 +15,8 @@ mod direct_ops;
 mod execution;
 pub mod fsdp;
 mod model;
+mod movable;
+mod operands;
 mod ops;
 mod random;
 mod reference;
@@ -34,10 +36,12 @@ pub use execution::{
 };
 pub use model::{
     Activations, Backwarded, Buffer, BuildError, Device, Embedding, Forwarded, Gpt, Head,
-    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Movable, OnHost, Parameters,
-    Recomputed, ShardOps, ShardSizes, Training, footprints, initial, kept, needs, reference_needs,
+    HeadBackwarded, HeadForwarded, Layer, Layout, Model, ModelError, Parameters, Recomputed,
+    ShardOps, ShardSizes, Training, footprints, initial, kept, needs, reference_needs,
 };
-pub use ops::{AdamW, At, Gemm, Heads, Moments, Ops};
+pub use movable::{Movable, OnHost};
+pub use operands::{At, Gemm, Heads};
+pub use ops::{AdamW, Moments, Ops};
 pub use reference::Reference;
 pub use segment_kernels::SegmentKernels;
 pub use stale::Stale;

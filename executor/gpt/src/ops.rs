@@ -8,45 +8,11 @@
 
 use std::time::Instant;
 
-use crate::model::{Movable, ShardOps};
+use crate::model::ShardOps;
+use crate::movable::Movable;
+use crate::operands::{At, Gemm, Heads};
 use crate::segment_kernels::SegmentKernels;
 use runtime::DeviceError;
-
-/// A position in a buffer.
-#[derive(Debug)]
-pub struct At<T> {
-    /// The buffer.
-    pub buffer: T,
-    /// Index of the first element.
-    pub from: usize,
-}
-
-impl<T> At<T> {
-    /// The beginning of `buffer`.
-    pub const fn start(buffer: T) -> Self {
-        Self { buffer, from: 0 }
-    }
-}
-
-/// `count` products C = scale op(A) op(B), contiguous in each buffer: op(A) is `[rows, inner]`,
-/// op(B) `[inner, columns]`, C `[rows, columns]`.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Gemm {
-    /// Rows of op(A) and C.
-    pub rows: usize,
-    /// Columns of op(B) and C.
-    pub columns: usize,
-    /// Columns of op(A), rows of op(B).
-    pub inner: usize,
-    /// Whether A lies in memory as `[inner, rows]`.
-    pub transpose_a: bool,
-    /// Whether B lies in memory as `[columns, inner]`.
-    pub transpose_b: bool,
-    /// Number of products.
-    pub count: usize,
-    /// The factor of every product.
-    pub scale: f32,
-}
 
 /// AdamW (Loshchilov and Hutter, 2019): decoupled weight decay.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -441,17 +407,4 @@ pub trait Ops: 'static {
         &mut self,
         from: &Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<Moments<Self::Tensor, Self::Accumulator>, DeviceError>;
-}
-
-/// Sizes of the heads in a row of queries, keys or values.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heads {
-    /// Sequences.
-    pub batch: usize,
-    /// Tokens of each sequence.
-    pub sequence: usize,
-    /// Heads.
-    pub heads: usize,
-    /// Elements of a head.
-    pub width: usize,
 }

@@ -9,7 +9,8 @@ use crate::model::chunk::{Chunk, Job, loss_scale};
 use crate::model::device::Device;
 use crate::model::segments::Segment;
 use crate::model::{BuildError, Layout, Model, Training};
-use crate::ops::{At, Ops};
+use crate::operands::At;
+use crate::ops::Ops;
 use runtime::DeviceError;
 
 /// A model trained without a pipeline.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::cell::Cell;
 use super::sources::{Sources, error_in};
-use super::tables::{Contents, Table};
+use super::table::{Contents, Table};
 
 pub(super) use self::packing::{FIGURES, LENGTHS};
 

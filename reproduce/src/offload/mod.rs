@@ -19,7 +19,7 @@ use sim::timed::{self, Nominal};
 use super::cell::{Cell, Check};
 use super::picture::Picture;
 use super::sources::{Sources, error_in};
-use super::tables::{Contents, Table};
+use super::table::{Contents, Table};
 
 pub(super) use self::fig1::FIGURES as FIGURE_1;
 pub(super) use self::fig15::FIGURES as FIGURE_15;

@@ -18,7 +18,7 @@ mod run;
 use question::Diagnostic;
 
 use super::sources::Sources;
-use super::tables::{Contents, Table};
+use super::table::{Contents, Table};
 
 pub(super) use self::combined::{CLAIMS, SETTINGS, cells as combined, picture as combined_picture};
 pub(super) use self::gains::GAINS;

@@ -12,7 +12,7 @@ use sim::Replay;
 
 use super::super::cell::{Cell, decimals, figure, whole};
 use super::super::sources::{Sources, error_in};
-use super::{Fit, ITERATION, PEAK, RANKING, exact};
+use super::columns::{Fit, ITERATION, PEAK, RANKING, exact};
 use measured::accuracy;
 
 /// The file of its measured runs.

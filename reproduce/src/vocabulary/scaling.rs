@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::super::cell::Cell;
 use super::super::sources::{Sources, error_in};
+use super::columns::{Fit, SCALING_INPUT, SCALING_OUTPUT};
 use super::least_squares::least_squares;
-use super::{Fit, SCALING_INPUT, SCALING_OUTPUT};
 
 /// The file of its measured shares.
 pub(in super::super) const FIGURES: &str = "vocabulary-scaling.csv";

@@ -14,11 +14,11 @@ use sim::Replay;
 
 use super::super::cell::Cell;
 use super::super::sources::{Sources, error_in};
+use super::columns::{DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, MEMORY};
 use super::machine::{Machine, Sizes};
 use super::memory::{BYTES_HELD, Device, GB, WorkingMemory};
 use super::profile::{entries, family, published_peak};
 use super::scaling::NODE;
-use super::{DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, MEMORY};
 
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary-tables.csv";

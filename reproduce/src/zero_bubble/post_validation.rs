@@ -5,7 +5,7 @@ use question::{Diagnostic, format};
 
 use super::super::cell::Cell;
 use super::super::sources::Sources;
-use super::super::tables::{Contents, Table};
+use super::super::table::{Contents, Table};
 use super::small::{self, PROFILE};
 use super::{CONSTANTS, Ground, Quantity, beside, errors, positive, setting};
 use measured::papers::zero_bubble::{PaperRun, PostValidation};

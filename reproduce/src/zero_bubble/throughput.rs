@@ -9,7 +9,7 @@ use question::sheet::Sheet;
 use super::super::cell::Cell;
 use super::super::picture::{Bars, Group, PUBLISHED, Pair, Picture, distinct};
 use super::super::sources::Sources;
-use super::super::tables::{Contents, Table};
+use super::super::table::{Contents, Table};
 use super::runs::{BASELINE, Gain, Known, figure_5, gains_of, table_6};
 use super::{CONSTANTS, Ground, Quantity, beside, errors, row, small};
 use measured::papers::zero_bubble::PaperRun;

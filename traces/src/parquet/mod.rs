@@ -11,10 +11,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use self::column::Column;
 use self::pages::Pages;
-use crate::MAX_OPERATIONS;
 use crate::error::{Place, TraceError};
 use crate::guard::guarded;
-use crate::operation::{LATEST, LONGEST, OpType, Operation, count, nanos};
+use crate::numbers::{LATEST, LONGEST, count, nanos};
+use crate::operation::{MAX_OPERATIONS, OpType, Operation};
 
 /// The columns that are read.
 const COLUMNS: [&str; 8] =

@@ -2,7 +2,7 @@
 
 use crate::cpu::real::{Real, sum_over};
 use crate::cpu::tokens::softmax;
-use crate::ops::Heads;
+use crate::operands::Heads;
 
 /// Calls `copy` with the first element of every row of a head, in `[batch, sequence, parts, heads,
 /// width]` and in `[batch, heads, sequence, width]`, for part number `part`.

@@ -3,7 +3,7 @@
 use pipeline::Bytes;
 
 use crate::cpu::real::Real;
-use crate::ops::At;
+use crate::operands::At;
 use runtime::DeviceError;
 
 /// `len` zeros; an error if the allocation fails.

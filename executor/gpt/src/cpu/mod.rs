@@ -18,8 +18,10 @@ use std::marker::PhantomData;
 use std::time::Instant;
 
 use crate::cpu::buffers::{part, part_mut, read, two_parts, write, zeros};
-use crate::model::{Movable, ShardOps};
-use crate::ops::{AdamW, At, Gemm, Heads, Moments, Ops};
+use crate::model::ShardOps;
+use crate::movable::Movable;
+use crate::operands::{At, Gemm, Heads};
+use crate::ops::{AdamW, Moments, Ops};
 use crate::segment_kernels::SegmentKernels;
 use runtime::DeviceError;
 

@@ -5,7 +5,7 @@ use std::any::Any;
 
 use pipeline::Bytes;
 
-use crate::model::{Movable, OnHost};
+use crate::movable::{Movable, OnHost};
 use runtime::DeviceError;
 
 /// Memory for `len` elements that holds the concatenation of `parts`.

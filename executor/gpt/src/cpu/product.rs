@@ -4,7 +4,7 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeError};
 
 use crate::cpu::real::Real;
-use crate::ops::{At, Gemm};
+use crate::operands::{At, Gemm};
 use runtime::DeviceError;
 
 /// C = scale op(A) op(B) + beta C for every product.

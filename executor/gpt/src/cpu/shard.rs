@@ -4,7 +4,7 @@ use crate::cpu::Cpu;
 use crate::cpu::real::{Real, largest, sum};
 use crate::cpu::rows::add;
 use crate::model::{ShardOps, ShardSizes};
-use crate::ops::At;
+use crate::operands::At;
 use runtime::DeviceError;
 
 impl<T: Real> ShardOps<Vec<T>, Vec<T>, Vec<u32>> for Cpu<T> {

@@ -2,6 +2,7 @@
 
 mod cuda;
 mod timed;
+mod transport;
 
 use std::fmt;
 
@@ -13,15 +14,7 @@ use crate::execution::{Executed, Execution, ExecutionError};
 
 pub use cuda::{CUDA, CUDA_TIMED, QUEUES};
 pub use timed::{Clock, TIMED};
-
-/// How values travel between processes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// As bytes over TCP between the hosts.
-    Tcp,
-    /// From GPU to GPU by NCCL, one process for each GPU.
-    Nccl,
-}
+pub use transport::Transport;
 
 /// The facts of a kind of device.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -2,6 +2,7 @@
 
 use crate::cpu::Cpu;
 use crate::model::Layout;
+use crate::operands::At;
 use crate::ops::{AdamW, Moments, Ops};
 use runtime::DeviceError;
 
@@ -41,7 +42,7 @@ impl Owner {
             let at = units.range(unit).start;
             let values = layout.draw(plan.seed, at + shard.start..at + shard.end);
             let mut weights = ops.tensor(values.len())?;
-            ops.write(&values, crate::ops::At::start(&mut weights))?;
+            ops.write(&values, At::start(&mut weights))?;
             let (first, second) = (ops.accumulator(values.len())?, ops.accumulator(values.len())?);
             states.push(Moments { master: weights.clone(), weights, first, second });
             sums.push(vec![0; values.len()]);

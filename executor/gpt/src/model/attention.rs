@@ -1,10 +1,11 @@
 //! Causal attention between its two linears: from queries, keys and values to their weighted mean.
 
-use crate::model::chunk::not_at_hand;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::product;
-use crate::model::movable::{Part, Parts};
-use crate::ops::{At, Gemm, Heads, Ops};
+use crate::model::not_at_hand::not_at_hand;
+use crate::model::parts::{Part, Parts};
+use crate::operands::{At, Gemm, Heads};
+use crate::ops::Ops;
 use runtime::DeviceError;
 
 /// The activations that the backward of attention needs: queries, keys and values, `[batch, heads,

@@ -5,7 +5,8 @@ use crate::model::device::{Buffer, Device, Made};
 use crate::model::ends::{HeadBackwarded, HeadForwarded};
 use crate::model::layer::{Backwarded, Forwarded};
 use crate::model::linear::Normed;
-use crate::model::movable::{Part, Parts};
+use crate::model::not_at_hand::not_at_hand;
+use crate::model::parts::{Part, Parts};
 use crate::model::segments::{Past, Segment};
 use crate::model::{Layout, Model, initial};
 use crate::ops::{Moments, Ops};
@@ -115,10 +116,6 @@ impl<O: Ops> ChunkBackwarded<O> {
         self.head.iter_mut().for_each(|head| head.parts(&mut all));
         all
     }
-}
-
-pub(crate) fn not_at_hand(what: &str) -> DeviceError {
-    DeviceError::NotAtHand { what: what.to_owned() }
 }
 
 impl<O: Ops> Chunk<O> {

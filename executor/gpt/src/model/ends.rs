@@ -3,8 +3,9 @@
 use crate::model::Model;
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::{Linear, Normed, Norming};
-use crate::model::movable::{Part, Parts};
-use crate::ops::{At, Ops};
+use crate::model::parts::{Part, Parts};
+use crate::operands::At;
+use crate::ops::Ops;
 use runtime::DeviceError;
 
 /// Token table `[vocabulary, hidden]` at `at`, followed by positions `[sequence, hidden]`.

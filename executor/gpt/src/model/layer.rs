@@ -5,9 +5,10 @@ use crate::model::Model;
 use crate::model::attention::{self, Attended};
 use crate::model::device::{Buffer, Device};
 use crate::model::linear::{Linear, Normed, Norming};
-use crate::model::movable::{Part, Parts};
+use crate::model::parts::{Part, Parts};
 use crate::model::segments::{self, AttendedBehind, Past};
-use crate::ops::{Heads, Ops};
+use crate::operands::Heads;
+use crate::ops::Ops;
 use runtime::DeviceError;
 
 /// A transformer layer: its sizes, and the place of its weights in a parameter vector.

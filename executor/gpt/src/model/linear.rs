@@ -1,8 +1,9 @@
 //! A linear layer and a layer norm: the place of their parameters, and their forward and backward.
 
 use crate::model::device::{Buffer, Device};
-use crate::model::movable::{Part, Parts};
-use crate::ops::{At, Gemm, Ops};
+use crate::model::parts::{Part, Parts};
+use crate::operands::{At, Gemm};
+use crate::ops::Ops;
 use runtime::DeviceError;
 
 /// y = x W^T + b. W is `[outputs, inputs]` at `at`, followed by b `[outputs]`, if there is a bias.

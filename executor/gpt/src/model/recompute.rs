@@ -3,10 +3,11 @@
 //! R runs the kernels of F again, with the same weights and in the same order, so that B gets the
 //! same bits; only the loss is not added a second time.
 
-use crate::model::chunk::{Chunk, ChunkForwarded, End, Job, not_at_hand};
+use crate::model::chunk::{Chunk, ChunkForwarded, End, Job};
 use crate::model::device::{Buffer, Device, Made};
 use crate::model::layer::Forwarded;
-use crate::model::movable::{Part, Parts};
+use crate::model::not_at_hand::not_at_hand;
+use crate::model::parts::{Part, Parts};
 use crate::ops::Ops;
 use runtime::DeviceError;
 

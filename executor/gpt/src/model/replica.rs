@@ -2,7 +2,8 @@
 
 use crate::model::chunk::Chunk;
 use crate::model::device::sum_bytes;
-use crate::ops::{At, Ops};
+use crate::operands::At;
+use crate::ops::Ops;
 use runtime::DeviceError;
 
 /// Bytes of the gradients of `chunks` in a message.

@@ -11,9 +11,10 @@ use pipeline::{Kind, Pass, Schedule};
 use crate::data::Batch;
 use crate::model::attention::{elements, per_head, score_scale};
 use crate::model::device::{Buffer, Device};
-use crate::model::movable::{Part, Parts};
+use crate::model::parts::{Part, Parts};
 use crate::model::{BuildError, Model};
-use crate::ops::{At, Gemm, Heads, Ops};
+use crate::operands::{At, Gemm, Heads};
+use crate::ops::Ops;
 use crate::segment_kernels::SegmentKernels;
 use runtime::DeviceError;
 

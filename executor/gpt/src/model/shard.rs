@@ -20,7 +20,8 @@ use crate::model::chunk::{Chunk, Job};
 use crate::model::device::{Buffer, Device, Made};
 use crate::model::linear::Linear;
 use crate::model::shard_ops::{ShardOps, ShardSizes};
-use crate::ops::{At, Ops};
+use crate::operands::At;
+use crate::ops::Ops;
 use runtime::DeviceError;
 
 /// The factors of all shards, and the maximum and the logarithm of the sum of each whole row.

@@ -1,6 +1,6 @@
 //! The kernels of the output layer on a shard of the vocabulary, as a device implements them.
 
-use crate::ops::At;
+use crate::operands::At;
 use runtime::DeviceError;
 
 /// The sizes of a shard.

@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use crate::model::Layout;
-use crate::ops::{At, Moments, Ops};
+use crate::operands::At;
+use crate::ops::{Moments, Ops};
 use runtime::DeviceError;
 
 /// Numbers per block, the unit of work of a thread.

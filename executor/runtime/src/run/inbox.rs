@@ -10,7 +10,6 @@ use pipeline::Value;
 use super::boundary::{Boundary, Round};
 use super::failure::{Failure, Halt};
 use super::plan::Plan;
-use super::replicas::twin;
 use super::transfers::Transfers;
 use crate::worker::Norm;
 
@@ -114,7 +113,7 @@ impl<P> Inbox<P> {
             owner,
             stages: plan.schedule().shape().stages(),
             boundary: plan.boundary(),
-            twin: twin(plan.schedule(), owner),
+            twin: plan.twin(owner),
         }
     }
 

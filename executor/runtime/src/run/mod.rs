@@ -15,6 +15,7 @@ mod failure;
 mod inbox;
 mod launch;
 mod link;
+mod parts;
 mod plan;
 mod raw;
 mod replicas;
@@ -23,6 +24,7 @@ mod tcp;
 mod threads;
 mod timed;
 mod transfers;
+mod update_order;
 mod updates;
 
 pub use board::{Awaited, Chain, Doing, Sighting};

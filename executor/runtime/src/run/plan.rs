@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::boundary::Boundary;
 use super::copy_turns::{CopyTurns, PlannedCopy};
-use super::updates::obstacle;
+use super::update_order::obstacle;
 use crate::weights::{Undo, Updates};
 
 /// The most slots measured in one run, over all stages and steps. Bounds the memory for measurements.
@@ -350,6 +350,11 @@ impl Plan {
     /// The copies of `stage`.
     pub(crate) fn copies(&self, stage: usize) -> &CopyTurns {
         &self.copies[stage]
+    }
+
+    /// The other stage that holds the weights of `stage`, if there is one.
+    pub(crate) const fn twin(&self, stage: usize) -> Option<usize> {
+        self.schedule.placement().twin(self.schedule.shape(), stage)
     }
 
     /// How updates must be undone where `asked` would do for weights on one stage. One of two

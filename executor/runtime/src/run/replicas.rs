@@ -1,24 +1,17 @@
 //! Two copies of the model, in opposite directions: the stages that hold the same weights
 //! all-reduce their gradients before the boundary between two steps.
 
-use pipeline::Schedule;
-
 use super::board::Awaited;
 use super::failure::Halt;
 use super::link::Link;
 use super::stage::Stage;
 use crate::worker::Trainer;
 
-/// The other stage that holds the weights of `stage`, if there is one.
-pub(super) const fn twin(schedule: &Schedule, stage: usize) -> Option<usize> {
-    schedule.placement().twin(schedule.shape(), stage)
-}
-
 impl<W: Trainer, L: Link<W>> Stage<'_, W, L> {
     /// All-reduces the gradients with the other stage that holds the same weights, if there is such
     /// a stage. A sum of two terms does not depend on their order: both stages get the same bits.
     pub(super) fn add_gradients_of_twin(&mut self) -> Result<(), Halt> {
-        let Some(twin) = twin(self.plan.schedule(), self.stage) else { return Ok(()) };
+        let Some(twin) = self.plan.twin(self.stage) else { return Ok(()) };
         let step = self.step;
         let ours = self.device(None, |worker, _| worker.share())?;
         self.link.send_gradients(twin, step, ours)?;

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use pipeline::{Pass, Slot, Value};
 
-use super::barrier::Parts;
 use super::board::{Awaited, Board, Chain, Doing};
 use super::boundary::{Round, validate_before};
 use super::clock::{nanos_since, wait_until};
@@ -14,6 +13,7 @@ use super::copies::{CopiesDone, Copying};
 use super::failure::{Failure, Halt};
 use super::inbox::{Inbox, Name};
 use super::link::Link;
+use super::parts::Parts;
 use super::plan::Plan;
 use super::raw::{RawSlot, RawStage, RawStep};
 use crate::error::DeviceError;

@@ -2,7 +2,7 @@
 
 use pipeline::{Schedule, Value};
 
-use super::barrier::Parts;
+use super::parts::Parts;
 
 /// The side of a transfer that a stage takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::super::cell::{Cell, Check};
 use super::super::picture::{Bars, Group, Pair, Picture};
 use super::super::sources::{Sources, error_in};
-use super::super::tables::{Contents, Table};
+use super::super::table::{Contents, Table};
 use super::gains;
 use setting::{Mode, Outcome, Setting};
 

@@ -1,5 +1,6 @@
 //! All chunks of one stage, as the stage loop drives them.
 
+mod kept;
 mod passes;
 mod trainer;
 
@@ -21,7 +22,7 @@ use crate::model::versions::History;
 use crate::model::{BuildError, Layout, Model, Recomputed, Training};
 use crate::ops::{Moments, Ops};
 
-use self::passes::Kept;
+use self::kept::Kept;
 
 /// The chunks of a model that one stage of a schedule holds, with weights, gradients and optimizer.
 pub struct Gpt<O: Ops> {

@@ -4,25 +4,18 @@ use std::time::Instant;
 
 use pipeline::{Bytes, CopyPart, Kind, Pass, Value};
 
+use super::kept::Kept;
 use super::{Gpt, SHARD};
 use crate::model::Recomputed;
-use crate::model::chunk::{Chunk, ChunkBackwarded, ChunkForwarded, Job};
+use crate::model::chunk::{Chunk, ChunkForwarded, Job};
 use crate::model::device::{Device, Made};
-use crate::model::movable::{self, Offloaded};
-use crate::model::recompute::ChunkKept;
+use crate::model::offloaded::Offloaded;
+use crate::model::parts;
 use crate::model::segments::Past;
 use crate::model::shard::Shard;
 use crate::ops::Ops;
 use runtime::DeviceError;
 use runtime::{Offload, Wire, Worker};
-
-/// The activations that a pass kept for the next pass of its chunk and microbatch.
-#[allow(clippy::enum_variant_names)] // Until which pass is what tells them apart.
-pub(super) enum Kept<O: Ops> {
-    Discarded(ChunkKept<O>),
-    UntilBackward(ChunkForwarded<O>),
-    UntilWeight(ChunkBackwarded<O>),
-}
 
 impl<O: Ops> Gpt<O> {
     /// Runs the kernels of `pass` with its version of the weights.
@@ -204,9 +197,9 @@ impl<O: Ops> Worker for Gpt<O> {
             return self.shard.as_ref().map(|shard| shard.kept(pass.microbatch));
         }
         Some(match self.kept.get_mut(&(pass.chunk, pass.microbatch)) {
-            Some(Kept::UntilBackward(kept)) => movable::bytes(&kept.parts()),
-            Some(Kept::UntilWeight(kept)) => movable::bytes(&kept.parts()),
-            Some(Kept::Discarded(kept)) => movable::bytes(&kept.parts()),
+            Some(Kept::UntilBackward(kept)) => parts::bytes(&kept.parts()),
+            Some(Kept::UntilWeight(kept)) => parts::bytes(&kept.parts()),
+            Some(Kept::Discarded(kept)) => parts::bytes(&kept.parts()),
             None => Bytes(0),
         })
     }

@@ -20,7 +20,6 @@ use crate::run::failure::Failure;
 use crate::run::inbox::{Event, Sequence};
 use crate::run::plan::Plan;
 use crate::run::raw::RawStage;
-use crate::run::replicas::twin;
 use crate::run::transfers::Transfers;
 
 /// A control message: neither a value nor a norm.
@@ -219,7 +218,7 @@ impl PeerReader {
             return Err(wrong("it sent something that is no frame".to_owned()));
         };
         let SharedState { plan, rank, value_bytes, shared_bytes, .. } = &*self.shared;
-        let is_twin = twin(plan.schedule(), *rank) == Some(self.peer);
+        let is_twin = plan.twin(*rank) == Some(self.peer);
         let lengths = Lengths {
             values: value_bytes.get().copied(),
             gradients: shared_bytes.get().copied().filter(|_| is_twin),

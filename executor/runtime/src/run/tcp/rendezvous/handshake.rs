@@ -20,8 +20,9 @@ use pipeline::{Placement, Schedule};
 use sha2::{Digest, Sha256};
 
 use super::super::stream::{read_by, write_by};
-use super::{Rendezvous, RendezvousError};
+use super::error::RendezvousError;
 use crate::run::Boundary;
+use crate::run::launch::Launch;
 use crate::run::plan::Plan;
 
 /// Version of the protocol: changes when old and new processes would not understand each other.
@@ -85,15 +86,15 @@ pub(super) enum Refusal {
 
 impl Hello {
     /// The hello of this process.
-    pub(super) fn new(settings: &RendezvousSettings, rendezvous: &Rendezvous, port: u16) -> Self {
+    pub(super) fn new(settings: &RendezvousSettings, launch: &Launch, port: u16) -> Self {
         let mut version = [0; 16];
         version.iter_mut().zip(VERSION.bytes()).for_each(|(to, from)| *to = from);
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Self {
             protocol: PROTOCOL,
             version,
-            rank: number(rendezvous.launch.rank),
-            world: number(rendezvous.launch.world),
+            rank: number(launch.rank),
+            world: number(launch.world),
             port,
             schedule: settings.schedule,
             plan: settings.plan,

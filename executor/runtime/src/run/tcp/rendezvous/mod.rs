@@ -2,14 +2,14 @@
 //! of all; then each connects to the ranks below it and accepts those above.
 
 mod accept;
+mod error;
 mod handshake;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
-
+pub use error::RendezvousError;
 pub use handshake::{RendezvousSettings, take};
 
 use self::accept::{Acceptor, EndedHandshake};
@@ -38,87 +38,6 @@ pub struct Rendezvous {
     pub token: Vec<u8>,
     /// A description that must be equal for all processes besides the plan, such as model and seed.
     pub about: String,
-}
-
-/// Why a rendezvous failed.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum RendezvousError {
-    /// The world size is not the number of stages.
-    #[error("{world} processes for {stages} stages: start one for each stage")]
-    World {
-        /// Processes.
-        world: usize,
-        /// Stages of the schedule.
-        stages: usize,
-    },
-    /// An empty token.
-    #[error("the token is empty: give all processes of the run the same secret")]
-    NoToken,
-    /// An address that cannot be listened at.
-    #[error("cannot listen at {address}: {message}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// The message of the system.
-        message: String,
-    },
-    /// A host name without an address.
-    #[error("{host} has no address: {message}")]
-    Name {
-        /// The name.
-        host: String,
-        /// The message of the system.
-        message: String,
-    },
-    /// A process that does not answer.
-    #[error("rank {rank} at {address} did not answer within {waited:.1?}: {message}")]
-    Unreachable {
-        /// Its rank.
-        rank: usize,
-        /// Its address.
-        address: String,
-        /// Time since the first attempt.
-        waited: Duration,
-        /// The error of the last attempt.
-        message: String,
-    },
-    /// Ranks that did not connect in time.
-    #[error(
-        "ranks {ranks:?} did not come within {waited:.1?}{}",
-        .turned_away.as_ref().map(|who| format!("; turned away: {who}")).unwrap_or_default()
-    )]
-    Missing {
-        /// The missing ranks.
-        ranks: Vec<usize>,
-        /// Time waited.
-        waited: Duration,
-        /// The last caller that was refused, and why.
-        turned_away: Option<String>,
-    },
-    /// A process with another token.
-    #[error("rank {rank} has another token: all processes of a run need the same one")]
-    Token {
-        /// Its rank.
-        rank: usize,
-    },
-    /// A process with another configuration.
-    #[error("rank {rank} has another {what}: {there}, here {here}")]
-    Differs {
-        /// Its rank.
-        rank: usize,
-        /// The part that differs.
-        what: &'static str,
-        /// The value of this process.
-        here: String,
-        /// The value of that process.
-        there: String,
-    },
-    /// An unexpected rank, such as one that has connected already.
-    #[error("a process calls itself rank {rank}, which is not due: start each rank once")]
-    Rank {
-        /// The rank.
-        rank: usize,
-    },
 }
 
 /// The connections of a process to all other processes of the run.
@@ -152,7 +71,7 @@ pub fn init_process_group(
     let port = listener.local_addr().map_or(0, |address| address.port());
     let begin = Instant::now();
     let deadline = begin + settings.timeout;
-    let hello = Hello::new(settings, rendezvous, port);
+    let hello = Hello::new(settings, &rendezvous.launch, port);
     let endpoint = Endpoint { rendezvous, listener, hello, begin, deadline };
     if rank == 0 { endpoint.accept_all() } else { endpoint.connect_all() }
 }

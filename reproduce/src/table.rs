@@ -1,0 +1,56 @@
+//! A published table: its sources, cells, picture and searches.
+
+use question::Diagnostic;
+use question::scenario::Scenario;
+use question::sheet::Sheet;
+
+use super::cell::Cell;
+use super::contender::Contender;
+use super::picture::Picture;
+use super::sources::Sources;
+
+/// A published table or figure that can be reproduced.
+pub struct Table {
+    /// The name by which questions ask for it.
+    pub name: &'static str,
+    /// A line that describes it.
+    pub help: &'static str,
+    /// The names of the files with its settings and figures, the settings first.
+    pub sources: &'static [&'static str],
+    /// Makes all its cells.
+    pub(super) cells: fn(&Table, &Sources<'_>) -> Result<Contents, Diagnostic>,
+    /// Describes the picture of its cells, under a title.
+    pub(super) picture: Option<fn(&str, &[Cell]) -> Picture>,
+    /// Lists the schedules to search for each of its settings, if its rates can be improved by a
+    /// search.
+    pub(super) contenders: Option<Contenders>,
+}
+
+/// Lists the searches that are made for every setting of a table.
+type Contenders = fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>;
+
+/// The contents of a table.
+pub(super) struct Contents {
+    pub(super) title: String,
+    pub(super) cells: Vec<Cell>,
+    /// The cells as a person reads them.
+    pub(super) sheet: Sheet,
+}
+
+impl Table {
+    /// Whether orders that are better than the published ones can be searched for its cells.
+    #[must_use]
+    pub const fn can_be_searched(&self) -> bool {
+        self.contenders.is_some()
+    }
+
+    /// The title that its settings give, or its name.
+    pub(super) fn title(&self, scenario: &Scenario) -> String {
+        scenario.title.clone().unwrap_or_else(|| self.name.to_owned())
+    }
+
+    /// The file with its settings.
+    pub(super) fn settings(&self) -> &'static str {
+        self.sources.first().copied().unwrap_or_default()
+    }
+}
