@@ -54,16 +54,7 @@ pub fn of(
     let experts = experts::group(all, &cluster, &seats);
     let experts =
         experts.map_err(|(message, cure)| fail("expert-parallel", message).with_help(cure))?;
-    let steps = keys.steps.unwrap_or(1);
-    if steps == 0 {
-        return Err(fail("steps", "steps must be at least 1".to_owned()));
-    }
-    // F and BW of each cell at least: the boundaries of more steps need not be drawn.
-    let passes = (2 * shape.cells() as u64).saturating_mul(u64::from(steps));
-    if passes > MAX_RUN {
-        let error = EngineError::TooManyPasses { steps, passes };
-        return Err(fail("steps", error.to_string()));
-    }
+    let steps = steps(keys, shape).map_err(|message| fail("steps", message))?;
     let resident = resident(all, shape, placement).map_err(|(key, message)| fail(key, message))?;
     let capacities =
         capacities(keys, &cluster).map_err(|message| fail("device-memory", message))?;
@@ -88,6 +79,20 @@ pub fn of(
         capacities,
         waits,
     }))
+}
+
+/// The number of steps that `keys` ask for, few enough for the engine.
+fn steps(keys: &HardwareKeys, shape: Shape) -> Result<u32, String> {
+    let steps = keys.steps.unwrap_or(1);
+    if steps == 0 {
+        return Err("steps must be at least 1".to_owned());
+    }
+    // F and BW of each cell at least: the boundaries of more steps need not be drawn.
+    let passes = (2 * shape.cells() as u64).saturating_mul(u64::from(steps));
+    if passes > MAX_RUN {
+        return Err(EngineError::TooManyPasses { steps, passes }.to_string());
+    }
+    Ok(steps)
 }
 
 /// The hops of links between devices that are those between stages.

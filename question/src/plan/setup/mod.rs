@@ -254,56 +254,7 @@ impl Reader<'_> {
         if framework.runs(setup, recipe) {
             return Ok(());
         }
-        let any = || "write framework = \"any\", or ask for another".to_owned();
-        let is_megatron = framework == Framework::Megatron && setup.pipeline > 1;
-        let wave = setup.family.about().placement == Placement::Vee && setup.chunks != 2;
-        let (at, what, cure) = match () {
-            () if setup.pipeline > 1 && setup.searched && !framework.takes_orders() => {
-                let what = format!("{SEARCHED}: it takes no order that is found by search");
-                ("schedule", what, any())
-            }
-            () if setup.pipeline > 1 && !framework.has_schedule(setup.family) => {
-                ("schedule", format!("the schedule {}", setup.family.name()), any())
-            }
-            () if !framework.has_recompute(setup.recompute) => {
-                ("recompute", format!("recompute = \"{}\"", setup.recompute.name()), any())
-            }
-            () if setup.vocabulary_parallel && !framework.has_vocabulary_parallel() => {
-                ("vocabulary-parallel", "the vocabulary on all stages".to_owned(), any())
-            }
-            () if is_megatron && Framework::lacks_microbatches(setup, recipe.batch) => {
-                let count = setup.microbatches(recipe.batch).unwrap_or_default();
-                let what = format!(
-                    "{} with {count} microbatches on {} stages: its groups have at least as many \
-                     microbatches as there are stages",
-                    setup.family.name(),
-                    setup.pipeline
-                );
-                let least =
-                    setup.pipeline.saturating_mul(setup.microbatch).saturating_mul(setup.data);
-                let cure = format!("write batch = {least} or more, or schedule = \"1f1b\"");
-                ("schedule", what, cure)
-            }
-            () if is_megatron && Framework::overlaps_nothing(setup) => {
-                let what = format!("{} where experts are on one device", setup.family.name());
-                ("schedule", what, "write expert = 2 or more, or schedule = \"1f1b-i\"".to_owned())
-            }
-            () if framework.lacks_overlap(setup, &recipe.software) => {
-                let what =
-                    "overlap-experts on one chunk per stage, or with whole layers recomputed";
-                let cure = "write schedule = \"1f1b-i\", or take overlap-experts out";
-                ("schedule", what.to_owned(), cure.to_owned())
-            }
-            () if wave => {
-                let what = format!("a V of {} chunks per stage: its own has 2", setup.chunks);
-                ("chunks", what, "write chunks = 2".to_owned())
-            }
-            () => {
-                let what =
-                    "ZeRO stage 1 without a pipeline: FSDP without one is stage 2 or 3".to_owned();
-                ("zero", what, "write zero = 2 or 3, or pipeline = 2 or more".to_owned())
-            }
-        };
+        let Lack { key: at, what, cure } = lack(setup, recipe, framework);
         let message = format!("{} does not run {what}", framework.title());
         Err(self.wrong(&self.first_given(&[at, "pipeline"]), message).with_help(cure))
     }
@@ -339,4 +290,67 @@ impl Reader<'_> {
 /// The beginning of a text of the user.
 fn brief(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+/// A part of a set-up that a framework lacks.
+struct Lack {
+    /// The key that asks for it.
+    key: &'static str,
+    /// The part, in words.
+    what: String,
+    /// The remedy.
+    cure: String,
+}
+
+/// The first part of `setup` by `recipe` that `framework`, which does not run it, lacks.
+fn lack(setup: &Setup, recipe: &Recipe, framework: Framework) -> Lack {
+    let any = || "write framework = \"any\", or ask for another".to_owned();
+    let is_megatron = framework == Framework::Megatron && setup.pipeline > 1;
+    let wave = setup.family.about().placement == Placement::Vee && setup.chunks != 2;
+    let (key, what, cure) = match () {
+        () if setup.pipeline > 1 && setup.searched && !framework.takes_orders() => {
+            let what = format!("{SEARCHED}: it takes no order that is found by search");
+            ("schedule", what, any())
+        }
+        () if setup.pipeline > 1 && !framework.has_schedule(setup.family) => {
+            ("schedule", format!("the schedule {}", setup.family.name()), any())
+        }
+        () if !framework.has_recompute(setup.recompute) => {
+            ("recompute", format!("recompute = \"{}\"", setup.recompute.name()), any())
+        }
+        () if setup.vocabulary_parallel && !framework.has_vocabulary_parallel() => {
+            ("vocabulary-parallel", "the vocabulary on all stages".to_owned(), any())
+        }
+        () if is_megatron && Framework::lacks_microbatches(setup, recipe.batch) => {
+            let count = setup.microbatches(recipe.batch).unwrap_or_default();
+            let what = format!(
+                "{} with {count} microbatches on {} stages: its groups have at least as many \
+                 microbatches as there are stages",
+                setup.family.name(),
+                setup.pipeline
+            );
+            let least = setup.pipeline.saturating_mul(setup.microbatch).saturating_mul(setup.data);
+            let cure = format!("write batch = {least} or more, or schedule = \"1f1b\"");
+            ("schedule", what, cure)
+        }
+        () if is_megatron && Framework::overlaps_nothing(setup) => {
+            let what = format!("{} where experts are on one device", setup.family.name());
+            ("schedule", what, "write expert = 2 or more, or schedule = \"1f1b-i\"".to_owned())
+        }
+        () if framework.lacks_overlap(setup, &recipe.software) => {
+            let what = "overlap-experts on one chunk per stage, or with whole layers recomputed";
+            let cure = "write schedule = \"1f1b-i\", or take overlap-experts out";
+            ("schedule", what.to_owned(), cure.to_owned())
+        }
+        () if wave => {
+            let what = format!("a V of {} chunks per stage: its own has 2", setup.chunks);
+            ("chunks", what, "write chunks = 2".to_owned())
+        }
+        () => {
+            let what =
+                "ZeRO stage 1 without a pipeline: FSDP without one is stage 2 or 3".to_owned();
+            ("zero", what, "write zero = 2 or 3, or pipeline = 2 or more".to_owned())
+        }
+    };
+    Lack { key, what, cure }
 }
