@@ -10,7 +10,7 @@ use crate::costed::{Costed, Rejected};
 use crate::finalist::Finalist;
 use crate::inputs::Inputs;
 use crate::limits;
-use crate::search::Watch;
+use crate::search::{Watch, first_that_fits};
 use crate::searched;
 use crate::setup::Setup;
 
@@ -100,7 +100,7 @@ fn candidates(
     let first = setups.first().copied();
     let mut all = Vec::new();
     for setup in &setups {
-        match candidate(inputs, setup) {
+        match first_that_fits(setup, |setup| candidate(inputs, setup)) {
             Ok((least, costed)) => {
                 let is_first = first.is_some_and(|first| setup.divides_as(&first));
                 all.push((!is_first, least, costed));

@@ -289,7 +289,7 @@ impl<'a> Search<'a> {
 }
 
 /// `evaluated` of `setup` without the copies to the host of its options or, where that does not fit, with them.
-fn first_that_fits<T>(
+pub(crate) fn first_that_fits<T>(
     setup: &Setup,
     mut evaluated: impl FnMut(&Setup) -> Result<T, Rejected>,
 ) -> Result<T, Rejected> {
