@@ -5,7 +5,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{DrawError, Width, html};
+use super::{DrawError, html};
 
 /// A point in pixels from the top left corner.
 pub(super) type Point = (i32, i32);
@@ -88,14 +88,6 @@ pub(super) fn picture(
     let body = body.strip_suffix("</svg>\n").unwrap_or(body);
     let spots = if spots.len() > MOST_SPOTS { String::new() } else { written(&spots) };
     Ok([&head, &about, "<rect", body, &spots, "</svg>\n"].concat())
-}
-
-/// The picture `svg` of `size` pixels in that `width`, with all that is in it.
-pub(super) fn printed(svg: String, size: (u32, u32), width: Option<Width>) -> String {
-    let Some(width) = width else { return svg };
-    let attributes = |(wide, tall): (u32, u32)| format!(" width=\"{wide}\" height=\"{tall}\" ");
-    let printed = (width.pixels(), width.printed(size.1));
-    svg.replacen(&attributes(size), &attributes(printed), 1)
 }
 
 /// `spots` as invisible shapes.

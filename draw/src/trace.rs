@@ -15,11 +15,12 @@ mod rows;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
-use pipeline::{Bytes, Costs, Kind, Nanos, Pass, Shape, Slot, Timeline, Value};
+use pipeline::overlap::Stream;
+use pipeline::{Bytes, Costs, Kind, Nanos, Pass, Shape, Slot, Span, Timeline, Value};
 use sim::engine::Transfer;
 use sim::{HostCopy, ParameterSpan};
 
-use self::rows::{Row, Threads, write_segments};
+use self::rows::{Row, Threads};
 
 /// The process all stages belong to; 0 has a special meaning to some viewers.
 const PROCESS: u32 = 1;
@@ -62,7 +63,7 @@ pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
         out,
         r#"{{"ph":"M","pid":{PROCESS},"tid":0,"name":"process_name","args":{{"name":{name}}}}}"#
     )?;
-    let mut threads = Threads::of(trace);
+    let mut threads = Threads::of(timeline.stages.len(), trace.costs);
     for stage in 0..timeline.stages.len() {
         let name = format!("stage {stage}");
         name_thread(out, stage, threads.place(stage, Row::Passes), &name)?;
@@ -114,6 +115,32 @@ fn write_pass(out: &mut dyn Write, event: &Event) -> io::Result<()> {
          \"ts\":{start},\"dur\":{duration},\
          \"args\":{{\"step\":{step},\"chunk\":{chunk},\"microbatch\":{microbatch}}}}}"
     )
+}
+
+/// The segments of the slot of `event` that take time, each on the thread of its stream.
+fn write_segments(out: &mut dyn Write, threads: &mut Threads<'_>, event: &Event) -> io::Result<()> {
+    let Event { slot, stage, step, start, end, .. } = *event;
+    let communication = threads.communication(stage);
+    let Some(streams) = &mut threads.streams else { return Ok(()) };
+    for one in streams.segments(&Span { slot, start, end }) {
+        if one.end <= one.start {
+            continue;
+        }
+        let thread = match one.stream {
+            Stream::Compute => stage,
+            Stream::Communication => communication,
+        };
+        let (start, duration) = (micros(one.start), micros(one.end - one.start));
+        let (name, part, stream) = (&one.name, one.part.letter(), one.stream.name());
+        let layer = one.layer.map(|layer| format!(",\"layer\":{layer}")).unwrap_or_default();
+        write!(
+            out,
+            ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\"name\":\"{name} {part}\",\
+             \"cat\":\"{stream}\",\"ts\":{start},\"dur\":{duration},\
+             \"args\":{{\"step\":{step},\"slot\":\"{slot}\"{layer}}}}}"
+        )?;
+    }
+    Ok(())
 }
 
 /// A pass, and where it stands.
@@ -288,7 +315,7 @@ fn micros(time: Nanos) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::samples;
-    use pipeline::{Family, PassTimes, Span};
+    use pipeline::{Family, PassTimes};
     use serde_json::Value as Json;
 
     fn events(name: &str, timeline: &Timeline) -> Vec<Json> {

@@ -71,6 +71,14 @@ impl FromStr for Width {
     }
 }
 
+/// The picture `svg` of `size` pixels in that `width`, with all that is in it.
+pub(super) fn printed(svg: String, size: (u32, u32), width: Option<Width>) -> String {
+    let Some(width) = width else { return svg };
+    let attributes = |(wide, tall): (u32, u32)| format!(" width=\"{wide}\" height=\"{tall}\" ");
+    let printed = (width.pixels(), width.printed(size.1));
+    svg.replacen(&attributes(size), &attributes(printed), 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,18 +6,18 @@ use answer::explain::{Explanation, report};
 use answer::outcome;
 use answer::simulate::Wants;
 use answer::timelines::{self, Recorded};
-use draw::Width;
 use draw::pictures;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use question::Work;
 use question::simulate::Sort;
-use question::{Diagnostic, Work};
 
 use crate::ask::{Files, ask, look};
 use crate::columns;
 use crate::error::{raised, unwritable};
 use crate::question::{Question, asked};
 use crate::schedule::Schedule;
+use crate::width::wide;
 use question::keywords;
 
 /// The answers of all schedules and settings of a question.
@@ -129,13 +129,6 @@ impl Answers {
             pictures::explain::tornado(&answers.outcomes, wide(width)?)
         })
     }
-}
-
-/// The width that a keyword names, if it does.
-#[allow(clippy::needless_pass_by_value)] // It comes into another thread.
-pub(crate) fn wide(width: Option<String>) -> Result<Option<Width>, Diagnostic> {
-    let parsed = width.as_deref().map(str::parse).transpose();
-    parsed.map_err(|wrong: String| Diagnostic::new(format!("width: {wrong}")))
 }
 
 /// The outcome of one schedule in one setting.

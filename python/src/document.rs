@@ -13,9 +13,9 @@ use question::schemas;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
 
-use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
+use crate::width::wide;
 use question::keywords;
 
 /// An answer that is looked at as a whole: as JSON, as tables and as pictures.

@@ -19,6 +19,7 @@ mod question;
 mod schedule;
 mod search;
 mod sweep;
+mod width;
 
 use pyo3::prelude::*;
 

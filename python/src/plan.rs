@@ -9,9 +9,9 @@ use draw::pictures;
 use measured::memory_error;
 use pyo3::prelude::*;
 
-use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
+use crate::width::wide;
 
 /// The plans for a model on machines.
 #[pyclass(frozen, module = "debubble._debubble")]

@@ -16,10 +16,10 @@ use question::case::read_schedule;
 use question::export::Form;
 use sim::Replay;
 
-use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::raised;
 use crate::question::{Question, asked};
+use crate::width::wide;
 use question::keywords;
 
 /// An order of passes, free of deadlock.

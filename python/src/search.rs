@@ -8,10 +8,10 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use question::search::SearchKeys;
 
-use crate::answers::wide;
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
 use crate::question::{Question, asked};
+use crate::width::wide;
 use question::keywords;
 
 /// The best orders that were found.

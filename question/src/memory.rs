@@ -5,7 +5,7 @@ use pipeline::Bytes;
 
 use crate::diagnostic::Diagnostic;
 use crate::format;
-use crate::host::Host;
+use crate::host::lent::Host;
 
 /// Demands up to this size are not checked: querying the free memory costs more.
 const SMALL: u64 = 8 << 20;

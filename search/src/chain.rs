@@ -4,36 +4,14 @@
 // Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::forward_backward::{Direction, ForwardBackward, Variation};
+use crate::halt::Halt;
 use crate::list_scheduler::{Offsets, State};
 use crate::local::{Annealing, Local};
 use crate::timing::{Clock, Score};
 use crate::tune::Parameters;
-
-/// Tells a chain when to end before its steps are spent.
-pub(crate) struct Halt<'a> {
-    /// Whether the caller wants the search to stop.
-    pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
-    /// The lowest number of a chain that has reached the goal: the result no longer depends on chains
-    /// with higher numbers.
-    pub(crate) solved: &'a AtomicUsize,
-    /// The number of this chain.
-    pub(crate) number: usize,
-}
-
-impl Halt<'_> {
-    pub(crate) fn now(&self) -> bool {
-        self.solved.load(Ordering::Relaxed) < self.number || (self.stop)()
-    }
-
-    pub(crate) fn solved(&self) {
-        self.solved.fetch_min(self.number, Ordering::Relaxed);
-    }
-}
 
 /// A search with a random stream of its own.
 pub(crate) struct Chain {

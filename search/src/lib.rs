@@ -36,7 +36,10 @@ pub mod bounds;
 mod chain;
 mod chance;
 mod compiled_instance;
+mod error;
 mod forward_backward;
+mod found;
+mod halt;
 mod head;
 mod instance;
 mod joint;
@@ -55,6 +58,8 @@ mod under_noise;
 /// The name under which an order that is found by search stands among schedules.
 pub const NAME: &str = "zb-auto";
 
+pub use error::{MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_PASSES_UNDER_NOISE, MAX_TIME, SearchError};
+pub use found::{Effort, Found, Progress};
 pub use instance::{Instance, Objective};
 pub use joint::{
     BestPublished, Choice, FoundJointly, Jointly, Neighbour, NeighbourhoodEffort, ProgressJointly,
@@ -64,12 +69,10 @@ pub use on_hardware::{
     ArgumentOnHardware, BoundOnHardware, Figure, FiguresOnHardware, FoundOnHardware, OnHardware,
     ProgressOnHardware, SIDE_BY_SIDE, search_on_hardware, where_no_link_is_shared,
 };
-pub use run::{
-    Effort, Found, MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, Progress, SearchError, search,
-};
+pub use run::search;
 pub use running::Running;
 pub use start::Published;
 pub use under_noise::{
-    BoundUnderNoise, Difference, FoundUnderNoise, MAX_PASSES_UNDER_NOISE, ProgressUnderNoise,
-    Statistic, UnderNoise, ValidatedOrder, search_under_noise,
+    BoundUnderNoise, Difference, FoundUnderNoise, ProgressUnderNoise, Statistic, UnderNoise,
+    ValidatedOrder, search_under_noise,
 };

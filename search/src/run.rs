@@ -4,30 +4,21 @@
 use std::sync::atomic::AtomicUsize;
 
 use pipeline::overlap::Overlap;
-use pipeline::{Fault, Nanos, PassTimes, Schedule};
+use pipeline::{Nanos, PassTimes, Schedule};
 use rayon::prelude::*;
-use sim::{Replay, SimulationError};
-use thiserror::Error;
+use sim::Replay;
 
-use crate::bounds::{self, Bound, Infeasible, Proof, Prover};
-use crate::chain::{Chain, Halt};
+use crate::bounds::{self, Bound, Proof, Prover};
+use crate::chain::Chain;
 use crate::compiled_instance::{CompiledInstance, kinds};
+use crate::error::{MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, SearchError};
+use crate::found::{Effort, Found, Progress, nanos};
+use crate::halt::Halt;
 use crate::instance::Instance;
 use crate::overlapped;
 use crate::rounds::{CHAINS, Move, Origin, Rounds, annealing};
 use crate::start::{self, Named, Published, Starts};
 use crate::timing::{Clock, Score};
-
-/// The largest number of passes of a pipeline that can be searched: its tables take about 1 GB.
-pub const MAX_PASSES: usize = 4_000_000;
-
-/// The largest number of chunks per stage: the kinds of passes of each, four with R, each split or whole, are
-/// numbered in 16 bits.
-pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 8;
-
-/// The largest sum of the durations of all passes and hops, 4.6 years: weighted sums of times still
-/// fit into 64 bits.
-pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
 
 /// Steps of proofs by windows that are allowed at once.
 const FIRST_PROOFS: u64 = 4_000_000;
@@ -37,136 +28,6 @@ const SMALL_PROOFS: u64 = 16_000_000;
 
 /// Beyond the default effort, so many steps of proofs are allowed for each step of the search; up to it, one.
 const PROOFS: u64 = 2;
-
-/// How long to search, counted in passes placed or timed rather than in seconds, so that the result
-/// is the same on every machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Effort {
-    /// A multiple of the default effort; `None` searches until it is stopped.
-    pub times: Option<u64>,
-    /// The seed of all random numbers of the search.
-    pub seed: u64,
-}
-
-impl Default for Effort {
-    fn default() -> Self {
-        Self { times: Some(1), seed: 0 }
-    }
-}
-
-impl Effort {
-    /// The number of passes to be placed or timed in all, for a pipeline of `passes`.
-    pub(crate) fn steps(self, passes: usize) -> u64 {
-        let once = 6_000_000 + 150 * passes as u64;
-        self.times.map_or(u64::MAX, |times| once.saturating_mul(times))
-    }
-}
-
-/// How far a search has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// The cost of the best order so far.
-    pub best: Nanos,
-    /// The lower bound on the cost of any order.
-    pub bound: Nanos,
-    /// The number of passes placed or timed so far.
-    pub steps: u64,
-    /// The number at which the search ends, if its effort is limited.
-    pub of: Option<u64>,
-}
-
-/// The result of a search.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// The best schedule found.
-    pub schedule: Schedule,
-    /// Its cost under the objective of the instance, timed by [`Replay`].
-    pub cost: Nanos,
-    /// The highest lower bound on the cost of any schedule, and the argument for it.
-    pub bound: Bound,
-    /// Evidence for the argument besides the stages that it names; empty for most arguments.
-    pub proof: Proof,
-    /// The published schedules that fit the limits, in the order of [`pipeline::Family::ALL`].
-    pub published: Vec<Published>,
-    /// The best cost after the published orders and after each round, each with the steps so far.
-    pub history: Vec<(u64, Nanos)>,
-    /// Whether it was stopped from outside before its effort was spent.
-    pub interrupted: bool,
-}
-
-impl Found {
-    /// The optimality gap: the excess of the cost over the lower bound, as a fraction of the cost.
-    #[must_use]
-    #[allow(clippy::cast_precision_loss)]
-    pub fn gap(&self) -> f64 {
-        if self.cost.0 == 0 {
-            0.0
-        } else {
-            (self.cost - self.bound.cost).0 as f64 / self.cost.0 as f64
-        }
-    }
-
-    /// Whether the cost equals the lower bound, which proves the schedule optimal.
-    #[must_use]
-    pub fn is_optimal(&self) -> bool {
-        self.cost == self.bound.cost
-    }
-
-    /// The cheapest of the published schedules that fit.
-    #[must_use]
-    pub fn best_published(&self) -> Option<Published> {
-        self.published.iter().copied().min_by_key(|one| one.cost)
-    }
-}
-
-/// Why an instance cannot be searched.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum SearchError {
-    /// No order fits the memory limits.
-    #[error(transparent)]
-    Infeasible(#[from] Infeasible),
-    /// The pipeline has more passes than [`MAX_PASSES`].
-    #[error("{0} passes are too many to search: at most {MAX_PASSES}")]
-    TooLarge(usize),
-    /// The stages have more chunks than [`MAX_CHUNKS_PER_STAGE`].
-    #[error("{0} chunks per stage are too many to search: at most {MAX_CHUNKS_PER_STAGE}")]
-    TooManyChunks(u16),
-    /// Chunks that communicate have more per stage than pairs of them are searched for.
-    #[error(
-        "{0} chunks per stage are too many to search where passes overlap: at most {most}",
-        most = overlapped::MAX_CHUNKS
-    )]
-    TooManyPairs(u16),
-    /// Chunks recompute, and their passes overlap.
-    #[error("no order is searched for passes that overlap and are recomputed")]
-    Recomputed,
-    /// The pipeline has more passes than [`MAX_PASSES_UNDER_NOISE`](crate::MAX_PASSES_UNDER_NOISE).
-    #[error(
-        "{0} passes are too many to search under noise: at most {most}; use fewer microbatches or stages",
-        most = crate::MAX_PASSES_UNDER_NOISE
-    )]
-    TooLargeUnderNoise(usize),
-    /// Passes overlap, and are to be searched under noise.
-    #[error("no order is searched under noise for passes that overlap on two streams")]
-    OverlappedUnderNoise,
-    /// Passes overlap, and are to be searched on hardware.
-    #[error(
-        "no order is searched on a cluster, or over several steps, for passes that overlap on two streams"
-    )]
-    OverlappedOnHardware,
-    /// The event engine has no result: every order gets stuck, or they are too large for it.
-    #[error("on the hardware {0}")]
-    OnHardware(SimulationError),
-    /// All passes and hops together take more than [`MAX_TIME`].
-    #[error("passes and hops take {0} one after the other, too long to search: at most {MAX_TIME}")]
-    TooLong(Nanos),
-    /// The placement is mirrored, which the search does not support.
-    #[error("orders are searched for looped chunks and for a V, not for two directions at once")]
-    Mirrored,
-    /// The schedule found is not one of the pipeline, or its times overflow.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-}
 
 /// Searches for the cheapest schedule of `instance`. The result is never worse than a published
 /// schedule that fits.
@@ -303,11 +164,6 @@ pub(crate) fn check(instance: &Instance) -> Result<(), SearchError> {
         return Err(SearchError::TooLong(time));
     }
     Ok(bounds::check_limits(instance)?)
-}
-
-/// A time of the search, none of which is below zero.
-pub(crate) fn nanos(time: i64) -> Nanos {
-    Nanos(u64::try_from(time).unwrap_or(0))
 }
 
 /// The state of a running search.

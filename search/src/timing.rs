@@ -144,3 +144,24 @@ impl Clock {
         self.ready.extend((0..compiled.stages).rev());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiled_instance::tests::{case_of, cases};
+    use crate::instance::Objective;
+
+    /// The longest chain of passes is as long from its end as from its beginning.
+    #[test]
+    fn an_order_takes_as_long_with_time_running_back() {
+        for (family, size, again) in cases() {
+            let (compiled, sequence) = case_of(family, size, Objective::Makespan, again);
+            let (reversed, length) = (compiled.reversed(), sequence.len() / compiled.stages);
+            let stages = sequence.chunks_exact(length);
+            let back: Vec<u16> = stages.flat_map(|stage| stage.iter().rev().copied()).collect();
+            let mut clock = Clock::default();
+            let forth = clock.time(&compiled, &sequence).unwrap().cost;
+            assert_eq!(clock.time(&reversed, &back).unwrap().cost, forth, "{family:?}");
+        }
+    }
+}

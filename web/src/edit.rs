@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use crate::request::QUESTION;
+use crate::text::QUESTION;
 
 /// Keys at the top of a scenario and their new values; null takes a key out.
 pub(crate) type Changes = Map<String, Value>;

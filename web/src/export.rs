@@ -12,7 +12,7 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::request::{scenario, text};
+use crate::text::{scenario, text};
 
 /// A question for [`answer::export`].
 #[derive(Deserialize)]

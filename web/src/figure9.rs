@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::limits;
-use crate::request::scenario;
+use crate::text::scenario;
 
 /// The most limits of a figure.
 const MOST_LIMITS: u64 = 200;
@@ -174,7 +174,7 @@ impl Figure {
             peak_microbatches: at.peak_microbatches,
             fits: at.fits,
         }))?;
-        Ok(Drawn { svg, csv: crate::request::text(csv) })
+        Ok(Drawn { svg, csv: crate::text::text(csv) })
     }
 }
 

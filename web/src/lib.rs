@@ -17,6 +17,7 @@ mod request;
 mod search;
 mod sheet;
 mod simulate;
+mod text;
 mod wording;
 
 pub use host::Files;
@@ -25,7 +26,7 @@ pub use request::{Failure, answer};
 use std::path::PathBuf;
 
 use js_sys::{Map, Uint8Array};
-use question::{Context, Diagnostic};
+use question::Context;
 use wasm_bindgen::prelude::*;
 
 use host::Page;
@@ -82,11 +83,6 @@ fn lent(files: &Map) -> Files {
         }
     });
     all
-}
-
-/// The error of an answer that cannot be written down.
-pub(crate) fn unwritable(error: impl std::fmt::Display) -> Diagnostic {
-    Diagnostic::new(format!("the answer cannot be written: {error}"))
 }
 
 #[cfg(test)]

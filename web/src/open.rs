@@ -265,7 +265,7 @@ impl Compare {
         let measured = timelines::read(context, &self.measured)?;
         let comparison = compare::Comparison::of(&predicted, &measured)?;
         Ok(Compared {
-            comparison: serde_json::to_value(&comparison).map_err(crate::unwritable)?,
+            comparison: serde_json::to_value(&comparison).map_err(crate::text::unwritable)?,
             sheet: parts(compare::report::sheet(&comparison)),
             svg: pictures::compare::timelines(&comparison, None)?,
         })

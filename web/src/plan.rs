@@ -8,7 +8,7 @@ use measured::memory_error;
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
-use crate::request::text;
+use crate::text::text;
 use crate::wording::said;
 
 /// A question for [`answer::plan`].

@@ -1,16 +1,12 @@
 //! Requests of the page, by name, and errors as the page shows them.
 
-use std::path::Path;
-
-use question::scenario::Scenario;
 use question::schemas::{self, Schema};
 use question::{Context, Diagnostic, keywords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{
-    edit, export, figure9, groups, limits, lists, open, plan, search, simulate, unwritable, wording,
-};
+use crate::text::{keys, unwritable};
+use crate::{edit, export, figure9, groups, limits, lists, open, plan, search, simulate, wording};
 
 /// A request.
 #[derive(Deserialize)]
@@ -164,22 +160,4 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
 fn json(context: &Context<'_>, answer: &impl Serialize) -> Result<String, Diagnostic> {
     let warnings = context.take_warnings().iter().map(|one| wording::said(one)).collect();
     serde_json::to_string(&Answer { answer, warnings }).map_err(unwritable)
-}
-
-/// The name of a question that the page has written.
-pub(crate) const QUESTION: &str = "question.toml";
-
-/// The keys of the scenario `text`.
-fn keys(text: &str) -> Result<Value, Diagnostic> {
-    keywords::document(Path::new(QUESTION), text)
-}
-
-/// The scenario `text`, checked.
-pub(crate) fn scenario(context: &Context<'_>, text: String) -> Result<Scenario, Diagnostic> {
-    Scenario::parse(context, Path::new(QUESTION), text)
-}
-
-/// `bytes` of a file that the library has written, as text.
-pub(crate) fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_default()
 }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits;
-use crate::request::{scenario, text};
 use crate::sheet::{Part, parts};
+use crate::text::{scenario, text};
 
 /// A question for [`answer::search`].
 #[derive(Deserialize)]

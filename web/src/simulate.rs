@@ -15,8 +15,8 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::edit::{self, Changes};
-use crate::request::scenario;
 use crate::sheet::{Part, parts};
+use crate::text::scenario;
 use crate::wording::said;
 
 /// The most passes of all schedules and steps of a question: some hundred megabytes.

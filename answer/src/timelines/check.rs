@@ -5,7 +5,7 @@ use pipeline::{
 };
 
 use super::Recorded;
-use super::file::{Raw, RawArrival, RawCosts, RawShards, RawSlot, RawStage, RawStep};
+use super::raw::{Raw, RawArrival, RawCosts, RawShards, RawSlot, RawStage, RawStep};
 
 /// The latest time of a step, 1,000,000 s: no sum of times overflows.
 const LATEST: u64 = 1_000_000_000_000_000;

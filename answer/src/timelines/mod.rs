@@ -5,6 +5,7 @@ mod bounded;
 mod check;
 mod file;
 mod hops;
+mod raw;
 mod recording;
 
 use pipeline::{Costs, Measurement, Metrics, Nanos, Schedule, Shape, Step};

@@ -6,7 +6,7 @@ use pipeline::{Kind, Pass, Slot, Timeline};
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::Chart;
+use super::chart::Chart;
 use super::layout::Layout;
 use crate::canvas;
 use crate::canvas::{Area, Lettering, Point, colours, pixel};

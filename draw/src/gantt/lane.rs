@@ -4,29 +4,25 @@ use pipeline::Span;
 use plotters::prelude::*;
 use sim::streams::Streams;
 
-use super::Chart;
+use super::chart::Chart;
 use super::layout::Layout;
 use crate::canvas::{Area, COMMUNICATION, Point};
 use crate::{DrawError, lanes};
 
 /// The names of the shapes, in the order of [`COMMUNICATION`].
 pub(super) const LEGEND: [&str; 2] = ["communication", "not hidden"];
-/// Extra height of a row with communication, in pixels at most.
-pub(super) const TALLEST: i32 = 12;
 /// Least height of a row with communication, in pixels.
 const LOWEST: i32 = 12;
 /// The narrowest slot, in pixels, whose segments are drawn.
 const NARROWEST: i32 = 8;
 
-/// Whether the passes of `chart` have segments.
-pub(super) fn is_wanted(chart: &Chart<'_>) -> bool {
-    chart.costs.is_some_and(|costs| costs.overlap().is_some())
-}
-
 /// Gives communication its part of each row of `layout`, if it has room, and says of which slots it is not
 /// drawn.
 pub(super) fn fit(layout: &mut Layout, charts: &[Chart<'_>]) {
-    let wanted = charts.iter().filter(|chart| is_wanted(chart));
+    if !charts.iter().any(Chart::has_segments) {
+        return;
+    }
+    let wanted = charts.iter().filter(|chart| chart.has_segments());
     let spans: Vec<&Span> =
         wanted.flat_map(|chart| chart.timeline.stages.iter().flatten()).collect();
     let narrow = spans.iter().filter(|span| width(layout, span) < NARROWEST).count();

@@ -4,8 +4,8 @@ use pipeline::{Nanos, Slot, Span};
 use plotters::style::text_anchor::HPos;
 use question::format;
 
-use super::legend::Legend;
-use super::{Chart, Style, lane};
+use super::chart::Chart;
+use super::style::Style;
 use crate::canvas::{self, Area, Lettering, pixel};
 use crate::width::FONT;
 use crate::{DrawError, Width};
@@ -20,6 +20,9 @@ const PASS: f64 = 26.0;
 const TALL: i32 = 480;
 /// Boxes that are narrower than this have no edges of their own.
 const EDGED: i32 = 5;
+
+/// Extra height of a row with communication, in pixels at most.
+const LANE: i32 = 12;
 
 /// Where things stand, in pixels; `plot` pixels show `time` nanoseconds.
 pub(super) struct Layout {
@@ -58,8 +61,8 @@ impl Layout {
         };
         let plot = if pass < 1.0 && style.width.is_none() { MAX_PLOT } else { pass * passes };
         let paired = spans().any(|span| matches!(span.slot, Slot::Pair(..)));
-        let segments = charts.iter().any(|chart| lane::is_wanted(chart));
-        let tallest = if paired { 34 } else { 24 } + if segments { lane::TALLEST } else { 0 };
+        let segments = charts.iter().any(Chart::has_segments);
+        let tallest = if paired { 34 } else { 24 } + if segments { LANE } else { 0 };
         let tallest = pixel(f64::from(tallest) * (font / FONT).min(1.0));
         let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
         let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
@@ -70,15 +73,7 @@ impl Layout {
             None => left + pixel(plot) + pixel(2.0 * font),
             Some(width) => i32::try_from(width.pixels()).unwrap_or(i32::MAX),
         };
-        let mut layout =
-            Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 };
-        if segments {
-            lane::fit(&mut layout, charts);
-        }
-        if layout.cuts_bound(charts, style) {
-            layout.add_note("dashed: no order ends before");
-        }
-        Ok(layout)
+        Ok(Self { width, room, plot, time, left, row, font, edged, dense, note, lane: 0 })
     }
 
     /// Adds `note` to that below the charts.
@@ -86,12 +81,15 @@ impl Layout {
         self.note = Some(self.note.take().map_or_else(|| note.to_owned(), |one| one + "; " + note));
     }
 
-    /// Whether a bound is drawn whose figures, which say what it is, have no room behind the title.
-    fn cuts_bound(&self, charts: &[Chart<'_>], style: &Style<'_>) -> bool {
+    /// Says what a bound is that is drawn and whose figures, which say so, have no room behind the title.
+    pub(super) fn explain_bounds(&mut self, charts: &[Chart<'_>], style: &Style<'_>) {
         let mut bounds = charts.iter().zip(style.bounds).zip(style.figures);
-        bounds.any(|((chart, bound), figures)| {
+        let is_cut = bounds.any(|((chart, bound), figures)| {
             bound.is_some() && self.figures(chart, figures).1 != figures
-        })
+        });
+        if is_cut {
+            self.add_note("dashed: no order ends before");
+        }
     }
 
     /// Where the figures of `chart` begin behind its title, and as many of their parts, which commas and semicolons
@@ -168,12 +166,12 @@ impl Layout {
         self.head(chart) + self.row.saturating_mul(stages) + 8
     }
 
-    pub(super) fn height(&self, charts: &[Chart<'_>], legend: &Legend) -> i32 {
+    pub(super) fn height(&self, charts: &[Chart<'_>], legend: i32) -> i32 {
         let above = if self.is_tall(charts) { self.axis() + 4 } else { 0 };
         let charts = charts.iter().map(|chart| self.chart(chart));
         let notes = i32::try_from(self.notes().len()).unwrap_or(i32::MAX);
         let below = self.axis().saturating_add(notes.saturating_mul(self.line()));
-        let rest = self.room + legend.height(self) + above + below;
+        let rest = self.room + legend + above + below;
         charts.fold(rest, i32::saturating_add)
     }
 

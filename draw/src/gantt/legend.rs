@@ -7,8 +7,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::boxes::BANDED;
+use super::chart::Chart;
+use super::lane;
 use super::layout::Layout;
-use super::{Chart, lane};
 use crate::canvas::{self, Area, Point, colours, pixel};
 use crate::{DrawError, later_chunk_means};
 

@@ -1,40 +1,26 @@
 //! Schedules in time, as SVG: a row per stage, a box per pass, several schedules on one time axis.
 
 mod boxes;
+mod chart;
 mod lane;
 mod layout;
 mod legend;
 mod style;
 
-use pipeline::{Costs, Nanos, Timeline};
+use pipeline::Nanos;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use sim::HostCopy;
 use sim::streams::Streams;
 
 use self::boxes::{Numbers, draw_copies, draw_merged, draw_patch, patches, samples};
+pub use self::chart::Chart;
 use self::layout::{Layout, step, unit};
 use self::legend::Legend;
 pub use self::style::Style;
 use super::DrawError;
 use super::canvas::{self, About, Area, Lettering, extent, pixel};
-
-/// One schedule of a picture.
-pub struct Chart<'a> {
-    /// The title above it.
-    pub title: &'a str,
-    /// When its passes run.
-    pub timeline: &'a Timeline,
-    /// The name of a row, such as a stage.
-    pub row: &'a str,
-    /// The copies to the host and back, below the passes of their stage.
-    pub copies: &'a [HostCopy],
-    /// Costs of passes: where they are chains of segments, the communication stream of each stage is
-    /// drawn below its passes.
-    pub costs: Option<&'a Costs>,
-}
 
 /// Draws `charts` one below the other, with the same scale and one legend.
 ///
@@ -53,9 +39,11 @@ pub fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
 /// # Errors
 /// The same.
 pub fn svg_with(charts: &[Chart<'_>], style: &Style<'_>) -> Result<String, DrawError> {
-    let layout = Layout::of(charts, style)?;
+    let mut layout = Layout::of(charts, style)?;
+    lane::fit(&mut layout, charts);
+    layout.explain_bounds(charts, style);
     let legend = Legend::of(charts, &layout);
-    let size = (extent(layout.width), extent(layout.height(charts, &legend)));
+    let size = (extent(layout.width), extent(layout.height(charts, legend.height(&layout))));
     canvas::picture(size, &about(&layout, charts, style), |area| {
         let mut top = layout.draw_title(area, style)?;
         legend.draw(area, &layout, top)?;
@@ -220,7 +208,7 @@ mod tests {
     use super::layout::too_narrow;
     use super::*;
     use crate::samples::{self as sample, check_svg, rectangles};
-    use pipeline::{Family, Kind, Pass};
+    use pipeline::{Family, Kind, Pass, Timeline};
 
     fn draw(timelines: &[&Timeline]) -> String {
         let chart = |timeline| Chart {

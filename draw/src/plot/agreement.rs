@@ -5,9 +5,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::panels::number;
-use super::{FONT, Head, LINE, SAMPLE, check_finite, count, letters, lines, marks};
+use super::{FONT, Head, LINE, SAMPLE, check_finite, count, letters, marks, wrapped};
 use crate::canvas::{self, About, Area, GRID, INK, Lettering, Point, Spot, extent, pixel};
-use crate::{DrawError, Width};
+use crate::{DrawError, Width, width};
 
 /// Side of the plot, in pixels, and of that of points that stand apart.
 const SIDE: i32 = 560;
@@ -141,7 +141,7 @@ pub fn svg(chart: &Agreement) -> Result<String, DrawError> {
         }
         Ok(spots)
     })?;
-    Ok(canvas::printed(svg, size, chart.width))
+    Ok(width::printed(svg, size, chart.width))
 }
 
 /// Draws a band between two lines.
@@ -165,7 +165,7 @@ struct Panel<'a> {
 impl<'a> Panel<'a> {
     /// The panel beside `axes` or below them.
     fn of(apart: &'a Apart, axes: &Axes, sizes: Sizes) -> Result<Self, DrawError> {
-        let reason = lines(&apart.reason, FONT, f64::from(sizes.apart));
+        let reason = wrapped(&apart.reason, FONT, f64::from(sizes.apart));
         let corner = match sizes.beside {
             true => (sizes.side + 2 * LEFT + RIGHT, axes.bottom() - sizes.apart),
             false => (LEFT, axes.bottom() + LINE * (6 + count(reason.len()))),

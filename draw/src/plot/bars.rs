@@ -4,12 +4,12 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    FONT, Head, LINE, SAMPLE, Scale, axis_font, check_finite, count, letters, lines, marks,
-    percent, rates_from_zero,
+    FONT, Head, LINE, SAMPLE, Scale, axis_font, check_finite, count, letters, marks, percent,
+    rates_from_zero, wrapped,
 };
 use crate::canvas;
 use crate::canvas::{About, Area, GRID, INK, Lettering, Spot, extent};
-use crate::{DrawError, Width};
+use crate::{DrawError, Width, width};
 
 /// Groups of bars, one bar per series in each.
 pub struct BarChart {
@@ -101,7 +101,7 @@ pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
     names.extend(chart.bars().any(|bar| bar.tick.is_some()).then(|| chart.tick.clone()));
     let notes = Some(chart.note.clone()).filter(|note| !note.is_empty());
     let head = Head::of(&chart.title, &names, notes.as_slice(), width);
-    let x_label = lines(&chart.x_label, FONT, f64::from(layout.width) - FONT);
+    let x_label = wrapped(&chart.x_label, FONT, f64::from(layout.width) - FONT);
     let rows = count(chart.groups.len().div_ceil(layout.across));
     let below = head.height() + layout.row() * rows;
     let size = (width, extent(below + LINE * count(x_label.len()) + MARGIN + GAP));
@@ -113,7 +113,7 @@ pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
         }
         draw_rows(area, chart, &layout, head.height())
     })?;
-    Ok(canvas::printed(svg, size, chart.width))
+    Ok(width::printed(svg, size, chart.width))
 }
 
 /// Draws the rows of groups from `top` on, and returns the hints of the bars.

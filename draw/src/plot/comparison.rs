@@ -3,7 +3,7 @@
 use super::panels::{self, Horizontal};
 use super::{Head, SAMPLE, Scale, check_finite, marks};
 use crate::canvas::{self, About, Area, INK, Spot};
-use crate::{DrawError, Width};
+use crate::{DrawError, Width, width};
 
 /// A grid of panels.
 pub struct Comparison {
@@ -80,7 +80,7 @@ pub fn svg(chart: &Comparison) -> Result<String, DrawError> {
         grid.draw_labels(area, &chart.y_label, head.height())?;
         Ok(spots)
     })?;
-    Ok(canvas::printed(svg, size, chart.width))
+    Ok(width::printed(svg, size, chart.width))
 }
 
 impl Comparison {

@@ -6,7 +6,7 @@ use plotters::style::text_anchor::HPos;
 use super::{FONT, Head, LINE, check_finite, count, letters, percent, rates_from_zero};
 use crate::canvas;
 use crate::canvas::{About, Area, Lettering, Spot, extent, pixel};
-use crate::{DrawError, Width};
+use crate::{DrawError, Width, width};
 
 /// Panels below each other.
 pub struct HeatMap {
@@ -103,7 +103,7 @@ pub fn svg(map: &HeatMap) -> Result<String, DrawError> {
         letters(HPos::Center).write(area, &map.x.0, (middle, bottom + LINE / 2))?;
         Ok(spots)
     })?;
-    Ok(canvas::printed(svg, size, map.width))
+    Ok(width::printed(svg, size, map.width))
 }
 
 /// Sizes in pixels.

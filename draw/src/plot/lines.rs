@@ -6,7 +6,7 @@ use super::panels::Horizontal;
 use super::{Head, SAMPLE, Scale, check_finite, marks, panels, rates_from_zero};
 use crate::canvas;
 use crate::canvas::{About, Area, Point, Spot};
-use crate::{DrawError, Width};
+use crate::{DrawError, Width, width};
 use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
@@ -107,7 +107,7 @@ pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
         grid.draw_labels(area, &chart.y_label, head.height())?;
         Ok(spots)
     })?;
-    Ok(canvas::printed(svg, size, chart.width))
+    Ok(width::printed(svg, size, chart.width))
 }
 
 impl LineChart {

@@ -58,10 +58,10 @@ impl Head {
         let size = (room / canvas::width(title, 1.0).max(1.0)).clamp(FONT, TITLE);
         let name = |name: &String| canvas::fit(name, FONT, room - f64::from(SAMPLE));
         Self {
-            title: lines(title, size, room),
+            title: wrapped(title, size, room),
             size,
             names: names.iter().map(name).collect(),
-            notes: notes.iter().flat_map(|note| lines(note, FONT, room)).collect(),
+            notes: notes.iter().flat_map(|note| wrapped(note, FONT, room)).collect(),
             width,
         }
     }
@@ -108,7 +108,7 @@ impl Head {
 }
 
 /// `text` in lines of `room` pixels, of which there is at least one.
-fn lines(text: &str, size: f64, room: f64) -> Vec<String> {
+fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     if canvas::width(text, size) <= room {
         return vec![text.to_owned()];
     }

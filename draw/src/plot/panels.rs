@@ -5,7 +5,7 @@ use std::ops::Range;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Axes, FONT, LINE, Scale, axis_font, count, letters, lines};
+use super::{Axes, FONT, LINE, Scale, axis_font, count, letters, wrapped};
 use crate::canvas;
 use crate::canvas::{Area, GRID, INK, Lettering, Point, extent};
 use crate::{DrawError, Width};
@@ -51,7 +51,7 @@ impl Grid {
         let tall = i64::from(across) * i64::from(panel.1) / i64::from(panel.0);
         let panel = (across, i32::try_from(tall).unwrap_or(i32::MAX).max(panel.1 * 4 / 5));
         let width = width.map_or(across.saturating_mul(count(columns)) + AROUND, Width::room);
-        let x_label = lines(x_label, FONT, f64::from(width - AROUND));
+        let x_label = wrapped(x_label, FONT, f64::from(width - AROUND));
         Self { rows: panels.div_ceil(columns), columns, panel, width: extent(width), x_label }
     }
 

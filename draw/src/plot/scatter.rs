@@ -10,7 +10,7 @@ use super::panels::{Grid, Horizontal};
 use super::{FONT, Head, SAMPLE, Scale, TITLE, check_finite, marks, names, panels};
 use crate::canvas;
 use crate::canvas::{About, Area, INK, Point, Spot};
-use crate::{DrawError, Width};
+use crate::{DrawError, Width, width};
 use answer::front::{DOES_NOT_FIT, Standing};
 
 /// A grid of panels.
@@ -134,7 +134,7 @@ pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawErro
         grid.draw_labels(area, &scatter.y_label, head.height())?;
         Ok(spots)
     })?;
-    Ok(canvas::printed(svg, size, scatter.width))
+    Ok(width::printed(svg, size, scatter.width))
 }
 
 /// The series that have points, and the meaning of lines and other marks.

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::HPos;
 use super::{FONT, Head, LINE, TITLE, count, letters};
 use crate::canvas;
 use crate::canvas::{About, Area, INK, extent, pixel};
-use crate::{DrawError, Width};
+use crate::{DrawError, Width, width};
 use question::format;
 
 /// One change.
@@ -122,7 +122,7 @@ pub fn svg_with(tornados: &[Tornado], width: Option<Width>) -> Result<String, Dr
         draw_legend(area, top + LINE / 2 - 4)?;
         Ok(Vec::new())
     })?;
-    Ok(canvas::printed(svg, size, width))
+    Ok(width::printed(svg, size, width))
 }
 
 /// The largest changes of `tornado`, the largest first.

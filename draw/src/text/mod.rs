@@ -2,6 +2,7 @@
 
 mod diagnostic;
 mod headed;
+mod lines;
 mod plan;
 mod setup;
 
@@ -9,7 +10,8 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use question::sheet::{Block, Sheet};
 
 pub use self::diagnostic::diagnostic;
-pub use self::plan::{COLUMNS, plan};
+pub use self::lines::COLUMNS;
+pub use self::plan::plan;
 pub use self::setup::against;
 
 /// A table with a header, its columns lined up: the first to the left, the others to the right.

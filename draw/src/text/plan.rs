@@ -9,10 +9,9 @@ use question::format;
 use question::plan::Question;
 
 use super::headed::{HeadedTable, Line, cut};
+use super::lines::{name, paragraph};
 use super::{setup, table};
 
-/// The columns of a line where no terminal says how many there are.
-pub const COLUMNS: usize = 100;
 /// The most columns of the name of a cluster.
 const NAME: usize = 40;
 
@@ -87,21 +86,6 @@ fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize
         "--details: where errors are from, what columns mean, time under noise, memory part by part, the plan's time \
          breakdown, what each change would save, why set-ups were left out",
     )
-}
-
-/// Each line of `text` in lines of at most `columns`, with a hanging indent.
-pub(super) fn paragraph(text: &str, columns: usize) -> String {
-    let line = |line: &str| {
-        let lead = " ".repeat(line.len() - line.trim_start().len() + 2);
-        format::wrapped(line, columns, &lead) + "\n"
-    };
-    text.lines().map(line).collect()
-}
-
-/// The name of a cluster, with its devices.
-pub(super) fn name(question: &Question, cluster: usize) -> String {
-    let cluster = &question.clusters[cluster];
-    format!("{} {}", cluster.devices(), cluster.name())
 }
 
 /// The plans, under a heading for each cluster.

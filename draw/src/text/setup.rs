@@ -7,7 +7,7 @@ use measured::ErrorBar;
 use question::plan::Question;
 
 use super::headed::cut;
-use super::plan::{COLUMNS, name, paragraph};
+use super::lines::{COLUMNS, name, paragraph};
 use super::table;
 
 /// The set-up of the question on each of its clusters; with `details`, the savings of each change.

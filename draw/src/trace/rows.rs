@@ -1,12 +1,7 @@
-//! The rows of a trace: passes, communication and copies of each stage, and the segments in them.
+//! The rows of a trace: passes, communication and copies of each stage.
 
-use std::io::{self, Write};
-
-use pipeline::Span;
-use pipeline::overlap::Stream;
+use pipeline::Costs;
 use sim::streams::Streams;
-
-use super::{Event, PROCESS, Trace, micros};
 
 /// A row of a stage, shown as a thread.
 #[derive(Clone, Copy)]
@@ -25,9 +20,8 @@ pub(super) struct Threads<'a> {
 }
 
 impl<'a> Threads<'a> {
-    pub(super) fn of(trace: &Trace<'a>) -> Self {
-        let streams = trace.costs.and_then(Streams::of);
-        Self { stages: trace.timeline.stages.len(), streams }
+    pub(super) fn of(stages: usize, costs: Option<&'a Costs>) -> Self {
+        Self { stages, streams: costs.and_then(Streams::of) }
     }
 
     /// The thread of the communication stream of `stage`; those of copies are before.
@@ -47,36 +41,6 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// The segments of the slot of `event` that take time, each on the thread of its stream.
-pub(super) fn write_segments(
-    out: &mut dyn Write,
-    threads: &mut Threads<'_>,
-    event: &Event,
-) -> io::Result<()> {
-    let Event { slot, stage, step, start, end, .. } = *event;
-    let communication = threads.communication(stage);
-    let Some(streams) = &mut threads.streams else { return Ok(()) };
-    for one in streams.segments(&Span { slot, start, end }) {
-        if one.end <= one.start {
-            continue;
-        }
-        let thread = match one.stream {
-            Stream::Compute => stage,
-            Stream::Communication => communication,
-        };
-        let (start, duration) = (micros(one.start), micros(one.end - one.start));
-        let (name, part, stream) = (&one.name, one.part.letter(), one.stream.name());
-        let layer = one.layer.map(|layer| format!(",\"layer\":{layer}")).unwrap_or_default();
-        write!(
-            out,
-            ",\n{{\"ph\":\"X\",\"pid\":{PROCESS},\"tid\":{thread},\"name\":\"{name} {part}\",\
-             \"cat\":\"{stream}\",\"ts\":{start},\"dur\":{duration},\
-             \"args\":{{\"step\":{step},\"slot\":\"{slot}\"{layer}}}}}"
-        )?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -85,7 +49,7 @@ mod tests {
     use serde_json::Value as Json;
 
     use super::super::tests::nanos;
-    use super::super::write;
+    use super::super::{Trace, write};
     use super::*;
     use crate::samples;
 

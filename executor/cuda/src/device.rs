@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys as cu;
 
-use super::caching_allocator::StreamId;
+use super::caching_allocator::{BlockPool, StreamId};
 use super::call::{driver, lock};
 use super::element::Element;
-use super::memory::Pool;
 use super::probe::{self, DeviceInfo};
 use super::program::{Program, compiled};
 use runtime::DeviceError;
@@ -253,6 +252,38 @@ impl Queue {
     pub(crate) fn synchronize(self) -> Result<(), DeviceError> {
         // SAFETY: the stream lives.
         driver("cuStreamSynchronize", unsafe { cu::cuStreamSynchronize(self.raw) })
+    }
+}
+
+/// The free blocks and the streams of a GPU.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    pub(super) blocks: BlockPool<Event>,
+    pub(super) streams: Vec<Queue>,
+}
+
+impl Pool {
+    /// Registers a stream.
+    pub(crate) fn enter(&mut self, queue: Queue) {
+        self.streams.push(queue);
+    }
+
+    /// Removes a stream, whose work is done. After the last one, free blocks go back to the driver:
+    /// later stages may need other sizes.
+    pub(crate) fn retire(&mut self, stream: StreamId) {
+        self.streams.retain(|queue| queue.id != stream);
+        self.blocks.retire(stream);
+        if self.streams.is_empty() {
+            self.release();
+        }
+    }
+
+    /// Returns all free blocks to the driver. No work may be using them.
+    pub(super) fn release(&mut self) {
+        for freed in self.blocks.drain() {
+            // SAFETY: allocated by the driver, and no longer used.
+            let _ = unsafe { cu::cuMemFree_v2(freed.address) };
+        }
     }
 }
 

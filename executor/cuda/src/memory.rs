@@ -13,17 +13,10 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys as cu;
 use pipeline::Bytes;
 
-use super::caching_allocator::{BlockPool, FreeBlock, StreamId, rounded};
+use super::caching_allocator::{FreeBlock, rounded};
 use super::call::{driver, failed, lock};
-use super::device::{Event, Gpu, Queue};
+use super::device::{Event, Gpu, Pool, Queue};
 use runtime::DeviceError;
-
-/// The free blocks and the streams of a GPU.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    blocks: BlockPool<Event>,
-    streams: Vec<Queue>,
-}
 
 /// The longest wait for the enqueued work of a full GPU.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,29 +51,6 @@ fn allocate(bytes: usize) -> Result<Option<u64>, DeviceError> {
 }
 
 impl Pool {
-    /// Registers a stream.
-    pub(crate) fn enter(&mut self, queue: Queue) {
-        self.streams.push(queue);
-    }
-
-    /// Removes a stream, whose work is done. After the last one, free blocks go back to the driver:
-    /// later stages may need other sizes.
-    pub(crate) fn retire(&mut self, stream: StreamId) {
-        self.streams.retain(|queue| queue.id != stream);
-        self.blocks.retire(stream);
-        if self.streams.is_empty() {
-            self.release();
-        }
-    }
-
-    /// Returns all free blocks to the driver. No work may be using them.
-    fn release(&mut self) {
-        for freed in self.blocks.drain() {
-            // SAFETY: allocated by `allocate`, and no longer used.
-            let _ = unsafe { cu::cuMemFree_v2(freed.address) };
-        }
-    }
-
     /// A block of `bytes`, a rounded size, for `queue`.
     fn take(&mut self, gpu: &Arc<Gpu>, bytes: usize, queue: Queue) -> Result<u64, DeviceError> {
         if let Some(freed) = self.blocks.take_ready(bytes, queue.id, Event::is_complete) {

@@ -5,6 +5,8 @@
 //! ([`Imbalance::Factor`]), or drawn from how tokens choose experts ([`Routing`]).
 
 mod capacity;
+mod chance;
+mod error;
 mod popularity;
 mod routing;
 
@@ -14,8 +16,9 @@ use crate::model::Transformer;
 use crate::partition::Partition;
 
 pub use self::capacity::Capacity;
+pub use self::error::RoutingError;
 pub use self::popularity::Popularity;
-pub use self::routing::{Routing, RoutingError};
+pub use self::routing::Routing;
 
 /// Load imbalance of an expert group: rows of its fullest device over the mean.
 #[derive(Clone, PartialEq, Debug)]

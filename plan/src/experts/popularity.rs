@@ -2,7 +2,8 @@
 
 use rand_xoshiro::SplitMix64;
 
-use super::routing::{RoutingError, normal, shuffled};
+use super::chance::{normal, shuffled};
+use super::error::RoutingError;
 use crate::model::{Experts, number};
 
 /// The largest exponent of a law, and the largest standard deviation.

@@ -8,16 +8,15 @@
 //! rejective sampling*), which are exact for experts that are all alike.
 
 use std::collections::HashMap;
-use std::f64::consts::TAU;
 use std::sync::{Mutex, PoisonError};
 
-use rand::distr::OpenClosed01;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_xoshiro::SplitMix64;
-use thiserror::Error;
 
 use super::Load;
 use super::capacity::{Capacity, Moments};
+use super::chance::normal;
+use super::error::RoutingError;
 use super::popularity::{Placement, Popularity};
 use crate::model::{Experts, number};
 use crate::partition::Partition;
@@ -30,58 +29,6 @@ const MOST_DRAWN: usize = 1 << 20;
 const FEWEST: usize = 64;
 /// The share of layers and microbatches that do not exceed the tail.
 const TAIL: f64 = 0.95;
-
-/// Why tokens cannot choose experts in the given way.
-#[derive(Clone, PartialEq, Debug, Error)]
-pub enum RoutingError {
-    /// No exponent, or no standard deviation.
-    #[error("the spread of popularity is {0}: from 0, all experts alike, to 10")]
-    Spread(f64),
-    /// No counts at all, or only zeros.
-    #[error("no token was counted")]
-    Nothing,
-    /// Another number of counts than of experts.
-    #[error("list {} has {counts} counts, but a layer has {experts} experts", .at + 1)]
-    Length {
-        /// Which list, from 0.
-        at: usize,
-        /// How many counts it has.
-        counts: usize,
-        /// How many experts there are.
-        experts: u64,
-    },
-    /// No count of tokens.
-    #[error("list {} has a count of {count}: from 0 to 1e15", .at + 1)]
-    Count {
-        /// Which list, from 0.
-        at: usize,
-        /// The count.
-        count: f64,
-    },
-    /// An expert that more tokens chose than there can have been.
-    #[error(
-        "expert {expert} of list {} has more than one in {top_k} of all choices, but a token \
-         visits {top_k} different experts", .at + 1
-    )]
-    Visits {
-        /// Which list, from 0.
-        at: usize,
-        /// Which expert, from 0.
-        expert: usize,
-        /// The experts that a token visits.
-        top_k: u64,
-    },
-    /// No capacity.
-    #[error(
-        "{given}: it must be more than 0, and at most {most}, where an expert has room for every token"
-    )]
-    Capacity {
-        /// The given capacity factor.
-        given: f64,
-        /// Experts over those that a token visits.
-        most: f64,
-    },
-}
 
 /// How tokens choose among the experts of a model.
 #[derive(Debug)]
@@ -286,21 +233,6 @@ fn rows_of_fullest(parts: &[Part], chance: &mut SplitMix64) -> f64 {
         part.kept + follows * (chosen - part.chosen * over) + own
     };
     parts.iter().zip(&chosen).map(rows).fold(0.0, f64::max)
-}
-
-/// A number of the standard normal (Box and Muller 1958).
-pub(super) fn normal(chance: &mut SplitMix64) -> f64 {
-    let [radius, angle]: [f64; 2] = [0; 2].map(|_| chance.sample(OpenClosed01));
-    libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(TAU * angle)
-}
-
-/// The numbers below `count` in any order (Fisher and Yates).
-pub(super) fn shuffled(count: usize, chance: &mut SplitMix64) -> Vec<u16> {
-    let mut all: Vec<u16> = (0..=u16::MAX).take(count).collect();
-    for at in (1..all.len()).rev() {
-        all.swap(at, chance.random_range(0..=at));
-    }
-    all
 }
 
 #[cfg(test)]

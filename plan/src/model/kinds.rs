@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use super::{ModelError, Sizes};
+use super::Sizes;
+use super::error::{MAX_KINDS, ModelError};
 
 /// The kind of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -103,9 +104,6 @@ pub struct Linear {
     /// The width of the convolution.
     pub convolution: u64,
 }
-
-/// The most kinds of layers of a model.
-pub const MAX_KINDS: usize = 8;
 
 /// How many layers there are of each kind of [`Transformer::layer_kinds`](super::Transformer::layer_kinds).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]

@@ -1,6 +1,7 @@
 //! A transformer: its sizes, its parameters, the work of a token.
 
 mod check;
+mod error;
 mod flops;
 mod kinds;
 mod parameters;
@@ -11,8 +12,8 @@ mod tests;
 
 use self::kinds::Layers;
 
-pub use self::check::ModelError;
-pub use self::kinds::{Ffn, Latent, LayerCounts, LayerKind, Linear, MAX_KINDS, Mamba, Mixer};
+pub use self::error::{MAX_KINDS, ModelError};
+pub use self::kinds::{Ffn, Latent, LayerCounts, LayerKind, Linear, Mamba, Mixer};
 pub use self::parameters::KindParameters;
 pub use self::products::{Product, Role, Side};
 pub use self::recompute::{Module, Modules, Recompute};

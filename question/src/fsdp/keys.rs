@@ -1,11 +1,10 @@
 //! The keys of a question about packing and communication.
 
-mod settings;
+pub(super) mod settings;
 
 use fsdp::{Communication, Method, Way};
 use pipeline::{Bandwidth, Bytes, Nanos};
 
-pub use self::settings::FsdpSetting;
 use crate::keys::table::{Lists, keys};
 use crate::values::noise::{JitterOf, Slowdown, Stall};
 use crate::values::packing::{

@@ -3,4 +3,5 @@
 pub mod keys;
 mod lengths;
 
-pub use keys::{FsdpKeys, FsdpSetting};
+pub use keys::FsdpKeys;
+pub use keys::settings::FsdpSetting;

@@ -13,8 +13,10 @@ use sim::{Details, Replay, Simulation};
 
 use crate::bounds::{self, Bound, Proof};
 use crate::compiled_instance::CompiledInstance;
+use crate::error::SearchError;
+use crate::found::Found;
 use crate::instance::Instance;
-use crate::run::{self, Found, SearchError, search_within};
+use crate::run::{self, search_within};
 use crate::start::{self, Published, Starts};
 
 /// For how many round trips an activation must be able to stay away, in the plans that are tried.

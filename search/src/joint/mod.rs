@@ -27,8 +27,10 @@ pub use self::space::{Choice, Space};
 use self::copied::{Copied, Outcome, Simulated, TURNS, relaxed};
 use self::probe::{CLOSE, QUICK, Tried, Worth, try_choice, work};
 use crate::chance::Chance;
+use crate::error::SearchError;
+use crate::found::{Effort, Found};
 use crate::instance::Instance;
-use crate::run::{Effort, Found, SearchError, search};
+use crate::run::search;
 use crate::start::Starts;
 
 /// The choices that are tried by a search of default effort, besides those that it begins with.

@@ -4,8 +4,8 @@
 use pipeline::Nanos;
 
 use super::{Choice, Jointly, Outer};
+use crate::error::SearchError;
 use crate::instance::Instance;
-use crate::run::SearchError;
 use crate::start::Starts;
 
 /// Effort spent on the neighbourhood of a choice.

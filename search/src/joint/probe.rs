@@ -5,8 +5,10 @@ use pipeline::Nanos;
 use super::Choice;
 use super::copied::{Copied, Outcome, TURNS, relaxed};
 use crate::bounds;
+use crate::error::SearchError;
+use crate::found::Found;
 use crate::instance::Instance;
-use crate::run::{self, Found, SearchError, search_within};
+use crate::run::{self, search_within};
 use crate::start::Starts;
 
 /// Number of times that each pass is placed or timed where a choice is tried.

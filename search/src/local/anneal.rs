@@ -3,9 +3,9 @@
 #![allow(clippy::cast_precision_loss)]
 
 use super::{Change, Local};
-use crate::chain::Halt;
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
+use crate::halt::Halt;
 use crate::timing::Score;
 
 /// After how many changes slots are sorted by time again.

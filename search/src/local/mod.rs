@@ -6,12 +6,13 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 mod anneal;
+mod links;
 mod marks;
 mod times;
 
 pub(crate) use self::anneal::Annealing;
+use self::links::Link;
 use self::marks::Marks;
-use self::times::Link;
 use crate::compiled_instance::{CompiledInstance, Effect};
 use crate::timing::{Clock, Score};
 

@@ -6,8 +6,8 @@ use sim::{Replay, Simulation, SimulationError};
 
 use super::{Figure, OnHardware, proxy};
 use crate::compiled_instance::CompiledInstance;
+use crate::error::SearchError;
 use crate::instance::Instance;
-use crate::run::SearchError;
 use crate::start;
 use crate::timing::Clock;
 

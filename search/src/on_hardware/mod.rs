@@ -8,6 +8,8 @@
 //! is best where no link is shared. From the best of these, a local search shifts passes and evaluates each change by
 //! the engine.
 
+mod asked;
+mod between;
 mod bound;
 mod climb;
 mod evaluation;
@@ -17,11 +19,11 @@ mod wires;
 #[cfg(test)]
 mod tests;
 
-use pipeline::{Family, Nanos, Problem, Schedule};
+use pipeline::{Family, Nanos, Schedule};
 use sim::Hardware;
-use sim::boundary::Synchronisation;
 use sim::engine::{EngineError, MAX_RUN};
 
+pub use self::asked::{Figure, OnHardware};
 pub use self::bound::{ArgumentOnHardware, BoundOnHardware};
 pub use self::climb::SIDE_BY_SIDE;
 pub use self::evaluation::FiguresOnHardware;
@@ -29,50 +31,13 @@ pub use self::evaluation::FiguresOnHardware;
 use self::climb::Budget;
 use self::evaluation::{Best, Evaluator};
 use self::proxy::Proxy;
-use crate::instance::{Instance, Objective};
-use crate::run::{Effort, Found, Progress, SearchError, search};
+use crate::error::SearchError;
+use crate::found::{Effort, Found, Progress};
+use crate::instance::Instance;
+use crate::run::search;
 
 /// How often the proxy is fitted anew.
 const ROUNDS: u64 = 3;
-
-/// Objective of a search on hardware, to be minimised.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Figure {
-    /// The longest time from the first to the last pass of a stage, in the last step.
-    Span,
-    /// The time from the first pass of the last step to the end of its last one.
-    Makespan,
-    /// The time per step, with everything between two steps ([`sim::engine::Run::step_time`]).
-    Step,
-}
-
-impl Figure {
-    /// The cost that stands for it where links are not shared: the makespan where stages synchronise before the next
-    /// step, or where there is no next one; the span where each stage runs on independently.
-    #[must_use]
-    pub fn objective(self, hardware: &Hardware) -> Objective {
-        let meets = hardware.boundary.synchronisation == Synchronisation::Barrier;
-        match self {
-            Self::Span => Objective::Span,
-            Self::Makespan => Objective::Makespan,
-            Self::Step if meets || hardware.steps == 1 => Objective::Makespan,
-            Self::Step => Objective::Span,
-        }
-    }
-}
-
-/// A search on hardware: the hardware, the objective and the starting orders.
-#[derive(Clone, Copy, Debug)]
-pub struct OnHardware<'a> {
-    /// The hardware that the pipeline runs on.
-    pub hardware: &'a Hardware,
-    /// Objective to minimise.
-    pub figure: Figure,
-    /// The problem for which published schedules make their orders when they are simulated.
-    pub asked: &'a Problem,
-    /// Further orders that are evaluated, too. Those that do not fit the instance are skipped.
-    pub known: &'a [&'a Schedule],
-}
 
 /// How far a search on hardware has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,8 @@ use pipeline::{Costs, Fault, Hops, Nanos, PassTimes, Schedule};
 use sim::engine::Run;
 use sim::{Hardware, Replay};
 
-use super::{Figure, OnHardware, bound};
+use super::between::between;
+use super::{Figure, OnHardware};
 use crate::instance::Instance;
 
 /// The two stages that each link joins which values cross, in the order of links.
@@ -99,7 +100,7 @@ impl<'a> Proxy<'a> {
         let metrics = Replay::new().metrics(schedule, &self.instance.costs)?;
         let cost = self.instance.objective.of(&metrics);
         let between = match on.figure {
-            Figure::Step => bound::between(self.hardware, self.base),
+            Figure::Step => between(self.hardware, self.base),
             Figure::Span | Figure::Makespan => Nanos(0),
         };
         Ok(Nanos(cost.0.saturating_add(between.0)))

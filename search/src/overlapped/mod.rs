@@ -16,8 +16,9 @@ use self::slots::{Clock, Doing, Slots, Table};
 use crate::Instance;
 use crate::bounds::{self, Bound};
 use crate::chance::Chance;
+use crate::error::SearchError;
+use crate::found::{Effort, Found, Progress, nanos};
 use crate::rounds::CHAINS;
-use crate::run::{Effort, Found, Progress, SearchError, nanos};
 use crate::start::{self, Published};
 use crate::timing::Score;
 

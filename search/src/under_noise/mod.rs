@@ -31,12 +31,11 @@ use self::anneal::{Chain, Cooling, Timed};
 use self::draws::Draws;
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
+use crate::error::{MAX_PASSES_UNDER_NOISE, SearchError};
+use crate::found::{Effort, Found, Progress};
 use crate::instance::Instance;
 use crate::rounds::CHAINS;
-use crate::run::{Effort, Found, Progress, SearchError, search};
-
-/// The largest number of passes of a pipeline that can be searched under noise: its tables take about 1 GB.
-pub const MAX_PASSES_UNDER_NOISE: usize = 200_000;
+use crate::run::search;
 
 /// A search under noise: the noise, the objective and the starting orders.
 #[derive(Clone, Copy, Debug)]

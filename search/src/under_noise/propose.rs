@@ -9,8 +9,10 @@ use super::draws::Draws;
 use super::{UnderNoise, most_blocks, training_seed};
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
+use crate::error::SearchError;
+use crate::found::{Effort, Found, Progress};
 use crate::instance::Instance;
-use crate::run::{Effort, Found, Progress, SearchError, search};
+use crate::run::search;
 use crate::start;
 use crate::timing::Clock;
 

@@ -11,8 +11,9 @@ use sim::timed;
 
 use super::{FoundUnderNoise, Statistic, UnderNoise, ValidatedOrder, bound, propose};
 use crate::compiled_instance::CompiledInstance;
+use crate::error::SearchError;
+use crate::found::Found;
 use crate::instance::{Instance, Objective};
-use crate::run::{Found, SearchError};
 
 /// Fewer groups of replicas give no interval of the difference of percentiles.
 const FEWEST_GROUPS: usize = 5;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use pipeline::{Collectives, Costs, Fault, Nanos, PassTimes, ShardTimes, Span, Timeline};
 
-use super::causes::CAUSES;
+use super::cause::CAUSES;
 use crate::boundary::{Boundary, GradientReduction, Synchronisation};
 use crate::cluster::{Cluster, Seats};
 use crate::engine::{

@@ -2,7 +2,8 @@
 
 use pipeline::{Fault, Nanos};
 
-use super::causes::{CAUSES, Times, average, differences};
+use super::cause::CAUSES;
+use super::causes::{Times, average, differences};
 use super::chain::Step;
 
 /// The idle time of the last step, gap by gap: [`crate::Simulation::gaps`].

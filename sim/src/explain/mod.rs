@@ -4,6 +4,7 @@
 //! more, and [`Gaps`] that of each gap between two slots. [`Waits`] gives the event that let each slot
 //! begin, and [`Waits::critical_path`] traces these back from the end of a step to its beginning.
 
+mod cause;
 mod causes;
 pub(crate) mod chain;
 mod gaps;
@@ -14,8 +15,9 @@ use std::collections::BTreeMap;
 
 use pipeline::{Costs, Nanos, Pass, Schedule, Timeline, Value};
 
+pub use cause::{CAUSES, Cause};
+pub use causes::Causes;
 pub(crate) use causes::Times;
-pub use causes::{CAUSES, Cause, Causes};
 pub use gaps::Gaps;
 pub(crate) use gaps::Lengths;
 pub use path::{Path, PathSummary};

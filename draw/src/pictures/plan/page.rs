@@ -12,6 +12,7 @@ use question::Diagnostic;
 use question::plan::Question;
 
 use super::cells::{Table, percent};
+use super::points::svg;
 use crate::html::escape;
 
 /// The page around the answer.
@@ -100,7 +101,7 @@ fn pictures(planned: &Planned) -> Result<String, Diagnostic> {
     let Planned { question, answer, levers, .. } = planned;
     let scatter = match answer.plans.len() {
         ..2 => String::new(),
-        _ => figure("Days against dollars", &super::svg(question, answer, None)?),
+        _ => figure("Days against dollars", &svg(question, answer, None)?),
     };
     let memory = figure("Memory of the fullest device", &memory(&answer.plans));
     let more = match planned.winner() {

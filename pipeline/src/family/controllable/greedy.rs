@@ -20,8 +20,8 @@
 use std::convert::Infallible;
 
 use super::super::{About, Chunks, LimitUse};
-use super::grid::{Grid, Row};
-use super::reorder::{Weights, reorder};
+use super::grid::Grid;
+use super::reorder::{Weights, fill_weights, reorder};
 use super::work::Work;
 use crate::fault::Fault;
 use crate::problem::Problem;
@@ -105,34 +105,6 @@ fn make(stages: usize, microbatches: usize, block: &impl Block) -> Grid {
     let twice = squeeze(reorder(once, Weights::Filling));
     let rows = twice.rows.iter().map(|row| fill_weights(row, Work::weight)).collect();
     Grid { rows, microbatches }
-}
-
-/// Puts the W of every backward into the next free cells, those of the way up first; `weight` maps a backward to its
-/// W.
-pub(super) fn fill_weights(row: &Row, weight: impl Fn(Work) -> Work) -> Row {
-    let mut filled = Row::with_capacity(row.len());
-    let mut waiting = [0usize; 2];
-    let up = |work: Work| usize::from(work != Work::WUp);
-    let names = [weight(Work::BUp), weight(Work::BDown)];
-    let backwards = row.iter().flatten().filter(|work| work.is_backward()).count();
-    let mut cells = row.iter().copied().chain(std::iter::repeat(None));
-    let mut placed = 0;
-    while placed < backwards || filled.len() < row.len() {
-        let mut cell = cells.next().flatten();
-        match cell {
-            Some(work) if work.is_backward() => waiting[up(weight(work))] += 1,
-            Some(_) => {}
-            None => {
-                if let Some(next) = waiting.iter().position(|&count| count > 0) {
-                    waiting[next] -= 1;
-                    placed += 1;
-                    cell = Some(names[next]);
-                }
-            }
-        }
-        filled.push(cell);
-    }
-    filled
 }
 
 #[cfg(test)]

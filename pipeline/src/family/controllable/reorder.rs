@@ -45,7 +45,7 @@ struct Reorder {
 
 /// Reorders `grid` and fills the W passes in; they are all [`Work::WUp`] before and after.
 pub(super) fn reorder(mut grid: Grid, weights: Weights) -> Grid {
-    let filled = |row: &Row| super::greedy::fill_weights(row, |_| Work::WUp);
+    let filled = |row: &Row| fill_weights(row, |_| Work::WUp);
     let most = match weights {
         Weights::Placed => {
             grid.rows = grid.rows.iter().map(filled).collect();
@@ -209,4 +209,32 @@ impl Reorder {
         }
         self.grid
     }
+}
+
+/// Puts the W of every backward into the next free cells, those of the way up first; `weight` maps a backward to its
+/// W.
+pub(super) fn fill_weights(row: &Row, weight: impl Fn(Work) -> Work) -> Row {
+    let mut filled = Row::with_capacity(row.len());
+    let mut waiting = [0usize; 2];
+    let up = |work: Work| usize::from(work != Work::WUp);
+    let names = [weight(Work::BUp), weight(Work::BDown)];
+    let backwards = row.iter().flatten().filter(|work| work.is_backward()).count();
+    let mut cells = row.iter().copied().chain(std::iter::repeat(None));
+    let mut placed = 0;
+    while placed < backwards || filled.len() < row.len() {
+        let mut cell = cells.next().flatten();
+        match cell {
+            Some(work) if work.is_backward() => waiting[up(weight(work))] += 1,
+            Some(_) => {}
+            None => {
+                if let Some(next) = waiting.iter().position(|&count| count > 0) {
+                    waiting[next] -= 1;
+                    placed += 1;
+                    cell = Some(names[next]);
+                }
+            }
+        }
+        filled.push(cell);
+    }
+    filled
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::chance::shuffled;
 use super::*;
 use crate::partition::Loss;
 

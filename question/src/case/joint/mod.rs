@@ -2,6 +2,7 @@
 
 mod checks;
 mod chosen;
+mod written;
 
 use pipeline::overlap::Overlap;
 use pipeline::{Bytes, LayerLayout, Limit, Limits, Placement, Schedule};
@@ -19,7 +20,7 @@ use crate::search::{SearchKeys, Varied};
 use crate::values::passes::Recomputed;
 
 use self::checks::total;
-use self::chosen::written;
+use self::written::written;
 
 pub use self::checks::{check, may_copy};
 

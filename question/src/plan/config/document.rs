@@ -5,6 +5,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::names::shown;
+
 /// A value whose objects have each key once.
 pub(super) struct Unique(pub(super) Value);
 
@@ -60,7 +62,7 @@ impl<'de> Visitor<'de> for UniqueVisitor {
         while let Some(key) = map.next_key::<String>()? {
             let Unique(value) = map.next_value()?;
             if all.contains_key(&key) {
-                return Err(A::Error::custom(format!("{} stands twice", super::shown(&key))));
+                return Err(A::Error::custom(format!("{} stands twice", shown(&key))));
             }
             all.insert(key, value);
         }

@@ -3,8 +3,9 @@
 use plan::{Ffn, LayerKind, Mixer};
 use serde_json::Value;
 
+use super::Config;
 use super::families::{Dense, Family, Mixing};
-use super::{Config, shown};
+use super::names::shown;
 use crate::diagnostic::Diagnostic;
 
 /// The most layers of which kinds are made: a model with more is refused by its sizes.

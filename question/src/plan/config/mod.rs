@@ -4,6 +4,7 @@ mod document;
 mod families;
 mod keys;
 mod layers;
+mod names;
 mod parts;
 mod python;
 mod size_errors;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 use self::document::Unique;
 use self::families::{Family, Mixing};
+use self::names::shown;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::quote;
@@ -79,11 +81,6 @@ fn place(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize
     let before: usize = text.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
     let at = (before + column.saturating_sub(1)).min(text.len());
     text.is_char_boundary(at).then_some(at..at)
-}
-
-/// A name from an untrusted file, clipped for a message with many names.
-fn shown(name: &str) -> String {
-    quote::clip(&name.chars().take(40).collect::<String>())
 }
 
 /// Where errors point to.

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{File, keys, shown};
+use super::names::shown;
+use super::{File, keys};
 use crate::diagnostic::Diagnostic;
 
 /// The keys of the language model, and notes on the rest.

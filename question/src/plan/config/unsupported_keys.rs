@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::keys::{self, Neutral};
-use super::{Config, families, shown};
+use super::names::shown;
+use super::{Config, families};
 use crate::diagnostic::Diagnostic;
 
 /// The most keys of one list that a message names.

@@ -4,7 +4,7 @@ use pipeline::Nanos;
 use plan::Efficiency;
 use serde::Deserialize;
 
-use super::within;
+use super::range::within;
 use crate::keys::read::text;
 
 /// Keys that are left out are as in [`Efficiency::IDEAL`], except for all-to-alls and rings of experts, which are

@@ -1,6 +1,7 @@
 //! Machines as data files, and the ones built in.
 
 mod efficiency;
+mod range;
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use sim::cluster::Host;
 
 use self::efficiency::EfficiencyDocument;
+use self::range::within;
 use crate::built_in::BuiltIn;
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
@@ -174,19 +176,6 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
         return Err(("checkpoint", "checkpoint must be given, and more than nothing".to_owned()));
     }
     Ok(())
-}
-
-/// Checks that `value`, that of `key`, is between two limits.
-fn within(
-    key: &'static str,
-    value: f64,
-    least: f64,
-    most: f64,
-) -> Result<(), (&'static str, String)> {
-    if value >= least && value <= most {
-        return Ok(());
-    }
-    Err((key, format!("{key} is {value}: it must be from {least} to {most}")))
 }
 
 fn check_device(device: &DeviceDocument) -> Result<(), (&'static str, String)> {

@@ -33,23 +33,12 @@
 //! what all of them ask for is before it; and behind it is the first forward of the other chunk, and the first of every
 //! other lane of F or R where any chunk recomputes, for which none of them has room.
 
-use super::passes::AGAIN;
+use super::passes::{AGAIN, Held};
 use super::propagate::{End, Propagation};
 
 /// Up to so many microbatches every split of W between two chunks is a way of its own; beyond, the W of
 /// either chunk are counted as if those of the other were all done, which is weaker.
 const FEW: usize = 12;
-
-/// Bytes that a chunk holds for each microbatch.
-#[derive(Clone, Copy)]
-pub(super) struct Held {
-    /// Allocated by F: M_B, or the part of it that is kept where the chunk recomputes.
-    pub(super) kept: u64,
-    /// The rest of M_B, which R takes.
-    pub(super) rest: u64,
-    /// M_W.
-    pub(super) until_weight: u64,
-}
 
 /// A pass that allocates memory, and the feasible counts found for it.
 pub(super) struct Needy {

@@ -2,7 +2,6 @@
 
 use pipeline::{Footprint, Kind, Pass, Placement};
 
-use super::memory_propagation::Held;
 use crate::{Instance, Objective};
 
 /// The kinds of passes in the order of the lanes of a chunk; R only where a chunk recomputes.
@@ -30,6 +29,17 @@ pub(super) struct Lane {
     pub(super) input: Option<(usize, i64)>,
     /// The lane that takes what this one makes, with the time from start to start.
     pub(super) output: Option<(usize, i64)>,
+}
+
+/// Bytes that a chunk holds for each microbatch.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// Allocated by F: M_B, or the part of it that is kept where the chunk recomputes.
+    pub(super) kept: u64,
+    /// The rest of M_B, which R takes.
+    pub(super) rest: u64,
+    /// M_W.
+    pub(super) until_weight: u64,
 }
 
 /// The passes of all stages. A stage has three lanes for each chunk in model order, F, B and W, and where any chunk of
