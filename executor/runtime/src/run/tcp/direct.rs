@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipeline::Value;
 
-use super::TcpLink;
+use super::link::TcpLink;
 use crate::error::DeviceError;
 use crate::run::board::Doing;
 use crate::run::boundary::Round;

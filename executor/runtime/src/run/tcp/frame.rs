@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pipeline::{Kind, Pass, Slot, Value};
 
-use super::rendezvous::take;
+use super::bytes::take;
 use crate::measured::HostBound;
 use crate::run::board::{Awaited, Doing};
 use crate::run::boundary::Round;

@@ -3,9 +3,11 @@
 //! Processes find and authenticate each other in [`rendezvous`], then exchange [`frame`]s over their
 //! [`mesh`] of connections.
 
+mod bytes;
 mod connections;
 mod direct;
 mod frame;
+mod link;
 mod mesh;
 mod ports;
 mod rendezvous;
@@ -17,21 +19,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+pub use bytes::take;
 pub use connections::{Connections, write_all};
 pub use ports::free_ports;
 pub use rendezvous::{
-    ProcessGroup, Rendezvous, RendezvousError, RendezvousSettings, init_process_group, take,
+    ProcessGroup, Rendezvous, RendezvousError, RendezvousSettings, init_process_group,
 };
 
 use self::direct::DirectLink;
-use self::frame::{Head, ValueBytes, pack_norm, pack_report};
+use self::frame::{Head, ValueBytes, pack_report};
+use self::link::{TcpLink, ask};
 use self::mesh::{ControlMessage, Mesh, SharedState, report_size};
 use super::board::{Awaited, Board, Chain, Doing};
-use super::boundary::{Boundary, Round};
+use super::boundary::Boundary;
 use super::failure::{Failure, Halt};
-use super::inbox::{Event, Inbox, Name};
+use super::inbox::{Event, Inbox};
 use super::link::Link;
 use super::plan::{Plan, PlanError};
 use super::raw::{RawStage, measured};
@@ -40,10 +44,7 @@ use super::threads::message;
 use super::transfers::Transfers;
 use crate::error::DeviceError;
 use crate::measured::Measured;
-use crate::worker::{Direct, Norm, Trainer, Wire};
-
-/// How long a process may take to answer a query for the activity of its stage.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::worker::{Direct, Trainer, Wire};
 
 /// Runs one stage of `plan` in this process, together with the processes of the other stages.
 /// `make` builds its worker, on this thread, after the rendezvous.
@@ -296,75 +297,5 @@ impl Process<'_> {
             }
         }
         Ok(received)
-    }
-}
-
-/// Queries the activity of `stage`.
-fn ask(
-    shared: &SharedState,
-    mesh: &Mesh,
-    stage: usize,
-) -> Result<Option<(Doing, Duration)>, Failure> {
-    if stage == shared.rank {
-        return Ok(Some(shared.board.look(stage)));
-    }
-    mesh.send(stage, Head::Ask.frame(&[]));
-    let deadline = Instant::now() + ANSWER_TIMEOUT.min(shared.plan.timeout());
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match mesh.control.recv_timeout(left) {
-            Ok((from, ControlMessage::Answer(answer))) if from == stage => return Ok(answer),
-            // It timed out a moment earlier, and knows the cause.
-            Ok((_, ControlMessage::Stop(failure))) => return Err(failure),
-            Ok(_) => {}
-            Err(_) => return Ok(None),
-        }
-    }
-}
-
-/// The TCP link of the stage of this process.
-struct TcpLink<'a> {
-    shared: &'a SharedState,
-    mesh: &'a Mesh,
-    bytes: ValueBytes,
-}
-
-impl<W: Wire> Link<W> for TcpLink<'_> {
-    type Parcel = Vec<u8>;
-
-    fn send(
-        &mut self,
-        worker: &mut W,
-        to: usize,
-        name: Name,
-        value: W::Value,
-        _: u64,
-    ) -> Result<(), DeviceError> {
-        let bytes = worker.pack(value)?;
-        let right = self.bytes.of(name.value);
-        if bytes.len() != right {
-            let message = format!("{} bytes of a value instead of {right}", bytes.len());
-            return Err(DeviceError::Call { call: "pack", message });
-        }
-        self.mesh.send(to, Head::Value(name).frame(&bytes));
-        Ok(())
-    }
-
-    fn open(&mut self, worker: &mut W, parcel: Vec<u8>) -> Result<W::Value, DeviceError> {
-        worker.unpack(&parcel)
-    }
-
-    fn send_norm(&mut self, to: usize, step: u32, round: Round, norm: Norm) -> Result<(), Halt> {
-        self.mesh.send(to, Head::Norm { step, round }.frame(&pack_norm(norm)));
-        Ok(())
-    }
-
-    fn send_gradients(&mut self, to: usize, step: u32, gradients: Vec<u8>) -> Result<(), Halt> {
-        self.mesh.send(to, Head::Gradients { step }.frame(&gradients));
-        Ok(())
-    }
-
-    fn query(&mut self, stage: usize) -> Result<Option<(Doing, Duration)>, Failure> {
-        ask(self.shared, self.mesh, stage)
     }
 }

@@ -19,6 +19,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use pipeline::{Placement, Schedule};
 use sha2::{Digest, Sha256};
 
+use super::super::bytes::take;
 use super::super::stream::{read_by, write_by};
 use super::error::RendezvousError;
 use crate::run::Boundary;
@@ -232,13 +233,6 @@ impl From<std::io::Error> for Refusal {
     fn from(error: std::io::Error) -> Self {
         Self::Unknown(error.to_string())
     }
-}
-
-/// The next `N` bytes of `rest`.
-pub fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (first, others) = rest.split_first_chunk::<N>()?;
-    *rest = others;
-    Some(*first)
 }
 
 fn mac(token: &[u8], role: &[u8], caller: &Hello, callee: &Hello) -> Option<Hmac<Sha256>> {

@@ -9,8 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, T
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bytes::take;
 pub use error::RendezvousError;
-pub use handshake::{RendezvousSettings, take};
+pub use handshake::RendezvousSettings;
 
 use self::accept::{Acceptor, EndedHandshake};
 use self::handshake::{Hello, Refusal};
