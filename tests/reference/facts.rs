@@ -41,7 +41,7 @@ const LIMITS: [(&str, &str, &str, &str); 22] = [
     ),
     ("Passes of all steps on a cluster", "", "sim/src/engine/limits.rs", "MAX_RUN"),
     ("Replicas of a question", "", "sim/src/monte_carlo.rs", "MAX_REPLICAS"),
-    ("Passes of a search", "", "search/src/run.rs", "MAX_PASSES"),
+    ("Passes of a search", "", "search/src/error.rs", "MAX_PASSES"),
     ("Passes of an integer program that is solved", "", "ilp/src/unsuitable.rs", "MOST_PASSES"),
     ("Binaries of an integer program in a file", "", "ilp/src/unsuitable.rs", "MOST_BINARIES"),
     ("Set-ups of a cluster in a plan", "", "plan/src/space.rs", "MAX_SETUPS"),
