@@ -190,8 +190,9 @@ mod tests {
             let files = fs::read_dir(path).unwrap();
             let there: BTreeSet<String> =
                 files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-            // The question of a sweep is given to `debubble` as a file.
-            let given = BTreeSet::from(["fig9-sweep.toml".to_owned()]);
+            // The questions of a sweep and of three plans are given to `debubble` as files.
+            let given = ["fig9-sweep", "llama3-405b", "llama3-70b", "moe"];
+            let given = BTreeSet::from(given.map(|name| format!("{name}.toml")));
             let told = folder.names().map(|name| format!("{name}{extension}")).collect();
             assert_eq!(there.difference(&given).cloned().collect::<BTreeSet<_>>(), told, "{name}");
             assert!(folder.files().all(|(name, text)| folder.get(name) == Some(text)));

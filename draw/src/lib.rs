@@ -61,7 +61,7 @@ pub enum DrawError {
     },
     /// A map whose cells cannot be read in its width.
     #[error(
-        "a map of {columns} columns is at least {least} pixels wide: --width {least}px or more"
+        "a map of {columns} columns needs a width of {least}px or more"
     )]
     Narrow {
         /// The columns of the map.

@@ -931,8 +931,8 @@ class PlanSearchKeys(TypedDict, total=False):
 
     software: Literal["all", "as told"] | None
     """Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of
-    experts and of tensor groups where the framework and the machine have them, `as told` leaves all off
-    [default: all; as told with tuning = stock].
+    experts and of tensor groups where the framework and the machine have them, and `offload` for set-ups that
+    fit only with it; `as told` leaves all off [default: all; as told with tuning = stock].
     """
 
     split: OneOrMany[Name] | None
@@ -1102,8 +1102,8 @@ class PlanTrainingKeys(TypedDict, total=False):
 
     offload: OneOrMany[Name] | None
     """Inputs of parts of each layer that wait for the backward in the memory of the host: any of attn_norm,
-    qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 and moe_act, as Megatron-LM names them [default:
-    none].
+    qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1 and moe_act, as Megatron-LM names them; attn_proj
+    only with core_attn [default: none].
     """
 
     optimizer_bytes: Whole | None
