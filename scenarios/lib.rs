@@ -190,9 +190,15 @@ mod tests {
             let files = fs::read_dir(path).unwrap();
             let there: BTreeSet<String> =
                 files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
-            // The questions of a sweep and of three plans are given to `debubble` as files.
-            let given = ["fig9-sweep", "llama3-405b", "llama3-70b", "moe"];
-            let given = BTreeSet::from(given.map(|name| format!("{name}.toml")));
+            // Given to `debubble` as files, and read by tests alone.
+            let given = [
+                "fig9-sweep.toml",
+                "llama3-405b.toml",
+                "llama3-70b.toml",
+                "moe.toml",
+                "today-memory.csv",
+            ];
+            let given = BTreeSet::from(given.map(str::to_owned));
             let told = folder.names().map(|name| format!("{name}{extension}")).collect();
             assert_eq!(there.difference(&given).cloned().collect::<BTreeSet<_>>(), told, "{name}");
             assert!(folder.files().all(|(name, text)| folder.get(name) == Some(text)));

@@ -60,9 +60,7 @@ pub enum DrawError {
         name: String,
     },
     /// A map whose cells cannot be read in its width.
-    #[error(
-        "a map of {columns} columns needs a width of {least}px or more"
-    )]
+    #[error("a map of {columns} columns needs a width of {least}px or more")]
     Narrow {
         /// The columns of the map.
         columns: usize,
