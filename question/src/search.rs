@@ -12,7 +12,7 @@ use crate::values::words::words;
 const SEARCH: &str = "The search";
 
 /// Heading in the help of what a joint search may change.
-const VARIED: &str = "What is searched besides the order";
+const VARIED: &str = "Searched besides the order";
 
 /// The default time limit of the integer program.
 const SOLVER_TIME: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ keys! {
 }
 
 words! {
-    /// What a joint search may change beside the order.
+    /// Changes that a joint search may make beside the order.
     pub enum Varied {
         /// How many layers each chunk has
         Layers = "layers";

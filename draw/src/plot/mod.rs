@@ -41,7 +41,7 @@ fn axis_font() -> TextStyle<'static> {
     TextStyle::from(("sans-serif", FONT * 1.15).into_font()).color(&INK)
 }
 
-/// What stands above the axes of a picture: its title, the meaning of its marks, and notes.
+/// Text above the axes of a picture: its title, the meaning of its marks, and notes.
 struct Head {
     title: Vec<String>,
     /// Font size of the title.

@@ -105,7 +105,7 @@ pub fn svg_with(tornados: &[Tornado], width: Option<Width>) -> Result<String, Dr
     let size = (extent(layout.width), extent(blocks.sum::<i32>() + LINE));
     let titles: Vec<&str> = tornados.iter().map(|one| one.title.as_str()).collect();
     let about = About::new(
-        "What a change is worth".to_owned(),
+        "Effect of each change".to_owned(),
         format!(
             "By how much changes make the step shorter or longer, the largest first, of {}.",
             titles.join("; ")

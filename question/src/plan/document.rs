@@ -278,7 +278,7 @@ keys! {
     /// is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v, 1f1b-overlap
     /// and 1f1b-i-overlap, in place of overlap-experts [default: false].
     two_streams: Option<bool>, label: "Two streams for paired passes";
-    /// What streams take from each other with two-streams: the share of the compute that all-to-alls take while
+    /// Contention of the streams with two-streams: the share of the compute that all-to-alls take while
     /// they run beside, and how many times as long these then take; or the name of such constants
     /// [default: 0.152,1, 20 of 132 multiprocessors, with deepep and hybridep; megatron-hopper with alltoall].
     contention: Option<ContentionKey>, label: "Contention of the two streams";

@@ -192,7 +192,7 @@ text_form! {
     Barriers: "Barriers", "The time of both barriers, or of the one behind S and the one behind T.",
         crate::keys::form::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
         ["90us", "90us,400us"], SIGNED;
-    ReplicaShardingKey: "Sharding", "What data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).",
+    ReplicaShardingKey: "Sharding", "State that data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).",
         crate::keys::form::pattern(r"^\s*(none|optimizer|gradients|fsdp)\s*$"), ["optimizer", "fsdp"];
     ReshardKey: "Reshard", "When gathered parameters are dropped: never, or after-use.",
         crate::keys::form::pattern(r"^\s*(never|after-use)\s*$"), ["never", "after-use"];

@@ -323,7 +323,7 @@ text_form! {
         ["0.15,1", "megatron-hopper"], SIGNED;
     WeightGradient: "WeightGradient", "Where W of a pair is done: delayed, where it fits, or with-backward.",
         crate::keys::form::pattern(r"^\s*(delayed|with-backward)\s*$"), ["delayed", "with-backward"];
-    LoneBackward: "LoneBackward", "What a whole backward that stands alone does: overlapped with its own W, or in-one-piece.",
+    LoneBackward: "LoneBackward", "Execution of a whole backward that stands alone: overlapped with its own W, or in-one-piece.",
         crate::keys::form::pattern(r"^\s*(overlapped|in-one-piece)\s*$"), ["overlapped", "in-one-piece"];
     Measured: "Measured", "How the times of segments were measured: alone, or beside the other stream.",
         crate::keys::form::pattern(r"^\s*(alone|beside)\s*$"), ["alone", "beside"];
