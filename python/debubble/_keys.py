@@ -1052,9 +1052,9 @@ class PlanTrainingKeys(TypedDict, total=False):
     """
 
     contention: str | None
-    """What streams take from each other with two-streams: the share of the compute that all-to-alls take
-    while they run beside, and how many times as long these then take; or the name of such constants [default:
-    0.152,1, 20 of 132 multiprocessors, with deepep and hybridep; megatron-hopper with alltoall].
+    """Contention of the streams with two-streams: the share of the compute that all-to-alls take while they
+    run beside, and how many times as long these then take; or the name of such constants [default: 0.152,1,
+    20 of 132 multiprocessors, with deepep and hybridep; megatron-hopper with alltoall].
     """
 
     context_exchange: Literal["ring", "all-gather"] | None
