@@ -100,7 +100,6 @@ pub fn untried(question: &Question) -> Option<String> {
     let machines = || question.clusters.iter().flat_map(|cluster| &cluster.parts);
     let experts = question.model.experts.is_some();
     let streams = question.recipe.software.streams.is_some();
-    let hosts = machines().all(|(machine, _)| machine.host.is_some());
     let low = machines().all(|(machine, _)| machine.peak_fp8.is_some());
     let unknown = |cluster: &&Cluster| !question.searches_software(cluster);
     let unknown: BTreeSet<String> =
@@ -110,11 +109,25 @@ pub fn untried(question: &Question) -> Option<String> {
         (!unknown.is_empty()).then(|| format!("software on {}", unknown.join(", "))),
         (low && !question.recipe.precision.is_low()).then(|| "precision".to_owned()),
         (experts && !streams).then(|| "two-streams".to_owned()),
-        (hosts && question.recipe.offload == Offload::NONE && !question.searches_offload())
-            .then(|| "offload".to_owned()),
+        offload_untried(question),
     ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| format!("not tried: {}", all.join(", ")))
+}
+
+/// The clusters with host links on which copies to the host are not tried, in words.
+fn offload_untried(question: &Question) -> Option<String> {
+    let has_links =
+        |cluster: &&Cluster| cluster.parts.iter().all(|(machine, _)| machine.host.is_some());
+    let untried = |cluster: &&Cluster| has_links(cluster) && !question.searches_offload(cluster);
+    let names: BTreeSet<String> =
+        question.clusters.iter().filter(untried).map(Cluster::name).collect();
+    let is_open = question.recipe.offload == Offload::NONE && !names.is_empty();
+    let is_all = !question.clusters.iter().any(|cluster| question.searches_offload(cluster));
+    let names: Vec<String> = names.into_iter().collect();
+    is_open.then(|| {
+        if is_all { "offload".to_owned() } else { format!("offload on {}", names.join(", ")) }
+    })
 }
 
 /// The software that the search turned on for the plan to take, in words.

@@ -108,7 +108,7 @@ impl Reader<'_> {
             ..self.recipe(framework, &clusters)?
         };
         recipe.software.streams = self.streams(&model)?;
-        let (software_searched, open) = self.open(recipe.software.tuning, &clusters)?;
+        let (software_searched, open) = self.open(recipe.software.tuning)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         let dynamic_context = self.dynamic_context(packed.as_ref(), framework, model.sequence)?;
         Ok(Question {

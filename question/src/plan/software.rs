@@ -9,6 +9,8 @@ use plan::{
     Software, Transformer, Tuning, Zero,
 };
 
+use sim::cluster::Host;
+
 use super::framework::Framework;
 use super::question::Question;
 use super::reader::Reader;
@@ -20,6 +22,9 @@ const VALUES: [(&str, bool); 2] = [("all", true), ("as told", false)];
 /// The activations that a search copies to the host: of the lists that were compared on GB200, this one is the
 /// fastest.
 const OFFLOADED: [Offloaded; 2] = [Offloaded::CoreAttention, Offloaded::QkvLinear];
+/// The least rate of the host link of a device over which a search copies, in bytes per second: between PCI Express 5 and
+/// NVLink-C2C. Over a slower one copies meet data, checkpoints and the network, and no list gained on H100 and B200.
+const FAST_HOST_LINK: u64 = 100_000_000_000;
 /// [`OFFLOADED`] as TOML writes it.
 const OFFLOAD: &str = "[\"core_attn\", \"qkv_linear\"]";
 
@@ -156,10 +161,16 @@ impl Question {
         self.software_searched && is_known(cluster)
     }
 
-    /// Whether copies to the host are searched where constants of software are known.
+    /// Whether copies to the host are searched on `cluster`: the link of each device must be fast.
     #[must_use]
-    pub const fn searches_offload(&self) -> bool {
-        self.software_searched && self.open.offload
+    pub fn searches_offload(&self, cluster: &Cluster) -> bool {
+        let is_fast = |host: &Host| {
+            host.bandwidth.bytes_per_second() / u64::from(host.devices_per_link.max(1))
+                >= FAST_HOST_LINK
+        };
+        let mut machines = cluster.parts.iter().map(|(machine, _)| machine);
+        let fast = machines.all(|machine| machine.host.as_ref().is_some_and(is_fast));
+        self.searches_software(cluster) && self.open.offload && fast
     }
 
     /// `setup` on `cluster` with the software that a search turns on for it.
@@ -168,7 +179,11 @@ impl Question {
         if !self.searches_software(cluster) {
             return setup;
         }
-        Setup { options: self.open.of(self.options(&setup)), ..setup }
+        let mut options = self.open.of(self.options(&setup));
+        if !self.searches_offload(cluster) {
+            options.offload = Offload::NONE;
+        }
+        Setup { options, ..setup }
     }
 
     /// The modules whose recomputation is searched on `cluster` beside that of whole layers: those that Megatron-LM has
@@ -250,11 +265,7 @@ fn dispatcher_on(cluster: &Cluster) -> &'static str {
 
 impl Reader<'_> {
     /// Whether software is searched, and the keys that the question leaves out.
-    pub(super) fn open(
-        &self,
-        tuning: Option<Tuning>,
-        clusters: &[Cluster],
-    ) -> Result<(bool, Open), Diagnostic> {
+    pub(super) fn open(&self, tuning: Option<Tuning>) -> Result<(bool, Open), Diagnostic> {
         let given = &self.document.search.software;
         let searched = match given.as_deref() {
             // Megatron-LM's defaults have none of it.
@@ -271,8 +282,6 @@ impl Reader<'_> {
         };
         let training = &self.document.training;
         let streams = training.two_streams.unwrap_or(false);
-        let machines = || clusters.iter().flat_map(|cluster| &cluster.parts);
-        let hosts = machines().all(|(machine, _)| machine.host.is_some());
         let open = Open {
             graphs: training.cuda_graphs.is_none(),
             dispatcher: training.dispatcher.is_none(),
@@ -281,7 +290,6 @@ impl Reader<'_> {
             recompute: self.document.search.recompute.is_none(),
             // Megatron-LM combines no graph of a whole step with copies.
             offload: training.offload.is_none()
-                && hosts
                 && training.cuda_graphs.as_deref() != Some(Graphs::Full.name()),
         };
         Ok((searched && self.document.setup.is_none(), open))
