@@ -165,8 +165,7 @@ impl Question {
     #[must_use]
     pub fn searches_offload(&self, cluster: &Cluster) -> bool {
         let is_fast = |host: &Host| {
-            host.bandwidth.bytes_per_second() / u64::from(host.devices_per_link.max(1))
-                >= FAST_HOST_LINK
+            host.bandwidth.bytes_per_second() / host.devices_per_link.max(1) >= FAST_HOST_LINK
         };
         let mut machines = cluster.parts.iter().map(|(machine, _)| machine);
         let fast = machines.all(|machine| machine.host.as_ref().is_some_and(is_fast));
