@@ -476,6 +476,12 @@ impl Cluster {
         names.join("+")
     }
 
+    /// The number of devices, and the name.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("{} {}", self.devices(), self.name())
+    }
+
     /// The kind of device of each of `stages` stages, if each kind has whole stages.
     #[must_use]
     pub fn machine_of_stages(&self, stages: u64) -> Option<Vec<usize>> {

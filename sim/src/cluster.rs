@@ -78,6 +78,13 @@ pub struct Host {
 }
 
 impl Host {
+    /// The rate of a device, in bytes per second, while all devices behind the same link copy the same way.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // Of a rate.
+    pub fn rate_of_device(&self) -> f64 {
+        self.bandwidth.bytes_per_second() as f64 / self.devices_per_link.max(1) as f64
+    }
+
     /// How long `bytes` take from a device to its host, or back, while all devices behind the same link copy the
     /// same way.
     #[must_use]

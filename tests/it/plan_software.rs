@@ -134,52 +134,26 @@ fn searched_orders_alone_stay_alone() {
 }
 
 /// A set-up of Qwen3-235B-A22B that a GB200 holds only with copies to the host, which its link is fast enough for.
-const TIGHT: &str = r#"
-tokens = 2e12
-batch = 4096
-sequence = 4096
-[model]
-layers = 94
-hidden = 4096
-heads = 64
-kv-heads = 4
-head-size = 128
-qk-norm = true
-gated = true
-ffn = 1536
-experts = 128
-top-k = 8
-vocabulary = 151936
-[[cluster]]
-machine = "gb200"
-devices = 512
-[noise]
-jitter = 0.0
-[search]
-tensor = [1]
-pipeline = [2]
-expert = [64]
-microbatch = [2]
-chunks = [8]
-zero = [1]
-schedule = ["1f1b-i"]
-recompute = ["none"]
-"#;
+fn tight(machine: &str, training: &str) -> String {
+    let (model, _) =
+        include_str!("../../scenarios/plan/moe.toml").split_once("[[cluster]]").unwrap();
+    let search = "[search]\ntensor = [1]\npipeline = [2]\nexpert = [64]\nmicrobatch = [2]\nchunks = [8]\n\
+                  zero = [1]\nschedule = [\"1f1b-i\"]\nrecompute = [\"none\"]\n";
+    let cluster = format!("[[cluster]]\nmachine = \"{machine}\"\ndevices = 512\n");
+    let training = format!("[training]\nprecision = \"fp8\"\n{training}\n");
+    format!("{model}{cluster}[noise]\njitter = 0.0\n{search}{training}")
+}
 
 #[test]
 fn copies_to_the_host_are_tried_where_nothing_else_fits_and_passes_hide_them() {
-    let of = |machine: &str, training: &str| {
-        let question = TIGHT.replace("gb200", machine);
-        format!("{question}[training]\nprecision = \"fp8\"\n{training}\n")
-    };
-    let answer = json(&of("gb200", ""));
+    let answer = json(&tight("gb200", ""));
     let plan = winner(&answer);
     let software = plan["software"].as_str().unwrap();
     assert!(software.contains("offload = [\"core_attn\", \"qkv_linear\"]"), "{software}");
     let chosen = answer["software"].as_array().unwrap();
     let copied = chosen.iter().find(|one| one["key"] == "offload").unwrap();
     assert!(copied.get("step_without_ns").is_none(), "{copied}");
-    let with_keys = json(&of(
+    let with_keys = json(&tight(
         "gb200",
         &software
             .replace(", overlap", "\noverlap")
@@ -190,10 +164,10 @@ fn copies_to_the_host_are_tried_where_nothing_else_fits_and_passes_hide_them() {
     assert_eq!(winner(&with_keys)["step_ns"], plan["step_ns"]);
     // Not where the question has none of them, nor over PCI Express, whose copies no pass hides.
     for (machine, training) in [("gb200", "offload = []"), ("h100", "")] {
-        let message = refusal(&of(machine, training));
+        let message = refusal(&tight(machine, training));
         assert!(message.contains("the model fits on none of these clusters"), "{message}");
     }
     // One that fits without has none.
-    let roomy = json(&of("gb300", ""));
+    let roomy = json(&tight("gb300", ""));
     assert!(!winner(&roomy)["software"].as_str().unwrap().contains("offload"));
 }

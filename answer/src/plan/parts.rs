@@ -53,7 +53,15 @@ impl Plan {
         of(self, false)
     }
 
-    /// The same with the bubble before, between and after the passes of that stage as separate parts.
+    /// The same, the longest first.
+    #[must_use]
+    pub fn longest_parts(&self) -> Vec<Part> {
+        let mut parts = self.parts();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
+        parts
+    }
+
+    /// Those of [`Self::parts`] with the bubble before, between and after the passes of that stage as separate parts.
     #[must_use]
     pub fn all_parts(&self) -> Vec<Part> {
         of(self, true)

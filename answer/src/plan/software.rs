@@ -101,12 +101,9 @@ pub fn untried(question: &Question) -> Option<String> {
     let experts = question.model.experts.is_some();
     let streams = question.recipe.software.streams.is_some();
     let low = machines().all(|(machine, _)| machine.peak_fp8.is_some());
-    let unknown = |cluster: &&Cluster| !question.searches_software(cluster);
-    let unknown: BTreeSet<String> =
-        question.clusters.iter().filter(unknown).map(Cluster::name).collect();
-    let unknown: Vec<String> = unknown.into_iter().collect();
+    let unknown = machines_where(question, |cluster| !question.searches_software(cluster));
     let all = [
-        (!unknown.is_empty()).then(|| format!("software on {}", unknown.join(", "))),
+        unknown.map(|unknown| format!("software on {unknown}")),
         (low && !question.recipe.precision.is_low()).then(|| "precision".to_owned()),
         (experts && !streams).then(|| "two-streams".to_owned()),
         offload_untried(question),
@@ -117,17 +114,22 @@ pub fn untried(question: &Question) -> Option<String> {
 
 /// The clusters with host links on which copies to the host are not tried, in words.
 fn offload_untried(question: &Question) -> Option<String> {
+    if question.recipe.offload != Offload::NONE {
+        return None;
+    }
+    let is_tried = |cluster: &Cluster| question.searches_offload(cluster);
     let has_links =
-        |cluster: &&Cluster| cluster.parts.iter().all(|(machine, _)| machine.host.is_some());
-    let untried = |cluster: &&Cluster| has_links(cluster) && !question.searches_offload(cluster);
-    let names: BTreeSet<String> =
-        question.clusters.iter().filter(untried).map(Cluster::name).collect();
-    let is_open = question.recipe.offload == Offload::NONE && !names.is_empty();
-    let is_all = !question.clusters.iter().any(|cluster| question.searches_offload(cluster));
-    let names: Vec<String> = names.into_iter().collect();
-    is_open.then(|| {
-        if is_all { "offload".to_owned() } else { format!("offload on {}", names.join(", ")) }
-    })
+        |cluster: &Cluster| cluster.parts.iter().all(|(machine, _)| machine.host.is_some());
+    let names = machines_where(question, |cluster| has_links(cluster) && !is_tried(cluster))?;
+    let is_tried = question.clusters.iter().any(is_tried);
+    Some(if is_tried { format!("offload on {names}") } else { "offload".to_owned() })
+}
+
+/// The names of the machines of the clusters that `are`, if there are any.
+fn machines_where(question: &Question, are: impl Fn(&Cluster) -> bool) -> Option<String> {
+    let clusters = question.clusters.iter().filter(|cluster| are(cluster));
+    let names: BTreeSet<String> = clusters.map(Cluster::name).collect();
+    (!names.is_empty()).then(|| names.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 /// The software that the search turned on for the plan to take, in words.

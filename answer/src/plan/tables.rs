@@ -151,7 +151,7 @@ pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
     let front = if plan.on_front { " *" } else { "" };
     vec![
         format!("{number}{front}"),
-        format!("{} {}", cluster.devices(), cluster.name()),
+        cluster.title(),
         setup(&costed.setup),
         schedule(question, plan),
         format::time(plan.step),
@@ -277,7 +277,7 @@ pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
     let described = |plan: &Plan| {
         let cluster = &question.clusters[plan.cluster];
         let (days, dollars) = (days(plan.days), amount(plan.dollars));
-        format!("{days} days and {dollars} dollars on {} {}", cluster.devices(), cluster.name())
+        format!("{days} days and {dollars} dollars on {}", cluster.title())
     };
     let deadline = question.deadline_days.map(|days| format!("{days:?} days"));
     let budget = question.budget.map(|dollars| format!("{} dollars", amount(dollars)));
@@ -376,13 +376,11 @@ pub fn memory_budget(question: &Question) -> String {
 
 /// Where the winner's time goes, largest first: name, seconds and share.
 pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
-    let mut parts = plan.parts();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
     let line = |part: Part| {
         let share = format::percent(part.share);
         vec![part.name.to_owned(), format!("{:.3} s", part.seconds()), share]
     };
-    parts.into_iter().map(line).collect()
+    plan.longest_parts().into_iter().map(line).collect()
 }
 
 /// The columns of [`parts`].
@@ -403,7 +401,7 @@ pub const WORTH: [&str; 3] = ["what each change would save", "step", "dollars sa
 pub fn reasons(question: &Question, answer: &PlanAnswer) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (cluster, searched) in question.clusters.iter().zip(&answer.searched) {
-        let name = format!("{} {}", cluster.devices(), cluster.name());
+        let name = cluster.title();
         let found = &searched.found;
         rows.push(vec![name.clone(), "set-ups".to_owned(), searched.setups.to_string()]);
         rows.push(vec![name.clone(), "simulated".to_owned(), found.simulated.to_string()]);

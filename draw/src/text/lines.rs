@@ -1,7 +1,6 @@
-//! The lines of the planner's answers: paragraphs, and the names of clusters.
+//! The lines of the planner's answers.
 
 use question::format;
-use question::plan::Question;
 
 /// The columns of a line where no terminal says how many there are.
 pub const COLUMNS: usize = 100;
@@ -13,10 +12,4 @@ pub(super) fn paragraph(text: &str, columns: usize) -> String {
         format::wrapped(line, columns, &lead) + "\n"
     };
     text.lines().map(line).collect()
-}
-
-/// The name of a cluster, with its devices.
-pub(super) fn name(question: &Question, cluster: usize) -> String {
-    let cluster = &question.clusters[cluster];
-    format!("{} {}", cluster.devices(), cluster.name())
 }

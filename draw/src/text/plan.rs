@@ -9,7 +9,7 @@ use question::format;
 use question::plan::Question;
 
 use super::headed::{HeadedTable, Line, cut};
-use super::lines::{name, paragraph};
+use super::lines::paragraph;
 use super::{setup, table};
 
 /// The most columns of the name of a cluster.
@@ -98,7 +98,8 @@ fn plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String {
             let [least, most] = room(plan);
             let room = if least == most { least } else { format!("{least} to {most}") };
             let room = format!(", may use {room} each");
-            let name = cut(&name(question, plan.cluster), columns.saturating_sub(room.len()));
+            let name =
+                cut(&question.clusters[plan.cluster].title(), columns.saturating_sub(room.len()));
             lines.push(Line::Heading(name + &room));
         }
         let taken = winner.is_some_and(|winner| std::ptr::eq(winner, plan));
@@ -175,8 +176,7 @@ fn time(time: Nanos) -> String {
 
 /// The largest parts of the time of `plan`.
 fn largest(plan: &Plan) -> String {
-    let mut parts = plan.parts();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.nanos));
+    let parts = plan.longest_parts();
     let large = parts.iter().filter(|part| part.share >= 0.01).take(5);
     let one = |part: &answer::plan::Part| format!("{} {:.0} %", part.name, 100.0 * part.share);
     large.map(one).collect::<Vec<_>>().join(", ")
@@ -195,7 +195,9 @@ fn searched(question: &Question, answer: &PlanAnswer, columns: usize) -> String 
         let others = left_out.values().sum::<u64>() - pruned - memory - stopped;
         let counts = [one.setups as u64, one.found.simulated, pruned, memory, others, stopped];
         let counts = counts.map(|count| quantities::amount(plan::number(count)));
-        std::iter::once(cut(&name(question, cluster), NAME)).chain(counts).collect::<Vec<String>>()
+        std::iter::once(cut(&question.clusters[cluster].title(), NAME))
+            .chain(counts)
+            .collect::<Vec<String>>()
     });
     let rows: Vec<Vec<String>> = rows.collect();
     let mut header =
@@ -223,7 +225,7 @@ fn all_plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String
     let mut text = format!("{}\n{}\n", table(&header, lines), table(&tables::MEMORY, memory));
     text += "why set-ups were left out\n";
     for (cluster, one) in answer.searched.iter().enumerate() {
-        text += &(cut(&name(question, cluster), columns) + "\n");
+        text += &(cut(&question.clusters[cluster].title(), columns) + "\n");
         for (reason, &count) in &one.found.left_out {
             let count = quantities::amount(plan::number(count));
             text += &format!("{count:>9}  {}\n", cut(reason, columns.saturating_sub(11)));

@@ -7,7 +7,7 @@ use measured::ErrorBar;
 use question::plan::Question;
 
 use super::headed::cut;
-use super::lines::{COLUMNS, name, paragraph};
+use super::lines::{COLUMNS, paragraph};
 use super::table;
 
 /// The set-up of the question on each of its clusters; with `details`, the savings of each change.
@@ -33,8 +33,11 @@ fn setup(question: &Question, plan: &Plan, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
     let own = &plan.finalist.costed().setup;
     let own_name = tables::asked(question, own);
-    let which =
-        format!("{}: {} {own_name}", name(question, plan.cluster), tables::order_name(plan));
+    let which = format!(
+        "{}: {} {own_name}",
+        question.clusters[plan.cluster].title(),
+        tables::order_name(plan)
+    );
     let mut text = format!("\n{}\n", cut(&which, columns));
     text.extend(tables::scarce(plan).map(|scarce| paragraph(&format!("  {scarce}"))));
     text += &paragraph(&format!("  {}", setup_report::fit(plan)));

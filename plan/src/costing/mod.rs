@@ -467,13 +467,12 @@ impl<'a> Costing<'a> {
             let bytes = activations.copied(layers);
             if bytes > 0.0 {
                 let host = self.machines[stage].host.ok_or(Unfit::Host)?;
-                let rate = number(host.bandwidth.bytes_per_second())
-                    / number(host.devices_per_link.max(1));
-                if searched && bytes / rate > times.forward.min(times.backward_input) {
+                let copy = bytes / host.rate_of_device();
+                if searched && copy > times.forward.min(times.backward_input) {
                     return Err(Unfit::Exposed);
                 }
-                times.forward = longer(times.forward, bytes / rate);
-                times.backward_input = longer(times.backward_input, bytes / rate);
+                times.forward = longer(times.forward, copy);
+                times.backward_input = longer(times.backward_input, copy);
             }
         }
         Ok(passes)

@@ -24,7 +24,7 @@ const VALUES: [(&str, bool); 2] = [("all", true), ("as told", false)];
 const OFFLOADED: [Offloaded; 2] = [Offloaded::CoreAttention, Offloaded::QkvLinear];
 /// The least rate of the host link of a device over which a search copies, in bytes per second: between PCI Express 5 and
 /// NVLink-C2C. Over a slower one copies meet data, checkpoints and the network, and no list gained on H100 and B200.
-const FAST_HOST_LINK: u64 = 100_000_000_000;
+const FAST_HOST_LINK: f64 = 1e11;
 /// [`OFFLOADED`] as TOML writes it.
 const OFFLOAD: &str = "[\"core_attn\", \"qkv_linear\"]";
 
@@ -164,9 +164,7 @@ impl Question {
     /// Whether copies to the host are searched on `cluster`: the link of each device must be fast.
     #[must_use]
     pub fn searches_offload(&self, cluster: &Cluster) -> bool {
-        let is_fast = |host: &Host| {
-            host.bandwidth.bytes_per_second() / host.devices_per_link.max(1) >= FAST_HOST_LINK
-        };
+        let is_fast = |host: &Host| host.rate_of_device() >= FAST_HOST_LINK;
         let mut machines = cluster.parts.iter().map(|(machine, _)| machine);
         let fast = machines.all(|machine| machine.host.as_ref().is_some_and(is_fast));
         self.searches_software(cluster) && self.open.offload && fast

@@ -59,8 +59,7 @@ fn first(planned: &Planned) -> String {
 
 /// A set-up of the question.
 fn asked(question: &Question, plan: &Plan) -> String {
-    let cluster = &question.clusters[plan.cluster];
-    let name = format!("{} {}", cluster.devices(), cluster.name());
+    let name = question.clusters[plan.cluster].title();
     let own = tables::asked(question, &plan.finalist.costed().setup);
     let which = format!("{} {own}", tables::order_name(plan));
     let fit = paragraph("", &setup_report::fit(plan));
@@ -121,9 +120,7 @@ fn figure(title: &str, content: &str) -> String {
 
 /// The parts of a step of the plan to take.
 fn parts(winner: &Plan) -> String {
-    let mut all = winner.parts();
-    all.sort_by_key(|part| std::cmp::Reverse(part.nanos));
-    let shares = all.iter().map(|part| part.share);
+    let shares = winner.longest_parts().into_iter().map(|part| part.share);
     let header = ["part of the step, busiest stage", tables::PARTS[1], tables::PARTS[2]];
     let table = Table::of("Time of a step", &header, tables::parts(winner)).with_bars(shares);
     figure("Time of a step of the plan to take", &table.html())

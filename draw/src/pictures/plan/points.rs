@@ -27,9 +27,8 @@ pub fn svg(
     let unit = units.into_iter().find(|(size, _)| dearest >= 2.0 * size).unwrap_or((1.0, ""));
     let is_one = answer.plans.iter().all(|plan| plan.cluster == answer.plans[0].cluster);
     for (number, plan) in (1..).zip(&answer.plans) {
-        let cluster = &question.clusters[plan.cluster];
         let setup = &plan.finalist.costed().setup;
-        let machines = format!("{} {}", cluster.devices(), cluster.name());
+        let machines = question.clusters[plan.cluster].title();
         let schedule = setup.schedule_name().to_owned();
         let (name, label) = match is_one {
             true => (schedule, format!("{number}: {}", tables::setup(setup))),
@@ -46,10 +45,7 @@ pub fn svg(
         details.labels[at].push(label);
     }
     let one = match (is_one, answer.plans.first()) {
-        (true, Some(plan)) => {
-            let cluster = &question.clusters[plan.cluster];
-            format!("{} {}", cluster.devices(), cluster.name())
-        }
+        (true, Some(plan)) => question.clusters[plan.cluster].title(),
         _ => "time against money, by number of plan".to_owned(),
     };
     let scatter = Scatter {
