@@ -80,11 +80,14 @@ def executed(run: str, row: dict[str, str]) -> list[str]:
 
 
 def witnessed(run: str, row: dict[str, str]) -> list[str]:
-    """A row of gpu_torch.py, whose prediction is a replay with its own medians."""
+    """A row of gpu_torch.py, whose prediction is a replay with its own medians; the difference is that to a
+    replay with the time of each pass, where there is one.
+    """
     measured, replayed = row.get("bubble_rate_measured", ""), row.get("bubble_rate_replayed", "")
+    own = row.get("bubble_rate_by_own_times", "")
     return [
         *(run, row.get("order", ""), row.get("stages", ""), row.get("microbatches", "")),
-        *(percent(measured), percent(replayed), "", points(measured, replayed), "", ""),
+        *(percent(measured), percent(replayed), "", points(measured, own or replayed), "", ""),
     ]
 
 
@@ -149,7 +152,7 @@ def summary(work: Path) -> Iterator[str]:
     """The lines of the summary."""
     yield from ["# Bubbles on a GPU", "", *machine(work), ""]
     yield "Bubble rates within the longest span of a stage; within the makespan where the published rate is."
-    yield "Measured less predicted: by busy stages where that is predicted."
+    yield "Measured less predicted: by busy stages where that is predicted; by torch, with the time of each pass."
     yield ""
     yield from table(BUBBLES, bubbles(work))
     compared = lines_of(work / "compared-gpu.txt")

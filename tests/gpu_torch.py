@@ -7,7 +7,8 @@ python tests/gpu_torch.py zb-h1.csv [ORDER.csv ..] [--csv OUT.csv] [--timed 18.5
 A second witness: of debubble it has the order and nothing else. Each stage has an equal part of the GPU and a
 stream on it. Each pass is a CUDA graph of the matrix products of a transformer layer, or only takes time, and
 waits for the events of the passes whose values it takes. What is measured stands beside a replay of the same
-order with the medians of the measured passes. Needs torch 2.8 or newer for CUDA and a driver for CUDA 12.5 or
+order with the medians of the measured passes, and one with the time that each pass took: passes take less time
+while few stages are busy, so the first differs where stages slow each other, the second only for order and waits. Needs torch 2.8 or newer for CUDA and a driver for CUDA 12.5 or
 newer. Exit codes: 1 for what this machine cannot run, 2 for what no machine can.
 """
 
@@ -31,6 +32,8 @@ from typing import Any, NamedTuple, NoReturn, Optional, Protocol
 COLUMNS = [
     *("order", "stages", "chunks", "microbatches", "steps"),
     *("bubble_rate_measured", "bubble_rate_replayed", "difference_points"),
+    # Replayed with the time of each pass in the step that counts, not with medians: order and hand-over alone.
+    "bubble_rate_by_own_times",
     *("bubble_rate_makespan_measured", "bubble_rate_makespan_replayed", "step_ms", "device"),
 ]
 CELL = re.compile(r"([0-9]{1,6})([FIWB])([0-9]{1,6})")
@@ -154,7 +157,7 @@ def parse(name: str, text: str) -> Order:
         else:
             needs[one] = made(one.chunk, "F", one.microbatch) + made(one.chunk + 1, "IB", one.microbatch)
     # Launched by the time they would begin, so that no stage runs dry while the host is busy with another.
-    spans = replay(rows, needs, {one[:3]: 2.0 if one.kind == "B" else 1.0 for one in passes})
+    spans = replay(rows, needs, lambda one: 2.0 if one.kind == "B" else 1.0)
     for stage, row in enumerate(rows):
         if row[-1] not in spans:
             stuck = next(one for one in row if one not in spans)
@@ -171,8 +174,8 @@ def placement(homes: dict[int, int], stages: int) -> str:
     return "V" if all(stage == (stages - 1 - at if back else at) for back, at, stage in turns) else "other"
 
 
-def replay(rows: Rows, needs: Needs, times: Times) -> Spans:
-    """When passes that take `times` run, as early as they can; without those that would wait for ever."""
+def replay(rows: Rows, needs: Needs, time: Callable[[Pass], float]) -> Spans:
+    """When passes that take `time` run, as early as they can; without those that would wait for ever."""
     spans: Spans = {}
     clocks, heads = [0.0] * len(rows), [0] * len(rows)
     moved = True
@@ -182,7 +185,7 @@ def replay(rows: Rows, needs: Needs, times: Times) -> Spans:
             while heads[stage] < len(row) and all(other in spans for other in needs[row[heads[stage]]]):
                 one = row[heads[stage]]
                 start = max([clocks[stage], *(spans[other][1] for other in needs[one])])
-                clocks[stage] = start + times[one[:3]]
+                clocks[stage] = start + time(one)
                 spans[one] = start, clocks[stage]
                 heads[stage] += 1
                 moved = True
@@ -271,10 +274,13 @@ def witness(order: Order, device: Device, warm_up: int, steps: int) -> list[Any]
         for one, (start, end) in spans.items():
             took.setdefault(one[:3], []).append(end - start)
     # Of the step with the median makespan, as `debubble execute` takes it.
-    in_time = sorted((rates(order.rows, spans) for spans, _ in ran), key=lambda rate: rate.makespan)
-    measured = in_time[(steps - 1) // 2]
+    in_time = sorted(ran, key=lambda step: rates(order.rows, step[0]).makespan)
+    middle = in_time[(steps - 1) // 2][0]
+    measured = rates(order.rows, middle)
     times = {key: statistics.median_low(all) for key, all in took.items()}
-    replayed = rates(order.rows, replay(order.rows, order.needs, times))
+    replayed = rates(order.rows, replay(order.rows, order.needs, lambda one: times[one[:3]]))
+    own = replay(order.rows, order.needs, lambda one: middle[one][1] - middle[one][0])
+    by_own_times = rates(order.rows, own).by_span
     late, launched = sum(late for _, late in ran), steps * len(order.launches)
     print(f"{order.name}: {len(order.rows)} stages, chunks {order.chunks} ({order.placement}), ", end="")
     print(f"{order.microbatches} microbatches, {steps} steps on {device.name}")
@@ -282,12 +288,14 @@ def witness(order: Order, device: Device, warm_up: int, steps: int) -> list[Any]
         one, other = getattr(measured, what), getattr(replayed, what)
         print(f"  bubble rate {what.replace('_', ' '):<11}  measured {one:7.2%}  ", end="")
         print(f"replayed {other:7.2%}  {100 * (one - other):+.2f} points")
+    print(f"  with the time of each pass in that step, replayed {by_own_times:.2%} by span")
     print(f"  median step {measured.makespan:.3f} ms; the host is late for {late} of {launched} passes")
     shape = [order.name, len(order.rows), order.chunks, order.microbatches, steps]
     by_span = [f"{measured.by_span:.6f}", f"{replayed.by_span:.6f}"]
     points = f"{100 * (measured.by_span - replayed.by_span):.4f}"
     by_makespan = [f"{measured.by_makespan:.6f}", f"{replayed.by_makespan:.6f}"]
-    return [*shape, *by_span, points, *by_makespan, f"{measured.makespan:.3f}", device.name]
+    own_times = f"{by_own_times:.6f}"
+    return [*shape, *by_span, points, own_times, *by_makespan, f"{measured.makespan:.3f}", device.name]
 
 
 # What a pass computes.

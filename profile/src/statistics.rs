@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-/// Intervals and changes of no more than that, in nanoseconds, count as none: two readings of a
-/// clock differ by as much.
-pub const RESOLUTION: u64 = 100;
+/// Intervals, changes and distances from the median of no more than that, in nanoseconds, count as
+/// none: two events of a GPU differ by as much, each with half a microsecond (CUDA driver API,
+/// `cuEventElapsedTime`), and two readings of a processor's clock by less.
+pub const RESOLUTION: u64 = 1000;
 
 /// The summary of a series of samples, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,7 +146,9 @@ impl Verdict {
         if width > half_width {
             return Self::Wide { half_width: width };
         }
-        match summary.outliers as f64 / samples.len() as f64 {
+        let far = |place: &usize| samples[*place].abs_diff(summary.median) > RESOLUTION;
+        let outliers = outliers(samples).into_iter().filter(far).count();
+        match outliers as f64 / samples.len() as f64 {
             share if share > 0.1 => Self::Scattered { share },
             _ => Self::Tight,
         }
@@ -250,22 +253,30 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        let constant = vec![1000; 30];
+        let constant = vec![100_000; 30];
         assert_eq!(Verdict::of(&constant, 0.02), Verdict::Tight);
         assert_eq!(Verdict::of(&constant[..5], 0.02), Verdict::TooFew { samples: 5 });
-        let drifting: Vec<u64> = (0..60).map(|k| 10_000 + 50 * k).collect();
+        let drifting: Vec<u64> = (0..60).map(|k| 100_000 + 500 * k).collect();
         let Verdict::Drifting { change } = Verdict::of(&drifting, 0.02) else { panic!() };
         assert!((0.10..0.17).contains(&change), "{change}");
-        let halves: Vec<u64> = (0..60).map(|k| if k % 2 == 0 { 1000 } else { 1500 }).collect();
+        let halves: Vec<u64> = (0..60).map(|k| if k % 2 == 0 { 100_000 } else { 150_000 }).collect();
         assert!(
             matches!(Verdict::of(&halves, 0.02), Verdict::Wide { half_width } if half_width > 0.1)
         );
         let mostly: Vec<u64> =
-            (0..60).map(|k| if k % 5 == 0 { 1500 } else { 1000 + k % 3 }).collect();
+            (0..60).map(|k| if k % 5 == 0 { 150_000 } else { 100_000 + k % 3 }).collect();
         assert!(matches!(Verdict::of(&mostly, 0.02), Verdict::Scattered { share } if share == 0.2));
         assert_eq!(Verdict::of(&[0; 10], 0.02), Verdict::Tight);
-        let around_zero = [0, 0, 0, 0, 0, 700, 0, 900, 0, 800];
-        assert!(matches!(Verdict::of(&around_zero, 0.02), Verdict::Wide { .. }));
+        let around_zero = |unit: u64| [0, 0, 0, 0, 0, 7, 0, 9, 0, 8].map(|one| unit * one);
+        assert!(matches!(Verdict::of(&around_zero(1000), 0.02), Verdict::Wide { .. }));
+        assert_eq!(Verdict::of(&around_zero(100), 0.02), Verdict::Tight);
+        let nearly_all_zero = |unit: u64| {
+            let mut samples = [0; 17];
+            samples[3..5].fill(unit);
+            samples
+        };
+        assert!(matches!(Verdict::of(&nearly_all_zero(5000), 0.02), Verdict::Scattered { .. }));
+        assert_eq!(Verdict::of(&nearly_all_zero(500), 0.02), Verdict::Tight);
     }
 
     proptest! {

@@ -226,8 +226,8 @@ fn bad_questions_are_refused() {
     refused(&with("--stall 0.1:5ms"), &["--stall is for `debubble simulate`"]);
     refused(&with("--steps 0"), &["steps must be at least 1"]);
     refused(&with("--steps 4000000000"), &["steps"]);
-    refused(&with("--patience 0ns"), &["patience"]);
-    refused(&with("--patience 100us"), &["a hop of 200us is longer than the patience"]);
+    refused(&with("--timeout 0ns"), &["timeout"]);
+    refused(&with("--patience 100us"), &["a hop of 200us is longer than the timeout"]);
     refused(&with("--max-norm NaN"), &["max norm NaN"]);
     refused(&with("--duration 0ms"), &["--duration must be more than 0"]);
     refused(&with("--duration 1s --time-scale 2"), &["cannot be used with"]);

@@ -335,7 +335,7 @@ fn what_cannot_be_run_for_real_is_refused() {
     refuses(&format!("{one} --devices 65"), &["65 devices", "at most 64"]);
     refuses(&format!("{one} --minibatches 1000000"), &["32000000 samples in all"]);
     refuses(&format!("{one} --heads 3"), &["heads"]);
-    refuses(&format!("{one} --patience 0s"), &["patience"]);
+    refuses(&format!("{one} --timeout 0s"), &["timeout"]);
     refuses("--minibatch-size 4 --lengths uniform:900000-900000 --minibatches 1", &["are free"]);
     refuses(
         &format!("{one} --method lb-mini --communication collectives --seed 1 --minibatches 40"),

@@ -148,7 +148,7 @@ fn a_lost_device_ends_data_parallel_runs() {
 
 #[test]
 fn a_device_that_stands_still_is_named() {
-    let (child, devices) = started(&format!("{DEVICES} --communication on-demand --patience 1s"));
+    let (child, devices) = started(&format!("{DEVICES} --communication on-demand --timeout 1s"));
     signal("-STOP", devices[1]);
     let output = child.wait_with_output().unwrap();
     refused(&output, &["waited 1s for", "from devices [", "in vain"]);
@@ -217,7 +217,7 @@ fn a_lost_parent_leaves_no_orphans() {
 
 #[test]
 fn a_process_that_stands_still_is_named() {
-    let (child, stages) = endless("--patience 1s");
+    let (child, stages) = endless("--timeout 1s");
     signal("-STOP", stages[1]);
     let output = child.wait_with_output().unwrap();
     refused(&output, &["nothing came for 1.0s", "stage"]);
@@ -228,7 +228,7 @@ fn a_process_that_stands_still_is_named() {
 fn processes_know_each_other_by_a_secret() {
     let one = |rank: u32, port: u16, token: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
-        let line = format!("execute {TINY} --patience 2s");
+        let line = format!("execute {TINY} --timeout 2s");
         command.args(line.replace("--stages 3", "--stages 2").split_whitespace());
         command.env("RANK", rank.to_string()).env("WORLD_SIZE", "2");
         command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());

@@ -312,7 +312,7 @@ fn the_keys_of_a_scenario_are_the_flags_of_simulate() {
 #[test]
 fn the_keys_of_other_questions_are_flags_too() {
     let answer = ["json", "csv", "svg", "timeline", "width"];
-    let run = ["execute", "hidden", "heads", "vocabulary", "patience"];
+    let run = ["execute", "hidden", "heads", "vocabulary", "timeout"];
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &[&answer[..], &run[..]].concat()));
     let answer = [
         "certificate",

@@ -105,8 +105,9 @@ pub struct Execute {
     pub(super) max_norm: Option<f64>,
     /// How long a stage waits for another before the run is given up [default: 60s, and at least
     /// twice the simulated step]
-    #[arg(long, help_heading = RUN, value_name = "TIME", allow_hyphen_values = true)]
-    pub(super) patience: Option<Nanos>,
+    #[arg(long, alias = "patience", help_heading = RUN, value_name = "TIME")]
+    #[arg(allow_hyphen_values = true)]
+    pub(super) timeout: Option<Nanos>,
     /// Keep the thread of stage k on core k of this machine
     #[arg(long, help_heading = RUN)]
     pub(super) pin: bool,

@@ -13,7 +13,7 @@ use super::flags::Execute;
 use crate::error::Error;
 
 /// Default time that a stage waits for another, in nanoseconds.
-const PATIENCE: u64 = 60_000_000_000;
+const DEFAULT_TIMEOUT: u64 = 60_000_000_000;
 
 /// A case, and the keys that a run reads otherwise than a simulation.
 pub struct Job {
@@ -49,13 +49,13 @@ pub struct Published {
 }
 
 /// How long a stage of `case` waits for another.
-pub fn patience(execute: &Execute, case: &Case) -> Result<Duration, Error> {
+pub fn timeout(execute: &Execute, case: &Case) -> Result<Duration, Error> {
     let step = match execute.backend().trains() {
         false => makespan(case)?.0.saturating_mul(2),
         true => 0,
     };
-    let given = execute.patience.map(|given| given.0);
-    Ok(Duration::from_nanos(given.unwrap_or_else(|| step.max(PATIENCE))))
+    let given = execute.timeout.map(|given| given.0);
+    Ok(Duration::from_nanos(given.unwrap_or_else(|| step.max(DEFAULT_TIMEOUT))))
 }
 
 /// How long a lone step of `case` takes.

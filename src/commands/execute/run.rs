@@ -12,7 +12,7 @@ use pipeline::{Collectives, Family, Hops, Nanos};
 
 use super::copies;
 use super::flags::Execute;
-use super::job::{Job, patience};
+use super::job::{Job, timeout};
 use super::processes::TOKEN;
 use crate::error::Error;
 use crate::host;
@@ -124,13 +124,13 @@ pub fn plan(job: &Job, execute: &Execute) -> Result<Plan, Error> {
         false => (costs.hops().clone(), costs.collectives()),
         true => (Hops::alike(Nanos(0)), Collectives::default()),
     };
-    let patience = patience(execute, &job.case)?;
+    let timeout = timeout(execute, &job.case)?;
     copies::check(&job.case, execute.backend())?;
     Plan::new(job.case.schedule.clone(), job.steps)
         .and_then(|plan| plan.with_segments(job.case.problem.segments()))
         .and_then(|plan| plan.with_warm_up(execute.warm_up))
         .and_then(|plan| plan.with_boundary(boundary))
-        .and_then(|plan| plan.with_timeout(patience))
+        .and_then(|plan| plan.with_timeout(timeout))
         .and_then(|plan| plan.with_hops(hops))
         .and_then(|plan| plan.with_collectives(collectives))
         .and_then(|plan| match updates(job) {
@@ -197,7 +197,7 @@ fn failed(job: &Job, error: &ExecutionError) -> Error {
 pub fn not_run(error: &ExecutionError, named: impl FnOnce() -> Error) -> Error {
     let cure = match error {
         ExecutionError::Run(Failure::Stuck { .. }) => {
-            "a stage that waits gives up after --patience: raise it if passes take that long"
+            "a stage that waits gives up after --timeout: raise it if passes take that long"
                 .to_owned()
         }
         ExecutionError::Uncut { stages, .. } => format!(

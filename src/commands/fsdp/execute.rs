@@ -48,9 +48,9 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     vocabulary: usize,
     /// How long a device waits for another before the run is given up
-    #[arg(long, help_heading = EXECUTION, value_name = "TIME", default_value = "60s")]
-    #[arg(allow_hyphen_values = true, requires = "execute")]
-    patience: Nanos,
+    #[arg(long, alias = "patience", help_heading = EXECUTION, value_name = "TIME")]
+    #[arg(default_value = "60s", allow_hyphen_values = true, requires = "execute")]
+    timeout: Nanos,
 }
 
 impl Flags {
@@ -85,9 +85,11 @@ struct Row {
     simulated_step_ns: u64,
     simulated_idle_rate: f64,
     simulated_speedup: Option<f64>,
-    /// How often a device waited for all other devices, and the bytes that devices sent each other, in
-    /// all.
+    /// How often a device waited for all other devices.
+    synchronizations: u64,
+    /// Deprecated name of `synchronizations`.
     meetings: u64,
+    /// Bytes that devices sent each other.
     messages: u64,
     first_loss: f64,
     last_loss: f64,
@@ -191,12 +193,12 @@ fn jobs(keys: &FsdpKeys, setting: &FsdpSetting, flags: &Flags) -> Result<Vec<Job
     }
     let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
     let longest = size(setting.study.lengths.longest().into());
-    let Flags { hidden, heads, vocabulary, patience, .. } = *flags;
+    let Flags { hidden, heads, vocabulary, timeout, .. } = *flags;
     let model = Model::new(hidden, heads, size(keys.layers()), vocabulary, longest, 1);
     let model = model.map_err(|error| Error::question(error.to_string()))?;
-    let patience = Duration::from_nanos(patience.0);
+    let timeout = Duration::from_nanos(timeout.0);
     let ways = keys.ways();
-    let jobs = ways.iter().map(|&way| job(setting, way, model, patience));
+    let jobs = ways.iter().map(|&way| job(setting, way, model, timeout));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
     let needs = jobs.iter().map(|job| job.plan.needs().0).max().unwrap_or(0);
     let what = format!("training {} parameters on {} devices", model.parameters(), setting.devices);
@@ -205,7 +207,7 @@ fn jobs(keys: &FsdpKeys, setting: &FsdpSetting, flags: &Flags) -> Result<Vec<Job
     Ok(jobs)
 }
 
-fn job(setting: &FsdpSetting, way: Way, model: Model, patience: Duration) -> Result<Job, Error> {
+fn job(setting: &FsdpSetting, way: Way, model: Model, timeout: Duration) -> Result<Job, Error> {
     let study = &setting.study;
     let mut minibatches = Vec::new();
     let mut packings = Vec::new();
@@ -223,7 +225,7 @@ fn job(setting: &FsdpSetting, way: Way, model: Model, patience: Duration) -> Res
         Communication::Collectives => run::Communication::Collectives,
         Communication::OnDemand => run::Communication::OnDemand,
     };
-    let plan = Plan::new(model, minibatches, how, study.seed, patience);
+    let plan = Plan::new(model, minibatches, how, study.seed, timeout);
     let plan = plan.map_err(|error| Error::question(error.to_string()))?;
     Ok(Job { way, plan, packings })
 }
@@ -299,6 +301,7 @@ fn answer(
             simulated_step_ns: predicted.step(minibatches),
             simulated_idle_rate: predicted.idle(setting.devices),
             simulated_speedup: predicted.over(baselines.map(|(_, simulated)| simulated)),
+            synchronizations: ran.synchronizations,
             meetings: ran.synchronizations,
             messages: ran.messages,
             first_loss: ran.losses.first().copied().unwrap_or_default(),
@@ -317,7 +320,7 @@ const HEADER: [&str; 10] = [
     "simulated",
     "speed-up",
     "simulated",
-    "meetings",
+    "synchronizations",
     "messages",
     "weights",
 ];
@@ -339,7 +342,7 @@ impl Row {
             format::percent(self.simulated_idle_rate),
             ratio(self.speedup),
             ratio(self.simulated_speedup),
-            self.meetings.to_string(),
+            self.synchronizations.to_string(),
             self.messages.to_string(),
             if self.equal { "equal" } else { "DIFFERENT" }.to_owned(),
         ]

@@ -14,13 +14,34 @@ pub fn runs() -> Vec<Line> {
     let errors = |file: &str, column: &str| -> Vec<f64> {
         results(file).iter().map(|cells| number(cells, column) / 100.0).collect()
     };
+    let bubble = |source: &str, command, held_out| Line {
+        what: "bubble of `execute` on the timed device".to_owned(),
+        source: source.to_owned(),
+        command,
+        in_points: true,
+        held_out,
+        ..Line::default()
+    };
+    let timed = |file: &str| errors(file, "difference_points");
+    let by_profile = ["by-profile", "searched"].map(|run| format!("h100/measured-gpu-{run}.csv"));
+    let kernels =
+        by_profile.iter().flat_map(|file| errors(file, "difference_by_busy_stages_points"));
+    let steps = by_profile.iter().flat_map(|file| results(file)).map(|cells| {
+        let measured = number(&cells, "makespan_ms_measured");
+        (number(&cells, "makespan_ms_by_busy_stages") - measured) / measured
+    });
     let mut runs = vec![
+        bubble("threads of a 2-core machine", "make measure", timed("measured-timed.csv")),
+        bubble("one H100 in 8 parts", "make gpu", timed("h100/measured-gpu-timed.csv")),
         Line {
-            what: "bubble of `execute` on the timed device".to_owned(),
-            source: "threads of a 2-core machine".to_owned(),
-            command: "make measure",
-            in_points: true,
-            held_out: errors("measured-timed.csv", "difference_points"),
+            what: "bubble of `execute --device cuda`, from profiles".to_owned(),
+            ..bubble("GPT, one H100 in 8 parts", "make gpu", kernels.collect())
+        },
+        Line {
+            what: "step of `execute --device cuda`, from profiles".to_owned(),
+            source: "GPT, one H100 in 8 parts".to_owned(),
+            command: "make gpu",
+            held_out: steps.collect(),
             ..Line::default()
         },
         Line {

@@ -95,7 +95,7 @@ pub enum PlanError {
         others: usize,
     },
     /// A timeout of zero, or one that is too long.
-    #[error("patience {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
+    #[error("timeout {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
     Timeout(Duration),
 }
 

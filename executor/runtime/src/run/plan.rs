@@ -66,7 +66,7 @@ pub enum PlanError {
     #[error("max norm {0}: it must be above zero")]
     MaxNorm(f64),
     /// A timeout of zero, or one that is too long.
-    #[error("patience {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
+    #[error("timeout {0:?}: it must be above zero and at most {MAX_TIMEOUT:?}")]
     Timeout(Duration),
     /// A boundary that may restart a step, over links with one fixed order of transfers.
     #[error(
@@ -78,7 +78,7 @@ pub enum PlanError {
     #[error(transparent)]
     Links(#[from] Fault),
     /// A hop longer than the timeout.
-    #[error("a hop of {hop} is longer than the patience of {timeout:?}")]
+    #[error("a hop of {hop} is longer than the timeout of {timeout:?}")]
     Hop {
         /// The simulated hop.
         hop: Nanos,

@@ -253,5 +253,5 @@ fn a_killed_process_ends_the_others() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("ended: stage 2 is lost: its "), "{text}");
     }
-    assert!(begin.elapsed() < Duration::from_secs(4), "sooner than patience ends");
+    assert!(begin.elapsed() < Duration::from_secs(4), "sooner than the timeout");
 }
