@@ -267,6 +267,12 @@ impl Problem {
         }
     }
 
+    /// Whether orders get copies to the host ([`Self::offloaded`]).
+    #[must_use]
+    pub const fn copies_to_host(&self) -> bool {
+        self.reload_ahead.is_some()
+    }
+
     /// How many chunks of each stage go to the host, if that was said.
     #[must_use]
     pub const fn offload_chunks(&self) -> Option<u64> {

@@ -7,7 +7,7 @@
 //! the B of its lane that does both, and a W that does nothing, wherever it stands behind it; its code in a
 //! sequence is the lane of B plus the number of lanes of a stage.
 
-use pipeline::{Costs, Footprints, Kind, Limits, Order, Pass, Placement, Schedule, Shape};
+use pipeline::{Costs, Fault, Footprints, Kind, Limits, Order, Pass, Placement, Schedule, Shape};
 
 use crate::instance::{Instance, Objective};
 
@@ -364,6 +364,18 @@ impl CompiledInstance {
             let chunk = places.chunks[stage][lane % self.chunks];
             (stage, Pass { kind: KINDS[lane / self.chunks], chunk, microbatch: 0 })
         })
+    }
+
+    /// The schedule of `instance` that `sequence` stands for.
+    pub(crate) fn schedule(
+        &self,
+        instance: &Instance,
+        sequence: &[u16],
+    ) -> Result<Schedule, Fault> {
+        let Instance { shape, placement, costs, .. } = instance;
+        let recomputes = |chunk| costs.recompute(chunk).is_some();
+        let orders = self.orders(sequence, (*shape, *placement), recomputes);
+        Schedule::new(*shape, *placement, orders)
     }
 
     /// The orders of all stages that `sequence` stands for; `recomputes` tells which chunks have an R.

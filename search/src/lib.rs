@@ -35,6 +35,7 @@ pub mod bounds;
 
 mod chain;
 mod chance;
+mod climb;
 mod compiled_instance;
 mod error;
 mod forward_backward;
@@ -58,6 +59,7 @@ mod under_noise;
 /// The name under which an order that is found by search stands among schedules.
 pub const NAME: &str = "zb-auto";
 
+pub use climb::{Budget, Evaluation, Evaluator, SIDE_BY_SIDE, climb};
 pub use error::{MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_PASSES_UNDER_NOISE, MAX_TIME, SearchError};
 pub use found::{Effort, Found, Progress};
 pub use instance::{Instance, Objective};
@@ -67,12 +69,12 @@ pub use joint::{
 };
 pub use on_hardware::{
     ArgumentOnHardware, BoundOnHardware, Figure, FiguresOnHardware, FoundOnHardware, OnHardware,
-    ProgressOnHardware, SIDE_BY_SIDE, search_on_hardware, where_no_link_is_shared,
+    ProgressOnHardware, idle_link_times, search_on_hardware, where_no_link_is_shared,
 };
 pub use run::search;
 pub use running::Running;
 pub use start::Published;
 pub use under_noise::{
     BoundUnderNoise, Difference, FoundUnderNoise, ProgressUnderNoise, Statistic, UnderNoise,
-    ValidatedOrder, search_under_noise,
+    ValidatedOrder, bound_under_noise, replica_times, search_under_noise,
 };

@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use pipeline::overlap::Overlap;
-use pipeline::{Nanos, PassTimes, Schedule};
+use pipeline::{Nanos, PassTimes};
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -286,11 +286,8 @@ impl<'a> Search<'a> {
         proof: Proof,
         interrupted: bool,
     ) -> Result<Found, SearchError> {
-        let Instance { shape, placement, costs, objective, .. } = instance;
-        let recomputes = |chunk| costs.recompute(chunk).is_some();
-        let orders = self.compiled.orders(&self.best.1, (*shape, *placement), recomputes);
-        let schedule = Schedule::new(*shape, *placement, orders)?;
-        let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
+        let schedule = self.compiled.schedule(instance, &self.best.1)?;
+        let cost = instance.objective.of(&Replay::new().metrics(&schedule, &instance.costs)?);
         let Self { published, history, named, .. } = self;
         // An order that the search cannot write down may still be the best.
         let (cost, schedule) = match named {

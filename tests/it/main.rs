@@ -73,6 +73,7 @@ mod search_cluster;
 mod search_command;
 mod search_joint;
 mod search_noise;
+mod search_simulated;
 mod sharding;
 mod shown;
 mod simulation;

@@ -234,27 +234,13 @@ fn an_order_that_fits_its_devices_comes_first() {
 fn what_makes_no_sense_is_refused_with_its_cure() {
     let folder = Folder::new();
     let question = format!("search {}", folder.question(""));
-    let chained = "search --stages 4 --microbatches 6 --layers 8 --steps 2 \
-         --chain attention=4ms/9ms/2ms,dispatch=6ms/7ms,experts=4ms/5ms/6ms"
-        .to_owned();
     for (line, says) in [
-        (
-            format!("{question} --objective mean --jitter pass=lognormal:0.1"),
-            ["knows no cluster", "leave it out"],
-        ),
         (format!("{question} --jitter pass=lognormal:0.1"), ["jitter cannot", "--objective mean"]),
         (format!("{question} --slowdown stage:1=1.5"), ["slowdown cannot", "simulate"]),
-        (format!("{question} --offload 0.5"), ["offload cannot", "simulate"]),
-        (format!("{question} --when-full wait"), ["when-full cannot", "simulate"]),
-        (
-            format!("{question} --vary chunks --layers 16"),
-            ["--vary knows one step", "--export-scenario"],
-        ),
         (format!("{question} --ilp"), ["--ilp proves times of one step", "leave out --ilp"]),
         (format!("search {QUESTION} --objective step"), ["has none", "--steps"]),
         (format!("search {QUESTION} --steps 0"), ["at least 1", ""]),
         (format!("{question} --memory-limit 0.01p"), ["at least", ""]),
-        (chained, ["one stream", "whole passes"]),
     ] {
         refused(&run(&line), &says);
     }

@@ -122,12 +122,7 @@ fn a_wrong_search_says_what_is_wrong() {
 
 #[test]
 fn what_a_search_does_not_know_is_refused_or_said() {
-    for rest in [
-        "--jitter pass=lognormal:0.05",
-        "--slowdown stage:3=1.2",
-        "--replicas 10",
-        "--offload 0.5 --offload-ratio 1",
-    ] {
+    for rest in ["--jitter pass=lognormal:0.05", "--slowdown stage:3=1.2", "--replicas 10"] {
         let key = rest.split_whitespace().next().unwrap().trim_start_matches("--");
         refused(&run(&format!("search {QUESTION} {rest}")), &[key, "cannot be taken into account"]);
     }

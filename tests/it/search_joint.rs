@@ -255,7 +255,6 @@ fn what_cannot_be_varied_is_refused_with_a_cure() {
         (format!("{plain} --vary recompute --recompute full"), &["recompute", "leave it out"]),
         (format!("{plain} --vary all --placement v --layers 8"), &["placement", "leave it out"]),
         (format!("{plain} --vary placement --ilp"), &["--ilp", "--export-scenario"]),
-        (format!("{plain} --vary placement --objective mean --jitter pass=normal:0.1"), &["mean", "--vary"]),
         (
             format!("{plain} --vary recompute --activation 6GB"),
             &["activation-kept is missing", "recompute full"],

@@ -134,9 +134,6 @@ fn what_makes_no_sense_is_refused_with_its_cure() {
     let bare = "search --stages 4 --microbatches 6 --forward 20ms --backward-input 21ms \
                 --backward-weight 15ms";
     let noisy = format!("{bare} --jitter pass=lognormal:0.1");
-    let chained = "search --stages 4 --microbatches 6 --chunks 2 --layers 16 --objective mean \
-                   --jitter pass=lognormal:0.1 \
-                   --chain attention=4ms/9ms/2ms,dispatch=6ms/7ms,experts=4ms/5ms/6ms";
     for (line, says) in [
         (format!("{bare} --objective mean"), ["the question has none", "write jitter"]),
         (format!("{bare} --objective p95 --seed 1"), ["the question has none", "--stall"]),
@@ -146,12 +143,6 @@ fn what_makes_no_sense_is_refused_with_its_cure() {
         (format!("{noisy} --objective mean --replicas 2000000"), ["too many", "1000000"]),
         (format!("{noisy} --objective mean --ilp"), ["--ilp proves", "leave out --ilp"]),
         (format!("{noisy} --objective p95 --ilp"), ["--ilp proves", "--objective span"]),
-        (format!("{noisy} --objective mean --cluster dgx-a100"), ["cluster", "leave it out"]),
-        (
-            format!("{noisy} --objective mean --boundary post-validation"),
-            ["post-validation", "--boundary barrier"],
-        ),
-        (chained.to_owned(), ["one stream", "whole passes"]),
         (noisy.clone(), ["jitter cannot be taken into account", "--objective mean"]),
     ] {
         refused(&run(&line), &says);

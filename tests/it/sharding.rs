@@ -333,11 +333,6 @@ fn what_cannot_be_is_refused_with_a_cure() {
     }
     let line = format!("simulate --schedule pipedream {QUESTION} {optimizer}");
     refused(&run(&line), &["never flushes", "leave sharding out"]);
-    let search = format!("search {QUESTION} {optimizer}");
-    refused(
-        &run(&search),
-        &["sharding cannot be taken into account", "simulate --schedule best.txt"],
-    );
     let execute = format!("execute --schedule 1f1b {QUESTION} {optimizer}");
     refused(&run(&execute), &["--sharding is for `debubble simulate`"]);
     let ignored = run(&format!("{simulate} --sharding none --gather 1ms"));

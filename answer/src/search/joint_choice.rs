@@ -22,8 +22,8 @@ pub struct JointChoice {
     pub asked: Option<Nanos>,
     /// Each published schedule that fits, with its best settings, the cheapest first.
     pub published: Vec<WithSettings>,
-    /// No order of any choice costs less.
-    pub bound: Nanos,
+    /// No order of any choice costs less, if that is proved for the objective.
+    pub bound: Option<Nanos>,
     /// The choices tried.
     pub tried: u64,
 }
@@ -188,9 +188,16 @@ impl JointChoice {
             summary: ChosenSettings::of(joint, &found.choice).copying(&found.found.schedule),
             asked: found.asked,
             published: found.published.iter().map(published).collect(),
-            bound: found.bound,
+            bound: Some(found.bound),
             tried: found.tried,
         }
+    }
+}
+
+impl JointChoice {
+    /// The choice where its costs were those of the first table, and the objective is one of simulations of `setting`.
+    pub(super) fn simulated(self, setting: Setting) -> Self {
+        Self { setting, bound: None, ..self }
     }
 }
 

@@ -6,11 +6,12 @@ mod joint_choice;
 mod on_hardware;
 mod program;
 mod report;
+mod simulated;
 mod under_noise;
 
 use pipeline::Limit;
 use profile::{AnyProfile, TrainerProfile};
-use question::case::{self, SEARCHED, ScheduleSource, Searched};
+use question::case::{self, SEARCHED, ScheduleSource, SearchKind, Searched};
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
 use question::search::{SearchKeys, Varied};
@@ -25,6 +26,7 @@ pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};
 pub use self::report::SearchRow;
+pub use self::simulated::{Simulated, SimulatedFigures};
 
 /// The answer of a search: the results for all cases.
 pub struct SearchAnswer {
@@ -118,15 +120,12 @@ pub fn check_program(keys: &SearchKeys) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks that a joint search is asked for neither proofs of orders nor times under noise.
+/// Checks that a joint search is not asked for proofs of orders.
 fn check_nothing_varied(keys: &SearchKeys) -> Result<(), Diagnostic> {
-    let asked = match (keys.ilp, keys.statistic()) {
-        _ if keys.vary.is_empty() => return Ok(()),
-        (true, _) => "--ilp".to_owned(),
-        (_, Some(_)) => format!("--objective {}", keys.objective.name()),
-        _ => return Ok(()),
-    };
-    let message = format!("{asked} is about the order of one choice, and --vary tries many");
+    if keys.vary.is_empty() || !keys.ilp {
+        return Ok(());
+    }
+    let message = "--ilp is about the order of one choice, and --vary tries many";
     let cure =
         "search the choice first, write it with --export-scenario best.toml, and search that";
     Err(Diagnostic::new(message).with_help(cure))
@@ -142,17 +141,15 @@ pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
         check_provable(scenario, keys, "--ilp")?;
         check_no_hardware(scenario)?;
     }
-    scenario.settings.iter().try_for_each(|setting| match keys.statistic() {
-        Some(statistic) => case::check_under_noise(scenario, setting, statistic),
-        None if figure(keys, setting).is_some() => {
-            case::check_on_hardware(scenario, setting)?;
-            case::check_joint(scenario, setting, keys)
+    scenario.settings.iter().try_for_each(|setting| {
+        match keys.statistic() {
+            Some(statistic) => case::check_under_noise(scenario, setting, statistic)?,
+            None => {
+                case::check_noise_free(scenario, setting)?;
+                case::check_figure(setting, keys.figure())?;
+            }
         }
-        None => {
-            case::check_known(scenario, setting)?;
-            case::check_figure(setting, keys.figure())?;
-            case::check_joint(scenario, setting, keys)
-        }
+        case::check_joint(scenario, setting, keys)
     })
 }
 
@@ -163,13 +160,15 @@ fn figure(keys: &SearchKeys, setting: &Setting) -> Option<Figure> {
 
 /// Checks that the integer program is asked about one step where no link is shared.
 fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
+    let beyond = |setting: &Setting| case::beyond(setting, SearchKind::Nominal).first().copied();
     let mut settings = scenario.settings.iter();
-    let Some(setting) = settings.find(|setting| case::is_on_hardware(setting)) else {
-        return Ok(());
-    };
-    let key = setting.keys.hardware.given().next();
-    let message = "--ilp proves times of one step where no link is shared".to_owned();
-    let cure = "leave out --ilp: the search says what bound is proved on the hardware; or leave out the hardware";
+    let found = settings.find_map(|setting| Some((setting, beyond(setting)?)));
+    let Some((setting, key)) = found else { return Ok(()) };
+    let key = Some(key);
+    let message =
+        "--ilp proves times of one step where no link is shared and nothing runs beside passes"
+            .to_owned();
+    let cure = "leave out --ilp: the search says what bound is proved; or leave out the key";
     Err(scenario.error(setting, key, message).with_help(cure))
 }
 
@@ -214,7 +213,11 @@ pub fn search(
     announce(context, keys, &settings);
     let mut rows: Vec<SearchRow> = Vec::new();
     for setting in &settings {
+        let simulated = simulated::keys(setting, keys);
         let row = match (keys.statistic(), figure(keys, setting)) {
+            _ if !simulated.is_empty() => {
+                simulated::row(context, scenario, setting, keys, simulated, &rows)?
+            }
             (Some(statistic), _) => {
                 under_noise::row(context, scenario, setting, keys, statistic, &rows)?
             }
@@ -298,6 +301,8 @@ fn announce(context: &Context<'_>, keys: &SearchKeys, settings: &[Setting]) {
             let all = if keys.statistic().is_some() { all * under_noise::SEARCHES } else { all };
             let on_hardware = settings.iter().any(|setting| figure(keys, setting).is_some());
             let all = if on_hardware { all * on_hardware::SEARCHES } else { all };
+            let simulated = settings.iter().any(|one| !simulated::keys(one, keys).is_empty());
+            let all = if simulated { all * simulated::SEARCHES } else { all };
             let all = if keys.vary.is_empty() { all } else { all * joint::SEARCHES };
             let what = format!("{searched} searches of {effort} times the default effort");
             announce_estimate(context.host(), all * u128::from(effort), PASSES_PER_SECOND, &what);

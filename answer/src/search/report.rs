@@ -3,6 +3,7 @@
 pub(super) mod entry;
 mod joint;
 mod on_hardware;
+mod simulated;
 mod under_noise;
 
 use certificate::{Backwards, BoundArgument, Certificate, Heads, Log, Proof, Refusal};
@@ -19,7 +20,7 @@ use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-use super::{JointChoice, Solved};
+use super::{JointChoice, Simulated, Solved};
 use crate::front::Standing;
 
 /// One search.
@@ -41,6 +42,8 @@ pub struct SearchRow {
     pub under_noise: Option<FoundUnderNoise>,
     /// The same on hardware, if the question has some.
     pub on_hardware: Option<FoundOnHardware>,
+    /// The keys that were simulated alone, if there are any.
+    pub simulated: Option<Simulated>,
     /// The choice of a joint search beside the order, if it was one.
     pub chosen: Option<JointChoice>,
     /// Relative uncertainty of predicted steps from facts that the recording of a trainer lacks, where
@@ -82,6 +85,7 @@ impl SearchRow {
             solved,
             under_noise: None,
             on_hardware: None,
+            simulated: None,
             chosen: None,
             uncertainty: None,
             found_standing,
@@ -89,10 +93,16 @@ impl SearchRow {
         })
     }
 
+    /// Whether its objective is one of simulations, and not its cost where no link is shared.
+    #[must_use]
+    pub const fn is_simulated(&self) -> bool {
+        self.under_noise.is_some() || self.on_hardware.is_some() || self.simulated.is_some()
+    }
+
     /// The same with the steps of its order where stages run on, if it was searched for the span of one step.
     pub(super) fn with_running(self) -> Result<Self, Diagnostic> {
         let (instance, found) = (&self.searched.instance, &self.searched.found);
-        if self.under_noise.is_some() || self.on_hardware.is_some() {
+        if self.is_simulated() {
             return Ok(self);
         }
         let running = Running::of(instance, &found.schedule);
@@ -263,7 +273,7 @@ pub(super) fn keep_smaller(rows: &mut [SearchRow]) {
 fn fits(small: &SearchRow, large: &SearchRow) -> bool {
     // A search under noise, on hardware or of layers and recomputation starts, under the larger limit,
     // from the order of the smaller one.
-    if large.under_noise.is_some() || large.on_hardware.is_some() || large.chosen.is_some() {
+    if large.is_simulated() || large.chosen.is_some() {
         return false;
     }
     let [a, b] = [&small.searched.instance, &large.searched.instance];
@@ -287,7 +297,7 @@ pub(super) fn certificate(row: &SearchRow) -> Result<Certificate, Diagnostic> {
             "a certificate proves orders of passes on one stream, not of pairs that overlap";
         return Err(searched.case.error(&message).with_help("leave it out"));
     }
-    if found.schedule.copies().is_some() {
+    if searched.case.schedule.copies().is_some() {
         let message = "a certificate proves orders that copy nothing to the host";
         let cure = "leave it out, or offload out of --vary";
         return Err(searched.case.error(&message).with_help(cure));
@@ -370,6 +380,7 @@ pub(super) fn sheet(rows: &[SearchRow]) -> Sheet {
     });
     under_noise::tell(&mut sheet, rows);
     on_hardware::tell(&mut sheet, rows);
+    simulated::tell(&mut sheet, rows);
     joint::tell(&mut sheet, rows);
     if marked {
         sheet.push_text(

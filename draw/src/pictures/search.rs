@@ -109,7 +109,7 @@ fn proved(row: &SearchRow, timeline: &Timeline) -> (String, Option<Nanos>) {
         true => ("span", metrics.span(), longest.map_or(Nanos(0), |stage| stage.first_start)),
     };
     let found = format!("bubble {}, {name} {}", format::percent(row.bubble()), format::time(cost));
-    if row.under_noise.is_some() || row.on_hardware.is_some() {
+    if row.is_simulated() {
         return (found, None);
     }
     let bound = row.bound();

@@ -1,5 +1,6 @@
 //! From keys to problems and schedules: a setting, completed and checked.
 
+mod beyond;
 mod headroom;
 mod joint;
 mod notes;
@@ -7,20 +8,25 @@ mod searched;
 mod searched_on_hardware;
 mod searched_under_noise;
 
+use pipeline::sharding::Sharding;
 use pipeline::{
-    Bytes, Family, Limit, Limits, Nanos, Problem, Schedule, Shape, SteadyState, Vocabulary,
+    Bytes, Family, Fault, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
+    Vocabulary,
 };
 use sim::Simulation;
 
+pub use beyond::{SearchKind, beyond};
 pub use joint::{Joint, SearchedJointly, check as check_joint, may_copy};
 pub use notes::{assumed, ignored};
-pub use searched::{Search, Searched, check_known, ignored as ignored_by_search, search};
+pub use searched::{
+    Search, Searched, check_noise_free, explain as explain_search, ignored as ignored_by_search,
+    search, searchable,
+};
 pub use searched_on_hardware::{
-    SearchOnHardware, check as check_on_hardware, check_figure, is_asked as is_on_hardware,
-    search as search_on_hardware,
+    SearchOnHardware, check_figure, is_asked as is_on_hardware, search as search_on_hardware,
 };
 pub use searched_under_noise::{
-    SearchUnderNoise, check as check_under_noise, objective as objective_under_noise,
+    REPLICAS, SearchUnderNoise, check as check_under_noise, objective as objective_under_noise,
     search_under_noise,
 };
 
@@ -70,6 +76,8 @@ pub struct Case {
     pub overhead: Nanos,
     /// Which part of the run is measured, if the schedule is one that never flushes.
     pub steady: Option<SteadyState>,
+    /// The states that replicas divide, if they do.
+    pub sharding: Option<Sharding>,
     /// The bytes of the gathered parameters of each chunk, in model order, if replicas divide them and they
     /// are given.
     pub parameter_bytes: Option<Vec<Bytes>>,
@@ -95,6 +103,21 @@ impl Case {
             .on(self.hardware.as_ref())
             .measured(self.steady)
             .under(self.noise.as_ref().map(Noise::stragglers))
+    }
+
+    /// `order` with everything that the question adds to an order: recomputation, copies to the host, and collectives
+    /// of parameters.
+    ///
+    /// # Errors
+    /// If the order does not fit the problem.
+    pub fn prepared(&self, order: Schedule) -> Result<Schedule, Fault> {
+        let costs = self.problem.costs();
+        let order = order.recomputing(|chunk| costs.recompute(chunk).is_some())?;
+        let order = self.problem.offloaded(order);
+        Ok(match self.sharding {
+            Some(sharding) => order.sharded(sharding),
+            None => order,
+        })
     }
 
     /// Microbatches of a step, whole ones.
@@ -138,6 +161,25 @@ pub fn case(
     case_of(context, scenario, setting, rule, resolved, schedule)
 }
 
+/// The case of `setting` with an order of passes that was found for it, whose chunks have the `placement` asked for.
+///
+/// # Errors
+/// Those of [`case`].
+pub fn case_of_order(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    placement: Option<Placement>,
+    order: Schedule,
+) -> Result<Case, Diagnostic> {
+    let rule = ScheduleSource::Searched(placement);
+    let resolved = Resolved::of(context, scenario, setting, &rule)?;
+    let fault = |fault| explain(scenario, setting, &rule, &fault);
+    let case = case_of(context, scenario, setting, &rule, resolved, order)?;
+    let schedule = case.prepared(case.schedule.clone()).map_err(fault)?;
+    Ok(Case { schedule, ..case })
+}
+
 /// The case of a schedule that is there.
 fn case_of(
     context: &Context<'_>,
@@ -149,11 +191,12 @@ fn case_of(
 ) -> Result<Case, Diagnostic> {
     let Resolved { shape, hardware, parameters, .. } = resolved;
     let noise = Noise::of(context, scenario, setting, shape, seats(hardware.as_ref(), shape))?;
-    let (schedule, parameter_bytes) = match parameters {
-        Some(Parameters { sharding, bytes }) => (schedule.sharded(sharding), bytes),
-        None => (schedule, None),
+    let (schedule, sharding, parameter_bytes) = match parameters {
+        Some(Parameters { sharding, bytes }) => (schedule.sharded(sharding), Some(sharding), bytes),
+        None => (schedule, None, None),
     };
     Ok(Case {
+        sharding,
         parameter_bytes,
         setting: setting.name.clone(),
         name: rule.name().to_owned(),

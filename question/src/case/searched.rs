@@ -6,7 +6,7 @@ use search::{Effort, Found, Instance, Objective, Progress, SearchError};
 use super::{Case, ScheduleSource, case_of, headroom};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
-use crate::resolve::{Resolved, explain as explain_fault, shape, sharding_asked};
+use crate::resolve::{Resolved, explain as explain_fault, shape};
 use crate::scenario::{Scenario, Setting};
 
 /// How a question is searched.
@@ -117,32 +117,11 @@ const COPYING: [&str; 5] =
 pub(super) const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
      `debubble simulate --schedule best.txt`";
 
-/// Checks that `setting` has no key that changes costs or memory of orders, but is not supported by a search of one
-/// step where no link is shared: clusters, step boundaries, offloading and noise.
+/// Checks that `setting` has no noise, which a time without noise leaves out.
 ///
 /// # Errors
-/// At the first key that does.
-pub fn check_known(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
-    let keys = &setting.keys;
-    check_unsharded(scenario, setting)?;
-    refuse_noise(scenario, setting)?;
-    let of_shards = keys.vocab_tflops.is_some();
-    let mut hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
-    let Some(key) = hardware.next() else { return Ok(()) };
-    let copies = ["offload", "reload-ahead"].contains(&key);
-    let (knows, cure) = match copies {
-        true => ("a search copies whole activations, those that --vary offload chooses", LEAVE_OUT),
-        false => (
-            "--vary knows one step where no link is shared",
-            "leave it out, write the choice with --export-scenario best.toml, and search that with it",
-        ),
-    };
-    let message = format!("{knows}: {key} cannot be taken into account");
-    Err(scenario.error(setting, Some(key), message).with_help(cure))
-}
-
-/// Checks that `setting` has no noise.
-pub(super) fn refuse_noise(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
+/// At the first key of it.
+pub fn check_noise_free(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
     let Some(key) = setting.keys.given().find(|key| CHANGING.contains(key)) else { return Ok(()) };
     let message =
         format!("a search for a time without noise knows none: {key} cannot be taken into account");
@@ -153,23 +132,12 @@ pub(super) fn refuse_noise(scenario: &Scenario, setting: &Setting) -> Result<(),
     Err(scenario.error(setting, Some(key), message).with_help(cure))
 }
 
-/// Checks that replicas do not divide parameters or gradients.
-pub(super) fn check_unsharded(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
-    let keys = &setting.keys;
-    let given = keys.given().find(|key| *key == "sharding");
-    let (Some(_), Some(key)) = (sharding_asked(keys), given) else { return Ok(()) };
-    let message = "a search knows passes alone: sharding cannot be taken into account";
-    let cure = "leave it out, and simulate what is found with it: --export best.txt, then \
-                `debubble simulate --schedule best.txt --sharding ..`";
-    Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure))
-}
-
 /// The keys of `setting` that have no influence on a search that is asked for by itself, in words.
 pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     let keys = &setting.keys;
     let mut notes = super::ignored(setting, &ScheduleSource::Searched(placement));
     let copying: Vec<&str> = keys.given().filter(|key| COPYING.contains(key)).collect();
-    if !copying.is_empty() {
+    if !copying.is_empty() && keys.hardware.offload.is_none() {
         notes.push(format!("copies nothing to the host, {} is ignored", copying.join(", ")));
     }
     if keys.has_chain() && keys.lone_backward.is_none() {
@@ -189,6 +157,26 @@ pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     notes
 }
 
+/// The instance whose orders are searched for `setting`, by its times where no link is shared and nothing runs beside
+/// passes.
+///
+/// # Errors
+/// If the question is wrong, or too large for the memory there is.
+pub fn searchable(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    placement: Option<Placement>,
+    objective: Objective,
+) -> Result<Instance, Diagnostic> {
+    let rule = ScheduleSource::Searched(placement);
+    let resolved = Resolved::of(context, scenario, setting, &rule)?;
+    let steps = resolved.hardware.as_ref().map_or(1, |hardware| hardware.steps);
+    headroom::check(context.host(), &rule, &resolved)?;
+    headroom::check_on_hardware(context.host(), &rule, &resolved, steps)?;
+    instance(scenario, setting, &rule, &resolved, objective)
+}
+
 pub(super) fn instance(
     scenario: &Scenario,
     setting: &Setting,
@@ -204,7 +192,9 @@ pub(super) fn instance(
     instance.map_err(|fault| explain_fault(scenario, setting, rule, &fault))
 }
 
-pub(super) fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {
+/// `error` of a search of `setting`, at the key that it is about.
+#[must_use]
+pub fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {
     let key = match error {
         SearchError::Infeasible(_) => Some("memory-limit"),
         SearchError::TooLarge(_) | SearchError::TooLargeUnderNoise(_) => Some("microbatches"),

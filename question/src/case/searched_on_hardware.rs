@@ -8,13 +8,12 @@ use search::{
 use sim::SimulationError;
 use sim::engine::EngineError;
 
-use super::searched::{LEAVE_OUT, check_unsharded, explain, instance, refuse_noise};
+use super::searched::{check_noise_free, explain, instance};
 use super::{ScheduleSource, Searched, case_of, headroom};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::resolve::Resolved;
 use crate::scenario::{Scenario, Setting};
-use crate::values::hardware::FullKey;
 
 /// How a question is searched on hardware.
 pub struct SearchOnHardware<'a> {
@@ -31,10 +30,10 @@ pub struct SearchOnHardware<'a> {
 }
 
 /// Searches the best order for `setting` on its hardware. The order of the [`Searched`] is the answer, its instance
-/// that where no link is shared, and its cost the one there.
+/// that where no link is shared, and its cost the one there. Keys [`beyond`](super::beyond) it are left out.
 ///
 /// # Errors
-/// If the question is wrong, has no order under its limit, or asks for what [`check`] refuses.
+/// If the question is wrong or under noise, or has no order under its limit.
 pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -42,7 +41,7 @@ pub fn search(
     asked: &SearchOnHardware<'_>,
     progress: impl FnMut(ProgressOnHardware),
 ) -> Result<(Searched, FoundOnHardware), Diagnostic> {
-    check(scenario, setting)?;
+    check_noise_free(scenario, setting)?;
     let rule = ScheduleSource::Searched(asked.placement);
     let resolved = Resolved::of(context, scenario, setting, &rule)?;
     let Some(hardware) = &resolved.hardware else { return Err(needs_hardware()) };
@@ -102,33 +101,4 @@ pub fn check_figure(setting: &Setting, figure: Option<Figure>) -> Result<(), Dia
         Some(Figure::Step) if !is_asked(setting) => Err(needs_hardware()),
         _ => Ok(()),
     }
-}
-
-/// Checks that `setting`, which has hardware, has no key that a search on it does not support: noise, sharding,
-/// copies to the host, passes that wait for memory, pairs on two streams.
-///
-/// # Errors
-/// At the first key that does.
-pub fn check(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
-    let keys = &setting.keys;
-    check_unsharded(scenario, setting)?;
-    refuse_noise(scenario, setting)?;
-    let copied = keys.hardware.given().find(|key| ["offload", "reload-ahead"].contains(key));
-    let waits = (keys.hardware.when_full == Some(FullKey::Wait)).then_some("when-full");
-    if let Some(key) = copied.or(waits) {
-        let message = format!(
-            "a search on a cluster keeps to memory limits along the order, without copies to the host or passes \
-             that wait for memory: {key} cannot be taken into account"
-        );
-        return Err(scenario.error(setting, Some(key), message).with_help(LEAVE_OUT));
-    }
-    if keys.has_chain() {
-        let key = if keys.chain.is_some() { "chain" } else { "chain-file" };
-        let message = "a search on a cluster, or over several steps, knows passes on one stream, not pairs that \
-                       overlap on two";
-        let cure = "give the times of whole passes; or leave the cluster out, and simulate what is found on it: \
-                    --export best.txt, then `debubble simulate --schedule best.txt`";
-        return Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure));
-    }
-    Ok(())
 }

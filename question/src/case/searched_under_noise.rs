@@ -5,7 +5,7 @@ use search::{
     search_under_noise as search,
 };
 
-use super::searched::{LEAVE_OUT, check_unsharded, explain, instance};
+use super::searched::{explain, instance};
 use super::{ScheduleSource, Searched, case_of, headroom, seats};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
@@ -15,7 +15,7 @@ use crate::scenario::{Scenario, Setting};
 use crate::values::hardware::BoundaryKey;
 
 /// The default number of replicas in which orders are evaluated.
-const REPLICAS: u64 = 1000;
+pub const REPLICAS: u64 = 1000;
 /// The most replicas in which they are evaluated: the times of a few orders in all of them are kept.
 const MOST_REPLICAS: u64 = 1_000_000;
 
@@ -34,7 +34,7 @@ pub struct SearchUnderNoise<'a> {
 }
 
 /// Searches the best order for `setting` under its noise. The order of the [`Searched`] is the answer, and its
-/// cost that without noise.
+/// cost that without noise. Keys [`beyond`](super::beyond) it are left out.
 ///
 /// # Errors
 /// If the question is wrong, has no order under its limit, or asks for what [`check`] refuses.
@@ -87,39 +87,16 @@ pub fn objective(setting: &Setting) -> Objective {
     }
 }
 
-/// Checks that `setting` has noise, enough replicas for `statistic`, and no key that a search under
-/// noise does not support: clusters, copies to the host, pairs on two streams, sharding.
+/// Checks that `setting` has noise, and enough replicas for `statistic`.
 ///
 /// # Errors
-/// At the first key that does, or where one is missing.
+/// If it has not.
 pub fn check(
     scenario: &Scenario,
     setting: &Setting,
     statistic: Statistic,
 ) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
-    check_unsharded(scenario, setting)?;
-    if keys.has_chain() {
-        let key = if keys.chain.is_some() { "chain" } else { "chain-file" };
-        let message =
-            "a search under noise knows passes on one stream, not pairs that overlap on two";
-        let cure = "give the times of whole passes; or search with --objective span and simulate what is \
-                    found under noise: --export best.txt, then `debubble simulate --schedule best.txt`";
-        return Err(scenario.error(setting, Some(key), message.to_owned()).with_help(cure));
-    }
-    if let Some(BoundaryKey::PostValidation(_)) = keys.hardware.boundary {
-        let message =
-            "a search under noise knows steps with a barrier and without, no post-validation";
-        let cure = "write --boundary barrier, or asynchronous";
-        return Err(scenario.error(setting, Some("boundary"), message.to_owned()).with_help(cure));
-    }
-    let of_shards = keys.vocab_tflops.is_some();
-    let mut hardware = keys.hardware.given().filter(|key| !(of_shards && *key == "vocabulary"));
-    if let Some(key) = hardware.find(|key| *key != "boundary") {
-        let message =
-            format!("a search under noise knows no cluster: {key} cannot be taken into account");
-        return Err(scenario.error(setting, Some(key), message).with_help(LEAVE_OUT));
-    }
     let noisy = [
         keys.jitter.is_some(),
         keys.stall.is_some(),

@@ -5,6 +5,7 @@ use sim::engine::{EngineError, Run};
 use sim::{Replay, Simulation, SimulationError};
 
 use super::{Figure, OnHardware, proxy};
+use crate::climb::{self, Evaluation};
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::instance::Instance;
@@ -47,11 +48,32 @@ pub(super) struct Best {
     number: u64,
 }
 
+impl climb::Evaluator for Evaluator<'_> {
+    #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
+    fn evaluate(&self, schedule: &Schedule) -> Option<Evaluation> {
+        let run = self.run(schedule).ok()?;
+        Some(Evaluation { value: self.value(&run).0 as f64, timeline: run.timeline })
+    }
+
+    fn passes(&self) -> u64 {
+        let steps = u64::from(self.on.hardware.steps);
+        (crate::run::passes(self.instance) as u64).saturating_mul(steps)
+    }
+
+    /// Whether the order fits its devices; true without a run where the best order so far does not.
+    fn fits(&self, schedule: &Schedule) -> bool {
+        if self.best.as_ref().is_some_and(|best| best.figures.is_out_of_memory) {
+            return true;
+        }
+        let run = self.run(schedule);
+        run.is_ok_and(|run| self.is_out_of_memory(schedule, &run).is_ok_and(|full| !full))
+    }
+}
+
 /// Evaluates orders by the event engine, and keeps the best.
 pub(super) struct Evaluator<'a> {
     instance: &'a Instance,
     on: &'a OnHardware<'a>,
-    compiled: CompiledInstance,
     best: Option<Best>,
     published: Vec<(Family, FiguresOnHardware)>,
     failed: Option<SimulationError>,
@@ -64,7 +86,6 @@ impl<'a> Evaluator<'a> {
         Self {
             instance,
             on,
-            compiled: CompiledInstance::of(instance),
             best: None,
             published: Vec::new(),
             failed: None,
@@ -103,12 +124,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The run of `schedule` by the engine.
-    pub(super) fn run(&self, schedule: &Schedule) -> Result<Run, SimulationError> {
+    fn run(&self, schedule: &Schedule) -> Result<Run, SimulationError> {
         self.simulation(schedule).record(None)
     }
 
     /// The figure of `run` that is asked for.
-    pub(super) fn value(&self, run: &Run) -> Nanos {
+    fn value(&self, run: &Run) -> Nanos {
         let last = self.on.hardware.steps - 1;
         match self.on.figure {
             Figure::Span => run.metrics(last).span(),
@@ -185,35 +206,12 @@ impl<'a> Evaluator<'a> {
         let compiled = CompiledInstance::split(self.instance);
         let sequence = compiled.sequence(schedule)?;
         Clock::default().time(&compiled, &sequence)?;
-        self.schedule(&sequence)
+        compiled.schedule(self.instance, &sequence).ok()
     }
 
-    /// The order of `sequence`, if it is one.
-    pub(super) fn schedule(&self, sequence: &[u16]) -> Option<Schedule> {
-        let Instance { shape, placement, costs, .. } = self.instance;
-        let recomputes = |chunk| costs.recompute(chunk).is_some();
-        let orders = self.compiled.orders(sequence, (*shape, *placement), recomputes);
-        Schedule::new(*shape, *placement, orders).ok()
-    }
-
-    /// Whether the order of `sequence` fits its devices; true without a run where the best order so far does not.
-    pub(super) fn fits(&self, sequence: &[u16]) -> bool {
-        if self.best.as_ref().is_some_and(|best| best.figures.is_out_of_memory) {
-            return true;
-        }
-        let Some(schedule) = self.schedule(sequence) else { return false };
-        let run = self.run(&schedule);
-        run.is_ok_and(|run| self.is_out_of_memory(&schedule, &run).is_ok_and(|full| !full))
-    }
-
-    /// The instance with its passes in lanes.
-    pub(super) const fn compiled(&self) -> &CompiledInstance {
-        &self.compiled
-    }
-
-    /// Steps of a run.
-    pub(super) const fn steps(&self) -> u32 {
-        self.on.hardware.steps
+    /// The instance whose orders are evaluated.
+    pub(super) const fn instance(&self) -> &'a Instance {
+        self.instance
     }
 
     /// `schedule` as it is, with R where chunks recompute; none if that does not fit.

@@ -11,7 +11,6 @@
 mod asked;
 mod between;
 mod bound;
-mod climb;
 mod evaluation;
 mod proxy;
 mod wires;
@@ -25,12 +24,12 @@ use sim::engine::{EngineError, MAX_RUN};
 
 pub use self::asked::{Figure, OnHardware};
 pub use self::bound::{ArgumentOnHardware, BoundOnHardware};
-pub use self::climb::SIDE_BY_SIDE;
 pub use self::evaluation::FiguresOnHardware;
+pub use self::proxy::idle_link_times;
 
-use self::climb::Budget;
 use self::evaluation::{Best, Evaluator};
 use self::proxy::Proxy;
+use crate::climb::{self, Budget};
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Progress};
 use crate::instance::Instance;
@@ -95,7 +94,7 @@ pub fn where_no_link_is_shared(
     figure: Figure,
 ) -> Instance {
     let asked = Instance { objective: figure.objective(hardware), ..instance.clone() };
-    let alone = proxy::alone(&asked, hardware);
+    let alone = idle_link_times(&asked, hardware);
     Proxy::new(&asked, hardware, alone).instance
 }
 
@@ -125,7 +124,7 @@ pub fn search_on_hardware(
     for known in on.known {
         evaluator.known(known)?;
     }
-    let alone = proxy::alone(instance, on.hardware);
+    let alone = idle_link_times(instance, on.hardware);
     let plain = Instance { costs: on.asked.costs().clone(), ..instance.clone() };
     let mut proxy = Proxy::new(&plain, on.hardware, alone.clone());
     let bound = bound::of(instance, &nominal_search, on);
@@ -181,6 +180,7 @@ fn check(instance: &Instance, on: &OnHardware<'_>) -> Result<(), SearchError> {
 }
 
 /// Runs the local search by the engine from the best order: once at the effort asked for, or repeatedly until stopped.
+#[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
 fn climb(
     evaluator: &mut Evaluator<'_>,
     effort: Effort,
@@ -189,8 +189,9 @@ fn climb(
 ) -> Result<(), SearchError> {
     let (mut seed, mut times) = (effort.seed, effort.times.unwrap_or(1));
     while let Some(best) = evaluator.best().filter(|best| best.figures.value > goal && !stop()) {
-        let budget = Budget { seed, times, goal };
-        let (better, runs) = climb::from(evaluator, &best.schedule, budget, stop);
+        let budget = Budget { seed, times, goal: goal.0 as f64 };
+        let (better, runs) =
+            climb::climb(evaluator.instance(), &*evaluator, &best.schedule, budget, stop);
         evaluator.evaluated += runs;
         if let Some(better) = better {
             evaluator.order(&better)?;

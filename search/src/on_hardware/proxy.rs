@@ -20,7 +20,8 @@ fn ends(instance: &Instance) -> Vec<(usize, usize)> {
 
 /// By link, the time of a transfer on an idle network: until the slowest wire on its route has carried
 /// the last byte, in whole nanoseconds as the engine counts them, and the latency.
-pub(super) fn alone(instance: &Instance, hardware: &Hardware) -> Vec<Nanos> {
+#[must_use]
+pub fn idle_link_times(instance: &Instance, hardware: &Hardware) -> Vec<Nanos> {
     let Hardware { cluster, seats, messages, .. } = hardware;
     let bytes = u128::from(messages.bytes.0) * 1_000_000_000;
     let time = |from, to| {
@@ -34,7 +35,7 @@ pub(super) fn alone(instance: &Instance, hardware: &Hardware) -> Vec<Nanos> {
     ends.map(|(from, to)| time(from, to).min(time(to, from))).collect()
 }
 
-/// `links`, as many as [`alone`] gives, as hops of `instance`.
+/// `links`, as many as [`idle_link_times`] gives, as hops of `instance`.
 fn hops(instance: &Instance, links: &[Nanos]) -> Hops {
     let Instance { shape, placement, .. } = instance;
     // A single stage has no link, and links that are known fit.
@@ -43,7 +44,7 @@ fn hops(instance: &Instance, links: &[Nanos]) -> Hops {
 
 /// The hops of `instance` on an idle network.
 pub(super) fn alone_hops(instance: &Instance, hardware: &Hardware) -> Hops {
-    hops(instance, &alone(instance, hardware))
+    hops(instance, &idle_link_times(instance, hardware))
 }
 
 /// Duration of the transfers of `run` over each link in the mean, from when a value was sent on its way; none

@@ -43,7 +43,8 @@ const RELATIVE: f64 = 2e-6;
 const ABSOLUTE: f64 = 3.0;
 
 /// The bound on `statistic` of the objective of `instance` under `noise`, if one is proved.
-pub(super) fn proved(
+#[must_use]
+pub fn bound_under_noise(
     instance: &Instance,
     noise: &Stragglers,
     statistic: Statistic,

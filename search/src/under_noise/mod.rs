@@ -23,9 +23,9 @@ use rayon::prelude::*;
 use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 
-pub use self::bound::BoundUnderNoise;
+pub use self::bound::{BoundUnderNoise, bound_under_noise};
 pub use self::statistic::Statistic;
-pub use self::validation::Difference;
+pub use self::validation::{Difference, replica_times};
 
 use self::anneal::{Chain, Cooling, Timed};
 use self::draws::Draws;
@@ -160,7 +160,8 @@ pub fn search_under_noise(
     }
     interrupted |= !search.is_over();
     let chosen = choose(instance, &compiled, &trained, under.statistic, search.pool);
-    validation::orders(instance, &compiled, under, (nominal, expected, chosen), interrupted)
+    let parts = (nominal, expected, chosen);
+    validation::orders(instance, &compiled, under, parts, (stop, interrupted))
 }
 
 /// The seed of the training replicas, distinct from the seed of the held-out ones.

@@ -10,7 +10,7 @@ use sim::straggler::{Jitter, Profile, Target};
 use sim::timed;
 
 use super::draws::BLOCK;
-use super::validation::{schedule, validated};
+use super::validation::HeldOutTimes;
 use super::walk::Walk;
 use super::*;
 use crate::chance::Chance;
@@ -87,7 +87,7 @@ fn blocks_of_replicas_are_timed_as_the_simulator_does() {
             let published = start::published(&instance, start::Starts::All, &compiled, &mut clock);
             let sequences = published.into_iter().map(|(_, _, sequence)| sequence);
             for sequence in sequences.chain([start::one_by_one(&compiled)]) {
-                let schedule = schedule(&instance, &compiled, &sequence).unwrap();
+                let schedule = compiled.schedule(&instance, &sequence).unwrap();
                 let local = Local::new(&compiled, &sequence, &mut clock).unwrap();
                 assert!(walk.find(local.order()));
                 for block in 0..2 {
@@ -121,9 +121,9 @@ fn the_answer_is_the_nominal_order_unless_another_is_better_beyond_chance() {
                 assert_eq!(found.is_nominal, found.answer == found.nominal);
                 assert_eq!(found.is_nominal, !found.robust_gain.is_beyond_chance());
                 let under = UnderNoise { noise: &noise, statistic, replicas: 400, known: &[] };
-                let (again, _) =
-                    validated(&instance, &under, found.answer.schedule.clone()).unwrap();
-                assert_eq!(again, found.answer);
+                let schedule = found.answer.schedule.clone();
+                let again = HeldOutTimes::of(&instance, &under, schedule, &|| false).unwrap();
+                assert_eq!(again.in_replicas(400, statistic), found.answer);
             }
         }
     }
@@ -168,8 +168,8 @@ fn no_order_undercuts_the_bounds() {
             noise.slow(Target::Link(0, 1), 3.0).unwrap();
             noise.jitter_passes(Jitter::pareto(4.0).unwrap());
             noise.stall(0.02, Nanos(50_000)).unwrap();
-            let mean = bound::proved(&instance, &noise, Statistic::Mean).unwrap().cost;
-            let least = bound::proved(&instance, &noise, Statistic::P95).unwrap().cost;
+            let mean = bound_under_noise(&instance, &noise, Statistic::Mean).unwrap().cost;
+            let least = bound_under_noise(&instance, &noise, Statistic::P95).unwrap().cost;
             // A stage is slow: the mean is bound to be longer than without noise. Times are 3/4 at the least.
             let nominal = bounds::best(&instance).cost;
             assert!(least < mean && nominal < mean && 4 * least.0 > 3 * nominal.0);
@@ -190,8 +190,8 @@ fn published_times(instance: &Instance, objective: Objective, noise: &Stragglers
         start::published(instance, start::Starts::All, &compiled, &mut Clock::default());
     assert!(!published.is_empty());
     let times = |sequence: &[u16]| {
-        let schedule = schedule(instance, &compiled, sequence).unwrap();
-        validation::times(&schedule, &instance.costs, objective, noise, 200).unwrap()
+        let schedule = compiled.schedule(instance, sequence).unwrap();
+        validation::times(&schedule, (&instance.costs, objective), noise, 200, &|| false).unwrap()
     };
     published.iter().map(|(_, _, sequence)| times(sequence)).collect()
 }
@@ -200,7 +200,7 @@ fn published_times(instance: &Instance, objective: Objective, noise: &Stragglers
 fn bounds_are_told_only_where_they_are_proved() {
     let of = |objective, statistic, noise: &Stragglers| {
         let instance = instance([3, 1, 6], Placement::Looped, objective, false);
-        bound::proved(&instance, noise, statistic).map(|bound| bound.cost)
+        bound_under_noise(&instance, noise, statistic).map(|bound| bound.cost)
     };
     let with = |change: &dyn Fn(&mut Stragglers)| {
         let mut noise = Stragglers::new(3, 1);
@@ -228,16 +228,16 @@ fn bounds_are_told_only_where_they_are_proved() {
 fn differences_are_told_with_their_interval() {
     let one: Vec<u64> = (0..200).map(|at| 1000 + at * 37 % 200).collect();
     let other: Vec<u64> = one.iter().zip(0..).map(|(time, at)| time + 10 + at % 2).collect();
-    let mean = validation::difference(Statistic::Mean, &one, &other);
+    let mean = Difference::between(Statistic::Mean, &one, &other);
     assert!((mean.by - 10.5).abs() < 1e-9 && mean.is_beyond_chance());
     // The differences scatter by a half: t with 199 degrees of freedom is 1.972.
     let [low, high] = mean.ci95.unwrap();
     let margin = 1.972 * 0.501_254 / 200f64.sqrt();
     assert!((high - mean.by - margin).abs() < 1e-4 && (low + high - 21.0).abs() < 1e-9);
-    let p95 = validation::difference(Statistic::P95, &one, &other);
+    let p95 = Difference::between(Statistic::P95, &one, &other);
     assert!((10.0..=11.0).contains(&p95.by) && p95.is_beyond_chance());
-    assert_eq!(validation::difference(Statistic::P99, &one, &other).ci95, None);
-    let same = validation::difference(Statistic::P95, &one, &one);
+    assert_eq!(Difference::between(Statistic::P99, &one, &other).ci95, None);
+    let same = Difference::between(Statistic::P95, &one, &one);
     assert_eq!((same.by, same.is_beyond_chance()), (0.0, false));
 }
 
@@ -271,7 +271,7 @@ fn annealing_makes_orders_that_take_what_it_says() {
         let (best, _) = chain.anneal(&from, cooling, &|| false);
         assert!(10.0 * best.energy < 9.0 * energy, "{} {energy}", best.energy);
         assert_eq!(chain.energy(&best.sequence), Some(best.energy));
-        let schedule = schedule(&instance, &compiled, &best.sequence).unwrap();
+        let schedule = compiled.schedule(&instance, &best.sequence).unwrap();
         let memory = pipeline::Memory::of(&schedule, &instance.footprints).unwrap();
         assert_eq!(memory.over(instance.limits.as_ref().unwrap()), None);
     }

@@ -2,7 +2,7 @@
 // Times as floats lose nothing that matters to a comparison.
 #![allow(clippy::cast_precision_loss)]
 
-use pipeline::{Costs, Fault, Schedule};
+use pipeline::{Costs, Fault, Nanos, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 use sim::monte_carlo::Summary;
@@ -40,127 +40,173 @@ impl Difference {
 }
 
 /// Validates, in the held-out replicas of the noise, the order that was `found` without noise, the one for the
-/// `expected` times and the one `chosen`, which is the answer if it is significantly better than the first.
+/// `expected` times and the one `chosen`, which is the answer if it is significantly better than the first. Once
+/// `stop` returns true, it is done in the replicas by then.
 pub(super) fn orders(
     instance: &Instance,
     compiled: &CompiledInstance,
     under: &UnderNoise<'_>,
     (found, expected, chosen): (Found, Option<Vec<u16>>, Option<Vec<u16>>),
-    interrupted: bool,
+    (stop, interrupted): (&(dyn Fn() -> bool + Sync), bool),
 ) -> Result<FoundUnderNoise, SearchError> {
-    let validated = |schedule: Schedule| validated(instance, under, schedule);
-    let of = |sequence: &Vec<u16>| validated(schedule(instance, compiled, sequence)?);
-    let (nominal, nominal_times) = validated(found.schedule.clone())?;
-    let (answer, times) = match &chosen {
-        Some(sequence) => of(sequence)?,
-        None => (nominal.clone(), nominal_times.clone()),
-    };
-    let robust_gain = difference(under.statistic, &times, &nominal_times);
-    let is_nominal = !robust_gain.is_beyond_chance();
-    let (answer, times) =
-        if is_nominal { (nominal.clone(), nominal_times) } else { (answer, times) };
+    let timed = |schedule: Schedule| HeldOutTimes::of(instance, under, schedule, stop);
+    let of = |sequence: &Vec<u16>| timed(compiled.schedule(instance, sequence)?);
+    let nominal = timed(found.schedule.clone())?;
+    let chosen = chosen.as_ref().map(of).transpose()?;
+    let expected = expected.as_ref().map(of).transpose()?;
     let published = propose::best_published(instance, compiled, under)?;
     let published = match published {
         Some((family, sequence)) => Some((family, of(&sequence)?)),
         None => None,
     };
-    let published_gain =
-        published.as_ref().map(|(_, (_, other))| difference(under.statistic, &times, other));
+    let others =
+        [&chosen, &expected].into_iter().flatten().chain(published.iter().map(|one| &one.1));
+    let replicas = others.map(|one| one.times.len()).fold(nominal.times.len(), usize::min);
+    let order = |one: &HeldOutTimes| one.in_replicas(replicas, under.statistic);
+    let between = |one: &HeldOutTimes, other: &HeldOutTimes| {
+        Difference::between(under.statistic, &one.times[..replicas], &other.times[..replicas])
+    };
+    let answer = chosen.as_ref().unwrap_or(&nominal);
+    let robust_gain = between(answer, &nominal);
+    let is_nominal = !robust_gain.is_beyond_chance();
+    let answer = if is_nominal { &nominal } else { answer };
     Ok(FoundUnderNoise {
         nominal_search: found,
-        answer,
-        nominal,
-        expected: expected.as_ref().map(of).transpose()?.map(|(one, _)| one),
-        published: published.map(|(family, (one, _))| (family, one)),
+        answer: order(answer),
+        nominal: order(&nominal),
+        expected: expected.as_ref().map(order),
+        published_gain: published.as_ref().map(|(_, one)| between(answer, one)),
+        published: published.as_ref().map(|(family, one)| (*family, order(one))),
         robust_gain,
-        published_gain,
         is_nominal,
-        bound: bound::proved(instance, under.noise, under.statistic),
-        replicas: under.replicas,
-        interrupted,
+        bound: bound::bound_under_noise(instance, under.noise, under.statistic),
+        replicas: replicas as u64,
+        interrupted: interrupted || (replicas as u64) < under.replicas,
     })
 }
 
-/// The orders of all stages that `sequence` stands for.
-pub(super) fn schedule(
-    instance: &Instance,
-    compiled: &CompiledInstance,
-    sequence: &[u16],
-) -> Result<Schedule, SearchError> {
-    let at = (instance.shape, instance.placement);
-    let orders = compiled.orders(sequence, at, |chunk| instance.costs.recompute(chunk).is_some());
-    Ok(Schedule::new(at.0, at.1, orders)?)
-}
-
-/// `schedule` with the distribution of its times, and those times replica by replica.
-pub(super) fn validated(
-    instance: &Instance,
-    under: &UnderNoise<'_>,
+/// An order with its times in held-out replicas, from replica 0 on.
+pub(super) struct HeldOutTimes {
     schedule: Schedule,
-) -> Result<(ValidatedOrder, Vec<u64>), SearchError> {
-    let Instance { costs, objective, .. } = instance;
-    let all = times(&schedule, costs, *objective, under.noise, under.replicas)?;
-    let nominal = objective.of(&Replay::new().metrics(&schedule, costs)?);
-    let times = Summary::of(all.clone(), |time| time as f64);
-    let ends = |ends: Option<[u64; 2]>| ends.map(|ends| ends.map(|end| end as f64));
-    let value = sorted(under.statistic, &all);
-    let ci95 = match under.statistic {
-        Statistic::Mean => times.mean_ci95,
-        Statistic::P95 => ends(times.p95.ci95),
-        Statistic::P99 => ends(times.p99.ci95),
-    };
-    Ok((ValidatedOrder { schedule, nominal, times, value, ci95 }, all))
+    nominal: Nanos,
+    times: Vec<u64>,
 }
 
-/// Duration of the step of `schedule` in each of `replicas` of `noise`, from replica 0 on.
+impl HeldOutTimes {
+    pub(super) fn of(
+        instance: &Instance,
+        under: &UnderNoise<'_>,
+        schedule: Schedule,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self, SearchError> {
+        let Instance { costs, objective, .. } = instance;
+        let times = times(&schedule, (costs, *objective), under.noise, under.replicas, stop)?;
+        let nominal = objective.of(&Replay::new().metrics(&schedule, costs)?);
+        Ok(Self { schedule, nominal, times })
+    }
+
+    /// Validated in the first of its replicas.
+    pub(super) fn in_replicas(&self, replicas: usize, statistic: Statistic) -> ValidatedOrder {
+        let times = self.times.get(..replicas).unwrap_or(&self.times);
+        ValidatedOrder::of(self.schedule.clone(), self.nominal, statistic, times)
+    }
+}
+
+impl ValidatedOrder {
+    /// `schedule`, whose cost without noise is `nominal` and whose step takes `times` in the held-out replicas, in
+    /// nanoseconds.
+    #[must_use]
+    pub fn of(schedule: Schedule, nominal: Nanos, statistic: Statistic, times: &[u64]) -> Self {
+        let value = statistic.of(&sorted(times));
+        let times = Summary::of(times.to_vec(), |time| time as f64);
+        let ends = |ends: Option<[u64; 2]>| ends.map(|ends| ends.map(|end| end as f64));
+        let ci95 = match statistic {
+            Statistic::Mean => times.mean_ci95,
+            Statistic::P95 => ends(times.p95.ci95),
+            Statistic::P99 => ends(times.p99.ci95),
+        };
+        Self { schedule, nominal, times, value, ci95 }
+    }
+}
+
+/// Duration of the step of `schedule` in each of `replicas` of `noise`, from replica 0 on; once `stop` returns true, in
+/// as many as have been timed by then.
 ///
 /// # Errors
 /// If the clock overflows.
 pub(super) fn times(
     schedule: &Schedule,
-    costs: &Costs,
-    objective: Objective,
+    (costs, objective): (&Costs, Objective),
     noise: &Stragglers,
     replicas: u64,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<u64>, Fault> {
-    let one = |replica: u64| {
+    replica_times(replicas, stop, |replica| {
         let metrics = timed::metrics(schedule, &noise.sample(replica, 0).timing(costs));
         match metrics.makespan().0 {
             u64::MAX => Err(Fault::Overflow { what: "the times" }),
             _ => Ok(objective.of(&metrics).0),
         }
-    };
-    (0..replicas).into_par_iter().map(one).collect()
+    })
 }
 
-/// How much more `other` costs than `one`, both in the same replicas.
-pub(super) fn difference(statistic: Statistic, one: &[u64], other: &[u64]) -> Difference {
-    let by = sorted(statistic, other) - sorted(statistic, one);
-    let pairs = one.iter().zip(other);
-    let gaps: Vec<f64> = match statistic.share() {
-        None => pairs.map(|(&one, &other)| other as f64 - one as f64).collect(),
-        Some(_) => {
-            let least = usize::try_from(statistic.fewest()).unwrap_or(usize::MAX);
-            let groups = (one.len() / least).min(MOST_GROUPS);
-            if groups < FEWEST_GROUPS {
-                return Difference { by, ci95: None };
+/// Replicas that are timed between two questions whether to stop.
+const BLOCK: u64 = 1000;
+
+/// The times of `replicas` replicas, from replica 0 on, each by `time`, in parallel. Once `stop` returns true, those of
+/// the blocks of replicas that have been timed by then, one at least.
+///
+/// # Errors
+/// That of a replica that has no time.
+pub fn replica_times<E: Send>(
+    replicas: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+    time: impl Fn(u64) -> Result<u64, E> + Sync,
+) -> Result<Vec<u64>, E> {
+    let mut all = Vec::new();
+    let mut from = 0;
+    while from < replicas && (from == 0 || !stop()) {
+        let to = replicas.min(from + BLOCK);
+        let block: Vec<u64> = (from..to).into_par_iter().map(&time).collect::<Result<_, E>>()?;
+        all.extend(block);
+        from = to;
+    }
+    Ok(all)
+}
+
+impl Difference {
+    /// How much more an order costs whose step takes the times of `other` than one with those of `one`, in
+    /// nanoseconds, both in the same replicas.
+    #[must_use]
+    pub fn between(statistic: Statistic, one: &[u64], other: &[u64]) -> Self {
+        let value = |times: &[u64]| statistic.of(&sorted(times));
+        let by = value(other) - value(one);
+        let pairs = one.iter().zip(other);
+        let gaps: Vec<f64> = match statistic.share() {
+            None => pairs.map(|(&one, &other)| other as f64 - one as f64).collect(),
+            Some(_) => {
+                let least = usize::try_from(statistic.fewest()).unwrap_or(usize::MAX);
+                let groups = (one.len() / least).min(MOST_GROUPS);
+                if groups < FEWEST_GROUPS {
+                    return Self { by, ci95: None };
+                }
+                let each = one.len() / groups;
+                let group = |at: usize| {
+                    let of = |times: &[u64]| value(&times[at * each..(at + 1) * each]);
+                    of(other) - of(one)
+                };
+                (0..groups).map(group).collect()
             }
-            let each = one.len() / groups;
-            let group = |at: usize| {
-                let of = |times: &[u64]| sorted(statistic, &times[at * each..(at + 1) * each]);
-                of(other) - of(one)
-            };
-            (0..groups).map(group).collect()
-        }
-    };
-    let summary = Summary::of(gaps, |gap| gap);
-    // The groups give the spread of the difference, all replicas together its location.
-    let ci95 = summary.mean_ci95.map(|ends| ends.map(|end| end - summary.mean + by));
-    Difference { by, ci95 }
+        };
+        let summary = Summary::of(gaps, |gap| gap);
+        // The groups give the spread of the difference, all replicas together its location.
+        let ci95 = summary.mean_ci95.map(|ends| ends.map(|end| end - summary.mean + by));
+        Self { by, ci95 }
+    }
 }
 
-fn sorted(statistic: Statistic, times: &[u64]) -> f64 {
+fn sorted(times: &[u64]) -> Vec<u64> {
     let mut times = times.to_vec();
     times.sort_unstable();
-    statistic.of(&times)
+    times
 }

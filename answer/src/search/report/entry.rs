@@ -187,6 +187,13 @@ pub(in crate::search) struct Entry {
     judged: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stuck: Option<u64>,
+    /// The keys that were simulated alone, and how many orders were simulated; there where some were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulated_keys: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulated_orders: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published_simulated: Option<Option<&'static str>>,
     /// The rest is there in a joint search alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     layout: Option<Option<String>>,
@@ -260,7 +267,7 @@ impl Entry {
             pairs: chosen.summary.pairs(),
             choices: Some(chosen.tried),
             asked_ns: Some(chosen.asked.map(|asked| asked.0)),
-            choices_bound_ns: Some(chosen.bound.0),
+            choices_bound_ns: chosen.bound.map(|bound| bound.0),
             best_published: Some(best.map(|(name, _)| name)),
             best_published_ns: Some(best.map(|(_, cost)| cost)),
             ..Self::under_noise(row)
@@ -298,14 +305,14 @@ impl Entry {
             gain_over_published_ns: Some(published_gain.map(|gain| gain.by)),
             gain_over_published_low_ns: low(over_published),
             gain_over_published_high_ns: high(over_published),
-            ..Self::default()
+            ..Self::simulated(row)
         }
     }
 
     /// The fields of a search on hardware, the rest empty.
     #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
     fn on_hardware(row: &SearchRow) -> Self {
-        let Some(found) = row.on_hardware.as_ref() else { return Self::default() };
+        let Some(found) = row.on_hardware.as_ref() else { return Self::simulated(row) };
         let hardware = row.searched.case.hardware.as_ref();
         let FoundOnHardware { answer, nominal, published, bound, .. } = found;
         let value = |one: &FiguresOnHardware| one.value.0 as f64;
@@ -332,6 +339,31 @@ impl Entry {
             judged: Some(found.judged),
             stuck: Some(found.stuck),
             ..Self::default()
+        }
+    }
+
+    /// The fields of a search whose orders were chosen by simulations with all keys, the rest empty.
+    #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
+    fn simulated(row: &SearchRow) -> Self {
+        let Some(simulated) = row.simulated.as_ref() else { return Self::default() };
+        let of_keys = Self {
+            simulated_keys: Some(simulated.keys.join(",")),
+            simulated_orders: Some(simulated.simulated),
+            ..Self::default()
+        };
+        let Some(figures) = &simulated.figures else { return of_keys };
+        let value = figures.value.0 as f64;
+        let published = figures.published;
+        Self {
+            value_ns: Some(value),
+            value_bound_ns: Some(figures.bound.map(|bound| bound.0)),
+            is_nominal: Some(figures.is_nominal),
+            nominal_value_ns: Some(figures.nominal.map(|one| one.0 as f64)),
+            gain_ns: figures.nominal.map(|one| one.0 as f64 - value),
+            published_simulated: Some(published.map(|(family, _)| family.name())),
+            published_value_ns: Some(published.map(|(_, one)| one.0 as f64)),
+            gain_over_published_ns: Some(published.map(|(_, one)| one.0 as f64 - value)),
+            ..of_keys
         }
     }
 }

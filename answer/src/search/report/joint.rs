@@ -51,8 +51,8 @@ fn in_words(row: &SearchRow, chosen: &JointChoice) -> String {
         None => "  as asked: nothing fits\n".to_owned(),
     };
     let bound = match chosen.bound {
-        Nanos(0) => String::new(),
-        bound => format!(
+        None | Some(Nanos(0)) => String::new(),
+        Some(bound) => format!(
             "  bound of all choices: {}, {} below (the mean stage must do its share, some stage that of whole layers)\n",
             format::time(bound),
             format::percent(gain(bound, row.cost))

@@ -93,6 +93,13 @@ fn check_copies(
         let cure = "leave them out, or name in --vary what else is to be chosen";
         return Err(scenario.error(setting, Some("offload-chunks"), message).with_help(cure));
     }
+    let copied = keys.hardware.given().find(|key| ["offload", "reload-ahead"].contains(key));
+    if let Some(key) = copied {
+        let message =
+            format!("{key} says what is copied to the host, which is what --vary chooses");
+        let cure = "leave it out, or name in --vary what else is to be chosen";
+        return Err(scenario.error(setting, Some(key), message).with_help(cure));
+    }
     if keys.recompute.is_some() {
         let message = "recompute and offload both say what becomes of activations between F and B";
         let cure = "leave recompute out, and name it in --vary beside offload";

@@ -1,0 +1,297 @@
+//! Searches of questions with keys that no search of orders takes into account by itself: noise on a cluster, replicas
+//! that divide parameters, copies to the host, pairs on a cluster, a choice of layers under noise.
+//!
+//! Orders are found without these keys. They and the published schedules are simulated with all keys, local search by
+//! the same simulation goes on from the best, and under noise the choice is validated in replicas that nothing was
+//! chosen in. A simulation of the answer with the same keys has its value.
+
+mod candidates;
+mod evaluation;
+
+use pipeline::{Family, Hops, Nanos, Schedule};
+use question::case::{self, Case, SearchKind, Searched};
+use question::scenario::{Scenario, Setting};
+use question::search::SearchKeys;
+use question::{Context, Diagnostic};
+use search::bounds::Proof;
+use search::{
+    Budget, Difference, Effort, Figure, Found, FoundUnderNoise, Instance, Objective, Statistic,
+    ValidatedOrder, bound_under_noise, climb,
+};
+
+use self::candidates::Candidates;
+use self::evaluation::{Candidate, Goal, Simulator};
+use super::{SearchRow, joint, late, warn_of_clock};
+
+/// How many searches where no link is shared one by simulation takes about as long as.
+pub(super) const SEARCHES: u128 = 12;
+
+/// Orders chosen by simulations of all keys.
+pub struct Simulated {
+    /// The keys that searches of orders leave out.
+    pub keys: Vec<&'static str>,
+    /// The values without noise; under noise those of [`SearchRow::under_noise`] stand for them.
+    pub figures: Option<SimulatedFigures>,
+    /// Number of orders simulated.
+    pub simulated: u64,
+}
+
+/// Values of orders by simulations without noise.
+pub struct SimulatedFigures {
+    /// Of the answer.
+    pub value: Nanos,
+    /// Of the best order found without the keys, if it keeps to its memory.
+    pub nominal: Option<Nanos>,
+    /// Of the best published schedule.
+    pub published: Option<(Family, Nanos)>,
+    /// No order of the set-up has less, if that is proved.
+    pub bound: Option<Nanos>,
+    /// Whether no order is better than that found without the keys.
+    pub is_nominal: bool,
+}
+
+/// The keys of `setting` that its search leaves out and simulates; none where one kind of search takes all into account.
+pub(super) fn keys(setting: &Setting, keys: &SearchKeys) -> Vec<&'static str> {
+    let on_hardware = case::is_on_hardware(setting);
+    let kind = match keys.statistic() {
+        _ if !keys.vary.is_empty() => SearchKind::Nominal,
+        Some(_) => SearchKind::UnderNoise,
+        None if on_hardware => SearchKind::OnHardware,
+        None => SearchKind::Nominal,
+    };
+    let mut beyond = case::beyond(setting, kind);
+    if !keys.vary.is_empty() && keys.statistic().is_some() {
+        let noise = ["slowdown", "slowdown-profile", "jitter", "stall"];
+        beyond.extend(setting.keys.given().filter(|key| noise.contains(key)));
+    }
+    beyond
+}
+
+/// Objective of the search of `setting`.
+fn goal(keys: &SearchKeys, setting: &Setting) -> Goal {
+    match keys.statistic() {
+        Some(statistic) => Goal::Statistic(statistic, case::objective_under_noise(setting)),
+        None => Goal::Figure(keys.figure().unwrap_or(Figure::Span)),
+    }
+}
+
+/// The time that stands for `goal` where no link is shared.
+fn objective(goal: Goal, case: &Case) -> Objective {
+    match (goal, &case.hardware) {
+        (Goal::Statistic(_, objective), _) => objective,
+        (Goal::Figure(figure), Some(hardware)) => figure.objective(hardware),
+        (Goal::Figure(Figure::Makespan), None) => Objective::Makespan,
+        (Goal::Figure(Figure::Span | Figure::Step), None) => Objective::Span,
+    }
+}
+
+/// Searches the best order for `setting`, whose `left_out` keys no search of orders takes into account, from the
+/// `earlier` ones of other limits on, too.
+///
+/// # Errors
+/// If the question is wrong, has no order under its limit, or none that can be simulated.
+pub(super) fn row(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    keys: &SearchKeys,
+    left_out: Vec<&'static str>,
+    earlier: &[SearchRow],
+) -> Result<SearchRow, Diagnostic> {
+    let late = late(context, keys);
+    let stop = || context.stopped() || late();
+    let jointly = match keys.vary.is_empty() {
+        true => None,
+        false => {
+            Some(joint::row(context, scenario, setting, &nominal_keys(keys, setting), earlier)?)
+        }
+    };
+    let chosen = jointly.as_ref().and_then(|row| row.chosen.as_ref());
+    let (asked, placement) = match (&jointly, chosen) {
+        (Some(row), Some(chosen)) => {
+            (with_left_out(&chosen.setting, setting), Some(row.searched.instance.placement))
+        }
+        _ => (setting.clone(), keys.placement()),
+    };
+    let effort =
+        Effort { times: Some(keys.effort.unwrap_or(1)), seed: setting.keys.seed.unwrap_or(0) };
+    let same = earlier.iter().filter(|row| row.setting() == setting.name.as_deref());
+    let known = same.chain(&jointly).map(|row| row.searched.found.schedule.clone());
+    let work = context.host().begin(1, "");
+    let search = Candidates {
+        context,
+        scenario,
+        setting: &asked,
+        placement,
+        keys,
+        known: known.collect(),
+        effort,
+        stop: &stop,
+        work: &*work,
+    };
+    let mut done = search.run()?;
+    let copies = left_out.iter().any(|key| ["offload", "reload-ahead"].contains(key));
+    if copies {
+        // An order that copies may hold more than its limit, so that bounds under the limit do not hold for it.
+        done.instance.limits = None;
+        done.found.bound = search::bounds::best(&done.instance);
+        done.found.proof = Proof::default();
+    }
+    done.found.interrupted |= stop();
+    warn_of_clock(
+        context,
+        &SearchKeys { effort: effort.times, ..keys.clone() },
+        done.found.interrupted,
+    );
+    let (answer, figures, under_noise) = settle(scenario, &asked, &done, (copies, &stop))?;
+    let schedule = answer.order.clone();
+    let cost = nominal_cost(&done.instance, &schedule).unwrap_or(done.found.cost);
+    let case = Case { schedule: answer.prepared.clone(), ..done.case.clone() };
+    let found = Found { schedule, cost, ..done.found };
+    let searched = Searched { case, instance: done.instance, found };
+    let mut row = SearchRow::of(searched, None, keys.objective, &asked)?;
+    row.under_noise = under_noise;
+    row.simulated = Some(Simulated { keys: left_out, figures, simulated: done.simulated });
+    if let Some(jointly) = jointly {
+        row.chosen = jointly.chosen.map(|chosen| chosen.simulated(asked));
+    }
+    Ok(row)
+}
+
+/// `keys` with a time where no link is shared, for the search of a choice.
+fn nominal_keys(keys: &SearchKeys, setting: &Setting) -> SearchKeys {
+    use question::search::ObjectiveArg;
+    let objective = match (keys.objective(), case::objective_under_noise(setting)) {
+        (Some(_), _) => keys.objective,
+        (None, Objective::Span) => ObjectiveArg::Span,
+        (None, Objective::Makespan) => ObjectiveArg::Makespan,
+    };
+    SearchKeys { objective, ..keys.clone() }
+}
+
+/// The setting of a choice with the keys of `asked` that its scenario leaves out.
+fn with_left_out(chosen: &Setting, asked: &Setting) -> Setting {
+    let mut keys = chosen.keys.clone();
+    keys.hardware = asked.keys.hardware.clone();
+    Setting::new(asked.name.clone(), keys)
+}
+
+/// The cost of `order` where no link is shared.
+fn nominal_cost(instance: &Instance, order: &Schedule) -> Option<Nanos> {
+    let metrics = sim::Replay::new().metrics(order, &instance.costs).ok()?;
+    Some(instance.objective.of(&metrics))
+}
+
+/// Candidates with their values, and what they were found in.
+struct Done {
+    case: Case,
+    goal: Goal,
+    instance: Instance,
+    found: Found,
+    /// The order found without the keys first, then the rest, each with its value in nanoseconds.
+    candidates: Vec<(Candidate, f64)>,
+    /// Whether the first of them keeps to its memory.
+    nominal_fits: bool,
+    bound: Option<Nanos>,
+    simulated: u64,
+}
+
+impl Done {
+    /// The best candidate of those that `among` holds for, with its value.
+    fn best(&self, among: impl Fn(&Candidate) -> bool) -> Option<&(Candidate, f64)> {
+        let among = self.candidates.iter().filter(|(one, _)| among(one));
+        among.min_by(|(_, a), (_, b)| a.total_cmp(b))
+    }
+}
+
+/// The answer, with its figures or its times under noise. `copies`: whether activations may be copied to the host,
+/// which bounds of orders without copies do not hold for.
+fn settle(
+    scenario: &Scenario,
+    setting: &Setting,
+    done: &Done,
+    (copies, stop): (bool, &(dyn Fn() -> bool + Sync)),
+) -> Result<(Candidate, Option<SimulatedFigures>, Option<FoundUnderNoise>), Diagnostic> {
+    let none = || {
+        let message = "no order that was found keeps to its memory when all keys are simulated";
+        scenario.error(setting, None, message.to_owned()).with_help("give a higher --memory-limit")
+    };
+    let (best, value) = done.best(|_| true).ok_or_else(none)?;
+    let nominal = done.candidates.first().filter(|_| done.nominal_fits);
+    let published = done.best(|one| one.family.is_some());
+    match done.goal {
+        Goal::Figure(_) => {
+            let is_nominal = nominal.is_some_and(|(_, nominal)| nominal <= value);
+            let figures = SimulatedFigures {
+                value: nanos(*value),
+                nominal: nominal.map(|(_, value)| nanos(*value)),
+                published: published.and_then(|(one, value)| Some((one.family?, nanos(*value)))),
+                bound: done.bound.filter(|_| !copies),
+                is_nominal,
+            };
+            let answer = nominal.filter(|_| is_nominal).map_or(best, |(one, _)| one);
+            Ok((answer.clone(), Some(figures), None))
+        }
+        Goal::Statistic(statistic, objective) => {
+            let parts = [Some(best), nominal.map(|(one, _)| one), published.map(|(one, _)| one)];
+            let (answer, found) = validated(done, parts, (statistic, objective), (copies, stop))?;
+            Ok((answer, None, Some(found)))
+        }
+    }
+}
+
+/// Validates, in the replicas of the question, the best candidate, the order found without the keys, and the best
+/// published schedule: the first is the answer if it is better than the second beyond chance.
+fn validated(
+    done: &Done,
+    [best, nominal, published]: [Option<&Candidate>; 3],
+    (statistic, objective): (Statistic, Objective),
+    (copies, stop): (bool, &(dyn Fn() -> bool + Sync)),
+) -> Result<(Candidate, FoundUnderNoise), Diagnostic> {
+    let simulator = Simulator::new(&done.case, done.goal);
+    let noise = simulator.noise().ok_or_else(|| Diagnostic::new("the question has no noise"))?;
+    let replicas = done.case.noise.as_ref().and_then(|noise| noise.replicas);
+    let replicas = replicas.unwrap_or(case::REPLICAS);
+    let time = |one: &Candidate| {
+        let times = simulator.times(&one.prepared, noise, (objective, replicas), stop);
+        times.map_err(|error| done.case.error(&error))
+    };
+    let best = best.ok_or_else(|| Diagnostic::new("no order fits"))?;
+    let base = nominal.unwrap_or(best);
+    let of_published = published.map(time).transpose()?;
+    let (of_best, of_base) = (time(best)?, time(base)?);
+    let times = [Some(&of_best), Some(&of_base), of_published.as_ref()].into_iter().flatten();
+    let timed = times.map(Vec::len).min().unwrap_or_default();
+    let between =
+        |one: &[u64], other: &[u64]| Difference::between(statistic, &one[..timed], &other[..timed]);
+    let order = |one: &Candidate, times: &[u64]| {
+        let cost = nominal_cost(&done.instance, &one.order).unwrap_or_default();
+        ValidatedOrder::of(one.order.clone(), cost, statistic, &times[..timed])
+    };
+    let robust_gain = between(&of_best, &of_base);
+    let is_nominal = !robust_gain.is_beyond_chance();
+    let (answer, times) = if is_nominal { (base, &of_base) } else { (best, &of_best) };
+    let published = published.zip(of_published.as_ref());
+    let free = done.instance.costs.clone().with_hops(Hops::alike(Nanos(0)));
+    let free = Instance { costs: free, ..done.instance.clone() };
+    let provable = !copies && done.instance.costs.overlap().is_none();
+    let found = FoundUnderNoise {
+        nominal_search: done.found.clone(),
+        answer: order(answer, times),
+        nominal: order(base, &of_base),
+        expected: None,
+        published_gain: published.map(|(_, other)| between(times, other)),
+        published: published.and_then(|(one, times)| Some((one.family?, order(one, times)))),
+        robust_gain,
+        is_nominal,
+        bound: provable.then(|| bound_under_noise(&free, noise, statistic)).flatten(),
+        replicas: timed as u64,
+        interrupted: done.found.interrupted,
+    };
+    Ok((answer.clone(), found))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A whole number of nanoseconds.
+fn nanos(value: f64) -> Nanos {
+    Nanos(value.round() as u64)
+}
