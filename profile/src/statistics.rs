@@ -259,7 +259,8 @@ mod tests {
         let drifting: Vec<u64> = (0..60).map(|k| 100_000 + 500 * k).collect();
         let Verdict::Drifting { change } = Verdict::of(&drifting, 0.02) else { panic!() };
         assert!((0.10..0.17).contains(&change), "{change}");
-        let halves: Vec<u64> = (0..60).map(|k| if k % 2 == 0 { 100_000 } else { 150_000 }).collect();
+        let halves: Vec<u64> =
+            (0..60).map(|k| if k % 2 == 0 { 100_000 } else { 150_000 }).collect();
         assert!(
             matches!(Verdict::of(&halves, 0.02), Verdict::Wide { half_width } if half_width > 0.1)
         );

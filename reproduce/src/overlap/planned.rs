@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use pipeline::overlap::{Overlap, Part};
 use pipeline::{Nanos, Pass, Slot};
 use plan::Inputs;
-use question::{Context, plan as questions};
+use planning as questions;
+use question::Context;
 
 /// DeepSeek-V3 as it was trained.
 const QUESTION: &str = include_str!("../../../scenarios/plan/deepseek-v3.toml");
