@@ -9,7 +9,6 @@ use answer::timelines;
 use clap::Parser as _;
 use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
-use planning as plans;
 use planning::machines;
 use profile::AnyProfile;
 use question::Context;
@@ -161,7 +160,7 @@ fn plan(given: &Given<'_>) -> Result<(), String> {
 
 fn read_plan(path: &Path) -> Result<(), String> {
     let error = memory_error().map_err(shown)?;
-    on_disk(|context| plans::read(context, path, error)).map(drop).map_err(shown)
+    on_disk(|context| planning::read(context, path, error)).map(drop).map_err(shown)
 }
 
 /// A plan for the model of a `config.json`.
