@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Cluster, Kind, Machine, Precision, Tuning};
+use planning::machines;
 use question::Diagnostic;
-use question::plan::machines;
 use serde::Serialize;
 
 use super::interval::{Level, Pool, Step};

@@ -22,7 +22,7 @@ mod trainings;
 
 use std::path::{Path, PathBuf};
 
-use question::plan::machines;
+use planning::machines;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The error of predicted memory: the largest on published peaks.
 
+use planning::MemoryError;
 use question::Diagnostic;
-use question::plan::MemoryError;
 
 use super::quantities::MEMORY;
 use super::records;

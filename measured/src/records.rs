@@ -44,7 +44,7 @@ pub(super) fn of_sets() -> Result<Vec<SetErrors>, Diagnostic> {
 
 #[cfg(test)]
 mod tests {
-    use question::plan::machines;
+    use planning::machines;
 
     use super::super::error_bar::{by_kind, grouped};
     use super::super::quantities::MEMORY;

@@ -8,8 +8,8 @@ use plan::{
     MemoryBudget, Norm, Precision, Recipe, Recompute, Setup, Sizes, Software, Split, Transformer,
     Zero, number,
 };
+use planning::RESERVED;
 use question::Diagnostic;
-use question::plan::RESERVED;
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use sim::Replay;

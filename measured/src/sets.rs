@@ -165,7 +165,7 @@ pub(super) fn read(
 
 #[cfg(test)]
 mod tests {
-    use question::plan::machines;
+    use planning::machines;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use answer::plan as planning;
+use answer::plan as planner;
 use answer::plan::{export, tables};
 use draw::pictures;
 use measured::memory_error;
@@ -16,7 +16,7 @@ use crate::width::wide;
 /// The plans for a model on machines.
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Planned {
-    planned: Arc<planning::Planned>,
+    planned: Arc<planner::Planned>,
     /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
@@ -36,8 +36,8 @@ pub(crate) fn plan(
 ) -> PyResult<Planned> {
     let files = Arc::new(files.unwrap_or_default());
     let answered = ask(py, files, progress.as_ref(), move |context| {
-        let question = question::plan::read(context, &path, memory_error()?);
-        planning::plan(context, question.map_err(question::keywords::nowhere)?)
+        let question = planning::read(context, &path, memory_error()?);
+        planner::plan(context, question.map_err(question::keywords::nowhere)?)
     })?;
     Ok(Planned {
         planned: Arc::new(answered.answer),
@@ -55,7 +55,7 @@ impl Planned {
 
     /// The plans as CSV, as the command line writes them.
     fn csv(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
-        let planning::Planned { question, answer, .. } = &*self.planned;
+        let planner::Planned { question, answer, .. } = &*self.planned;
         tables::csv(question, answer).map_err(|wrong| raised(py, &wrong))
     }
 
@@ -80,7 +80,7 @@ impl Planned {
 
     /// The plan to take, or the set-up that was asked for, held against that of `other`.
     fn against(&self, py: Python<'_>, other: &Self) -> PyResult<Against> {
-        let both = planning::Against::of(&self.planned, &other.planned);
+        let both = planner::Against::of(&self.planned, &other.planned);
         let both = both.map_err(|wrong| raised(py, &wrong))?;
         let json = serde_json::to_string_pretty(&both).map_err(unwritable)?;
         Ok(Against { json, table: draw::text::against(&both) })

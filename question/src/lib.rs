@@ -1,8 +1,8 @@
 //! Questions: the keys that a user may give, the files that they name, and the faults that they may
 //! have.
 //!
-//! A door reads its user's words into a [`scenario::Scenario`] of settings with [`keys::Keys`], a
-//! [`plan::Question`] or [`fsdp::FsdpKeys`], and lends a [`host::Host`]. From there on everything is typed:
+//! A door reads its user's words into a [`scenario::Scenario`] of settings with [`keys::Keys`] or into
+//! [`fsdp::FsdpKeys`], and lends a [`host::Host`]. From there on everything is typed:
 //! [`case::case`] makes one schedule of one setting whole and checked, a [`diagnostic::Diagnostic`] says
 //! what is wrong with it.
 //!
@@ -50,13 +50,10 @@ pub mod kinds;
 pub mod memory;
 pub mod nearest;
 pub mod noise;
-pub mod plan;
 pub mod quote;
 mod read;
 pub mod replay;
 pub mod resolve;
-#[cfg(test)]
-mod round_trips;
 pub mod scenario;
 #[cfg(feature = "schema")]
 pub mod schema;
@@ -72,5 +69,6 @@ pub mod warnings;
 
 pub use diagnostic::Diagnostic;
 pub use host::{Context, Host, ReadError, Work};
+pub use read::KeySpans;
 pub use resolve::profiles;
 pub use warnings::Warnings;

@@ -27,6 +27,8 @@ keys! {
     /// Memory limit of every stage, for schedules that are made for one: `1.5p`; or one per stage
     memory_limit: Option<Vec<Limit>>, value: "LIMIT,..";
 }
+#[cfg(feature = "clap")]
+crate::keys::flags::flags!(ReplayKeys);
 
 words! {
     /// A change of the run.

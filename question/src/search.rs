@@ -63,6 +63,8 @@ keys! {
     /// The same of the last chunk [default: 0B]
     activation_tail: Option<Bytes>, label: "Extra activations of the last chunk", value: "SIZE", heading: VARIED;
 }
+#[cfg(feature = "clap")]
+crate::keys::flags::flags!(SearchKeys);
 
 words! {
     /// Changes that a joint search may make beside the order.

@@ -9,14 +9,13 @@ use answer::timelines;
 use clap::Parser as _;
 use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
+use planning::machines;
 use profile::AnyProfile;
 use question::Context;
 use question::case::{self, ScheduleSource};
 use question::hardware::clusters;
 use question::keys::Keys;
 use question::noise::tables;
-use question::plan as plans;
-use question::plan::machines;
 use question::profiles;
 use question::scenario::Scenario;
 use question::sweep::grid::Grid;
@@ -161,7 +160,7 @@ fn plan(given: &Given<'_>) -> Result<(), String> {
 
 fn read_plan(path: &Path) -> Result<(), String> {
     let error = memory_error().map_err(shown)?;
-    on_disk(|context| plans::read(context, path, error)).map(drop).map_err(shown)
+    on_disk(|context| planning::read(context, path, error)).map(drop).map_err(shown)
 }
 
 /// A plan for the model of a `config.json`.

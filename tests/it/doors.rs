@@ -11,7 +11,7 @@ use measured::memory_error;
 use question::keys::Keys;
 use question::scenario::Scenario;
 use question::sweep::grid::Grid;
-use question::{Context, Diagnostic, Host, plan};
+use question::{Context, Diagnostic, Host};
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -90,7 +90,7 @@ fn a_plan_is_answered_without_a_disk() {
     let question = crate::plan::SMALL;
     let files = Files::from([(PathBuf::from("plan.toml"), question.into())]);
     let context = Context::new(&files);
-    let read = plan::read(&context, Path::new("plan.toml"), memory_error().unwrap()).unwrap();
+    let read = planning::read(&context, Path::new("plan.toml"), memory_error().unwrap()).unwrap();
     let planned = answer::plan::plan(&context, read).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");

@@ -67,6 +67,7 @@ mod recompute;
 mod recorded;
 mod removal;
 mod room;
+mod round_trips;
 mod schema;
 mod search;
 mod search_cluster;

@@ -1,7 +1,7 @@
 //! The schemas of questions: files that every door shows, derived from the types that read the questions.
 
 use question::schemas::SCHEMAS;
-use question::{fsdp, plan, replay, schema, search};
+use question::{fsdp, replay, schema, search};
 use serde_json::{Value, json};
 
 use super::{CURE, hold, root};
@@ -21,7 +21,7 @@ pub fn named(name: &str) -> Result<Value, String> {
 }
 
 fn of_plan() -> Value {
-    schema::of::<plan::Document>(
+    schema::of::<planning::Document>(
         "debubble plan",
         &[json!({
             "model": { "layers": 32, "hidden": 4096, "heads": 32, "vocabulary": 32_000 },

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use answer::plan::{self as planning, Against, Planned, export, tables};
+use answer::plan::{self as planner, Against, Planned, export, tables};
 use draw::pictures;
 use measured::memory_error;
 use question::{Context, Diagnostic};
@@ -54,8 +54,8 @@ impl Request {
     /// Answers it.
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
         let ask = |file: &str| {
-            let question = question::plan::read(context, Path::new(file), memory_error()?)?;
-            planning::plan(context, question)
+            let question = planning::read(context, Path::new(file), memory_error()?)?;
+            planner::plan(context, question)
         };
         let planned = ask(&self.file)?;
         let beside = |other: &str| -> Result<String, Diagnostic> {

@@ -2,7 +2,7 @@
 
 use pipeline::Bytes;
 use plan::number;
-use question::plan::Question;
+use planning::Question;
 use question::{Diagnostic, format};
 use serde::{Serialize, Serializer};
 

@@ -7,8 +7,8 @@ use plan::{
 };
 
 use measured::{Contingency, ErrorBar, Step, StepAsked};
+use planning::{Framework, Paid, Question};
 use question::host::announce_estimate;
-use question::plan::{Framework, Paid, Question};
 use question::{Context, Diagnostic};
 
 use super::choice::mark_front;

@@ -6,7 +6,7 @@ use plan::{Boundary, Efficiency, Imbalance, Machine, Routing, Setup, Zero};
 
 use super::answer::PlanAnswer;
 use super::priced::Plan;
-use question::plan::Question;
+use planning::Question;
 
 /// A thing left out: whether it applies to a plan, and the line.
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);

@@ -1,6 +1,6 @@
 //! The plan to take, and the plans on the Pareto front.
 
-use question::plan::{Framework, Question};
+use planning::{Framework, Question};
 
 use super::priced::{Plan, seconds};
 use crate::front::{Candidate, standings};

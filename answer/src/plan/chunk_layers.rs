@@ -2,7 +2,7 @@
 
 use pipeline::LayerLayout;
 use plan::Split;
-use question::plan::Question;
+use planning::Question;
 
 use super::priced::Plan;
 

@@ -2,8 +2,8 @@
 
 use pipeline::Nanos;
 use plan::{DocumentSteps, Dynamic, Finalist, FinalistError, Inputs};
+use planning::{Packed, Question};
 use question::format;
-use question::plan::{Packed, Question};
 use serde::Serialize;
 
 /// Steps with documents packed into sequences.

@@ -2,8 +2,8 @@
 
 use pipeline::Nanos;
 use plan::{Boundary, Finalist, Part as LayerPart, number};
+use planning::Question;
 use question::format;
-use question::plan::Question;
 use serde::Serialize;
 use sim::streams::StreamTimes;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use measured::{self, accuracy};
 use plan::fit::{Fit, FitError, Observation, Parameter, Steps, groups};
 use plan::{Efficiency, Machine, number};
-use question::plan::fit::{FitQuestion, Run};
+use planning::fit::{FitQuestion, Run};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
 use serde::Serialize;
@@ -143,7 +143,7 @@ pub fn read(
     path: &Path,
     base: Option<&str>,
 ) -> Result<FitQuestion, Diagnostic> {
-    question::plan::fit::read(context, path, base, &|name, sequence, mtp| {
+    planning::fit::read(context, path, base, &|name, sequence, mtp| {
         // Whether the name is known is asked first: no length is needed for that.
         let known = measured::model(name, sequence.unwrap_or(SEQUENCE), mtp)?;
         let missing = || format!("sequence is empty: {name} has no config.json that tells it");

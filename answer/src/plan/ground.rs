@@ -1,7 +1,7 @@
 //! The inputs of the cost formulas for a question.
 
 use plan::{Cluster, Inputs};
-use question::plan::Question;
+use planning::Question;
 
 /// The model, recipe and machines that the set-ups of `question` on `cluster` share.
 #[must_use]

@@ -8,8 +8,8 @@ use plan::{Cluster, Machine, Orders, Watch};
 use super::answer::search;
 use super::ground::ground;
 use super::priced::{Plan, seconds};
+use planning::Question;
 use question::Context;
-use question::plan::Question;
 
 /// A change of the software or machine of the winner, and its savings.
 pub struct Lever {

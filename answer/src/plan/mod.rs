@@ -25,7 +25,7 @@ pub mod software;
 pub mod tables;
 
 use plan::Orders;
-use question::plan::Question;
+use planning::Question;
 use question::{Context, Diagnostic};
 
 pub use self::against::Against;

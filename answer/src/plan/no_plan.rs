@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use plan::{Cluster, Machine, Orders, Overflow, Setup, Unfit, Watch};
+use planning::{Framework, Question};
 use question::Diagnostic;
-use question::plan::{Framework, Question};
 
 use super::answer::{Planner, Searched};
 use super::ground::ground;

@@ -1,6 +1,6 @@
 //! A question of a planner with its answer.
 
-use question::plan::Question;
+use planning::Question;
 
 use super::answer::PlanAnswer;
 use super::choice::{self, winner};

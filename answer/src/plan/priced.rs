@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Nanos};
 use plan::{Boundary, Finalist, Kind, Shortage, number};
-use question::plan::{Framework, Question};
+use planning::{Framework, Question};
 
 use super::documents::PackedSteps;
 

@@ -1,7 +1,7 @@
 //! A plan for machines: an entry of the JSON, and a line of the CSV.
 
 use plan::{Split, StageMemory};
-use question::plan::{Framework, Question};
+use planning::{Framework, Question};
 use serde::Serialize;
 
 use super::priced::Plan;

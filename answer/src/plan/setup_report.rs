@@ -2,8 +2,8 @@
 
 use pipeline::Bytes;
 use plan::{Overflow, Shortage, StageMemory, number};
+use planning::Question;
 use question::format;
-use question::plan::Question;
 use serde::Serialize;
 
 use super::chunk_layers::{dealt, layout};

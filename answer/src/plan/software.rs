@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pipeline::Nanos;
 use plan::{Cluster, Finalist, Inputs, Offload, Options, number};
-use question::plan::{Question, SoftwareKey};
+use planning::{Question, SoftwareKey};
 use serde::Serialize;
 
 use super::ground::ground;

@@ -10,9 +10,9 @@ use super::levers::Lever;
 use super::parts::Part;
 use super::priced::{Plan, seconds};
 use super::quantities::{amount, days, error, ranges};
+use planning::{Framework, Question};
 use question::Diagnostic;
 use question::format;
-use question::plan::{Framework, Question};
 
 /// A set-up in a few letters, which [`legend`] explains.
 pub fn setup(setup: &Setup) -> String {

@@ -5,8 +5,8 @@ use answer::plan::{
 };
 use measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
+use planning::Question;
 use question::format;
-use question::plan::Question;
 
 use super::headed::{HeadedTable, Line, cut};
 use super::lines::paragraph;

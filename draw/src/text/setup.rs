@@ -4,7 +4,7 @@ use answer::plan::{
     Against, Plan, Planned, SetupReport, against, assumptions, setup_report, tables,
 };
 use measured::ErrorBar;
-use question::plan::Question;
+use planning::Question;
 
 use super::headed::cut;
 use super::lines::{COLUMNS, paragraph};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plan::{Attention, Machine, Recompute, number};
-use question::plan::machines;
+use planning::machines;
 use scenarios::PAPER;
 use serde::Deserialize;
 

@@ -7,8 +7,8 @@
 use plan::fit::Parameter;
 use plan::software::{TORCHTITAN, TORCHTITAN_ATTENTION};
 use plan::{Efficiency, Machine, Recipe};
+use planning::machines;
 use question::Diagnostic;
-use question::plan::machines;
 
 use super::row::{Facts, Run};
 

@@ -5,8 +5,8 @@ use plan::{
     Boundary, Imbalance, Machine, MemoryBudget, Recipe, Setup, Software, Split, Transformer, Zero,
     number,
 };
+use planning::machines;
 use question::Diagnostic;
-use question::plan::machines;
 
 use super::assumptions::Line;
 use super::models::{Model, Models};

@@ -72,6 +72,8 @@ keys! {
     /// Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms
     stall: Option<Stall>, value: "PROBABILITY:TIME", heading: NOISE;
 }
+#[cfg(feature = "clap")]
+crate::keys::flags::flags!(FsdpKeys);
 
 impl FsdpKeys {
     /// The size of all parameters as they travel, if they do.

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The value of a key, or one of its list, before or after it is read.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 #[serde(untagged)]
-pub(crate) enum Plain {
+pub enum Plain {
     /// Whether something is so.
     Flag(bool),
     /// A whole number.
@@ -54,23 +54,26 @@ pub enum Kind {
 
 /// A type with a JSON schema, with the feature `schema`.
 #[cfg(feature = "schema")]
-pub(crate) trait Formed: schemars::JsonSchema {}
+pub trait Formed: schemars::JsonSchema {}
 #[cfg(feature = "schema")]
 impl<T: schemars::JsonSchema> Formed for T {}
 /// A type with a JSON schema, with the feature `schema`.
 #[cfg(not(feature = "schema"))]
-pub(crate) trait Formed {}
+pub trait Formed {}
 #[cfg(not(feature = "schema"))]
 impl<T> Formed for T {}
 
 /// The type of one value of a key.
-pub(crate) trait Value: Formed + Sized {
+pub trait Value: Formed + Sized {
     /// Its kind.
     const KIND: Kind;
     /// Whether a value that begins with a dash is a value that is refused, and no flag.
     const IS_SIGNED: bool = false;
 
     /// The value that is written so.
+    ///
+    /// # Errors
+    /// If it is none of the type: why.
     fn read(plain: Plain) -> Result<Self, String>;
 
     /// The value as it is written.
@@ -83,7 +86,7 @@ pub(crate) trait Value: Formed + Sized {
 }
 
 /// The field of a key.
-pub(crate) trait Field {
+pub trait Field {
     /// Whether it says something.
     fn is_given(&self) -> bool;
 
@@ -91,6 +94,9 @@ pub(crate) trait Field {
     fn clear(&mut self);
 
     /// Takes a value; a list takes it behind the others.
+    ///
+    /// # Errors
+    /// If it is none of the type: why.
     fn put(&mut self, plain: Plain) -> Result<(), String>;
 
     /// All values.
@@ -99,7 +105,7 @@ pub(crate) trait Field {
 
 /// The type of the field of a key: `Option<T>` or `Option<Vec<T>>` where a key has no default,
 /// `T` or `Vec<T>` where it has a default.
-pub(crate) trait Described: Formed + Default {
+pub trait Described: Formed + Default {
     /// The type of one value.
     type Value: Value;
     /// Whether there may be several.

@@ -7,24 +7,9 @@ use super::field::{Word, defaults};
 use super::read::Written;
 use super::table::{Row, Set};
 
-/// Gives a set of keys its JSON schema.
-macro_rules! form {
-    ($set:ident) => {
-        impl schemars::JsonSchema for $set {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                <$set as $crate::keys::table::Set>::STRUCT.into()
-            }
-
-            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                $crate::keys::form::of::<$set>(generator)
-            }
-        }
-    };
-}
-pub(crate) use form;
-
 /// The schema of the set of keys `T`: an object with these and no other properties.
-pub(crate) fn of<T: Set>(generator: &mut SchemaGenerator) -> Schema {
+#[doc(hidden)]
+pub fn of<T: Set>(generator: &mut SchemaGenerator) -> Schema {
     let mut properties = Map::new();
     for row in T::rows() {
         properties.insert(row.name.to_owned(), property(row, generator));
@@ -93,7 +78,7 @@ pub(crate) fn number(least: f64, most: f64) -> Schema {
 }
 
 /// Lets the list `schema` also be written as its only value.
-pub(crate) fn one_or_list(schema: &mut Schema) {
+pub fn one_or_list(schema: &mut Schema) {
     let mut value = std::mem::take(schema).to_value();
     one_or_list_value(&mut value);
     *schema = Schema::try_from(value).unwrap_or_default();

@@ -3,15 +3,15 @@
 //! A row of a table names a key, its type and its meaning. Flags, files, JSON and schemas are loops over the
 //! rows. The effect of a key is defined elsewhere.
 
-pub(crate) mod field;
+pub mod field;
 #[cfg(feature = "clap")]
 pub(crate) mod flags;
 #[cfg(feature = "schema")]
-pub(crate) mod form;
+pub mod form;
 mod hardware;
 mod question;
-pub(crate) mod read;
-pub(crate) mod table;
+pub mod read;
+pub mod table;
 
 pub use field::{Kind, Word};
 pub use hardware::HardwareKeys;

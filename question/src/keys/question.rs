@@ -228,6 +228,8 @@ keys! {
     and /// The keys of the hardware.
     hardware: HardwareKeys;
 }
+#[cfg(feature = "clap")]
+crate::keys::flags::flags!(Keys);
 
 impl Keys {
     /// These keys, and those of `other` where these are not given.

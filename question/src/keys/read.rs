@@ -28,35 +28,19 @@ pub(crate) fn read<T: DeserializeOwned>(all: Object) -> Result<T, serde_json::Er
 }
 
 /// Reads one value by its `FromStr`, of a key that can be left out.
-pub(crate) fn text<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
+///
+/// # Errors
+/// If it is no text, or none of that form.
+pub fn text<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
 {
     pipeline::as_text::deserialize(from).map(Some)
 }
 
-/// Lets serde read and write a set of keys.
-macro_rules! reads_and_writes {
-    ($set:ident) => {
-        impl serde::Serialize for $set {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                let mut map = to.serialize_map(None)?;
-                $crate::keys::read::write(self, &mut map)?;
-                serde::ser::SerializeMap::end(map)
-            }
-        }
-
-        impl<'de> serde::Deserialize<'de> for $set {
-            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                $crate::keys::read::deserialize(from)
-            }
-        }
-    };
-}
-pub(crate) use reads_and_writes;
-
 /// Adds the keys that are given, or have a default, to `map`.
-pub(crate) fn write<M: SerializeMap>(set: &impl Set, map: &mut M) -> Result<(), M::Error> {
+#[doc(hidden)]
+pub fn write<M: SerializeMap>(set: &impl Set, map: &mut M) -> Result<(), M::Error> {
     write_fields(&rows_of(set), &set.fields(), map)
 }
 
@@ -93,7 +77,8 @@ impl Serialize for Written<'_> {
 }
 
 /// Reads a set of keys.
-pub(crate) fn deserialize<'de, T: Set, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+#[doc(hidden)]
+pub fn deserialize<'de, T: Set, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     let mut set = T::default();
     let (name, names, rows) = (T::STRUCT, T::NAMES, T::rows());
     let fields = set.fields_mut();
@@ -163,14 +148,20 @@ impl Visitor<'_> for Name<'_> {
 }
 
 /// Reads a list; a single value is a list of one.
-pub(crate) fn list<'de, D: Deserializer<'de>, T: Value>(from: D) -> Result<Vec<T>, D::Error> {
+///
+/// # Errors
+/// If a value is none of the type.
+pub fn list<'de, D: Deserializer<'de>, T: Value>(from: D) -> Result<Vec<T>, D::Error> {
     let mut list = Vec::new();
     Values { kind: T::KIND, lists: Lists::OfValues, field: &mut list }.deserialize(from)?;
     Ok(list)
 }
 
 /// The same, where the list can be left out.
-pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Value>(
+///
+/// # Errors
+/// If a value is none of the type.
+pub fn optional_list<'de, D: Deserializer<'de>, T: Value>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
     list(from).map(Some)

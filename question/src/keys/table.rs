@@ -1,8 +1,6 @@
 //! Tables of keys: one row for each key, from which flags, files, JSON and schemas all follow.
 
-pub(crate) use super::field::{Described, Field};
-
-use super::field::{Kind, Value};
+use super::field::{Described, Field, Kind, Value};
 
 /// How the lists of a set of keys are written in files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +55,7 @@ pub struct Row {
 
 impl Row {
     /// The row of a key of type `T` without anything particular.
-    pub(crate) const fn of<T: Described>(
+    pub const fn of<T: Described>(
         (name, field): (&'static str, &'static str),
         meaning: &'static str,
         (heading, lists): (&'static str, Lists),
@@ -95,7 +93,9 @@ impl Row {
 }
 
 /// The bytes of `field` with dashes for underscores.
-pub(crate) const fn dashed<const LENGTH: usize>(field: &str) -> [u8; LENGTH] {
+#[doc(hidden)]
+#[must_use]
+pub const fn dashed<const LENGTH: usize>(field: &str) -> [u8; LENGTH] {
     let (bytes, mut name, mut at) = (field.as_bytes(), [0; LENGTH], 0);
     while at < LENGTH {
         name[at] = if bytes[at] == b'_' { b'-' } else { bytes[at] };
@@ -104,9 +104,13 @@ pub(crate) const fn dashed<const LENGTH: usize>(field: &str) -> [u8; LENGTH] {
     name
 }
 
-/// The name of the key of a field.
-macro_rules! name_of {
-    ($field:ident) => {{
+/// Declares a set of keys, with their heading in the help and how their lists are written. Each row is a field:
+/// its comment is the help of the flag and the description in the schema; behind its type stand the parts of
+/// its [`Row`] that are not as usual. A crate with a feature `schema` has the JSON schema of the set with it.
+#[macro_export]
+macro_rules! keys {
+    // The name of the key of a field.
+    (@name $field:ident) => {{
         const FIELD: &str = stringify!($field);
         const NAME: &[u8] = &$crate::keys::table::dashed::<{ FIELD.len() }>(FIELD);
         match std::str::from_utf8(NAME) {
@@ -114,24 +118,13 @@ macro_rules! name_of {
             Err(_) => FIELD,
         }
     }};
-}
-pub(crate) use name_of;
-
-/// The name of a set of keys in errors and schemas: that of its type, unless another is given.
-macro_rules! struct_name {
-    ($set:ident) => {
+    // The name of a set in errors and schemas: that of its type, unless another is given.
+    (@called $set:ident) => {
         stringify!($set)
     };
-    ($set:ident, $known:literal) => {
+    (@called $set:ident $known:literal) => {
         $known
     };
-}
-pub(crate) use struct_name;
-
-/// Declares a set of keys, with their heading in the help and how their lists are written. Each row is a field:
-/// its comment is the help of the flag and the description in the schema; behind its type stand the parts of
-/// its [`Row`] that are not as usual.
-macro_rules! keys {
     (
         $(#[doc = $about:literal])+
         pub struct $set:ident $(as $known:literal)?: $heading:expr, $lists:expr;
@@ -150,18 +143,18 @@ macro_rules! keys {
             pub const ROWS: &'static [$crate::keys::table::Row] = &[$($crate::keys::table::Row {
                 $($part: $value,)*
                 ..$crate::keys::table::Row::of::<$type>(
-                    ($crate::keys::table::name_of!($field), stringify!($field)),
+                    ($crate::keys!(@name $field), stringify!($field)),
                     concat!($($meaning, "\n"),+),
                     ($heading, $lists),
                 )
             }),*];
 
             /// The names of all keys.
-            pub const NAMES: &'static [&'static str] = &[$($crate::keys::table::name_of!($field)),*];
+            pub const NAMES: &'static [&'static str] = &[$($crate::keys!(@name $field)),*];
 
             /// The rows of the given keys.
             fn given_rows(&self) -> impl Iterator<Item = &'static $crate::keys::table::Row> + use<> {
-                use $crate::keys::table::Field;
+                use $crate::keys::field::Field;
                 let all = [$(self.$field.is_given()),*];
                 Self::ROWS.iter().zip(all).filter(|(_, given)| *given).map(|(row, _)| row)
             }
@@ -174,7 +167,7 @@ macro_rules! keys {
             /// These keys, and those of `other` where these are not given.
             #[must_use]
             pub fn or(self, other: Self) -> Self {
-                use $crate::keys::table::Described;
+                use $crate::keys::field::Described;
                 Self {
                     $($field: Described::or(self.$field, other.$field),)*
                     $($nested: self.$nested.or(other.$nested),)?
@@ -184,7 +177,7 @@ macro_rules! keys {
 
         impl Default for $set {
             fn default() -> Self {
-                use $crate::keys::table::Described;
+                use $crate::keys::field::Described;
                 let mut rows = Self::ROWS.iter();
                 let mut default = || rows.next().and_then(|row| row.default);
                 Self {
@@ -196,7 +189,7 @@ macro_rules! keys {
 
         impl $crate::keys::table::Set for $set {
             const ABOUT: &'static str = concat!($($about, "\n"),+);
-            const STRUCT: &'static str = $crate::keys::table::struct_name!($set $(, $known)?);
+            const STRUCT: &'static str = $crate::keys!(@called $set $($known)?);
             const NAMES: &'static [&'static str] = Self::NAMES;
 
             fn rows() -> Vec<&'static $crate::keys::table::Row> {
@@ -205,32 +198,50 @@ macro_rules! keys {
                 rows.collect()
             }
 
-            fn fields(&self) -> Vec<&dyn $crate::keys::table::Field> {
-                let fields: Vec<&dyn $crate::keys::table::Field> = vec![$(&self.$field),*];
+            fn fields(&self) -> Vec<&dyn $crate::keys::field::Field> {
+                let fields: Vec<&dyn $crate::keys::field::Field> = vec![$(&self.$field),*];
                 $(let fields = fields.into_iter().chain(self.$nested.fields()).collect();)?
                 fields
             }
 
-            fn fields_mut(&mut self) -> Vec<&mut dyn $crate::keys::table::Field> {
-                let fields: Vec<&mut dyn $crate::keys::table::Field> = vec![$(&mut self.$field),*];
+            fn fields_mut(&mut self) -> Vec<&mut dyn $crate::keys::field::Field> {
+                let fields: Vec<&mut dyn $crate::keys::field::Field> = vec![$(&mut self.$field),*];
                 $(let fields = fields.into_iter().chain(self.$nested.fields_mut()).collect();)?
                 fields
             }
         }
 
-        $crate::keys::read::reads_and_writes!($set);
-        #[cfg(feature = "clap")]
-        $crate::keys::flags::flags!($set);
+        impl serde::Serialize for $set {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                let mut map = to.serialize_map(None)?;
+                $crate::keys::read::write(self, &mut map)?;
+                serde::ser::SerializeMap::end(map)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $set {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                $crate::keys::read::deserialize(from)
+            }
+        }
+
         #[cfg(feature = "schema")]
-        $crate::keys::form::form!($set);
+        impl schemars::JsonSchema for $set {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                <$set as $crate::keys::table::Set>::STRUCT.into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $crate::keys::form::of::<$set>(generator)
+            }
+        }
     };
 }
-pub(crate) use keys;
+pub use keys;
 
 /// A set of keys with its rows and fields, in the same order.
-pub(crate) trait Set: Default {
+pub trait Set: Default {
     /// The description of the set: the lines of its comment.
-    #[cfg_attr(not(feature = "schema"), allow(dead_code))]
     const ABOUT: &'static str;
     /// Its name in errors and schemas.
     const STRUCT: &'static str;
@@ -245,4 +256,34 @@ pub(crate) trait Set: Default {
 
     /// The mutable fields of its keys, and of those of the set within.
     fn fields_mut(&mut self) -> Vec<&mut dyn Field>;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::keys::Keys;
+    use crate::keys::field::defaults;
+    use crate::{fsdp, replay, search};
+
+    #[test]
+    fn defaults_and_examples_of_rows_are_values() {
+        fn check<T: Set>() {
+            let mut set = T::default();
+            for (row, field) in T::rows().into_iter().zip(set.fields_mut()) {
+                let given = field.values().iter().map(|one| json!(one)).collect::<Vec<_>>();
+                let default =
+                    row.default.into_iter().flat_map(|text| defaults(row.kind, text, row.is_list));
+                let default: Vec<_> = default.map(|one| json!(one)).collect();
+                assert!(row.default.is_none() || given == default, "{}", row.name);
+                let is_form = matches!(row.kind, Kind::Text(_));
+                assert_eq!((row.examples)().is_empty(), !is_form, "{}", row.name);
+            }
+        }
+        check::<Keys>();
+        check::<fsdp::FsdpKeys>();
+        check::<search::SearchKeys>();
+        check::<replay::ReplayKeys>();
+    }
 }

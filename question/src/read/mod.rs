@@ -10,7 +10,7 @@ use toml::de::{DeString, DeTable, DeValue, Deserializer, Error};
 
 use crate::host::Context;
 use crate::keys::{HardwareKeys, Keys};
-pub(crate) use spans::KeySpans;
+pub use spans::KeySpans;
 
 /// The keys of a table with the one entry `key`.
 pub(crate) fn single(

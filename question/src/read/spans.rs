@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 /// The span of the value of each key, by path: `batch`, `search.tensor`, or `cluster.1.devices` for
 /// the second `[[cluster]]`; `cluster.1` is that table itself.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeySpans(BTreeMap<String, Option<Range<usize>>>);
+pub struct KeySpans(BTreeMap<String, Option<Range<usize>>>);
 
 impl KeySpans {
     /// The spans of all keys of `table`, nested ones too.
@@ -20,7 +20,7 @@ impl KeySpans {
     }
 
     /// The spans of a file with the content `text`; none if it is not valid TOML.
-    pub(crate) fn of_text(text: &str) -> Self {
+    pub fn of_text(text: &str) -> Self {
         DeTable::parse(text).map_or_else(|_| Self::default(), |table| Self::of(table.get_ref()))
     }
 
@@ -35,7 +35,7 @@ impl KeySpans {
     }
 
     /// The span of the key at the path `key`, else of the first key of that name in any table.
-    pub(crate) fn find(&self, key: &str) -> Option<Range<usize>> {
+    pub fn find(&self, key: &str) -> Option<Range<usize>> {
         let named = |(path, _): &(&String, &_)| path.rsplit('.').next() == Some(key);
         let anywhere = || {
             self.0
@@ -48,7 +48,7 @@ impl KeySpans {
     }
 
     /// Whether the key at the path `key` is given.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.0.contains_key(key)
     }
 

@@ -7,9 +7,9 @@
 
 use pipeline::Family;
 use plan::{Machine, number};
+use planning::machines;
 use question::Diagnostic;
 use question::format;
-use question::plan::machines;
 use question::sheet::Sheet;
 use rayon::prelude::*;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pipeline::overlap::{Overlap, Part};
 use pipeline::{Nanos, Pass, Slot};
 use plan::Inputs;
-use question::{Context, plan as questions};
+use question::Context;
 
 /// DeepSeek-V3 as it was trained.
 const QUESTION: &str = include_str!("../../../scenarios/plan/deepseek-v3.toml");
@@ -21,8 +21,7 @@ fn overlap(contention: &str) -> Overlap {
     let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::from([(file, text.into_bytes())]);
     let context = Context::new(&host);
     let question =
-        questions::read(&context, Path::new("plan.toml"), questions::MemoryError::default())
-            .unwrap();
+        planning::read(&context, Path::new("plan.toml"), planning::MemoryError::default()).unwrap();
     let cluster = &question.clusters[0];
     let setup = question.setups(cluster).unwrap()[0];
     let inputs = Inputs::new(&question.model, &question.recipe, cluster);

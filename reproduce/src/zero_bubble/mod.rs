@@ -12,7 +12,7 @@ mod throughput;
 use std::path::Path;
 
 use plan::Machine;
-use question::plan::machines;
+use planning::machines;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 use rayon::prelude::*;

@@ -143,7 +143,7 @@ impl Plan {
         let host = Host::listening();
         let context = Context::new(&host);
         let ask = |path: &Path| {
-            let question = question::plan::read(&context, path, memory_error()?);
+            let question = planning::read(&context, path, memory_error()?);
             question.and_then(|question| plan(&context, question))
         };
         let planned = ask(path);

@@ -8,7 +8,8 @@ use question::schemas;
 use super::*;
 
 /// Where the library keeps texts that may reach the page.
-const ROOMS: [&str; 5] = ["question/src", "answer/src", "draw/src", "pipeline/src", "search/src"];
+const ROOMS: [&str; 6] =
+    ["question/src", "planning/src", "answer/src", "draw/src", "pipeline/src", "search/src"];
 
 /// Files with texts for the command line alone: packing, fits, stored answers, a prediction beside another, pages and
 /// pictures of sweeps; and files that have flags of frameworks.
@@ -20,7 +21,7 @@ const ELSEWHERE: [&str; 9] = [
     "draw/src/pictures/explain.rs",
     "draw/src/pictures/fsdp.rs",
     "draw/src/pictures/sweep",
-    "question/src/plan/fit",
+    "planning/src/fit",
     "answer/src/compare/mod.rs",
 ];
 

@@ -13,7 +13,7 @@ use sim::cluster::ClusterSpec;
 
 use self::torch_order::TorchOrder;
 use super::priced::Plan;
-use question::plan::{Framework, Question};
+use planning::{Framework, Question};
 
 /// The order of the plan as torch reads it, beside the configurations of torchtitan that name it.
 const SCHEDULE_CSV: &str = "schedule.csv";

@@ -2,7 +2,7 @@
 
 use plan::{Offload, Precision, Recipe, Routing, Setup, Software, Zero};
 
-use question::plan::Question;
+use planning::Question;
 
 use super::super::priced::Plan;
 

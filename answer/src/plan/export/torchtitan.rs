@@ -6,8 +6,8 @@ use plan::{Boundary, Costed, Precision, Recompute, Zero};
 use super::super::priced::Plan;
 use super::torch_order::TorchOrder;
 use super::{SCHEDULE_CSV, array};
+use planning::{Framework, Question};
 use question::format;
-use question::plan::{Framework, Question};
 
 /// A TOML file for torchtitan 0.2.x.
 pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> String {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use question::plan::fit as asked;
-use question::plan::machines;
+use planning::fit as asked;
+use planning::machines;
 
 use super::*;
 

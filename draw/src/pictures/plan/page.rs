@@ -8,8 +8,8 @@ use answer::plan::{
 use measured::ErrorBar;
 use pipeline::Bytes;
 use plan::StageMemory;
+use planning::Question;
 use question::Diagnostic;
-use question::plan::Question;
 
 use super::cells::{Table, percent};
 use super::points::svg;

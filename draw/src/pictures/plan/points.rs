@@ -6,8 +6,8 @@ use crate::plot::scatter;
 use crate::plot::scatter::{Details, Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
 use answer::plan::{Plan, PlanAnswer, tables};
+use planning::Question;
 use question::Diagnostic;
-use question::plan::Question;
 
 /// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
 /// each schedule where there is one cluster, in a picture of that `width`.

@@ -7,7 +7,7 @@ use plan::{Boundary, Loss, Offload, Recompute, Setup, Zero};
 
 use super::super::chunk_layers;
 use super::super::priced::Plan;
-use question::plan::{Framework, Question};
+use planning::{Framework, Question};
 
 /// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM
 /// cannot do of the plan is said in comments.

@@ -1,0 +1,195 @@
+//! The questions of the planner: a [`Document`] as it is written, and a [`Question`], whole and checked.
+//!
+//! With them comes what they name: models as a `config.json` of Hugging Face has them ([`config`]), machine
+//! files ([`machines`]), and tables of a user's iterations, by which a machine is fitted ([`fit`]).
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::path::{Path, PathBuf};
+//!
+//! use planning::{MemoryError, read};
+//! use question::Context;
+//!
+//! let text = r#"
+//!     tokens = 1e12
+//!     batch = 1024
+//!     sequence = 4096
+//!     model = { layers = 32, hidden = 4096, heads = 32, vocabulary = 32000 }
+//!     cluster = [{ machine = "h100", devices = [64, 128] }]
+//! "#;
+//! let files = BTreeMap::from([(PathBuf::from("plan.toml"), text.as_bytes().to_vec())]);
+//! let context = Context::new(&files);
+//! let question = read(&context, Path::new("plan.toml"), MemoryError::default())?;
+//! assert_eq!(question.clusters.len(), 2);
+//!
+//! // What is wrong stands at its key.
+//! let files = BTreeMap::from([(PathBuf::from("plan.toml"), text.replace("h100", "h1").into())]);
+//! let Err(error) = read(&Context::new(&files), Path::new("plan.toml"), MemoryError::default())
+//! else { unreachable!() };
+//! assert!(error.message.contains("h1"));
+//! # Ok::<(), question::Diagnostic>(())
+//! ```
+
+mod checked;
+mod clusters;
+pub mod config;
+mod document;
+mod experts;
+pub mod fit;
+mod framework;
+mod lengths;
+pub mod machines;
+mod memory_error;
+mod noise;
+mod reader;
+mod search;
+mod setup;
+mod sizes;
+mod software;
+mod streams;
+mod training;
+
+use std::path::Path;
+
+use plan::{Attention, Recipe};
+use question::diagnostic::Diagnostic;
+use question::host::Context;
+use question::kinds::{self, InputKind};
+
+pub use self::checked::Question;
+pub use self::clusters::Paid;
+pub use self::document::{
+    ClusterDocument, Document, LengthsDocument, ModelDocument, NoiseDocument, PartDocument,
+    SearchDocument, TrainingDocument,
+};
+pub use self::framework::Framework;
+pub use self::lengths::Packed;
+pub use self::memory_error::MemoryError;
+use self::reader::Reader;
+pub use self::setup::SetupDocument;
+pub use self::sizes::SizesDocument;
+pub use self::software::SoftwareKey;
+pub use self::training::RESERVED;
+
+/// The largest question.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Reads the question in `path` and checks it; `memory_error` is the part by which the memory of a plan may
+/// be underestimated.
+///
+/// # Errors
+/// If the file cannot be read or understood, or the question makes no sense.
+pub fn read(
+    context: &Context<'_>,
+    path: &Path,
+    memory_error: MemoryError,
+) -> Result<Question, Diagnostic> {
+    let text = context.read_toml(path, MAX_FILE)?;
+    let document: Document = toml::from_str(&text)
+        .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
+        .map_err(|error| kinds::misplaced(path, &text, &[InputKind::Plan], error))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Reader { context, folder, file: Some((path, &text)), document: &document, memory_error }
+        .question()
+}
+
+/// Checks the question `document`, whose files lie in `folder`, as [`read`] does. Errors name the key.
+///
+/// # Errors
+/// If one of its files cannot be read, or the question makes no sense.
+pub fn check(
+    context: &Context<'_>,
+    folder: &Path,
+    document: &Document,
+    memory_error: MemoryError,
+) -> Result<Question, Diagnostic> {
+    Reader { context, folder, file: None, document, memory_error }.question()
+}
+
+impl Reader<'_> {
+    fn question(&self) -> Result<Question, Diagnostic> {
+        let document = self.document;
+        if !(1.0..=1e18).contains(&document.tokens) {
+            let message = format!("tokens is {}: it must be from 1 to 1e18", document.tokens);
+            return Err(self.wrong("tokens", message));
+        }
+        if let Some(days) = document.deadline_days.filter(|days| !(*days > 0.0 && *days <= 1e6)) {
+            let message = format!("deadline-days is {days}: it must be more than 0");
+            return Err(self.wrong("deadline-days", message));
+        }
+        if document.batch == 0 || document.batch > 1 << 30 {
+            let message = format!("batch is {}: it must be from 1 to 2^30", document.batch);
+            return Err(self.wrong("batch", message));
+        }
+        let config::Model { transformer: model, rotary_base, assumed } = self.model()?;
+        let plans = document.plans.unwrap_or(3);
+        if !(1..=1000).contains(&plans) {
+            return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
+        }
+        let clusters = self.clusters(&model)?;
+        let framework = self.framework()?;
+        let search = self.search(&model, framework)?;
+        let noise = self.noise(&clusters)?;
+        let packed = self.packed(model.sequence)?;
+        let mut recipe = Recipe {
+            attended: packed.as_ref().map_or(1.0, Packed::mean),
+            imbalance: self.imbalance(&model, framework)?,
+            ..self.recipe(framework, &clusters)?
+        };
+        recipe.software.streams = self.streams(&model)?;
+        let (software_searched, open) = self.open(recipe.software.tuning)?;
+        let asked = self.setup(&model, &recipe, framework, &clusters)?;
+        let dynamic_context = self.dynamic_context(packed.as_ref(), framework, model.sequence)?;
+        Ok(Question {
+            title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),
+            tokens: document.tokens,
+            deadline_days: document.deadline_days,
+            budget: self.within("budget", document.budget, [0.01, 1e15])?,
+            contingency: self.within("contingency", document.contingency, [1.0, 100.0])?,
+            storage: document.storage,
+            paid: self.paid(&clusters)?,
+            plans: usize::try_from(plans).unwrap_or(1),
+            clusters,
+            search,
+            software_searched,
+            open,
+            framework,
+            recipe,
+            packed,
+            dynamic_context,
+            dispatcher: self.dispatcher()?.0,
+            asked,
+            file: self.file.map(|(path, text)| (path.to_owned(), text.to_owned())),
+            noise,
+            model,
+            rotary_base,
+            model_assumed: assumed,
+        })
+    }
+
+    fn attention(&self) -> Result<Attention, Diagnostic> {
+        match self.document.attention.as_deref() {
+            None | Some("flash") => Ok(Attention::Flash),
+            Some("core") => Ok(Attention::Core),
+            Some(other) => {
+                Err(self.wrong("attention", format!("attention is `{other}`: write flash or core")))
+            }
+        }
+    }
+
+    fn model(&self) -> Result<config::Model, Diagnostic> {
+        let attention = self.attention()?;
+        match &self.document.model {
+            ModelDocument::File(file) => config::read(
+                self.context,
+                &self.folder.join(file),
+                self.document.sequence,
+                attention,
+            ),
+            ModelDocument::Sizes(sizes) => {
+                let transformer = self.sizes(sizes, attention)?;
+                Ok(config::Model { transformer, rotary_base: None, assumed: Vec::new() })
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! `[training]`: the recipe, and what the software does for its speed.
+
+use pipeline::Bytes;
+use plan::{
+    Boundary, Cluster, Graphs, Imbalance, Loss, Machine, MemoryBudget, Offload, Offloaded,
+    Precision, Recipe, Software, Tuning,
+};
+use question::diagnostic::Diagnostic;
+use question::nearest;
+
+use crate::document::TrainingDocument;
+use crate::framework::Framework;
+use crate::reader::Reader;
+
+/// Memory that the framework and its libraries take of a device beside the model, unless the question
+/// says.
+pub const RESERVED: Bytes = Bytes(1 << 30);
+
+/// How tokens get to their experts, and whether each is sent once to a node.
+const DISPATCHERS: [(&str, bool); 3] = [("alltoall", false), ("deepep", true), ("hybridep", true)];
+
+/// How keys and values reach a context group, and whether all of them are gathered first.
+const EXCHANGES: [(&str, bool); 2] = [("ring", false), ("all-gather", true)];
+
+/// Whether all machines have 8-bit products: their constants were fitted to software that overlaps its
+/// communication.
+fn is_of_today(clusters: &[Cluster]) -> bool {
+    let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+    machines.all(|(machine, _)| machine.peak_fp8.is_some())
+}
+
+/// The error that `machine` has no products of `precision`, and its remedy.
+fn lacks_format(machine: &Machine, precision: Precision) -> (String, String) {
+    let (name, format) = (&machine.name, precision.name());
+    let rate = if precision == Precision::NvFp4 { "fp4" } else { "fp8" };
+    let peak = if rate == "fp4" { machine.peak_fp4 } else { machine.peak_fp8 };
+    if peak.is_none() {
+        return (
+            format!("the machine {name} has no peak rate for {format}"),
+            format!("write bf16, take another machine, or give its file a peak-{rate}-tflops"),
+        );
+    }
+    let others: Vec<&str> = Precision::ALL
+        .into_iter()
+        .filter(|one| machine.peak_of(*one).is_some())
+        .map(Precision::name)
+        .collect();
+    (
+        format!("the devices of {name} have no {format}"),
+        format!("write {}, or take another machine", others.join(", ")),
+    )
+}
+
+impl Reader<'_> {
+    /// The recipe, checked against the machines of `clusters`; the imbalance of experts is set elsewhere.
+    pub(crate) fn recipe(
+        &self,
+        framework: Framework,
+        clusters: &[Cluster],
+    ) -> Result<Recipe, Diagnostic> {
+        let training = &self.document.training;
+        let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
+        self.check_bytes()?;
+        let tuning = self.tuning(framework)?;
+        // Megatron-LM overlaps nothing by default.
+        let today = is_of_today(clusters) && tuning != Some(Tuning::Stock);
+        Ok(Recipe {
+            batch: self.document.batch,
+            gradient_bytes: gradient_bytes.unwrap_or(4),
+            optimizer_bytes: optimizer_bytes.unwrap_or(12),
+            weight_bytes: weight_bytes.unwrap_or(2),
+            logit_bytes: training.logit_bytes.unwrap_or(framework.logit_bytes()),
+            fp8_activation_input: training.fp8_activation_input.unwrap_or(false),
+            offload: self.offload(clusters)?,
+            sequence_parallel: training.sequence_parallel.unwrap_or(true),
+            scatter_gather: true,
+            overlap_gradients: training.overlap_gradients.unwrap_or(tuning != Some(Tuning::Stock)),
+            overlap_parameters: training.overlap_parameters.unwrap_or(today),
+            loss: self.loss()?,
+            boundary: self.boundary()?,
+            reserved: training.reserved.unwrap_or(RESERVED),
+            memory_budget: MemoryBudget {
+                error: self.memory_error.of(framework),
+                cap: self.memory_cap()?,
+            },
+            precision: self.precision("precision", &training.precision, clusters)?,
+            head: self.precision("head-precision", &training.head_precision, clusters)?,
+            software: framework.runs_like(Software { tuning, ..self.software(today)? }),
+            imbalance: Imbalance::default(),
+            attended: 1.0,
+        })
+    }
+
+    /// The tuning of the software that runs the step, if it is given.
+    fn tuning(&self, framework: Framework) -> Result<Option<Tuning>, Diagnostic> {
+        let Some(given) = &self.document.training.tuning else { return Ok(None) };
+        if framework == Framework::Torchtitan {
+            let message = "tuning is about Megatron-LM, and framework is torchtitan".to_owned();
+            return Err(self.wrong("training.tuning", message).with_help("leave tuning out"));
+        }
+        let known = Tuning::NAMES.into_iter().find(|(name, _)| name == given);
+        let (_, tuning) = known.ok_or_else(|| {
+            let brief: String = given.chars().take(40).collect();
+            self.wrong("training.tuning", format!("tuning is `{brief}`: write tuned or stock"))
+        })?;
+        Ok(Some(tuning))
+    }
+
+    /// Checks that numbers of bytes are some.
+    fn check_bytes(&self) -> Result<(), Diagnostic> {
+        let training = &self.document.training;
+        for (key, bytes) in [
+            ("gradient-bytes", training.gradient_bytes),
+            ("optimizer-bytes", training.optimizer_bytes),
+            ("weight-bytes", training.weight_bytes),
+            ("logit-bytes", training.logit_bytes),
+        ] {
+            if let Some(bytes) = bytes.filter(|bytes| !(1..=64).contains(bytes)) {
+                return Err(self.wrong(key, format!("{key} is {bytes}: from 1 to 64")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The activations that are copied to the host; each machine of `clusters` must have a host link.
+    fn offload(&self, clusters: &[Cluster]) -> Result<Offload, Diagnostic> {
+        const KEY: &str = "training.offload";
+        let Some(names) = &self.document.training.offload else { return Ok(Offload::NONE) };
+        let one = |name: &String| {
+            Offloaded::named(name).ok_or_else(|| {
+                let known = Offloaded::NAMES.map(|(_, known)| known);
+                let brief: String = name.chars().take(40).collect();
+                let near = nearest::question(name, known);
+                let message = format!("offload names `{brief}`, which is no part of a layer{near}");
+                self.wrong(KEY, message).with_help(format!("write any of {}", known.join(", ")))
+            })
+        };
+        let parts = names.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let has = |part| parts.contains(&part);
+        if has(Offloaded::AttentionProjection) && !has(Offloaded::CoreAttention) {
+            let message =
+                "offload has attn_proj without core_attn, whose backward needs the same tensor";
+            let cure = "add core_attn, as Megatron-LM demands, or take attn_proj out";
+            return Err(self.wrong(KEY, message.to_owned()).with_help(cure));
+        }
+        let machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        let mut lacking = machines.filter(|(machine, _)| machine.host.is_none());
+        match lacking.next().filter(|_| !parts.is_empty()) {
+            Some((machine, _)) => {
+                let message = format!(
+                    "offload copies to the host, whose link {} does not tell",
+                    machine.name
+                );
+                let cure =
+                    "give its file a host-link and devices-per-host-link, or take offload out";
+                Err(self.wrong(KEY, message).with_help(cure))
+            }
+            None => Ok(Offload::of(&parts)),
+        }
+    }
+
+    /// The format of products that `key` names, for which each machine must have a peak rate.
+    fn precision(
+        &self,
+        key: &str,
+        name: &Option<String>,
+        clusters: &[Cluster],
+    ) -> Result<Precision, Diagnostic> {
+        let Some(name) = name else { return Ok(Precision::default()) };
+        let path = format!("training.{key}");
+        let precision = Precision::named(name).ok_or_else(|| {
+            let known = Precision::ALL.map(Precision::name);
+            let message = format!("{key} is `{name}`{}", nearest::question(name, known));
+            self.wrong(&path, message).with_help(format!("write one of {}", known.join(", ")))
+        })?;
+        let machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        let mut lacking = machines.filter(|(machine, _)| machine.peak_of(precision).is_none());
+        match lacking.next() {
+            Some((machine, _)) => {
+                let (message, cure) = lacks_format(machine, precision);
+                Err(self.wrong(&path, message).with_help(cure))
+            }
+            None => Ok(precision),
+        }
+    }
+
+    /// The features of the software; defaults depend on whether the machines are of `today`.
+    fn software(&self, today: bool) -> Result<Software, Diagnostic> {
+        let training = &self.document.training;
+        let graphs = self.word("cuda-graphs", &training.cuda_graphs, &Graphs::NAMES)?;
+        Ok(Software {
+            graphs: graphs.1.share(),
+            overlap_experts: training.overlap_experts.unwrap_or(false),
+            overlap_tensor: training.overlap_tensor.unwrap_or(false),
+            overlap_transfers: training.overlap_transfers.unwrap_or(today),
+            sends_once: self.dispatcher()?.1,
+            gathers_context: self
+                .word("context-exchange", &training.context_exchange, &EXCHANGES)?
+                .1,
+            fused_experts: training.fused_experts.unwrap_or(today),
+            eager: !training.compiled.unwrap_or(true),
+            ..Software::default()
+        })
+    }
+
+    /// How tokens get to their experts, and whether each is sent once to a node.
+    pub(crate) fn dispatcher(&self) -> Result<(&'static str, bool), Diagnostic> {
+        self.word("dispatcher", &self.document.training.dispatcher, &DISPATCHERS)
+    }
+
+    /// The entry of `known` that `given` names, by default the first.
+    fn word<T: Copy>(
+        &self,
+        key: &str,
+        given: &Option<String>,
+        known: &[(&'static str, T)],
+    ) -> Result<(&'static str, T), Diagnostic> {
+        let named =
+            |(name, _): &&(&'static str, T)| given.as_deref().is_none_or(|one| one == *name);
+        known.iter().find(named).copied().ok_or_else(|| {
+            let given: String = given.iter().flat_map(|one| one.chars().take(40)).collect();
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let message = format!("{key} is `{given}`: write {}", names.join(", "));
+            self.wrong(&format!("training.{key}"), message)
+        })
+    }
+
+    /// The most that a plan may hold of a device.
+    fn memory_cap(&self) -> Result<Option<Bytes>, Diagnostic> {
+        match self.document.search.memory_cap {
+            Some(Bytes(0)) => {
+                let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
+                Err(self.wrong("memory-cap", message.to_owned()))
+            }
+            cap => Ok(cap),
+        }
+    }
+
+    fn loss(&self) -> Result<Loss, Diagnostic> {
+        match self.document.training.loss.as_deref() {
+            None | Some("separate") => Ok(Loss::Separate),
+            Some("fused") => Ok(Loss::Fused),
+            Some(other) => {
+                Err(self.wrong("loss", format!("loss is `{other}`: write separate or fused")))
+            }
+        }
+    }
+
+    fn boundary(&self) -> Result<Boundary, Diagnostic> {
+        let Some(name) = &self.document.training.boundary else { return Ok(Boundary::Barrier) };
+        Boundary::named(name).ok_or_else(|| {
+            let message = format!("boundary is `{name}`: write barrier or post-validation");
+            self.wrong("boundary", message)
+        })
+    }
+}
