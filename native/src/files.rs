@@ -15,9 +15,9 @@ use crate::memory;
 const MAX_STREAM: u64 = 64 << 20;
 
 /// How long to wait for a writer of a named pipe.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens `path`; a named pipe only if a writer opens it within [`PATIENCE`], since nothing else ends
+/// Opens `path`; a named pipe only if a writer opens it within [`WRITER_TIMEOUT`], since nothing else ends
 /// the wait for one.
 fn open(path: &Path) -> io::Result<File> {
     if !is_named_pipe(path) {
@@ -28,7 +28,7 @@ fn open(path: &Path) -> io::Result<File> {
     // A thread whose pipe has no writer stays until the process ends.
     thread::spawn(move || sender.send(File::open(own)));
     let late = || io::Error::other("it is a pipe, and nobody writes to it");
-    opened.recv_timeout(PATIENCE).map_err(|_| late())?
+    opened.recv_timeout(WRITER_TIMEOUT).map_err(|_| late())?
 }
 
 #[cfg(unix)]

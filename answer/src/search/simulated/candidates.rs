@@ -15,6 +15,8 @@ use super::{Budget, Candidate, Done, Goal, Simulator, climb, goal, objective};
 
 /// Limits that orders are proposed under where a part of the activations is on the host, in percent of those given.
 const PERCENT_OF_LIMIT: [u64; 4] = [125, 150, 200, 300];
+/// Searches of a question: without noise, under noise, by simulation.
+const SEARCHES: u64 = 3;
 /// Held-out replicas of a search that only proposes orders.
 const PROPOSED_IN: u64 = 100;
 
@@ -90,7 +92,7 @@ impl Candidates<'_> {
                 let figure = figure(goal, objective);
                 let on = OnHardware { hardware, figure, asked: &case.problem, known: &known };
                 let tell = |now: search::ProgressOnHardware| {
-                    self.tell("on the hardware", now.best.unwrap_or(now.now.best));
+                    self.tell(0, "on the hardware", now.best.unwrap_or(now.now.best));
                 };
                 let found = search_on_hardware(instance, &on, self.effort, tell, self.stop)?;
                 let fitted = Hops::placed(instance.shape, instance.placement, &found.fitted);
@@ -106,7 +108,7 @@ impl Candidates<'_> {
                 self.robust(case, &fitted, goal, proposed)?
             }
             None => {
-                let tell = |now: search::Progress| self.tell("no link shared", now.best);
+                let tell = |now: search::Progress| self.tell(0, "no link shared", now.best);
                 let found = search::search(instance, self.effort, tell, self.stop)?;
                 let holds = case.hardware.is_none()
                     || matches!(goal, Goal::Figure(Figure::Span | Figure::Makespan));
@@ -156,12 +158,18 @@ impl Candidates<'_> {
             let under = UnderNoise { noise, statistic, replicas: PROPOSED_IN, known: &[] };
             let tell = |now| {
                 if let search::ProgressUnderNoise::Nominal(now) = now {
-                    self.tell("under noise, no link shared", now.best);
+                    self.tell(1, "under noise, no link shared", now.best);
                 }
             };
-            let found = search_under_noise(instance, &under, self.effort, tell, self.stop)?;
-            proposed.orders.push(found.answer.schedule);
-            proposed.orders.extend(found.expected.map(|one| one.schedule));
+            match search_under_noise(instance, &under, self.effort, tell, self.stop) {
+                Ok(found) => {
+                    proposed.orders.push(found.answer.schedule);
+                    proposed.orders.extend(found.expected.map(|one| one.schedule));
+                }
+                // Simulations still compare the rest.
+                Err(SearchError::TooLargeUnderNoise(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(proposed)
     }
@@ -224,7 +232,7 @@ impl Candidates<'_> {
         let goal = done.bound.map_or(0.0, |bound| bound.0 as f64);
         let times = self.effort.times.unwrap_or(1);
         let budget = Budget { seed: self.effort.seed, times, goal };
-        self.tell("by simulation", super::nanos(*value));
+        self.tell(2, "by simulation", super::nanos(*value));
         if done.instance.costs.overlap().is_some() || best.prepared.copies().is_some() {
             return done;
         }
@@ -239,8 +247,11 @@ impl Candidates<'_> {
         done
     }
 
-    fn tell(&self, at: &str, best: Nanos) {
-        self.work.set_message(format!("{at}, best {}", format::time(best)));
+    /// Tells that search number `number` is under way.
+    fn tell(&self, number: u64, name: &str, best: Nanos) {
+        self.work.set_length(SEARCHES);
+        self.work.set_position(number);
+        self.work.set_message(format!("searches, {name}, best {}", format::time(best)));
     }
 }
 

@@ -100,12 +100,7 @@ pub(super) fn row(
 ) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
-    let jointly = match keys.vary.is_empty() {
-        true => None,
-        false => {
-            Some(joint::row(context, scenario, setting, &nominal_keys(keys, setting), earlier)?)
-        }
-    };
+    let jointly = jointly(context, scenario, setting, keys, earlier)?;
     let chosen = jointly.as_ref().and_then(|row| row.chosen.as_ref());
     let (asked, placement) = match (&jointly, chosen) {
         (Some(row), Some(chosen)) => {
@@ -129,33 +124,35 @@ pub(super) fn row(
         stop: &stop,
         work: &*work,
     };
-    let mut done = search.run()?;
     let copies = left_out.iter().any(|key| ["offload", "reload-ahead"].contains(key));
+    let mut done = search.run()?;
     if copies {
-        // An order that copies may hold more than its limit, so that bounds under the limit do not hold for it.
-        done.instance.limits = None;
-        done.found.bound = search::bounds::best(&done.instance);
-        done.found.proof = Proof::default();
+        done.forget_limits();
     }
     done.found.interrupted |= stop();
-    warn_of_clock(
-        context,
-        &SearchKeys { effort: effort.times, ..keys.clone() },
-        done.found.interrupted,
-    );
+    let limited = SearchKeys { effort: effort.times, ..keys.clone() };
+    warn_of_clock(context, &limited, done.found.interrupted);
     let (answer, figures, under_noise) = settle(scenario, &asked, &done, (copies, &stop))?;
-    let schedule = answer.order.clone();
-    let cost = nominal_cost(&done.instance, &schedule).unwrap_or(done.found.cost);
-    let case = Case { schedule: answer.prepared.clone(), ..done.case.clone() };
-    let found = Found { schedule, cost, ..done.found };
-    let searched = Searched { case, instance: done.instance, found };
-    let mut row = SearchRow::of(searched, None, keys.objective, &asked)?;
+    let simulated = Simulated { keys: left_out, figures, simulated: done.simulated };
+    let mut row = SearchRow::of(done.searched(answer), None, keys.objective, &asked)?;
     row.under_noise = under_noise;
-    row.simulated = Some(Simulated { keys: left_out, figures, simulated: done.simulated });
-    if let Some(jointly) = jointly {
-        row.chosen = jointly.chosen.map(|chosen| chosen.simulated(asked));
-    }
+    row.simulated = Some(simulated);
+    row.chosen = jointly.and_then(|row| row.chosen).map(|chosen| chosen.simulated(asked));
     Ok(row)
+}
+
+/// The choice of a joint search without the keys, if something is varied.
+fn jointly(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    keys: &SearchKeys,
+    earlier: &[SearchRow],
+) -> Result<Option<SearchRow>, Diagnostic> {
+    if keys.vary.is_empty() {
+        return Ok(None);
+    }
+    joint::row(context, scenario, setting, &nominal_keys(keys, setting), earlier).map(Some)
 }
 
 /// `keys` with a time where no link is shared, for the search of a choice.
@@ -197,6 +194,21 @@ struct Done {
 }
 
 impl Done {
+    /// Drops the limits: an order that copies may hold more than its limit, so that bounds under it do not hold.
+    fn forget_limits(&mut self) {
+        self.instance.limits = None;
+        self.found.bound = search::bounds::best(&self.instance);
+        self.found.proof = Proof::default();
+    }
+
+    /// `answer` with its case and its cost where no link is shared.
+    fn searched(self, answer: Candidate) -> Searched {
+        let Self { case, instance, found, .. } = self;
+        let cost = nominal_cost(&instance, &answer.order).unwrap_or(found.cost);
+        let case = Case { schedule: answer.prepared, ..case };
+        Searched { case, instance, found: Found { schedule: answer.order, cost, ..found } }
+    }
+
     /// The best candidate of those that `among` holds for, with its value.
     fn best(&self, among: impl Fn(&Candidate) -> bool) -> Option<&(Candidate, f64)> {
         let among = self.candidates.iter().filter(|(one, _)| among(one));
