@@ -39,6 +39,7 @@ use crate::commands::compare::Compare;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::fsdp::Fsdp;
+use crate::commands::import::Import;
 use crate::commands::man::Man;
 use crate::commands::plan::Plan;
 use crate::commands::profile::Profile;
@@ -89,6 +90,7 @@ enum Command {
     Compare(Compare),
     Fsdp(Box<Fsdp>),
     Plan(Box<Plan>),
+    Import(Import),
     Verify(Verify),
     Schema(Schema),
     Man(Man),
@@ -164,6 +166,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Compare(compare) => return compare.run(out),
         Command::Fsdp(fsdp) => return fsdp.run(out),
         Command::Plan(plan) => return plan.run(out),
+        Command::Import(import) => import.run(out)?,
         Command::Verify(verify) => return verify.run(out),
         Command::Schema(schema) => schema.run(out)?,
         Command::Man(man) => man.run(out, Cli::command())?,

@@ -37,6 +37,7 @@ mod document;
 mod experts;
 pub mod fit;
 mod framework;
+pub mod import;
 mod lengths;
 pub mod machines;
 mod memory_error;
@@ -85,12 +86,28 @@ pub fn read(
     memory_error: MemoryError,
 ) -> Result<Question, Diagnostic> {
     let text = context.read_toml(path, MAX_FILE)?;
+    if import::is_known(&text) && toml::from_str::<toml::Table>(&text).is_err() {
+        return imported(context, path, &text, memory_error);
+    }
     let document: Document = toml::from_str(&text)
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
         .map_err(|error| kinds::misplaced(path, &text, &[InputKind::Plan], error))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     Reader { context, folder, file: Some((path, &text)), document: &document, memory_error }
         .question()
+}
+
+/// The question of a launch script or a log of a training framework.
+fn imported(
+    context: &Context<'_>,
+    path: &Path,
+    text: &str,
+    memory_error: MemoryError,
+) -> Result<Question, Diagnostic> {
+    let imported = import::of_text(path, text, &import::Given::default())?;
+    let notes = imported.notes.iter().cloned().chain(imported.left_out_in_words());
+    notes.for_each(|note| context.warn(note));
+    check(context, Path::new(""), &imported.document, memory_error)
 }
 
 /// Checks the question `document`, whose files lie in `folder`, as [`read`] does. Errors name the key.

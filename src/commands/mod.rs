@@ -5,6 +5,7 @@ pub mod compare;
 pub mod execute;
 pub mod export;
 pub mod fsdp;
+pub mod import;
 pub mod man;
 pub mod plan;
 pub mod profile;

@@ -74,6 +74,7 @@ pub(super) const PARSERS: &[Parser] = &[
     text("profile", profile),
     text("plan", plan),
     text("config", config),
+    text("script", script),
     text("schedule", schedule),
     text("certificate", certificate),
     binary("trace-parquet", trace),
@@ -126,6 +127,15 @@ fn asked(context: &Context<'_>, given: &Given<'_>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A launch script or a log, and the question that it asks, written down.
+fn script(given: &Given<'_>) -> Result<(), String> {
+    on_disk(|context| {
+        let asked = planning::import::Given::default();
+        let imported = planning::import::read(context, &given.file("train.sh"), &asked);
+        imported.map_err(shown)?.to_toml().map(drop)
+    })
 }
 
 fn sweep(given: &Given<'_>) -> Result<(), String> {

@@ -34,6 +34,7 @@ mod gpus;
 mod hardware;
 mod hops;
 mod ilp;
+mod import;
 mod law;
 mod layout;
 mod levers;

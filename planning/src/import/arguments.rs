@@ -1,0 +1,171 @@
+//! Arguments of Megatron-LM: of the commands of a script, or of the dump at the start of a log.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use question::quote;
+
+use super::shell::{END, Script, UNKNOWN};
+
+/// Arguments by name without dashes in front, each with its values; one that is only there has none.
+#[derive(Default)]
+pub(super) struct Arguments {
+    values: BTreeMap<String, Vec<String>>,
+    /// Names that were asked for.
+    read: RefCell<BTreeSet<String>>,
+    /// Whether defaults are among them, as in a dump.
+    pub(super) is_dump: bool,
+}
+
+/// An argument whose value cannot be used.
+pub(super) struct Wrong {
+    pub(super) name: String,
+    pub(super) message: String,
+    pub(super) cure: Option<String>,
+}
+
+impl Arguments {
+    /// Those of the commands of `script`; where these have no sizes of a model, those in its variables, which
+    /// another script uses.
+    pub(super) fn of_script(script: &Script) -> Self {
+        let mut own = Self::default();
+        script.commands.iter().for_each(|command| own.add(command));
+        if !own.values.contains_key("hidden-size") {
+            let has_flags = |words: &&Vec<String>| words.iter().any(|word| word.contains("--"));
+            script.variables.values().filter(has_flags).for_each(|words| own.add(words));
+        }
+        own
+    }
+
+    /// Adds the arguments among `words`; those of a command in quotes, too.
+    fn add(&mut self, words: &[String]) {
+        let mut name = None;
+        let parts =
+            words.iter().flat_map(|word| match word.contains(" --") || word.starts_with("--") {
+                true => word.split_whitespace().collect::<Vec<_>>(),
+                false => vec![word.as_str()],
+            });
+        for word in parts {
+            let flag = word.strip_prefix("--");
+            match flag.filter(|flag| flag.starts_with(|c: char| c.is_ascii_alphabetic())) {
+                Some(flag) => {
+                    let (flag, value) = match flag.split_once('=') {
+                        Some((flag, value)) => (flag, Some(value.to_owned())),
+                        None => (flag, None),
+                    };
+                    let flag = flag.replace('_', "-");
+                    self.values.insert(flag.clone(), value.into_iter().collect());
+                    name = Some(flag);
+                }
+                None => {
+                    let own = name.as_ref().and_then(|name: &String| self.values.get_mut(name));
+                    own.into_iter().for_each(|own| own.push(word.to_owned()));
+                }
+            }
+        }
+    }
+
+    /// Those of a dump: lines of a name, dots and a value.
+    pub(super) fn of_dump(text: &str) -> Self {
+        let line = |line: &str| {
+            let (name, value) = dumped(line)?;
+            match value {
+                "None" | "False" | "" => None,
+                "True" => Some((name.replace('_', "-"), Vec::new())),
+                value => {
+                    let list = value.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+                    let words = |list: &str| {
+                        let all = list.split(',').map(|word| word.trim().trim_matches(['\'', '"']));
+                        all.map(str::to_owned).collect()
+                    };
+                    let is_words = list.is_some_and(|list| !list.contains('['));
+                    let values = match list.filter(|_| is_words) {
+                        Some(list) => words(list),
+                        None => vec![value.to_owned()],
+                    };
+                    Some((name.replace('_', "-"), values))
+                }
+            }
+        };
+        let values = text.lines().filter_map(line).collect();
+        Self { values, is_dump: true, ..Self::default() }
+    }
+
+    /// Whether argument `name` is there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.note(name);
+        self.values.contains_key(name)
+    }
+
+    fn note(&self, name: &str) {
+        self.read.borrow_mut().insert(name.to_owned());
+    }
+
+    /// All values of argument `name`.
+    pub(super) fn all(&self, name: &str) -> Result<Vec<String>, Wrong> {
+        self.note(name);
+        let values = self.values.get(name).cloned().unwrap_or_default();
+        match values.iter().find(|value| value.contains(UNKNOWN)) {
+            None => Ok(values),
+            Some(value) => {
+                let at = value.find(UNKNOWN).map_or(0, |at| at + 1);
+                let variable = value[at..].split(END).next().unwrap_or_default();
+                Err(Wrong {
+                    name: name.to_owned(),
+                    message: format!("only a run of the script knows {}", quote::clip(variable)),
+                    cure: Some(format!("give it: --set {}=VALUE", quote::clip(variable))),
+                })
+            }
+        }
+    }
+
+    /// The one value of argument `name`.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, Wrong> {
+        Ok(self
+            .all(name)?
+            .into_iter()
+            .next()
+            .map(|value| value.trim_matches(['\'', '"']).to_owned()))
+    }
+
+    /// The same as a whole number.
+    pub(super) fn whole(&self, name: &str) -> Result<Option<u64>, Wrong> {
+        let parsed = |value: String| {
+            let clean = value.replace('_', "");
+            clean.parse::<u64>().map_err(|_| Wrong {
+                name: name.to_owned(),
+                message: format!("{} is no whole number", quote::clip(&value)),
+                cure: None,
+            })
+        };
+        self.text(name)?.map(parsed).transpose()
+    }
+
+    /// The same as a number.
+    pub(super) fn number(&self, name: &str) -> Result<Option<f64>, Wrong> {
+        let parsed = |value: String| {
+            let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+            number.ok_or_else(|| Wrong {
+                name: name.to_owned(),
+                message: format!("{} is no number", quote::clip(&value)),
+                cure: None,
+            })
+        };
+        self.text(name)?.map(parsed).transpose()
+    }
+
+    /// Arguments that nobody has asked for.
+    pub(super) fn unread(&self) -> Vec<&str> {
+        let read = self.read.borrow();
+        self.values.keys().filter(|name| !read.contains(*name)).map(String::as_str).collect()
+    }
+}
+
+/// The name and the value of a line of a dump, such as `  num_layers ....... 96`, also behind a rank in brackets.
+pub(super) fn dumped(line: &str) -> Option<(&str, &str)> {
+    let (left, value) =
+        line.split_once(" ..").map(|(left, rest)| (left, rest.trim_start_matches('.').trim()))?;
+    let name = left.rsplit([' ', ':']).next()?;
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then_some((name, value))
+}

@@ -1,0 +1,99 @@
+//! The recipe of training.
+
+use super::super::arguments::{Arguments, Wrong};
+use super::Notes;
+use crate::{SetupDocument, TrainingDocument};
+
+/// How attention is computed.
+pub(super) fn attention(arguments: &Arguments) -> Result<Option<String>, Wrong> {
+    let backend = arguments.text("attention-backend")?;
+    let core =
+        backend.is_some_and(|backend| backend.contains("local") || backend.contains("unfused"));
+    Ok(core.then(|| "core".to_owned()))
+}
+
+/// The recipe that `arguments` say.
+pub(super) fn training(
+    arguments: &Arguments,
+    setup: &SetupDocument,
+    notes: &mut Notes,
+) -> Result<TrainingDocument, Wrong> {
+    let is = |name: &str| arguments.has(name).then_some(true);
+    if !["bf16", "fp16"].map(|name| arguments.has(name)).contains(&true) {
+        notes.push("neither --bf16 nor --fp16 is there: products in 32 bits are not planned, bf16 is taken".to_owned());
+    }
+    let fused = arguments.has("cross-entropy-loss-fusion").then(|| "fused".to_owned());
+    let graphs = arguments.text("cuda-graph-impl")?;
+    let offload = match arguments.has("fine-grained-activation-offloading") {
+        true => Some(arguments.all("offload-modules")?).filter(|modules| !modules.is_empty()),
+        false => None,
+    };
+    let small = arguments.has("grad-reduce-in-bf16")
+        && !arguments.has("accumulate-allreduce-grads-in-fp32");
+    Ok(TrainingDocument {
+        gradient_bytes: small.then_some(2),
+        optimizer_bytes: optimizer_bytes(arguments)?,
+        offload,
+        precision: precision(arguments)?,
+        cuda_graphs: graphs.and_then(|graphs| match graphs.as_str() {
+            "full_iteration" => Some("full".to_owned()),
+            "none" => None,
+            _ => Some("partial".to_owned()),
+        }),
+        dispatcher: dispatcher(arguments)?,
+        overlap_experts: is("overlap-moe-expert-parallel-comm"),
+        overlap_tensor: is("tp-comm-overlap"),
+        overlap_parameters: is("overlap-param-gather").filter(|_| setup.zero != Some(0)),
+        capacity_factor: arguments.number("moe-expert-capacity-factor")?,
+        pad_to_capacity: is("moe-pad-expert-input-to-capacity"),
+        sequence_parallel: Some(arguments.has("sequence-parallel"))
+            .filter(|_| setup.tensor.is_some()),
+        overlap_gradients: Some(arguments.has("overlap-grad-reduce")),
+        loss: fused,
+        ..TrainingDocument::default()
+    })
+}
+
+/// The format of the products of layers.
+fn precision(arguments: &Arguments) -> Result<Option<String>, Wrong> {
+    let eight = arguments.text("fp8-format")?.or(arguments.text("fp8")?);
+    let four = arguments.text("fp4-format")?.or(arguments.text("fp4")?);
+    let recipe = arguments.text("fp8-recipe")?;
+    arguments.text("fp4-recipe")?;
+    let name = match (four, eight, recipe.as_deref()) {
+        (Some(_), _, _) => "nvfp4",
+        (None, Some(_), Some("blockwise")) => "fp8-blockwise",
+        (None, Some(_), Some("mxfp8")) => "mxfp8",
+        (None, Some(_), _) => "fp8",
+        (None, None, _) => return Ok(None),
+    };
+    Ok(Some(name.to_owned()))
+}
+
+fn dispatcher(arguments: &Arguments) -> Result<Option<String>, Wrong> {
+    let kind = arguments.text("moe-token-dispatcher-type")?;
+    let backend = arguments.text("moe-flex-dispatcher-backend")?;
+    let deep = arguments.has("moe-enable-deepep");
+    Ok(match (kind.as_deref(), backend) {
+        (Some("flex"), Some(backend)) => Some(backend),
+        (Some("flex"), None) => Some("deepep".to_owned()),
+        _ if deep => Some("deepep".to_owned()),
+        _ => None,
+    })
+}
+
+/// Bytes of the state of the optimizer, where it is kept in other formats than 32 bits.
+fn optimizer_bytes(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
+    let bytes = |name: &str| -> Result<Option<u64>, Wrong> {
+        Ok(arguments.text(name)?.map(|format| match format.trim_start_matches("torch.") {
+            "bf16" | "fp16" | "bfloat16" | "float16" => 2,
+            "fp8" | "uint8" => 1,
+            _ => 4,
+        }))
+    };
+    let parts = [bytes("main-params-dtype")?, bytes("exp-avg-dtype")?, bytes("exp-avg-sq-dtype")?];
+    if !arguments.has("use-precision-aware-optimizer") {
+        return Ok(None);
+    }
+    Ok(Some(parts.into_iter().map(|part| part.unwrap_or(4)).sum()))
+}

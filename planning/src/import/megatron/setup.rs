@@ -1,0 +1,101 @@
+//! The set-up of a run.
+
+use super::super::arguments::{Arguments, Wrong};
+use super::Notes;
+use crate::{SetupDocument, SizesDocument};
+
+/// The set-up that `arguments` say for `model`.
+pub(super) fn setup(
+    arguments: &Arguments,
+    model: &SizesDocument,
+    notes: &mut Notes,
+) -> Result<SetupDocument, Wrong> {
+    let degree = |name: &str| -> Result<Option<u64>, Wrong> {
+        Ok(arguments.whole(name)?.filter(|degree| *degree > 1))
+    };
+    let pipeline = degree("pipeline-model-parallel-size")?;
+    let layout = arguments.text("pipeline-model-parallel-layout")?;
+    let layout = layout.map(|text| {
+        text.parse().map_err(|error: pipeline::LayoutError| Wrong {
+            name: "pipeline-model-parallel-layout".to_owned(),
+            message: error.to_string(),
+            cure: None,
+        })
+    });
+    let (recompute, recompute_layers) = recompute(arguments, notes)?;
+    let expert = model.experts.map_or(Ok(None), |_| degree("expert-model-parallel-size"))?;
+    let tensor = degree("tensor-model-parallel-size")?;
+    let of_experts =
+        model.experts.map_or(Ok(None), |_| arguments.whole("expert-tensor-parallel-size"))?;
+    let chunks = chunks(arguments, model, pipeline.unwrap_or(1))?;
+    let layout = layout.transpose()?;
+    Ok(SetupDocument {
+        tensor,
+        pipeline,
+        chunks: chunks.filter(|_| layout.is_none()),
+        context: degree("context-parallel-size")?,
+        dynamic_context: arguments.has("hybrid-context-parallel").then_some(true),
+        expert,
+        expert_tensor: of_experts.filter(|size| *size != tensor.unwrap_or(1)),
+        zero: Some(zero(arguments)?),
+        microbatch: Some(arguments.whole("micro-batch-size")?.unwrap_or(1)),
+        recompute,
+        recompute_layers,
+        layout,
+        first_stage_layers: arguments.whole("decoder-first-pipeline-num-layers")?,
+        last_stage_layers: arguments.whole("decoder-last-pipeline-num-layers")?,
+        ..SetupDocument::default()
+    })
+}
+
+/// The virtual stages of each stage.
+fn chunks(arguments: &Arguments, model: &SizesDocument, stages: u64) -> Result<Option<u64>, Wrong> {
+    if let Some(chunks) = arguments.whole("num-virtual-stages-per-pipeline-rank")? {
+        return Ok(Some(chunks).filter(|chunks| *chunks > 1));
+    }
+    let each = arguments.whole("num-layers-per-virtual-pipeline-stage")?;
+    let chunks = each.filter(|each| *each > 0).map(|each| model.layers / stages / each);
+    Ok(chunks.filter(|chunks| *chunks > 1))
+}
+
+/// What replicas share.
+fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
+    let strategy = arguments.text("data-parallel-sharding-strategy")?;
+    let sharded = ["use-megatron-fsdp", "use-custom-fsdp", "use-torch-fsdp2"];
+    let is_sharded = sharded.map(|name| arguments.has(name)).contains(&true);
+    let is_distributed = arguments.has("use-distributed-optimizer");
+    Ok(match strategy.as_deref().filter(|_| is_sharded) {
+        Some("optim_grads") => 2,
+        Some("optim") => 1,
+        Some("no_shard") => 0,
+        Some(_) => 3,
+        None if is_sharded => 3,
+        None => u64::from(is_distributed),
+    })
+}
+
+/// What is recomputed, and in how many layers of a chunk.
+fn recompute(
+    arguments: &Arguments,
+    notes: &mut Notes,
+) -> Result<(Option<Vec<String>>, Option<u64>), Wrong> {
+    let granularity = arguments.text("recompute-granularity")?;
+    let modules = arguments.all("recompute-modules")?;
+    let method = arguments.text("recompute-method")?;
+    let layers = arguments.whole("recompute-num-layers")?;
+    let one = |word: &str| Some(vec![word.to_owned()]);
+    let selective = arguments.has("recompute-activations");
+    Ok(match granularity.as_deref() {
+        Some("full") if method.as_deref() == Some("block") => (one("full"), layers),
+        Some("full") => {
+            if let Some(layers) = layers.filter(|layers| *layers > 1) {
+                notes.push(format!("--recompute-num-layers {layers} keeps the inputs of every {layers} layers: those of each are counted"));
+            }
+            (one("full"), None)
+        }
+        Some("selective") if !modules.is_empty() => (Some(modules), None),
+        Some("selective") => (one("selective"), None),
+        _ if selective => (one("selective"), None),
+        _ => (None, None),
+    })
+}

@@ -1,0 +1,90 @@
+//! `debubble import`: a question of the planner from a launch script or a log.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use planning::import::{Given, Imported, read};
+use question::Context;
+
+use super::OUTPUT;
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, help, messages};
+
+const EXAMPLES: &str = "\
+Examples:
+  A launch script of Megatron-LM, and the plan of its set-up:
+    debubble import train_gpt.sh --machine h100 --output gpt.toml
+    debubble plan gpt.toml
+  A variable that only the environment has:
+    debubble import train_gpt.sh --set NUM_NODES=16 > gpt.toml
+  The log of a run, which begins with its arguments:
+    debubble import slurm-1234.out --machine a100-80g
+
+A script is read, not run: variables, arrays, arithmetic and branches on known values are followed.
+A log gives the arguments of its dump. Arguments that a plan does not know are named.";
+
+/// Write the question of a launch script or a log of Megatron-LM
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Import {
+    /// A script with arguments of Megatron-LM, or a log that begins with their dump
+    #[arg(value_name = "SCRIPT|LOG")]
+    file: PathBuf,
+    /// Machine of the run, one that is built in or a file [default: h100]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// Devices of the run [default: those of the launch]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    devices: Option<u64>,
+    /// Tokens to train on [default: those of all steps]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    tokens: Option<f64>,
+    /// Size of the vocabulary [default: that of the script or its tokenizer]
+    #[arg(long, value_name = "V", allow_negative_numbers = true)]
+    vocabulary: Option<u64>,
+    /// Value of a variable of the script, over its own; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    set: Vec<(String, String)>,
+    /// Write the question to a file
+    #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml", value_parser = files::output)]
+    output: Option<PathBuf>,
+}
+
+/// The name and the value of a variable.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match is_name {
+        true => Ok((name.to_owned(), value.to_owned())),
+        false => Err("a name has letters, digits and underscores".to_owned()),
+    }
+}
+
+impl Import {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
+        let host = Host::default();
+        let Self { file, machine, devices, tokens, vocabulary, set, output } = self;
+        let variables: BTreeMap<String, String> = set.into_iter().collect();
+        let given = Given { machine, devices, tokens, vocabulary, variables };
+        let imported = read(&Context::new(&host), &file, &given)?;
+        imported.notes.iter().for_each(|text| messages::note(text));
+        if let Some(text) = imported.left_out_in_words() {
+            messages::note(&text);
+        }
+        let text = text(&imported)?;
+        match output {
+            Some(path) => files::write(&path, text)?,
+            None => out.write_all(text.as_bytes())?,
+        }
+        Ok(())
+    }
+}
+
+/// The question as a file.
+fn text(imported: &Imported) -> Result<String, Error> {
+    imported.to_toml().map_err(Error::question)
+}

@@ -1,0 +1,128 @@
+//! Questions from launch scripts: what a plan exports is imported to the same plan, scripts are planned by themselves,
+//! and bad files are refused.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::cli::{refused, run, stdout};
+
+/// Questions of one set-up that Megatron-LM runs: the machine, the devices, and the rest.
+const QUESTIONS: [(&str, u64, &str); 4] = [
+    (
+        "a100-80g",
+        256,
+        "batch = 1536\nsequence = 2048\n[model]\nlayers = 96\nhidden = 12288\nheads = 96\nvocabulary = 51200\n\
+         positions = 2048\n[setup]\ntensor = 8\npipeline = 8\nchunks = 3\n",
+    ),
+    (
+        "h100",
+        128,
+        "batch = 1024\nsequence = 4096\n[model]\nlayers = 32\nhidden = 4096\nheads = 32\nkv-heads = 8\nffn = 14336\n\
+         gated = true\nvocabulary = 32000\nexperts = 8\ntop-k = 2\n[setup]\ntensor = 2\npipeline = 4\nexpert = 8\n\
+         recompute = \"full\"\n[training]\nprecision = \"fp8\"\nloss = \"fused\"\n",
+    ),
+    (
+        "h200",
+        64,
+        "batch = 2048\nsequence = 4096\n[model]\nlayers = 24\nhidden = 2048\nheads = 16\nlatent-keys = 512\n\
+         latent-query = 1536\nrotary-size = 64\nhead-size = 192\nvalue-size = 128\nffn = 1408\ngated = true\n\
+         vocabulary = 102400\nexperts = 64\ntop-k = 6\nshared-ffn = 2816\ndense-layers = 1\ndense-ffn = 10944\nmtp = 1\n\
+         [setup]\npipeline = 2\nexpert = 8\nrecompute = [\"mla_up_proj\", \"moe_act\"]\n[training]\n\
+         precision = \"fp8-blockwise\"\ndispatcher = \"deepep\"\n",
+    ),
+    (
+        "h100",
+        16,
+        "batch = 64\nsequence = 8192\n[model]\nlayers = 32\nhidden = 4096\nheads = 32\nkv-heads = 8\nffn = 14336\n\
+         gated = true\nvocabulary = 128256\n[setup]\ntensor = 2\nzero = 3\ncontext = 2\n",
+    ),
+];
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn with(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name).display().to_string()
+    }
+}
+
+fn planned(line: &str) -> Value {
+    let answer: Value =
+        serde_json::from_str(&stdout(&run(&format!("plan {line} --json")))).unwrap();
+    answer["plans"][0].clone()
+}
+
+#[test]
+fn what_a_plan_exports_is_imported_to_the_same_plan() {
+    for (number, (machine, devices, question)) in QUESTIONS.into_iter().enumerate() {
+        let folder = Folder::new();
+        let cluster = format!("[[cluster]]\nmachine = \"{machine}\"\ndevices = {devices}\n");
+        let question = folder.with(
+            "asked.toml",
+            &format!("tokens = 1e12\nframework = \"megatron\"\n{question}{cluster}"),
+        );
+        let export = folder.path("out");
+        let asked = planned(&format!("{question} --export {}", export.display()));
+        let script = export.join("megatron.sh").display().to_string();
+        let imported = folder.path("imported.toml");
+        stdout(&run(&format!(
+            "import {script} --machine {machine} --devices {devices} --tokens 1e12 --output {}",
+            imported.display()
+        )));
+        let text = fs::read_to_string(&imported).unwrap();
+        assert!(!text.contains("left out"), "{number}: {text}");
+        assert_eq!(planned(&imported.display().to_string()), asked, "{number}: {text}");
+    }
+}
+
+const SCRIPT: &str = "#!/bin/bash\nLAYERS=32\nMODEL=(--num-layers $LAYERS --hidden-size 4096 --num-attention-heads 32\n\
+    --seq-length 4096 --max-position-embeddings 4096 --vocab-size 32000)\n\
+    torchrun --nproc-per-node 8 --nnodes 2 pretrain_gpt.py ${MODEL[@]} --micro-batch-size 1 --global-batch-size 64 \\\n\
+    --tensor-model-parallel-size 4 --train-iters 100 --bf16 --wombat 3\n";
+
+#[test]
+fn a_script_is_a_question_by_itself() {
+    let folder = Folder::new();
+    let script = folder.with("train.sh", SCRIPT);
+    let output = run(&format!("plan {script}"));
+    let text = stdout(&output);
+    assert!(text.contains("16 h100: 1f1b d4 t4 p1 b1 z0"), "{text}");
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("--wombat") && notes.contains("--machine"), "{notes}");
+    let toml = stdout(&run(&format!("import {script} --machine a100-80g")));
+    assert!(toml.contains("machine = \"a100-80g\"") && toml.contains("# left out"), "{toml}");
+    let again = folder.with("again.toml", &toml);
+    assert!(stdout(&run(&format!("plan {again}"))).contains("16 a100-80g: 1f1b d4 t4 p1 b1 z0"));
+}
+
+#[test]
+fn bad_files_and_flags_are_refused() {
+    let folder = Folder::new();
+    let script = folder.with("train.sh", &SCRIPT.replace("LAYERS=32", "LAYERS=$N"));
+    let empty = folder.with("empty.sh", "");
+    let bytes = folder.path("bytes");
+    fs::write(&bytes, [0xff, 0xfe, 0, 1, 2, 3]).unwrap();
+    for (line, says) in [
+        (script.clone(), &["only a run of the script knows N", "--set N=VALUE", "train.sh"][..]),
+        (format!("{script} --set N=many"), &["no whole number"]),
+        (format!("{script} --set N"), &["NAME=VALUE"]),
+        (format!("{script} --set N=2 --devices -1"), &["--devices"]),
+        (empty, &["no arguments of Megatron-LM"]),
+        (bytes.display().to_string(), &["no arguments of Megatron-LM"]),
+        (folder.0.path().display().to_string(), &["folder"]),
+        ("nowhere.sh".to_owned(), &["nowhere.sh"]),
+    ] {
+        refused(&run(&format!("import {line}")), says);
+    }
+}
