@@ -42,6 +42,7 @@ use crate::commands::fsdp::Fsdp;
 use crate::commands::man::Man;
 use crate::commands::plan::Plan;
 use crate::commands::profile::Profile;
+use crate::commands::records::Records;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
@@ -90,6 +91,7 @@ enum Command {
     Fsdp(Box<Fsdp>),
     Plan(Box<Plan>),
     Verify(Verify),
+    Records(Records),
     Schema(Schema),
     Man(Man),
     /// Print completions for a shell, to be sourced by it
@@ -165,6 +167,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Fsdp(fsdp) => return fsdp.run(out),
         Command::Plan(plan) => return plan.run(out),
         Command::Verify(verify) => return verify.run(out),
+        Command::Records(records) => return records.run(out),
         Command::Schema(schema) => schema.run(out)?,
         Command::Man(man) => man.run(out, Cli::command())?,
         Command::Completions { shell } => {

@@ -8,6 +8,7 @@ pub mod fsdp;
 pub mod man;
 pub mod plan;
 pub mod profile;
+pub mod records;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;
