@@ -46,11 +46,38 @@ fn cost(text: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_shipped_record_holds() {
     let json: Value = serde_json::from_str(&stdout(&run("records --check --json"))).unwrap();
     assert_eq!(json["failed"], serde_json::json!([]));
     assert_eq!(json["without_record"], serde_json::json!([]));
     assert!(json["hold"].as_u64() >= Some(100), "{json}");
+}
+
+/// All but those whose proof takes a second or more to follow.
+#[test]
+fn shipped_records_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for entry in fs::read_dir(FOLDER).unwrap() {
+        let path = entry.unwrap().path();
+        let (name, record) = (path.file_name().unwrap().to_str().unwrap(), text(&path));
+        let is_long = ["windows", "prefixes", "branching"]
+            .iter()
+            .any(|argument| record.contains(&format!("argument = \"{argument}\"")));
+        if name.contains("-p4-") || name.contains("-p8-") || !is_long {
+            fs::write(folder.path().join(name), record).unwrap();
+            count += 1;
+        }
+    }
+    let (code, said) = records(folder.path(), &["--check"]);
+    let all = format!("{count} of {count} records hold");
+    assert_eq!((code, said.contains(&all)), (Some(0), true), "{said}");
+    assert!(count >= 90, "{count}");
+    // Of all, the claims are read.
+    let json: Value = serde_json::from_str(&stdout(&run("records --json"))).unwrap();
+    let rows = json["records"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["cost_ns"].is_u64() && row["by"].is_string()), "{json}");
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub struct RecordTable {
     pub optimal: usize,
     /// The median gap of all pipelines that have a record.
     pub median_gap: Option<f64>,
+    /// The same of those whose order is not proved optimal.
+    pub median_open_gap: Option<f64>,
     /// The largest gap.
     pub largest_gap: Option<f64>,
     /// A row for each pipeline.
@@ -78,6 +80,7 @@ pub fn table(
     Ok(RecordTable {
         optimal: records.iter().filter(|row| row.is_optimal()).count(),
         median_gap: median(&gaps),
+        median_open_gap: median(&gaps[gaps.partition_point(|gap| *gap <= 0.0)..]),
         largest_gap: gaps.last().copied(),
         records,
     })
@@ -177,13 +180,14 @@ impl RecordTable {
     pub fn summary(&self) -> String {
         let all = self.records.len();
         let known = self.records.iter().filter(|row| row.cost_ns.is_some()).count();
-        let gaps =
-            self.median_gap.zip(self.largest_gap).map_or(String::new(), |(median, largest)| {
-                let [median, largest] = [median, largest].map(format::percent);
-                format!("; median gap {median}, largest {largest}")
-            });
+        let percent = |gap: Option<f64>| gap.map_or("-".to_owned(), format::percent);
+        let [median, open, largest] =
+            [self.median_gap, self.median_open_gap, self.largest_gap].map(percent);
         let optimal = self.optimal;
-        format!("{all} pipelines, {known} with a record, {optimal} of them proved optimal{gaps}")
+        format!(
+            "{all} pipelines, {known} with a record, {optimal} of them proved optimal; median gap {median}, of those not \
+             proved optimal {open}, largest {largest}"
+        )
     }
 
     /// The rows for people.
