@@ -124,6 +124,9 @@ pub const PAPER: Folder = folder!(
     ]
 );
 
+/// The pipelines whose best known orders stand in `results/records`, a setting each.
+pub const RECORDS: &str = include_str!("records.toml");
+
 impl Folder {
     /// The text of the file `name`, if there is one.
     #[must_use]

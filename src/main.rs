@@ -43,6 +43,7 @@ use crate::commands::import::Import;
 use crate::commands::man::Man;
 use crate::commands::plan::Plan;
 use crate::commands::profile::Profile;
+use crate::commands::records::Records;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
 use crate::commands::schedules::Schedules;
@@ -92,6 +93,7 @@ enum Command {
     Plan(Box<Plan>),
     Import(Import),
     Verify(Verify),
+    Records(Records),
     Schema(Schema),
     Man(Man),
     /// Print completions for a shell, to be sourced by it
@@ -168,6 +170,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Plan(plan) => return plan.run(out),
         Command::Import(import) => import.run(out)?,
         Command::Verify(verify) => return verify.run(out),
+        Command::Records(records) => return records.run(out),
         Command::Schema(schema) => schema.run(out)?,
         Command::Man(man) => man.run(out, Cli::command())?,
         Command::Completions { shell } => {

@@ -51,6 +51,7 @@ pub mod pairs;
 pub mod parquet;
 pub mod plan;
 pub mod profile;
+pub mod records;
 pub mod replay;
 pub mod schedules;
 pub mod search;

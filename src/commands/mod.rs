@@ -9,6 +9,7 @@ pub mod import;
 pub mod man;
 pub mod plan;
 pub mod profile;
+pub mod records;
 pub mod replay;
 pub mod reproduce;
 pub mod schedules;

@@ -37,11 +37,13 @@ pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
     let is_sweep = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains("[sweep");
     let is_machine = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains("[device]");
     let is_package = |bytes: &Vec<u8>| bytes.starts_with(b"[package]");
+    // For searches alone: it names no schedule.
+    let is_records = |bytes: &Vec<u8>| *bytes == scenarios::RECORDS.as_bytes();
     seeds.extend(match parser.name {
         // Clusters are named by where they lie, which inputs do not.
         "scenario" => all_scenarios()
             .filter(|bytes| !is_sweep(bytes) && !String::from_utf8_lossy(bytes).contains(".toml\""))
-            .filter(|bytes| !is_machine(bytes) && !is_package(bytes))
+            .filter(|bytes| !is_machine(bytes) && !is_package(bytes) && !is_records(bytes))
             .collect(),
         "sweep" => all_scenarios().filter(is_sweep).collect(),
         "cluster" => files("scenarios/clusters", ".toml"),

@@ -66,6 +66,7 @@ mod planner_today;
 mod processes;
 mod recompute;
 mod recorded;
+mod records;
 mod removal;
 mod room;
 mod round_trips;

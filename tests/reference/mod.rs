@@ -13,6 +13,7 @@ mod forms;
 mod keys;
 mod machines;
 mod markdown;
+mod records;
 mod schedules;
 mod schemas;
 
@@ -81,6 +82,7 @@ fn part(name: &str) -> Result<String, String> {
         ("first", "answer") => Ok(first::answer()),
         ("tables", "") => Ok(facts::tables()),
         ("accuracy", which) => accuracy::of(which),
+        ("records", which) => records::of(which),
         _ => Err(format!("there is no part `{name}`")),
     }
 }
@@ -166,7 +168,18 @@ fn nothing_is_left_out() {
     let mut needed: Vec<String> = ["forms", "commands", "schedules", "not-offered", "machines"]
         .map(str::to_owned)
         .into_iter()
-        .chain(["clusters", "laws", "limits", "tables", "first answer"].map(str::to_owned))
+        .chain(
+            [
+                "clusters",
+                "laws",
+                "limits",
+                "tables",
+                "first answer",
+                "records all",
+                "records summary",
+            ]
+            .map(str::to_owned),
+        )
         .collect();
     // A sweep is a scenario, and its own table stands there.
     let questions = SCHEMAS.iter().filter(|one| one.name != "sweep");

@@ -26,6 +26,7 @@ pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};
 pub use self::report::SearchRow;
+pub(crate) use self::report::certificate_of;
 pub use self::simulated::{Simulated, SimulatedFigures};
 
 /// The answer of a search: the results for all cases.

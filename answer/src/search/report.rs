@@ -291,7 +291,6 @@ fn fits(small: &SearchRow, large: &SearchRow) -> bool {
 /// The certificate that proves the result to a third party.
 pub(super) fn certificate(row: &SearchRow) -> Result<Certificate, Diagnostic> {
     let searched = &row.searched;
-    let (instance, found) = (&searched.instance, &searched.found);
     if row.overlaps() {
         let message =
             "a certificate proves orders of passes on one stream, not of pairs that overlap";
@@ -302,6 +301,12 @@ pub(super) fn certificate(row: &SearchRow) -> Result<Certificate, Diagnostic> {
         let cure = "leave it out, or offload out of --vary";
         return Err(searched.case.error(&message).with_help(cure));
     }
+    certificate_of(searched)
+}
+
+/// The same for an order of passes on one stream that copies nothing to the host.
+pub(crate) fn certificate_of(searched: &Searched) -> Result<Certificate, Diagnostic> {
+    let (instance, found) = (&searched.instance, &searched.found);
     let stages = instance.shape.stages();
     let (name, at) = (found.bound.argument.name(), found.bound.argument.stages());
     let argument = BoundArgument::new(name, &at, stages);

@@ -1,0 +1,194 @@
+//! The set of pipelines, and which of them a certificate is of.
+
+use std::path::Path;
+
+use certificate::{Certificate, Objective as CertificateObjective};
+use pipeline::{Placement, Shape};
+use question::scenario::{Scenario, Setting};
+use question::{Context, Diagnostic, case, keywords, nearest, quote};
+use search::{Instance, Objective};
+
+/// The file of the set, as errors name it.
+const FILE: &str = "scenarios/records.toml";
+
+/// A pipeline of the set.
+pub struct RecordInstance {
+    /// Its name, which is that of its file.
+    pub name: String,
+    /// Its memory limit as the set writes it.
+    pub limit: String,
+    /// Shape, costs, limits and objective.
+    pub instance: Instance,
+    /// The same as a question.
+    setting: Setting,
+}
+
+/// The pipelines, in the order of the file.
+pub struct RecordSet {
+    scenario: Scenario,
+    /// All of them.
+    pub instances: Vec<RecordInstance>,
+}
+
+impl RecordSet {
+    /// The set that is built in.
+    ///
+    /// # Errors
+    /// If its file is wrong.
+    pub fn built_in(context: &Context<'_>) -> Result<Self, Diagnostic> {
+        let scenario =
+            Scenario::parse(context, Path::new(FILE), scenarios::RECORDS.to_owned())?.detached();
+        let instances = scenario.settings.iter().map(|setting| of(context, &scenario, setting));
+        let instances = instances.collect::<Result<_, _>>()?;
+        Ok(Self { scenario, instances })
+    }
+
+    /// The pipeline `name`.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn named(&self, name: &str) -> Result<&RecordInstance, Diagnostic> {
+        let found = self.instances.iter().find(|one| one.name == name);
+        found.ok_or_else(|| {
+            let near = nearest::question(name, self.instances.iter().map(|one| one.name.as_str()));
+            let message = format!("there is no record of `{}`{near}", quote::clip(name));
+            Diagnostic::new(message).with_help("`debubble records` lists the names")
+        })
+    }
+
+    /// The pipeline that `certificate` is of.
+    ///
+    /// # Errors
+    /// If it is none of the set; the cure names the nearest one.
+    pub fn instance_of(&self, certificate: &Certificate) -> Result<&RecordInstance, Diagnostic> {
+        let found = self.instances.iter().find(|one| one.is_of(certificate));
+        found.ok_or_else(|| self.unknown(certificate))
+    }
+
+    fn unknown(&self, certificate: &Certificate) -> Diagnostic {
+        let shape = certificate.schedule.shape();
+        let (stages, microbatches) = (shape.stages(), shape.microbatches());
+        let chunks = shape.chunks_per_stage();
+        let message = format!(
+            "no pipeline of the set has this shape, these times, sizes and limits: \
+             p = {stages}, m = {microbatches}, v = {chunks}"
+        );
+        let differences = self.instances.iter().map(|one| (one, one.differences(certificate)));
+        let near = differences.min_by_key(|(one, differences)| {
+            (distance(one.instance.shape, shape), differences.len())
+        });
+        let list = "`debubble records` lists all";
+        let cure = match near {
+            Some((near, differences)) => {
+                let name = &near.name;
+                let what = differences.join(", ");
+                format!(
+                    "{list}; nearest is `{name}`, which differs in {what}: `debubble records --scenario {name}` \
+                     prints its question for `debubble search`"
+                )
+            }
+            None => list.to_owned(),
+        };
+        Diagnostic::new(message).with_help(cure)
+    }
+
+    /// Keys of the questions, for a search of them.
+    pub(super) const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+}
+
+/// How far two shapes lie from each other.
+fn distance(one: Shape, other: Shape) -> (usize, u32, u16) {
+    (
+        one.stages().abs_diff(other.stages()),
+        one.microbatches().abs_diff(other.microbatches()),
+        one.chunks_per_stage().abs_diff(other.chunks_per_stage()),
+    )
+}
+
+fn of(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+) -> Result<RecordInstance, Diagnostic> {
+    let instance = case::searchable(context, scenario, setting, None, Objective::Span)?;
+    let limits = setting.keys.memory_limit.iter().flatten();
+    Ok(RecordInstance {
+        name: setting.name.clone().unwrap_or_default(),
+        limit: limits.map(ToString::to_string).collect::<Vec<_>>().join(","),
+        instance,
+        setting: setting.clone(),
+    })
+}
+
+impl RecordInstance {
+    /// Its question as a scenario file, for `debubble search`.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn scenario(&self) -> Result<String, Diagnostic> {
+        let mut setting = self.setting.clone();
+        setting.name = None;
+        keywords::written(&Scenario::from(vec![setting]))
+    }
+
+    pub(super) const fn setting(&self) -> &Setting {
+        &self.setting
+    }
+
+    /// How the chunks lie, in words.
+    #[must_use]
+    pub fn chunks(&self) -> String {
+        let chunks = self.instance.shape.chunks_per_stage();
+        match self.instance.placement {
+            _ if chunks == 1 => "1".to_owned(),
+            Placement::Vee => format!("{chunks} in a V"),
+            _ => format!("{chunks} looped"),
+        }
+    }
+
+    /// Whether `certificate` is about this pipeline.
+    #[must_use]
+    pub fn is_of(&self, certificate: &Certificate) -> bool {
+        self.differences(certificate).is_empty()
+    }
+
+    /// What of the pipeline that `certificate` is about is different.
+    #[must_use]
+    pub fn differences(&self, certificate: &Certificate) -> Vec<&'static str> {
+        let Instance { shape, placement, costs, footprints, limits, objective } = &self.instance;
+        let other = certificate.schedule.shape();
+        let chunks = || 0..shape.chunks().min(other.chunks());
+        let times = |costs: &pipeline::Costs, chunk: u16| {
+            let times = costs.chunks()[usize::from(chunk)];
+            [times.forward, times.backward_input, times.backward_weight, times.whole_backward()]
+        };
+        let mut all_times = chunks();
+        let same_times = all_times.all(|chunk| {
+            times(costs, chunk) == times(&certificate.costs, chunk)
+                && costs.recompute(chunk) == certificate.costs.recompute(chunk)
+        });
+        let same_sizes = chunks().all(|chunk| {
+            footprints.of(chunk) == certificate.footprints.of(chunk)
+                && footprints.kept(chunk) == certificate.footprints.kept(chunk)
+        });
+        let objective = match objective {
+            Objective::Span => CertificateObjective::Span,
+            Objective::Makespan => CertificateObjective::Makespan,
+        };
+        let alike = [
+            ("stages", shape.stages() == other.stages()),
+            ("microbatches", shape.microbatches() == other.microbatches()),
+            ("chunks per stage", shape.chunks_per_stage() == other.chunks_per_stage()),
+            ("vocabulary", shape.vocabulary() == other.vocabulary()),
+            ("placement", *placement == certificate.schedule.placement()),
+            ("times", same_times),
+            ("hops", costs.hops() == certificate.costs.hops()),
+            ("activation sizes", same_sizes),
+            ("memory limit", *limits == certificate.limits),
+            ("objective", objective == certificate.objective),
+        ];
+        alike.into_iter().filter(|(_, same)| !same).map(|(what, _)| what).collect()
+    }
+}
