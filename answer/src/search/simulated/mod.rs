@@ -21,7 +21,7 @@ use search::{
 
 use self::candidates::Candidates;
 use self::evaluation::{Candidate, Goal, Simulator};
-use super::{SearchRow, joint, late, warn_of_clock};
+use super::{Improvements, SearchRow, joint, late, warn_of_clock};
 
 /// How many searches where no link is shared one by simulation takes about as long as.
 pub(super) const SEARCHES: u128 = 12;
@@ -96,14 +96,17 @@ pub(super) fn row(
     setting: &Setting,
     keys: &SearchKeys,
     left_out: Vec<&'static str>,
-    earlier: &[SearchRow],
+    (earlier, seen): (&[SearchRow], &Improvements<'_>),
 ) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
     let jointly = match keys.vary.is_empty() {
         true => None,
         false => {
-            Some(joint::row(context, scenario, setting, &nominal_keys(keys, setting), earlier)?)
+            // What it finds is no order of this search yet.
+            let apart = Improvements::unheard();
+            let keys = nominal_keys(keys, setting);
+            Some(joint::row(context, scenario, setting, &keys, (earlier, &apart))?)
         }
     };
     let chosen = jointly.as_ref().and_then(|row| row.chosen.as_ref());
@@ -128,6 +131,7 @@ pub(super) fn row(
         effort,
         stop: &stop,
         work: &*work,
+        seen,
     };
     let mut done = search.run()?;
     let copies = left_out.iter().any(|key| ["offload", "reload-ahead"].contains(key));
