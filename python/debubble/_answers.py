@@ -77,8 +77,8 @@ def simulate_all(
         explain: As of `simulate`.
         front: As of `simulate`.
         sort: As of `simulate`.
-        executor: Where to answer, if not here: see `search_all`. Pictures of what workers have answered are worked
-            out here when they are asked for.
+        executor: Where to answer, if not here: see `search_all`. Pictures of what workers have answered are
+            worked out here when they are asked for.
         resume: A file of answers through which the list is continued: see `search_all`.
         progress: See `debubble.Progress`; it counts questions.
 
@@ -127,7 +127,13 @@ class _Options(_lists.Asked["Answers"]):
     def asked(self, progress: _ask.Progress) -> _debubble.Answers:
         with _ask.watching(progress) as report:
             return _debubble.simulate(
-                self.question._inner, self.names, self.files_given, self.explain, self.front, self.sort, report
+                self.question._inner,
+                self.names,
+                self.files_given,
+                self.explain,
+                self.front,
+                self.sort,
+                report,
             )
 
     def answer(self) -> tuple[Answers, list[str], bool]:

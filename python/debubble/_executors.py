@@ -1,7 +1,7 @@
 """Sweeps and lists of questions on other processes and machines.
 
-Work is cut into parts: of a sweep some questions of its grid, of a list one question. Each is answered by a worker
-that gets the documents and the files that they name. A part that a worker loses is answered here.
+Work is cut into parts: of a sweep some questions of its grid, of a list one question. Each is answered by a
+worker that gets the documents and the files that they name. A part that a worker loses is answered here.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def tell(losses: Sequence[BaseException], of: str, depth: int) -> None:
 def handed(
     executor: Any, call: _Call, work: Sequence[Any], losses: list[BaseException], in_order: bool = True
 ) -> Handed:
-    """Hands the parts over for `call`, and gives their results, as they are done unless `in_order`. Why one is lost
-    goes into `losses`. Closing it gives up the parts that nobody has waited for.
+    """Hands the parts over for `call`, and gives their results, as they are done unless `in_order`. Why one
+    is lost goes into `losses`. Closing it gives up the parts that nobody has waited for.
     """
     with contextlib.closing(_waits(executor, call, work, in_order)) as waits:
         for number, wait in waits:

@@ -1,7 +1,7 @@
 """Journals of lists of questions: what has been answered, in a file that survives being killed at any moment.
 
-A line says what wrote the journal, then each answer has a line with the digest of its question. A last line without
-an end was being written when the process died: it is cut off.
+A line says what wrote the journal, then each answer has a line with the digest of its question. A last line
+without an end was being written when the process died: it is cut off.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Journal:
                 read = json.loads(line)
                 digest, answer = read["question"], read["answer"]
             except (ValueError, KeyError, TypeError):
-                self.notes.append(f"{path}, line {number}: no answer can be read, so its question is answered again")
+                self.notes.append(
+                    f"{path}, line {number}: no answer can be read, so its question is answered again"
+                )
                 continue
             if digest in digests:
                 self.known[digest] = answer
@@ -78,7 +80,9 @@ class Journal:
 
 
 @contextlib.contextmanager
-def opened(path: Union[str, os.PathLike[str], None], kind: str, digests: Set[str]) -> Iterator[Optional[Journal]]:
+def opened(
+    path: Union[str, os.PathLike[str], None], kind: str, digests: Set[str]
+) -> Iterator[Optional[Journal]]:
     """The journal at `path` of questions of a `kind` with such `digests`; `None` without a path.
 
     Raises:
@@ -105,7 +109,9 @@ def _lock(file: IO[bytes], path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise _refused(f"{path} is being written", "wait for the other process, or name another file") from None
+        raise _refused(
+            f"{path} is being written", "wait for the other process, or name another file"
+        ) from None
     except OSError:
         return
 

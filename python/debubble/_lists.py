@@ -42,7 +42,9 @@ class Failure:
 
     def to_dict(self) -> dict[str, Any]:
         """What the command line prints of it with `--json`."""
-        named = {name: getattr(self.error, name) for name in ("message", "help", "key", "file", "line", "column")}
+        named = {
+            name: getattr(self.error, name) for name in ("message", "help", "key", "file", "line", "column")
+        }
         return {"error": {name: value for name, value in named.items() if value is not None}}
 
     def to_json(self) -> str:
@@ -80,8 +82,8 @@ class AnswerList(Sequence[Union[_Answer, Failure]], Generic[_Answer]):
 
     @property
     def rows(self) -> _frames.Table:
-        """The rows of all answers, each with the number of its question under `index`; a failure has a row with the
-        reason under `error`.
+        """The rows of all answers, each with the number of its question under `index`; a failure has a row
+        with the reason under `error`.
         """
         return _frames.Table([row for index, one in enumerate(self._all) for row in _rows(index, one)])
 
@@ -178,7 +180,10 @@ def answered(
     losses: list[BaseException] = []
     sent: dict[int, Asked[_Answer]] = {}
     try:
-        with _journal.opened(resume, kind, set(digests.values())) as journal, _ask.watching(progress) as report:
+        with (
+            _journal.opened(resume, kind, set(digests.values())) as journal,
+            _ask.watching(progress) as report,
+        ):
             for at, digest in digests.items():
                 if journal is not None and digest in journal.known:
                     taking.read(at, journal.known[digest])
@@ -267,7 +272,7 @@ def _digest(kind: str, one: Asked[Any]) -> str:
 def _results(
     left: Iterable[int], sent: Mapping[int, Asked[Any]], executor: Any, losses: list[BaseException]
 ) -> Generator[tuple[int, Optional[bytes]], None, None]:
-    """The numbers of what is `left`, each with what a worker has sent, or `None` if it is to be answered here."""
+    """The numbers of what is `left`, each with what a worker has sent; `None` if it is answered here."""
     if sent:
         numbers = list(sent)
         work = [(one, os.getpid()) for one in sent.values()]

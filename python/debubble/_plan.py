@@ -66,8 +66,8 @@ def plan_all(
 
     Args:
         questions: Files with the questions, or dictionaries of their keys.
-        executor: Where to answer, if not here: see `search_all`. The answers of workers are the same, but cannot be
-            held `against` others.
+        executor: Where to answer, if not here: see `search_all`. The answers of workers are the same, but
+            cannot be held `against` others.
         resume: A file of answers through which the list is continued: see `search_all`.
         progress: See `debubble.Progress`; it counts questions.
         **keys: Keys that go over those of every dictionary.

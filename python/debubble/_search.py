@@ -41,8 +41,8 @@ def search(
         memory_limit: The limit of every stage, in place of the question's: `"0.75p"`, `"38GiB"`, bytes, or a
             list with one per stage.
         progress: See `debubble.Progress`.
-        on_improvement: Is called with a `debubble.Improvement` each time that the best cost falls. An exception
-            that it raises ends the search.
+        on_improvement: Is called with a `debubble.Improvement` each time that the best cost falls. An
+            exception that it raises ends the search.
         **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
             `objective` is `"span"` or `"makespan"`, on a cluster or over several steps also `"step"`, under
             the noise of the question `"mean"`, `"p95"` or `"p99"`; `effort` is a multiple of the default;
@@ -84,8 +84,8 @@ def search_all(
     Args:
         questions: The questions.
         executor: Where to answer, if not here: what `sweep` takes. Workers need this package, but none of the
-            files that the questions name. What a worker that dies leaves is answered here. The answers are the
-            same as here, but hold no integer program, and pictures in their own width alone.
+            files that the questions name. What a worker that dies leaves is answered here. The answers are
+            the same as here, but hold no integer program, and pictures in their own width alone.
         memory_limit: The limit of every stage of every question, in place of its own.
         resume: A file to which each answer is added as soon as it is there, and from which those that it has
             are taken. An interrupted list is continued by the same call.
@@ -151,7 +151,9 @@ class _Asked(_lists.Asked["Found"]):
 
     def whole(self) -> _Asked:
         question = self._question
-        return _Asked(Question._of(question._inner, question._inner.files(None, question._files)), self._document)
+        return _Asked(
+            Question._of(question._inner, question._inner.files(None, question._files)), self._document
+        )
 
     def files(self) -> Mapping[str, bytes]:
         return self._question._files
@@ -352,12 +354,13 @@ class FoundOrder:
 
     @property
     def history(self) -> list[tuple[int, int]]:
-        """How the cost fell: the steps of the search and the cost by then in nanoseconds, at the beginning, at every
-        improvement and at the end. A step is a pass placed or timed, of a joint search a choice tried. Where the
-        objective is one of simulations, as under noise or on a cluster, the cost is that, as the search estimated it.
+        """How the cost fell: the steps of the search and the cost by then in nanoseconds, at the beginning,
+        at every improvement and at the end. A step is a pass placed or timed, of a joint search a choice
+        tried. Where the objective is one of simulations, as under noise or on a cluster, the cost is that, as
+        the search estimated it.
 
         >>> import debubble as db
-        >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+        >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms")
         >>> best = db.search(q, memory_limit="1p")
         >>> best.history[-1][1] == best.cost_ns
         True

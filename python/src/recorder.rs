@@ -14,7 +14,7 @@ use crate::ask::Files;
 pub(crate) fn in_python<'py>(py: Python<'py>, files: &Files) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     for (name, content) in files {
-        all.set_item(name, PyBytes::new(py, content))?;
+        all.set_item(name.as_os_str(), PyBytes::new(py, content))?;
     }
     Ok(all)
 }
