@@ -140,7 +140,7 @@ def test_what_is_wrong_with_every_question_is_raised() -> None:
     with pytest.raises(db.InputError, match="exclude each other"):
         db.search_all(asked(), memory_limit="1p", memory_limits=["1p"])
     with pytest.raises(TypeError, match=r"a debubble.Question is needed, not a str"):
-        db.search_all([question(), "1f1b"])
+        db.search_all([question(), "1f1b"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="has neither `submit` nor `map`"):
         db.search_all(asked(), executor=object())
 
@@ -517,7 +517,7 @@ def test_a_smaller_limit_ends_the_history_of_a_larger_one() -> None:
         assert one.history[-1][1] == one.cost_ns
         assert [seen.cost_ns for seen in told if seen.at == at][-1] == one.cost_ns
     with pytest.raises(ValueError, match="there are 3 results"):
-        found.history  # noqa: B018
+        _ = found.history
 
 
 @pytest.mark.filterwarnings("ignore::debubble.Note")
