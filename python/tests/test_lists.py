@@ -296,7 +296,8 @@ def test_workers_need_none_of_the_files(tmp_path: Path, monkeypatch: pytest.Monk
     )
     Path("first.txt").write_text("F0.0 F0.1 BW0.0 BW0.1\nF1.0 F1.1 BW1.0 BW1.1\n")
     Path("chain.csv").write_text(
-        "layer,part,name,time,stream\n0,f,a,1ms,\n0,f,c,2ms,communication\n0,b,c,2ms,communication\n0,b,a,2ms,\n"
+        "layer,part,name,time\n0,F,attention,2ms\n0,F,experts,1ms\n0,B,experts,1ms\n0,B,attention,2ms\n"
+        "0,W,attention,1ms\n0,W,experts,1ms\n"
     )
     Path("model.toml").write_text(_debubble.toml(json.dumps({**PLAN, "batch": 32})))
     q = db.Question(stages=2, microbatches=2, forward="1ms", backward_input="1ms", backward_weight="1ms")
@@ -305,6 +306,7 @@ def test_workers_need_none_of_the_files(tmp_path: Path, monkeypatch: pytest.Monk
         q.replace(slowdown_profile="slow.csv"),
         q.replace(jitter="pass=samples:jitter.txt", replicas=5),
         q.replace(cluster="near.toml", message="1MB"),
+        db.Question(stages=2, microbatches=2, chain_file="chain.csv"),
     ]
     searched = [q.replace(cluster="near.toml", message="1MB"), q.replace(hop="1ms", schedule="none.txt")]
     initial: dict[str, Any] = {"initializer": os.chdir, "initargs": (elsewhere,)}
