@@ -379,7 +379,8 @@ class FoundOrder:
 
     def _program(self) -> Any:
         if isinstance(self._inner, Kept):
-            raise ValueError("an answer that was pickled does not hold the integer program: search again")
+            of = "an answer that was pickled, or is of a worker or a journal"
+            raise ValueError(f"{of}, does not hold the integer program: search again")
         return self._inner
 
     @property

@@ -551,5 +551,5 @@ def test_an_exception_of_the_callback_ends_the_search() -> None:
 
     with pytest.raises(LookupError):
         db.search(hard(), on_improvement=enough, effort=10_000)
-    with pytest.raises(LookupError):
-        db.search(question(), on_improvement=enough), "of a search that is over at once"
+    with pytest.raises(LookupError):  # Of a search that is over at once, too.
+        db.search(question(), on_improvement=enough)
