@@ -218,7 +218,8 @@ class Planned(_frames.Tabular):
         both ask for, or the plans to take.
 
         Raises:
-            ValueError: If one of the two was unpickled, or is of a worker or a journal: ask its question again.
+            ValueError: If one of the two was unpickled, or is of a worker or a journal: ask its question
+                again.
             InputError: If one of them has no plan.
 
         >>> import debubble as db
@@ -232,9 +233,8 @@ class Planned(_frames.Tabular):
         ('products', True)
         """
         if isinstance(self._inner, Kept) or isinstance(other._inner, Kept):
-            raise ValueError(
-                "a plan that was unpickled, or is of a worker or a journal, has tables alone: ask its question again"
-            )
+            of = "a plan that was unpickled, or is of a worker or a journal"
+            raise ValueError(f"{of}, has tables alone: ask its question again")
         return Against(self._inner.against(other._inner))
 
     def details(self) -> str:
