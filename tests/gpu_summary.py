@@ -152,7 +152,7 @@ def summary(work: Path) -> Iterator[str]:
     """The lines of the summary."""
     yield from ["# Bubbles on a GPU", "", *machine(work), ""]
     yield "Bubble rates within the longest span of a stage; within the makespan where the published rate is."
-    yield "Measured less predicted: by busy stages where that is predicted; by torch, with the time of each pass."
+    yield "Measured less predicted: by busy stages where that is predicted; torch: by the time of each pass."
     yield ""
     yield from table(BUBBLES, bubbles(work))
     compared = lines_of(work / "compared-gpu.txt")

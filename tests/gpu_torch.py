@@ -4,12 +4,13 @@ debubble export --format torch-csv --schedule zb-h1 --stages 4 --microbatches 8 
   --forward 1ms --backward-input 1ms --backward-weight 1ms > zb-h1.csv
 python tests/gpu_torch.py zb-h1.csv [ORDER.csv ..] [--csv OUT.csv] [--timed 18.5ms,18.1ms,9.3ms]
 
-A second witness: of debubble it has the order and nothing else. Each stage has an equal part of the GPU and a
-stream on it. Each pass is a CUDA graph of the matrix products of a transformer layer, or only takes time, and
-waits for the events of the passes whose values it takes. What is measured stands beside a replay of the same
-order with the medians of the measured passes, and one with the time that each pass took: passes take less time
-while few stages are busy, so the first differs where stages slow each other, the second only for order and waits. Needs torch 2.8 or newer for CUDA and a driver for CUDA 12.5 or
-newer. Exit codes: 1 for what this machine cannot run, 2 for what no machine can.
+A second witness: of debubble it has the order and nothing else. Each stage has an equal part of the GPU and
+a stream on it. Each pass is a CUDA graph of the matrix products of a transformer layer, or only takes time,
+and waits for the events of the passes whose values it takes. What is measured stands beside two replays of
+the same order, with the medians of the measured passes and with the time that each pass took. Passes take
+less time while few stages are busy, so the first differs where stages slow each other, the second only for
+order and waits. Needs torch 2.8 or newer for CUDA and a driver for CUDA 12.5 or newer. Exit codes: 1 for
+what this machine cannot run, 2 for what no machine can.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn, Optional, Protocol
 COLUMNS = [
     *("order", "stages", "chunks", "microbatches", "steps"),
     *("bubble_rate_measured", "bubble_rate_replayed", "difference_points"),
-    # Replayed with the time of each pass in the step that counts, not with medians: order and hand-over alone.
+    # Replayed with the time of each pass in the step that counts: order and hand-over alone.
     "bubble_rate_by_own_times",
     *("bubble_rate_makespan_measured", "bubble_rate_makespan_replayed", "step_ms", "device"),
 ]

@@ -12,8 +12,8 @@ Everything that the command line `debubble` answers is a function here, but what
 `debubble execute` and `debubble calibrate` stay with the command line.
 """
 
-from ._answers import Answers, Outcome, Why, simulate
-from ._ask import Progress
+from ._answers import Answers, Outcome, Why, simulate, simulate_all
+from ._ask import Improvement, Progress
 from ._debubble import __version__
 from ._documents import (
     Comparison,
@@ -34,25 +34,29 @@ from ._documents import (
 )
 from ._errors import InputError, InternalError, Interrupted, LostRank, Note
 from ._frames import Figures, Table
-from ._plan import Against, Planned, plan
+from ._lists import AnswerList, Failure
+from ._plan import Against, Planned, plan, plan_all
 from ._profile import Profile
 from ._question import Question, Schedules, Steps, factors, steps
 from ._schedule import BW, B, F, Pair, Pass, R, Schedule, W
-from ._search import Found, FoundOrder, search
+from ._search import Found, FoundOrder, search, search_all
 from ._sweep import Sweep, sweep
 from ._timeline import Timeline
 
 __all__ = [
     "BW",
     "Against",
+    "AnswerList",
     "Answers",
     "B",
     "Comparison",
     "Document",
     "F",
+    "Failure",
     "Figures",
     "Found",
     "FoundOrder",
+    "Improvement",
     "InputError",
     "InternalError",
     "Interrupted",
@@ -85,12 +89,15 @@ __all__ = [
     "factors",
     "fsdp",
     "plan",
+    "plan_all",
     "replay",
     "reproduce",
     "schedules",
     "schema",
     "search",
+    "search_all",
     "simulate",
+    "simulate_all",
     "steps",
     "sweep",
     "verify",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, SupportsIndex, Union, overload
 
-from . import _ask, _debubble, _frames, _pictures
+from . import _ask, _debubble, _frames, _lists, _pictures
 from ._kept import Kept
 from ._profile import Profile
 from ._question import Question, Schedules, check, named
@@ -58,10 +58,55 @@ def simulate(
     return _ask.whole(Answers(options, inner), inner.interrupted)
 
 
-class _Options:
+def simulate_all(
+    questions: Iterable[Union[Question, Profile]],
+    schedules: Optional[Schedules] = None,
+    *,
+    explain: bool = False,
+    front: bool = False,
+    sort: Optional[str] = None,
+    executor: Any = None,
+    resume: _lists.Resume = None,
+    progress: _ask.Progress = None,
+) -> _lists.AnswerList[Answers]:
+    """Simulates schedules side by side for each question of a list, as `simulate` does for one.
+
+    Args:
+        questions: The questions.
+        schedules: The schedules to compare, in place of those that each question names.
+        explain: As of `simulate`.
+        front: As of `simulate`.
+        sort: As of `simulate`.
+        executor: Where to answer, if not here: see `search_all`. Pictures of what workers have answered are
+            worked out here when they are asked for.
+        resume: A file of answers through which the list is continued: see `search_all`.
+        progress: See `debubble.Progress`; it counts questions.
+
+    Returns:
+        The answers in the order of the questions; for a question that has none a `Failure` with the error.
+
+    Raises:
+        InputError: If the file to resume from is of other questions or another version.
+        Interrupted: After a Ctrl-C, with the answers that there were by then.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, forward="1ms", backward="2ms")
+    >>> answers = db.simulate_all([q.replace(microbatches=count) for count in (4, 16)], ["1f1b", "gpipe"])
+    >>> [one["1f1b"].span_ns for one in answers.answers]
+    [21000000, 57000000]
+    """
+    names, files = named(schedules)
+    asked = [
+        _Options(question, names, {**question._files, **files}, explain, front, sort)
+        for question in map(check, _lists.listed(questions))
+    ]
+    return _lists.answered("simulate", asked, executor, resume, progress)
+
+
+class _Options(_lists.Asked["Answers"]):
     """A question with all that was asked of it: enough to ask it again."""
 
-    __slots__ = ("explain", "files", "front", "names", "question", "sort")
+    __slots__ = ("explain", "files_given", "front", "names", "question", "sort")
 
     def __init__(
         self,
@@ -74,7 +119,7 @@ class _Options:
     ) -> None:
         self.question: Question = question
         self.names: Optional[list[str]] = names
-        self.files: dict[str, bytes] = files
+        self.files_given: dict[str, bytes] = files
         self.explain: bool = explain
         self.front: bool = front
         self.sort: Optional[str] = sort
@@ -82,14 +127,40 @@ class _Options:
     def asked(self, progress: _ask.Progress) -> _debubble.Answers:
         with _ask.watching(progress) as report:
             return _debubble.simulate(
-                self.question._inner, self.names, self.files, self.explain, self.front, self.sort, report
+                self.question._inner,
+                self.names,
+                self.files_given,
+                self.explain,
+                self.front,
+                self.sort,
+                report,
             )
+
+    def answer(self) -> tuple[Answers, list[str], bool]:
+        inner = self.asked(False)
+        return Answers(self, inner), inner.warnings, inner.interrupted
+
+    def whole(self) -> _Options:
+        files = self.question._inner.files(self.names, self.files_given)
+        return _Options(self.question, self.names, files, self.explain, self.front, self.sort)
+
+    def files(self) -> Mapping[str, bytes]:
+        return self.files_given
+
+    def identity(self) -> Any:
+        return [self.question._inner.json(), self.names, self.explain, self.front, self.sort]
+
+    def kept(self, answer: Answers) -> dict[str, Any]:
+        return {"json": answer.to_json()}
+
+    def read(self, kept: Mapping[str, Any]) -> Answers:
+        return Answers(self, None, kept["json"])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Options, (
             self.question,
             self.names,
-            self.files,
+            self.files_given,
             self.explain,
             self.front,
             self.sort,

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, NamedTuple, Optional, TypeVar, Union
 
 from ._errors import Interrupted, Note
 
@@ -16,9 +16,31 @@ from ._errors import Interrupted, Note
 Progress = Union[bool, Callable[[int, Optional[int], str], object], None]
 
 #: What the compiled part calls: the name, the count and the total of the work.
-_Report = Callable[[str, int, Optional[int]], object]
+Report = Callable[[str, int, Optional[int]], object]
 
 _Answer = TypeVar("_Answer")
+
+
+class Improvement(NamedTuple):
+    """A better order than a search had before.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> told = []
+    >>> best = db.search(q, memory_limit="1p", on_improvement=told.append)
+    >>> told[-1].cost_ns == best.cost_ns
+    True
+    """
+
+    cost_ns: int
+    """The cost of the order, in nanoseconds."""
+    bound_ns: Optional[int]
+    """The lower bound on the cost of any order, in nanoseconds, where one is known by then."""
+    steps: int
+    """The steps of the search by then: passes placed or timed, of a joint search choices tried."""
+    at: int
+    """The number of the result that it will be part of, as in `found[at]`."""
+
 
 #: Seconds of work before a bar is shown.
 _PATIENCE = 2.0
@@ -38,7 +60,7 @@ def whole(answer: _Answer, interrupted: bool) -> _Answer:
 
 
 @contextlib.contextmanager
-def watching(progress: Progress) -> Iterator[Optional[_Report]]:
+def watching(progress: Progress) -> Iterator[Optional[Report]]:
     """Shows the progress of the work inside, if it is long."""
     if progress is False:
         yield None

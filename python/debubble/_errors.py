@@ -50,15 +50,20 @@ class InputError(ValueError):
         """A fault and its cure, as the command line prints them."""
         return cls(f"{message}\n  help: {help}", message=message, help=help, key=key)
 
+    def _parts(self) -> tuple[str, dict[str, Any]]:
+        """Its text, and what it is made of besides."""
+        return str(self), {name: getattr(self, name) for name in _FIELDS}
+
+    @classmethod
+    def _again(cls, text: str, fields: dict[str, Any]) -> InputError:
+        """The error of which these are the parts."""
+        return cls(text, **fields)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (str(self), {name: getattr(self, name) for name in _FIELDS})
+        return InputError._again, self._parts()
 
 
 _FIELDS = ("message", "help", "key", "file", "line", "column")
-
-
-def _again(text: str, fields: dict[str, Any]) -> InputError:
-    return InputError(text, **fields)
 
 
 class InternalError(RuntimeError):

@@ -1,13 +1,14 @@
-"""Sweeps on other processes and machines.
+"""Sweeps and lists of questions on other processes and machines.
 
-The grid is cut into parts; each is answered by a worker that gets the document of the grid and the files
-that it names. A part that a worker loses is answered here.
+Work is cut into parts: of a sweep some questions of its grid, of a list one question. Each is answered by a
+worker that gets the documents and the files that they name. A part that a worker loses is answered here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import time
 import warnings
@@ -29,13 +30,20 @@ _Part = tuple[str, dict[str, bytes], int, int, int]
 #: Is told the name, the count and the total of the work.
 _Report = Callable[[str, int, Optional[int]], object]
 
-#: Waits for the rows of a part.
-_Wait = Callable[[], Any]
-_Waits = Generator[_Wait, None, None]
+#: What a worker calls with a part.
+_Call = Callable[[Any], bytes]
 
+#: The number of a part, and what waits for its result.
+_Waits = Generator[tuple[int, Callable[[], Any]], None, None]
+
+#: The number of a part and its result, `None` if its worker has lost it.
+Handed = Generator[tuple[int, Optional[bytes]], None, None]
 
 #: Seconds between two looks at the processes of a pool; at a future four times as often.
 _BETWEEN_LOOKS = 0.2
+
+#: The most parts among which one that is done is looked for at once: workers take them in their order.
+_MOST_LOOKED_AT = 256
 
 
 class WorkerKilledError(RuntimeError):
@@ -54,15 +62,26 @@ def answer(part: _Part) -> bytes:
             `KeyboardInterrupt` would be taken for a Ctrl-C of whoever waits for them.
     """
     document, files, begin, end, asking = part
-    try:
+    with working_for(asking):
         rows, interrupted = _debubble.sweep(document, files, begin, end)
         if interrupted:
             raise KeyboardInterrupt
+    return rows
+
+
+@contextlib.contextmanager
+def working_for(asking: int) -> Iterator[None]:
+    """Work for the process `asking`.
+
+    Raises:
+        WorkerInterruptedError: In place of a `KeyboardInterrupt` in another process.
+    """
+    try:
+        yield
     except KeyboardInterrupt:
         if os.getpid() == asking:
             raise
         raise WorkerInterruptedError("a worker was interrupted") from None
-    return rows
 
 
 def answered(
@@ -80,9 +99,8 @@ def answered(
     pieces: list[bytes] = []
     losses: list[BaseException] = []
     try:
-        with contextlib.closing(_waits(executor, work)) as waits:
-            for wait, end in zip(waits, ends[1:]):
-                rows = _waited(wait, losses)
+        with contextlib.closing(handed(executor, answer, work, losses)) as results:
+            for (_, rows), end in zip(results, ends[1:]):
                 if rows is None:
                     begin = ends[len(pieces)]
                     shown = _beyond(begin, questions, report)
@@ -94,11 +112,27 @@ def answered(
                     report("questions", end, questions)
     except KeyboardInterrupt:
         return pieces, True
+    tell(losses, f"{count} parts", 4)
+    return pieces, False
+
+
+def tell(losses: Sequence[BaseException], of: str, depth: int) -> None:
+    """Warns of the parts that workers have lost."""
     if losses:
         first = f"{type(losses[0]).__name__}: {losses[0]}".splitlines()[0]
-        text = f"workers lost {len(losses)} of {count} parts, which were answered here; the first by {first}"
-        warnings.warn(text, Note, stacklevel=3)
-    return pieces, False
+        text = f"workers lost {len(losses)} of {of}, which were answered here; the first by {first}"
+        warnings.warn(text, Note, stacklevel=depth)
+
+
+def handed(
+    executor: Any, call: _Call, work: Sequence[Any], losses: list[BaseException], in_order: bool = True
+) -> Handed:
+    """Hands the parts over for `call`, and gives their results, as they are done unless `in_order`. Why one
+    is lost goes into `losses`. Closing it gives up the parts that nobody has waited for.
+    """
+    with contextlib.closing(_waits(executor, call, work, in_order)) as waits:
+        for number, wait in waits:
+            yield number, _waited(wait, losses)
 
 
 def _beyond(begin: int, questions: int, report: Optional[_Report]) -> Optional[_Report]:
@@ -109,7 +143,7 @@ def _beyond(begin: int, questions: int, report: Optional[_Report]) -> Optional[_
     return lambda what, done, _: whole(what, begin + done, questions)
 
 
-def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
+def _waited(wait: Callable[[], Any], losses: list[BaseException]) -> Optional[bytes]:
     """The rows that `wait` gives; `None`, and why among the `losses`, if their worker has lost them."""
     try:
         rows = wait()
@@ -127,46 +161,71 @@ def _waited(wait: _Wait, losses: list[BaseException]) -> Optional[bytes]:
     return rows
 
 
-def _waits(executor: Any, work: Sequence[_Part]) -> _Waits:
-    """For each part a function that waits for its rows. Closing it gives up the parts that nobody has
+def _waits(executor: Any, call: _Call, work: Sequence[Any], in_order: bool) -> _Waits:
+    """For each part a function that waits for its result. Closing it gives up the parts that nobody has
     waited for.
     """
     if hasattr(executor, "remote") and hasattr(executor, "get"):
-        remote = executor.remote(answer)
-        return _each(work, remote.remote, executor.get, executor.cancel)
+        remote = executor.remote(call)
+        ready = None if in_order else lambda ref: bool(executor.wait([ref], timeout=0)[0])
+        return _each(work, remote.remote, executor.get, executor.cancel, ready)
     if hasattr(executor, "submit"):
-        return _each(work, lambda part: executor.submit(answer, part), _result, _cancel)
+        ready = None if in_order else _is_done
+        return _each(work, lambda part: executor.submit(call, part), _result, _cancel, ready)
     if hasattr(executor, "apply_async"):
         guard = _Guard()
-        return _each(work, lambda part: executor.apply_async(answer, (part,)), guard.result, _leave)
+        ready = None if in_order else guard.is_done
+        return _each(work, lambda part: executor.apply_async(call, (part,)), guard.result, _leave, ready)
     if hasattr(executor, "map"):
-        return _mapped(executor, work)
+        return _mapped(executor, call, work)
     kind = type(executor).__name__
     raise TypeError(f"executor: a {kind} has neither `submit` nor `map`, and is not the module `ray`")
 
 
 def _each(
-    work: Sequence[_Part],
-    submit: Callable[[_Part], Any],
+    work: Sequence[Any],
+    submit: Callable[[Any], Any],
     result: Callable[[Any], Any],
     cancel: Callable[[Any], object],
+    is_done: Optional[Callable[[Any], bool]],
 ) -> _Waits:
-    """Hands over all parts at once, and waits for one after the other."""
-    handed: list[Any] = []
-    waited = 0
+    """Hands over all parts at once, and waits for one after the other, or for those first that are done."""
+    left: dict[int, Any] = {}
     try:
-        for part in work:
+        for number, part in enumerate(work):
             try:
-                handed.append(submit(part))
+                left[number] = submit(part)
             except Exception as error:  # A pool that is broken takes no more work.
-                handed.append(_Refused(error))
-        for future in handed:
-            yield future.raised if isinstance(future, _Refused) else functools.partial(result, future)
-            waited += 1
+                left[number] = _Refused(error)
+        for number in range(len(work)) if is_done is None else _as_done(left, is_done):
+            future = left[number]
+            yield (
+                number,
+                future.raised if isinstance(future, _Refused) else functools.partial(result, future),
+            )
+            del left[number]
     finally:
-        for future in handed[waited:]:
+        for future in left.values():
             if not isinstance(future, _Refused):
                 cancel(future)
+
+
+def _as_done(left: dict[int, Any], is_done: Callable[[Any], bool]) -> Iterator[int]:
+    """The numbers of what is `left`, those first that are done. Whoever takes one removes it."""
+    pause = 0.001
+    while left:
+        looked_at = list(itertools.islice(left.items(), _MOST_LOOKED_AT))
+        done = [number for number, future in looked_at if isinstance(future, _Refused) or is_done(future)]
+        yield from done
+        if done:
+            pause = 0.001
+        else:
+            time.sleep(pause)
+            pause = min(2 * pause, _BETWEEN_LOOKS / 4)
+
+
+def _is_done(future: Any) -> bool:
+    return not hasattr(future, "done") or bool(future.done())
 
 
 class _Refused:
@@ -184,7 +243,7 @@ def _result(future: Any) -> Any:
     a Ctrl-C does not end the wait of `future.result()`.
     """
     pause = 0.001
-    while hasattr(future, "done") and not future.done():
+    while not _is_done(future):
         time.sleep(pause)
         pause = min(2 * pause, _BETWEEN_LOOKS / 4)
     return future.result()
@@ -209,29 +268,33 @@ class _Guard:
         Raises:
             WorkerKilledError: If a process has died and there is no result.
         """
+        while not self.is_done(handle):
+            handle.wait(_BETWEEN_LOOKS)
+        if not handle.ready():
+            raise WorkerKilledError("a process of the pool was killed")
+        return handle.get()
+
+    def is_done(self, handle: Any) -> bool:
+        """Whether nothing more is to be waited for: there is a result, or none is expected any more."""
         import multiprocessing
 
-        while not handle.ready():
-            handle.wait(_BETWEEN_LOOKS)
-            self._children.update(multiprocessing.active_children())
-            if any(child.exitcode for child in self._children) and not handle.ready():
-                raise WorkerKilledError("a process of the pool was killed")
-        return handle.get()
+        self._children.update(multiprocessing.active_children())
+        return bool(handle.ready()) or any(child.exitcode for child in self._children)
 
 
 def _leave(_: Any) -> None:
     """Pools of `multiprocessing` finish what they have taken."""
 
 
-def _mapped(executor: Any, work: Sequence[_Part]) -> _Waits:
+def _mapped(executor: Any, call: _Call, work: Sequence[Any]) -> _Waits:
     """Of an executor that has `map` alone."""
     results: Optional[Iterator[Any]] = None
 
     def following() -> Any:
         nonlocal results
         if results is None:
-            results = iter(executor.map(answer, work))
+            results = iter(executor.map(call, work))
         return next(results)
 
-    for _ in work:
-        yield following
+    for number in range(len(work)):
+        yield number, following

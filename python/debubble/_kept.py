@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import zlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._errors import InputError
@@ -23,6 +25,15 @@ class Kept:
         given = {_call(name, args): getattr(inner, name)(*args) for name, *args in calls}
         return cls({name: getattr(inner, name) for name in fields}, given)
 
+    def written(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {"fields": self._fields, "calls": {name: _written(one) for name, one in self._calls.items()}}
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Kept:
+        """What was written."""
+        return cls(dict(written["fields"]), {name: _read(one) for name, one in written["calls"].items()})
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -40,6 +51,27 @@ class Kept:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Kept, (self._fields, self._calls)
+
+
+#: The most characters of a text that is written as it is.
+_PLAIN = 8192
+
+
+def _written(value: Any) -> Any:
+    """A value for JSON: bytes as text, and long texts, such as pictures, packed."""
+    if isinstance(value, bytes):
+        return {"bytes": value.decode()}
+    if isinstance(value, str) and len(value) > _PLAIN:
+        return {"packed": base64.b64encode(zlib.compress(value.encode())).decode()}
+    return value
+
+
+def _read(written: Any) -> Any:
+    if not isinstance(written, dict):
+        return written
+    if "bytes" in written:
+        return written["bytes"].encode()
+    return zlib.decompress(base64.b64decode(written["packed"])).decode()
 
 
 def _call(name: str, args: list[Any]) -> str:

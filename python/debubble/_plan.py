@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _ask, _debubble, _frames, _pictures, _values
+from . import _ask, _debubble, _frames, _lists, _pictures, _values
 from ._documents import Source
+from ._errors import InputError
 from ._frames import Figures
 from ._kept import Kept
 
@@ -46,18 +47,92 @@ def plan(
     >>> answer.best.devices, answer.best.dollars > 0
     (8, True)
     """
+    asked = _asked(source, keys)
+    with _ask.watching(progress) as report:
+        planned, warned, interrupted = asked.answer(report)
+    _ask.note(warned)
+    return _ask.whole(planned, interrupted)
+
+
+def plan_all(
+    questions: Iterable[Union[Source, Mapping[str, Any]]],
+    *,
+    executor: Any = None,
+    resume: _lists.Resume = None,
+    progress: _ask.Progress = None,
+    **keys: Unpack[PlanKeys],
+) -> _lists.AnswerList[Planned]:
+    """Ranks set-ups for each question of a list, as `plan` does for one.
+
+    Args:
+        questions: Files with the questions, or dictionaries of their keys.
+        executor: Where to answer, if not here: see `search_all`. The answers of workers are the same, but
+            cannot be held `against` others.
+        resume: A file of answers through which the list is continued: see `search_all`.
+        progress: See `debubble.Progress`; it counts questions.
+        **keys: Keys that go over those of every dictionary.
+
+    Returns:
+        The answers in the order of the questions; for a question that has none a `Failure` with the error.
+
+    Raises:
+        InputError: If the file to resume from is of other questions or another version.
+        Interrupted: After a Ctrl-C, with the answers that there were by then.
+
+    >>> import debubble as db
+    >>> question = {
+    ...     "model": {"layers": 8, "hidden": 1024, "heads": 16, "vocabulary": 32000},
+    ...     "sequence": 1024, "tokens": 1e9, "search": {"tensor": [1], "chunks": [1]},
+    ...     "cluster": [{"machine": "a100-80g", "devices": [8]}],
+    ... }
+    >>> plans = db.plan_all([{**question, "batch": batch} for batch in (32, 64)])
+    >>> [one.best.devices for one in plans.answers]
+    [8, 8]
+    """
+    asked: list[Union[_Asked, InputError]] = []
+    for source in _lists.listed(questions):
+        try:
+            asked.append(_asked(source, keys))
+        except InputError as error:
+            asked.append(error)
+    return _lists.answered("plan", asked, executor, resume, progress)
+
+
+def _asked(source: Union[Source, Mapping[str, Any], None], keys: PlanKeys) -> _Asked:
     if source is None or isinstance(source, Mapping):
         document = _values.document("plan", {**(source or {}), **keys})
-        path, files = "", {"": _debubble.toml(document).encode()}
-    else:
-        if keys:
-            raise TypeError("a file is a whole question: give keywords, or a file, not both")
-        path, content = _values.content(source, "plan.toml")
-        files = content or {}
-    with _ask.watching(progress) as report:
-        inner = _debubble.plan(path, files, report)
-    _ask.note(inner.warnings)
-    return _ask.whole(Planned(inner), inner.interrupted)
+        return _Asked("", {"": _debubble.toml(document).encode()})
+    if keys:
+        raise TypeError("a file is a whole question: give keywords, or a file, not both")
+    path, content = _values.content(source, "plan.toml")
+    return _Asked(path, content or {})
+
+
+class _Asked(_lists.Asked["Planned"]):
+    """A question in a file, on the disk or among those given."""
+
+    def __init__(self, path: str, files: dict[str, bytes]) -> None:
+        self._path = path
+        self._files = files
+
+    def answer(self, report: Optional[_ask.Report] = None) -> tuple[Planned, list[str], bool]:
+        inner = _debubble.plan(self._path, self._files, report)
+        return Planned(inner), inner.warnings, inner.interrupted
+
+    def whole(self) -> _Asked:
+        return _Asked(self._path, _debubble.plan_files(self._path, self._files))
+
+    def files(self) -> Mapping[str, bytes]:
+        return self._files
+
+    def identity(self) -> Any:
+        return self._path
+
+    def kept(self, answer: Planned) -> dict[str, Any]:
+        return answer._kept().written()
+
+    def read(self, kept: Mapping[str, Any]) -> Planned:
+        return Planned(Kept.read(kept))
 
 
 #: What a pickle holds of plans.
@@ -143,7 +218,8 @@ class Planned(_frames.Tabular):
         both ask for, or the plans to take.
 
         Raises:
-            ValueError: If one of the two was unpickled: ask its question again.
+            ValueError: If one of the two was unpickled, or is of a worker or a journal: ask its question
+                again.
             InputError: If one of them has no plan.
 
         >>> import debubble as db
@@ -157,7 +233,8 @@ class Planned(_frames.Tabular):
         ('products', True)
         """
         if isinstance(self._inner, Kept) or isinstance(other._inner, Kept):
-            raise ValueError("a plan that was unpickled has its tables alone: ask its question again")
+            of = "a plan that was unpickled, or is of a worker or a journal"
+            raise ValueError(f"{of}, has tables alone: ask its question again")
         return Against(self._inner.against(other._inner))
 
     def details(self) -> str:
@@ -199,8 +276,11 @@ class Planned(_frames.Tabular):
         text = html.escape(str(self._inner.table(False)))
         return f'<pre style="font-family:monospace">{text}</pre>{_pictures.fitted(self.to_svg())}'
 
+    def _kept(self) -> Kept:
+        return Kept.of(self._inner, _FIELDS, _CALLS)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Planned, (Kept.of(self._inner, _FIELDS, _CALLS),)
+        return Planned, (self._kept(),)
 
 
 class Against(_frames.Tabular):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
-from . import _ask, _debubble, _frames, _pictures, _values
+from . import _ask, _debubble, _frames, _lists, _pictures, _values
 from ._answers import Answers, Outcome, simulate
 from ._errors import InputError, Note
 from ._kept import Kept
@@ -27,6 +27,7 @@ def search(
     *,
     memory_limit: OneOrMany[MemoryLimit] | None = None,
     progress: _ask.Progress = None,
+    on_improvement: Callable[[_ask.Improvement], object] | None = None,
     **keys: Unpack[SearchKeys],
 ) -> Found:
     """Searches the best order of passes under a memory limit, and says how far any other can be from it.
@@ -40,6 +41,8 @@ def search(
         memory_limit: The limit of every stage, in place of the question's: `"0.75p"`, `"38GiB"`, bytes, or a
             list with one per stage.
         progress: See `debubble.Progress`.
+        on_improvement: Is called with a `debubble.Improvement` each time that the best cost falls. An
+            exception that it raises ends the search.
         **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
             `objective` is `"span"` or `"makespan"`, on a cluster or over several steps also `"step"`, under
             the noise of the question `"mean"`, `"p95"` or `"p99"`; `effort` is a multiple of the default;
@@ -58,20 +61,111 @@ def search(
     >>> best.gap, round(best.bubble_rate, 6)
     (0.0, 0.0)
     """
+    asked = _asked(question, memory_limit, keys)
+    with _ask.watching(progress) as report:
+        found = asked.found(report, on_improvement)
+    _ask.note(found.warnings)
+    if found.interrupted:
+        warnings.warn("interrupted: this is the best by then", Note, stacklevel=2)
+    return found
+
+
+def search_all(
+    questions: Iterable[Union[Question, Profile]],
+    *,
+    executor: Any = None,
+    memory_limit: OneOrMany[MemoryLimit] | None = None,
+    resume: _lists.Resume = None,
+    progress: _ask.Progress = None,
+    **keys: Unpack[SearchKeys],
+) -> _lists.AnswerList[Found]:
+    """Searches the best order for each question of a list, as `search` does for one.
+
+    Args:
+        questions: The questions.
+        executor: Where to answer, if not here: what `sweep` takes. Workers need this package, but none of the
+            files that the questions name. What a worker that dies leaves is answered here. The answers are
+            the same as here, but hold no integer program, and pictures in their own width alone.
+        memory_limit: The limit of every stage of every question, in place of its own.
+        resume: A file to which each answer is added as soon as it is there, and from which those that it has
+            are taken. An interrupted list is continued by the same call.
+        progress: See `debubble.Progress`; it counts questions.
+        **keys: As of `search`.
+
+    Returns:
+        The answers in the order of the questions; for a question that has none a `Failure` with the error.
+
+    Raises:
+        InputError: If a key is wrong, or the file is of other questions, keys or another version.
+        Interrupted: After a Ctrl-C, with the answers that there were by then.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> found = db.search_all([q.replace(hop=hop) for hop in ("0ms", "1ms")], memory_limit="2p")
+    >>> [one.gap for one in found.answers]
+    [0.0, 0.0]
+    """
+    asked = [_asked(question, memory_limit, keys) for question in _lists.listed(questions)]
+    _debubble.check_search(_values.document("search", keys))
+    return _lists.answered("search", asked, executor, resume, progress)
+
+
+def _asked(
+    question: Union[Question, Profile], memory_limit: OneOrMany[MemoryLimit] | None, keys: SearchKeys
+) -> _Asked:
     if isinstance(question, Profile):
         question, keys = _as_recorded(question, keys)
     question = check(question)
     if memory_limit is not None and keys.get("memory_limits") is not None:
         message = "memory-limit and memory-limits exclude each other"
         raise InputError(message, key="memory-limits")
-    asked = question if memory_limit is None else question.replace(memory_limit=memory_limit)
-    document = _values.document("search", keys)
-    with _ask.watching(progress) as report:
-        inner = _debubble.search(asked._inner, document, asked._files, report)
-    _ask.note(inner.warnings)
-    if inner.interrupted:
-        warnings.warn("interrupted: this is the best by then", Note, stacklevel=2)
-    return Found(asked, inner)
+    limited = question if memory_limit is None else question.replace(memory_limit=memory_limit)
+    return _Asked(limited, _values.document("search", keys))
+
+
+class _Asked(_lists.Asked["Found"]):
+    """A question with the keys of its search."""
+
+    def __init__(self, question: Question, document: str) -> None:
+        self._question = question
+        self._document = document
+
+    def found(
+        self, report: Optional[_ask.Report], on_improvement: Optional[Callable[[_ask.Improvement], object]]
+    ) -> Found:
+        """What the search finds."""
+        question, told = self._question, on_improvement
+
+        def improved(at: int, cost: int, bound: Optional[int], steps: int) -> None:
+            if told is not None:
+                told(_ask.Improvement(cost, bound, steps, at))
+
+        heard = None if told is None else improved
+        return Found(
+            question, _debubble.search(question._inner, self._document, question._files, report, heard)
+        )
+
+    def answer(self) -> tuple[Found, list[str], bool]:
+        found = self.found(None, None)
+        return found, found.warnings, found.interrupted
+
+    def whole(self) -> _Asked:
+        question = self._question
+        return _Asked(
+            Question._of(question._inner, question._inner.files(None, question._files)), self._document
+        )
+
+    def files(self) -> Mapping[str, bytes]:
+        return self._question._files
+
+    def identity(self) -> Any:
+        return [self._question._inner.json(), self._document]
+
+    def kept(self, answer: Found) -> dict[str, Any]:
+        return answer._kept().written()
+
+    def read(self, kept: Mapping[str, Any]) -> Found:
+        return Found(self._question, Kept.read(kept))
 
 
 def _as_recorded(profile: Profile, keys: SearchKeys) -> tuple[Question, SearchKeys]:
@@ -151,6 +245,11 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return self._only.to_mps()
 
     @property
+    def history(self) -> list[tuple[int, int]]:
+        """How the cost of the only result fell: see `FoundOrder.history`."""
+        return self._only.history
+
+    @property
     def gap(self) -> float:
         """By how much the cost of the only result exceeds its bound, as a share of the cost; 0 is optimal."""
         return self._only.gap
@@ -219,13 +318,15 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
     def _repr_svg_(self) -> str:
         return self.to_svg()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def _kept(self) -> Kept:
         every = list(range(len(self)))
         calls = [("json",), ("csv",), ("table",), ("table_html",), ("front_svg",), ("svg", every)]
-        of_each = [(name, at) for at in every for name in ("order", "certificate")]
+        of_each = [(name, at) for at in every for name in ("order", "certificate", "history")]
         pictures = [("svg", [at]) for at in every]
-        kept = Kept.of(self._inner, ("warnings", "interrupted"), [*calls, *of_each, *pictures])
-        return Found, (self._question, kept)
+        return Kept.of(self._inner, ("warnings", "interrupted"), [*calls, *of_each, *pictures])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Found, (self._question, self._kept())
 
 
 class FoundOrder:
@@ -251,6 +352,21 @@ class FoundOrder:
         """What proves order and bound to a third party, for `debubble.verify`."""
         return str(self._inner.certificate(self._at))
 
+    @property
+    def history(self) -> list[tuple[int, int]]:
+        """How the cost fell: the steps of the search and the cost by then in nanoseconds, at the beginning,
+        at every improvement and at the end. A step is a pass placed or timed, of a joint search a choice
+        tried. Where the objective is one of simulations, as under noise or on a cluster, the cost is that, as
+        the search estimated it.
+
+        >>> import debubble as db
+        >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms")
+        >>> best = db.search(q, memory_limit="1p")
+        >>> best.history[-1][1] == best.cost_ns
+        True
+        """
+        return [(int(steps), int(cost)) for steps, cost in self._inner.history(self._at)]
+
     def to_lp(self) -> str:
         """The order as an integer program for any solver, in CPLEX LP format: a binary for each pair of
         passes of a stage whose order is open. No more may be paid than this order costs.
@@ -263,7 +379,8 @@ class FoundOrder:
 
     def _program(self) -> Any:
         if isinstance(self._inner, Kept):
-            raise ValueError("an answer that was pickled does not hold the integer program: search again")
+            of = "an answer that was pickled, or is of a worker or a journal"
+            raise ValueError(f"{of}, does not hold the integer program: search again")
         return self._inner
 
     @property

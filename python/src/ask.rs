@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use question::{Context, Diagnostic, Host, ReadError, Work};
+use question::{Context, Diagnostic, Host, Improvement, ReadError, Work};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::ending::{self, LookUp};
@@ -36,17 +36,37 @@ pub(crate) struct Answered<T> {
     pub(crate) interrupted: bool,
 }
 
-/// Lets `work` answer on threads of this package, with `files` and those of the disk. `progress`, if
-/// there is one, is called with the name, the count and the total of the current work, the total `None`
-/// where it is unknown.
+/// What is called while work goes on.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told<'a> {
+    /// With the name, the count and the total of the current work, the total `None` where it is unknown.
+    pub(crate) progress: Option<&'a Py<PyAny>>,
+    /// With the parts of every [`Improvement`], in their order.
+    pub(crate) improved: Option<&'a Py<PyAny>>,
+}
+
+/// [`ask_and_tell`] with `progress` alone.
 ///
 /// # Errors
-/// The error of `work` as an exception, exceptions of `progress` or of a signal handler, and a panic of
-/// the library. After a first Ctrl-C `work` is asked to end; a second one is raised at once.
+/// As there.
 pub(crate) fn ask<T: Send + 'static>(
     py: Python<'_>,
     files: Arc<Files>,
     progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Context<'_>) -> Result<T, Diagnostic> + Send + 'static,
+) -> PyResult<Answered<T>> {
+    ask_and_tell(py, files, Told { progress, improved: None }, work)
+}
+
+/// Lets `work` answer on threads of this package, with `files` and those of the disk, and tells `told`.
+///
+/// # Errors
+/// The error of `work` as an exception, exceptions of what is told or of a signal handler, and a panic of
+/// the library. After a first Ctrl-C `work` is asked to end; a second one is raised at once.
+pub(crate) fn ask_and_tell<T: Send + 'static>(
+    py: Python<'_>,
+    files: Arc<Files>,
+    told: Told<'_>,
     work: impl FnOnce(&Context<'_>) -> Result<T, Diagnostic> + Send + 'static,
 ) -> PyResult<Answered<T>> {
     let lent = Arc::new(Lent::new(files));
@@ -58,7 +78,7 @@ pub(crate) fn ask<T: Send + 'static>(
         // There is no receiver any more after a second Ctrl-C.
         let _ = answer.send((made, context.take_warnings()));
     });
-    let ((made, warnings), interrupted) = wait(py, &lent, &Mutex::new(come), progress)?;
+    let ((made, warnings), interrupted) = wait(py, &lent, &Mutex::new(come), told)?;
     match made {
         Ok(Ok(answer)) => Ok(Answered { answer, warnings, interrupted }),
         Ok(Err(_)) if interrupted => Err(PyKeyboardInterrupt::new_err(())),
@@ -88,7 +108,7 @@ fn wait<T: Send>(
     py: Python<'_>,
     lent: &Lent,
     come: &Mutex<Receiver<WorkResult<T>>>,
-    progress: Option<&Py<PyAny>>,
+    told: Told<'_>,
 ) -> PyResult<(WorkResult<T>, bool)> {
     let mut error: Option<PyErr> = None;
     loop {
@@ -98,7 +118,8 @@ fn wait<T: Send>(
             Ok(made) => {
                 // A pending Ctrl-C belongs to this work.
                 let heard = py.check_signals();
-                let interrupted = match error.or(heard.err()) {
+                let last = if error.is_some() { Ok(()) } else { tell_improvements(py, lent, told) };
+                let interrupted = match error.or(heard.err()).or(last.err()) {
                     None => false,
                     Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => true,
                     Some(error) => return Err(error),
@@ -110,7 +131,7 @@ fn wait<T: Send>(
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if let Err(raised) = tick(py, lent, progress) {
+        if let Err(raised) = tick(py, lent, told) {
             lent.stop.store(true, Ordering::Relaxed);
             if error.is_some() {
                 leave_to_itself();
@@ -137,9 +158,21 @@ fn rest<T>(come: &Mutex<Receiver<T>>) -> (Result<T, RecvTimeoutError>, Option<Lo
     }
 }
 
-fn tick(py: Python<'_>, lent: &Lent, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+/// Calls `told` with the improvements that it has not heard of.
+fn tell_improvements(py: Python<'_>, lent: &Lent, told: Told<'_>) -> PyResult<()> {
+    let Some(improved) = told.improved else { return Ok(()) };
+    let new = std::mem::take(&mut *lent.improved.lock().unwrap_or_else(PoisonError::into_inner));
+    new.into_iter().try_for_each(|Improvement { search, cost, bound, steps }| {
+        improved.call1(py, (search, cost.0, bound.map(|bound| bound.0), steps)).map(drop)
+    })
+}
+
+fn tick(py: Python<'_>, lent: &Lent, told: Told<'_>) -> PyResult<()> {
     py.check_signals()?;
-    let (Some(progress), Some((what, done, of))) = (progress, lent.seen()) else { return Ok(()) };
+    tell_improvements(py, lent, told)?;
+    let (Some(progress), Some((what, done, of))) = (told.progress, lent.seen()) else {
+        return Ok(());
+    };
     progress.call1(py, (what, done, of)).map(drop)
 }
 
@@ -197,11 +230,19 @@ struct Lent {
     stop: AtomicBool,
     begun: Instant,
     shown: Mutex<Option<Arc<Shown>>>,
+    /// Improvements that nobody has heard of.
+    improved: Mutex<Vec<Improvement>>,
 }
 
 impl Lent {
     fn new(files: Arc<Files>) -> Self {
-        Self { files, stop: AtomicBool::new(false), begun: Instant::now(), shown: Mutex::default() }
+        Self {
+            files,
+            stop: AtomicBool::new(false),
+            begun: Instant::now(),
+            shown: Mutex::default(),
+            improved: Mutex::default(),
+        }
     }
 
     /// The name, the count and the total of the work that goes on.
@@ -234,6 +275,10 @@ impl Host for Lent {
         });
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&shown));
         Box::new(Watched(shown))
+    }
+
+    fn improved(&self, now: Improvement) {
+        self.improved.lock().unwrap_or_else(PoisonError::into_inner).push(now);
     }
 
     fn stopped(&self) -> bool {

@@ -16,6 +16,7 @@ mod error;
 mod plan;
 mod profile;
 mod question;
+mod recorder;
 mod schedule;
 mod search;
 mod sweep;
@@ -33,7 +34,7 @@ mod _debubble {
         Document, compare, fsdp, replay, reproduce, schedules, schema, toml, verify,
     };
     #[pymodule_export]
-    use crate::plan::{Against, Planned, plan};
+    use crate::plan::{Against, Planned, plan, plan_files};
     #[pymodule_export]
     use crate::profile::Profile;
     #[pymodule_export]
@@ -41,7 +42,7 @@ mod _debubble {
     #[pymodule_export]
     use crate::schedule::{Schedule, export};
     #[pymodule_export]
-    use crate::search::{Searched, search};
+    use crate::search::{Searched, check_search, search};
     #[pymodule_export]
     use crate::sweep::{Grid, Rows, sweep};
     use pyo3::prelude::*;

@@ -8,9 +8,12 @@ use answer::plan::{export, tables};
 use draw::pictures;
 use measured::memory_error;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use question::Context;
 
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
+use crate::recorder::{Recorder, in_python};
 use crate::width::wide;
 
 /// The plans for a model on machines.
@@ -44,6 +47,25 @@ pub(crate) fn plan(
         warnings: answered.warnings,
         interrupted: answered.interrupted,
     })
+}
+
+/// The question in the file at `path`, of `files` or of the disk, with the files that it names: what another machine
+/// lacks to answer it.
+#[pyfunction]
+#[pyo3(signature = (path, files=None))]
+pub(crate) fn plan_files<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    files: Option<Files>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let files = Arc::new(files.unwrap_or_default());
+    let answered = ask(py, files, None, move |context| {
+        let recorder = Recorder::new(context.host());
+        let question = planning::read(&Context::new(&recorder), &path, memory_error()?);
+        question.map_err(question::keywords::nowhere)?;
+        Ok(recorder.into_files())
+    })?;
+    in_python(py, &answered.answer)
 }
 
 #[pymethods]

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use question::keys::Keys;
 use question::scenario::Scenario;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, case, files};
 
 use crate::ask::{Files, ask};
 use crate::error::raised;
+use crate::recorder::{Recorder, in_python};
 use question::keywords;
 
 /// One or several settings with their keys, read and checked.
@@ -57,6 +59,32 @@ impl Question {
     /// The question as a scenario file.
     fn toml(&self, py: Python<'_>) -> PyResult<String> {
         keywords::written(&*self.scenario).map_err(|wrong| raised(py, &wrong))
+    }
+
+    /// The files that the question names, with `schedules` in place of its own, and those of `files` that it needs:
+    /// what another machine lacks to answer it.
+    #[pyo3(signature = (schedules=None, files=None))]
+    fn files<'py>(
+        &self,
+        py: Python<'py>,
+        schedules: Option<Vec<String>>,
+        files: Option<Files>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let scenario = Arc::clone(&self.scenario);
+        let lent = Arc::new(files.unwrap_or_default());
+        let answered = ask(py, lent, None, move |context| {
+            let recorder = Recorder::new(context.host());
+            let inner = Context::new(&recorder);
+            let scenario = asked(&inner, &scenario, schedules)?;
+            for setting in &scenario.settings {
+                files::each(&inner, &setting.keys, |_| ())?;
+                if setting.keys.schedule.is_some() {
+                    case::selected(&inner, &scenario, setting)?;
+                }
+            }
+            Ok(recorder.into_files())
+        })?;
+        in_python(py, &answered.answer)
     }
 
     /// The number of settings.

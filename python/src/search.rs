@@ -8,7 +8,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use question::search::SearchKeys;
 
-use crate::ask::{Files, ask, look};
+use crate::ask::{Files, Told, ask_and_tell, look};
 use crate::error::{raised, unwritable};
 use crate::question::{Question, asked};
 use crate::width::wide;
@@ -28,20 +28,23 @@ pub(crate) struct Searched {
 }
 
 /// Searches the best order for every setting of `question` under every limit of `keys`, an object of
-/// keywords as JSON.
+/// keywords as JSON. `improved`, if there is one, is called with every improvement: the number of the search, the cost,
+/// the bound or `None`, and the steps by then.
 #[pyfunction]
-#[pyo3(signature = (question, keys, files=None, progress=None))]
+#[pyo3(signature = (question, keys, files=None, progress=None, improved=None))]
 pub(crate) fn search(
     py: Python<'_>,
     question: &Question,
     keys: &str,
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
+    improved: Option<Py<PyAny>>,
 ) -> PyResult<Searched> {
     let keys: SearchKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     let scenario = Arc::clone(&question.scenario);
     let files = Arc::new(files.unwrap_or_default());
-    let answered = ask(py, files, progress.as_ref(), move |context| {
+    let told = Told { progress: progress.as_ref(), improved: improved.as_ref() };
+    let answered = ask_and_tell(py, files, told, move |context| {
         let scenario = asked(context, &scenario, None)?;
         ::answer::search::search(context, &scenario, &keys)
     })?;
@@ -51,6 +54,12 @@ pub(crate) fn search(
         warnings: answered.warnings,
         interrupted: answered.interrupted,
     })
+}
+
+/// Refuses `keys` of a search, an object of keywords as JSON, that are none.
+#[pyfunction]
+pub(crate) fn check_search(py: Python<'_>, keys: &str) -> PyResult<()> {
+    keywords::keys::<SearchKeys>(keys).map(drop).map_err(|wrong| raised(py, &wrong))
 }
 
 impl Searched {
@@ -94,6 +103,11 @@ impl Searched {
     /// The order that search number `at` has found, in the text form.
     fn order(&self, at: usize) -> PyResult<String> {
         Ok(self.row(at)?.searched.found.schedule.to_string())
+    }
+
+    /// The steps of search number `at` at every improvement and at its end, each with the cost by then.
+    fn history(&self, at: usize) -> PyResult<Vec<(u64, u64)>> {
+        Ok(self.row(at)?.history.iter().map(|&(steps, cost)| (steps, cost.0)).collect())
     }
 
     /// The certificate of search number `at`.

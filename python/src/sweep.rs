@@ -1,8 +1,6 @@
 //! Sweeps: a grid of questions in one call, or in parts that other machines answer.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use answer::sweep as sweeps;
 use csv::{ByteRecord, ReaderBuilder};
@@ -12,11 +10,12 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use question::keys::Keys;
 use question::sweep::columns::{ColumnKind, Columns};
 use question::sweep::grid;
-use question::{Context, Diagnostic, Host, ReadError};
+use question::{Context, Diagnostic};
 
 use crate::ask::{Files, ask};
 use crate::error::{raised, unwritable};
 use crate::question::Question;
+use crate::recorder::{Recorder, in_python};
 use question::keywords::{self, Pairs};
 
 /// A grid of questions, as a document with the files that it names: what another machine needs to answer a
@@ -52,7 +51,9 @@ impl Grid {
             sweeps::check_answers(&inner, &grid).map_err(keywords::nowhere)?;
             inner.take_warnings().into_iter().for_each(|text| context.warn(text));
             let header = String::from_utf8_lossy(&Columns::of(&grid).header()).into_owned();
-            Ok((grid.questions, header, recorder.into_files()))
+            let mut files = recorder.into_files();
+            files.remove(keywords::unseen());
+            Ok((grid.questions, header, files))
         })?;
         let (questions, header, files) = answered.answer;
         Ok(Self {
@@ -71,11 +72,7 @@ impl Grid {
 
     /// The document and the files: what [`sweep`] takes.
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<(&str, Bound<'py, PyDict>)> {
-        let files = PyDict::new(py);
-        for (name, content) in &*self.files {
-            files.set_item(name, PyBytes::new(py, content))?;
-        }
-        Ok((&self.document, files))
+        Ok((&self.document, in_python(py, &self.files)?))
     }
 
     /// The rows in the `pieces` that [`sweep`] gave, one after the other.
@@ -113,50 +110,6 @@ fn read(context: &Context<'_>) -> Result<grid::Grid, Diagnostic> {
 fn with_document(mut files: Files, document: &str) -> Files {
     files.insert(keywords::unseen().to_owned(), document.as_bytes().to_vec());
     files
-}
-
-/// A host that records the files read through another one.
-struct Recorder<'h> {
-    host: &'h dyn Host,
-    read: Mutex<Files>,
-}
-
-impl<'h> Recorder<'h> {
-    fn new(host: &'h dyn Host) -> Self {
-        Self { host, read: Mutex::default() }
-    }
-
-    /// All that was read but the document itself.
-    fn into_files(self) -> Files {
-        let mut files = self.read.into_inner().unwrap_or_else(PoisonError::into_inner);
-        files.remove(keywords::unseen());
-        files
-    }
-}
-
-impl Host for Recorder<'_> {
-    fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError> {
-        let content = self.host.read(path, at_most)?;
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        read.insert(path.to_owned(), content.clone());
-        Ok(content)
-    }
-
-    fn exists(&self, path: &Path) -> bool {
-        self.host.exists(path)
-    }
-
-    fn stopped(&self) -> bool {
-        self.host.stopped()
-    }
-
-    fn clock(&self) -> Option<Duration> {
-        self.host.clock()
-    }
-
-    fn spare_memory(&self) -> Option<u64> {
-        self.host.spare_memory()
-    }
 }
 
 /// The rows of a sweep.

@@ -344,6 +344,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "jitter.txt": "1.0\n1.1\n1.3\n",
         "near.toml": cluster("1GB/s"),
         "far.toml": cluster("1MB/s"),
+        "short.csv": segments("1ms"),
+        "long.csv": segments("2ms"),
     }
     folder = tmp_path / "asked from here"
     folder.mkdir()
@@ -351,6 +353,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).write_text(text)
     monkeypatch.chdir(folder)
     return folder
+
+
+def segments(forward: str) -> str:
+    return f"layer,part,name,time\n0,F,all,{forward}\n0,B,all,1ms\n0,W,all,1ms\n"
 
 
 def cluster(bandwidth: str) -> str:
@@ -376,11 +382,12 @@ def filed() -> list[tuple[db.Question, dict[str, Any], Any]]:
         (q.replace(slowdown_profile="slow.csv"), hops, "1f1b"),
         (q.replace(jitter="pass=samples:jitter.txt", replicas=5), {"seed": [1, 2, 3]}, "1f1b"),
         (q.replace(message="1MB"), {"cluster": ["near.toml", "far.toml"]}, ["1f1b", "gpipe"]),
+        (db.Question(stages=2, microbatches=2), {"chain_file": ["short.csv", "long.csv"]}, "1f1b"),
     ]
 
 
 @pytest.mark.filterwarnings("ignore::debubble.Note")
-@pytest.mark.parametrize("which", range(5))
+@pytest.mark.parametrize("which", range(6))
 def test_workers_need_none_of_the_files(which: int, files: Path, tmp_path: Path) -> None:
     q, axes, schedules = filed()[which]
     here = db.sweep(q, axes, schedules)

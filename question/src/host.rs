@@ -17,7 +17,7 @@ use crate::diagnostic::Diagnostic;
 use crate::memory;
 use crate::{format, quote};
 
-pub use self::lent::{Host, ReadError, Work};
+pub use self::lent::{Host, Improvement, ReadError, Work};
 
 /// Announces the estimated time of `steps` of work at `per_second`, if it is long.
 pub fn announce_estimate(host: &dyn Host, steps: u128, per_second: u64, what: &str) {

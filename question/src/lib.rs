@@ -39,6 +39,7 @@ pub mod chain;
 pub mod diagnostic;
 pub mod excerpt;
 pub mod export;
+pub mod files;
 pub mod format;
 pub mod fsdp;
 pub mod gone;
@@ -68,7 +69,7 @@ pub mod values;
 pub mod warnings;
 
 pub use diagnostic::Diagnostic;
-pub use host::{Context, Host, ReadError, Work};
+pub use host::{Context, Host, Improvement, ReadError, Work};
 pub use read::KeySpans;
 pub use resolve::profiles;
 pub use warnings::Warnings;

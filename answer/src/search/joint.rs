@@ -8,7 +8,7 @@ use question::{Context, Diagnostic, format, keywords};
 use search::{Choice, Effort};
 
 use super::joint_choice::JointChoice;
-use super::{SearchRow, late, warn_of_clock};
+use super::{Improvements, SearchRow, late, warn_of_clock};
 
 /// How many searches of an order a joint one takes about as long as.
 pub(super) const SEARCHES: u128 = 10;
@@ -36,7 +36,7 @@ pub(super) fn row(
     scenario: &Scenario,
     setting: &Setting,
     keys: &SearchKeys,
-    earlier: &[SearchRow],
+    (earlier, seen): (&[SearchRow], &Improvements<'_>),
 ) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
@@ -54,6 +54,9 @@ pub(super) fn row(
     let mut progress = |now: search::ProgressJointly| {
         work.set_length(now.of);
         work.set_position(now.tried);
+        if let Some(best) = now.best {
+            seen.see(best, None, now.tried);
+        }
         let best = now.best.map_or_else(|| "none fits yet".to_owned(), format::time);
         work.set_message(format!("choices, best {best}"));
     };

@@ -1,6 +1,7 @@
 //! The best order of passes that is found, and how far any order can be from it.
 
 mod front;
+mod improvements;
 mod joint;
 mod joint_choice;
 mod on_hardware;
@@ -22,6 +23,7 @@ use search::{Effort, Figure};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
+use self::improvements::Improvements;
 pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};
@@ -213,33 +215,41 @@ pub fn search(
     let settings = settings(scenario, keys);
     announce(context, keys, &settings);
     let mut rows: Vec<SearchRow> = Vec::new();
-    for setting in &settings {
+    let mut improvements = Vec::new();
+    for (number, setting) in settings.iter().enumerate() {
+        let seen = Improvements::of(context.host(), number);
         let simulated = simulated::keys(setting, keys);
         let row = match (keys.statistic(), figure(keys, setting)) {
             _ if !simulated.is_empty() => {
-                simulated::row(context, scenario, setting, keys, simulated, &rows)?
+                simulated::row(context, scenario, setting, keys, simulated, (&rows, &seen))?
             }
             (Some(statistic), _) => {
-                under_noise::row(context, scenario, setting, keys, statistic, &rows)?
+                under_noise::row(context, scenario, setting, keys, statistic, (&rows, &seen))?
             }
             (None, Some(figure)) => {
-                on_hardware::row(context, scenario, setting, keys, figure, &rows)?
+                on_hardware::row(context, scenario, setting, keys, figure, (&rows, &seen))?
             }
             (None, None) if !keys.vary.is_empty() => {
-                joint::row(context, scenario, setting, keys, &rows)?
+                joint::row(context, scenario, setting, keys, (&rows, &seen))?
             }
             (None, None) => {
-                let mut searched = search_one(context, scenario, keys, setting)?;
-                let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched));
+                let mut searched = search_one(context, scenario, keys, setting, &seen)?;
+                let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched, &seen));
                 SearchRow::of(searched, solved.transpose()?, keys.objective, setting)?
             }
         };
         let profile = question::profiles::of(context, &setting.keys)?;
         let uncertainty =
             profile.as_deref().and_then(AnyProfile::trainer).map(TrainerProfile::uncertainty);
+        row.tell_cost(&seen);
         rows.push(row.with_uncertainty(uncertainty));
+        improvements.push(seen);
     }
     report::keep_smaller(&mut rows);
+    for (row, seen) in rows.iter_mut().zip(improvements) {
+        row.tell_cost(&seen);
+        row.history = seen.history();
+    }
     let mut rows = rows.into_iter().map(SearchRow::with_running).collect::<Result<Vec<_>, _>>()?;
     front::mark(&mut rows);
     Ok(SearchAnswer { rows, interrupted: context.cut_short() })
@@ -316,6 +326,7 @@ fn search_one(
     scenario: &Scenario,
     keys: &SearchKeys,
     setting: &Setting,
+    seen: &Improvements<'_>,
 ) -> Result<Searched, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
@@ -336,6 +347,7 @@ fn search_one(
         work.set_position(now.steps);
         let [best, bound] = [now.best, now.bound].map(format::time);
         work.set_message(format!("passes, best {best}, bound {bound}"));
+        seen.see(now.best, Some(now.bound), now.steps);
     })?;
     warn_of_clock(context, keys, searched.found.interrupted);
     Ok(searched)

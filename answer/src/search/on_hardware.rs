@@ -7,12 +7,13 @@ use question::search::SearchKeys;
 use question::{Context, Diagnostic, format};
 use search::{Effort, Figure};
 
-use super::{SearchRow, late, warn_of_clock};
+use super::{Improvements, SearchRow, late, warn_of_clock};
 
 /// How many searches where no link is shared one on hardware takes about as long as.
 pub(super) const SEARCHES: u128 = 4;
 
-/// Searches the best order for `setting` on its hardware, from the `earlier` ones of other limits on, too.
+/// Searches the best order for `setting` on its hardware, from the `earlier` ones of other limits on, too;
+/// `seen` hears of what it has by then.
 ///
 /// # Errors
 /// The errors of [`case::search_on_hardware`].
@@ -22,7 +23,7 @@ pub(super) fn row(
     setting: &Setting,
     keys: &SearchKeys,
     figure: Figure,
-    earlier: &[SearchRow],
+    (earlier, seen): (&[SearchRow], &Improvements<'_>),
 ) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
@@ -43,7 +44,11 @@ pub(super) fn row(
             work.set_length(all);
         }
         let before = now.now.of.map_or(0, |of| now.searches.saturating_mul(of));
-        work.set_position(before.saturating_add(now.now.steps));
+        let steps = before.saturating_add(now.now.steps);
+        work.set_position(steps);
+        if let Some(best) = now.best {
+            seen.see(best, None, steps);
+        }
         work.set_message(match now.best {
             Some(best) => {
                 format!(

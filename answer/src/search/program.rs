@@ -6,6 +6,8 @@ use question::case::Searched;
 use question::search::SearchKeys;
 use question::{Context, Diagnostic, format};
 
+use super::Improvements;
+
 /// Result of the integer program of a search.
 pub struct Solved {
     /// The pairs of passes whose order is open: binaries of the program.
@@ -25,6 +27,7 @@ pub(super) fn solve(
     context: &Context<'_>,
     keys: &SearchKeys,
     searched: &mut Searched,
+    seen: &Improvements<'_>,
 ) -> Result<Solved, Diagnostic> {
     let (host, limit) = (context.host(), keys.solver_time());
     let begin = host.clock();
@@ -32,6 +35,7 @@ pub(super) fn solve(
     let stop = || context.stopped() || late();
     let work = host.begin(1, "");
     let progress = |cost: Nanos, bound: Nanos, nodes: usize| {
+        seen.see_beside(cost, Some(bound));
         let [cost, bound] = [cost, bound].map(format::time);
         work.set_message(format!("solving: best {cost}, bound {bound}, {nodes} nodes"));
     };

@@ -20,7 +20,7 @@ use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-use super::{JointChoice, Simulated, Solved};
+use super::{Improvements, JointChoice, Simulated, Solved};
 use crate::front::Standing;
 
 /// One search.
@@ -33,6 +33,9 @@ pub struct SearchRow {
     peak: Bytes,
     /// Its cost: its own, or a lower one found under a smaller limit.
     cost: Nanos,
+    /// Every improvement of the cost with the steps of the search by then, and the cost after the last step. Where the
+    /// objective is one of simulations, of that, as the search estimated it.
+    pub history: Vec<(u64, Nanos)>,
     /// Objective that was minimised.
     objective: ObjectiveArg,
     /// The steps of the order where stages run on, if the objective is the span of one step.
@@ -80,6 +83,7 @@ impl SearchRow {
             metrics,
             peak,
             cost,
+            history: Vec::new(),
             objective,
             running: None,
             solved,
@@ -91,6 +95,13 @@ impl SearchRow {
             found_standing,
             published_standing,
         })
+    }
+
+    /// Tells `seen` its cost, where that is what was searched.
+    pub(super) fn tell_cost(&self, seen: &Improvements<'_>) {
+        if !self.is_simulated() {
+            seen.see_beside(self.cost, Some(self.bound()));
+        }
     }
 
     /// Whether its objective is one of simulations, and not its cost where no link is shared.

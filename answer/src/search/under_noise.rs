@@ -7,12 +7,13 @@ use question::search::SearchKeys;
 use question::{Context, Diagnostic, format};
 use search::{Effort, ProgressUnderNoise, Statistic};
 
-use super::{SearchRow, late, warn_of_clock};
+use super::{Improvements, SearchRow, late, warn_of_clock};
 
 /// How many nominal searches one under noise takes about as long as.
 pub(super) const SEARCHES: u128 = 10;
 
-/// Searches the best order for `setting` under its noise, from the `earlier` ones of other limits on, too.
+/// Searches the best order for `setting` under its noise, from the `earlier` ones of other limits on, too;
+/// `seen` hears of what it has by then.
 ///
 /// # Errors
 /// The errors of [`case::search_under_noise`].
@@ -22,7 +23,7 @@ pub(super) fn row(
     setting: &Setting,
     keys: &SearchKeys,
     statistic: Statistic,
-    earlier: &[SearchRow],
+    (earlier, seen): (&[SearchRow], &Improvements<'_>),
 ) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
@@ -45,6 +46,9 @@ pub(super) fn row(
             work.set_length(all);
         }
         work.set_position(steps);
+        if let ProgressUnderNoise::Local { best, .. } = now {
+            seen.see(whole(best), None, steps);
+        }
         work.set_message(match now {
             ProgressUnderNoise::Nominal(now) => {
                 format!("passes, without noise, best {}", format::time(now.best))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pipeline::Nanos;
 use thiserror::Error;
 
 use crate::diagnostic::Diagnostic;
@@ -28,6 +29,9 @@ pub trait Host: Sync {
     /// Receives a message before long work begins, such as an estimate of its time.
     fn announce(&self, _text: &str) {}
 
+    /// Receives every improvement of a search as it is found.
+    fn improved(&self, _now: Improvement) {}
+
     /// Whether to end long work with what there is by now.
     fn stopped(&self) -> bool {
         false
@@ -43,6 +47,19 @@ pub trait Host: Sync {
     fn spare_memory(&self) -> Option<u64> {
         None
     }
+}
+
+/// A better order than a search had before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Improvement {
+    /// The number of the search among those of the question, from 0.
+    pub search: usize,
+    /// The cost of the order.
+    pub cost: Nanos,
+    /// The lower bound on the cost of any order, where one is known by then.
+    pub bound: Option<Nanos>,
+    /// The steps of the search by then: passes placed or timed, of a joint search choices tried.
+    pub steps: u64,
 }
 
 /// The progress of some work, as the caller sees it.

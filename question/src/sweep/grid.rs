@@ -5,13 +5,14 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Checksum;
 use super::axis::Axis;
 use super::columns::Columns;
 use crate::case::{self, ScheduleSource};
 use crate::diagnostic::Diagnostic;
+use crate::files;
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
@@ -21,8 +22,6 @@ use crate::scenario::{Scenario, Setting};
 
 /// The most questions of a sweep.
 const MAX_QUESTIONS: u64 = 100_000_000;
-/// The largest file that a question names.
-const MAX_NAMED: u64 = 2 << 30;
 
 /// All questions of a sweep.
 pub struct Grid {
@@ -157,7 +156,7 @@ impl Grid {
 
     /// The keys of every setting, and of every value of an axis that may name a file.
     fn all_keys(&self) -> impl Iterator<Item = Result<Keys, Diagnostic>> {
-        let naming = ["cluster", "slowdown-profile", "jitter", "profile"];
+        let naming = ["cluster", "slowdown-profile", "jitter", "profile", "chain-file"];
         let axes = self.axes.iter().filter(move |axis| naming.contains(&&axis.key[..]));
         let of_axes = axes.flat_map(|axis| (0..axis.count()).map(|index| self.at(axis, index)));
         self.parts.iter().map(|part| Ok(part.setting.keys.clone())).chain(of_axes)
@@ -206,9 +205,7 @@ impl Grid {
         let mut checksum = Checksum::default();
         checksum.add(text.as_bytes());
         for keys in self.all_keys() {
-            for path in named_files(context, &keys?) {
-                checksum.add(&context.read_bytes(&path, MAX_NAMED)?);
-            }
+            files::each(context, &keys?, |content| checksum.add(content))?;
         }
         Ok(checksum.value())
     }
@@ -272,13 +269,4 @@ impl Grid {
     pub fn labels<'a>(&'a self, places: &'a [u64]) -> impl Iterator<Item = Cow<'a, str>> {
         self.axes.iter().zip(places).map(|(axis, &place)| axis.label(place))
     }
-}
-
-/// The files that `keys` name and whose content an answer depends on.
-fn named_files(context: &Context<'_>, keys: &Keys) -> Vec<PathBuf> {
-    let cluster =
-        keys.hardware.cluster.iter().map(PathBuf::from).filter(|path| context.exists(path));
-    let profile = keys.slowdown_profile.iter().chain(&keys.profile).cloned();
-    let samples = keys.jitter.iter().flatten().filter_map(|jitter| jitter.law.file());
-    cluster.chain(profile).chain(samples.map(Path::to_owned)).collect()
 }

@@ -11,7 +11,7 @@ use search::{
     search_on_hardware, search_under_noise, where_no_link_is_shared,
 };
 
-use super::{Budget, Candidate, Done, Goal, Simulator, climb, goal, objective};
+use super::{Budget, Candidate, Done, Goal, Improvements, Simulator, climb, goal, objective};
 
 /// Limits that orders are proposed under where a part of the activations is on the host, in percent of those given.
 const PERCENT_OF_LIMIT: [u64; 4] = [125, 150, 200, 300];
@@ -33,6 +33,7 @@ pub(super) struct Candidates<'a> {
     pub(super) effort: Effort,
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
     pub(super) work: &'a dyn Work,
+    pub(super) seen: &'a Improvements<'a>,
 }
 
 /// Orders as searches have found them.
@@ -233,6 +234,7 @@ impl Candidates<'_> {
         let times = self.effort.times.unwrap_or(1);
         let budget = Budget { seed: self.effort.seed, times, goal };
         self.tell(2, "by simulation", super::nanos(*value));
+        self.seen.see(super::nanos(*value), None, done.simulated);
         if done.instance.costs.overlap().is_some() || best.prepared.copies().is_some() {
             return done;
         }
@@ -243,6 +245,9 @@ impl Candidates<'_> {
             simulator.keeps_to_memory(&one).ok()?.then_some((one, value))
         });
         done.simulated += runs;
+        if let Some((_, value)) = &better {
+            self.seen.see(super::nanos(*value), None, done.simulated);
+        }
         done.candidates.extend(better);
         done
     }

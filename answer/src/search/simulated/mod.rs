@@ -21,7 +21,7 @@ use search::{
 
 use self::candidates::Candidates;
 use self::evaluation::{Candidate, Goal, Simulator};
-use super::{SearchRow, joint, late, warn_of_clock};
+use super::{Improvements, SearchRow, joint, late, warn_of_clock};
 
 /// How many searches where no link is shared one by simulation takes about as long as.
 pub(super) const SEARCHES: u128 = 12;
@@ -96,7 +96,7 @@ pub(super) fn row(
     setting: &Setting,
     keys: &SearchKeys,
     left_out: Vec<&'static str>,
-    earlier: &[SearchRow],
+    (earlier, seen): (&[SearchRow], &Improvements<'_>),
 ) -> Result<SearchRow, Diagnostic> {
     let late = late(context, keys);
     let stop = || context.stopped() || late();
@@ -123,6 +123,7 @@ pub(super) fn row(
         effort,
         stop: &stop,
         work: &*work,
+        seen,
     };
     let copies = left_out.iter().any(|key| ["offload", "reload-ahead"].contains(key));
     let mut done = search.run()?;
@@ -152,7 +153,10 @@ fn jointly(
     if keys.vary.is_empty() {
         return Ok(None);
     }
-    joint::row(context, scenario, setting, &nominal_keys(keys, setting), earlier).map(Some)
+    // What it finds is no order of this search yet.
+    let apart = Improvements::unheard();
+    joint::row(context, scenario, setting, &nominal_keys(keys, setting), (earlier, &apart))
+        .map(Some)
 }
 
 /// `keys` with a time where no link is shared, for the search of a choice.
