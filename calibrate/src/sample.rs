@@ -160,11 +160,11 @@ mod tests {
     #[test]
     fn a_wide_series_goes_on_and_holds_up_the_others() {
         let two_speeds =
-            |round: usize| vec![1_000, if round.is_multiple_of(2) { 1_000 } else { 2_000 }];
+            |round: usize| vec![100_000, if round.is_multiple_of(2) { 100_000 } else { 200_000 }];
         let series = play(two_speeds, 2, &RULE);
         assert_eq!((series[0].len(), series[1].len()), (200, 200));
         // Narrow once there are enough: 1 % of uniform spread is not.
-        let spread = |round: usize| vec![10_040 + (round as u64 * 7_919) % 1_000];
+        let spread = |round: usize| vec![1_004_000 + (round as u64 * 7_919) % 100_000];
         let count = play(spread, 1, &RULE)[0].len();
         assert!((10..200).contains(&count) && count > 10, "{count}");
     }

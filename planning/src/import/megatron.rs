@@ -29,18 +29,7 @@ pub(super) fn question(
     let sequence = arguments.whole("seq-length")?.ok_or_else(|| missing("seq-length"))?;
     let setup = setup::setup(arguments, &model, &mut notes)?;
     let devices = devices(arguments, &setup, given, &mut notes)?;
-    let groups = [setup.tensor, setup.pipeline, setup.context];
-    let group = product(groups);
-    let batch = match arguments.whole("global-batch-size")? {
-        Some(batch) => batch,
-        None => {
-            let batch = setup.microbatch.unwrap_or(1).saturating_mul((devices / group).max(1));
-            notes.push(format!(
-                "--global-batch-size is missing: a microbatch of each replica, {batch}"
-            ));
-            batch
-        }
-    };
+    let batch = batch(arguments, &setup, devices, &mut notes)?;
     let tokens = match given.tokens {
         Some(tokens) => tokens,
         None => tokens(arguments, (batch, sequence), &mut notes)?,
@@ -85,6 +74,22 @@ pub(super) fn question(
         false => unread.filter(|name| !harmless::is(name)).map(str::to_owned).collect(),
     };
     Ok(Imported { document, notes, measured: None, left_out })
+}
+
+/// The samples of a global batch; without them a microbatch of each replica, as Megatron-LM takes it.
+fn batch(
+    arguments: &Arguments,
+    setup: &crate::SetupDocument,
+    devices: u64,
+    notes: &mut Notes,
+) -> Result<u64, Wrong> {
+    if let Some(batch) = arguments.whole("global-batch-size")? {
+        return Ok(batch);
+    }
+    let group = product([setup.tensor, setup.pipeline, setup.context]);
+    let batch = setup.microbatch.unwrap_or(1).saturating_mul((devices / group).max(1));
+    notes.push(format!("--global-batch-size is missing: a microbatch of each replica, {batch}"));
+    Ok(batch)
 }
 
 fn missing(name: &str) -> Wrong {

@@ -52,11 +52,6 @@ pub(super) fn sizes(
         _ => "layer",
     });
     let grouped = arguments.has("group-query-attention");
-    let learned =
-        arguments.text("position-embedding-type")?.is_none_or(|kind| kind == "learned_absolute");
-    let positions = arguments
-        .whole("max-position-embeddings")?
-        .filter(|_| learned && !arguments.has("no-position-embedding"));
     if arguments.has("add-qkv-bias") && !has_biases {
         notes.push("--add-qkv-bias is left out: biases are those of all linear layers".to_owned());
     }
@@ -69,7 +64,7 @@ pub(super) fn sizes(
         gated: Some(gated),
         norm: Some(norm.to_owned()),
         vocabulary: vocabulary(arguments, given)?,
-        positions,
+        positions: positions(arguments)?,
         mtp: arguments.whole("mtp-num-layers")?.filter(|layers| *layers > 0),
         tied: Some(!untied),
         biases: Some(has_biases),
@@ -83,6 +78,14 @@ pub(super) fn sizes(
     mixers(arguments, &mut sizes)?;
     experts(arguments, dense, &mut sizes, notes)?;
     Ok(sizes)
+}
+
+/// The learned positions, if there are any.
+fn positions(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
+    let kind = arguments.text("position-embedding-type")?;
+    let learned = kind.is_none_or(|kind| kind == "learned_absolute");
+    let positions = arguments.whole("max-position-embeddings")?;
+    Ok(positions.filter(|_| learned && !arguments.has("no-position-embedding")))
 }
 
 /// The letters of a hybrid without its chunks, and its layers of multi-token prediction.
