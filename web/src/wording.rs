@@ -4,16 +4,11 @@ use question::{Diagnostic, spelling};
 use serde_json::Value;
 
 /// Steps of the command line, as texts name them, and their counterparts on the page.
-const OWN: [(&str, &str); 9] = [
+const OWN: [(&str, &str); 7] = [
     (
         "--export best.txt, then `debubble simulate --schedule best.txt`",
         "press “Beside the others in Play” under the order",
     ),
-    (
-        "--export best.txt, then `debubble simulate --schedule best.txt --sharding ..`",
-        "press “Beside the others in Play” under the order",
-    ),
-    ("write the choice with --export-scenario best.toml", "write the choice into the question"),
     ("write it with --export-scenario best.toml", "write its choice into the question"),
     (
         "every flag of `--help-all` is a key here, without its dashes",

@@ -12,8 +12,8 @@ const ROOMS: [&str; 6] =
     ["question/src", "planning/src", "answer/src", "draw/src", "pipeline/src", "search/src"];
 
 /// Files with texts for the command line alone: packing, fits, stored answers, a prediction beside another, pages and
-/// pictures of sweeps; and files that have flags of frameworks.
-const ELSEWHERE: [&str; 9] = [
+/// pictures of sweeps; and files that have flags of frameworks, written or read.
+const ELSEWHERE: [&str; 10] = [
     "answer/src/fsdp.rs",
     "answer/src/plan/export",
     "answer/src/plan/fit.rs",
@@ -22,6 +22,7 @@ const ELSEWHERE: [&str; 9] = [
     "draw/src/pictures/fsdp.rs",
     "draw/src/pictures/sweep",
     "planning/src/fit",
+    "planning/src/import",
     "answer/src/compare/mod.rs",
 ];
 
