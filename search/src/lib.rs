@@ -76,5 +76,5 @@ pub use running::Running;
 pub use start::Published;
 pub use under_noise::{
     BoundUnderNoise, Difference, FoundUnderNoise, ProgressUnderNoise, Statistic, UnderNoise,
-    ValidatedOrder, bound_under_noise, replica_times, search_under_noise,
+    ValidatedOrder, bound_under_noise, replica_times, search_under_noise, training,
 };

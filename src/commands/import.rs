@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use planning::import::{Given, Imported, read};
+use planning::import::{Given, read};
 use question::Context;
 
 use super::OUTPUT;
@@ -75,16 +75,11 @@ impl Import {
         if let Some(text) = imported.left_out_in_words() {
             messages::note(&text);
         }
-        let text = text(&imported)?;
+        let text = imported.to_toml().map_err(Error::question)?;
         match output {
             Some(path) => files::write(&path, text)?,
             None => out.write_all(text.as_bytes())?,
         }
         Ok(())
     }
-}
-
-/// The question as a file.
-fn text(imported: &Imported) -> Result<String, Error> {
-    imported.to_toml().map_err(Error::question)
 }

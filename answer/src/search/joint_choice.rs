@@ -192,9 +192,7 @@ impl JointChoice {
             tried: found.tried,
         }
     }
-}
 
-impl JointChoice {
     /// The choice where its costs were those of the first table, and the objective is one of simulations of `setting`.
     pub(super) fn simulated(self, setting: Setting) -> Self {
         Self { setting, bound: None, ..self }

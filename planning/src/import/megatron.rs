@@ -108,16 +108,13 @@ fn devices(
     notes: &mut Notes,
 ) -> Result<u64, Wrong> {
     // Of the launch, whoever says them.
-    let nodes = match arguments.whole("nnodes") {
-        Ok(nodes) => nodes.or(arguments.whole("nodes").unwrap_or(None)),
-        Err(wrong) if given.devices.is_none() => return Err(wrong),
-        Err(_) => None,
+    let launched = |of_torch, of_slurm| match arguments.whole(of_torch) {
+        Ok(count) => Ok(count.or(arguments.whole(of_slurm).unwrap_or(None))),
+        Err(wrong) if given.devices.is_none() => Err(wrong),
+        Err(_) => Ok(None),
     };
-    let each = match arguments.whole("nproc-per-node") {
-        Ok(each) => each.or(arguments.whole("ntasks-per-node").unwrap_or(None)),
-        Err(wrong) if given.devices.is_none() => return Err(wrong),
-        Err(_) => None,
-    };
+    let nodes = launched("nnodes", "nodes")?;
+    let each = launched("nproc-per-node", "ntasks-per-node")?;
     let of_launch = each.map(|each| each.saturating_mul(nodes.unwrap_or(1)));
     let said = given.devices.or(arguments.whole("world-size")?).or(of_launch);
     let degrees = [setup.tensor, setup.pipeline, setup.context];

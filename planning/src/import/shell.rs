@@ -69,7 +69,7 @@ impl Reader<'_> {
         match first {
             "while" | "for" | "until" | "select" => self.skipped += 1,
             "done" => self.skipped = self.skipped.saturating_sub(1),
-            "if" => self.open(rest, None)?,
+            "if" => self.open(rest)?,
             "elif" => self.next(rest)?,
             "else" => {
                 if let Some(branch) = self.branches.last_mut() {
@@ -105,7 +105,7 @@ impl Reader<'_> {
     }
 
     /// Opens an `if`, followed if `condition` is known to hold.
-    fn open(&mut self, condition: &str, case: Option<String>) -> Result<(), String> {
+    fn open(&mut self, condition: &str) -> Result<(), String> {
         let holds = self.holds(condition)?;
         // A branch on what only a run knows is followed nowhere, neither here nor in its `else`.
         let (taken, follows) = match holds {
@@ -113,7 +113,7 @@ impl Reader<'_> {
             Truth::No => (false, false),
             Truth::Unknown => (true, false),
         };
-        self.branches.push(Branch { case, taken, follows });
+        self.branches.push(Branch { case: None, taken, follows });
         Ok(())
     }
 

@@ -134,7 +134,7 @@ pub fn search_under_noise(
         return Err(SearchError::TooLargeUnderNoise(compiled.passes()));
     }
     let nominal = search(instance, once, |now| progress(ProgressUnderNoise::Nominal(now)), stop)?;
-    let trained = under.noise.clone().with_seed(training_seed(under.noise.seed()));
+    let trained = training(under.noise);
     let mut interrupted = nominal.interrupted;
     let alike = |known: &&&Schedule| {
         (known.shape(), known.placement()) == (instance.shape, instance.placement)
@@ -164,9 +164,9 @@ pub fn search_under_noise(
     validation::orders(instance, &compiled, under, parts, (stop, interrupted))
 }
 
-/// The seed of the training replicas, distinct from the seed of the held-out ones.
-const fn training_seed(seed: u64) -> u64 {
-    seed ^ 0x7472_6169_6e69_6e67
+/// `noise` in the replicas that orders are chosen in, which are distinct from the held-out ones of its own seed.
+pub fn training(noise: &Stragglers) -> Stragglers {
+    noise.clone().with_seed(noise.seed() ^ 0x7472_6169_6e69_6e67)
 }
 
 /// Number of blocks of replicas that are searched: more where a percentile rests on few of them, fewer where the

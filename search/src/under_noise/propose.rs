@@ -6,7 +6,7 @@ use pipeline::{Costs, Family, Nanos, PassTimes};
 
 use super::anneal::Chain;
 use super::draws::Draws;
-use super::{UnderNoise, most_blocks, training_seed};
+use super::{UnderNoise, most_blocks, training};
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
@@ -80,7 +80,7 @@ pub(super) fn best_published(
     compiled: &CompiledInstance,
     under: &UnderNoise<'_>,
 ) -> Result<Option<(Family, Vec<u16>)>, SearchError> {
-    let trained = under.noise.clone().with_seed(training_seed(under.noise.seed()));
+    let trained = training(under.noise);
     let blocks = PUBLISHED_BLOCKS.min(most_blocks(compiled));
     let draws = Draws::new(instance, compiled, &trained, 0..blocks);
     let mut chain = Chain::new(compiled, &draws, under.statistic, Chance::new(0, 0));

@@ -3,7 +3,7 @@
 use pipeline::{Family, Memory, Nanos, Schedule};
 use question::case::Case;
 use question::noise::Noise;
-use search::{Evaluation, Evaluator, Figure, Objective, Statistic, replica_times};
+use search::{Evaluation, Evaluator, Figure, Objective, Statistic, replica_times, training};
 use sim::straggler::Stragglers;
 use sim::{Details, Replay, Simulation, SimulationError};
 
@@ -44,12 +44,7 @@ pub(super) struct Simulator<'a> {
 
 impl<'a> Simulator<'a> {
     pub(super) fn new(case: &'a Case, goal: Goal) -> Self {
-        const TRAINING: u64 = 0x7472_6169_6e69_6e67;
-        let training = case.noise.as_ref().map(|noise| {
-            let noise = noise.stragglers().clone();
-            let seed = noise.seed() ^ TRAINING;
-            noise.with_seed(seed)
-        });
+        let training = case.noise.as_ref().map(|noise| training(noise.stragglers()));
         Self { case, goal, training }
     }
 

@@ -189,14 +189,7 @@ impl Expander<'_> {
                     if splits { words.split(word) } else { words.add(word) }
                 }
             }
-            (None, _)
-                if text.starts_with(|c: char| {
-                    c.is_ascii_uppercase()
-                        || c.is_ascii_digit()
-                        || c == '_'
-                        || c.is_ascii_lowercase()
-                }) =>
-            {
+            (None, _) if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') => {
                 // An array that is empty has no words.
                 if !self.variables.contains_key(name) {
                     words.add(&unknown(name));
