@@ -1,6 +1,6 @@
 """Traces of `torch.profiler`, one for each rank of a small pipeline on CPUs (gloo).
 
-python tests/torch/traces.py SCHEDULE RANKS FOLDER [--steps N] [--strip]
+python tests/torch/traces.py RANKS FOLDER SCHEDULE.. [--steps N] [--strip]
 
 Writes FOLDER/SCHEDULE.RANK.json for each rank. Stages sleep for exact times, so that many ranks need few
 cores: F takes 20 ms, the gradient of the input 20 ms, that of the weights 10 ms, and what comes last adds
@@ -55,10 +55,16 @@ class Stage(torch.nn.Module):
         return Sleep.apply(x, self.forward_seconds, 0.02) + weight
 
 
-def run(rank: int, ranks: int, name: str, folder: str, steps: int, port: int) -> None:
+def run(rank: int, ranks: int, names: list[str], folder: str, steps: int, port: int) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    for name in names:
+        profiled(rank, ranks, name, Path(folder) / f"{name}.{rank}.json", steps)
+    dist.destroy_process_group()
+
+
+def profiled(rank: int, ranks: int, name: str, path: Path, steps: int) -> None:
     kind = getattr(schedules, name)
     several = issubclass(kind, schedules.PipelineScheduleMulti)
     chunks = 2 * ranks if several else ranks
@@ -86,7 +92,6 @@ def run(rank: int, ranks: int, name: str, folder: str, steps: int, port: int) ->
         pipeline.step(*inputs, **target)
 
     step()
-    path = Path(folder) / f"{name}.{rank}.json"
     with profile(
         activities=[ProfilerActivity.CPU],
         schedule=schedule(wait=0, warmup=1, active=steps),
@@ -95,7 +100,6 @@ def run(rank: int, ranks: int, name: str, folder: str, steps: int, port: int) ->
         for _ in range(steps + 1):
             step()
             seen.step()
-    dist.destroy_process_group()
 
 
 def is_read(name: str) -> bool:
@@ -117,9 +121,9 @@ def stripped(trace: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("schedule")
     parser.add_argument("ranks", type=int)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("schedules", nargs="+")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--strip", action="store_true")
     asked = parser.parse_args()
@@ -127,9 +131,10 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    arguments = (asked.ranks, asked.schedule, str(asked.folder), asked.steps, port)
+    arguments = (asked.ranks, asked.schedules, str(asked.folder), asked.steps, port)
     torch.multiprocessing.spawn(run, args=arguments, nprocs=asked.ranks)
-    for path in asked.folder.glob(f"{asked.schedule}.*.json") if asked.strip else []:
+    paths = [path for name in asked.schedules for path in asked.folder.glob(f"{name}.*.json")]
+    for path in paths if asked.strip else []:
         lines = json.dumps(stripped(json.loads(path.read_text())), separators=(",", ":"))
         path.write_text(lines.replace('{"ph"', '\n{"ph"') + "\n")
 
