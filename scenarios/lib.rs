@@ -120,6 +120,7 @@ pub const PAPER: Folder = folder!(
         "today-ccl-bench.csv",
         "today-errors.csv",
         "sets-errors.csv",
+        "calibrated-errors.csv",
         "trainings.csv",
     ]
 );

@@ -5,6 +5,7 @@
 //! those of memory are [`memory_error`].
 
 pub mod accuracy;
+mod calibrated;
 mod coverage;
 mod error_bar;
 mod interval;
@@ -27,6 +28,7 @@ use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
+pub use self::calibrated::{CalibratedErrors, Change};
 pub use self::coverage::Coverage;
 pub use self::error_bar::{ErrorBar, StepAsked, interval_in_words, interval_of_kind};
 pub use self::interval::{Level, Step};

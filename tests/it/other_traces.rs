@@ -377,7 +377,9 @@ fn inaccurate_today(python: &str) -> Vec<String> {
     made.arg(&script).arg("2").arg(folder.path()).args(OF_TODAY.map(|(name, _)| name));
     let made = made.output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let file = |name: &str, rank: u32| fs::read(folder.path().join(format!("{name}.{rank}.json"))).unwrap();
+    let file = |name: &str, rank: u32| {
+        fs::read(folder.path().join(format!("{name}.{rank}.json"))).unwrap()
+    };
     let mut inaccurate = Vec::new();
     for (name, split) in OF_TODAY {
         let (error, link) = check_torch(&[file(name, 0), file(name, 1)], split);

@@ -5,62 +5,14 @@ use std::fmt::Write;
 use std::path::Path;
 
 use measured::{self, accuracy};
-use plan::fit::{Fit, FitError, Observation, Parameter, Steps, groups};
-use plan::{Efficiency, Machine, number};
-use planning::fit::{FitQuestion, Run};
+use plan::fit::{Fit, FitError, Observation, Steps, groups};
+use plan::{Machine, number};
+use planning::fit::{FitQuestion, Run, SCALES, Share, parameters, scaled};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
 use serde::Serialize;
 use sim::Replay;
 
-/// An efficiency: its key in files, the largest value that a file may have, and its field.
-type Share = (&'static str, f64, fn(&mut Efficiency) -> &mut f64);
-
-/// Efficiencies that are fitted together, by one scale.
-struct Scale {
-    name: &'static str,
-    /// Prior standard deviation of the logarithm of the scale. Machines of one type differ by power
-    /// limits, clocks and software in compute speed, more in the layout and sharing of their links, and
-    /// most in other traffic on the network while gradients are exchanged.
-    sigma: f64,
-    shares: &'static [Share],
-}
-
-/// The fitted scales. More than these cannot be separated by a few iterations. Ratios to counted bytes
-/// may be above 1, shares of rates may not.
-const SCALES: [Scale; 3] = [
-    Scale {
-        name: "products and memory",
-        sigma: 0.2,
-        shares: &[
-            ("power", RATIO, |rates| &mut rates.power),
-            ("memory", 1.0, |rates| &mut rates.memory),
-        ],
-    },
-    Scale {
-        name: "links",
-        sigma: 0.3,
-        shares: &[
-            ("link", 1.0, |rates| &mut rates.link),
-            ("tensor-network", 1.0, |rates| &mut rates.tensor_network),
-            ("hop", 1.0, |rates| &mut rates.hop),
-            ("expert-link", RATIO, |rates| &mut rates.expert_link),
-            ("expert-network", RATIO, |rates| &mut rates.expert_network),
-        ],
-    },
-    Scale {
-        name: "exchange of gradients",
-        sigma: 0.5,
-        shares: &[
-            ("ring", 1.0, |rates| &mut rates.ring),
-            ("expert-ring", RATIO, |rates| &mut rates.expert_ring),
-        ],
-    },
-];
-
-/// The largest ratio, and the least share of anything, in a machine's file.
-const RATIO: f64 = 1e3;
-const LEAST: f64 = 1e-3;
 /// The error up to which a base is right: repeats of an iteration differ by as much.
 const RIGHT: f64 = 0.01;
 /// Largest ratio of the errors after and before at which a fit is taken: with few iterations, a smaller
@@ -160,11 +112,7 @@ const SEQUENCE: u64 = 1024;
 /// If an iteration cannot be predicted, the user stops the fit, or the base's file cannot be changed.
 pub fn fit(context: &Context<'_>, question: &FitQuestion) -> Result<Fitted, Diagnostic> {
     let steps = Predicted { context, question };
-    let parameters = SCALES.map(|Scale { name, sigma, .. }| Parameter {
-        name: name.to_owned(),
-        prior: 1.0,
-        sigma,
-    });
+    let parameters = parameters();
     let keys: Vec<&str> = question.runs.iter().map(|run| run.configuration.as_str()).collect();
     let configurations = groups(&keys);
     let observations: Vec<Observation> = (question.runs.iter().zip(&configurations))
@@ -240,18 +188,6 @@ fn seconds(run: &Run, machine: &Machine) -> Option<f64> {
     Some(number(finalist.step.0) / 1e9)
 }
 
-/// `machine` with its efficiencies scaled by `values`, within the bounds of files.
-fn scaled(machine: &Machine, values: &[f64]) -> Machine {
-    let mut machine = machine.clone();
-    for (scale, value) in SCALES.iter().zip(values) {
-        for (_, most, of) in scale.shares {
-            let share = of(&mut machine.efficiency);
-            *share = (*share * value).clamp(LEAST, *most);
-        }
-    }
-    machine
-}
-
 fn answer(
     question: &FitQuestion,
     fitted: &[f64],
@@ -261,8 +197,8 @@ fn answer(
     let (mut before, mut after) = (machine.efficiency, scaled(machine, fitted).efficiency);
     let mut shares = Vec::new();
     for scale in &SCALES {
-        for (key, most, of) in scale.shares {
-            let (base, fitted) = (*of(&mut before), *of(&mut after));
+        for Share { key, most, field } in scale.shares {
+            let (base, fitted) = (*field(&mut before), *field(&mut after));
             let (scale, is_bound) = (scale.name, base < *most && fitted >= *most);
             shares.push(FittedShare { key, scale, base, fitted, is_bound });
         }

@@ -7,6 +7,7 @@
 //! another one.
 
 mod assumptions;
+mod calibrated;
 mod constants;
 mod figures;
 mod models;
@@ -24,6 +25,7 @@ use plan::Transformer;
 use question::Diagnostic;
 use question::sheet::Sheet;
 
+pub(super) use self::calibrated::Pair;
 pub(super) use self::published::Source;
 use self::report::rows_of;
 
@@ -31,6 +33,7 @@ use self::figures::Figures;
 use self::models::Models;
 use self::row::{Apart, Read, Run};
 use self::study::Refitted;
+use super::calibrated::CalibratedErrors;
 use super::quantities::{PEAK, TIME};
 use super::{ValidatedSet, error_bar};
 
@@ -55,6 +58,10 @@ pub struct Today {
     constants: Vec<Refitted>,
     /// Lines that are no runs of the planner's, and runs that no constant is fitted to.
     apart: Vec<Apart>,
+    /// The errors after one layout was measured: all but those of ccl-bench, whose network the model does not know.
+    pub(super) calibrated: Vec<CalibratedErrors>,
+    /// The same by source.
+    by_source: Vec<(&'static str, [f64; 2], usize)>,
 }
 
 impl Today {
@@ -78,7 +85,11 @@ pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
     let study = study::study(runs)?;
     let sets = report::sets(&study);
     let figures = Figures::all(&study.outcomes);
-    Ok((sets, Today { figures, constants: study.constants, apart }))
+    let known: Vec<Pair> =
+        study.pairs.iter().filter(|pair| super::unknown(pair.source).is_none()).cloned().collect();
+    let calibrated = CalibratedErrors::by_change(&known);
+    let by_source = calibrated::by_source(&study.pairs);
+    Ok((sets, Today { figures, constants: study.constants, apart, calibrated, by_source }))
 }
 
 /// The runs of a file with the columns of one of the tables, predicted with the constants in use. Runs whose

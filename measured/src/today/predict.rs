@@ -3,6 +3,7 @@
 use pipeline::Bytes;
 use plan::fit::Steps;
 use plan::{Cluster, Inputs, Kind, Orders, StageMemory, number};
+use planning::fit::scaled;
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -33,7 +34,17 @@ pub(super) fn predicted(
     values: &[f64],
     orders: &Orders<'_>,
 ) -> Result<Prediction, String> {
-    with_inputs(run, values, |inputs| {
+    calibrated(run, values, &[], orders)
+}
+
+/// The same on a machine whose efficiencies are scaled by `factors`, as [`planning::fit::scaled`] does.
+pub(super) fn calibrated(
+    run: &Run,
+    values: &[f64],
+    factors: &[f64],
+    orders: &Orders<'_>,
+) -> Result<Prediction, String> {
+    with_inputs(run, values, factors, |inputs| {
         let costed = inputs.cost(&run.setup).map_err(|error| error.to_string())?;
         let evaluation = inputs.evaluate_in(&costed, &mut Replay::new(), orders);
         let evaluation = evaluation.map_err(|error| error.to_string())?;
@@ -50,8 +61,8 @@ pub(super) fn predicted(
 
 /// Lower bound of a step over all orders of the schedule, in seconds: it changes with constants much
 /// like the step, and takes a hundredth of the time.
-fn least(run: &Run, values: &[f64]) -> Option<f64> {
-    let least = with_inputs(run, values, |inputs| {
+pub(super) fn least(run: &Run, values: &[f64], factors: &[f64]) -> Option<f64> {
+    let least = with_inputs(run, values, factors, |inputs| {
         let costed = inputs.cost(&run.setup).map_err(|error| error.to_string())?;
         Ok(number(inputs.least(&costed).0) / 1e9)
     });
@@ -61,9 +72,10 @@ fn least(run: &Run, values: &[f64]) -> Option<f64> {
 fn with_inputs<T>(
     run: &Run,
     values: &[f64],
+    factors: &[f64],
     answer: impl FnOnce(&Inputs<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
-    let mut machine = machine_with(&run.machine, values);
+    let mut machine = scaled(&machine_with(&run.machine, values), factors);
     machine.memory = ENDLESS;
     let recipe = recipe_with(&run.recipe, run.model.experts.is_some(), run.facts, values);
     let cluster = Cluster { parts: vec![(machine, run.setup.devices())] };
@@ -91,7 +103,7 @@ impl<'a> Near<'a> {
     ) -> Result<Self, String> {
         let one = |run: &&Run| {
             let exact = predicted(run, values, orders)?.seconds;
-            let bound = least(run, values).filter(|bound| *bound > 0.0);
+            let bound = least(run, values, &[]).filter(|bound| *bound > 0.0);
             Ok(exact / bound.ok_or_else(|| format!("{} takes no time", run.place))?)
         };
         let ratios = runs.par_iter().map(one).collect::<Result<_, String>>()?;
@@ -101,7 +113,7 @@ impl<'a> Near<'a> {
 
 impl Steps for Near<'_> {
     fn seconds(&self, row: usize, values: &[f64]) -> Option<f64> {
-        Some(least(self.runs[row], values)? * self.ratios[row])
+        Some(least(self.runs[row], values, &[])? * self.ratios[row])
     }
 
     fn depends(&self, row: usize, parameter: usize) -> bool {

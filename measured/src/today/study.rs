@@ -1,10 +1,11 @@
 //! All runs predicted: with the constants in use, and with constants that were fitted without them.
 
 use plan::Orders;
-use plan::fit::{Fit, FitError, Observation, Start, assign_folds, groups};
+use plan::fit::{Fit, FitError, Fitted, Observation, Start, assign_folds, groups};
 use question::Diagnostic;
 use rayon::prelude::*;
 
+use super::calibrated::{self, Layout, Pair};
 use super::constants::{CONSTANTS, STOCK, in_use, parameters};
 use super::predict::{Near, Prediction, predicted};
 use super::published::Source;
@@ -52,6 +53,8 @@ impl Refitted {
 pub(super) struct Study {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) constants: Vec<Refitted>,
+    /// Steps predicted after one of another layout was measured.
+    pub(super) pairs: Vec<Pair>,
 }
 
 impl Outcome {
@@ -125,7 +128,15 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
     let by = |name: fn(&Run) -> &str| {
         left_out.steps(&groups(&runs.iter().map(|run| name(run)).collect::<Vec<_>>()))
     };
-    let (models, machines) = (by(|run| &run.model_name)?, by(|run| &run.machine.name)?);
+    let machines = by(|run| &run.machine.name)?;
+    let of_model = groups(&runs.iter().map(|run| run.model_name.as_str()).collect::<Vec<_>>());
+    let without_model = left_out.fits(&of_model)?;
+    let models = left_out.steps_by(&without_model, &of_model)?;
+    let one = |(run, &model): (&&Run, &usize)| Layout {
+        run: (*run).clone(),
+        values: without_model[model].values.clone(),
+    };
+    let mut layouts: Vec<Layout> = runs.iter().zip(&of_model).map(one).collect();
     let sources = by(|run| run.source.name())?;
     for (at, outcome) in outcomes.iter_mut().filter(|one| one.is_fitted()).enumerate() {
         outcome.held_out = shuffles.iter().map(|steps| steps[at]).collect();
@@ -138,7 +149,12 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
         run.machine.efficiency.stock = STOCK;
         let prediction = predicted(&run, &values, &orders).map_err(|cause| wrong(&run, &cause))?;
         outcome.without_source = Some(prediction.seconds);
+        layouts.push(Layout { run, values: values.clone() });
     }
+    let of_others = outcomes.iter().filter(|one| one.run.source == Source::CclBench);
+    let of_others = of_others.filter(|one| one.run.apart.is_none() && one.run.seconds.is_some());
+    layouts.extend(of_others.map(|one| Layout { run: one.run.clone(), values: values.clone() }));
+    let pairs = calibrated::pairs(&layouts, &orders)?;
     let refitted = |((constant, &in_use), &fitted)| -> Refitted {
         let (constant, prior): (&super::constants::Constant, f64) = constant;
         Refitted { name: constant.name, prior, in_use, fitted }
@@ -146,7 +162,7 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
     let priors = parameters.iter().map(|one| one.prior);
     let constants =
         CONSTANTS.iter().zip(priors).zip(&values).zip(&fitted.values).map(refitted).collect();
-    Ok(Study { outcomes, constants })
+    Ok(Study { outcomes, constants, pairs })
 }
 
 /// Fits to all runs but some.
@@ -161,7 +177,16 @@ impl LeftOut<'_> {
     /// The step of every run, in seconds, with constants that were fitted to the runs of all groups but its
     /// own.
     fn steps(&self, group: &[usize]) -> Result<Vec<f64>, Diagnostic> {
-        let fitted = self.fit.without_each(group, self.start).map_err(unfit)?;
+        self.steps_by(&self.fits(group)?, group)
+    }
+
+    /// The constants that were fitted to the runs of all groups but each.
+    fn fits(&self, group: &[usize]) -> Result<Vec<Fitted>, Diagnostic> {
+        self.fit.without_each(group, self.start).map_err(unfit)
+    }
+
+    /// The step of every run, in seconds, with the constants that `fitted` has for its group.
+    fn steps_by(&self, fitted: &[Fitted], group: &[usize]) -> Result<Vec<f64>, Diagnostic> {
         let one = |(run, &group): (&&Run, &usize)| {
             let predicted = predicted(run, &fitted[group].values, self.orders);
             predicted.map(|one| one.seconds).map_err(|cause| wrong(run, &cause))
@@ -170,11 +195,11 @@ impl LeftOut<'_> {
     }
 }
 
-fn wrong(run: &Run, cause: &str) -> Diagnostic {
+pub(super) fn wrong(run: &Run, cause: &str) -> Diagnostic {
     Diagnostic::new(format!("{} ({}) cannot be predicted: {cause}", run.place, run.name))
 }
 
 #[allow(clippy::needless_pass_by_value)] // As `map_err` hands it.
-fn unfit(error: FitError) -> Diagnostic {
+pub(super) fn unfit(error: FitError) -> Diagnostic {
     Diagnostic::new(format!("the constants cannot be fitted: {error}"))
 }

@@ -3,6 +3,7 @@
 mod base;
 mod columns;
 mod run;
+mod scales;
 
 use std::path::Path;
 
@@ -13,6 +14,7 @@ use question::host::Context;
 pub use self::base::Base;
 use self::columns::{Columns, Record};
 pub use self::run::Run;
+pub use self::scales::{SCALES, Scale, Share, parameters, scaled, shrunk};
 
 /// The largest table.
 const MAX_FILE: u64 = 1 << 20;

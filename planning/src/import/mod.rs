@@ -3,7 +3,7 @@
 
 mod arguments;
 mod harmless;
-mod measured;
+pub mod measured;
 mod megatron;
 mod shell;
 #[cfg(test)]
@@ -121,9 +121,17 @@ pub fn of_text(path: &Path, text: &str, given: &Given) -> Result<Imported, Diagn
         cure.into_iter().fold(wrong, Diagnostic::with_help)
     };
     let mut imported = megatron::question(path, &arguments, given).map_err(wrong)?;
-    imported.measured = Measured::of(text);
-    imported.notes.extend(imported.measured.map(Measured::in_words));
+    imported.measured = Measured::of(text, tokens_per_device(&imported.document));
+    imported.notes.extend(imported.measured.as_ref().map(Measured::in_words));
     Ok(imported)
+}
+
+/// The tokens of a step over all devices of `document`.
+#[allow(clippy::cast_precision_loss)] // Some 10^7.
+#[must_use]
+pub fn tokens_per_device(document: &Document) -> f64 {
+    let devices: u64 = document.cluster.iter().flat_map(|one| &one.devices).flatten().sum();
+    document.batch as f64 * document.sequence.unwrap_or(0) as f64 / devices.max(1) as f64
 }
 
 /// An error about the file `path`.

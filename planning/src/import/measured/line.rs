@@ -1,0 +1,294 @@
+//! Lines of logs: iterations with their time, memory, timers, and events between iterations.
+//!
+//! Formats, read in 2026: Megatron-LM's `training_log` and `timers.py`, and those of Megatron-DeepSpeed, Primus and
+//! Megatron-Bridge, which follow it; NeMo's progress lines; torchtitan's `components/metrics.py`.
+
+use pipeline::Bytes;
+
+/// The part of a line that is read.
+const MOST: usize = 1 << 14;
+
+/// A line that says something about the steps of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// An iteration, or the mean of several.
+    Step(Step),
+    /// A peak of the memory of one device.
+    Memory(Bytes),
+    /// An evaluation of the model has ended.
+    Evaluation,
+    /// A checkpoint was written.
+    Checkpoint,
+    /// A timer of Megatron-LM, of the iteration before it.
+    Timer(Timer),
+}
+
+/// The time of an iteration, as a log has it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// Seconds of a step.
+    Seconds(f64),
+    /// Tokens a second of each device.
+    TokensPerDevice(f64),
+}
+
+/// An iteration.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Step {
+    /// Its number.
+    pub number: Option<u64>,
+    /// Its time.
+    pub pace: Pace,
+    /// The samples of its global batch.
+    pub batch: Option<u64>,
+    /// Model TFLOP/s of each device, as the trainer counts them.
+    pub tflops: Option<f64>,
+}
+
+/// A timer with its least and largest time over all ranks, in seconds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Timer {
+    /// Its name, such as `forward-compute`.
+    pub name: String,
+    /// The least time of a rank.
+    pub least: f64,
+    /// The largest time of a rank.
+    pub most: f64,
+}
+
+/// The event that `line` tells of, if it does. Colours of terminals are ignored.
+#[must_use]
+pub fn event(line: &str) -> Option<Event> {
+    let line = &plain(line);
+    if let Some(step) = step(line) {
+        return Some(Event::Step(step));
+    }
+    if let Some(peak) = memory(line) {
+        return Some(Event::Memory(peak));
+    }
+    let lower = line.to_ascii_lowercase();
+    if lower.contains("validation loss") || lower.contains("evaluating iter") {
+        return Some(Event::Evaluation);
+    }
+    let is_checkpoint =
+        ["saving checkpoint", "saved checkpoint", "saving the checkpoint", "finished saving"];
+    if is_checkpoint.iter().any(|words| lower.contains(words)) {
+        return Some(Event::Checkpoint);
+    }
+    timer(line).map(Event::Timer)
+}
+
+/// The first [`MOST`] bytes of `line` without control sequences of terminals.
+fn plain(line: &str) -> String {
+    let end = (0..=MOST.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+    let mut text = String::with_capacity(end);
+    let mut rest = line[..end].chars();
+    while let Some(one) = rest.next() {
+        match one {
+            // ESC [ parameters, and a letter at the end.
+            '\u{1b}' => drop(rest.by_ref().find(char::is_ascii_alphabetic)),
+            _ => text.push(one),
+        }
+    }
+    text
+}
+
+fn step(line: &str) -> Option<Step> {
+    let milliseconds = value(line, "elapsed time per iteration (ms)")
+        .or_else(|| value(line, "elapsed_time_per_iteration_ms"));
+    let seconds = milliseconds
+        .map(|one| one / 1000.0)
+        .or_else(|| value(line, "train_step_timing in s"))
+        .or_else(|| value(line, "Step Time "));
+    let pace = match seconds {
+        Some(seconds) => Pace::Seconds(seconds),
+        None => {
+            // torchtitan prints a step with its loss and its rate.
+            let is_step = line.contains("step:") && line.contains("loss:");
+            Pace::TokensPerDevice(value(line, "tps").filter(|_| is_step)?)
+        }
+    };
+    let batch = value(line, "global batch size")
+        .or_else(|| value(line, "global_batch_size"))
+        .and_then(whole);
+    let number = number_after(line, "iteration")
+        .or_else(|| value(line, "global_step").and_then(whole))
+        .or_else(|| value(line, "step").and_then(whole));
+    let tflops = value(line, "throughput per GPU (TFLOP/s/GPU)")
+        .or_else(|| value(line, "GPU utilization"))
+        .or_else(|| value(line, "tflops"));
+    Some(Step { number, pace, batch, tflops })
+}
+
+/// The peak of memory in `line`: what the allocator held, in the units that each trainer prints.
+fn memory(line: &str) -> Option<Bytes> {
+    let in_units = [
+        // Megatron-LM divides by 2^20 under the heading (MB).
+        ("max allocated", 1_048_576.0),
+        ("mem-max-allocated-bytes", 1.0),
+        ("mem-max-allocated-gigabytes", 1e9),
+    ];
+    let peak = in_units.iter().find_map(|(name, unit)| Some(value(line, name)? * unit))?;
+    whole(peak).map(Bytes)
+}
+
+/// The peak of reserved memory in a line of torchtitan, which prints it in GiB with each step.
+#[must_use]
+pub fn memory_of_step(line: &str) -> Option<Bytes> {
+    let line = &plain(line);
+    if !line.contains("GiB(") {
+        return None;
+    }
+    let gibibytes = value(line, "memory")?;
+    whole(gibibytes * 1_073_741_824.0).map(Bytes)
+}
+
+/// A timer: a name, dots, and a time or the least and the largest, in milliseconds.
+fn timer(line: &str) -> Option<Timer> {
+    let (name, times) = line.split_once(" ..").and_then(|(name, rest)| {
+        let times = rest.trim_start_matches('.').strip_prefix(':')?;
+        Some((name.trim().trim_start_matches(|c: char| !c.is_ascii_alphabetic()), times.trim()))
+    })?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
+        return None;
+    }
+    let (least, most) = match times.strip_prefix('(') {
+        Some(pair) => {
+            let (least, most) = pair.split_once(')')?.0.split_once(',')?;
+            (number(least)?, number(most)?)
+        }
+        None => {
+            let one = number(times)?;
+            (one, one)
+        }
+    };
+    let is_order = least <= most;
+    is_order.then(|| Timer { name: name.to_owned(), least: least / 1e3, most: most / 1e3 })
+}
+
+/// The positive number behind `name` and a colon or an equals sign. Of a value and its mean, `a/b`, the value.
+fn value(line: &str, name: &str) -> Option<f64> {
+    let mut from = 0;
+    while let Some(at) = line.get(from..)?.find(name) {
+        let (start, end) = (from + at, from + at + name.len());
+        let is_word = start == 0 || !line.as_bytes()[start - 1].is_ascii_alphanumeric();
+        let rest = line.get(end..)?.trim_start();
+        if let Some(rest) = rest.strip_prefix([':', '=']).filter(|_| is_word) {
+            return number(rest);
+        }
+        from = end;
+    }
+    None
+}
+
+/// The number of an iteration behind its name: `iteration       10/     100`.
+fn number_after(line: &str, name: &str) -> Option<u64> {
+    let (_, rest) = line.split_once(name)?;
+    let rest = rest.trim_start_matches(['=', ':', ' ']);
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// The positive number at the start of `text`, in which commas may group digits.
+fn number(text: &str) -> Option<f64> {
+    let is_part = |c: &char| c.is_ascii_digit() || ".,eE+-".contains(*c);
+    let digits: String = text.trim_start().chars().take_while(is_part).take(40).collect();
+    let digits = digits.replace(',', "");
+    let number: f64 = digits.parse().ok()?;
+    (number.is_finite() && number > 0.0).then_some(number)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Bounded above, and positive.
+fn whole(number: f64) -> Option<u64> {
+    (number < 1e15).then_some(number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step_of(line: &str) -> Step {
+        match event(line) {
+            Some(Event::Step(step)) => step,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn iterations_of_all_trainers_are_read() {
+        let of_megatron = " [2026-04-13 23:41:12] iteration       10/    1000 | consumed samples:          160 | elapsed \
+            time per iteration (ms): 1147.6 | throughput per GPU (TFLOP/s/GPU): 401.5 | learning rate: 0.0E+00 | \
+            global batch size:    16 | loss scale: 1.0 | number of skipped iterations:  10 |";
+        let expected = Step {
+            number: Some(10),
+            pace: Pace::Seconds(1.1476),
+            batch: Some(16),
+            tflops: Some(401.5),
+        };
+        assert_eq!(step_of(of_megatron), expected);
+        let of_primus = "iteration 3/ 50 | elapsed time per iteration (ms): 6011.3/6020.1 | throughput per GPU \
+            (TFLOP/s/GPU): 512.0/511.0 | tokens per GPU (tokens/s/GPU): 9000/8990 | global batch size: 128 |";
+        let step = step_of(of_primus);
+        assert_eq!((step.pace, step.tflops), (Pace::Seconds(6.0113), Some(512.0)));
+        let of_deepspeed = "iteration=       1/  635782 | elapsed_time_per_iteration_ms=29570.0 | global_batch_size=768";
+        let step = step_of(of_deepspeed);
+        assert_eq!(
+            (step.number, step.pace, step.batch),
+            (Some(1), Pace::Seconds(29.57), Some(768))
+        );
+        let of_nemo = "Training epoch 0, iteration 1/249 | lr: 3.922e-06 | global_batch_size: 8 | global_step: 1 | \
+            reduced_train_loss: 1.653 | train_step_timing in s: 2.505 | consumed_samples: 16";
+        let step = step_of(of_nemo);
+        assert_eq!((step.pace, step.batch), (Pace::Seconds(2.505), Some(8)));
+        let of_torchtitan = "[rank0]:2026-01-01 00:00:00,000 - root - INFO - \u{1b}[31mstep: 10  \u{1b}[32mloss:  7.1  \
+            \u{1b}[38;2;180;60;0mgrad_norm:  2.0  \u{1b}[33mmemory: 51.47GiB(54.20%)  \u{1b}[34mtps: 5,762  \
+            \u{1b}[36mtflops: 333.66  \u{1b}[35mmfu: 33.74%\u{1b}[39m";
+        let step = step_of(of_torchtitan);
+        assert_eq!(step.pace, Pace::TokensPerDevice(5762.0));
+        assert_eq!((step.number, step.tflops), (Some(10), Some(333.66)));
+        let peak = memory_of_step(of_torchtitan).unwrap();
+        assert_eq!(peak.0 >> 20, 52705);
+    }
+
+    #[test]
+    fn memory_timers_and_events_between_iterations_are_read() {
+        let memory = "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1894.6 | max allocated: 9752.0 | reserved: \
+            11342.0 | max reserved: 11342.0";
+        assert_eq!(event(memory), Some(Event::Memory(Bytes(9752 << 20))));
+        let of_bridge = "[Rank 1] (after 2 iterations) memory (GB) | mem-allocated-gigabytes: 63.66 | \
+            mem-max-allocated-gigabytes: 153.4 | mem-max-reserved-gigabytes: 182.2";
+        assert_eq!(event(of_bridge), Some(Event::Memory(Bytes(153_400_000_000))));
+        let timer = "    forward-compute ................................: (812.50, 901.00)";
+        let expected = Timer { name: "forward-compute".to_owned(), least: 0.8125, most: 0.901 };
+        assert_eq!(event(timer), Some(Event::Timer(expected)));
+        let most = "    optimizer ......................................: 12.50";
+        assert!(matches!(event(most), Some(Event::Timer(one)) if one.least == one.most));
+        let evaluation =
+            " validation loss at iteration 100 | lm loss value: 2.1 | lm loss PPL: 8.1 |";
+        assert_eq!(event(evaluation), Some(Event::Evaluation));
+        let checkpoint = "saving checkpoint at iteration     500 to /ckpt in torch_dist format";
+        assert_eq!(event(checkpoint), Some(Event::Checkpoint));
+    }
+
+    #[test]
+    fn lines_that_say_nothing_and_hostile_ones_are_no_events() {
+        let long = format!("{}elapsed time per iteration (ms): 1.0", "x".repeat(MOST));
+        let lines = [
+            "",
+            "\u{1b}[",
+            "elapsed time per iteration (ms): nan |",
+            "elapsed time per iteration (ms): -5 |",
+            "elapsed time per iteration (ms): |",
+            "elapsed time per iteration (ms)",
+            "  num_layers ...................................... 32",
+            "tps: 1,000",
+            "  name ...: (2.0, 1.0)",
+            "  name ...: (",
+            &long,
+        ];
+        for line in lines {
+            assert_eq!(event(line), None, "{line:?}");
+        }
+    }
+}
