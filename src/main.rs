@@ -34,6 +34,7 @@ use clap_complete::Shell;
 use executor::Backend;
 
 use crate::commands::Verdict;
+use crate::commands::advise::Advise;
 use crate::commands::calibrate::Calibrate;
 use crate::commands::compare::Compare;
 use crate::commands::execute::Execute;
@@ -92,6 +93,7 @@ enum Command {
     Fsdp(Box<Fsdp>),
     Plan(Box<Plan>),
     Import(Import),
+    Advise(Advise),
     Verify(Verify),
     Records(Records),
     Schema(Schema),
@@ -169,6 +171,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Fsdp(fsdp) => return fsdp.run(out),
         Command::Plan(plan) => return plan.run(out),
         Command::Import(import) => import.run(out)?,
+        Command::Advise(advise) => return advise.run(out),
         Command::Verify(verify) => return verify.run(out),
         Command::Records(records) => return records.run(out),
         Command::Schema(schema) => schema.run(out)?,

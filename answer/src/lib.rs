@@ -6,6 +6,7 @@
 //! | a grid of questions | [`sweep::sweep`] | [`sweep::SweepAnswer`]: rows as CSV |
 //! | the best order under a memory limit | [`search::search`] | [`search::SearchAnswer`] |
 //! | set-ups of a model on machines | [`plan::plan`] | [`plan::Planned`] |
+//! | what to change of a run | [`advise::advise`] | [`advise::Advice`] |
 //! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::FsdpAnswer`] |
 //! | a trace of a real run | [`replay::replay`] | [`replay::ReplayAnswer`] |
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
@@ -38,6 +39,7 @@
 //! # Ok::<(), question::Diagnostic>(())
 //! ```
 
+pub mod advise;
 pub mod compare;
 pub mod explain;
 pub mod export;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use pipeline::Bandwidth;
-use plan::{Cluster, Noise, Recipe, Transformer};
+use pipeline::{Bandwidth, LayerLayout};
+use plan::{Cluster, Noise, Recipe, Setup, Transformer};
 use question::diagnostic::Diagnostic;
 
 use crate::clusters::Paid;
@@ -65,6 +65,20 @@ pub struct Question {
 }
 
 impl Question {
+    /// The set-up that is asked for, on `cluster`; none where set-ups are searched.
+    #[must_use]
+    pub fn setup_on(&self, cluster: &Cluster) -> Option<Setup> {
+        self.asked.as_ref().map(|asked| asked.on(cluster))
+    }
+
+    /// The same question about `setup` alone, with the layers of each chunk in `layout` where it has
+    /// [`Split::Layout`](plan::Split::Layout).
+    #[must_use]
+    pub fn of_setup(&self, setup: Setup, layout: Option<LayerLayout>) -> Self {
+        let asked = Asked { setup, data: Some(setup.data), layout };
+        Self { asked: Some(asked), software_searched: false, ..self.clone() }
+    }
+
     /// The error that the set-up of `[setup]` cannot be run, because of `cause`.
     #[must_use]
     pub fn not_run(&self, cause: &str) -> Diagnostic {

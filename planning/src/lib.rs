@@ -67,6 +67,7 @@ pub use self::framework::Framework;
 pub use self::lengths::Packed;
 pub use self::memory_error::MemoryError;
 use self::reader::Reader;
+pub use self::search::default_schedules;
 pub use self::setup::SetupDocument;
 pub use self::sizes::SizesDocument;
 pub use self::software::SoftwareKey;

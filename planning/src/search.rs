@@ -17,6 +17,12 @@ use crate::setup::SPLIT_SEARCHED;
 /// each trade of memory, of the link to the host and of the head against bubble.
 const SCHEDULES: [&str; 8] =
     ["1f1b", "1f1b-i", "zb-h1", "zb-v", "v-half", "po-h", "vocab-1", "v-half-vocab-1"];
+/// The schedules that are tried by default.
+#[must_use]
+pub fn default_schedules() -> Vec<Family> {
+    SCHEDULES.iter().filter_map(|name| Family::named(name)).collect()
+}
+
 /// Schedules whose set-ups say how devices are shared best where all orders are to be searched.
 const SCOUTS: [Family; 3] = [Family::OneFOneB, Family::ZbH1, Family::ZbV];
 /// The largest tensor groups that are tried by default where fast links reach beyond a node: heads of
@@ -350,7 +356,7 @@ impl Reader<'_> {
         framework: Framework,
         given: &Option<Vec<String>>,
     ) -> Result<Vec<Family>, Diagnostic> {
-        let known = SCHEDULES.iter().filter_map(|name| Family::named(name));
+        let known = default_schedules().into_iter();
         let default: Vec<Family> = known.filter(|&family| framework.has_schedule(family)).collect();
         let mut all = self.named("schedule", given, &default, |name| {
             let unknown = || "write a schedule of `debubble schedules`".to_owned();

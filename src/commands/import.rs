@@ -54,7 +54,7 @@ pub struct Import {
 }
 
 /// The name and the value of a variable.
-fn variable(text: &str) -> Result<(String, String), String> {
+pub fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match is_name {

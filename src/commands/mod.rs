@@ -1,5 +1,6 @@
 //! One file per command. Each reads its question, answers on `out`, and prints its notes on stderr.
 
+pub mod advise;
 pub mod calibrate;
 pub mod compare;
 pub mod execute;

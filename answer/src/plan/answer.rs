@@ -75,9 +75,9 @@ pub struct PlanAnswer {
 }
 
 /// A question that is being answered.
-pub(super) struct Planner<'a> {
-    pub(super) context: &'a Context<'a>,
-    pub(super) question: &'a Question,
+pub(crate) struct Planner<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) question: &'a Question,
 }
 
 impl Planner<'_> {
@@ -95,7 +95,7 @@ impl Planner<'_> {
     ///
     /// # Errors
     /// If no cluster has a plan, or none meets the deadline.
-    pub(super) fn answer(&self, orders: &Orders<'_>) -> Result<PlanAnswer, Diagnostic> {
+    pub(crate) fn answer(&self, orders: &Orders<'_>) -> Result<PlanAnswer, Diagnostic> {
         if self.question.is_of_one() {
             return self.run_single(orders);
         }

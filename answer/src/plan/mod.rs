@@ -29,7 +29,7 @@ use planning::Question;
 use question::{Context, Diagnostic};
 
 pub use self::against::Against;
-use self::answer::Planner;
+pub(crate) use self::answer::Planner;
 pub use self::answer::{PlanAnswer, Searched};
 pub use self::choice::{cheapest, is_late, resolvable_difference, winner};
 pub use self::documents::PackedSteps;

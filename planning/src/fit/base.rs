@@ -19,7 +19,10 @@ pub struct Base {
 
 impl Base {
     /// The machine `name`: one that is built in, or a file.
-    pub(super) fn named(context: &Context<'_>, name: &str) -> Result<Self, Diagnostic> {
+    ///
+    /// # Errors
+    /// If there is none, or its file cannot be read.
+    pub fn named(context: &Context<'_>, name: &str) -> Result<Self, Diagnostic> {
         let (machine, text) = machines::with_text(context, name, Path::new(""))?;
         Ok(Self { machine, text })
     }

@@ -2,6 +2,7 @@
 //! its arguments. Nothing of them is run.
 
 mod arguments;
+pub mod edit;
 mod harmless;
 pub mod measured;
 mod megatron;
@@ -98,6 +99,48 @@ pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Importe
     // What follows is the log of steps, in which anything may stand.
     let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
     of_text(path, &head, given)
+}
+
+/// The run that the file `path` describes: a question of the planner, or a file that [`read`] reads.
+///
+/// # Errors
+/// If the file cannot be read, or is neither.
+pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imported, Diagnostic> {
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let is_small = bytes.len() as u64 <= crate::MAX_FILE;
+    let text = std::str::from_utf8(&bytes).ok().filter(|_| is_small);
+    if let Some(text) = text
+        && toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("model"))
+    {
+        let text = context.read_toml(path, crate::MAX_FILE)?;
+        let document: Document =
+            toml::from_str(&text).map_err(|error| Diagnostic::toml(path, &text, &error, &[]))?;
+        return Ok(Imported { document, notes: Vec::new(), measured: None, left_out: Vec::new() });
+    }
+    of_text(path, &String::from_utf8_lossy(&bytes), given)
+}
+
+/// The iterations of the log `path`, of `tokens` of each device a step; `None` without enough steady ones.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read_measured(
+    context: &Context<'_>,
+    path: &Path,
+    tokens: f64,
+) -> Result<Option<Measured>, Diagnostic> {
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    Ok(Measured::of(&String::from_utf8_lossy(&bytes), tokens))
+}
+
+/// The text of `path`, if it is a launch script with arguments of Megatron-LM.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn script(context: &Context<'_>, path: &Path) -> Result<Option<String>, Diagnostic> {
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let text = String::from_utf8(bytes).ok();
+    Ok(text.filter(|text| text.contains("--num-layers") && !is_dump(text)))
 }
 
 /// The question of the `text` in `path`.

@@ -21,9 +21,9 @@ pub(crate) const SPLIT_SEARCHED: &str = "searched";
 #[derive(Clone)]
 pub(crate) struct Asked {
     /// The set-up; its replicas are a placeholder where they are not given.
-    setup: Setup,
+    pub(crate) setup: Setup,
     /// Replicas, if they are given.
-    data: Option<u64>,
+    pub(crate) data: Option<u64>,
     /// The layers of each chunk, if they are given.
     pub(crate) layout: Option<LayerLayout>,
 }

@@ -42,6 +42,12 @@ pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     Some(format!("there is no megatron.sh: {reason}"))
 }
 
+/// The arguments of Megatron-LM for `plan`, a line each, where it runs the plan; those that begin with # are comments.
+#[must_use]
+pub fn megatron_arguments(question: &Question, plan: &Plan) -> Option<Vec<String>> {
+    megatron::lacks(question, plan).is_none().then(|| megatron::arguments(question, plan))
+}
+
 /// The [`files`] that are short enough to be shown: all but orders.
 #[must_use]
 pub fn settings(question: &Question, plan: &Plan) -> Vec<(String, String)> {

@@ -35,6 +35,12 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
          learning rate:\n#   source megatron.sh\n\
          #   torchrun --nproc-per-node 8 .. {program} \"${{MEGATRON_ARGS[@]}}\" ..\n{connections}{copies}"
     );
+    super::array(&head, "MEGATRON_ARGS", &arguments(question, plan))
+}
+
+/// The arguments of `plan`, a line each; those that begin with # are comments.
+pub(super) fn arguments(question: &Question, plan: &Plan) -> Vec<String> {
+    let own = &plan.finalist.costed().setup;
     let lines = [
         model::arguments(&question.model, question.rotary_base),
         parallelism(question, own),
@@ -42,7 +48,7 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         super::software::megatron(question, plan),
         schedule(question, plan),
     ];
-    super::array(&head, "MEGATRON_ARGS", &lines.concat())
+    lines.concat()
 }
 
 /// Groups of devices, and the state that replicas shard.

@@ -1,0 +1,160 @@
+//! Advice for a run that exists: its question is read from a script, a log or a question file, its machine is
+//! calibrated by the steps in the log, and every part of its set-up that changes without other hardware is tried.
+
+mod area;
+mod calibration;
+mod changes;
+mod rewrite;
+mod sheet;
+
+use std::path::{Path, PathBuf};
+
+use measured::memory_error;
+use plan::{Orders, Setup};
+use planning::import::{self, Given, Imported, Measured};
+use planning::{Document, Question, SearchDocument};
+use question::{Context, Diagnostic, quote};
+
+pub use self::area::Area;
+pub use self::calibration::{Calibration, Factor};
+pub use self::changes::{Certainty, Change};
+pub use self::rewrite::Written;
+pub use self::sheet::calibration_helps;
+use crate::plan::{Planned, plan};
+
+/// The files of a run, and facts that they do not have.
+#[derive(Clone, Default, Debug)]
+pub struct AdviceQuestion {
+    /// Scripts, logs and question files: one has the set-up, any may have iterations.
+    pub files: Vec<PathBuf>,
+    /// Facts that they do not have.
+    pub given: Given,
+}
+
+/// Advice for a run.
+pub struct Advice {
+    /// Assumptions and facts of the files, a sentence each.
+    pub notes: Vec<String>,
+    /// The question of the run, as it was read.
+    pub document: Document,
+    /// The set-up of the run on the calibrated machine.
+    pub current: Planned,
+    /// The calibration; none without measured steps.
+    pub calibration: Option<Calibration>,
+    /// The changes that were tried, the best of each area that helps, the largest gain first.
+    pub changes: Vec<Change>,
+    /// Areas whose changes save nothing.
+    pub without_gain: Vec<Area>,
+    /// Whether it was cut short: then some areas were not tried.
+    pub interrupted: bool,
+    /// The script of the run, if it is one.
+    source: Option<Source>,
+}
+
+/// A launch script.
+struct Source {
+    path: PathBuf,
+    text: String,
+    given: Given,
+}
+
+/// Reads the run of `question` and says what to change of it first.
+///
+/// # Errors
+/// If a file cannot be read, none has a set-up, or its set-up cannot be run.
+pub fn advise(context: &Context<'_>, question: &AdviceQuestion) -> Result<Advice, Diagnostic> {
+    let Run { imported, folder, measured, source } = read(context, question)?;
+    let mut notes = imported.notes.clone();
+    notes.extend(imported.left_out_in_words());
+    let document = Document { plans: Some(1), ..imported.document };
+    let error = memory_error()?;
+    let asked = planning::check(context, &folder, &document, error)?;
+    let cluster = asked.clusters.first().ok_or_else(|| Diagnostic::new("it has no cluster"))?;
+    let setup = asked.setup_on(cluster).ok_or_else(no_setup)?;
+    let (asked, calibration) = match &measured {
+        Some(measured) => {
+            let (own, calibration) = calibration::calibrated(context, &asked, measured)?;
+            (own, Some(calibration))
+        }
+        None => (asked, None),
+    };
+    let free = Document { setup: None, search: SearchDocument::default(), ..document.clone() };
+    let mut free = planning::check(context, &folder, &free, error)?;
+    free.clusters.clone_from(&asked.clusters);
+    free.recipe.reserved = asked.recipe.reserved;
+    let current = plan(context, asked)?;
+    let tried = Tried { context, current: &current, setup, free: &free };
+    let found = changes::changes(&tried)?;
+    let interrupted = context.cut_short();
+    let changes::Found { changes, without_gain } = found;
+    Ok(Advice { notes, document, current, calibration, changes, without_gain, interrupted, source })
+}
+
+/// A run whose changes are tried.
+struct Tried<'a> {
+    context: &'a Context<'a>,
+    /// Its set-up and its prediction.
+    current: &'a Planned,
+    setup: Setup,
+    /// The same question without a set-up.
+    free: &'a Question,
+}
+
+impl Tried<'_> {
+    fn orders(&self) -> Orders<'_> {
+        Orders::default()
+    }
+}
+
+/// A run as its files have it.
+struct Run {
+    imported: Imported,
+    /// The folder of files that the question names.
+    folder: PathBuf,
+    measured: Option<Measured>,
+    source: Option<Source>,
+}
+
+/// Reads the files of `question`: the first with a set-up, and the iterations of all of them.
+fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnostic> {
+    let mut failed = None;
+    let mut found: Option<(Imported, &Path)> = None;
+    for path in &question.files {
+        match import::read_run(context, path, &question.given) {
+            Ok(imported) if found.is_none() => found = Some((imported, path)),
+            Ok(_) => {}
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    let Some((imported, own)) = found else {
+        let none = || Diagnostic::new("there is no file to read: name a script or a log");
+        return Err(failed.unwrap_or_else(none));
+    };
+    let tokens = import::tokens_per_device(&imported.document);
+    let mut measured = imported.measured.clone();
+    for path in question.files.iter().filter(|path| path.as_path() != own) {
+        let more = import::read_measured(context, path, tokens)?;
+        let Some(more) = more else {
+            let cause = "it has neither arguments nor three steady iterations";
+            return Err(Diagnostic::unreadable(path, cause).with_help(
+                "give a log of Megatron-LM, NeMo, Primus or torchtitan with its iterations",
+            ));
+        };
+        context.warn(format!("{}: {}", quote::path(path), more.in_words()));
+        measured = Some(more);
+    }
+    let folder = own.parent().unwrap_or(Path::new("")).to_owned();
+    let source = match import::script(context, own)? {
+        Some(text) => {
+            Some(Source { path: own.to_owned(), text, given: question.given.clone() })
+        }
+        None => None,
+    };
+    Ok(Run { imported, folder, measured, source })
+}
+
+fn no_setup() -> Diagnostic {
+    Diagnostic::new("the question has no set-up to advise on").with_help(
+        "add a table [setup] with the parallel degrees of the run; `debubble plan` searches set-ups without one",
+    )
+}

@@ -1,0 +1,240 @@
+//! Advice as a person reads it.
+
+use std::fmt::Write;
+
+use measured::{CalibratedErrors, Change as Difference};
+use question::sheet::Sheet;
+use question::{Diagnostic, format};
+use serde::{Serialize, Serializer};
+
+use super::area::Area;
+use super::calibration::Calibration;
+use super::changes::{Certainty, Change};
+use super::{Advice, area};
+use crate::plan::{Plan, SetupReport, quantities, tables};
+
+/// The parts of a step that are shown.
+const PARTS: usize = 8;
+
+impl Advice {
+    /// The set-up of the run with its prediction.
+    #[must_use]
+    pub fn now(&self) -> Option<&Plan> {
+        self.current.answer.plans.first()
+    }
+
+    /// The change to make first: the largest gain that is likely, else none.
+    #[must_use]
+    pub fn first(&self) -> Option<&Change> {
+        self.changes.iter().find(|change| change.certainty != Certainty::NotResolved)
+    }
+
+    /// The advice in words and tables.
+    ///
+    /// # Errors
+    /// If a built-in table cannot be read.
+    pub fn sheet(&self) -> Result<Sheet, Diagnostic> {
+        let Some(now) = self.now() else { return Ok(Sheet::default()) };
+        let mut sheet = Sheet::default().and_text(self.head(now));
+        let parts = now.longest_parts().into_iter().filter(|part| part.nanos != 0).take(PARTS);
+        let parts = parts.map(|part| {
+            vec![
+                part.name.to_owned(),
+                format!("{:.3} s", part.seconds()),
+                format::percent(part.share),
+            ]
+        });
+        sheet = sheet.and_table(&["part of the step", "time", "share"], parts);
+        if let Some(words) = quantities::least(now) {
+            let schedule = now.finalist.costed().setup.schedule_name();
+            sheet = sheet.and_text(wrapped(&format!("Schedule {schedule}: {words}.")));
+        }
+        if !self.changes.is_empty() {
+            let rows = (1..).zip(&self.changes).map(row);
+            sheet = sheet.and_text("\n").and_table(&COLUMNS, rows).and_text(wrapped(LEGEND));
+        }
+        Ok(sheet.and_text(self.end()?))
+    }
+
+    /// The run, and its step as measured and predicted.
+    fn head(&self, now: &Plan) -> String {
+        let question = &self.current.question;
+        let report = SetupReport::of(question, now);
+        let own = now.finalist.costed().setup;
+        let mut text = format!(
+            "{}: {} {}, {}, {}\n",
+            question.title,
+            report.devices,
+            report.machine,
+            tables::setup(&own),
+            area::schedule_name(&own),
+        );
+        match &self.calibration {
+            Some(calibration) => text += &measured(calibration),
+            None => {
+                let _ = writeln!(text, "predicted    {}, nothing measured", format::time(now.step));
+            }
+        }
+        let _ = writeln!(text, "memory       {}", crate::plan::setup_report::fit(now));
+        if let Some([peak, predicted]) = self.calibration.as_ref().and_then(|one| one.memory) {
+            let [peak, predicted] = [peak, predicted].map(|one| format::size(pipeline::Bytes(one)));
+            let _ = writeln!(
+                text,
+                "             {peak} at most in the log, {predicted} predicted of the fullest device"
+            );
+        }
+        text + "\n"
+    }
+
+    /// The sentences below the tables.
+    fn end(&self) -> Result<String, Diagnostic> {
+        let mut text = String::from("\n");
+        match self.first() {
+            Some(change) => {
+                text += &wrapped(&format!(
+                    "Change first: {} ({}), {} of a step.",
+                    change.name,
+                    change.area.name(),
+                    format::percent(change.gain)
+                ));
+            }
+            None => {
+                text +=
+                    "No change is likely to save more than predictions of such changes are off.\n"
+            }
+        }
+        if !self.without_gain.is_empty() {
+            let names: Vec<&str> = self.without_gain.iter().map(|area| area.name()).collect();
+            text += &wrapped(&format!("Nothing to gain by: {}.", names.join(", ")));
+        }
+        if self.interrupted {
+            text += "Interrupted: not all changes were tried.\n";
+        }
+        if self.calibration.is_none() {
+            text += &wrapped(&calibration_helps()?);
+        }
+        Ok(text)
+    }
+}
+
+/// By how much three iterations of one set-up make predictions of other set-ups better.
+///
+/// # Errors
+/// If the built-in table cannot be read.
+pub fn calibration_helps() -> Result<String, Diagnostic> {
+    let within = CalibratedErrors::of(Difference::WithinGroups)?;
+    let groups = CalibratedErrors::of(Difference::Groups)?;
+    let percents = [within.mean, groups.mean, within.blind, groups.blind].map(format::percent);
+    let [within, groups, blind, blind_groups] = percents;
+    Ok(format!(
+        "Three iterations of one set-up make steps of its other set-ups +-{within} (the same groups) to +-{groups} \
+         (other groups) in the mean; without them published runs are off by {blind} and {blind_groups}: `debubble \
+         advise SCRIPT LOG`."
+    ))
+}
+
+fn measured(calibration: &Calibration) -> String {
+    let Calibration { iterations, measured, blind, calibrated, factors, is_unknown, .. } =
+        calibration;
+    let percent = |error: f64| format::signed_percent(error);
+    let factors: Vec<String> =
+        factors.iter().map(|one| format!("{} x{:.3}", one.name, one.factor)).collect();
+    let mut text = format!(
+        "measured     {measured:.3} s, the median of {iterations} steady iterations\n\
+         predicted    {blind:.3} s, {}, with the machine as it is\n\
+         calibrated   {calibrated:.3} s, {}: {}\n",
+        percent(calibration.blind_error()),
+        percent(calibration.calibrated_error()),
+        factors.join(", "),
+    );
+    if *is_unknown {
+        text += "             the prediction is so far off that the model lacks something of this run: check the \
+                 machine,\n             the devices and the model before you take any advice\n";
+    }
+    text
+}
+
+/// The columns of changes.
+const COLUMNS: [&str; 9] =
+    ["", "change", "to", "step", "gain", "95 % of pairs", "memory", "runs in", "gain is"];
+/// Their meaning.
+const LEGEND: &str = "95 % of pairs: the gain of 95 % of published pairs of such set-ups lies so far from the \
+                      predicted one. A gain is sure above that, likely above their mean error, and else not told apart.";
+
+fn row((number, change): (usize, &Change)) -> Vec<String> {
+    let Change { area, name, step, gain, error, certainty, memory: [held, may], framework, .. } =
+        change;
+    vec![
+        number.to_string(),
+        area.name().to_owned(),
+        name.clone(),
+        format::time(*step),
+        format::percent(*gain),
+        format!("+-{}", format::percent(*error)),
+        format!("{} of {}", format::size(*held), format::size(*may)),
+        framework.map_or("no trainer", |framework| framework.title()).to_owned(),
+        certainty.words().to_owned(),
+    ]
+}
+
+fn wrapped(text: &str) -> String {
+    format::wrapped(text, 100, "") + "\n"
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Json<'a> {
+            area: Area,
+            change: &'a str,
+            step_ns: u64,
+            gain: f64,
+            error: f64,
+            certainty: Certainty,
+            memory_bytes: u64,
+            device_bytes: u64,
+            framework: Option<&'static str>,
+        }
+        let Self {
+            area, name, step, gain, error, certainty, memory: [held, may], framework, ..
+        } = self;
+        Json {
+            area: *area,
+            change: name,
+            step_ns: step.0,
+            gain: *gain,
+            error: *error,
+            certainty: *certainty,
+            memory_bytes: held.0,
+            device_bytes: may.0,
+            framework: framework.map(|one| one.title()),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl Serialize for Advice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Json<'a> {
+            title: &'a str,
+            notes: &'a [String],
+            current: Option<SetupReport>,
+            calibration: Option<&'a Calibration>,
+            changes: &'a [Change],
+            without_gain: &'a [Area],
+            interrupted: bool,
+        }
+        let question = &self.current.question;
+        Json {
+            title: &question.title,
+            notes: &self.notes,
+            current: self.now().map(|plan| SetupReport::of(question, plan)),
+            calibration: self.calibration.as_ref(),
+            changes: &self.changes,
+            without_gain: &self.without_gain,
+            interrupted: self.interrupted,
+        }
+        .serialize(serializer)
+    }
+}

@@ -1,0 +1,114 @@
+//! `debubble advise`: what to change of a run first, from its script and its log.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use answer::advise::{Advice, AdviceQuestion, advise};
+use clap::Args;
+use draw::text;
+use planning::import::Given;
+use question::Context;
+
+use super::import::variable;
+use super::{OUTPUT, Verdict, note, note_all, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  A log of Megatron-LM, which begins with its arguments:
+    debubble advise slurm-1234.out --machine h100
+  A launch script, and the log of its iterations:
+    debubble advise train_gpt.sh slurm-1234.out --machine h100 --devices 64
+  A script that has not run yet:
+    debubble advise train_gpt.sh --machine b200
+
+Steady iterations of the log calibrate the machine; warm-up, evaluations, checkpoints and outliers do not count. Then every part
+of the set-up that changes without other hardware is tried: schedule, layers, microbatch, recomputation, software, sharding,
+groups, and all of them together.";
+
+/// Say what to change first of a run, from its launch script and its log
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Advise {
+    /// A script, a log or a question with a table [setup]; further logs have its iterations
+    #[arg(value_name = "SCRIPT|LOG|PLAN.toml", required = true)]
+    files: Vec<PathBuf>,
+    /// Machine of the run, one that is built in or a file [default: h100]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Option<String>,
+    /// Devices of the run [default: those of the launch]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    devices: Option<u64>,
+    /// Size of the vocabulary [default: that of the script or its tokenizer]
+    #[arg(long, value_name = "V", allow_negative_numbers = true)]
+    vocabulary: Option<u64>,
+    /// Value of a variable of the script, over its own; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    set: Vec<(String, String)>,
+    /// Write the files of the change to make first: the changed arguments of the script as a difference, the question,
+    /// the calibrated machine, and the configurations of trainers
+    #[arg(long, help_heading = OUTPUT, value_name = "FOLDER")]
+    export: Option<PathBuf>,
+    /// With --export: the number of another change of the table
+    #[arg(long, help_heading = OUTPUT, value_name = "N", requires = "export")]
+    change: Option<usize>,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+}
+
+impl Advise {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        let Self { files: paths, machine, devices, vocabulary, set, export, change, json } = self;
+        let variables: BTreeMap<String, String> = set.into_iter().collect();
+        let given = Given { machine, devices, tokens: None, vocabulary, variables };
+        let advice = advise(&context, &AdviceQuestion { files: paths, given });
+        note_all(&context);
+        let advice = advice?;
+        if let Some(folder) = &export {
+            write_files(&context, &advice, change, folder)?;
+        }
+        match json {
+            true => print_json(out, &advice)?,
+            false => {
+                advice.notes.iter().for_each(|text| note(text));
+                write!(out, "{}", text::sheet(&advice.sheet()?))?;
+            }
+        }
+        Ok(Verdict::Done)
+    }
+}
+
+/// Writes the files of change `number` of the table, or of the one to make first, into `folder`.
+fn write_files(
+    context: &Context<'_>,
+    advice: &Advice,
+    number: Option<usize>,
+    folder: &Path,
+) -> Result<(), Error> {
+    let change = match number {
+        Some(number) => number.checked_sub(1).and_then(|at| advice.changes.get(at)),
+        None => advice.first(),
+    };
+    let change = change.ok_or_else(|| {
+        let count = advice.changes.len();
+        let message = match number {
+            Some(number) => format!("there is no change {number}: the table has {count}"),
+            None => "no change is likely to help: no file is written".to_owned(),
+        };
+        Error::question(message).with_help("give the number of a change with --change")
+    })?;
+    let written = advice.written(context, change)?;
+    files::make_folder(folder)?;
+    for (name, text) in written.files {
+        files::write(&folder.join(name), text)?;
+    }
+    written.notes.iter().for_each(|text| note(text));
+    Ok(())
+}
