@@ -49,6 +49,11 @@ pub fn end_with(text: &'static str) {
     });
 }
 
+/// Whether Ctrl-C was pressed, where that is the usual end of a command: nothing is cut short.
+pub fn pressed() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
 /// Whether Ctrl-C was pressed. A caller that gets `true` skips the rest of its work: from then on the
 /// answer counts as cut short.
 pub fn asked() -> bool {

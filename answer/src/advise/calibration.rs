@@ -2,10 +2,10 @@
 
 use measured::accuracy;
 use pipeline::Bytes;
-use plan::fit::{Fit, FitError, Observation, Steps};
+use plan::fit::FitError;
 use plan::{Finalist, Machine, Orders, number};
 use planning::Question;
-use planning::fit::{SCALES, parameters, scaled, shrunk};
+use planning::fit::{SCALES, calibration, scaled};
 use planning::import::Measured;
 use question::{Context, Diagnostic};
 use serde::Serialize;
@@ -82,15 +82,11 @@ pub(super) fn calibrated(
     let step = CalibratedStep { context, question };
     let blind = step.run(&[])?;
     let predicted = seconds(&blind);
-    let observations = [Observation { measured: measured.step, configuration: 0 }];
-    let parameters = parameters();
     let failed = |error: FitError| match context.cut_short() {
         true => Diagnostic::new("interrupted: nothing was calibrated"),
         false => question.not_run(&error.to_string()),
     };
-    let fit = Fit::new(&parameters, &observations, &step).map_err(failed)?;
-    let values = fit.to_all().map_err(failed)?.values;
-    let factors = shrunk(&values, libm::log(predicted / measured.step));
+    let factors = calibration(&|factors| step.seconds(factors), measured.step).map_err(failed)?;
     let mut own = with_factors(question, &factors);
     let held = blind.evaluation.fullest().1.sum();
     if let Some(peak) = measured.memory {
@@ -139,10 +135,9 @@ impl CalibratedStep<'_> {
         let run = ground(&question, cluster).run_single(&setup, &Orders::default());
         run.map(|run| run.finalist).map_err(|error| question.not_run(&error.to_string()))
     }
-}
 
-impl Steps for CalibratedStep<'_> {
-    fn seconds(&self, _: usize, factors: &[f64]) -> Option<f64> {
+    /// The step in seconds; `None` if it cannot be run, or after a Ctrl-C.
+    fn seconds(&self, factors: &[f64]) -> Option<f64> {
         if self.context.stopped() {
             return None;
         }

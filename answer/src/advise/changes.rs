@@ -24,7 +24,7 @@ pub enum Certainty {
     Sure,
     /// It is larger than their mean error.
     Likely,
-    /// It is smaller: measure before you take it.
+    /// It is smaller, or the model lacks something of the run: measure before you take it.
     NotResolved,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn changes(tried: &Tried<'_>) -> Result<Found, Diagnostic> {
         areas.into_iter().filter(|area| !best.iter().any(|ran| ran.area == *area && is_gain(ran)));
     let without_gain = without_gain.collect();
     best.retain(is_gain);
-    let changes = best.into_iter().map(|ran| change(ran, tried.setup, now.step));
+    let changes = best.into_iter().map(|ran| change(ran, tried, now.step));
     let mut changes: Vec<Change> = changes.collect::<Result<_, _>>()?;
     changes.sort_by_key(|change| change.step);
     Ok(Found { changes, without_gain })
@@ -116,12 +116,13 @@ fn saved(now: Nanos, then: Nanos) -> f64 {
 }
 
 /// The changed set-up that `ran` is, beside a step of `now`.
-fn change(ran: Ran, setup: Setup, now: Nanos) -> Result<Change, Diagnostic> {
+fn change(ran: Ran, tried: &Tried<'_>, now: Nanos) -> Result<Change, Diagnostic> {
     let Ran { area, name, question, finalist } = ran;
     let own = finalist.costed().setup;
-    let errors = CalibratedErrors::of(Difference::of(&setup, &own))?;
+    let errors = CalibratedErrors::of(Difference::of(&tried.setup, &own))?;
     let gain = saved(now, finalist.step);
     let certainty = match gain {
+        _ if tried.is_unknown => Certainty::NotResolved,
         gain if gain > errors.p95 => Certainty::Sure,
         gain if gain > errors.mean => Certainty::Likely,
         _ => Certainty::NotResolved,

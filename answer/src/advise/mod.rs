@@ -9,7 +9,7 @@ mod sheet;
 
 use std::path::{Path, PathBuf};
 
-use measured::memory_error;
+use measured::{interval_in_words, memory_error};
 use plan::{Orders, Setup};
 use planning::import::{self, Given, Imported, Measured};
 use planning::{Document, Question, SearchDocument};
@@ -20,7 +20,7 @@ pub use self::calibration::{Calibration, Factor};
 pub use self::changes::{Certainty, Change};
 pub use self::rewrite::Written;
 pub use self::sheet::calibration_helps;
-use crate::plan::{Planned, plan};
+use crate::plan::{Planned, Planner, plan, seconds};
 
 /// The files of a run, and facts that they do not have.
 #[derive(Clone, Default, Debug)]
@@ -83,11 +83,29 @@ pub fn advise(context: &Context<'_>, question: &AdviceQuestion) -> Result<Advice
     free.clusters.clone_from(&asked.clusters);
     free.recipe.reserved = asked.recipe.reserved;
     let current = plan(context, asked)?;
-    let tried = Tried { context, current: &current, setup, free: &free };
+    let is_unknown = calibration.as_ref().is_some_and(|one| one.is_unknown);
+    let tried = Tried { context, current: &current, setup, free: &free, is_unknown };
     let found = changes::changes(&tried)?;
     let interrupted = context.cut_short();
     let changes::Found { changes, without_gain } = found;
     Ok(Advice { notes, document, current, calibration, changes, without_gain, interrupted, source })
+}
+
+/// The predicted step of the run of `question` in seconds, without its measured steps, and its error bar in words.
+///
+/// # Errors
+/// Those of [`advise`].
+pub fn predicted(
+    context: &Context<'_>,
+    question: &AdviceQuestion,
+) -> Result<(f64, Option<String>), Diagnostic> {
+    let Run { imported, folder, .. } = read(context, question)?;
+    let document = Document { plans: Some(1), ..imported.document };
+    let asked = planning::check(context, &folder, &document, memory_error()?)?;
+    let answer = Planner { context, question: &asked }.answer(&Orders::default())?;
+    let plan = answer.plans.first().ok_or_else(no_setup)?;
+    let bar = plan.error.map(interval_in_words);
+    Ok((seconds(plan.step), bar))
 }
 
 /// A run whose changes are tried.
@@ -98,6 +116,8 @@ struct Tried<'a> {
     setup: Setup,
     /// The same question without a set-up.
     free: &'a Question,
+    /// Whether the model lacks something of the run: then no gain is sure.
+    is_unknown: bool,
 }
 
 impl Tried<'_> {
@@ -145,9 +165,7 @@ fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnos
     }
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
     let source = match import::script(context, own)? {
-        Some(text) => {
-            Some(Source { path: own.to_owned(), text, given: question.given.clone() })
-        }
+        Some(text) => Some(Source { path: own.to_owned(), text, given: question.given.clone() }),
         None => None,
     };
     Ok(Run { imported, folder, measured, source })

@@ -83,12 +83,20 @@ impl Advice {
     }
 
     /// Whether the script `text` in place of that of `source` is a run with the step of `change`.
-    fn is_read_as(&self, context: &Context<'_>, source: &Source, text: &str, change: &Change) -> bool {
+    fn is_read_as(
+        &self,
+        context: &Context<'_>,
+        source: &Source,
+        text: &str,
+        change: &Change,
+    ) -> bool {
         let given = Given { tokens: Some(self.document.tokens), ..source.given.clone() };
         let Ok(imported) = import::of_text(&source.path, text, &given) else { return false };
         let Ok(memory_error) = measured::memory_error() else { return false };
         let document = imported.document;
-        let Ok(own) = planning::check(context, Path::new(""), &document, memory_error) else { return false };
+        let Ok(own) = planning::check(context, Path::new(""), &document, memory_error) else {
+            return false;
+        };
         let factors = self.calibration.as_ref().map(super::Calibration::values).unwrap_or_default();
         let mut own = with_factors(&own, &factors);
         own.recipe.reserved = change.question.recipe.reserved;
@@ -106,9 +114,13 @@ impl Advice {
                 cluster.machine = cluster.machine.is_some().then(|| "machine.toml".to_owned());
             }
         }
-        let notes: String =
-            self.notes.iter().map(|note| format!("# {}\n", note.replace(['\n', '\r'], " "))).collect();
-        let text = toml::to_string(&document).map_err(|error| Diagnostic::new(error.to_string()))?;
+        let notes: String = self
+            .notes
+            .iter()
+            .map(|note| format!("# {}\n", note.replace(['\n', '\r'], " ")))
+            .collect();
+        let text =
+            toml::to_string(&document).map_err(|error| Diagnostic::new(error.to_string()))?;
         Ok(notes + &text)
     }
 

@@ -11,7 +11,7 @@ use super::area::Area;
 use super::calibration::Calibration;
 use super::changes::{Certainty, Change};
 use super::{Advice, area};
-use crate::plan::{Plan, SetupReport, quantities, tables};
+use crate::plan::{Plan, SetupReport, quantities, seconds, tables};
 
 /// The parts of a step that are shown.
 const PARTS: usize = 8;
@@ -168,7 +168,7 @@ fn row((number, change): (usize, &Change)) -> Vec<String> {
         number.to_string(),
         area.name().to_owned(),
         name.clone(),
-        format::time(*step),
+        format!("{:.3} s", seconds(*step)),
         format::percent(*gain),
         format!("+-{}", format::percent(*error)),
         format!("{} of {}", format::size(*held), format::size(*may)),

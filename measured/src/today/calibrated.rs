@@ -2,8 +2,7 @@
 //! when a few iterations of one set-up are known.
 
 use plan::Orders;
-use plan::fit::{Fit, Observation, Steps};
-use planning::fit::{parameters, shrunk};
+use planning::fit::calibration;
 use question::Diagnostic;
 use rayon::prelude::*;
 
@@ -91,32 +90,13 @@ fn group(run: &Run) -> String {
     format!("{} {} {} {precision}", run.source.name(), run.model_name, run.machine.name)
 }
 
-/// The factors on the efficiencies of the machine of `layout` that its step determines.
+/// The factors on the efficiencies of the machine of `layout` that its step determines. Near the machine as it is, a
+/// step changes with its bound over all orders, which takes a hundredth of the time.
 fn factors(layout: &Layout, orders: &Orders<'_>) -> Result<Vec<f64>, Diagnostic> {
     let Layout { run, values } = layout;
     let failed = || wrong(run, "it takes no time");
     let exact = predicted(run, values, orders).map_err(|cause| wrong(run, &cause))?.seconds;
     let bound = least(run, values, &[]).filter(|bound| *bound > 0.0).ok_or_else(failed)?;
-    let observation = Observation { measured: run.seconds.unwrap_or_default(), configuration: 0 };
-    let parameters = parameters();
-    let observations = [observation];
-    let step = NearStep { layout, ratio: exact / bound };
-    let fit = Fit::new(&parameters, &observations, &step).map_err(unfit)?;
-    let values = fit.to_all().map_err(unfit)?.values;
-    Ok(shrunk(&values, libm::log(exact / observation.measured)))
-}
-
-/// The step of a run near the machine where it was replayed: the ratio of the bounds here and there, times the
-/// replay there.
-struct NearStep<'a> {
-    layout: &'a Layout,
-    /// Replayed over bound.
-    ratio: f64,
-}
-
-impl Steps for NearStep<'_> {
-    fn seconds(&self, _: usize, factors: &[f64]) -> Option<f64> {
-        let Layout { run, values } = self.layout;
-        Some(least(run, values, factors)? * self.ratio)
-    }
+    let step = |factors: &[f64]| Some(least(run, values, factors)? * (exact / bound));
+    calibration(&step, run.seconds.unwrap_or_default()).map_err(unfit)
 }

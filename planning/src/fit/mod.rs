@@ -1,6 +1,7 @@
 //! A few measured iterations of a user's, and the machine that its efficiencies are fitted from.
 
 mod base;
+mod calibration;
 mod columns;
 mod run;
 mod scales;
@@ -12,9 +13,10 @@ use question::diagnostic::Diagnostic;
 use question::host::Context;
 
 pub use self::base::Base;
+pub use self::calibration::calibration;
 use self::columns::{Columns, Record};
 pub use self::run::Run;
-pub use self::scales::{SCALES, Scale, Share, parameters, scaled, shrunk};
+pub use self::scales::{SCALES, Scale, Share, parameters, scaled};
 
 /// The largest table.
 const MAX_FILE: u64 = 1 << 20;

@@ -86,16 +86,3 @@ pub fn scaled(machine: &Machine, factors: &[f64]) -> Machine {
     }
     machine
 }
-
-/// Standard deviation of the logarithm of a step that no scale explains: repeats of a set-up and other layouts of
-/// one model on one machine differ by as much.
-const UNEXPLAINED: f64 = 0.05;
-
-/// The factors of [`SCALES`] to predict other set-ups with, where `factors` predict the one set-up that was measured:
-/// of `error`, the logarithm of predicted over measured on the machine as it is, only the part that is likely to be
-/// common to other set-ups counts.
-#[must_use]
-pub fn shrunk(factors: &[f64], error: f64) -> Vec<f64> {
-    let common = error * error / (error * error + UNEXPLAINED * UNEXPLAINED);
-    factors.iter().map(|factor| libm::pow(*factor, common)).collect()
-}

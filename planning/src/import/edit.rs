@@ -24,7 +24,12 @@ const TOGETHER: [&[&str]; 6] = [
     ],
     &["cuda-graph-impl", "cuda-graph-scope", "enable-cuda-graph", "external-cuda-graph"],
     &["moe-token-dispatcher-type", "moe-flex-dispatcher-backend", "moe-enable-deepep"],
-    &["use-distributed-optimizer", "use-megatron-fsdp", "data-parallel-sharding-strategy", "ckpt-format"],
+    &[
+        "use-distributed-optimizer",
+        "use-megatron-fsdp",
+        "data-parallel-sharding-strategy",
+        "ckpt-format",
+    ],
     &["cross-entropy-loss-fusion", "cross-entropy-fusion-impl"],
 ];
 
@@ -44,6 +49,8 @@ pub struct Edits {
     set: BTreeMap<String, Option<String>>,
     /// Arguments that go.
     removed: Vec<String>,
+    /// Those of them that the changed run had.
+    had: Vec<String>,
 }
 
 impl Edits {
@@ -69,6 +76,7 @@ impl Edits {
                 None => edits.removed.push(name.to_owned()),
             }
         }
+        edits.had = edits.removed.iter().filter(|name| old.contains_key(*name)).cloned().collect();
         edits
     }
 
@@ -81,8 +89,9 @@ impl Edits {
     /// The arguments to set, and those to remove, in words.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let set = self.set.iter().map(|(name, value)| format!("+ {}", argument(name, value.as_deref())));
-        set.chain(self.removed.iter().map(|name| format!("- --{name}"))).collect()
+        let set =
+            self.set.iter().map(|(name, value)| format!("+ {}", argument(name, value.as_deref())));
+        set.chain(self.had.iter().map(|name| format!("- --{name}"))).collect()
     }
 
     /// The script `text` with these changes; `None` where an argument is there twice, or none is known behind which
@@ -326,8 +335,10 @@ mod tests {
 
     #[test]
     fn values_change_where_they_are_set_and_nothing_else_does() {
-        let old = "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --micro-batch-size 1";
-        let new = "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --micro-batch-size 2";
+        let old =
+            "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --micro-batch-size 1";
+        let new =
+            "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --micro-batch-size 2";
         let expected = SCRIPT
             .replace("TP=4", "TP=2")
             .replace("${PP:-2}", "${PP:-4}")
@@ -350,7 +361,8 @@ mod tests {
     fn lines_that_go_on_still_do() {
         let script = "torchrun pretrain_gpt.py \\\n    --pipeline-model-parallel-size 4 \\\n    --recompute-activations \\\n    \
             --recompute-modules a b \\\n    --bf16\n";
-        let text = edited(script, "--recompute-granularity selective", "--tp-comm-overlap").unwrap();
+        let text =
+            edited(script, "--recompute-granularity selective", "--tp-comm-overlap").unwrap();
         let expected = "torchrun pretrain_gpt.py \\\n    --tp-comm-overlap \\\n    --pipeline-model-parallel-size 4 \\\n    \
             --bf16\n";
         assert_eq!(text, expected);
@@ -364,7 +376,13 @@ mod tests {
         let twice = "--micro-batch-size 1\n--micro-batch-size 2\n";
         assert_eq!(edited(twice, "--micro-batch-size 1", "--micro-batch-size 4"), None);
         assert_eq!(edited("nothing", "--bf16", "--bf16 --tp-comm-overlap"), None);
-        for script in ["--num-layers", "--num-layers \"", "--num-layers=", "--num-layers ${", "\"--num-layers 'é"] {
+        for script in [
+            "--num-layers",
+            "--num-layers \"",
+            "--num-layers=",
+            "--num-layers ${",
+            "\"--num-layers 'é",
+        ] {
             let _ = edited(script, "--num-layers 2", "--num-layers 4 --tp-comm-overlap");
         }
     }

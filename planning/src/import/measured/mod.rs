@@ -2,6 +2,7 @@
 
 pub mod line;
 pub mod steady;
+pub mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

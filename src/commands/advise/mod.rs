@@ -1,8 +1,13 @@
 //! `debubble advise`: what to change of a run first, from its script and its log.
 
+mod tail;
+mod watch;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
 use answer::advise::{Advice, AdviceQuestion, advise};
 use clap::Args;
@@ -10,8 +15,8 @@ use draw::text;
 use planning::import::Given;
 use question::Context;
 
-use super::import::variable;
-use super::{OUTPUT, Verdict, note, note_all, print_json};
+use crate::commands::import::variable;
+use crate::commands::{OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -22,6 +27,8 @@ Examples:
     debubble advise slurm-1234.out --machine h100
   A launch script, and the log of its iterations:
     debubble advise train_gpt.sh slurm-1234.out --machine h100 --devices 64
+  A log that grows: a line whenever a step leaves what it was, with the cause:
+    debubble advise slurm-1234.out --watch
   A script that has not run yet:
     debubble advise train_gpt.sh --machine b200
 
@@ -55,7 +62,13 @@ pub struct Advise {
     /// With --export: the number of another change of the table
     #[arg(long, help_heading = OUTPUT, value_name = "N", requires = "export")]
     change: Option<usize>,
-    /// Print one JSON object instead of tables
+    /// Follow the log, the last of the files, and print when a step leaves what it was, and why; Ctrl-C ends it
+    #[arg(long, conflicts_with_all = ["export", "change"])]
+    watch: bool,
+    /// With --watch: end when the log has not grown for this long
+    #[arg(long, value_name = "TIME", requires = "watch", value_parser = pipeline::Nanos::from_str)]
+    timeout: Option<pipeline::Nanos>,
+    /// Print one JSON object instead of tables; with --watch one a line
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
 }
@@ -65,10 +78,26 @@ impl Advise {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        let Self { files: paths, machine, devices, vocabulary, set, export, change, json } = self;
+        let Self {
+            files: paths,
+            machine,
+            devices,
+            vocabulary,
+            set,
+            export,
+            change,
+            watch,
+            timeout,
+            json,
+        } = self;
         let variables: BTreeMap<String, String> = set.into_iter().collect();
         let given = Given { machine, devices, tokens: None, vocabulary, variables };
-        let advice = advise(&context, &AdviceQuestion { files: paths, given });
+        let question = AdviceQuestion { files: paths, given };
+        if watch {
+            let timeout = timeout.map(|time| Duration::from_nanos(time.0));
+            return watch::run(&question, timeout, json, out);
+        }
+        let advice = advise(&context, &question);
         note_all(&context);
         let advice = advice?;
         if let Some(folder) = &export {

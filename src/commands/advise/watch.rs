@@ -1,0 +1,128 @@
+//! `debubble advise --watch`: a growing log, and when its steps leave what they were.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use answer::advise::AdviceQuestion;
+use planning::import::measured::watch::{Alarm, Cause, Watcher};
+use planning::import::{self, tokens_per_device};
+use question::{Context, format};
+use serde::Serialize;
+
+use super::tail::Tail;
+use crate::commands::{Verdict, note};
+use crate::error::Error;
+use crate::host::Host;
+use crate::interrupt;
+
+/// How often the log is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often Ctrl-C is looked for.
+const HEAR: Duration = Duration::from_millis(50);
+
+/// Follows the last of the files of `question` until Ctrl-C, or until it has not grown for `timeout`.
+pub(super) fn run(
+    question: &AdviceQuestion,
+    timeout: Option<Duration>,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Verdict, Error> {
+    interrupt::listen_silently();
+    let Some(path) = question.files.last() else {
+        return Err(Error::question("there is no log to follow"));
+    };
+    let mut tail = Tail::new(path);
+    let mut watcher = Watcher::new(tokens(question));
+    let mut grown = Instant::now();
+    while !interrupt::pressed() {
+        let lines = tail.lines()?;
+        let has_grown = !lines.is_empty();
+        for line in lines {
+            for alarm in watcher.add(&line) {
+                said(&alarm, question, json, out)?;
+            }
+        }
+        if has_grown {
+            grown = Instant::now();
+            continue;
+        }
+        if let Some(alarm) = watcher.idle() {
+            said(&alarm, question, json, out)?;
+        }
+        if timeout.is_some_and(|timeout| grown.elapsed() >= timeout) {
+            break;
+        }
+        let asleep = Instant::now();
+        while asleep.elapsed() < LOOK && !interrupt::pressed() {
+            thread::sleep(HEAR);
+        }
+    }
+    Ok(Verdict::Done)
+}
+
+/// The tokens of each device a step, as far as a file has the set-up: rates need them, times of steps do not.
+fn tokens(question: &AdviceQuestion) -> f64 {
+    let host = Host::default();
+    let context = Context::new(&host);
+    let read = |path: &PathBuf| import::read_run(&context, path, &question.given).ok();
+    let imported = question.files.iter().find_map(read);
+    imported.map_or(1.0, |imported| tokens_per_device(&imported.document))
+}
+
+/// Prints `alarm`, and with the first steady step how far it is from the prediction.
+fn said(
+    alarm: &Alarm,
+    question: &AdviceQuestion,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    #[derive(Serialize)]
+    struct Json<'a> {
+        iteration: u64,
+        before: f64,
+        now: f64,
+        cause: &'static str,
+        words: &'a str,
+    }
+    let mut words = alarm.words();
+    if alarm.cause == Cause::Steady
+        && let Some(more) = predicted(question, alarm.now)
+    {
+        words = format!("{words}; {more}");
+    }
+    let Alarm { iteration, before, now, cause } = alarm;
+    match json {
+        true => {
+            let line = Json {
+                iteration: *iteration,
+                before: *before,
+                now: *now,
+                cause: cause.name(),
+                words: &words,
+            };
+            serde_json::to_writer(&mut *out, &line).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        }
+        false => writeln!(out, "{words}")?,
+    }
+    Ok(out.flush()?)
+}
+
+/// The prediction of the step beside the measured one; none where no file has the set-up.
+fn predicted(question: &AdviceQuestion, measured: f64) -> Option<String> {
+    let host = Host::default();
+    let context = Context::new(&host);
+    match answer::advise::predicted(&context, question) {
+        Ok((step, error)) => {
+            let off = format::signed_percent(measured / step - 1.0);
+            let bar = error.map_or_else(String::new, |bar| format!(", error bar {bar}"));
+            Some(format!("{step:.3} s predicted{bar}: {off} of that"))
+        }
+        Err(error) => {
+            note(&format!("nothing is predicted: {}", error.message));
+            None
+        }
+    }
+}
