@@ -12,6 +12,7 @@ Everything that the command line `debubble` answers is a function here, but what
 `debubble execute` and `debubble calibrate` stay with the command line.
 """
 
+from ._advise import Advice, advise
 from ._answers import Answers, Outcome, Why, simulate, simulate_all
 from ._ask import Improvement, Progress
 from ._debubble import __version__
@@ -45,6 +46,7 @@ from ._timeline import Timeline
 
 __all__ = [
     "BW",
+    "Advice",
     "Against",
     "AnswerList",
     "Answers",
@@ -84,6 +86,7 @@ __all__ = [
     "W",
     "Why",
     "__version__",
+    "advise",
     "compare",
     "export",
     "factors",

@@ -15,6 +15,7 @@ _Report = Callable[[str, int, int | None], object]
 _Path = str | os.PathLike[str]
 
 __all__ = [
+    "Advice",
     "Against",
     "Answers",
     "Document",
@@ -28,6 +29,7 @@ __all__ = [
     "Searched",
     "Why",
     "__version__",
+    "advise",
     "check_search",
     "compare",
     "export",
@@ -201,6 +203,19 @@ class Planned:
     def export(self) -> list[tuple[str, str]]: ...
 
 @final
+class Advice:
+    """Advice for a run."""
+
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def interrupted(self) -> bool: ...
+    def json(self) -> str: ...
+    def table(self) -> str: ...
+    def svg(self, width: str | None = ...) -> str: ...
+    def export(self, at: int | None = ...) -> tuple[list[tuple[str, str]], list[str]]: ...
+
+@final
 class Grid:
     """A grid of questions, as a document with the files that it names."""
 
@@ -243,6 +258,15 @@ def check_search(keys: str) -> None: ...
 def sweep(
     document: str, files: _Files, begin: int, end: int, progress: _Report | None = None
 ) -> tuple[bytes, bool]: ...
+def advise(
+    paths: Sequence[_Path],
+    machine: str | None = None,
+    devices: int | None = None,
+    vocabulary: int | None = None,
+    variables: dict[str, str] | None = None,
+    files: _Files | None = None,
+    progress: _Report | None = None,
+) -> Advice: ...
 def plan(path: _Path, files: _Files | None = None, progress: _Report | None = None) -> Planned: ...
 def plan_files(path: _Path, files: _Files | None = None) -> dict[str, bytes]: ...
 def fsdp(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...

@@ -7,6 +7,7 @@
 // Functions that Python calls own their arguments.
 #![allow(clippy::needless_pass_by_value)]
 
+mod advise;
 mod answers;
 mod ask;
 mod columns;
@@ -27,6 +28,8 @@ use pyo3::prelude::*;
 /// The compiled part of debubble. Use the package `debubble`, which documents what this does.
 #[pymodule]
 mod _debubble {
+    #[pymodule_export]
+    use crate::advise::{Advice, advise};
     #[pymodule_export]
     use crate::answers::{Answers, Outcome, Why, simulate};
     #[pymodule_export]

@@ -9,6 +9,8 @@ use answer::timelines;
 use clap::Parser as _;
 use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
+use planning::import::edit::Edits;
+use planning::import::measured::watch::Watcher;
 use planning::machines;
 use profile::AnyProfile;
 use question::Context;
@@ -75,6 +77,7 @@ pub(super) const PARSERS: &[Parser] = &[
     text("plan", plan),
     text("config", config),
     text("script", script),
+    text("log", log),
     text("schedule", schedule),
     text("certificate", certificate),
     binary("trace-parquet", trace),
@@ -135,6 +138,25 @@ fn script(given: &Given<'_>) -> Result<(), String> {
         let asked = planning::import::Given::default();
         let imported = planning::import::read(context, &given.file("train.sh"), &asked);
         imported.map_err(shown)?.to_toml().map(drop)
+    })
+}
+
+/// A log, read as a whole, watched, and a script whose arguments change.
+fn log(given: &Given<'_>) -> Result<(), String> {
+    let text = given.text()?;
+    let mut watcher = Watcher::new(1e6);
+    for line in text.lines() {
+        watcher.add(line).iter().for_each(|alarm| drop(alarm.words()));
+    }
+    let old = ["--num-layers 4".to_owned(), "--recompute-granularity full".to_owned()];
+    let new = ["--num-layers 8".to_owned(), "--tp-comm-overlap".to_owned()];
+    let _ = Edits::between(&old, &new).apply(text);
+    on_disk(|context| {
+        let measured = planning::import::read_measured(context, &given.file("run.log"), 1e6);
+        let measured = measured.map_err(shown)?;
+        measured
+            .map(|one| drop(one.in_words()))
+            .ok_or_else(|| "it has too few iterations".to_owned())
     })
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // A test may.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // It says what it skips.
 
+mod advise;
 mod agree;
 mod all_to_all;
 mod backward;

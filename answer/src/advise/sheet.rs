@@ -127,9 +127,8 @@ pub fn calibration_helps() -> Result<String, Diagnostic> {
     let percents = [within.mean, groups.mean, within.blind, groups.blind].map(format::percent);
     let [within, groups, blind, blind_groups] = percents;
     Ok(format!(
-        "Three iterations of one set-up make steps of its other set-ups +-{within} (the same groups) to +-{groups} \
-         (other groups) in the mean; without them published runs are off by {blind} and {blind_groups}: `debubble \
-         advise SCRIPT LOG`."
+        "three measured iterations of one set-up make the steps of others +-{within} (the same groups) to +-{groups} \
+         (other groups) in the mean, in place of {blind} and {blind_groups} on published runs: `debubble advise SCRIPT LOG`"
     ))
 }
 

@@ -357,6 +357,17 @@ pub fn more_headroom(question: &Question, plans: &[Plan], winner: &Plan) -> Opti
     ))
 }
 
+/// By how much measured iterations would make the steps of set-ups better, in words, where all machines are built in.
+#[must_use]
+pub fn calibration(question: &Question) -> Option<String> {
+    let mut machines = question.clusters.iter().flat_map(|cluster| &cluster.parts);
+    let are_built_in = machines.all(|(machine, _)| {
+        scenarios::MACHINES.get(&machine.name).is_some() && machine.measured.is_none()
+    });
+    let words = || crate::advise::calibration_helps().ok();
+    are_built_in.then(words).flatten()
+}
+
 /// The memory that may be used of a device, in words.
 pub fn memory_budget(question: &Question) -> String {
     let MemoryBudget { error, cap } = question.recipe.memory_budget;

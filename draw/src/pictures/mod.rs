@@ -1,5 +1,6 @@
 //! Answers as pictures, one file for each question.
 
+pub mod advise;
 pub mod compare;
 pub mod explain;
 pub mod fsdp;

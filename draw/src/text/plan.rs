@@ -76,6 +76,7 @@ fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize
     let notes = notes.chain(software::untried(question));
     let notes = notes.chain(tuning.then(|| tables::TUNING.to_owned()));
     let notes = notes.chain(details.then(|| tables::memory_budget(question)));
+    let notes = notes.chain(tables::calibration(question));
     text.extend(notes.chain([tables::legend(answer)]).map(|note| paragraph(&note)));
     if details {
         text.extend(tables::DEFINITIONS.iter().map(|definition| paragraph(definition)));
