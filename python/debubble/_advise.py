@@ -94,7 +94,7 @@ class Advice(_frames.Tabular):
     def changes(self) -> _frames.Table:
         """The best change of each part of the set-up: `area`, `change`, `step_ns`, `gain` (a share of the
         step), `error` (of 95 % of published pairs of such set-ups), `certainty`, `memory_bytes`,
-        `device_bytes` and `framework`.
+        `device_bytes`, `framework` and `risk`.
         """
         return self.rows
 

@@ -62,6 +62,27 @@ pub struct Change {
     pub question: Question,
 }
 
+/// The part of the memory that may be used above which a change leaves little.
+const NEARLY_FULL: f64 = 0.95;
+
+impl Change {
+    /// The risk of the change, in words.
+    #[must_use]
+    pub fn risk(&self) -> String {
+        let [held, may] = self.memory;
+        let trainer = match (self.area, self.framework) {
+            (_, None) => Some("no trainer runs it".to_owned()),
+            (Area::OtherTrainer, Some(framework)) => Some(format!("needs {}", framework.title())),
+            (Area::Groups | Area::Together, _) => Some("checkpoints are resharded".to_owned()),
+            _ => None,
+        };
+        let is_full = number(held.0) > NEARLY_FULL * number(may.0);
+        let full = is_full.then(|| "memory nearly full".to_owned());
+        let all: Vec<String> = trainer.into_iter().chain(full).collect();
+        if all.is_empty() { "-".to_owned() } else { all.join(", ") }
+    }
+}
+
 /// The changes that were found.
 pub(super) struct Found {
     pub(super) changes: Vec<Change>,

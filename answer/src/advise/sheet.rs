@@ -155,14 +155,13 @@ fn measured(calibration: &Calibration) -> String {
 
 /// The columns of changes.
 const COLUMNS: [&str; 9] =
-    ["", "change", "to", "step", "gain", "95 % of pairs", "memory", "runs in", "gain is"];
+    ["", "change", "to", "step", "gain", "95 % of pairs", "memory", "risk", "gain is"];
 /// Their meaning.
 const LEGEND: &str = "95 % of pairs: the gain of 95 % of published pairs of such set-ups lies so far from the \
                       predicted one. A gain is sure above that, likely above their mean error, and else not told apart.";
 
 fn row((number, change): (usize, &Change)) -> Vec<String> {
-    let Change { area, name, step, gain, error, certainty, memory: [held, may], framework, .. } =
-        change;
+    let Change { area, name, step, gain, error, certainty, memory: [held, may], .. } = change;
     vec![
         number.to_string(),
         area.name().to_owned(),
@@ -171,7 +170,7 @@ fn row((number, change): (usize, &Change)) -> Vec<String> {
         format::percent(*gain),
         format!("+-{}", format::percent(*error)),
         format!("{} of {}", format::size(*held), format::size(*may)),
-        framework.map_or("no trainer", |framework| framework.title()).to_owned(),
+        change.risk(),
         certainty.words().to_owned(),
     ]
 }
@@ -193,6 +192,7 @@ impl Serialize for Change {
             memory_bytes: u64,
             device_bytes: u64,
             framework: Option<&'static str>,
+            risk: String,
         }
         let Self {
             area, name, step, gain, error, certainty, memory: [held, may], framework, ..
@@ -207,6 +207,7 @@ impl Serialize for Change {
             memory_bytes: held.0,
             device_bytes: may.0,
             framework: framework.map(|one| one.title()),
+            risk: self.risk(),
         }
         .serialize(serializer)
     }

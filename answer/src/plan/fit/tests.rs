@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use plan::Efficiency;
 use planning::fit as asked;
 use planning::machines;
 
