@@ -40,11 +40,13 @@ def advise(
         Interrupted: After a Ctrl-C, with the changes that had been tried.
 
     >>> import debubble as db
-    >>> script = '''torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 16 --hidden-size 2048
-    ... --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 --vocab-size 32000
-    ... --micro-batch-size 1 --global-batch-size 64 --pipeline-model-parallel-size 4
-    ... --recompute-activations --train-iters 100 --bf16'''.replace("\\n", " ")
-    >>> advice = db.advise(script.encode(), machine="a100-80g")
+    >>> script = (
+    ...     b"torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 16 --hidden-size 2048 "
+    ...     b"--num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 "
+    ...     b"--vocab-size 32000 --micro-batch-size 1 --global-batch-size 64 --bf16 "
+    ...     b"--pipeline-model-parallel-size 4 --recompute-activations --train-iters 100"
+    ... )
+    >>> advice = db.advise(script, machine="a100-80g")
     >>> advice.first.gain > 0, len(advice.changes) > 1
     (True, True)
     """
@@ -111,7 +113,10 @@ class Advice(_frames.Tabular):
 
     @property
     def calibration(self) -> Optional[Figures]:
-        """The measured step in seconds, and the step predicted `blind` and `calibrated`; `None` without a log."""
+        """The measured step in seconds, and the step predicted `blind` and `calibrated`.
+
+        `None` without a log.
+        """
         calibration = self.to_dict()["calibration"]
         return None if calibration is None else Figures(calibration)
 
@@ -124,9 +129,10 @@ class Advice(_frames.Tabular):
         return str(self._inner.svg(*_pictures.wide(width)))
 
     def export(self, folder: Union[str, os.PathLike[str]], change: Optional[int] = None) -> list[str]:
-        """Writes the files of a change into `folder`, which is made if its parent is there: the changed
-        arguments of the script as a difference, the question, the calibrated machine, and the configurations of
-        trainers. Gives the names of the files.
+        """Writes the files of a change into `folder`, which is made if its parent is there.
+
+        They are the changed arguments of the script as a difference, the question, the calibrated machine, and
+        the configurations of trainers. Gives the names of the files.
 
         Args:
             folder: Where to write.
@@ -138,7 +144,7 @@ class Advice(_frames.Tabular):
         """
         into = Path(folder)
         if isinstance(self._inner, Kept) and change is not None:
-            raise ValueError("advice that was unpickled has the files of `first` alone: ask its question again")
+            raise ValueError("unpickled advice has the files of `first` alone: ask its question again")
         files, notes = self._inner.export() if change is None else self._inner.export(change)
         into.mkdir(exist_ok=True)
         _ask.note(notes)
