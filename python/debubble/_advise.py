@@ -131,8 +131,8 @@ class Advice(_frames.Tabular):
     def export(self, folder: Union[str, os.PathLike[str]], change: Optional[int] = None) -> list[str]:
         """Writes the files of a change into `folder`, which is made if its parent is there.
 
-        They are the changed arguments of the script as a difference, the question, the calibrated machine, and
-        the configurations of trainers. Gives the names of the files.
+        They are the changed arguments of the script as a difference, the question, the calibrated machine,
+        and the configurations of trainers. Gives the names of the files.
 
         Args:
             folder: Where to write.
