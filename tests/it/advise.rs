@@ -175,6 +175,20 @@ fn the_difference_of_a_script_is_read_as_the_change() {
     assert!(written > 3, "{found}");
 }
 
+/// Rows of `scenarios/paper/today-simumax.csv`: the example's 0.843 s, and 0.7255 s with t = 2 and p = 1.
+#[test]
+fn a_gain_that_was_measured_lies_within_its_error() {
+    let run = "scenarios/runs/llama3-70b-12-layers";
+    let found = advice(&format!("{run}.sh {run}.log --machine b200"));
+    assert_eq!(number(&found, "/calibration/measured"), 0.843);
+    let all = found["changes"].as_array().unwrap();
+    let change = all.iter().find(|one| one["area"] == "groups").unwrap();
+    assert_eq!(change["change"], "d4 t2 p1 b1 z1");
+    let measured = 1.0 - 0.7255 / 0.843;
+    assert!((number(change, "/gain") - measured).abs() < number(change, "/error"), "{change}");
+    assert!((number(change, "/gain") - measured).abs() < 0.06, "{change}");
+}
+
 #[test]
 fn a_growing_log_is_followed() {
     let folder = Folder::new();
