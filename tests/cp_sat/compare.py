@@ -1,0 +1,194 @@
+"""Orders and bounds of CP-SAT beside those of `debubble search`, in the same processor time.
+
+python tests/cp_sat/compare.py DEBUBBLE OUT.csv [--seconds S] [--longer S] [--better FOLDER] [NAME..]
+
+The names are those of records. Each pipeline is searched by both, with two threads. With --longer, pipelines whose order
+neither proves optimal are searched again for that time, and CP-SAT starts once more from the order of the record where
+that is not proved. Every order of CP-SAT is checked by `debubble verify`; those that are better than the record's go
+into the folder of --better as certificates for `debubble records --add`. Fails if an order or a bound of one contradicts
+the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model import TICK, WORKERS, Program
+from pipeline import Pipeline, certificate, cost, read
+
+RECORDS = Path("results/records")
+# Of each kind of pipeline with one chunk per stage, on 4, 8 and 16 stages.
+NAMES = [
+    *("equal-p4-m8-0.5p", "1.5b-p4-m12-0.75p", "ends-p4-m12-0.75p", "mixed-p4-m8-0.5p"),
+    *("equal-p8-m16-0.5p", "equal-p8-m24-0.5p", "1.5b-p8-m16-0.75p", "6.2b-p8-m24-0.5p", "6.2b-p8-m24-0.75p"),
+    *("ends-p8-m24-0.75p", "mixed-p8-m16-0.5p", "mixed-p8-m16-1p"),
+    *("hop5-p8-m24-0.5p", "hop20-p8-m24-0.5p", "hop20-p8-m24-1p", "zb5-1.5b-p8-m24-1p", "zb5-1.5b-p8-m24-2p"),
+    *("equal-p16-m32-0.5p", "6.2b-p16-m32-0.75p", "ends-p16-m32-0.75p", "mixed-p16-m48-0.5p"),
+    *("hop5-p16-m32-0.5p", "hop20-p16-m32-0.5p", "zb-6.2b-p16-m48-0.75p"),
+]
+COLUMNS = [
+    *("instance", "start", "budget, s", "debubble, ns", "bound, ns", "taken, s"),
+    *("CP-SAT, ns", "CP-SAT bound, ns", "CP-SAT taken, s", "record, ns", "record bound, ns"),
+    *("better order", "higher bound"),
+]
+# A backstop for machines that are busy, as a multiple of the processor time.
+PATIENCE = 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An order's cost, if there is one, and a bound, in nanoseconds, and the processor time that both took."""
+
+    cost: int | None
+    bound: int
+    seconds: float
+
+
+def processor_time(process: int) -> float:
+    """The processor time of another process so far, in seconds, where Linux tells it."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def of_children() -> float:
+    """The processor time of all processes that have been started and have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def searched(program: str, name: str, seconds: float) -> Answer:
+    """What `debubble search` finds within so many seconds of processor time, after which it is interrupted."""
+    with tempfile.TemporaryDirectory() as folder:
+        question = Path(folder) / "question.toml"
+        asked = subprocess.run([program, "records", "--scenario", name], capture_output=True, check=True)
+        question.write_bytes(asked.stdout)
+        command = [program, "search", str(question), "--json", "--time-limit", f"{seconds * PATIENCE:.0f}s"]
+        said = Path(folder) / "answer.json"
+        before = of_children()
+        with said.open("wb") as out:
+            search = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "RAYON_NUM_THREADS": str(WORKERS)},
+            )
+            interrupted = False
+            while search.poll() is None:
+                time.sleep(TICK)
+                if processor_time(search.pid) >= seconds and not interrupted:
+                    search.send_signal(signal.SIGINT)
+                    interrupted = True
+        if search.returncode not in (0, 130):
+            raise SystemExit(f"{name}: debubble search ends with {search.returncode}")
+        answer: dict[str, Any] = json.loads(said.read_text(encoding="utf-8"))["results"][0]
+        return Answer(answer["cost_ns"], answer["bound_ns"], of_children() - before)
+
+
+def solved(program: str, pipeline: Pipeline, seconds: float, hinted: bool, better: Path | None) -> Answer:
+    """What CP-SAT finds, each order checked by `debubble verify`."""
+    constraints = Program(pipeline)
+    if hinted:
+        constraints.hint(pipeline.order)
+    found = constraints.solve(seconds)
+    if found.order is None:
+        return Answer(None, found.bound, found.seconds)
+    own = cost(pipeline, found.order)
+    text = certificate(pipeline, found.order)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "certificate.toml"
+        file.write_text(text, encoding="utf-8")
+        subprocess.run([program, "verify", str(file)], stdout=subprocess.DEVNULL, check=True)
+    if better is not None and own < pipeline.cost:
+        better.mkdir(parents=True, exist_ok=True)
+        (better / f"{pipeline.name}.toml").write_text(text, encoding="utf-8")
+    return Answer(own, found.bound, found.seconds)
+
+
+def winner(ours: int | None, theirs: int | None, less_is_better: bool) -> str:
+    """Whose number is better; none of ours or theirs is worse than any."""
+    if ours == theirs:
+        return "same"
+    if ours is None or theirs is None:
+        return "CP-SAT" if ours is None else "debubble"
+    return "debubble" if (ours < theirs) == less_is_better else "CP-SAT"
+
+
+def contradictions(pipeline: Pipeline, ours: Answer, theirs: Answer) -> list[str]:
+    """Orders that cost less than a bound of anybody."""
+    costs = {"debubble": ours.cost, "CP-SAT": theirs.cost, "the record": pipeline.cost}
+    bounds = {"debubble": ours.bound, "CP-SAT": theirs.bound, "the record": pipeline.bound}
+    return [
+        f"{pipeline.name}: the order of {by} costs {own}, less than {bound}, the bound of {of}"
+        for by, own in costs.items()
+        for of, bound in bounds.items()
+        if own is not None and own < bound
+    ]
+
+
+def row(pipeline: Pipeline, start: str, seconds: float, ours: Answer, theirs: Answer) -> list[object]:
+    return [
+        *(pipeline.name, start, f"{seconds:g}", ours.cost, ours.bound, f"{ours.seconds:.1f}"),
+        *(theirs.cost or "", theirs.bound, f"{theirs.seconds:.1f}", pipeline.cost, pipeline.bound),
+        winner(ours.cost, theirs.cost, True),
+        winner(ours.bound, theirs.bound, False),
+    ]
+
+
+def main() -> None:
+    """Compares each pipeline, and writes the table."""
+    asked = argparse.ArgumentParser(description="CP-SAT beside debubble search")
+    asked.add_argument("program")
+    asked.add_argument("out", type=Path)
+    asked.add_argument("names", nargs="*", default=NAMES)
+    asked.add_argument("--seconds", type=float, default=20.0)
+    asked.add_argument("--longer", type=float)
+    asked.add_argument("--better", type=Path)
+    given = asked.parse_intermixed_args()
+    pipelines = [read(RECORDS / f"{name}.toml") for name in given.names]
+    wrong: list[str] = []
+    with given.out.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+
+        def compare(pipeline: Pipeline, seconds: float, start: str) -> bool:
+            """Writes a row; whether the order stays unproved."""
+            if start == "record":
+                ours = Answer(pipeline.cost, pipeline.bound, 0.0)
+            else:
+                ours = searched(given.program, pipeline.name, seconds)
+            theirs = solved(given.program, pipeline, seconds, start == "record", given.better)
+            cells = row(pipeline, start, seconds, ours, theirs)
+            table.writerow(cells)
+            file.flush()
+            print(*cells, flush=True)
+            wrong.extend(contradictions(pipeline, ours, theirs))
+            return all(one.cost != one.bound for one in (ours, theirs))
+
+        unproved = [one for one in pipelines if compare(one, given.seconds, "none")]
+        if given.longer is not None:
+            for one in unproved:
+                compare(one, given.longer, "none")
+            for one in unproved:
+                if one.cost != one.bound:
+                    compare(one, given.longer, "record")
+    if wrong:
+        sys.exit("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
