@@ -1,4 +1,4 @@
-"""A pipeline of records with one chunk per stage: its certificate as read, and what an order of its passes costs."""
+"""A pipeline of records with one chunk per stage: its certificate as read, and what an order costs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read(file: Path) -> Pipeline:
     order = [[passed(word, stage, file) for word in line.split()] for stage, line in enumerate(lines)]
     if len(form["forward-ns"]) != len(order) or not isinstance(form["hop-ns"], int):
         raise SystemExit(f"{file}: the model has one chunk per stage and one time of a hop")
-    whole = [b + w for b, w in zip(form["backward-input-ns"], form["backward-weight-ns"])]
+    whole = [b + w for b, w in zip(form["backward-input-ns"], form["backward-weight-ns"], strict=True)]
     if form.get("backward-ns", whole) != whole or "recompute-ns" in form:
         raise SystemExit(f"{file}: the model has split backwards and no recomputation")
     return Pipeline(
@@ -114,9 +114,7 @@ def needs(pipeline: Pipeline, stage: int, one: Pass) -> list[tuple[int, Pass, in
     return [own, (stage + 1, one, pipeline.hop)] if stage + 1 < pipeline.stages else [own]
 
 
-def arrival(
-    pipeline: Pipeline, begun: dict[tuple[int, Pass], int], stage: int, one: Pass
-) -> int | None:
+def arrival(pipeline: Pipeline, begun: dict[tuple[int, Pass], int], stage: int, one: Pass) -> int | None:
     """When all that `one` needs is there; none where it is not known yet."""
     when = 0
     for other, needed, hop in needs(pipeline, stage, one):
