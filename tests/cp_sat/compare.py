@@ -3,12 +3,12 @@
 python tests/cp_sat/compare.py DEBUBBLE OUT.csv [--seconds S] [--longer S] [--better FOLDER] [--proved]
     [NAME..]
 
-The names are those of records. Each pipeline is searched by both, with two threads. With --longer, those
-whose order neither proves optimal are searched again for that time, and CP-SAT starts once more from the
-order of the record where that is not proved. Every order of CP-SAT is checked by `debubble verify`; those
-that are better than the record's go into the folder of --better as certificates for `debubble records
---add`. Fails if an order or a bound of one contradicts the other, and with --proved if one of them leaves
-open whether its order is optimal.
+The names are those of records. Each pipeline is searched by both, with two threads and for the same
+processor time. Where the order of the record is not proved optimal, CP-SAT then starts once more from that
+order. With --longer, pipelines of up to 8 stages whose order neither proves optimal are searched again for
+that time. Every order of CP-SAT is checked by `debubble verify`; those that are better than the record's go
+into the folder of --better as certificates for `debubble records --add`. Fails if an order or a bound of
+one contradicts the other, and with --proved if one of them leaves open whether its order is optimal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from model import TICK, WORKERS, Program
 from pipeline import Pipeline, certificate, cost, read
@@ -45,6 +45,10 @@ COLUMNS = [
     *("CP-SAT, ns", "CP-SAT bound, ns", "CP-SAT taken, s", "record, ns", "record bound, ns"),
     *("better order", "higher bound"),
 ]
+# What CP-SAT starts from.
+FROM_NOTHING, FROM_RECORD = "none", "record"
+# Pipelines of more stages are not searched for longer.
+LONGER_STAGES = 8
 # A backstop for machines that are busy, as a multiple of the processor time.
 PATIENCE = 20
 
@@ -151,6 +155,33 @@ def row(pipeline: Pipeline, start: str, seconds: float, ours: Answer, theirs: An
     ]
 
 
+class Study:
+    """The table as it grows, and what is wrong."""
+
+    def __init__(self, program: str, file: TextIO, better: Path | None, proved: bool) -> None:
+        self.program, self.better, self.proved = program, better, proved
+        self.file = file
+        self.table = csv.writer(file, lineterminator="\n")
+        self.table.writerow(COLUMNS)
+        self.wrong: list[str] = []
+
+    def compare(self, pipeline: Pipeline, seconds: float, start: str) -> bool:
+        """Writes a row; whether somebody proves an order optimal."""
+        hinted = start == FROM_RECORD
+        known = Answer(pipeline.cost, pipeline.bound, 0.0)
+        ours = known if hinted else searched(self.program, pipeline.name, seconds)
+        theirs = solved(self.program, pipeline, seconds, hinted, self.better)
+        cells = row(pipeline, start, seconds, ours, theirs)
+        self.table.writerow(cells)
+        self.file.flush()
+        print(*cells, flush=True)
+        self.wrong.extend(contradictions(pipeline, ours, theirs))
+        proofs = [one.cost == one.bound for one in (ours, theirs)]
+        if self.proved and not all(proofs):
+            self.wrong.append(f"{pipeline.name}: one of both leaves open whether its order is optimal")
+        return any(proofs)
+
+
 def main() -> None:
     """Compares each pipeline, and writes the table."""
     asked = argparse.ArgumentParser(description="CP-SAT beside debubble search")
@@ -163,36 +194,17 @@ def main() -> None:
     asked.add_argument("--proved", action="store_true")
     given = asked.parse_intermixed_args()
     pipelines = [read(RECORDS / f"{name}.toml") for name in given.names]
-    wrong: list[str] = []
     with given.out.open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
-
-        def compare(pipeline: Pipeline, seconds: float, start: str) -> bool:
-            """Writes a row; whether the order stays unproved."""
-            if start == "record":
-                ours = Answer(pipeline.cost, pipeline.bound, 0.0)
-            else:
-                ours = searched(given.program, pipeline.name, seconds)
-            theirs = solved(given.program, pipeline, seconds, start == "record", given.better)
-            cells = row(pipeline, start, seconds, ours, theirs)
-            table.writerow(cells)
-            file.flush()
-            print(*cells, flush=True)
-            wrong.extend(contradictions(pipeline, ours, theirs))
-            if given.proved and any(one.cost != one.bound for one in (ours, theirs)):
-                wrong.append(f"{pipeline.name}: one of both leaves open whether its order is optimal")
-            return all(one.cost != one.bound for one in (ours, theirs))
-
-        unproved = [one for one in pipelines if compare(one, given.seconds, "none")]
-        if given.longer is not None:
-            for one in unproved:
-                compare(one, given.longer, "none")
-            for one in unproved:
-                if one.cost != one.bound:
-                    compare(one, given.longer, "record")
-    if wrong:
-        sys.exit("\n".join(wrong))
+        study = Study(given.program, file, given.better, given.proved)
+        unproved = [one for one in pipelines if not study.compare(one, given.seconds, FROM_NOTHING)]
+        for one in pipelines:
+            if one.cost != one.bound:
+                study.compare(one, given.seconds, FROM_RECORD)
+        for one in unproved:
+            if given.longer is not None and one.stages <= LONGER_STAGES:
+                study.compare(one, given.longer, FROM_NOTHING)
+    if study.wrong:
+        sys.exit("\n".join(study.wrong))
 
 
 if __name__ == "__main__":
