@@ -6,9 +6,9 @@ python tests/cp_sat/compare.py DEBUBBLE OUT.csv [--seconds S] [--longer S] [--be
 The names are those of records. Each pipeline is searched by both, with two threads and for the same
 processor time. Where the order of the record is not proved optimal, CP-SAT then starts once more from that
 order. With --longer, pipelines of up to 8 stages whose order neither proves optimal are searched again for
-that time. Every order of CP-SAT is checked by `debubble verify`; those that are better than the record's go
-into the folder of --better as certificates for `debubble records --add`. Fails if an order or a bound of
-one contradicts the other, and with --proved if one of them leaves open whether its order is optimal.
+that time. Every order of CP-SAT is checked by `debubble verify`. What is better than the record goes into the
+folder of --better, as certificates for `debubble records --add`. Fails if an order or a bound of one contradicts the other, and with --proved if one of them
+leaves open whether its order is optimal.
 """
 
 from __future__ import annotations
@@ -77,32 +77,46 @@ def of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def searched(program: str, name: str, seconds: float) -> Answer:
+def interrupted_after(seconds: float, command: list[str], said: Path) -> None:
+    """Runs `command`, which prints to `said`, and interrupts it after so many seconds of processor time."""
+    with said.open("wb") as out:
+        threads = {**os.environ, "RAYON_NUM_THREADS": str(WORKERS)}
+        running = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL, env=threads)
+        interrupted = False
+        while running.poll() is None:
+            time.sleep(TICK)
+            if processor_time(running.pid) >= seconds and not interrupted:
+                running.send_signal(signal.SIGINT)
+                interrupted = True
+    if running.returncode not in (0, 130):
+        raise SystemExit(f"{' '.join(command)}: exit code {running.returncode}")
+
+
+def searched(program: str, pipeline: Pipeline, seconds: float, better: Path | None) -> Answer:
     """What `debubble search` finds until it is interrupted after so many seconds of processor time."""
     with tempfile.TemporaryDirectory() as folder:
         question = Path(folder) / "question.toml"
-        asked = subprocess.run([program, "records", "--scenario", name], capture_output=True, check=True)
+        named = [program, "records", "--scenario", pipeline.name]
+        asked = subprocess.run(named, capture_output=True, check=True)
         question.write_bytes(asked.stdout)
-        command = [program, "search", str(question), "--json", "--time-limit", f"{seconds * PATIENCE:.0f}s"]
+        proof = Path(folder) / "certificate.toml"
+        command = [program, "search", str(question), "--json", "--certificate", str(proof)]
+        command += ["--time-limit", f"{seconds * PATIENCE:.0f}s"]
         said = Path(folder) / "answer.json"
         before = of_children()
-        with said.open("wb") as out:
-            search = subprocess.Popen(
-                command,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "RAYON_NUM_THREADS": str(WORKERS)},
-            )
-            interrupted = False
-            while search.poll() is None:
-                time.sleep(TICK)
-                if processor_time(search.pid) >= seconds and not interrupted:
-                    search.send_signal(signal.SIGINT)
-                    interrupted = True
-        if search.returncode not in (0, 130):
-            raise SystemExit(f"{name}: debubble search ends with {search.returncode}")
+        interrupted_after(seconds, command, said)
         answer: dict[str, Any] = json.loads(said.read_text(encoding="utf-8"))["results"][0]
-        return Answer(answer["cost_ns"], answer["bound_ns"], of_children() - before)
+        found = Answer(answer["cost_ns"], answer["bound_ns"], of_children() - before)
+        if answer["cost_ns"] < pipeline.cost or found.bound > pipeline.bound:
+            keep(better, f"{pipeline.name}.debubble", proof.read_text(encoding="utf-8"))
+        return found
+
+
+def keep(better: Path | None, name: str, text: str) -> None:
+    """Writes the certificate of an order or a bound that is better than the record's."""
+    if better is not None:
+        better.mkdir(parents=True, exist_ok=True)
+        (better / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
 def solved(program: str, pipeline: Pipeline, seconds: float, hinted: bool, better: Path | None) -> Answer:
@@ -119,9 +133,8 @@ def solved(program: str, pipeline: Pipeline, seconds: float, hinted: bool, bette
         file = Path(folder) / "certificate.toml"
         file.write_text(text, encoding="utf-8")
         subprocess.run([program, "verify", str(file)], stdout=subprocess.DEVNULL, check=True)
-    if better is not None and own < pipeline.cost:
-        better.mkdir(parents=True, exist_ok=True)
-        (better / f"{pipeline.name}.toml").write_text(text, encoding="utf-8")
+    if own < pipeline.cost:
+        keep(better, f"{pipeline.name}.cp-sat", text)
     return Answer(own, found.bound, found.seconds)
 
 
@@ -169,7 +182,7 @@ class Study:
         """Writes a row; whether somebody proves an order optimal."""
         hinted = start == FROM_RECORD
         known = Answer(pipeline.cost, pipeline.bound, 0.0)
-        ours = known if hinted else searched(self.program, pipeline.name, seconds)
+        ours = known if hinted else searched(self.program, pipeline, seconds, self.better)
         theirs = solved(self.program, pipeline, seconds, hinted, self.better)
         cells = row(pipeline, start, seconds, ours, theirs)
         self.table.writerow(cells)
