@@ -6,9 +6,9 @@ python tests/cp_sat/compare.py DEBUBBLE OUT.csv [--seconds S] [--longer S] [--be
 The names are those of records. Each pipeline is searched by both, with two threads and for the same
 processor time. Where the order of the record is not proved optimal, CP-SAT then starts once more from that
 order. With --longer, pipelines of up to 8 stages whose order neither proves optimal are searched again for
-that time. Every order of CP-SAT is checked by `debubble verify`. What is better than the record goes into the
-folder of --better, as certificates for `debubble records --add`. Fails if an order or a bound of one contradicts the other, and with --proved if one of them
-leaves open whether its order is optimal.
+that time. Every order of CP-SAT is checked by `debubble verify`. What is better than the record goes into
+the folder of --better, as certificates for `debubble records --add`. Fails if an order or a bound of one
+contradicts the other, and with --proved if one of them leaves open whether its order is optimal.
 """
 
 from __future__ import annotations
