@@ -99,24 +99,20 @@ def searched(program: str, pipeline: Pipeline, seconds: float, better: Path | No
         named = [program, "records", "--scenario", pipeline.name]
         asked = subprocess.run(named, capture_output=True, check=True)
         question.write_bytes(asked.stdout)
-        proof = Path(folder) / "certificate.toml"
-        command = [program, "search", str(question), "--json", "--certificate", str(proof)]
-        command += ["--time-limit", f"{seconds * PATIENCE:.0f}s"]
+        limit = f"{seconds * PATIENCE:.0f}s"
+        command = [program, "search", str(question), "--json", "--time-limit", limit]
         said = Path(folder) / "answer.json"
         before = of_children()
         interrupted_after(seconds, command, said)
+        spent = of_children() - before
         answer: dict[str, Any] = json.loads(said.read_text(encoding="utf-8"))["results"][0]
-        found = Answer(answer["cost_ns"], answer["bound_ns"], of_children() - before)
-        if answer["cost_ns"] < pipeline.cost or found.bound > pipeline.bound:
-            keep(better, f"{pipeline.name}.debubble", proof.read_text(encoding="utf-8"))
+        found = Answer(answer["cost_ns"], answer["bound_ns"], spent)
+        if better is not None and (answer["cost_ns"] < pipeline.cost or found.bound > pipeline.bound):
+            # To write a proof down takes time of its own, so that is done in a search once more.
+            better.mkdir(parents=True, exist_ok=True)
+            proof = better / f"{pipeline.name}.debubble.toml"
+            interrupted_after(seconds, [*command, "--certificate", str(proof)], said)
         return found
-
-
-def keep(better: Path | None, name: str, text: str) -> None:
-    """Writes the certificate of an order or a bound that is better than the record's."""
-    if better is not None:
-        better.mkdir(parents=True, exist_ok=True)
-        (better / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
 def solved(program: str, pipeline: Pipeline, seconds: float, hinted: bool, better: Path | None) -> Answer:
@@ -133,8 +129,9 @@ def solved(program: str, pipeline: Pipeline, seconds: float, hinted: bool, bette
         file = Path(folder) / "certificate.toml"
         file.write_text(text, encoding="utf-8")
         subprocess.run([program, "verify", str(file)], stdout=subprocess.DEVNULL, check=True)
-    if own < pipeline.cost:
-        keep(better, f"{pipeline.name}.cp-sat", text)
+    if better is not None and own < pipeline.cost:
+        better.mkdir(parents=True, exist_ok=True)
+        (better / f"{pipeline.name}.cp-sat.toml").write_text(text, encoding="utf-8")
     return Answer(own, found.bound, found.seconds)
 
 
