@@ -4,6 +4,8 @@
 #             longer; `reproduce fig9 --beyond` has 306 cells more
 # make searched  what orders that are searched gain over named schedules in the plans of scenarios/plan:
 #             two minutes of processor time, needs Python
+# make cp-sat  orders and bounds of the solver CP-SAT beside those of a search, in the same processor time:
+#             results/cp-sat.csv, half an hour to an hour of two cores. Needs Python 3.11, and 250 MB for OR-Tools at first
 # make measure  run the paper's schedules on the timed device: simulated and measured bubble rates;
 #             takes minutes, and a machine with nothing else to do
 # make agree    calibrate this machine, predict steps from that profile, run them with a stage per core:
@@ -54,7 +56,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond searched measure agree gpu gpu-bundle nightly tables tested test slurm lint check fuzz fuzz-minute bench cargo python torch hero book reference wheel sdist wasm web web-test
+.PHONY: all build install uninstall reproduce beyond searched cp-sat measure agree gpu gpu-bundle nightly tables tested test slurm lint check fuzz fuzz-minute bench cargo python torch hero book reference wheel sdist wasm web web-test
 
 all: reproduce
 
@@ -96,6 +98,10 @@ beyond: build
 # What orders that are searched gain in plans: a minute or two.
 searched: build
 	python3 tests/plan_auto.py "$(TARGET)/release/debubble" results/plan-auto.csv
+
+# CP-SAT and a search on pipelines of results/records. Better orders lie in target/cp-sat then, for `debubble records --add`.
+cp-sat: build
+	bash tests/cp-sat.sh study "$(TARGET)/release/debubble"
 
 measure: build
 	cargo run --quiet --release --locked -- execute scenarios/execute/paper.toml --duration 4s \

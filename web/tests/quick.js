@@ -11,3 +11,4 @@ import "./timelines.test.js";
 import "./links.test.js";
 import "./search.test.js";
 import "./plan.test.js";
+import "./records.test.js";

@@ -6,6 +6,7 @@
 
 mod glossary;
 mod plain;
+mod records;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,6 +39,9 @@ struct Arguments {
     /// The glossary of the book, whose words explain the page's
     #[arg(long, default_value = "docs/glossary.md")]
     glossary: PathBuf,
+    /// The folder of the best known orders, which the page lists
+    #[arg(long, default_value = "results/records")]
+    records: PathBuf,
     /// Where the repository is on the web: the page has links to it, and to its README and book
     #[arg(long, value_name = "URL")]
     home: Option<String>,
@@ -101,6 +105,7 @@ fn page(arguments: &Arguments, library: &Library, unpack: &Library) -> Result<St
     let mut modules = BTreeMap::from([
         ("page/charts.js".to_owned(), plain::script(&charts(&arguments.charts)?)),
         ("page/glossary.js".to_owned(), glossary::module(&glossary)?),
+        ("page/known.js".to_owned(), records::module(&arguments.records)?),
     ]);
     let (mut page, mut style) = (String::new(), String::new());
     let mut entries = fs::read_dir(&arguments.page)?.collect::<std::io::Result<Vec<_>>>()?;
