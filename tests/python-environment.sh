@@ -72,7 +72,7 @@ run() {
 site() {
   rm -rf "$2"
   mkdir -p "$2/debubble"
-  for file in python/debubble/*.py* python/debubble/py.typed python/debubble/torch; do
+  for file in python/debubble/*.py* python/debubble/py.typed python/debubble/torch python/debubble/megatron; do
     ln -s "$PWD/$file" "$2/debubble/"
   done
   cp "$1/lib_debubble.so" "$2/debubble/_debubble.abi3.so"

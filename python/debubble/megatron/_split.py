@@ -1,0 +1,139 @@
+"""The backward of a chunk in two passes: B, the gradient of its input, and W, those of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Optional
+
+from .._errors import InputError
+
+
+class Join(list[Any]):
+    """Gradients that reach a node from which both the input and some weights are reached."""
+
+    def __init__(self, node: Any, weights: list[Any]) -> None:
+        super().__init__()
+        self.node = node
+        self.weights = weights
+
+
+class Backward:
+    """The backward of one microbatch of a chunk.
+
+    Args:
+        output: What the chunk made, or its loss.
+        input: What it took: a leaf whose gradient is wanted; `None` for the first chunk.
+    """
+
+    def __init__(self, output: Any, input: Optional[Any]) -> None:  # noqa: A002 # As torch calls it.
+        from torch.autograd.graph import get_gradient_edge
+
+        # The node is enough: what the chunk has made is free once it is sent.
+        self._edge = get_gradient_edge(output)
+        self._input = input
+        self._gradient: Any = None
+        self._joins: list[Join] = []
+
+    def whole(self, gradient: Optional[Any]) -> Optional[Any]:
+        """Both passes at once: the gradient of the input."""
+        import torch
+
+        torch.autograd.backward([self._edge], [self._one(gradient)])
+        return self._taken()
+
+    def input(self, gradient: Optional[Any]) -> Optional[Any]:
+        """B: the gradient of the input. The gradients that weights need are kept."""
+        import torch
+
+        self._gradient = self._one(gradient)
+        if self._input is None:
+            # Nothing waits for it: W does all of it.
+            return None
+        self._joins = joins(self._edge.node, self._input)
+        hooks = [join.node.register_prehook(_keeper(join)) for join in self._joins]
+        torch.autograd.backward([self._edge], [self._gradient], inputs=[self._input], retain_graph=True)
+        for hook in hooks:
+            hook.remove()
+        return self._taken()
+
+    def weight(self) -> None:
+        """W: the gradients of the weights."""
+        import torch
+        from torch.autograd.graph import GradientEdge
+
+        if self._input is None:
+            torch.autograd.backward([self._edge], [self._gradient])
+        for join in self._joins:
+            given = [(at, gradient) for at, gradient in enumerate(join) if gradient is not None]
+            if given:
+                edges = [GradientEdge(join.node, at) for at, _ in given]
+                gradients = [gradient for _, gradient in given]
+                torch.autograd.backward(edges, gradients, inputs=join.weights)
+            join.clear()
+        self._joins = []
+
+    def _one(self, gradient: Optional[Any]) -> Any:
+        """The gradient of the output; of a loss it is 1."""
+        import torch
+
+        if gradient is not None:
+            return gradient
+        metadata = self._edge.node._input_metadata[self._edge.output_nr]
+        return torch.ones(metadata.shape, dtype=metadata.dtype, device=metadata.device)
+
+    def _taken(self) -> Optional[Any]:
+        if self._input is None:
+            return None
+        gradient, self._input.grad = self._input.grad, None
+        return gradient
+
+
+def _keeper(join: Join) -> Any:
+    def keep(gradients: Iterable[Any]) -> None:
+        join[:] = gradients
+
+    return keep
+
+
+def joins(root: Any, leaf: Any) -> list[Join]:
+    """The nodes from `root` on, each once, that lead to `leaf` on one edge and to weights alone on another.
+
+    Raises:
+        InputError: If a weight is behind two of them: its gradient would be counted twice.
+    """
+    leads: dict[Any, bool] = {}
+    behind: dict[Any, set[Any]] = {}
+    order = _topological(root)
+    for node in reversed(order):
+        variable = getattr(node, "variable", None)
+        following = [one for one, _ in node.next_functions if one is not None]
+        leads[node] = variable is leaf or any(leads[one] for one in following)
+        own = {variable} if variable is not None and variable is not leaf else set()
+        behind[node] = own.union(*(behind[one] for one in following if not leads[one]))
+    found = [Join(node, list(behind[node])) for node in order if leads[node] and behind[node]]
+    seen: set[int] = set()
+    for join in found:
+        for weight in join.weights:
+            if id(weight) in seen:
+                message = "a weight is used twice in a chunk: the backward of the chunk cannot be split"
+                cure = "take an order with whole backwards, such as 1f1b or 1f1b-i"
+                raise InputError.with_help(message, cure, "order")
+            seen.add(id(weight))
+    return found
+
+
+def _topological(root: Any) -> list[Any]:
+    """The nodes behind `root`, each before all that it leads to."""
+    done: set[Any] = set()
+    order: list[Any] = []
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        node, is_left = stack.pop()
+        if is_left:
+            order.append(node)
+        elif node not in done:
+            done.add(node)
+            stack.append((node, True))
+            stack.extend((one, False) for one, _ in node.next_functions if one is not None and one not in done)
+    order.reverse()
+    return order
