@@ -40,6 +40,28 @@ pub(crate) struct Args {
     pub(crate) iteration: Option<Value>,
     pub(crate) model_chunk: Option<Value>,
     pub(crate) pp_rank: Option<Value>,
+    /// Number of the node of autograd that an operator makes, or that is evaluated.
+    #[serde(rename = "Sequence number")]
+    pub(crate) sequence: Option<Value>,
+    /// The thread of the operator of a node; 0 of an operator.
+    #[serde(rename = "Fwd thread id")]
+    pub(crate) forward_thread: Option<Value>,
+    /// Same for a kernel and for the call that launches it.
+    pub(crate) correlation: Option<Value>,
+    #[serde(rename = "Collective name")]
+    pub(crate) collective: Option<Value>,
+    #[serde(rename = "Process Group Description")]
+    pub(crate) group: Option<Value>,
+    #[serde(rename = "Process Group Ranks")]
+    pub(crate) ranks: Option<Value>,
+    /// The peer, within the group.
+    #[serde(rename = "Rank")]
+    pub(crate) rank: Option<Value>,
+    /// The peer, among all ranks.
+    #[serde(rename = "Src Rank")]
+    pub(crate) source: Option<Value>,
+    #[serde(rename = "Dst Rank")]
+    pub(crate) destination: Option<Value>,
 }
 
 /// Fields of the trace object besides its events.
@@ -51,6 +73,8 @@ pub(crate) struct Head {
     pub(crate) base: Option<Value>,
     /// Whether there is a `schemaVersion`, as in every trace of `torch.profiler`.
     pub(crate) by_torch: bool,
+    /// Whether it is an execution trace of PyTorch: operators under `nodes`.
+    pub(crate) is_execution: bool,
 }
 
 /// The place of a process among those of its run.
@@ -105,6 +129,11 @@ impl<'de> Visitor<'de> for Object<'_> {
                         return Err(de::Error::duplicate_field(EVENTS));
                     }
                 }
+                // An execution trace has operators without times instead of events.
+                "nodes" if taken.is_none() => {
+                    entries.next_value::<IgnoredAny>()?;
+                    self.head.is_execution = true;
+                }
                 "distributedInfo" => self.head.distributed = entries.next_value()?,
                 "baseTimeNanoseconds" => self.head.base = entries.next_value()?,
                 "schemaVersion" => {
@@ -114,7 +143,10 @@ impl<'de> Visitor<'de> for Object<'_> {
                 _ => drop(entries.next_value::<IgnoredAny>()?),
             }
         }
-        taken.ok_or_else(|| de::Error::missing_field(EVENTS))
+        match taken {
+            None if self.head.is_execution => Ok(Ok(())),
+            taken => taken.ok_or_else(|| de::Error::missing_field(EVENTS)),
+        }
     }
 }
 
