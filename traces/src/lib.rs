@@ -32,9 +32,9 @@ mod error;
 mod events;
 mod form;
 mod graph;
-mod gzip;
 #[cfg(feature = "parquet")]
 mod guard;
+mod gzip;
 mod hops;
 mod lack;
 mod megatron;

@@ -64,8 +64,7 @@ impl Origin {
             let value = whole(value, Place::Head, column)?;
             value.map(|value| count(value, Place::Head, column)).transpose()
         };
-        let number =
-            given(distributed.and_then(|one| one.rank.as_ref()), "distributedInfo.rank")?;
+        let number = given(distributed.and_then(|one| one.rank.as_ref()), "distributedInfo.rank")?;
         let world = distributed.and_then(|one| one.world_size.as_ref());
         let world = given(world, "distributedInfo.world_size")?;
         const BASE: &str = "baseTimeNanoseconds";

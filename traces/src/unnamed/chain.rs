@@ -21,7 +21,8 @@ pub(super) type Place = (u16, u32);
 /// in order. None if they are no pipeline whose stages hold chunks in turn.
 pub(super) fn places(ranks: &[Vec<Ends>]) -> Option<Vec<Vec<Place>>> {
     let stages = ranks.len();
-    let mut places: Vec<Vec<Option<Place>>> = ranks.iter().map(|all| vec![None; all.len()]).collect();
+    let mut places: Vec<Vec<Option<Place>>> =
+        ranks.iter().map(|all| vec![None; all.len()]).collect();
     // For each rank, the passes that receive a value; for each, those that send one to it.
     let of = |rank: usize, is: fn(&Ends) -> bool| {
         let all = ranks[rank].iter().enumerate();
@@ -69,7 +70,8 @@ pub(super) fn gradients_agree(backwards: &[Vec<(Place, Ends)>]) -> bool {
     (0..stages).all(|rank| {
         let sent = backwards[(rank + 1) % stages].iter().filter(|(_, ends)| ends.sends);
         let received = backwards[rank].iter().filter(|(_, ends)| ends.receives);
-        let received = received.map(|((chunk, microbatch), _)| (chunk.wrapping_add(1), *microbatch));
+        let received =
+            received.map(|((chunk, microbatch), _)| (chunk.wrapping_add(1), *microbatch));
         sent.map(|(place, _)| *place).eq(received)
     })
 }

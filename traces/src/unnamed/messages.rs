@@ -41,7 +41,9 @@ pub(super) fn of(name: &str, args: &Args, thread: i64) -> Option<Untimed> {
     let called = args.collective.as_ref().and_then(|name| name.as_str());
     let is_send = match (name, called) {
         ("c10d::send", _) | ("record_param_comms", Some("send")) => true,
-        ("c10d::recv_" | "c10d::recv_any_source_", _) | ("record_param_comms", Some("recv")) => false,
+        ("c10d::recv_" | "c10d::recv_any_source_", _) | ("record_param_comms", Some("recv")) => {
+            false
+        }
         _ => return None,
     };
     let nowhere = Span { start: pipeline::Nanos(0), end: pipeline::Nanos(0) };

@@ -87,7 +87,11 @@ impl Observed {
     /// The memory that it takes, as a number of operations.
     pub(crate) fn len(&self) -> usize {
         let events = self.operators.len() + self.nodes.len() + self.messages.len();
-        let events = events + self.arrivals.len() + self.steps.len() + self.launches.len() + self.kernels.len();
+        let events = events
+            + self.arrivals.len()
+            + self.steps.len()
+            + self.launches.len()
+            + self.kernels.len();
         events.div_ceil(EVENTS_PER_OPERATION)
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Pass {
     pub(super) forward: usize,
     /// Whether its value goes to another rank.
     pub(super) sends: bool,
+    /// Until when the host posts messages after it without waiting for any.
+    pub(super) posts_until: Nanos,
 }
 
 /// The passes of a rank by start, and the ranks that it sends to, where they are known: outputs, and
@@ -44,7 +46,7 @@ pub(super) enum Entry {
 
 /// The passes of `rank`.
 pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, Untold> {
-    let nodes = std::mem::take(&mut observed.nodes);
+    let nodes = outermost(std::mem::take(&mut observed.nodes));
     if nodes.is_empty() {
         return Err(Untold::NoAutograd { rank });
     }
@@ -69,8 +71,20 @@ pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, Untold> {
     items.sort_by_key(|(span, _)| *span);
     let (runs, order) = runs(groups(items));
     let mut entries = passes(&runs, &operators, order, rank)?;
-    begin_on_arrival(&mut entries, std::mem::take(&mut observed.arrivals));
+    wait_for_arrivals(&mut entries, std::mem::take(&mut observed.arrivals));
     sends::resolve(entries, rank)
+}
+
+/// The nodes in order, without those that are evaluated within another, as where a pass is recomputed.
+fn outermost(mut nodes: Vec<Node>) -> Vec<Node> {
+    nodes.sort_by_key(|one| (one.span.start, std::cmp::Reverse(one.span.end)));
+    let mut outer: Option<Span> = None;
+    nodes.retain(|one| {
+        let is_inner = outer.is_some_and(|outer| outer.has(one.span));
+        outer = if is_inner { outer } else { Some(one.span) };
+        !is_inner
+    });
+    nodes
 }
 
 /// The operator that made the node of each number: the last that begins with it, for those that make
@@ -184,36 +198,12 @@ fn passes(
     order: Vec<Placed>,
     rank: u32,
 ) -> Result<Vec<Entry>, Untold> {
-    let forwards = || runs.iter().enumerate().filter(|(_, run)| run.is_forward);
-    let of_number: BTreeMap<i64, usize> =
-        forwards().flat_map(|(at, run)| run.sequences.iter().map(move |one| (*one, at))).collect();
-    // What several forward passes need is made before them: the last one is that of the nodes.
-    let target = |run: &Run| run.sequences.iter().filter_map(|one| of_number.get(one)).max();
-    let targets: Vec<Option<usize>> = runs
-        .iter()
-        .map(|run| if run.is_forward { None } else { target(run).copied() })
-        .collect();
-    let mut users: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
-    for (run, target) in runs.iter().zip(&targets) {
-        for (number, target) in run.sequences.iter().zip(target.iter().cycle()) {
-            users.entry(*number).or_default().insert(*target);
-        }
-    }
-    let mut spans: BTreeMap<usize, Span> = BTreeMap::new();
-    for (at, run) in forwards() {
-        let own = run.sequences.iter().filter(|one| is_of(&users, **one, at));
-        let own = own.filter_map(|one| operators.get(one)).copied().reduce(Span::hull);
-        match own {
-            Some(span) => drop(spans.insert(at, span)),
-            // Made once for several passes, such as microbatches that are cut out of a batch.
-            None if users_of(&users, run).len() > 1 => {}
-            None => return Err(Untold::Pieces { rank }),
-        }
-    }
+    let targets = targets(runs);
+    let spans = forward_spans(runs, &targets, operators, rank)?;
     let numbers: BTreeMap<usize, usize> = spans.keys().copied().zip(0..).collect();
     let mut parts: BTreeMap<usize, usize> = BTreeMap::new();
     targets.iter().flatten().for_each(|target| *parts.entry(*target).or_default() += 1);
-    let mut done: BTreeSet<usize> = BTreeSet::new();
+    let mut begun: BTreeSet<usize> = BTreeSet::new();
     let mut entries = Vec::new();
     for placed in order {
         let at = match placed {
@@ -226,7 +216,7 @@ fn passes(
         let (kind, of, span) = match (targets[at], spans.get(&at)) {
             (_, Some(&span)) => (Kind::F, at, span),
             (Some(of), None) => {
-                let kind = match (parts[&of], done.insert(of)) {
+                let kind = match (parts[&of], begun.insert(of)) {
                     (1, _) => Kind::BW,
                     (2, true) => Kind::B,
                     (2, false) => Kind::W,
@@ -237,40 +227,84 @@ fn passes(
             (None, None) => continue,
         };
         let Some(&forward) = numbers.get(&of) else { continue };
-        entries.push(Entry::Pass(Pass { kind, span, forward, sends: false }));
+        let posts_until = span.end;
+        entries.push(Entry::Pass(Pass { kind, span, forward, sends: false, posts_until }));
     }
     Ok(entries)
 }
 
+/// For each run of nodes, the run of its operators. What several forward passes need is made before them, so that
+/// the last run is that of the pass.
+fn targets(runs: &[Run]) -> Vec<Option<usize>> {
+    let forwards = runs.iter().enumerate().filter(|(_, run)| run.is_forward);
+    let of_number: BTreeMap<i64, usize> =
+        forwards.flat_map(|(at, run)| run.sequences.iter().map(move |one| (*one, at))).collect();
+    let target =
+        |run: &Run| run.sequences.iter().filter_map(|one| of_number.get(one)).max().copied();
+    runs.iter().map(|run| if run.is_forward { None } else { target(run) }).collect()
+}
+
+/// When each forward pass ran: the operators of it alone.
+fn forward_spans(
+    runs: &[Run],
+    targets: &[Option<usize>],
+    operators: &BTreeMap<i64, Span>,
+    rank: u32,
+) -> Result<BTreeMap<usize, Span>, Untold> {
+    // The forward passes that need the operator of a number.
+    let mut users: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
+    for (run, target) in runs.iter().zip(targets) {
+        for number in target.iter().flat_map(|_| &run.sequences) {
+            users.entry(*number).or_default().extend(*target);
+        }
+    }
+    let mut spans = BTreeMap::new();
+    for (at, run) in runs.iter().enumerate().filter(|(_, run)| run.is_forward) {
+        let is_own = |one: &&i64| users.get(one).is_some_and(|users| users.iter().eq([&at]));
+        let own = run.sequences.iter().filter(is_own).filter_map(|one| operators.get(one));
+        let needed = || run.sequences.iter().filter_map(|one| users.get(one)).flatten();
+        let first = needed().next();
+        match own.copied().reduce(Span::hull) {
+            Some(span) => drop(spans.insert(at, span)),
+            // Made once for several passes, such as microbatches that are cut out of a batch.
+            None if needed().any(|one| Some(one) != first) => {}
+            None => return Err(Untold::Pieces { rank }),
+        }
+    }
+    Ok(spans)
+}
+
 /// Lets a pass on a host begin when the last transfer ended that the host waited for after what was before it:
-/// from then on, it prepares the first operator.
-fn begin_on_arrival(entries: &mut [Entry], mut arrivals: Vec<Nanos>) {
+/// from then on, it prepares the first operator. After a pass, the host posts messages until it waits.
+fn wait_for_arrivals(entries: &mut [Entry], mut arrivals: Vec<Nanos>) {
     arrivals.sort_unstable();
+    // Of two times, the last arrival from the first on.
+    let within = |from: Nanos, to: Nanos| {
+        let last = arrivals.partition_point(|at| *at <= to).checked_sub(1)?;
+        Some(arrivals[last]).filter(|at| *at >= from)
+    };
     let mut before = None;
-    for entry in entries {
-        let span = match entry {
-            Entry::Message(message) => &mut message.span,
-            Entry::Pass(pass) => &mut pass.span,
+    // The last pass, while the host has not waited.
+    let mut posts: Option<usize> = None;
+    for at in 0..entries.len() {
+        let (from, end) = match &mut entries[at] {
+            Entry::Pass(pass) => {
+                let arrival = before.and_then(|before| within(before, pass.span.start));
+                pass.span.start = arrival.unwrap_or(pass.span.start);
+                posts = Some(at);
+                before = Some(pass.span.end);
+                continue;
+            }
+            Entry::Message(message) => (message.span.start, message.span.end),
         };
-        let arrived = arrivals.partition_point(|at| *at <= span.start);
-        let arrived = arrived.checked_sub(1).map(|at| arrivals[at]);
-        let is_awaited = |at: &Nanos| before.is_some_and(|before| before <= *at);
-        let end = span.end;
-        if let (Some(at), Entry::Pass(pass)) = (arrived.filter(is_awaited), &mut *entry) {
-            pass.span.start = at;
+        if let Some(Entry::Pass(pass)) = posts.and_then(|at| entries.get_mut(at)) {
+            match within(pass.posts_until, from) {
+                None => pass.posts_until = pass.posts_until.max(end),
+                Some(_) => posts = None,
+            }
         }
         before = Some(end);
     }
-}
-
-/// Whether the node of `number` belongs to the forward run at `at` alone.
-fn is_of(users: &BTreeMap<i64, BTreeSet<usize>>, number: i64, at: usize) -> bool {
-    users.get(&number).is_some_and(|users| users.len() == 1 && users.contains(&at))
-}
-
-/// The forward runs whose backward passes have nodes of `run`.
-fn users_of(users: &BTreeMap<i64, BTreeSet<usize>>, run: &Run) -> BTreeSet<usize> {
-    run.sequences.iter().filter_map(|one| users.get(one)).flatten().copied().collect()
 }
 
 /// Time that is covered by spans.

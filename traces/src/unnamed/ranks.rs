@@ -19,6 +19,8 @@ pub(super) struct Rank {
     pub(super) steps: Vec<(u64, Span)>,
     /// Its passes, and when each ran.
     pub(super) passes: Vec<(Pass, Span)>,
+    /// Whether passes ran on a device, which does not wait for what the host does between them.
+    on_device: bool,
     next: Option<u32>,
     previous: Option<u32>,
     base: u64,
@@ -33,11 +35,12 @@ impl Rank {
             return Err(Untold::NoAutograd { rank: number });
         }
         let times = device::times(&observed, &found.passes, number)?;
+        let on_device = !observed.kernels.is_empty();
         let mut steps = observed.steps;
         steps.sort_unstable_by_key(|(number, span)| (*span, *number));
         let passes = found.passes.into_iter().zip(times).collect();
         let (next, previous) = (found.next, found.previous);
-        Ok(Self { number, steps, passes, next, previous, base: observed.origin.base })
+        Ok(Self { number, steps, passes, on_device, next, previous, base: observed.origin.base })
     }
 
     /// Whether values of `kind` do not leave it.
@@ -137,7 +140,9 @@ fn by_peers(ranks: &[Rank]) -> Result<Vec<Vec<&Rank>>, Untold> {
 /// The pipeline that `ranks` are in the order of their numbers.
 fn by_number(ranks: &[Rank]) -> Result<Vec<&Rank>, Untold> {
     let last = ranks.len().saturating_sub(1);
-    let fits = |(at, rank): (usize, &Rank)| rank.ends(false) == (at == 0) && rank.ends(true) == (at == last);
+    let fits = |(at, rank): (usize, &Rank)| {
+        rank.ends(false) == (at == 0) && rank.ends(true) == (at == last)
+    };
     let is_one = last > 0 && ranks.iter().enumerate().all(fits);
     if is_one { Ok(ranks.iter().collect()) } else { Err(Untold::Ranks) }
 }
@@ -187,14 +192,29 @@ fn add(
         if !chain::gradients_agree(&backwards) {
             return Err(Untold::Chain { step });
         }
-        for (stage, ((one, places), rank)) in (0u16..).zip(of_ranks.iter().zip(&places).zip(ranks)) {
-            operations.extend(one.passes.iter().filter_map(|(pass, span)| {
-                let (chunk, microbatch) = *places.get(&pass.forward)?;
-                let start = Nanos(span.start.0.saturating_add(rank.base));
-                let duration = span.end - span.start;
-                let optype = OpType::Pass(pass.kind);
-                Some(Operation { step, dp_rank, stage, optype, chunk, microbatch, start, duration })
-            }));
+        for (stage, ((one, places), rank)) in (0u16..).zip(of_ranks.iter().zip(&places).zip(ranks))
+        {
+            for (pass, span) in &one.passes {
+                let Some(&(chunk, microbatch)) = places.get(&pass.forward) else { continue };
+                let mut push = |optype, (chunk, microbatch), Span { start, end }| {
+                    let duration = end - start;
+                    let start = Nanos(start.0.saturating_add(rank.base));
+                    operations.push(Operation {
+                        step,
+                        dp_rank,
+                        stage,
+                        optype,
+                        chunk,
+                        microbatch,
+                        start,
+                        duration,
+                    });
+                };
+                push(OpType::Pass(pass.kind), (chunk, microbatch), *span);
+                if !rank.on_device && pass.posts_until > span.end {
+                    push(OpType::Host, (0, 0), Span { start: span.end, end: pass.posts_until });
+                }
+            }
         }
     }
     Ok(cut)

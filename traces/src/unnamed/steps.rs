@@ -9,10 +9,13 @@ use super::ranks::Rank;
 use crate::error::Untold;
 use crate::lack::Lack;
 
-/// The step of each forward pass of each of `ranks`, which are the stages of a pipeline; none if it is left out.
-pub(super) fn of(ranks: &[&Rank]) -> Result<(Vec<Vec<Option<u64>>>, Option<Lack>), Untold> {
+/// The step of each forward pass of a rank; none of one that is left out.
+type Steps = Vec<Option<u64>>;
+
+/// The steps of each of `ranks`, which are the stages of a pipeline.
+pub(super) fn of(ranks: &[&Rank]) -> Result<(Vec<Steps>, Option<Lack>), Untold> {
     let named = ranks.iter().all(|rank| !rank.steps.is_empty());
-    let mut steps: Vec<Vec<Option<u64>>> = match named {
+    let mut steps: Vec<Steps> = match named {
         true => ranks.iter().map(|rank| by_name(rank)).collect(),
         false => by_repetition(ranks)?,
     };
@@ -20,7 +23,8 @@ pub(super) fn of(ranks: &[&Rank]) -> Result<(Vec<Vec<Option<u64>>>, Option<Lack>
     steps.iter().flatten().flatten().for_each(|step| *counts.entry(*step).or_default() += 1);
     let most = counts.values().copied().max().unwrap_or(0);
     let ends = [counts.first_key_value(), counts.last_key_value()].into_iter().flatten();
-    let mut cut: Vec<u64> = ends.filter(|(_, count)| **count < most).map(|(step, _)| *step).collect();
+    let mut cut: Vec<u64> =
+        ends.filter(|(_, count)| **count < most).map(|(step, _)| *step).collect();
     cut.dedup();
     for step in steps.iter_mut().flatten() {
         *step = step.filter(|step| !cut.contains(step));
@@ -29,7 +33,7 @@ pub(super) fn of(ranks: &[&Rank]) -> Result<(Vec<Vec<Option<u64>>>, Option<Lack>
     Ok((steps, lack))
 }
 
-fn by_name(rank: &Rank) -> Vec<Option<u64>> {
+fn by_name(rank: &Rank) -> Steps {
     let forwards = rank.passes.iter().filter(|(pass, _)| pass.kind == Kind::F);
     let step = |start| {
         let after = rank.steps.partition_point(|(_, span)| span.start <= start);
@@ -39,7 +43,7 @@ fn by_name(rank: &Rank) -> Vec<Option<u64>> {
     forwards.map(|(pass, _)| step(pass.span.start)).collect()
 }
 
-fn by_repetition(ranks: &[&Rank]) -> Result<Vec<Vec<Option<u64>>>, Untold> {
+fn by_repetition(ranks: &[&Rank]) -> Result<Vec<Steps>, Untold> {
     let mut under_way = 0usize;
     let mut count = 0;
     for (pass, _) in ranks.first().map_or(&[][..], |rank| &rank.passes) {
@@ -52,9 +56,12 @@ fn by_repetition(ranks: &[&Rank]) -> Result<Vec<Vec<Option<u64>>>, Untold> {
             _ => {}
         }
     }
+    let forwards =
+        |rank: &Rank| rank.passes.iter().filter(|(pass, _)| pass.kind == Kind::F).count();
+    let all = ranks.first().map_or(0, |rank| forwards(rank));
     let steps = |rank: &&Rank| {
-        let passes = rank.passes.iter().filter(|(pass, _)| pass.kind == Kind::F).count();
-        if count == 0 || passes % count != 0 {
+        let passes = forwards(rank);
+        if count == 0 || passes != all || passes % count != 0 {
             return Err(Untold::Steps { rank: rank.number, passes, steps: count });
         }
         let each = passes / count;
