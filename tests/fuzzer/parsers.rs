@@ -82,6 +82,8 @@ pub(super) const PARSERS: &[Parser] = &[
     text("certificate", certificate),
     binary("trace-parquet", trace),
     text("trace-json", trace),
+    binary("trace-gzip", trace),
+    text("traces-torch", traces_of_ranks),
     text("timeline", timeline),
     text("baseline", baseline),
     binary("journal", journal),
@@ -221,9 +223,22 @@ fn certificate(given: &Given<'_>) -> Result<(), String> {
     certificate::verify(given.text()?).map(drop).map_err(|refusal| refusal.to_string())
 }
 
-/// A run, checked and timed anew.
 fn trace(given: &Given<'_>) -> Result<(), String> {
-    let trace = traces::read(given.bytes.to_vec()).map_err(|error| error.to_string())?;
+    replay(traces::read(given.bytes.to_vec()))
+}
+
+/// The traces of several ranks, with a line of `---` between two.
+fn traces_of_ranks(given: &Given<'_>) -> Result<(), String> {
+    let mut reader = traces::Reader::within(u64::MAX);
+    for rank in given.text()?.split("\n---\n") {
+        reader.add(rank.as_bytes().to_vec()).map_err(|error| error.to_string())?;
+    }
+    replay(reader.finish())
+}
+
+/// A run, checked and timed anew.
+fn replay(trace: Result<traces::Trace, traces::TraceError>) -> Result<(), String> {
+    let trace = trace.map_err(|error| error.to_string())?;
     let run = traces::Run::new(trace).map_err(|error| error.to_string())?;
     let times = traces::Times::measured(&run).with_launch_delays(&run);
     let _ = (run.predict(&times), run.predict_held_out(&times), traces::Medians::of(&run));

@@ -134,7 +134,7 @@ def is_read(event: dict[str, Any]) -> bool:
 def is_read_unnamed(event: dict[str, Any]) -> bool:
     name = event["name"]
     is_operator = event.get("args", {}).get("Fwd thread id") == 0
-    return name.startswith(("ProfilerStep", "c10d::", "autograd::engine")) or is_operator
+    return name.startswith(("ProfilerStep", "gloo:", "c10d::", "autograd::engine")) or is_operator
 
 
 def stripped(trace: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:

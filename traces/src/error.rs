@@ -17,6 +17,8 @@ pub enum Place {
     Row(usize),
     /// An element of `traceEvents`, from 0.
     Event(usize),
+    /// An element of the `nodes` of an execution trace, from 0.
+    Node(usize),
     /// The fields besides `traceEvents`.
     Head,
 }
@@ -26,6 +28,7 @@ impl fmt::Display for Place {
         match self {
             Self::Row(row) => write!(f, "row {row}"),
             Self::Event(event) => write!(f, "event {event}"),
+            Self::Node(node) => write!(f, "node {node}"),
             Self::Head => f.write_str("beside its events"),
         }
     }
@@ -204,8 +207,8 @@ pub enum TraceError {
     Unnamed(Untold),
     /// An execution trace of PyTorch.
     #[error(
-        "it is an execution trace of PyTorch (Chakra), which has no times: give the traces of \
-         torch.profiler of the same run (export_chrome_trace)"
+        "it is an execution trace of PyTorch (Chakra) that has no times of named passes: give the traces \
+         of torch.profiler of the same run (export_chrome_trace)"
     )]
     Execution,
     /// A database.

@@ -71,7 +71,8 @@ pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, Untold> {
     items.sort_by_key(|(span, _)| *span);
     let (runs, order) = runs(groups(items));
     let mut entries = passes(&runs, &operators, order, rank)?;
-    wait_for_arrivals(&mut entries, std::mem::take(&mut observed.arrivals));
+    let begins = observed.steps.iter().map(|(_, span)| span.start).collect();
+    wait_for_arrivals(&mut entries, std::mem::take(&mut observed.arrivals), begins);
     sends::resolve(entries, rank)
 }
 
@@ -275,9 +276,14 @@ fn forward_spans(
 }
 
 /// Lets a pass on a host begin when the last transfer ended that the host waited for after what was before it:
-/// from then on, it prepares the first operator. After a pass, the host posts messages until it waits.
-fn wait_for_arrivals(entries: &mut [Entry], mut arrivals: Vec<Nanos>) {
+/// from then on, it prepares the first operator. If none did, that began at once, but for the first pass of a step:
+/// `begins` are those of the steps. After a pass, the host posts messages until it waits.
+fn wait_for_arrivals(entries: &mut [Entry], mut arrivals: Vec<Nanos>, mut begins: Vec<Nanos>) {
     arrivals.sort_unstable();
+    begins.sort_unstable();
+    let step = |at: Nanos| begins.partition_point(|begin| *begin <= at);
+    // Whether the trace shows what the host waits for, and in which step.
+    let is_known = !arrivals.is_empty() && !begins.is_empty();
     // Of two times, the last arrival from the first on.
     let within = |from: Nanos, to: Nanos| {
         let last = arrivals.partition_point(|at| *at <= to).checked_sub(1)?;
@@ -289,8 +295,11 @@ fn wait_for_arrivals(entries: &mut [Entry], mut arrivals: Vec<Nanos>) {
     for at in 0..entries.len() {
         let (from, end) = match &mut entries[at] {
             Entry::Pass(pass) => {
-                let arrival = before.and_then(|before| within(before, pass.span.start));
-                pass.span.start = arrival.unwrap_or(pass.span.start);
+                let first = pass.span.start;
+                let at_once =
+                    before.filter(|at| is_known && *at <= first && step(*at) == step(first));
+                let arrival = before.and_then(|before| within(before, first));
+                pass.span.start = arrival.or(at_once).unwrap_or(first);
                 posts = Some(at);
                 before = Some(pass.span.end);
                 continue;
