@@ -3,9 +3,10 @@
 python tests/torch/traces.py RANKS FOLDER SCHEDULE.. [--steps N] [--strip]
 
 Writes FOLDER/SCHEDULE.RANK.json for each rank, and the same without the names of passes to
-FOLDER/unnamed/SCHEDULE.RANK.json.gz. torch names no passes of Schedule1F1B: the stages do here. Stages sleep for exact times, so that many ranks need few
-cores: F takes 20 ms, the gradient of the input 20 ms, that of the weights 10 ms, and what comes last adds
-10 ms to its F. With --strip only that is kept which `debubble replay` reads.
+FOLDER/unnamed/SCHEDULE.RANK.json.gz. torch names no passes of Schedule1F1B: the stages do here. Stages sleep
+for exact times, so that many ranks need few cores: F takes 20 ms, the gradient of the input 20 ms, that of the
+weights 10 ms, and what comes last adds 10 ms to its F. With --strip only that is kept which `debubble replay`
+reads.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Stage(torch.nn.Module):
         return Sleep.apply(x, self.forward_seconds, 0.02) + weight
 
 
-class NamedStage(PipelineStage):  # type: ignore[misc]
+class NamedStage(PipelineStage):
     """A stage that names its passes as GPipe does."""
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +141,8 @@ def is_read_unnamed(event: dict[str, Any]) -> bool:
 def stripped(trace: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
     """The trace with what is read of `events`, and one event that is not."""
     host = next(event for event in trace["traceEvents"] if event.get("cat") == "cpu_op")
-    head: dict[str, Any] = {key: trace[key] for key in ("schemaVersion", "distributedInfo", "baseTimeNanoseconds")}
+    keys = ("schemaVersion", "distributedInfo", "baseTimeNanoseconds")
+    head: dict[str, Any] = {key: trace[key] for key in keys}
     head["distributedInfo"] = {key: head["distributedInfo"][key] for key in ("backend", "rank", "world_size")}
     return {**head, "traceEvents": [{key: host[key] for key in READ}, *events]}
 
