@@ -4,9 +4,9 @@ python tests/torch/traces.py RANKS FOLDER SCHEDULE.. [--steps N] [--strip]
 
 Writes FOLDER/SCHEDULE.RANK.json for each rank, and the same without the names of passes to
 FOLDER/unnamed/SCHEDULE.RANK.json.gz. torch names no passes of Schedule1F1B: the stages do here. Stages sleep
-for exact times, so that many ranks need few cores: F takes 20 ms, the gradient of the input 20 ms, that of the
-weights 10 ms, and what comes last adds 10 ms to its F. With --strip only that is kept which `debubble replay`
-reads.
+for exact times, so that many ranks need few cores: F takes 20 ms, the gradient of the input 20 ms, that of
+the weights 10 ms, and what comes last adds 10 ms to its F. With --strip only that is kept which
+`debubble replay` reads.
 """
 
 from __future__ import annotations
@@ -124,17 +124,18 @@ READ = ("ph", "cat", "name", "ts", "dur")
 
 def is_named(event: dict[str, Any]) -> bool:
     """Whether the event names a pass."""
-    return event.get("cat") == "user_annotation" and event["name"].startswith(NAMES)
+    name: str = event["name"]
+    return event.get("cat") == "user_annotation" and name.startswith(NAMES)
 
 
 def is_read(event: dict[str, Any]) -> bool:
-    name = event["name"]
+    name: str = event["name"]
     return name.startswith((*NAMES, "ProfilerStep", "gloo:recv")) and "WAIT" not in name
 
 
 def is_read_unnamed(event: dict[str, Any]) -> bool:
-    name = event["name"]
-    is_operator = event.get("args", {}).get("Fwd thread id") == 0
+    name: str = event["name"]
+    is_operator: bool = event.get("args", {}).get("Fwd thread id") == 0
     return name.startswith(("ProfilerStep", "gloo:", "c10d::", "autograd::engine")) or is_operator
 
 

@@ -28,8 +28,8 @@ use crate::torch::Origin;
 
 pub(crate) use self::ranks::operations;
 
-/// Events of this kind that take the memory of an operation.
-const EVENTS_PER_OPERATION: usize = 8;
+/// How many events take the memory of an operation, with all that is derived from them.
+const EVENTS_PER_OPERATION: usize = 2;
 
 /// From when to when something ran.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
