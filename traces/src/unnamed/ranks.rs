@@ -163,8 +163,32 @@ fn add(
 ) -> Result<Option<Lack>, Untold> {
     let (steps, cut) = steps::of(ranks)?;
     let ends: Vec<Vec<Ends>> = ranks.iter().map(|rank| rank.forwards()).collect();
-    let mut by_step: BTreeMap<u64, Vec<OfStep<'_>>> = BTreeMap::new();
-    for (at, (rank, steps)) in ranks.iter().zip(&steps).enumerate() {
+    for (step, of_ranks) in by_step(ranks, &steps) {
+        let places = places(&of_ranks, &ends).ok_or(Untold::Chain { step })?;
+        for (stage, ((one, places), rank)) in (0u16..).zip(of_ranks.iter().zip(&places).zip(ranks))
+        {
+            for (pass, span) in &one.passes {
+                let Some(&(chunk, microbatch)) = places.get(&pass.forward) else { continue };
+                let operation = |optype, chunk, microbatch, Span { start, end }| {
+                    let duration = end - start;
+                    let start = Nanos(start.0.saturating_add(rank.base));
+                    Operation { step, dp_rank, stage, optype, chunk, microbatch, start, duration }
+                };
+                operations.push(operation(OpType::Pass(pass.kind), chunk, microbatch, *span));
+                if !rank.on_device && pass.posts_until > span.end {
+                    let posts = Span { start: span.end, end: pass.posts_until };
+                    operations.push(operation(OpType::Host, 0, 0, posts));
+                }
+            }
+        }
+    }
+    Ok(cut)
+}
+
+/// The passes of each step, by rank. `steps` are those of the forward passes of each.
+fn by_step<'r>(ranks: &[&'r Rank], steps: &[Vec<Option<u64>>]) -> BTreeMap<u64, Vec<OfStep<'r>>> {
+    let mut by_step: BTreeMap<u64, Vec<OfStep<'r>>> = BTreeMap::new();
+    for (at, (rank, steps)) in ranks.iter().zip(steps).enumerate() {
         for timed in &rank.passes {
             let forward = timed.0.forward;
             let Some(step) = steps.get(forward).copied().flatten() else { continue };
@@ -176,48 +200,22 @@ fn add(
             of_ranks[at].passes.push(timed);
         }
     }
-    for (step, of_ranks) in by_step {
-        let own = |(one, ends): (&OfStep<'_>, &Vec<Ends>)| {
-            one.forwards.iter().map(|at| ends[*at]).collect::<Vec<Ends>>()
-        };
-        let own: Vec<Vec<Ends>> = of_ranks.iter().zip(&ends).map(own).collect();
-        let places = chain::places(&own).ok_or(Untold::Chain { step })?;
-        let numbered = of_ranks.iter().zip(places);
-        let places: Vec<BTreeMap<usize, Place>> = numbered
-            .map(|(one, places)| one.forwards.iter().copied().zip(places).collect())
-            .collect();
-        let parts = of_ranks.iter().zip(&places).zip(&ends);
-        let backwards: Vec<_> =
-            parts.map(|((one, places), ends)| backwards(one, places, ends)).collect();
-        if !chain::gradients_agree(&backwards) {
-            return Err(Untold::Chain { step });
-        }
-        for (stage, ((one, places), rank)) in (0u16..).zip(of_ranks.iter().zip(&places).zip(ranks))
-        {
-            for (pass, span) in &one.passes {
-                let Some(&(chunk, microbatch)) = places.get(&pass.forward) else { continue };
-                let mut push = |optype, (chunk, microbatch), Span { start, end }| {
-                    let duration = end - start;
-                    let start = Nanos(start.0.saturating_add(rank.base));
-                    operations.push(Operation {
-                        step,
-                        dp_rank,
-                        stage,
-                        optype,
-                        chunk,
-                        microbatch,
-                        start,
-                        duration,
-                    });
-                };
-                push(OpType::Pass(pass.kind), (chunk, microbatch), *span);
-                if !rank.on_device && pass.posts_until > span.end {
-                    push(OpType::Host, (0, 0), Span { start: span.end, end: pass.posts_until });
-                }
-            }
-        }
-    }
-    Ok(cut)
+    by_step
+}
+
+/// The places of the forward passes of each rank in a step, if outputs and gradients agree on them.
+fn places(of_ranks: &[OfStep<'_>], ends: &[Vec<Ends>]) -> Option<Vec<BTreeMap<usize, Place>>> {
+    let own = |(one, ends): (&OfStep<'_>, &Vec<Ends>)| {
+        one.forwards.iter().map(|at| ends[*at]).collect::<Vec<Ends>>()
+    };
+    let own: Vec<Vec<Ends>> = of_ranks.iter().zip(ends).map(own).collect();
+    let numbered = of_ranks.iter().zip(chain::places(&own)?);
+    let places: Vec<BTreeMap<usize, Place>> =
+        numbered.map(|(one, places)| one.forwards.iter().copied().zip(places).collect()).collect();
+    let parts = of_ranks.iter().zip(&places).zip(ends);
+    let backwards: Vec<_> =
+        parts.map(|((one, places), ends)| backwards(one, places, ends)).collect();
+    chain::gradients_agree(&backwards).then_some(places)
 }
 
 /// The places of the backward passes of a rank in order, and whether gradients come and go.
