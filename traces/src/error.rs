@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::form::Form;
 use crate::operation::{MAX_OPERATIONS, OpType};
 
-pub use crate::untold::Untold;
+pub use crate::not_inferred::NotInferred;
 
 /// Where in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,13 +198,13 @@ pub enum TraceError {
         /// Number of ranks that the run has.
         world: u32,
     },
-    /// A trace of `torch.profiler` in which no pass of a pipeline is named, or can be told.
+    /// A trace of `torch.profiler` in which no pass of a pipeline is named, or can be inferred.
     #[error(
-        "it is a trace of torch.profiler that names no passes, and they cannot be told: {0}; name them \
+        "it is a trace of torch.profiler that names no passes, and they cannot be inferred: {0}; name them \
          with torch.profiler.record_function(\"PP:<chunk>F<microbatch>\") and so on, or record the run \
          with debubble.torch"
     )]
-    Unnamed(Untold),
+    Unnamed(NotInferred),
     /// An execution trace of PyTorch.
     #[error(
         "it is an execution trace of PyTorch (Chakra) that has no times of named passes: give the traces \

@@ -68,8 +68,8 @@ impl fmt::Display for Lack {
             }
             Self::Stages => f.write_str("no stages: rank r is taken for stage r"),
             Self::Names => f.write_str(
-                "no names of passes: autograd tells forward from backward, and the sends between \
-                 ranks tell chunks and microbatches",
+                "no names of passes: F and B are inferred from autograd, chunks and microbatches \
+                 from the sends between ranks",
             ),
             Self::Arrivals => f.write_str(
                 "no arrivals of values: a pass is taken to begin when what it needs was made",

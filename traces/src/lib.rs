@@ -38,6 +38,7 @@ mod gzip;
 mod hops;
 mod lack;
 mod megatron;
+mod not_inferred;
 mod numbers;
 mod operation;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
@@ -48,11 +49,10 @@ mod times;
 mod torch;
 mod torch_ranks;
 mod unnamed;
-mod untold;
 mod values;
 mod waits;
 
-pub use error::{Place, TraceError, Untold};
+pub use error::{NotInferred, Place, TraceError};
 pub use form::Form;
 pub use gzip::unpacked;
 pub use hops::LinkHops;
@@ -80,8 +80,8 @@ pub use times::{Medians, Times};
 /// are read as Megatron-style tracers write them: the end says `microbatch`, `model_chunk` (of the
 /// rank), `pp_rank` (or it is the `pid`), `iteration` and `dp_rank`. And where annotations name the
 /// actions of `torch.distributed.pipelining`, as in `PP:3F12`, it is what `torch.profiler` saw of one
-/// rank. Where none names them, autograd and sends between ranks tell the passes of 1F1B and
-/// interleaved 1F1B.
+/// rank. Where none names them, the passes of 1F1B and interleaved 1F1B are inferred from
+/// autograd and the sends between ranks.
 ///
 /// Each may be compressed with gzip.
 ///

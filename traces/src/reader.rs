@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::error::{Place, TraceError, Untold};
+use crate::error::{NotInferred, Place, TraceError};
 use crate::events::{Event, Sink, each, keep};
 use crate::form::Form;
 use crate::lack::{Lack, missing, without_cut_steps};
@@ -176,7 +176,7 @@ impl Reader {
             let (of_ranks, of_torch) = match (ranks.is_empty(), observed.is_empty()) {
                 (true, _) => unnamed::operations(observed)?,
                 (false, true) => torch_ranks::operations(ranks)?,
-                (false, false) => return Err(TraceError::Unnamed(Untold::SomeNamed)),
+                (false, false) => return Err(TraceError::Unnamed(NotInferred::SomeNamed)),
             };
             operations = of_ranks;
             lacks.extend(of_torch);

@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 
 use super::passes::Pass;
 use super::{Observed, Span};
-use crate::error::Untold;
+use crate::error::NotInferred;
 
 /// When each of `passes` ran: on the device, where the trace has kernels, else on the host.
-pub(super) fn times(observed: &Observed, passes: &[Pass], rank: u32) -> Result<Vec<Span>, Untold> {
+pub(super) fn times(
+    observed: &Observed,
+    passes: &[Pass],
+    rank: u32,
+) -> Result<Vec<Span>, NotInferred> {
     if observed.kernels.is_empty() {
         return Ok(passes.iter().map(|pass| pass.span).collect());
     }
@@ -26,5 +30,5 @@ pub(super) fn times(observed: &Observed, passes: &[Pass], rank: u32) -> Result<V
         }
     }
     let all: Option<Vec<Span>> = spans.into_iter().collect();
-    all.ok_or(Untold::NoKernels { rank })
+    all.ok_or(NotInferred::NoKernels { rank })
 }

@@ -1,6 +1,6 @@
 //! Passes of a trace of `torch.profiler` that names none, as of Megatron-LM or any other trainer.
 //!
-//! Autograd tells forward from backward: an operator that it records has a sequence number, and the
+//! Autograd separates forward and backward: an operator that it records has a sequence number, and the
 //! node that is evaluated for it later has the same one. So a backward pass is a run of evaluated
 //! nodes, and its forward pass the run of operators with their numbers; a second run of nodes of the
 //! same forward pass is W (`passes`). What a rank sends after a forward pass goes to the next stage,

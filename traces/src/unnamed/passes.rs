@@ -7,7 +7,7 @@ use pipeline::{Kind, Nanos};
 
 use super::messages::{self, Message};
 use super::{Node, Observed, Operator, Span, sends};
-use crate::error::Untold;
+use crate::error::NotInferred;
 
 /// A pass of a rank as the host saw it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,16 +45,16 @@ pub(super) enum Entry {
 }
 
 /// The passes of `rank`.
-pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, Untold> {
+pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, NotInferred> {
     let nodes = outermost(std::mem::take(&mut observed.nodes));
     if nodes.is_empty() {
-        return Err(Untold::NoAutograd { rank });
+        return Err(NotInferred::NoAutograd { rank });
     }
     let evaluated = Cover::of(nodes.iter().map(|one| one.span));
     let mut messages = messages::merged(std::mem::take(&mut observed.messages));
     messages.retain(|one| !evaluated.has(one.span));
     let thread = most_common(messages.iter().map(|one| one.thread));
-    let thread = thread.ok_or(Untold::NoSends { rank })?;
+    let thread = thread.ok_or(NotInferred::NoSends { rank })?;
     messages.retain(|one| one.thread == thread);
     let home = most_common(nodes.iter().filter_map(|one| Some(one.of?.0))).unwrap_or(0);
     let number = |node: &Node| node.of.filter(|(thread, _)| *thread == home).map(|(_, at)| at);
@@ -198,7 +198,7 @@ fn passes(
     operators: &BTreeMap<i64, Span>,
     order: Vec<Placed>,
     rank: u32,
-) -> Result<Vec<Entry>, Untold> {
+) -> Result<Vec<Entry>, NotInferred> {
     let targets = targets(runs);
     let spans = forward_spans(runs, &targets, operators, rank)?;
     let numbers: BTreeMap<usize, usize> = spans.keys().copied().zip(0..).collect();
@@ -221,7 +221,7 @@ fn passes(
                     (1, _) => Kind::BW,
                     (2, true) => Kind::B,
                     (2, false) => Kind::W,
-                    (parts, _) => return Err(Untold::Parts { rank, parts }),
+                    (parts, _) => return Err(NotInferred::Parts { rank, parts }),
                 };
                 (kind, of, runs[at].span)
             }
@@ -251,7 +251,7 @@ fn forward_spans(
     targets: &[Option<usize>],
     operators: &BTreeMap<i64, Span>,
     rank: u32,
-) -> Result<BTreeMap<usize, Span>, Untold> {
+) -> Result<BTreeMap<usize, Span>, NotInferred> {
     // The forward passes that need the operator of a number.
     let mut users: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
     for (run, target) in runs.iter().zip(targets) {
@@ -269,7 +269,7 @@ fn forward_spans(
             Some(span) => drop(spans.insert(at, span)),
             // Made once for several passes, such as microbatches that are cut out of a batch.
             None if needed().any(|one| Some(one) != first) => {}
-            None => return Err(Untold::Pieces { rank }),
+            None => return Err(NotInferred::Pieces { rank }),
         }
     }
     Ok(spans)

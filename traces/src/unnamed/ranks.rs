@@ -7,7 +7,7 @@ use pipeline::{Kind, Nanos};
 use super::chain::{self, Ends, Place};
 use super::passes::{self, Pass};
 use super::{Observed, Span, device, steps};
-use crate::error::{TraceError, Untold};
+use crate::error::{NotInferred, TraceError};
 use crate::lack::Lack;
 use crate::operation::{OpType, Operation};
 use crate::torch_ranks::{begin_when_made, missing_ranks};
@@ -27,12 +27,12 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    fn of(observed: Observed, at: u32) -> Result<Self, Untold> {
+    fn of(observed: Observed, at: u32) -> Result<Self, NotInferred> {
         let mut observed = observed;
         let number = observed.origin.number.unwrap_or(at);
         let found = passes::of(&mut observed, number)?;
         if found.passes.is_empty() {
-            return Err(Untold::NoAutograd { rank: number });
+            return Err(NotInferred::NoAutograd { rank: number });
         }
         let times = device::times(&observed, &found.passes, number)?;
         let on_device = !observed.kernels.is_empty();
@@ -93,7 +93,7 @@ pub(crate) fn operations(
             lacks.push(Lack::Stages);
             vec![by_number(&ranks).map_err(TraceError::Unnamed)?]
         }
-        false => return Err(lost(Untold::Ranks)),
+        false => return Err(lost(NotInferred::Ranks)),
     };
     if let Some(world) = world.filter(|_| !missing.is_empty()) {
         lacks.push(Lack::Ranks { given, world });
@@ -109,7 +109,7 @@ pub(crate) fn operations(
 
 /// The pipelines that the peers of messages make of `ranks`: from each that only ends gradients to the
 /// one that only ends outputs.
-fn by_peers(ranks: &[Rank]) -> Result<Vec<Vec<&Rank>>, Untold> {
+fn by_peers(ranks: &[Rank]) -> Result<Vec<Vec<&Rank>>, NotInferred> {
     let numbered: BTreeMap<u32, &Rank> = ranks.iter().map(|rank| (rank.number, rank)).collect();
     let mut used: BTreeSet<u32> = BTreeSet::new();
     let mut pipelines: Vec<Vec<&Rank>> = Vec::new();
@@ -118,15 +118,15 @@ fn by_peers(ranks: &[Rank]) -> Result<Vec<Vec<&Rank>>, Untold> {
         let mut rank = first;
         loop {
             if !used.insert(rank.number) {
-                return Err(Untold::Ranks);
+                return Err(NotInferred::Ranks);
             }
             pipeline.push(rank);
             if rank.ends(true) {
                 break;
             }
-            let next = rank.next.and_then(|next| numbered.get(&next)).ok_or(Untold::Ranks)?;
+            let next = rank.next.and_then(|next| numbered.get(&next)).ok_or(NotInferred::Ranks)?;
             if next.previous.is_some_and(|previous| previous != rank.number) {
-                return Err(Untold::Ranks);
+                return Err(NotInferred::Ranks);
             }
             rank = next;
         }
@@ -134,17 +134,17 @@ fn by_peers(ranks: &[Rank]) -> Result<Vec<Vec<&Rank>>, Untold> {
     }
     let stages = pipelines.first().map_or(0, Vec::len);
     let is_alike = pipelines.iter().all(|one| one.len() == stages) && stages > 1;
-    if is_alike && used.len() == ranks.len() { Ok(pipelines) } else { Err(Untold::Ranks) }
+    if is_alike && used.len() == ranks.len() { Ok(pipelines) } else { Err(NotInferred::Ranks) }
 }
 
 /// The pipeline that `ranks` are in the order of their numbers.
-fn by_number(ranks: &[Rank]) -> Result<Vec<&Rank>, Untold> {
+fn by_number(ranks: &[Rank]) -> Result<Vec<&Rank>, NotInferred> {
     let last = ranks.len().saturating_sub(1);
     let fits = |(at, rank): (usize, &Rank)| {
         rank.ends(false) == (at == 0) && rank.ends(true) == (at == last)
     };
     let is_one = last > 0 && ranks.iter().enumerate().all(fits);
-    if is_one { Ok(ranks.iter().collect()) } else { Err(Untold::Ranks) }
+    if is_one { Ok(ranks.iter().collect()) } else { Err(NotInferred::Ranks) }
 }
 
 /// The passes of one rank in one step.
@@ -160,11 +160,11 @@ fn add(
     dp_rank: u32,
     ranks: &[&Rank],
     operations: &mut Vec<Operation>,
-) -> Result<Option<Lack>, Untold> {
+) -> Result<Option<Lack>, NotInferred> {
     let (steps, cut) = steps::of(ranks)?;
     let ends: Vec<Vec<Ends>> = ranks.iter().map(|rank| rank.forwards()).collect();
     for (step, of_ranks) in by_step(ranks, &steps) {
-        let places = places(&of_ranks, &ends).ok_or(Untold::Chain { step })?;
+        let places = places(&of_ranks, &ends).ok_or(NotInferred::Chain { step })?;
         for (stage, ((one, places), rank)) in (0u16..).zip(of_ranks.iter().zip(&places).zip(ranks))
         {
             for (pass, span) in &one.passes {

@@ -9,10 +9,10 @@ use pipeline::Kind;
 
 use super::messages::Message;
 use super::passes::{Entry, Pass, Passes};
-use crate::error::Untold;
+use crate::error::NotInferred;
 
 /// Marks the passes that send.
-pub(super) fn resolve(entries: Vec<Entry>, rank: u32) -> Result<Passes, Untold> {
+pub(super) fn resolve(entries: Vec<Entry>, rank: u32) -> Result<Passes, NotInferred> {
     let mut known = Passes { passes: Vec::new(), next: None, previous: None };
     let mut gaps: Vec<Gap> = Vec::new();
     let mut pending: Vec<usize> = Vec::new();
@@ -73,21 +73,21 @@ impl Passes {
     }
 
     /// Notes that the value of the pass at `pass` is what `send` sends.
-    fn send(&mut self, pass: usize, send: &Message, rank: u32) -> Result<(), Untold> {
+    fn send(&mut self, pass: usize, send: &Message, rank: u32) -> Result<(), NotInferred> {
         let kind = self.passes[pass].kind;
         self.passes[pass].sends = true;
         let Some(found) = send.peer else { return Ok(()) };
         let peer = *self.peer(kind).get_or_insert(found);
         if peer != found {
             let value = if kind == Kind::F { "outputs" } else { "gradients" };
-            return Err(Untold::Peers { rank, value, peers: [peer, found] });
+            return Err(NotInferred::Peers { rank, value, peers: [peer, found] });
         }
         Ok(())
     }
 
     /// Finds the passes of the sends in `gap`, before which more than one pass has ended, or none.
-    fn together(&mut self, gap: &Gap, rank: u32) -> Result<(), Untold> {
-        let Some(&last) = gap.made.last() else { return Err(Untold::Senders { rank }) };
+    fn together(&mut self, gap: &Gap, rank: u32) -> Result<(), NotInferred> {
+        let Some(&last) = gap.made.last() else { return Err(NotInferred::Senders { rank }) };
         let kind = |at: usize, all: &[Pass]| all[at].kind == Kind::F;
         let both = match gap.made[..] {
             [first, last] if kind(first, &self.passes) != kind(last, &self.passes) => {
@@ -112,7 +112,7 @@ impl Passes {
                         last
                     }
                 }
-                (Some(_), _) if gap.sends.len() > 1 => return Err(Untold::Senders { rank }),
+                (Some(_), _) if gap.sends.len() > 1 => return Err(NotInferred::Senders { rank }),
                 _ => last,
             };
             self.send(pass, send, rank)?;

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use pipeline::Kind;
 
 use super::ranks::Rank;
-use crate::error::Untold;
+use crate::error::NotInferred;
 use crate::lack::Lack;
 
 /// The step of each forward pass of a rank; none of one that is left out.
 type Steps = Vec<Option<u64>>;
 
 /// The steps of each of `ranks`, which are the stages of a pipeline.
-pub(super) fn of(ranks: &[&Rank]) -> Result<(Vec<Steps>, Option<Lack>), Untold> {
+pub(super) fn of(ranks: &[&Rank]) -> Result<(Vec<Steps>, Option<Lack>), NotInferred> {
     let named = ranks.iter().all(|rank| !rank.steps.is_empty());
     let mut steps: Vec<Steps> = match named {
         true => ranks.iter().map(|rank| by_name(rank)).collect(),
@@ -43,7 +43,7 @@ fn by_name(rank: &Rank) -> Steps {
     forwards.map(|(pass, _)| step(pass.span.start)).collect()
 }
 
-fn by_repetition(ranks: &[&Rank]) -> Result<Vec<Steps>, Untold> {
+fn by_repetition(ranks: &[&Rank]) -> Result<Vec<Steps>, NotInferred> {
     let mut under_way = 0usize;
     let mut count = 0;
     for (pass, _) in ranks.first().map_or(&[][..], |rank| &rank.passes) {
@@ -62,7 +62,7 @@ fn by_repetition(ranks: &[&Rank]) -> Result<Vec<Steps>, Untold> {
     let steps = |rank: &&Rank| {
         let passes = forwards(rank);
         if count == 0 || passes != all || passes % count != 0 {
-            return Err(Untold::Steps { rank: rank.number, passes, steps: count });
+            return Err(NotInferred::Steps { rank: rank.number, passes, steps: count });
         }
         let each = passes / count;
         Ok((0..passes).map(|at| u64::try_from(at / each).ok()).collect())

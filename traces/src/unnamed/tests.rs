@@ -6,7 +6,7 @@ use pipeline::{Family, Kind, Nanos};
 use serde_json::{Value, json};
 
 use self::made::{Made, Peers};
-use crate::{Lack, OpType, Operation, Reader, Trace, TraceError, Untold};
+use crate::{Lack, NotInferred, OpType, Operation, Reader, Trace, TraceError};
 
 fn read(ranks: &[Value]) -> Result<Trace, TraceError> {
     let mut reader = Reader::within(u64::MAX);
@@ -69,9 +69,9 @@ fn split_backwards_are_b_and_w() {
 }
 
 /// The reason why `ranks` are refused.
-fn untold(ranks: &[Value]) -> Untold {
+fn reason(ranks: &[Value]) -> NotInferred {
     match read(ranks) {
-        Err(TraceError::Unnamed(untold)) => untold,
+        Err(TraceError::Unnamed(reason)) => reason,
         Err(error) => panic!("{error}"),
         Ok(trace) => panic!("{} operations", trace.operations.len()),
     }
@@ -89,34 +89,38 @@ fn is_called(event: &Value, name: &str) -> bool {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused() {
+fn what_cannot_be_inferred_is_refused() {
     let made = Made::new(2, 1, 4);
     let ranks = made.ranks();
     let nodes = |event: &Value| is_called(event, "autograd");
-    assert_eq!(untold(&without(&ranks, 1, nodes)), Untold::NoAutograd { rank: 1 });
+    assert_eq!(reason(&without(&ranks, 1, nodes)), NotInferred::NoAutograd { rank: 1 });
     let messages = |event: &Value| is_called(event, "c10d") || is_called(event, "record");
-    assert_eq!(untold(&without(&ranks, 0, messages)), Untold::NoSends { rank: 0 });
+    assert_eq!(reason(&without(&ranks, 0, messages)), NotInferred::NoSends { rank: 0 });
     let launches = |event: &Value| event["args"]["correlation"] == 1;
     let all_launches = |event: &Value| event["cat"] == "cuda_runtime";
-    assert_eq!(untold(&without(&ranks, 1, all_launches)), Untold::NoKernels { rank: 1 });
+    assert_eq!(reason(&without(&ranks, 1, all_launches)), NotInferred::NoKernels { rank: 1 });
     // One kernel of several changes the time of a pass, and no more.
     assert!(read(&without(&ranks, 1, launches)).is_ok());
     let first_send = |event: &Value| messages(event) && event["ts"].as_u64() < Some(20);
     let one = Made { steps: 1, ..made.clone() }.ranks();
     let lost = without(&one, 0, |event| first_send(event) && !is_called(event, "c10d::recv"));
-    assert!(matches!(untold(&lost), Untold::Ranks | Untold::Chain { .. }), "{}", untold(&lost));
+    assert!(
+        matches!(reason(&lost), NotInferred::Ranks | NotInferred::Chain { .. }),
+        "{}",
+        reason(&lost)
+    );
     let mut to_itself = ranks.clone();
     for event in to_itself[0]["traceEvents"].as_array_mut().unwrap() {
         if event["args"]["Dst Rank"] == 1 && event["ts"].as_u64() > Some(60) {
             event["args"]["Dst Rank"] = json!(0);
         }
     }
-    let peers = Untold::Peers { rank: 0, value: "outputs", peers: [1, 0] };
-    assert_eq!(untold(&to_itself), peers);
+    let peers = NotInferred::Peers { rank: 0, value: "outputs", peers: [1, 0] };
+    assert_eq!(reason(&to_itself), peers);
     let unmarked = Made { marks: false, ..made }.ranks();
     let last_step = |event: &Value| event["ts"].as_u64() > Some(140) && event["cat"] == "cpu_op";
-    let cut = untold(&without(&unmarked, 1, last_step));
-    assert!(matches!(cut, Untold::Steps { rank: 1, steps: 2, .. }), "{cut}");
+    let cut = reason(&without(&unmarked, 1, last_step));
+    assert!(matches!(cut, NotInferred::Steps { rank: 1, steps: 2, .. }), "{cut}");
 }
 
 #[test]

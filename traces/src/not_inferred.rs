@@ -1,10 +1,10 @@
-//! Why the passes of a trace that names none cannot be told.
+//! Why the passes of a trace that names none cannot be inferred.
 
 use thiserror::Error;
 
-/// The reason why the passes of a trace of `torch.profiler` that names none cannot be told.
+/// The reason why the passes of a trace of `torch.profiler` that names none cannot be inferred.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum Untold {
+pub enum NotInferred {
     /// No node that autograd evaluates.
     #[error(
         "rank {rank} has no nodes of autograd (autograd::engine::evaluate_function) whose operators are in \
