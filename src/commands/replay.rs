@@ -31,7 +31,9 @@ events in JSON: events with ph = X whose args say kind (F, B, W, BW) or optype, 
 dp_rank, chunk and microbatch; without kind the name is read, as in F0.3, and without stage the
 thread. Or, as Megatron-style tracers write them, events forward and backward with ph = B and E, of
 which E says microbatch, model_chunk, pp_rank and iteration. Or what torch.profiler saw of the
-actions of torch.distributed.pipelining (PP:3F12 and the like), one file for each rank.
+actions of torch.distributed.pipelining (PP:3F12 and the like), one file for each rank. Where
+nothing names passes, as in Megatron-LM, those of 1F1B and interleaved 1F1B are inferred from
+autograd and the sends between ranks. Each file may be compressed with gzip.
 
 A step lasts from the start of the first operation of any rank to the end of the last of any. The
 prediction lets all ranks begin at once and every operation start as soon as what it waits for is

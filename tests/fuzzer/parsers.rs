@@ -1,12 +1,14 @@
 //! Every reader of a file or a command line, by the name of what it reads.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use answer::simulate::baseline::Baseline;
 use answer::timelines;
 use clap::Parser as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
 use planning::import::edit::Edits;
@@ -82,6 +84,8 @@ pub(super) const PARSERS: &[Parser] = &[
     text("certificate", certificate),
     binary("trace-parquet", trace),
     text("trace-json", trace),
+    binary("trace-gzip", compressed_trace),
+    text("traces-torch", traces_of_ranks),
     text("timeline", timeline),
     text("baseline", baseline),
     binary("journal", journal),
@@ -221,9 +225,32 @@ fn certificate(given: &Given<'_>) -> Result<(), String> {
     certificate::verify(given.text()?).map(drop).map_err(|refusal| refusal.to_string())
 }
 
-/// A run, checked and timed anew.
 fn trace(given: &Given<'_>) -> Result<(), String> {
-    let trace = traces::read(given.bytes.to_vec()).map_err(|error| error.to_string())?;
+    replay(traces::read(given.bytes.to_vec()))
+}
+
+/// A compressed trace, or one that is compressed first: few changes of compressed bytes are not noticed.
+fn compressed_trace(given: &Given<'_>) -> Result<(), String> {
+    if given.bytes.starts_with(&[0x1f, 0x8b]) {
+        return trace(given);
+    }
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(given.bytes).expect("a list takes all");
+    replay(traces::read(packed.finish().expect("a list takes all")))
+}
+
+/// The traces of several ranks, with a line of `---` between two.
+fn traces_of_ranks(given: &Given<'_>) -> Result<(), String> {
+    let mut reader = traces::Reader::within(u64::MAX);
+    for rank in given.text()?.split("\n---\n") {
+        reader.add(rank.as_bytes().to_vec()).map_err(|error| error.to_string())?;
+    }
+    replay(reader.finish())
+}
+
+/// A run, checked and timed anew.
+fn replay(trace: Result<traces::Trace, traces::TraceError>) -> Result<(), String> {
+    let trace = trace.map_err(|error| error.to_string())?;
     let run = traces::Run::new(trace).map_err(|error| error.to_string())?;
     let times = traces::Times::measured(&run).with_launch_delays(&run);
     let _ = (run.predict(&times), run.predict_held_out(&times), traces::Medians::of(&run));

@@ -273,10 +273,13 @@ fn traces_of_torch_that_are_not_those_of_a_run() {
     let unnamed = text.replace("PP:", "my_");
     refused(
         &replay(&[unnamed.into_bytes()], ""),
-        &["names no passes", "Schedule1F1B", "debubble.torch"],
+        &["names no passes", "rank 0 has no nodes of autograd", "debubble.torch"],
     );
     let compressed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0];
-    refused(&replay(&[compressed.to_vec()], ""), &["compressed with gzip", "gunzip"]);
+    refused(
+        &replay(&[compressed.to_vec()], ""),
+        &["cannot be decompressed", "compress the trace anew"],
+    );
     let changed = |key: &str, value: Value| {
         let mut whole: Value = serde_json::from_str(&text).unwrap();
         *whole.pointer_mut(key).unwrap() = value;

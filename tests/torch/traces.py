@@ -2,14 +2,17 @@
 
 python tests/torch/traces.py RANKS FOLDER SCHEDULE.. [--steps N] [--strip]
 
-Writes FOLDER/SCHEDULE.RANK.json for each rank. Stages sleep for exact times, so that many ranks need few
-cores: F takes 20 ms, the gradient of the input 20 ms, that of the weights 10 ms, and what comes last adds
-10 ms to its F. With --strip only that is kept which `debubble replay` reads.
+Writes FOLDER/SCHEDULE.RANK.json for each rank, and the same without the names of passes to
+FOLDER/unnamed/SCHEDULE.RANK.json.gz. torch names no passes of Schedule1F1B: the stages do here. Stages sleep
+for exact times, so that many ranks need few cores: F takes 20 ms, the gradient of the input 20 ms, that of
+the weights 10 ms, and what comes last adds 10 ms to its F. With --strip only that is kept which
+`debubble replay` reads.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import socket
@@ -22,7 +25,7 @@ import torch.distributed as dist
 import torch.distributed.pipelining.schedules as schedules
 import torch.multiprocessing
 from torch.distributed.pipelining import PipelineStage
-from torch.profiler import ProfilerActivity, profile, schedule
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 MICROBATCHES = 8
 
@@ -55,6 +58,18 @@ class Stage(torch.nn.Module):
         return Sleep.apply(x, self.forward_seconds, 0.02) + weight
 
 
+class NamedStage(PipelineStage):
+    """A stage that names its passes as GPipe does."""
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        with record_function(f"Forward {fwd_chunk_id}"):
+            return super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+
+    def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        with record_function(f"Backward {bwd_chunk_id}"):
+            return super().backward_one_chunk(bwd_chunk_id, *args, **kwargs)
+
+
 def run(rank: int, ranks: int, names: list[str], folder: str, steps: int, port: int) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
@@ -75,7 +90,8 @@ def profiled(rank: int, ranks: int, name: str, path: Path, steps: int) -> None:
 
     def stage(chunk: int) -> PipelineStage:
         forward = 0.03 if chunk == chunks - 1 else 0.02
-        return PipelineStage(Stage(forward), chunk, chunks, torch.device("cpu"))
+        made = NamedStage if name == "Schedule1F1B" else PipelineStage
+        return made(Stage(forward), chunk, chunks, torch.device("cpu"))
 
     stages = [stage(chunk) for chunk in mine]
     pipeline = kind(
@@ -102,21 +118,66 @@ def profiled(rank: int, ranks: int, name: str, path: Path, steps: int) -> None:
             seen.step()
 
 
-def is_read(name: str) -> bool:
-    words = ("PP:", "Forward", "Backward", "ProfilerStep", "gloo:recv")
-    return name.startswith(words) and "WAIT" not in name
+NAMES = ("PP:", "Forward", "Backward")
+READ = ("ph", "cat", "name", "ts", "dur")
 
 
-def stripped(trace: dict[str, Any]) -> dict[str, Any]:
-    """The trace with what is read of it, and one event that is not."""
-    keys = ("schemaVersion", "distributedInfo", "baseTimeNanoseconds")
-    events = [event for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
-    read = ("ph", "cat", "name", "ts", "dur")
-    events = [{key: event[key] for key in read} for event in events if is_read(event["name"])]
+def is_named(event: dict[str, Any]) -> bool:
+    """Whether the event names a pass."""
+    name: str = event["name"]
+    return event.get("cat") == "user_annotation" and name.startswith(NAMES)
+
+
+def is_read(event: dict[str, Any]) -> bool:
+    name: str = event["name"]
+    return name.startswith((*NAMES, "ProfilerStep", "gloo:recv")) and "WAIT" not in name
+
+
+def is_read_unnamed(event: dict[str, Any]) -> bool:
+    name: str = event["name"]
+    is_operator: bool = event.get("args", {}).get("Fwd thread id") == 0
+    return name.startswith(("ProfilerStep", "gloo:", "c10d::", "autograd::engine")) or is_operator
+
+
+def stripped(trace: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
+    """The trace with what is read of `events`, and one event that is not."""
     host = next(event for event in trace["traceEvents"] if event.get("cat") == "cpu_op")
+    keys = ("schemaVersion", "distributedInfo", "baseTimeNanoseconds")
     head: dict[str, Any] = {key: trace[key] for key in keys}
     head["distributedInfo"] = {key: head["distributedInfo"][key] for key in ("backend", "rank", "world_size")}
-    return {**head, "traceEvents": [{key: host[key] for key in read}, *events]}
+    return {**head, "traceEvents": [{key: host[key] for key in READ}, *events]}
+
+
+def stripped_named(trace: dict[str, Any]) -> dict[str, Any]:
+    events = [event for event in trace["traceEvents"] if event.get("cat") == "user_annotation"]
+    return stripped(trace, [{key: event[key] for key in READ} for event in events if is_read(event)])
+
+
+def stripped_unnamed(trace: dict[str, Any]) -> dict[str, Any]:
+    read = ("Sequence number", "Fwd thread id")
+    events = []
+    for event in trace["traceEvents"]:
+        if event.get("cat") in ("cpu_op", "user_annotation") and is_read_unnamed(event):
+            args = {key: event["args"][key] for key in read if key in event.get("args", {})}
+            events.append({**{key: event[key] for key in (*READ, "tid")}, "args": args})
+    return stripped(trace, events)
+
+
+def written(trace: dict[str, Any]) -> str:
+    return json.dumps(trace, separators=(",", ":")).replace('{"ph"', '\n{"ph"') + "\n"
+
+
+def separated(path: Path, strip: bool) -> None:
+    """Writes the trace at `path` without the names of passes, too; and only what is read, if `strip`."""
+    trace = json.loads(path.read_text())
+    unnamed = {**trace, "traceEvents": [event for event in trace["traceEvents"] if not is_named(event)]}
+    if strip:
+        path.write_text(written(stripped_named(trace)))
+        unnamed = stripped_unnamed(unnamed)
+    folder = path.parent / "unnamed"
+    folder.mkdir(exist_ok=True)
+    packed = gzip.compress(written(unnamed).encode(), mtime=0)
+    (folder / f"{path.name}.gz").write_bytes(packed)
 
 
 def main() -> None:
@@ -134,9 +195,8 @@ def main() -> None:
     arguments = (asked.ranks, asked.schedules, str(asked.folder), asked.steps, port)
     torch.multiprocessing.spawn(run, args=arguments, nprocs=asked.ranks)
     paths = [path for name in asked.schedules for path in asked.folder.glob(f"{name}.*.json")]
-    for path in paths if asked.strip else []:
-        lines = json.dumps(stripped(json.loads(path.read_text())), separators=(",", ":"))
-        path.write_text(lines.replace('{"ph"', '\n{"ph"') + "\n")
+    for path in paths:
+        separated(path, asked.strip)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ use thiserror::Error;
 use crate::form::Form;
 use crate::operation::{MAX_OPERATIONS, OpType};
 
+pub use crate::not_inferred::NotInferred;
+
 /// Where in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
@@ -15,6 +17,8 @@ pub enum Place {
     Row(usize),
     /// An element of `traceEvents`, from 0.
     Event(usize),
+    /// An element of the `nodes` of an execution trace, from 0.
+    Node(usize),
     /// The fields besides `traceEvents`.
     Head,
 }
@@ -24,6 +28,7 @@ impl fmt::Display for Place {
         match self {
             Self::Row(row) => write!(f, "row {row}"),
             Self::Event(event) => write!(f, "event {event}"),
+            Self::Node(node) => write!(f, "node {node}"),
             Self::Head => f.write_str("beside its events"),
         }
     }
@@ -193,16 +198,39 @@ pub enum TraceError {
         /// Number of ranks that the run has.
         world: u32,
     },
-    /// A trace of `torch.profiler` in which no pass of a pipeline is named.
+    /// A trace of `torch.profiler` in which no pass of a pipeline is named, or can be inferred.
     #[error(
-        "it is a trace of torch.profiler that names no passes: torch names those of ScheduleGPipe \
-         and of schedules that run action by action (interleaved, zero-bubble, from CSV), and none \
-         of Schedule1F1B; run that order from a CSV, or record the run with debubble.torch"
+        "it is a trace of torch.profiler that names no passes, and they cannot be inferred: {0}; name them \
+         with torch.profiler.record_function(\"PP:<chunk>F<microbatch>\") and so on, or record the run \
+         with debubble.torch"
     )]
-    Unnamed,
-    /// A compressed file.
-    #[error("it is compressed with gzip: decompress it first (gunzip), as in gunzip trace.json.gz")]
-    Gzip,
+    Unnamed(NotInferred),
+    /// An execution trace of PyTorch.
+    #[error(
+        "it is an execution trace of PyTorch (Chakra) that has no times of named passes: give the traces \
+         of torch.profiler of the same run (export_chrome_trace)"
+    )]
+    Execution,
+    /// A database.
+    #[error(
+        "it is an SQLite database, as nsys exports them, and debubble reads no trace of Nsight Systems: \
+         record the run with torch.profiler or debubble.torch"
+    )]
+    Database,
+    /// A compressed file that cannot be decompressed.
+    #[error("it cannot be decompressed: {0}; compress the trace anew, or give it as it was")]
+    Gzip(String),
+    /// A compressed file that is too large.
+    #[error(
+        "its {packed} bytes are more than {most} bytes when they are decompressed, which is more than any \
+         trace has, or more than the memory that is free here holds: record fewer steps"
+    )]
+    Unpacked {
+        /// Its bytes.
+        packed: u64,
+        /// The most bytes that are read.
+        most: u64,
+    },
     /// No operation at all.
     #[error(
         "it has no operations of a pipeline{}: a trace event needs args.kind and args.microbatch, \

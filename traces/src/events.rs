@@ -40,6 +40,28 @@ pub(crate) struct Args {
     pub(crate) iteration: Option<Value>,
     pub(crate) model_chunk: Option<Value>,
     pub(crate) pp_rank: Option<Value>,
+    /// Number of the node of autograd that an operator makes, or that is evaluated.
+    #[serde(rename = "Sequence number")]
+    pub(crate) sequence: Option<Value>,
+    /// The thread of the operator of a node; 0 of an operator.
+    #[serde(rename = "Fwd thread id")]
+    pub(crate) forward_thread: Option<Value>,
+    /// Same for a kernel and for the call that launches it.
+    pub(crate) correlation: Option<Value>,
+    #[serde(rename = "Collective name")]
+    pub(crate) collective: Option<Value>,
+    #[serde(rename = "Process Group Description")]
+    pub(crate) group: Option<Value>,
+    #[serde(rename = "Process Group Ranks")]
+    pub(crate) ranks: Option<Value>,
+    /// The peer, within the group.
+    #[serde(rename = "Rank")]
+    pub(crate) rank: Option<Value>,
+    /// The peer, among all ranks.
+    #[serde(rename = "Src Rank")]
+    pub(crate) source: Option<Value>,
+    #[serde(rename = "Dst Rank")]
+    pub(crate) destination: Option<Value>,
 }
 
 /// Fields of the trace object besides its events.
@@ -51,6 +73,8 @@ pub(crate) struct Head {
     pub(crate) base: Option<Value>,
     /// Whether there is a `schemaVersion`, as in every trace of `torch.profiler`.
     pub(crate) by_torch: bool,
+    /// Whether it is an execution trace of PyTorch: operators under `nodes`.
+    pub(crate) is_execution: bool,
 }
 
 /// The place of a process among those of its run.
@@ -97,6 +121,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Taken, A::Error> {
         const EVENTS: &str = "traceEvents";
         let mut taken = None;
+        let mut nodes = Ok(());
         while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
             match &*key {
                 EVENTS => {
@@ -104,6 +129,10 @@ impl<'de> Visitor<'de> for Object<'_> {
                     if taken.replace(events).is_some() {
                         return Err(de::Error::duplicate_field(EVENTS));
                     }
+                }
+                "nodes" if taken.is_none() && !self.head.is_execution => {
+                    self.head.is_execution = true;
+                    nodes = entries.next_value_seed(Nodes { sink: &mut *self.sink })?;
                 }
                 "distributedInfo" => self.head.distributed = entries.next_value()?,
                 "baseTimeNanoseconds" => self.head.base = entries.next_value()?,
@@ -114,7 +143,10 @@ impl<'de> Visitor<'de> for Object<'_> {
                 _ => drop(entries.next_value::<IgnoredAny>()?),
             }
         }
-        taken.ok_or_else(|| de::Error::missing_field(EVENTS))
+        match taken {
+            None if self.head.is_execution => Ok(nodes),
+            taken => taken.ok_or_else(|| de::Error::missing_field(EVENTS)),
+        }
     }
 }
 
@@ -148,6 +180,58 @@ impl<'de> Visitor<'de> for Events<'_> {
             number += 1;
         }
         Ok(Ok(()))
+    }
+}
+
+/// The nodes of an execution trace. Only what links it with a trace of `torch.profiler`, as Chakra does, gives them
+/// times, in microseconds.
+struct Nodes<'s> {
+    sink: &'s mut dyn Sink,
+}
+
+#[derive(Deserialize)]
+struct Node<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    ts: Option<Value>,
+    inclusive_dur: Option<Value>,
+}
+
+impl<'de> DeserializeSeed<'de> for Nodes<'_> {
+    type Value = Taken;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Taken, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Nodes<'_> {
+    type Value = Taken;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of nodes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut nodes: A) -> Result<Taken, A::Error> {
+        let mut number = 0;
+        let mut taken = Ok(());
+        while let Some(node) = nodes.next_element::<Node<'de>>()? {
+            if let (Ok(()), Some(ts), Some(dur)) = (&taken, node.ts, node.inclusive_dur) {
+                let event = Event::annotation(node.name, ts, dur);
+                taken = self.sink.take(&event, Place::Node(number));
+            }
+            number += 1;
+        }
+        Ok(taken)
+    }
+}
+
+impl<'a> Event<'a> {
+    /// One that torch writes of what a program names.
+    fn annotation(name: Option<Cow<'a, str>>, ts: Value, dur: Value) -> Self {
+        let [ph, cat] = ["X", "user_annotation"].map(|text| Some(Cow::Borrowed(text)));
+        let (ts, dur) = (Some(ts), Some(dur));
+        Self { ph, name, cat, ts, dur, pid: None, tid: None, args: None }
     }
 }
 

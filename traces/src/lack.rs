@@ -39,6 +39,8 @@ pub enum Lack {
     },
     /// Which stage a rank is: each is taken for the stage of its number.
     Stages,
+    /// Names of passes: what each is follows from autograd and from the sends between ranks.
+    Names,
     /// Arrivals of values that passes waited for: passes are taken to begin when what they need was
     /// made.
     Arrivals,
@@ -65,6 +67,10 @@ impl fmt::Display for Lack {
                 write!(f, "{given} of the {world} ranks of the run, which hold all its stages")
             }
             Self::Stages => f.write_str("no stages: rank r is taken for stage r"),
+            Self::Names => f.write_str(
+                "no names of passes: F and B are inferred from autograd, chunks and microbatches \
+                 from the sends between ranks",
+            ),
             Self::Arrivals => f.write_str(
                 "no arrivals of values: a pass is taken to begin when what it needs was made",
             ),

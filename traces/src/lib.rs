@@ -34,9 +34,11 @@ mod form;
 mod graph;
 #[cfg(feature = "parquet")]
 mod guard;
+mod gzip;
 mod hops;
 mod lack;
 mod megatron;
+mod not_inferred;
 mod numbers;
 mod operation;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
@@ -46,11 +48,13 @@ mod run;
 mod times;
 mod torch;
 mod torch_ranks;
+mod unnamed;
 mod values;
 mod waits;
 
-pub use error::{Place, TraceError};
+pub use error::{NotInferred, Place, TraceError};
 pub use form::Form;
+pub use gzip::unpacked;
 pub use hops::LinkHops;
 pub use lack::Lack;
 pub use operation::{BYTES_PER_OPERATION, Direction, MAX_OPERATIONS, OpType, Operation, Side};
@@ -76,7 +80,10 @@ pub use times::{Medians, Times};
 /// are read as Megatron-style tracers write them: the end says `microbatch`, `model_chunk` (of the
 /// rank), `pp_rank` (or it is the `pid`), `iteration` and `dp_rank`. And where annotations name the
 /// actions of `torch.distributed.pipelining`, as in `PP:3F12`, it is what `torch.profiler` saw of one
-/// rank.
+/// rank. Where none names them, the passes of 1F1B and interleaved 1F1B are inferred from
+/// autograd and the sends between ranks.
+///
+/// Each may be compressed with gzip.
 ///
 /// # Errors
 /// If it is none of these, is cut off, lacks something, or has values that make no sense.

@@ -1,15 +1,17 @@
 //! Takes the files of a run one after the other, each recognised by its content.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::error::{Place, TraceError};
+use crate::error::{NotInferred, Place, TraceError};
 use crate::events::{Event, Sink, each, keep};
 use crate::form::Form;
 use crate::lack::{Lack, missing, without_cut_steps};
 use crate::megatron::Passes;
 use crate::operation::{BYTES_PER_OPERATION, MAX_OPERATIONS, Operation};
 use crate::torch::Rank;
-use crate::{chrome, parquet, torch_ranks};
+use crate::unnamed::{self, Observed};
+use crate::{chrome, gzip, parquet, torch_ranks};
 
 /// How the send of a value that has no operation of its own holds up the rank that sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,10 +67,13 @@ impl Trace {
 
 /// Reader of the files of a run, with what they gave so far.
 pub struct Reader {
+    memory: u64,
     most: usize,
     form: Option<Form>,
     operations: Vec<Operation>,
     ranks: Vec<Rank>,
+    /// Ranks that name no passes.
+    observed: Vec<Observed>,
     lacks: Vec<Lack>,
     skipped: usize,
 }
@@ -80,24 +85,31 @@ impl Reader {
     pub fn within(memory: u64) -> Self {
         let most = usize::try_from(memory / BYTES_PER_OPERATION).unwrap_or(usize::MAX);
         Self {
+            memory,
             most: most.min(MAX_OPERATIONS),
             form: None,
             operations: Vec::new(),
             ranks: Vec::new(),
+            observed: Vec::new(),
             lacks: Vec::new(),
             skipped: 0,
         }
     }
 
-    /// Takes a file: Parquet if it begins like a Parquet file, trace events if it begins like JSON.
+    /// Takes a file: Parquet if it begins like a Parquet file, trace events if it begins like JSON;
+    /// either may be compressed with gzip.
     ///
     /// # Errors
     /// If it is neither, is cut off, lacks something, has values that make no sense, is of another
     /// form than the files before, or has too many operations for the memory.
     pub fn add(&mut self, content: Vec<u8>) -> Result<(), TraceError> {
+        let content = match gzip::unpacked(&content, self.memory)? {
+            Cow::Owned(unpacked) => unpacked,
+            Cow::Borrowed(_) => content,
+        };
         let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
         match first {
-            _ if content.starts_with(&[0x1f, 0x8b]) => Err(TraceError::Gzip),
+            _ if content.starts_with(b"SQLite format 3\0") => Err(TraceError::Database),
             _ if content.starts_with(b"PAR1") => {
                 self.expect(Form::Parquet)?;
                 let operations = parquet::read(content, self.room())?;
@@ -112,8 +124,9 @@ impl Reader {
     fn add_events(&mut self, content: &[u8]) -> Result<(), TraceError> {
         let mut file = File { room: self.room(), ..File::default() };
         let head = each(content, &mut file)?;
-        let File { mut rank, events, passes, skipped, .. } = file;
-        self.skipped += skipped;
+        let File { mut rank, mut observed, events, passes, skipped, used, .. } = file;
+        let is_observed = rank.is_empty() && events.is_empty() && passes.len() == 0;
+        self.skipped += if is_observed { skipped } else { skipped + used };
         if !rank.is_empty() {
             self.expect(Form::Torch)?;
             rank.head(&head)?;
@@ -126,8 +139,12 @@ impl Reader {
             let (operations, lacks) = passes.finish()?;
             self.operations.extend(operations);
             self.lacks.extend(lacks);
+        } else if head.is_execution {
+            return Err(TraceError::Execution);
         } else if head.by_torch || head.distributed.is_some() {
-            return Err(TraceError::Unnamed);
+            self.expect(Form::Torch)?;
+            observed.head(&head)?;
+            self.observed.push(observed);
         } else {
             return Err(TraceError::Nothing { skipped });
         }
@@ -137,7 +154,8 @@ impl Reader {
     /// Number of operations that may still be read.
     fn room(&self) -> usize {
         let ranks: usize = self.ranks.iter().map(Rank::len).sum();
-        self.most.saturating_sub(self.operations.len() + ranks)
+        let observed: usize = self.observed.iter().map(Observed::len).sum();
+        self.most.saturating_sub(self.operations.len() + ranks + observed)
     }
 
     fn expect(&mut self, found: Form) -> Result<(), TraceError> {
@@ -152,10 +170,14 @@ impl Reader {
     /// # Errors
     /// If there are no operations, or the files are not those of all stages.
     pub fn finish(self) -> Result<Trace, TraceError> {
-        let Self { form, mut operations, ranks, mut lacks, skipped, .. } = self;
+        let Self { form, mut operations, ranks, observed, mut lacks, skipped, .. } = self;
         let form = form.ok_or(TraceError::Nothing { skipped })?;
         if form == Form::Torch {
-            let (of_ranks, of_torch) = torch_ranks::operations(ranks)?;
+            let (of_ranks, of_torch) = match (ranks.is_empty(), observed.is_empty()) {
+                (true, _) => unnamed::operations(observed)?,
+                (false, true) => torch_ranks::operations(ranks)?,
+                (false, false) => return Err(TraceError::Unnamed(NotInferred::SomeNamed)),
+            };
             operations = of_ranks;
             lacks.extend(of_torch);
         }
@@ -179,25 +201,33 @@ struct File {
     /// The most operations.
     room: usize,
     rank: Rank,
+    observed: Observed,
     events: Vec<Operation>,
     passes: Passes,
     skipped: usize,
+    /// Events that are none, but for what they show of passes that are not named.
+    used: usize,
 }
 
 impl Sink for File {
     fn take(&mut self, event: &Event<'_>, place: Place) -> Result<(), TraceError> {
         if event.ph.as_deref() != Some("X") {
             self.passes.take(event, place)?;
-        } else if !self.rank.take(event, place)? {
-            match chrome::operation(event, place)? {
-                Some(one) => {
-                    let rows = self.events.len() + 1;
-                    keep(&mut self.events, one, rows)?;
+        } else {
+            // A file that names passes is read by their names.
+            let is_used = self.rank.is_empty() && self.observed.take(event, place)?;
+            if !self.rank.take(event, place)? {
+                match chrome::operation(event, place)? {
+                    Some(one) => {
+                        let rows = self.events.len() + 1;
+                        keep(&mut self.events, one, rows)?;
+                    }
+                    None if is_used => self.used += 1,
+                    None => self.skipped += 1,
                 }
-                None => self.skipped += 1,
             }
         }
-        let rows = self.events.len() + self.passes.len() + self.rank.len();
+        let rows = self.events.len() + self.passes.len() + self.rank.len() + self.observed.len();
         if rows > self.room {
             let most = self.room;
             return Err(TraceError::TooMany {

@@ -46,6 +46,36 @@ pub(crate) struct Rank {
     received: Vec<(Nanos, Nanos)>,
 }
 
+/// What a file says of its rank beside its events.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Origin {
+    /// Its number among all ranks of the run.
+    pub(crate) number: Option<u32>,
+    /// Number of ranks that the run has.
+    pub(crate) world: Option<u32>,
+    /// The time at which `ts` is 0, in nanoseconds.
+    pub(crate) base: u64,
+}
+
+impl Origin {
+    pub(crate) fn of(head: &Head) -> Result<Self, TraceError> {
+        let distributed = head.distributed.as_ref();
+        let given = |value: Option<&Value>, column| -> Result<Option<u32>, TraceError> {
+            let value = whole(value, Place::Head, column)?;
+            value.map(|value| count(value, Place::Head, column)).transpose()
+        };
+        let number = given(distributed.and_then(|one| one.rank.as_ref()), "distributedInfo.rank")?;
+        let world = distributed.and_then(|one| one.world_size.as_ref());
+        let world = given(world, "distributedInfo.world_size")?;
+        const BASE: &str = "baseTimeNanoseconds";
+        let base = whole(head.base.as_ref(), Place::Head, BASE)?.unwrap_or(0);
+        let base: u64 = count(base, Place::Head, BASE)?;
+        #[allow(clippy::cast_precision_loss)] // A limit.
+        nanos(base as f64, 1.0, LATEST, Place::Head, BASE)?;
+        Ok(Self { number, world, base })
+    }
+}
+
 /// The kind of an event of `torch.profiler`.
 enum EventKind {
     Passes([Option<Named>; 2]),
@@ -110,19 +140,8 @@ impl Rank {
 
     /// Takes what the file says beside its events.
     pub(crate) fn head(&mut self, head: &Head) -> Result<(), TraceError> {
-        let distributed = head.distributed.as_ref();
-        let given = |value: Option<&Value>, column| -> Result<Option<u32>, TraceError> {
-            let value = whole(value, Place::Head, column)?;
-            value.map(|value| count(value, Place::Head, column)).transpose()
-        };
-        self.number = given(distributed.and_then(|one| one.rank.as_ref()), "distributedInfo.rank")?;
-        let world = distributed.and_then(|one| one.world_size.as_ref());
-        self.world = given(world, "distributedInfo.world_size")?;
-        const BASE: &str = "baseTimeNanoseconds";
-        let base = whole(head.base.as_ref(), Place::Head, BASE)?.unwrap_or(0);
-        let base: u64 = count(base, Place::Head, BASE)?;
-        #[allow(clippy::cast_precision_loss)] // A limit.
-        nanos(base as f64, 1.0, LATEST, Place::Head, BASE)?;
+        let Origin { number, world, base } = Origin::of(head)?;
+        (self.number, self.world) = (number, world);
         let passes = self.host.iter_mut().chain(&mut self.device).chain(&mut self.asked);
         let passes = passes.map(|one| (&mut one.start, &mut one.end));
         let steps = self.steps.iter_mut().map(|(_, start, end)| (start, end));

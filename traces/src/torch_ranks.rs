@@ -32,8 +32,7 @@ pub(crate) fn operations(mut ranks: Vec<Rank>) -> Result<(Vec<Operation>, Vec<La
         return Err(TraceError::RankTwice { rank });
     }
     let world = ranks.iter().filter_map(|rank| rank.world).max();
-    let missing = world.map(|world| (0..world).filter(|one| !known.contains(one)).take(8));
-    let missing: Vec<u32> = missing.into_iter().flatten().collect();
+    let missing = missing_ranks(world, &known);
     if !ranks.iter().all(Rank::has_arrivals) && ranks.len() > 1 {
         lacks.push(Lack::Arrivals);
     }
@@ -66,6 +65,12 @@ pub(crate) fn operations(mut ranks: Vec<Rank>) -> Result<(Vec<Operation>, Vec<La
     }
     begin_when_made(&mut operations);
     Ok((operations, lacks))
+}
+
+/// The first of the ranks of a run of `world` that are not among `known`.
+pub(crate) fn missing_ranks(world: Option<u32>, known: &BTreeSet<u32>) -> Vec<u32> {
+    let missing = world.map(|world| (0..world).filter(|one| !known.contains(one)).take(8));
+    missing.into_iter().flatten().collect()
 }
 
 fn see(at: u32, mut rank: Rank) -> Seen {
@@ -111,7 +116,7 @@ fn add(rank: &Seen, stage: u16, dp_rank: u32, operations: &mut Vec<Operation>) {
 }
 
 /// Lets no pass begin before what it needs was made: it waited for that within its own time.
-fn begin_when_made(operations: &mut [Operation]) {
+pub(crate) fn begin_when_made(operations: &mut [Operation]) {
     let last = operations.iter().map(|one| one.chunk).max().unwrap_or(0);
     let mut made: BTreeMap<(u64, u32, bool, u16, u32), Nanos> = BTreeMap::new();
     let key = |one: &Operation, forward: bool, chunk: u16| {

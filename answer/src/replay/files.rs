@@ -1,5 +1,6 @@
 //! Reads the files of a run, each recognised by its content.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use pipeline::{Measurement, Nanos};
@@ -27,6 +28,11 @@ pub(super) fn read(
     let (first, others) =
         paths.split_first().ok_or_else(|| Diagnostic::new("no trace is given"))?;
     let content = context.read_bytes(first, MAX_TRACE)?;
+    let content = match traces::unpacked(&content, spare_memory(context)) {
+        Ok(Cow::Owned(unpacked)) => unpacked,
+        Ok(Cow::Borrowed(_)) => content,
+        Err(fault) => return Err(wrong(first, &fault)),
+    };
     let trace = if timelines::is_one(&content) {
         if let Some(other) = others.first() {
             let text = "a timeline holds all stages: replay it without other files";
@@ -52,14 +58,17 @@ pub(super) fn read(
     Ok(run)
 }
 
+fn spare_memory(context: &Context<'_>) -> u64 {
+    context.host().spare_memory().unwrap_or(u64::MAX)
+}
+
 fn of_traces(
     context: &Context<'_>,
     first: &Path,
     content: Vec<u8>,
     others: &[PathBuf],
 ) -> Result<Trace, Diagnostic> {
-    let free = context.host().spare_memory().unwrap_or(u64::MAX);
-    let mut reader = Reader::within(free);
+    let mut reader = Reader::within(spare_memory(context));
     let mut add = |path: &Path, content: Vec<u8>| {
         let added = reader.add(content);
         added.map_err(|fault| misplaced(context, path, wrong(path, &fault)))
