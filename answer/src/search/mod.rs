@@ -4,22 +4,20 @@ mod front;
 mod improvements;
 mod joint;
 mod joint_choice;
-mod on_hardware;
 mod program;
 mod report;
 mod simulated;
-mod under_noise;
 
-use pipeline::Limit;
+use pipeline::{Limit, Schedule};
 use profile::{AnyProfile, TrainerProfile};
-use question::case::{self, SEARCHED, ScheduleSource, SearchKind, Searched};
-use question::host::announce_estimate;
+use question::case::{self, Aim, SEARCHED, ScheduleSource, SearchKind};
+use question::host::{Work, announce_estimate};
 use question::scenario::{Scenario, Setting};
 use question::search::{SearchKeys, Varied};
 use question::sheet::Sheet;
 use question::values::segments::LoneBackward;
 use question::{Context, Diagnostic, Warnings, format, hardware, noise};
-use search::{Effort, Figure};
+use search::{Effort, Figure, Phase, Progress};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -52,7 +50,7 @@ impl SearchAnswer {
     /// # Errors
     /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
-        crate::csv(self.rows.iter().map(report::entry::Entry::from))
+        crate::csv(report::entry::table(&self.rows))
     }
 }
 
@@ -218,25 +216,12 @@ pub fn search(
     let mut improvements = Vec::new();
     for (number, setting) in settings.iter().enumerate() {
         let seen = Improvements::of(context.host(), number);
+        let asked = Asked { context, scenario, setting, keys, earlier: &rows, seen: &seen };
         let simulated = simulated::keys(setting, keys);
-        let row = match (keys.statistic(), figure(keys, setting)) {
-            _ if !simulated.is_empty() => {
-                simulated::row(context, scenario, setting, keys, simulated, (&rows, &seen))?
-            }
-            (Some(statistic), _) => {
-                under_noise::row(context, scenario, setting, keys, statistic, (&rows, &seen))?
-            }
-            (None, Some(figure)) => {
-                on_hardware::row(context, scenario, setting, keys, figure, (&rows, &seen))?
-            }
-            (None, None) if !keys.vary.is_empty() => {
-                joint::row(context, scenario, setting, keys, (&rows, &seen))?
-            }
-            (None, None) => {
-                let mut searched = search_one(context, scenario, keys, setting, &seen)?;
-                let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched, &seen));
-                SearchRow::of(searched, solved.transpose()?, keys.objective, setting)?
-            }
+        let row = match asked.aim() {
+            _ if !simulated.is_empty() => simulated::row(&asked, simulated)?,
+            Aim::Cost(_) if !keys.vary.is_empty() => joint::row(&asked)?,
+            aim => row(&asked, aim)?,
         };
         let profile = question::profiles::of(context, &setting.keys)?;
         let uncertainty =
@@ -309,9 +294,8 @@ fn announce(context: &Context<'_>, keys: &SearchKeys, settings: &[Setting]) {
             let rule = ScheduleSource::Searched(keys.placement());
             let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
             let all: u128 = settings.iter().map(passes).sum();
-            let all = if keys.statistic().is_some() { all * under_noise::SEARCHES } else { all };
-            let on_hardware = settings.iter().any(|setting| figure(keys, setting).is_some());
-            let all = if on_hardware { all * on_hardware::SEARCHES } else { all };
+            let each = settings.iter().map(|setting| searches(aim(keys, setting)));
+            let all = all * each.max().unwrap_or(1);
             let simulated = settings.iter().any(|one| !simulated::keys(one, keys).is_empty());
             let all = if simulated { all * simulated::SEARCHES } else { all };
             let all = if keys.vary.is_empty() { all } else { all * joint::SEARCHES };
@@ -321,51 +305,121 @@ fn announce(context: &Context<'_>, keys: &SearchKeys, settings: &[Setting]) {
     }
 }
 
-fn search_one(
-    context: &Context<'_>,
-    scenario: &Scenario,
-    keys: &SearchKeys,
-    setting: &Setting,
-    seen: &Improvements<'_>,
-) -> Result<Searched, Diagnostic> {
-    let late = late(context, keys);
-    let stop = || context.stopped() || late();
-    let times = keys.times();
+/// How many searches by nominal times one with this aim takes about as long as.
+const fn searches(aim: Aim) -> u128 {
+    match aim {
+        Aim::Cost(_) => 1,
+        Aim::Statistic(_) => 10,
+        Aim::Figure(_) => 4,
+    }
+}
+
+/// A setting that is searched under one limit.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    context: &'a Context<'a>,
+    scenario: &'a Scenario,
+    setting: &'a Setting,
+    keys: &'a SearchKeys,
+    /// The rows of other limits: searches start from their orders, too.
+    earlier: &'a [SearchRow],
+    /// Hears of what the search has by then.
+    seen: &'a Improvements<'a>,
+}
+
+impl Asked<'_> {
+    fn aim(&self) -> Aim {
+        aim(self.keys, self.setting)
+    }
+
+    /// For how long, with so many times the default effort.
+    fn effort(&self, times: Option<u64>) -> Effort {
+        Effort { times, seed: self.setting.keys.seed.unwrap_or(0) }
+    }
+
+    /// The earlier rows of the setting.
+    fn same(&self) -> impl Iterator<Item = &SearchRow> {
+        let name = self.setting.name.as_deref();
+        self.earlier.iter().filter(move |row| row.setting() == name)
+    }
+
+    /// Whether the search, which begins now, is to end: its time is over, or the user has stopped it.
+    fn stop(&self) -> impl Fn() -> bool + Sync {
+        let (context, keys) = (self.context, self.keys);
+        let begin = context.host().clock();
+        move || {
+            let elapsed = context.host().clock().zip(begin).map(|(now, begin)| now - begin);
+            context.stopped()
+                || keys.time_limit().zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
+        }
+    }
+
+    /// Shows `work` how far the search has come.
+    fn tell(&self, work: &dyn Work, now: Progress) {
+        let Progress { phase, best, bound, steps, of } = now;
+        if let Some(all) = of {
+            work.set_length(all);
+        }
+        work.set_position(steps);
+        let aim = self.aim();
+        let is_aim = phase != Phase::Nominal || matches!(aim, Aim::Cost(_));
+        if let Some(best) = best.filter(|_| is_aim) {
+            self.seen.see(best, bound, steps);
+        }
+        let name = self.keys.objective.name();
+        let best = best.map_or_else(|| "none fits yet".to_owned(), format::time);
+        work.set_message(match (phase, aim) {
+            (Phase::Nominal, Aim::Statistic(_)) => format!("passes, without noise, best {best}"),
+            (Phase::Nominal, Aim::Figure(_)) => format!("passes, no link shared, best {best}"),
+            (Phase::Nominal, Aim::Cost(_)) => {
+                let bound = format::time(bound.unwrap_or_default());
+                format!("passes, best {best}, bound {bound}")
+            }
+            (Phase::UnderNoise, _) => format!("passes, under noise, best {name} {best}"),
+            (Phase::OnHardware, _) => format!("passes, best {name} {best} by the engine"),
+            (Phase::Jointly, _) => format!("choices, best {best}"),
+        });
+    }
+
+    /// Warns where the clock has `interrupted` a search of a limited effort of so many `times`.
+    fn warn_of_clock(&self, times: Option<u64>, interrupted: bool) {
+        if interrupted && times.is_some() && !self.context.cut_short() {
+            let text = "the clock cut the search short: another run may find another schedule";
+            self.context.warn(text.to_owned());
+        }
+    }
+}
+
+/// What the search of `setting` makes small.
+fn aim(keys: &SearchKeys, setting: &Setting) -> Aim {
+    match (keys.statistic(), figure(keys, setting)) {
+        (Some(statistic), _) => Aim::Statistic(statistic),
+        (None, Some(figure)) => Aim::Figure(figure),
+        (None, None) => Aim::Cost(keys.objective().unwrap_or_default()),
+    }
+}
+
+/// Searches the best order of a question.
+///
+/// # Errors
+/// The errors of [`case::search`], and of the integer program.
+fn row(asked: &Asked<'_>, aim: Aim) -> Result<SearchRow, Diagnostic> {
+    let Asked { context, scenario, setting, keys, seen, .. } = *asked;
+    let stop = asked.stop();
+    let known: Vec<&Schedule> = asked.same().map(|row| &row.searched.found.schedule).collect();
     let search = case::Search {
         placement: keys.placement(),
-        objective: keys.objective().unwrap_or_default(),
-        effort: Effort { times, seed: setting.keys.seed.unwrap_or(0) },
+        aim,
+        effort: asked.effort(keys.times()),
+        known: &known,
         // The whole program is solved instead.
         solved: !keys.ilp,
         stop: &stop,
     };
     let work = context.host().begin(1, "");
-    let searched = case::search(context, scenario, setting, &search, |now| {
-        if let Some(all) = now.of {
-            work.set_length(all);
-        }
-        work.set_position(now.steps);
-        let [best, bound] = [now.best, now.bound].map(format::time);
-        work.set_message(format!("passes, best {best}, bound {bound}"));
-        seen.see(now.best, Some(now.bound), now.steps);
-    })?;
-    warn_of_clock(context, keys, searched.found.interrupted);
-    Ok(searched)
-}
-
-/// Whether the time that `keys` allow for a search that begins now is over.
-fn late<'a>(context: &'a Context<'_>, keys: &'a SearchKeys) -> impl Fn() -> bool + Sync + use<'a> {
-    let begin = context.host().clock();
-    move || {
-        let elapsed = context.host().clock().zip(begin).map(|(now, begin)| now - begin);
-        keys.time_limit().zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
-    }
-}
-
-/// Warns where the clock has `interrupted` a search of a limited effort.
-fn warn_of_clock(context: &Context<'_>, keys: &SearchKeys, interrupted: bool) {
-    if interrupted && keys.times().is_some() && !context.cut_short() {
-        let text = "the clock cut the search short: another run may find another schedule";
-        context.warn(text.to_owned());
-    }
+    let tell = |now| asked.tell(&*work, now);
+    let mut searched = case::search(context, scenario, setting, &search, tell)?;
+    asked.warn_of_clock(keys.times(), searched.found.interrupted);
+    let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched, seen));
+    SearchRow::of(searched, solved.transpose()?, keys.objective, setting)
 }

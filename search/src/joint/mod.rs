@@ -28,7 +28,7 @@ use self::copied::{Copied, Outcome, Simulated, TURNS, relaxed};
 use self::probe::{CLOSE, QUICK, Tried, Worth, try_choice, work};
 use crate::chance::Chance;
 use crate::error::SearchError;
-use crate::found::{Effort, Found};
+use crate::found::{Effort, Found, Phase, Progress};
 use crate::instance::Instance;
 use crate::run::search;
 use crate::start::Starts;
@@ -45,17 +45,6 @@ const WIDTH: usize = 4;
 const CLOSELY: usize = 8;
 /// The choices for which an order is searched in full, besides those known before.
 const IN_FULL: usize = 2;
-
-/// How far a joint search has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProgressJointly {
-    /// The cost of the best order so far, if any choice fits.
-    pub best: Option<Nanos>,
-    /// The choices tried so far.
-    pub tried: u64,
-    /// How many are tried at most.
-    pub of: u64,
-}
 
 /// The result of a joint search.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,7 +93,7 @@ pub struct Jointly<'a> {
 /// too large.
 pub fn search_jointly(
     jointly: &Jointly<'_>,
-    progress: &mut dyn FnMut(ProgressJointly),
+    progress: &mut dyn FnMut(Progress),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<FoundJointly, SearchError> {
     let mut outer = Outer::of(jointly, stop);
@@ -193,7 +182,7 @@ impl<'a> Outer<'a> {
     }
 
     /// Searches all choices of the space.
-    fn try_all(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
+    fn try_all(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SearchError> {
         self.begin(progress)?;
         self.try_neighbours(progress)?;
         self.probe_closely(progress)?;
@@ -210,7 +199,7 @@ impl<'a> Outer<'a> {
     }
 
     /// Tries what is uniform, with layers cut evenly and with stages balanced, and what is known.
-    fn begin(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
+    fn begin(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SearchError> {
         let mut all = vec![self.space.asked.clone()];
         let known = self.jointly.known.iter().map(|(choice, _)| choice);
         all.extend(known.filter(|choice| self.space.allows(choice)).cloned());
@@ -236,10 +225,7 @@ impl<'a> Outer<'a> {
     }
 
     /// Tries the neighbours of the best choices.
-    fn try_neighbours(
-        &mut self,
-        progress: &mut dyn FnMut(ProgressJointly),
-    ) -> Result<(), SearchError> {
+    fn try_neighbours(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SearchError> {
         let NeighbourhoodEffort { choices: mut left, mut orders, .. } = self.limits;
         while left > 0 && orders > 0 && !(self.stop)() {
             let mut next = self.next();
@@ -259,10 +245,7 @@ impl<'a> Outer<'a> {
     }
 
     /// Probes the best choices again with more effort for their orders, which separates them.
-    fn probe_closely(
-        &mut self,
-        progress: &mut dyn FnMut(ProgressJointly),
-    ) -> Result<(), SearchError> {
+    fn probe_closely(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), SearchError> {
         let fit = self.best.iter().filter(|one| one.cost().is_some());
         let best = fit.take(CLOSELY).map(|one| one.choice.clone());
         let best: Vec<Choice> = best.filter(|one| !self.close.contains(one)).collect();
@@ -516,11 +499,13 @@ impl<'a> Outer<'a> {
         Some(u64::try_from(of_most).unwrap_or(u64::MAX).saturating_sub(3 * own))
     }
 
-    fn tell(&self, progress: &mut dyn FnMut(ProgressJointly)) {
-        progress(ProgressJointly {
+    fn tell(&self, progress: &mut dyn FnMut(Progress)) {
+        progress(Progress {
+            phase: Phase::Jointly,
             best: self.cost(),
-            tried: self.tried.min(self.of),
-            of: self.of,
+            bound: None,
+            steps: self.tried.min(self.of),
+            of: Some(self.of),
         });
     }
 }

@@ -10,7 +10,6 @@ mod links;
 mod marks;
 mod times;
 
-pub(crate) use self::anneal::Annealing;
 use self::links::Link;
 use self::marks::Marks;
 use crate::compiled_instance::{CompiledInstance, Effect};

@@ -4,10 +4,9 @@
 
 use pipeline::{Costs, Family, Nanos, PassTimes};
 
-use super::anneal::Chain;
+use super::anneal::Timer;
 use super::draws::Draws;
 use super::{UnderNoise, most_blocks, training};
-use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Progress};
@@ -83,11 +82,11 @@ pub(super) fn best_published(
     let trained = training(under.noise);
     let blocks = PUBLISHED_BLOCKS.min(most_blocks(compiled));
     let draws = Draws::new(instance, compiled, &trained, 0..blocks);
-    let mut chain = Chain::new(compiled, &draws, under.statistic, Chance::new(0, 0));
+    let mut timer = Timer::new(compiled, &draws, under.statistic);
     let mut clock = Clock::default();
     let mut best: Option<(f64, Family, Vec<u16>)> = None;
     for (one, _, sequence) in start::published(instance, start::Starts::All, compiled, &mut clock) {
-        let Some(energy) = chain.energy(&sequence) else { continue };
+        let Some(energy) = timer.energy(&sequence) else { continue };
         if best.as_ref().is_none_or(|(least, ..)| energy < *least) {
             best = Some((energy, one.family, sequence));
         }

@@ -263,15 +263,15 @@ fn annealing_makes_orders_that_take_what_it_says() {
         let compiled = CompiledInstance::of(&instance);
         let noise = stormy(3, false);
         let draws = Draws::new(&instance, &compiled, &noise, 0..3);
-        let mut chain = Chain::new(&compiled, &draws, Statistic::P95, Chance::new(1, 1));
+        let mut timer = Timer::new(&compiled, &draws, Statistic::P95);
         let sequence = start::one_by_one(&compiled);
-        let energy = chain.energy(&sequence).unwrap();
-        let cooling = Cooling { hot: 2_000.0, cold: 100.0, steps: 2_000_000 };
-        let from = Timed { energy, sequence };
-        let (best, _) = chain.anneal(&from, cooling, &|| false);
-        assert!(10.0 * best.energy < 9.0 * energy, "{} {energy}", best.energy);
-        assert_eq!(chain.energy(&best.sequence), Some(best.energy));
-        let schedule = compiled.schedule(&instance, &best.sequence).unwrap();
+        let energy = timer.energy(&sequence).unwrap();
+        let cooling = Cooling::between((2_000.0, 100.0), 1.0, 2_000_000);
+        let (mut chance, from) = (Chance::new(1, 1), (energy, sequence));
+        let ((least, best), _) = timer.anneal(&from, &mut chance, cooling, &|| false);
+        assert!(10.0 * least < 9.0 * energy, "{least} {energy}");
+        assert_eq!(timer.energy(&best), Some(least));
+        let schedule = compiled.schedule(&instance, &best).unwrap();
         let memory = pipeline::Memory::of(&schedule, &instance.footprints).unwrap();
         assert_eq!(memory.over(instance.limits.as_ref().unwrap()), None);
     }
