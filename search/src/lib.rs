@@ -76,6 +76,6 @@ pub use run::search;
 pub use running::Running;
 pub use start::Published;
 pub use under_noise::{
-    BoundUnderNoise, Difference, FoundUnderNoise, Statistic, UnderNoise, ValidatedOrder,
-    bound_under_noise, replica_times, search_under_noise, training,
+    BoundUnderNoise, Difference, FoundUnderNoise, HeldOut, HeldOutOrders, Statistic, UnderNoise,
+    ValidatedOrder, bound_under_noise, replica_times, search_under_noise, training,
 };

@@ -3,7 +3,6 @@
 
 use pipeline::overlap::Overlap;
 use pipeline::{Nanos, PassTimes};
-use sim::Replay;
 
 use crate::bounds::{self, Bound, Proof, Prover};
 use crate::chain::Chain;
@@ -226,12 +225,8 @@ impl<'a> Nominal<'a> {
         interrupted: bool,
     ) -> Result<Found, SearchError> {
         let schedule = self.compiled.schedule(instance, &self.best.1)?;
-        let cost = instance.objective.of(&Replay::new().metrics(&schedule, &instance.costs)?);
         // An order that the search cannot write down may still be the best.
-        let (cost, schedule) = match named {
-            Some(named) if named.0 < cost => named,
-            _ => (cost, schedule),
-        };
+        let (cost, schedule) = start::cheaper(instance, schedule, named)?;
         Ok(Found { schedule, cost, bound, proof, published, interrupted })
     }
 }

@@ -1,6 +1,8 @@
 //! The orders that a search starts from: every published family that fits, and the serial order.
 
-use pipeline::{Bytes, Choice, Chunks, Family, Limit, Memory, Nanos, Problem, Schedule, Semantics};
+use pipeline::{
+    Bytes, Choice, Chunks, Family, Fault, Limit, Memory, Nanos, Problem, Schedule, Semantics,
+};
 use sim::Replay;
 
 use crate::compiled_instance::CompiledInstance;
@@ -71,6 +73,16 @@ pub(crate) fn own_cost(instance: &Instance, schedule: &Schedule) -> Option<(Nano
     let metrics = Replay::new().metrics(schedule, &instance.costs).ok().filter(|_| fits)?;
     let peak = memory.peak.into_iter().max().unwrap_or_default();
     Some((instance.objective.of(&metrics), peak))
+}
+
+/// `schedule` with its cost, or `known` if that is cheaper.
+pub(crate) fn cheaper(
+    instance: &Instance,
+    schedule: Schedule,
+    known: Option<Named>,
+) -> Result<Named, Fault> {
+    let cost = instance.objective.of(&Replay::new().metrics(&schedule, &instance.costs)?);
+    Ok(known.filter(|(known, _)| *known < cost).unwrap_or((cost, schedule)))
 }
 
 fn start_of(

@@ -12,23 +12,8 @@ const SORTED: u32 = 500;
 /// Of so many changes one splits a backward or makes it whole, where backwards may be whole.
 const FLIPS: usize = 4;
 
-/// An order under annealing by its nominal times.
-struct Nominal<'l, 'a> {
-    local: &'l mut Local<'a>,
-    /// The cost at which it ends.
-    goal: i64,
-    /// The weight of the mean stage beside the worst.
-    weight: f64,
-}
-
-impl Nominal<'_, '_> {
-    /// The energy that annealing minimises: the cost, and the weighted mean over the stages.
-    fn energy(&self, score: Score) -> f64 {
-        score.cost as f64 + self.weight * score.sum as f64 / self.local.compiled.stages as f64
-    }
-}
-
-impl Walker for Nominal<'_, '_> {
+/// Annealing by the nominal times.
+impl Walker for Local<'_> {
     type Value = Score;
     type Order = Vec<u16>;
     type Change = Change;
@@ -36,46 +21,46 @@ impl Walker for Nominal<'_, '_> {
     const ASKED: u64 = 20_000;
 
     fn value(&self) -> Score {
-        self.local.score
+        self.score
     }
 
     fn export(&self, into: &mut Vec<u16>) {
-        self.local.sequence(into);
+        self.sequence(into);
     }
 
     fn spent(&self) -> u64 {
-        self.local.steps
+        self.steps
     }
 
     fn propose(&mut self, chance: &mut Chance) -> Option<Change> {
-        self.local.steps += 2;
-        self.local.change(chance)
+        self.steps += 2;
+        self.change(chance)
     }
 
     /// The passes whose times change are timed again only if an estimate looks good.
     fn takes(&mut self, change: &Change, tolerance: Tolerance<'_>) -> bool {
-        let (now, more) = (self.local.score, tolerance.draw());
-        if self.local.estimate(change.low, change.high) as f64 > now.cost as f64 + more {
+        let (now, more) = (self.score, tolerance.draw());
+        if self.estimate(change.low, change.high) as f64 > now.cost as f64 + more {
             return false;
         }
-        let whole = self.local.find_ends(change.low, change.high);
-        self.local.measure();
-        let local = &self.local;
-        if whole && self.energy(local.score) <= self.energy(now) + more {
-            self.local.settle(change);
-            return true;
+        let whole = self.find_ends(change.low, change.high);
+        self.measure();
+        let taken = whole && self.energy(self.score) <= self.energy(now) + more;
+        if taken {
+            self.settle(change);
+        } else {
+            self.restore_ends();
+            self.score = now;
         }
-        self.local.restore_ends();
-        self.local.score = now;
-        false
+        taken
     }
 
     fn undo(&mut self, change: Change) {
-        self.local.undo(&change);
+        self.take_back(&change);
     }
 
     fn is_done(&self) -> bool {
-        self.local.score.cost <= self.goal
+        self.score.cost <= self.goal
     }
 }
 
@@ -89,13 +74,14 @@ impl Local<'_> {
         best: &mut (Score, Vec<u16>),
         stop: &dyn Fn() -> bool,
     ) {
+        (self.goal, self.weight) = (goal, weight);
         self.find_joints(chance);
-        annealing::anneal(
-            &mut Nominal { local: self, goal, weight },
-            (chance, cooling),
-            best,
-            stop,
-        );
+        annealing::anneal(self, (chance, cooling), best, stop);
+    }
+
+    /// The energy that annealing minimises: the cost, and the weighted mean over the stages.
+    fn energy(&self, score: Score) -> f64 {
+        score.cost as f64 + self.weight * score.sum as f64 / self.compiled.stages as f64
     }
 
     /// Takes over `change`, whose ends are found.

@@ -8,7 +8,6 @@ mod list_scheduler;
 mod slots;
 
 use pipeline::Schedule;
-use sim::Replay;
 
 use self::changes::Pairs;
 use self::list_scheduler::Policy;
@@ -77,15 +76,11 @@ pub(crate) fn search(
     };
     tell(&search);
     let interrupted = search.run(stop, |search| tell(search));
-    let Instance { shape, placement, costs, objective, .. } = instance;
     let orders = search.strategy.table.orders(&search.strategy.best.1);
-    let schedule = Schedule::new(*shape, *placement, orders)?;
-    let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
-    let best = known.iter().min_by_key(|(one, _)| one.cost).filter(|(one, _)| one.cost < cost);
-    let (schedule, cost) = match best {
-        Some((one, schedule)) => (schedule.clone(), one.cost),
-        None => (schedule, cost),
-    };
+    let schedule = Schedule::new(instance.shape, instance.placement, orders)?;
+    let best = known.iter().min_by_key(|(one, _)| one.cost);
+    let best = best.map(|(one, schedule)| (one.cost, schedule.clone()));
+    let (cost, schedule) = start::cheaper(instance, schedule, best)?;
     let published = known.into_iter().map(|(one, _)| one).collect();
     Ok(Found { schedule, cost, bound, proof: Proof::default(), published, interrupted })
 }

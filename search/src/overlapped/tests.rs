@@ -6,6 +6,8 @@ use pipeline::{
     Bytes, Costs, Family, Footprint, Footprints, Limits, Memory, Nanos, Placement, Shape,
 };
 
+use sim::Replay;
+
 use super::*;
 use crate::{Effort, Objective, bounds};
 

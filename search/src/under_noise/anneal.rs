@@ -183,6 +183,6 @@ impl Walker for Noisy<'_, '_> {
     }
 
     fn undo(&mut self, change: Change) {
-        self.local.undo(&change);
+        self.local.take_back(&change);
     }
 }

@@ -25,7 +25,7 @@ use sim::straggler::Stragglers;
 
 pub use self::bound::{BoundUnderNoise, bound_under_noise};
 pub use self::statistic::Statistic;
-pub use self::validation::{Difference, replica_times};
+pub use self::validation::{Difference, HeldOut, HeldOutOrders, replica_times};
 
 use self::anneal::{Timed, Timer};
 use self::draws::Draws;

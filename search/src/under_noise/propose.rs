@@ -12,6 +12,7 @@ use crate::error::SearchError;
 use crate::found::{Effort, Found, Progress};
 use crate::instance::Instance;
 use crate::run::search;
+use crate::side_by_side::Stop;
 use crate::start;
 use crate::timing::Clock;
 
@@ -28,7 +29,7 @@ pub(super) fn all(
     effort: Effort,
     proposed: &mut Vec<Vec<u16>>,
     progress: &mut dyn FnMut(Progress),
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Result<Option<Vec<u16>>, SearchError> {
     proposed.extend(compiled.sequence(&found.schedule));
     let mut clock = Clock::default();
@@ -78,7 +79,7 @@ pub(super) fn best_published(
     instance: &Instance,
     compiled: &CompiledInstance,
     under: &UnderNoise<'_>,
-) -> Result<Option<(Family, Vec<u16>)>, SearchError> {
+) -> Option<(Family, Vec<u16>)> {
     let trained = training(under.noise);
     let blocks = PUBLISHED_BLOCKS.min(most_blocks(compiled));
     let draws = Draws::new(instance, compiled, &trained, 0..blocks);
@@ -91,5 +92,5 @@ pub(super) fn best_published(
             best = Some((energy, one.family, sequence));
         }
     }
-    Ok(best.map(|(_, family, sequence)| (family, sequence)))
+    best.map(|(_, family, sequence)| (family, sequence))
 }

@@ -10,7 +10,6 @@ use sim::straggler::{Jitter, Profile, Target};
 use sim::timed;
 
 use super::draws::BLOCK;
-use super::validation::HeldOutTimes;
 use super::walk::Walk;
 use super::*;
 use crate::chance::Chance;
@@ -122,8 +121,8 @@ fn the_answer_is_the_nominal_order_unless_another_is_better_beyond_chance() {
                 assert_eq!(found.is_nominal, !found.robust_gain.is_beyond_chance());
                 let under = UnderNoise { noise: &noise, statistic, replicas: 400, known: &[] };
                 let schedule = found.answer.schedule.clone();
-                let again = HeldOutTimes::of(&instance, &under, schedule, &|| false).unwrap();
-                assert_eq!(again.in_replicas(400, statistic), found.answer);
+                let again = HeldOut::of(&instance, &under, schedule, &|| false).unwrap();
+                assert_eq!(ValidatedOrder::of(&again, statistic, 400), found.answer);
             }
         }
     }

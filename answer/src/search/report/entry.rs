@@ -248,15 +248,15 @@ impl Entry {
 
     fn jointly(&mut self, row: &SearchRow) {
         let Some(chosen) = &row.chosen else { return };
-        let (summary, best) = (&chosen.summary, chosen.published.first().map(WithSettings::named));
-        self.put("layout", summary.layout());
-        self.put("recompute", summary.recompute());
+        let (summary, best) = (&chosen.summary, chosen.published.first());
+        self.put("layout", summary.layout.clone());
+        self.put("recompute", summary.recompute.clone());
         self.put_some("offload", summary.offload());
-        self.put_some("pairs", summary.pairs());
+        self.put_some("pairs", summary.pairs);
         self.put("choices", chosen.tried);
         self.put("asked_ns", chosen.asked.map(|asked| asked.0));
         self.put_some("choices_bound_ns", chosen.bound.map(|bound| bound.0));
-        self.put("best_published", best.map(|(name, _)| name));
-        self.put("best_published_ns", best.map(|(_, cost)| cost));
+        self.put("best_published", best.map(|one| one.schedule));
+        self.put("best_published_ns", best.map(|one| one.cost_ns));
     }
 }

@@ -15,7 +15,7 @@ use question::scenario::{Scenario, Setting};
 use question::search::SearchKeys;
 use search::bounds::Proof;
 use search::{
-    Difference, Figure, Found, FoundUnderNoise, Instance, Objective, Statistic, ValidatedOrder,
+    Figure, Found, FoundUnderNoise, HeldOut, HeldOutOrders, Instance, Objective, Statistic,
     bound_under_noise,
 };
 
@@ -227,8 +227,9 @@ fn settle(
             Ok((answer.clone(), Some(figures), None))
         }
         Goal::Statistic(statistic, objective) => {
-            let parts = [Some(best), nominal.map(|(one, _)| one), published.map(|(one, _)| one)];
-            let (answer, found) = validated(done, parts, (statistic, objective), (copies, stop))?;
+            let others = [nominal, published].map(|one| one.map(|(one, _)| one));
+            let goal = (statistic, objective);
+            let (answer, found) = validated(done, (best, others), goal, (copies, stop))?;
             Ok((answer, None, Some(found)))
         }
     }
@@ -238,7 +239,7 @@ fn settle(
 /// published schedule: the first is the answer if it is better than the second beyond chance.
 fn validated(
     done: &Done,
-    [best, nominal, published]: [Option<&Candidate>; 3],
+    (best, [nominal, published]): (&Candidate, [Option<&Candidate>; 2]),
     (statistic, objective): (Statistic, Objective),
     (copies, stop): (bool, &(dyn Fn() -> bool + Sync)),
 ) -> Result<(Candidate, FoundUnderNoise), Diagnostic> {
@@ -246,42 +247,27 @@ fn validated(
     let noise = simulator.noise().ok_or_else(|| Diagnostic::new("the question has no noise"))?;
     let replicas = done.case.noise.as_ref().and_then(|noise| noise.replicas);
     let replicas = replicas.unwrap_or(case::REPLICAS);
-    let time = |one: &Candidate| {
+    let held = |one: &Candidate| {
         let times = simulator.times(&one.prepared, noise, (objective, replicas), stop);
-        times.map_err(|error| done.case.error(&error))
+        let times = times.map_err(|error| done.case.error(&error))?;
+        let nominal = nominal_cost(&done.instance, &one.order).unwrap_or_default();
+        Ok::<_, Diagnostic>(HeldOut { schedule: one.order.clone(), nominal, times })
     };
-    let best = best.ok_or_else(|| Diagnostic::new("no order fits"))?;
     let base = nominal.unwrap_or(best);
-    let of_published = published.map(time).transpose()?;
-    let (of_best, of_base) = (time(best)?, time(base)?);
-    let times = [Some(&of_best), Some(&of_base), of_published.as_ref()].into_iter().flatten();
-    let timed = times.map(Vec::len).min().unwrap_or_default();
-    let between =
-        |one: &[u64], other: &[u64]| Difference::between(statistic, &one[..timed], &other[..timed]);
-    let order = |one: &Candidate, times: &[u64]| {
-        let cost = nominal_cost(&done.instance, &one.order).unwrap_or_default();
-        ValidatedOrder::of(one.order.clone(), cost, statistic, &times[..timed])
+    let published = published.and_then(|one| Some((one.family?, one)));
+    let orders = HeldOutOrders {
+        nominal: held(base)?,
+        chosen: nominal.map(|_| held(best)).transpose()?,
+        expected: None,
+        published: published.map(|(family, one)| Ok((family, held(one)?))).transpose()?,
     };
-    let robust_gain = between(&of_best, &of_base);
-    let is_nominal = !robust_gain.is_beyond_chance();
-    let (answer, times) = if is_nominal { (base, &of_base) } else { (best, &of_best) };
-    let published = published.zip(of_published.as_ref());
     let free = done.instance.costs.clone().with_hops(Hops::alike(Nanos(0)));
     let free = Instance { costs: free, ..done.instance.clone() };
     let provable = !copies && done.instance.costs.overlap().is_none();
-    let found = FoundUnderNoise {
-        nominal_search: done.found.clone(),
-        answer: order(answer, times),
-        nominal: order(base, &of_base),
-        expected: None,
-        published_gain: published.map(|(_, other)| between(times, other)),
-        published: published.and_then(|(one, times)| Some((one.family?, order(one, times)))),
-        robust_gain,
-        is_nominal,
-        bound: provable.then(|| bound_under_noise(&free, noise, statistic)).flatten(),
-        replicas: timed as u64,
-        interrupted: done.found.interrupted,
-    };
+    let bound = provable.then(|| bound_under_noise(&free, noise, statistic)).flatten();
+    let asked = (replicas, done.found.interrupted);
+    let found = orders.judged(done.found.clone(), statistic, bound, asked);
+    let answer = if found.is_nominal { base } else { best };
     Ok((answer.clone(), found))
 }
 
