@@ -116,8 +116,10 @@ pub(crate) fn order(
 ) -> Result<Schedule, Fault> {
     // Told between rounds alone, so that the end is the same on any number of threads.
     let enough = AtomicBool::new(false);
-    let progress = |Progress { best, bound, steps, of }: Progress| {
-        let is_close = best.0.saturating_sub(bound.0) <= bound.0 / CLOSE;
+    let progress = |Progress { best, bound, steps, of, .. }: Progress| {
+        let close =
+            |(best, bound): (Nanos, Nanos)| best.0.saturating_sub(bound.0) <= bound.0 / CLOSE;
+        let is_close = best.zip(bound).is_some_and(close);
         let is_spent = of.is_some_and(|of| steps >= of / SPENT);
         enough.store(is_close || is_spent, Ordering::Relaxed);
     };

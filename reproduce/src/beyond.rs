@@ -2,7 +2,7 @@
 //! of a table, its lower bound, and the gap between them.
 
 use pipeline::{Limit, Nanos, Placement};
-use question::case::{self, Search, Searched};
+use question::case::{self, Aim, Search, Searched};
 use question::scenario::{Scenario, Setting};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -137,8 +137,9 @@ fn cell(
     let placement = if contender.chunks == 2 { Placement::Vee } else { Placement::Looped };
     let search = Search {
         placement: Some(placement),
-        objective: Objective::Span,
+        aim: Aim::Cost(Objective::Span),
         effort: Effort { times: Some(times), seed: 0 },
+        known: &[],
         solved: true,
         stop: &|| context.stopped(),
     };

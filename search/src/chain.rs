@@ -4,12 +4,13 @@
 // Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
+use crate::annealing::Cooling;
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::forward_backward::{Direction, ForwardBackward, Variation};
-use crate::halt::Halt;
 use crate::list_scheduler::{Offsets, State};
-use crate::local::{Annealing, Local};
+use crate::local::Local;
+use crate::side_by_side::Turn;
 use crate::timing::{Clock, Score};
 use crate::tune::Parameters;
 
@@ -81,22 +82,21 @@ impl Chain {
         self.idle = 0;
     }
 
-    /// Makes list schedules until `steps` passes have been placed or a schedule costs no more than
+    /// Makes list schedules until the steps of `turn` are spent, each a pass placed, or a schedule costs no more than
     /// `goal`, the lower bound. `reversed` is the instance with time reversed. Target costs lie between
     /// the lower bound and the best `known` cost.
     pub(crate) fn climb(
         &mut self,
         (compiled, reversed): (&CompiledInstance, &CompiledInstance),
         (goal, known): (i64, i64),
-        mut steps: u64,
-        halt: &Halt<'_>,
+        turn: &Turn<'_>,
     ) -> u64 {
         let fresh = self.parameters.0 == Score::WORST;
         let improving = is_improved(compiled, self.kind);
         let pass = compiled.mean_pass();
         let mut made = 0usize;
         let mut done = 0;
-        while steps > 0 && !halt.now() {
+        while done < turn.steps && !turn.is_over() {
             let parameters = self.next_parameters(compiled, made, fresh);
             if made.is_multiple_of(SAME_TARGET) {
                 let part = PARTS[self.chance.below(PARTS.len())];
@@ -105,19 +105,16 @@ impl Chain {
             made += 1;
             parameters.tables(compiled, self.target, &mut self.tables);
             let score = self.state.run(compiled, &self.tables);
-            let cost = self.state.placed().max(1);
-            done += cost;
-            steps = steps.saturating_sub(cost);
+            done += self.state.placed().max(1);
             let Some(mut score) = score else { continue };
             if improving && score <= self.parameters.0 {
                 let cost;
                 (score, cost) = self.forward_backward_twice((compiled, reversed), goal);
                 done += cost;
-                steps = steps.saturating_sub(cost);
             }
             self.idle += 1;
             let temperature =
-                pass * TEMPERATURES[(halt.number + made / SAME_TEMPERATURE) % TEMPERATURES.len()];
+                pass * TEMPERATURES[(turn.number + made / SAME_TEMPERATURE) % TEMPERATURES.len()];
             let more = score.cost.saturating_sub(self.parameters.0.cost) as f64;
             let taken = score <= self.parameters.0 || self.chance.takes(more, temperature);
             if taken || self.idle > PATIENCE + 40 {
@@ -132,7 +129,7 @@ impl Chain {
                 keep(&mut self.best, timed, &self.state.sequence);
             }
             if self.best.0.cost <= goal {
-                halt.solved();
+                turn.solved();
                 return done;
             }
         }
@@ -202,14 +199,13 @@ impl Chain {
     }
 
     /// Forward-backward improvement of `start`, or of the best order of this chain, in randomly chosen
-    /// directions until `steps` passes have been placed. An order that is not worse replaces the current
+    /// directions until the steps of `turn` are spent, each a pass placed. An order that is not worse replaces the current
     /// one; a worse one does with a probability that falls with the temperature.
     pub(crate) fn forward_backward(
         &mut self,
         instances: (&CompiledInstance, &CompiledInstance),
         (start, goal): (Option<&[u16]>, i64),
-        steps: u64,
-        halt: &Halt<'_>,
+        turn: &Turn<'_>,
     ) -> u64 {
         const DIRECTIONS: [[Direction; 4]; 3] = [
             [Direction::Backward, Direction::Forward, Direction::Backward, Direction::Forward],
@@ -226,13 +222,14 @@ impl Chain {
             1 => 0.0,
             _ => {
                 instances.0.mean_pass()
-                    * FORWARD_BACKWARD_TEMPERATURE[halt.number % FORWARD_BACKWARD_TEMPERATURE.len()]
+                    * FORWARD_BACKWARD_TEMPERATURE[turn.number % FORWARD_BACKWARD_TEMPERATURE.len()]
             }
         };
         let energy =
             |score: Score| score.cost as f64 + score.sum as f64 / instances.0.stages as f64;
+        let cooling = Cooling { hot, ratio: 0.0, steps: turn.steps };
         let mut done = 0;
-        while done < steps && !halt.now() {
+        while done < turn.steps && !turn.is_over() {
             let draw = Variation::new(instances.0, &mut self.chance);
             let part = [0.0, 0.3, 0.7, 0.95, 1.0][self.chance.below(5)];
             let target = goal + ((now.cost - goal) as f64 * part) as i64;
@@ -242,15 +239,14 @@ impl Chain {
                 let (score, cost) = self.schedule_anew(instances, way, (target, draw));
                 done += cost;
                 let Some(score) = score else { break };
-                let temperature = hot * (1.0 - done as f64 / steps as f64).max(0.0);
                 let more = energy(score) - energy(now);
-                if score <= now || self.chance.takes(more, temperature) {
+                if score <= now || self.chance.takes(more, cooling.temperature(done)) {
                     now = score;
                     kept.clone_from(&self.clock);
                 }
             }
             if self.best.0.cost <= goal {
-                halt.solved();
+                turn.solved();
                 return done;
             }
             self.clock.clone_from(&kept);
@@ -258,22 +254,23 @@ impl Chain {
         done
     }
 
-    /// Simulated annealing from `start`, or from the best order of this chain.
+    /// Simulated annealing from `start`, or from the best order of this chain, until one costs no more than `goal`.
     pub(crate) fn anneal(
         &mut self,
         compiled: &CompiledInstance,
-        start: Option<&[u16]>,
-        annealing: Annealing,
-        halt: &Halt<'_>,
+        (start, goal): (Option<&[u16]>, i64),
+        (cooling, weight): (Cooling, f64),
+        turn: &Turn<'_>,
     ) -> u64 {
         let start = start.unwrap_or(&self.best.1).to_vec();
         if start.is_empty() {
             return 0;
         }
         let Some(mut local) = Local::new(compiled, &start, &mut self.clock) else { return 0 };
-        local.anneal(&mut self.chance, annealing, &mut self.best, halt);
-        if self.best.0.cost <= annealing.goal {
-            halt.solved();
+        let aim = (goal, weight);
+        local.anneal((&mut self.chance, cooling), aim, &mut self.best, &|| turn.is_over());
+        if self.best.0.cost <= goal {
+            turn.solved();
         }
         local.steps
     }

@@ -1,14 +1,13 @@
 //! Local search by a simulation itself, whatever it takes into account: passes are shifted within their stages, mostly
 //! where a stage waits.
-// Floats decide which orders are tried, and times lose nothing that matters there.
-#![allow(clippy::cast_precision_loss)]
-
 use pipeline::{Schedule, Timeline};
-use rayon::prelude::*;
 
+use crate::annealing::{self, Cooling, Tolerance, Walker};
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
+use crate::found::Effort;
 use crate::instance::Instance;
+use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
 use crate::timing::Clock;
 
 /// Values orders by simulating them.
@@ -34,96 +33,103 @@ pub struct Evaluation {
 }
 
 /// The most orders that are simulated in parallel.
-pub const SIDE_BY_SIDE: u64 = TEMPERATURES.len() as u64;
+pub const SIDE_BY_SIDE: u64 = CHAINS as u64;
 
 /// Rounds, after each of which all chains restart from the best order.
-const ROUNDS: u64 = 4;
+const ROUNDS: u32 = 4;
 /// The temperatures of the chains, in mean pass durations: they fall to zero in each round.
-const TEMPERATURES: [f64; 4] = [0.3, 0.03, 0.003, 0.1];
-/// Maximum shift of a pass in slots, drawn uniformly from these.
-const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
+const TEMPERATURES: [f64; CHAINS] = [0.3, 0.03, 0.003, 0.1];
 /// Consecutive failures to find an order that fits after which a chain gives up.
 const TRIES: usize = 1000;
 
-/// An order, stage by stage, with its value and the places at which its stages wait.
+/// An order, stage by stage, and the places at which its stages wait.
 #[derive(Clone)]
 struct At {
     sequence: Vec<u16>,
-    value: f64,
     /// Places in the sequence before which the stage waits.
     waits: Vec<u32>,
 }
 
-/// Budget of the local search.
-#[derive(Clone, Copy)]
-pub struct Budget {
-    /// The seed of all random numbers.
-    pub seed: u64,
-    /// A multiple of the default effort.
-    pub times: u64,
-    /// A lower bound on the value, in nanoseconds: the search ends when an order reaches it.
-    pub goal: f64,
-}
+/// An order with its value, in nanoseconds.
+type Valued = (f64, At);
 
-impl Budget {
-    /// The total number of passes that are simulated, where one evaluation has `once`.
-    const fn passes(self, once: u64) -> u64 {
-        self.times.saturating_mul(8_000_000u64.saturating_add(once.saturating_mul(40)))
-    }
-}
-
-/// Searches from `start`, an order of `instance`, by `evaluator`: the best order found, if it is better than
-/// `start`, and the number of orders simulated. Orders of pairs are not changed.
+/// Searches from `start`, an order of `instance`, by `evaluator`, until one has the value `goal`: the best order
+/// found, if it is better than `start`, and the number of orders simulated. Orders of pairs are not changed.
 ///
 /// The result is the same on any number of threads, as long as `stop` returns false.
 pub fn climb(
     instance: &Instance,
     evaluator: &dyn Evaluator,
     start: &Schedule,
-    budget: Budget,
-    stop: &(dyn Fn() -> bool + Sync),
+    (effort, goal): (Effort, f64),
+    stop: Stop<'_>,
 ) -> (Option<Schedule>, u64) {
     let compiled = CompiledInstance::of(instance);
-    let climb = Climb { instance, compiled: &compiled, evaluator, stop };
+    let simulator = Simulator { instance, compiled: &compiled, evaluator };
     let sequence = compiled.sequence(start);
-    let Some(first) = sequence.and_then(|sequence| climb.evaluate(sequence)) else {
+    let Some(first) = sequence.and_then(|sequence| simulator.evaluate(sequence)) else {
         return (None, 1);
     };
-    let (mut best, mut runs) = (first.clone(), 1);
     let once = evaluator.passes().max(1);
-    let each = budget.passes(once) / ROUNDS / TEMPERATURES.len() as u64 / once;
-    for round in 0..ROUNDS {
-        if stop() || best.value <= budget.goal {
-            break;
-        }
-        let chain = |(number, heat): (usize, &f64)| {
-            let chance = Chance::new(budget.seed, (2 << 32) | (round << 8) | number as u64);
-            climb.anneal(best.clone(), (chance, heat * compiled.mean_pass(), each))
-        };
-        let met: Vec<(At, u64)> = TEMPERATURES.par_iter().enumerate().map(chain).collect();
-        for (one, of_chain) in met {
-            runs += of_chain;
-            if one.value < best.value {
-                best = one;
-            }
-        }
-    }
-    let better =
-        (best.value < first.value).then(|| compiled.schedule(instance, &best.sequence).ok());
-    (better.flatten(), runs)
+    let passes = effort.limited().total(8_000_000u64.saturating_add(once.saturating_mul(40)));
+    let each = passes / u64::from(ROUNDS) / SIDE_BY_SIDE / once;
+    let (seed, best) = (effort.seed, first.clone());
+    let climb = Climb { simulator, seed, goal, each, best };
+    let mut search = SideBySide::new(climb, u64::MAX, |_| first.clone());
+    search.run(stop, |_| {});
+    let best = &search.strategy.best;
+    let better = (best.0 < first.0).then(|| compiled.schedule(instance, &best.1.sequence).ok());
+    (better.flatten(), 1 + search.done)
 }
 
 /// A local search under way.
 struct Climb<'a> {
+    simulator: Simulator<'a>,
+    seed: u64,
+    goal: f64,
+    /// The orders that a chain simulates in a round.
+    each: u64,
+    best: Valued,
+}
+
+impl Strategy<Valued> for Climb<'_> {
+    fn steps(&self, _: u32, _: u64) -> u64 {
+        self.each
+    }
+
+    fn search(&self, chain: &mut Valued, turn: &Turn<'_>) -> u64 {
+        let Self { simulator, best, .. } = self;
+        let number = (2 << 32) | (u64::from(turn.round) << 8) | turn.number as u64;
+        let hot = TEMPERATURES[turn.number] * simulator.compiled.mean_pass();
+        let cooling = Cooling { hot, ratio: 0.0, steps: turn.steps };
+        chain.clone_from(best);
+        let (now, clock) = (best.clone(), Clock::default());
+        let mut walk = Walk { simulator, now, clock, runs: 0, is_stuck: false };
+        let chance = (&mut Chance::new(self.seed, number), cooling);
+        annealing::anneal(&mut walk, chance, chain, &|| turn.is_over());
+        walk.runs
+    }
+
+    fn gather(&mut self, _: u32, chains: &mut [Valued], spent: &[u64]) -> u64 {
+        chains.iter().for_each(|chain| keep_better(&mut self.best, chain));
+        spent.iter().sum()
+    }
+
+    fn is_done(&self, rounds: u32) -> bool {
+        rounds == ROUNDS || self.best.0 <= self.goal
+    }
+}
+
+/// Simulates sequences.
+struct Simulator<'a> {
     instance: &'a Instance,
     compiled: &'a CompiledInstance,
     evaluator: &'a dyn Evaluator,
-    stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-impl Climb<'_> {
+impl Simulator<'_> {
     /// Simulates `sequence`; `None` if it has no value.
-    fn evaluate(&self, sequence: Vec<u16>) -> Option<At> {
+    fn evaluate(&self, sequence: Vec<u16>) -> Option<Valued> {
         let schedule = self.compiled.schedule(self.instance, &sequence).ok()?;
         let Evaluation { value, timeline } = self.evaluator.evaluate(&schedule)?;
         let each = self.compiled.passes_per_stage();
@@ -136,49 +142,77 @@ impl Climb<'_> {
                 }
             }
         }
-        Some(At { sequence, value, waits })
+        Some((value, At { sequence, waits }))
+    }
+}
+
+/// An order under annealing by simulations; its steps are the orders simulated.
+struct Walk<'a> {
+    simulator: &'a Simulator<'a>,
+    now: Valued,
+    clock: Clock,
+    runs: u64,
+    /// Whether no other order was found that fits.
+    is_stuck: bool,
+}
+
+impl Walker for Walk<'_> {
+    type Value = f64;
+    type Order = At;
+    /// The order that is next.
+    type Change = Vec<u16>;
+
+    fn value(&self) -> f64 {
+        self.now.0
     }
 
-    /// Simulated annealing from `now` until a number of orders were simulated: the best of them, and how many were.
-    fn anneal(&self, mut now: At, (mut chance, heat, most): (Chance, f64, u64)) -> (At, u64) {
-        let compiled = self.compiled;
-        let (mut best, mut runs, mut clock) = (now.clone(), 0, Clock::default());
-        while runs < most && !(self.stop)() {
-            let fitting = (0..TRIES).find_map(|_| {
-                let sequence = shifted(&now, compiled.passes_per_stage(), &mut chance)?;
-                clock.time(compiled, &sequence)?;
-                Some(sequence)
-            });
-            let Some(sequence) = fitting else { break };
-            runs += 1;
-            let Some(new) = self.evaluate(sequence) else { continue };
-            let left = 1.0 - runs as f64 / most as f64;
-            if chance.takes(new.value - now.value, heat * left) {
-                now = new;
-                if now.value < best.value && self.fits(&now.sequence) {
-                    best.clone_from(&now);
-                }
-            }
+    fn export(&self, into: &mut At) {
+        into.clone_from(&self.now.1);
+    }
+
+    fn spent(&self) -> u64 {
+        self.runs
+    }
+
+    fn propose(&mut self, chance: &mut Chance) -> Option<Vec<u16>> {
+        let compiled = self.simulator.compiled;
+        let fitting = (0..TRIES).find_map(|_| {
+            let sequence = shifted(&self.now.1, compiled.passes_per_stage(), chance)?;
+            self.clock.time(compiled, &sequence)?;
+            Some(sequence)
+        });
+        self.is_stuck = fitting.is_none();
+        self.runs += u64::from(fitting.is_some());
+        fitting
+    }
+
+    fn takes(&mut self, sequence: &Vec<u16>, tolerance: Tolerance<'_>) -> bool {
+        let Some(new) = self.simulator.evaluate(sequence.clone()) else { return false };
+        let is_taken = new.0 - self.now.0 <= tolerance.draw();
+        if is_taken {
+            self.now = new;
         }
-        (best, runs)
+        is_taken
     }
 
-    fn fits(&self, sequence: &[u16]) -> bool {
-        let schedule = self.compiled.schedule(self.instance, sequence);
-        schedule.is_ok_and(|schedule| self.evaluator.fits(&schedule))
+    fn undo(&mut self, _: Vec<u16>) {}
+
+    fn is_done(&self) -> bool {
+        self.is_stuck
+    }
+
+    fn may_be_best(&self) -> bool {
+        let Simulator { instance, compiled, evaluator } = self.simulator;
+        let schedule = compiled.schedule(instance, &self.now.1.sequence);
+        schedule.is_ok_and(|schedule| evaluator.fits(&schedule))
     }
 }
 
 /// `now` with one pass shifted within its stage; none if that changes nothing.
 fn shifted(now: &At, each: usize, chance: &mut Chance) -> Option<Vec<u16>> {
-    let place = match chance.below(4) {
-        0 => chance.below(now.sequence.len()),
-        _ if now.waits.is_empty() => chance.below(now.sequence.len()),
-        _ => now.waits[chance.below(now.waits.len())] as usize,
-    };
+    let (place, _) = annealing::draw_slot(chance, now.sequence.len(), &now.waits);
     let stage = place / each * each;
-    let most = FAR[chance.below(FAR.len())];
-    let far = 1 + chance.below(most);
+    let far = annealing::draw_distance(chance);
     let other = match chance.below(2) {
         0 => (place + far).min(stage + each - 1),
         _ => place.saturating_sub(far).max(stage),

@@ -22,24 +22,60 @@ impl Default for Effort {
 }
 
 impl Effort {
+    /// The same where it is limited, else the default effort: of a search that is only a part of another.
+    #[must_use]
+    pub fn limited(self) -> Self {
+        Self { times: self.times.or(Some(1)), ..self }
+    }
+
+    /// The number of steps in all, of which the default effort has `once`.
+    pub(crate) fn total(self, once: u64) -> u64 {
+        self.times.map_or(u64::MAX, |times| once.saturating_mul(times))
+    }
+
     /// The number of passes to be placed or timed in all, for a pipeline of `passes`.
     pub(crate) fn steps(self, passes: usize) -> u64 {
-        let once = 6_000_000 + 150 * passes as u64;
-        self.times.map_or(u64::MAX, |times| once.saturating_mul(times))
+        self.total(6_000_000 + 150 * passes as u64)
     }
 }
 
 /// How far a search has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The cost of the best order so far.
-    pub best: Nanos,
-    /// The lower bound on the cost of any order.
-    pub bound: Nanos,
-    /// The number of passes placed or timed so far.
+    /// The search that is under way.
+    pub phase: Phase,
+    /// The best so far, by what that search makes small; `None` where nothing fits yet.
+    pub best: Option<Nanos>,
+    /// The lower bound on the cost of any order, in a search by the nominal times.
+    pub bound: Option<Nanos>,
+    /// The steps so far: passes placed or timed, in a joint search choices tried.
     pub steps: u64,
     /// The number at which the search ends, if its effort is limited.
     pub of: Option<u64>,
+}
+
+/// What a search makes small, or one that is a part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// The cost of an order by the nominal times.
+    Nominal,
+    /// The statistic of an order under noise, in the replicas that are searched.
+    UnderNoise,
+    /// The figure of an order by the event engine.
+    OnHardware,
+    /// The cost of a choice with its order.
+    Jointly,
+}
+
+impl Progress {
+    /// That of a search by the nominal times, after so many steps of so many.
+    pub(crate) const fn nominal(
+        best: Nanos,
+        bound: Nanos,
+        (steps, of): (u64, Option<u64>),
+    ) -> Self {
+        Self { phase: Phase::Nominal, best: Some(best), bound: Some(bound), steps, of }
+    }
 }
 
 /// The result of a search.
@@ -55,8 +91,6 @@ pub struct Found {
     pub proof: Proof,
     /// The published schedules that fit the limits, in the order of [`pipeline::Family::ALL`].
     pub published: Vec<Published>,
-    /// The best cost after the published orders and after each round, each with the steps so far.
-    pub history: Vec<(u64, Nanos)>,
     /// Whether it was stopped from outside before its effort was spent.
     pub interrupted: bool,
 }

@@ -33,6 +33,7 @@
 
 pub mod bounds;
 
+mod annealing;
 mod chain;
 mod chance;
 mod climb;
@@ -40,7 +41,6 @@ mod compiled_instance;
 mod error;
 mod forward_backward;
 mod found;
-mod halt;
 mod head;
 mod instance;
 mod joint;
@@ -51,6 +51,7 @@ mod overlapped;
 mod rounds;
 mod run;
 mod running;
+mod side_by_side;
 mod start;
 mod timing;
 mod tune;
@@ -59,22 +60,22 @@ mod under_noise;
 /// The name under which an order that is found by search stands among schedules.
 pub const NAME: &str = "zb-auto";
 
-pub use climb::{Budget, Evaluation, Evaluator, SIDE_BY_SIDE, climb};
+pub use climb::{Evaluation, Evaluator, SIDE_BY_SIDE, climb};
 pub use error::{MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_PASSES_UNDER_NOISE, MAX_TIME, SearchError};
-pub use found::{Effort, Found, Progress};
+pub use found::{Effort, Found, Phase, Progress};
 pub use instance::{Instance, Objective};
 pub use joint::{
-    BestPublished, Choice, FoundJointly, Jointly, Neighbour, NeighbourhoodEffort, ProgressJointly,
-    Space, probe_neighbourhood, search_jointly,
+    BestPublished, Choice, FoundJointly, Jointly, Neighbour, NeighbourhoodEffort, Space,
+    probe_neighbourhood, search_jointly,
 };
 pub use on_hardware::{
     ArgumentOnHardware, BoundOnHardware, Figure, FiguresOnHardware, FoundOnHardware, OnHardware,
-    ProgressOnHardware, idle_link_times, search_on_hardware, where_no_link_is_shared,
+    idle_link_times, search_on_hardware, where_no_link_is_shared,
 };
 pub use run::search;
 pub use running::Running;
 pub use start::Published;
 pub use under_noise::{
-    BoundUnderNoise, Difference, FoundUnderNoise, ProgressUnderNoise, Statistic, UnderNoise,
+    BoundUnderNoise, Difference, FoundUnderNoise, HeldOut, HeldOutOrders, Statistic, UnderNoise,
     ValidatedOrder, bound_under_noise, replica_times, search_under_noise, training,
 };

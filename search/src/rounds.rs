@@ -1,12 +1,9 @@
 //! The plan of a search: which move each chain makes in each round, with how many steps and at which
 //! temperature.
 
+use crate::annealing::Cooling;
 use crate::compiled_instance::CompiledInstance;
-use crate::local::Annealing;
-
-/// The number of chains that search in parallel. More threads than chains gain nothing; fewer give
-/// the same result.
-pub(crate) const CHAINS: usize = 4;
+use crate::side_by_side::{CHAINS, Turn};
 
 /// The number of times that the length of a round is doubled: the more rounds there are, the more
 /// kinds of [`Move`] start from the best order.
@@ -146,16 +143,9 @@ const ONE_CHUNK: [(f64, f64, f64); CHAINS] =
 const SEVERAL_CHUNKS: [(f64, f64, f64); CHAINS] =
     [(0.03, 0.01, 1.0), (0.1, 0.01, 0.3), (0.01, 0.001, 0.3), (0.05, 0.005, 3.0)];
 
-/// How chain `number` anneals in `round`; chains take turns at the temperatures.
-pub(crate) fn annealing(
-    compiled: &CompiledInstance,
-    goal: i64,
-    steps: u64,
-    round: u32,
-    number: usize,
-) -> Annealing {
+/// How a chain anneals in its `turn`, and the weight of the mean stage; chains take turns at the temperatures.
+pub(crate) fn annealing(compiled: &CompiledInstance, turn: &Turn<'_>) -> (Cooling, f64) {
     let chains = if compiled.chunks == 1 { ONE_CHUNK } else { SEVERAL_CHUNKS };
-    let (hot, cold, weight) = chains[(number + round as usize / 2) % CHAINS];
-    let pass = compiled.mean_pass();
-    Annealing { steps, goal, hot: hot * pass, cold: cold * pass, weight }
+    let (hot, cold, weight) = chains[(turn.number + turn.round as usize / 2) % CHAINS];
+    (Cooling::between((hot, cold), compiled.mean_pass(), turn.steps), weight)
 }

@@ -1,22 +1,18 @@
 //! The search as a whole: lower bounds, published orders, then chains of list scheduling and local
 //! search in rounds.
 
-use std::sync::atomic::AtomicUsize;
-
 use pipeline::overlap::Overlap;
 use pipeline::{Nanos, PassTimes};
-use rayon::prelude::*;
-use sim::Replay;
 
 use crate::bounds::{self, Bound, Proof, Prover};
 use crate::chain::Chain;
 use crate::compiled_instance::{CompiledInstance, kinds};
 use crate::error::{MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_TIME, SearchError};
 use crate::found::{Effort, Found, Progress, nanos};
-use crate::halt::Halt;
 use crate::instance::Instance;
 use crate::overlapped;
-use crate::rounds::{CHAINS, Move, Origin, Rounds, annealing};
+use crate::rounds::{Move, Origin, Rounds, annealing};
+use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
 use crate::start::{self, Named, Published, Starts};
 use crate::timing::{Clock, Score};
 
@@ -41,51 +37,84 @@ const PROOFS: u64 = 2;
 pub fn search(
     instance: &Instance,
     effort: Effort,
-    mut progress: impl FnMut(Progress),
-    stop: &(dyn Fn() -> bool + Sync),
+    progress: impl FnMut(Progress),
+    stop: Stop<'_>,
 ) -> Result<Found, SearchError> {
     check(instance)?;
-    if let Some(overlap) = instance.costs.overlap() {
-        if overlap.communicates() {
-            return overlapped::search(instance, effort, progress, stop);
-        }
+    if instance.costs.overlap().is_some_and(|overlap| !overlap.communicates()) {
         // Without communication a pair takes the sum of its passes.
         let apart = Instance { costs: instance.costs.clone().apart(), ..instance.clone() };
         return search(&apart, effort, progress, stop);
     }
-    let mut bound = bounds::best(instance);
+    let from = (bounds::best(instance), Starts::All);
+    run(instance, from, (effort.seed, effort.steps(passes(instance))), Some(progress), stop)
+}
+
+/// Searches an instance that can be searched until `total` passes are placed or timed, from the published orders among
+/// `starts`. `bound` is one of its lower bounds; nothing more is proved.
+pub(crate) fn search_within(
+    instance: &Instance,
+    (bound, starts): (Bound, Starts),
+    (seed, total): (u64, u64),
+    stop: Stop<'_>,
+) -> Result<Found, SearchError> {
+    run(instance, (bound, starts), (seed, total), None::<fn(Progress)>, stop)
+}
+
+/// The same, with proofs if there is a `progress`.
+fn run(
+    instance: &Instance,
+    (mut bound, starts): (Bound, Starts),
+    (seed, total): (u64, u64),
+    mut progress: Option<impl FnMut(Progress)>,
+    stop: Stop<'_>,
+) -> Result<Found, SearchError> {
+    if instance.costs.overlap().is_some_and(Overlap::communicates) {
+        return overlapped::search(instance, bound, (seed, total), progress, stop);
+    }
     let compiled = CompiledInstance::of(instance);
-    let mut search = Search::begin(instance, &compiled, effort, bound, Starts::All);
-    let mut tell = |search: &Search<'_>, bound: Bound| {
-        progress(Progress {
-            best: nanos(search.best.0.cost),
-            bound: bound.cost,
-            steps: search.done,
-            of: effort.times.map(|_| search.total),
-        });
+    let (nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total);
+    let chain = |number| Chain::new(&compiled, seed, number);
+    let mut search = SideBySide::new(nominal, total, chain);
+    let proves = progress.is_some();
+    let mut tell = |search: &SideBySide<Nominal<'_>, Chain>, bound: Bound| {
+        if let Some(progress) = &mut progress {
+            let (cost, of) = (search.strategy.best.0.cost, search.limit());
+            progress(Progress::nominal(nanos(cost), bound.cost, (search.done, of)));
+        }
     };
-    search.history.push((0, nanos(search.best.0.cost)));
     tell(&search, bound);
     let mut prover = None;
-    while !search.is_over() && !stop() {
-        search.round(stop);
-        search.history.push((search.done, nanos(search.best.0.cost)));
-        if !search.is_over() || search.best.0.cost > search.proved {
-            prover = prover.or_else(|| Prover::of(instance, bound.cost));
+    let interrupted = search.run(stop, |search| {
+        if proves {
+            bound = prove(search, instance, (&mut prover, bound), stop);
         }
-        if let Some(prover) = &mut prover {
-            let first = if prover.is_small() { SMALL_PROOFS } else { FIRST_PROOFS };
-            let once = Effort::default().steps(compiled.passes());
-            let allowed = first.saturating_add(proof_steps(search.done, once));
-            prover.prove(nanos(search.best.0.cost), allowed, stop);
-            bound = prover.bound().unwrap_or(bound);
-            search.proved = i64::try_from(bound.cost.0).unwrap_or(search.proved);
-        }
-        tell(&search, bound);
-    }
-    let interrupted = !search.is_over();
+        tell(search, bound);
+    });
     let proof = prover.map(Prover::proof).unwrap_or_default();
-    search.found(instance, bound, proof, interrupted)
+    search.strategy.found(instance, known, (bound, proof), interrupted)
+}
+
+/// The bound that is proved after a round of `search`, which has `bound` by then.
+fn prove(
+    search: &mut SideBySide<Nominal<'_>, Chain>,
+    instance: &Instance,
+    (prover, bound): (&mut Option<Prover>, Bound),
+    stop: Stop<'_>,
+) -> Bound {
+    let best = search.strategy.best.0.cost;
+    if prover.is_none() && (!search.is_over() || best > search.strategy.proved) {
+        *prover = Prover::of(instance, bound.cost);
+    }
+    let Some(prover) = prover else { return bound };
+    let first = if prover.is_small() { SMALL_PROOFS } else { FIRST_PROOFS };
+    let once = Effort::default().steps(search.strategy.compiled.passes());
+    let allowed = first.saturating_add(proof_steps(search.done, once));
+    prover.prove(nanos(best), allowed, stop);
+    let bound = prover.bound().unwrap_or(bound);
+    let proved = &mut search.strategy.proved;
+    *proved = i64::try_from(bound.cost.0).unwrap_or(*proved);
+    bound
 }
 
 /// How many more steps of proofs are allowed after so many of the search, of which the default effort has `once`.
@@ -111,31 +140,6 @@ fn serial_time(instance: &Instance) -> Nanos {
 /// The number of passes of an order of `instance`.
 pub(crate) fn passes(instance: &Instance) -> usize {
     kinds(instance.costs.has_recompute()) * instance.shape.cells()
-}
-
-/// Searches an instance that can be searched until so many passes are placed or timed, from the published orders among
-/// `starts`. `bound` is one of its lower bounds; nothing more is proved.
-pub(crate) fn search_within(
-    instance: &Instance,
-    (bound, starts): (Bound, Starts),
-    (seed, total): (u64, u64),
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Found, SearchError> {
-    if instance.costs.overlap().is_some_and(Overlap::communicates) {
-        let slots = total.saturating_mul(overlapped::QUICK);
-        return overlapped::search_within(instance, (seed, slots), |_| {}, stop);
-    }
-    let compiled = CompiledInstance::of(instance);
-    let effort = Effort { times: None, seed };
-    let rounds = Rounds::of(&compiled, total);
-    let begun = Search::begin(instance, &compiled, effort, bound, starts);
-    let mut search = Search { total, rounds, ..begun };
-    while !search.is_over() && !stop() {
-        search.round(stop);
-    }
-    search.history.push((search.done, nanos(search.best.0.cost)));
-    let interrupted = !search.is_over();
-    search.found(instance, bound, Proof::default(), interrupted)
 }
 
 /// Whether `instance` is one that can be searched.
@@ -166,8 +170,8 @@ pub(crate) fn check(instance: &Instance) -> Result<(), SearchError> {
     Ok(bounds::check_limits(instance)?)
 }
 
-/// The state of a running search.
-struct Search<'a> {
+/// The search of an order by the nominal times.
+struct Nominal<'a> {
     compiled: &'a CompiledInstance,
     /// The same instance with time reversed.
     reversed: CompiledInstance,
@@ -177,124 +181,95 @@ struct Search<'a> {
     /// No order costs less.
     proved: i64,
     best: (Score, Vec<u16>),
-    named: Option<Named>,
-    published: Vec<Published>,
-    chains: Vec<Chain>,
     rounds: Rounds,
-    round: u32,
-    done: u64,
-    total: u64,
-    history: Vec<(u64, Nanos)>,
 }
 
-impl<'a> Search<'a> {
+/// The published orders that fit, and the cheapest of those without a sequence.
+type Known = (Vec<Published>, Option<Named>);
+
+impl<'a> Nominal<'a> {
     /// A search that starts from the best of the published orders and the serial one.
     fn begin(
-        instance: &Instance,
-        compiled: &'a CompiledInstance,
-        effort: Effort,
-        bound: Bound,
-        starts: Starts,
-    ) -> Self {
+        (instance, compiled): (&Instance, &'a CompiledInstance),
+        (bound, starts): (Bound, Starts),
+        total: u64,
+    ) -> (Self, Known) {
         let mut clock = Clock::default();
         let serial = start::one_by_one(compiled);
         let score = clock.time(compiled, &serial).unwrap_or(Score::WORST);
         let mut best = (score, serial);
-        let mut published = Vec::new();
         let (starts, named) = start::published_and_named(instance, starts, compiled, &mut clock);
-        for (one, score, sequence) in starts {
-            published.push(one);
-            if score < best.0 {
-                best = (score, sequence);
-            }
-        }
+        let published = starts.into_iter().map(|(one, score, sequence)| {
+            keep_better(&mut best, &(score, sequence));
+            one
+        });
+        let known = (published.collect(), named);
         let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
-        let chains = (0..CHAINS).map(|number| Chain::new(compiled, effort.seed, number));
-        let total = effort.steps(compiled.passes());
-        Self {
-            compiled,
-            reversed: compiled.reversed(),
-            goal,
-            proved: goal,
-            best,
-            named,
-            published,
-            chains: chains.collect(),
-            rounds: Rounds::of(compiled, total),
-            round: 0,
-            done: 0,
-            total,
-            history: Vec::new(),
-        }
+        let (reversed, rounds) = (compiled.reversed(), Rounds::of(compiled, total));
+        (Self { compiled, reversed, goal, proved: goal, best, rounds }, known)
     }
 
-    fn is_over(&self) -> bool {
-        self.best.0.cost <= self.proved || self.done >= self.total
-    }
-
-    /// Lets every chain make the [`Move`] of this round. Rounds become longer up to a point.
-    fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
-        let move_of_all = self.rounds.at(self.round);
-        let steps = self.rounds.steps(self.round);
-        let steps = steps.min((self.total - self.done).div_ceil(CHAINS as u64));
-        let solved = AtomicUsize::new(usize::MAX);
-        let reversed = &self.reversed;
-        let (compiled, best, round) = (self.compiled, &self.best, self.round);
-        let goal = match move_of_all {
+    /// The cost at which `round` ends.
+    fn aim(&self, round: u32) -> i64 {
+        match self.rounds.at(round) {
             Move::Anneal(_) => self.proved,
             Move::Restart | Move::ListSchedules | Move::ForwardBackward(_) => self.goal,
-        };
-        let one = |(number, chain): (usize, &mut Chain)| {
-            let halt = Halt { stop, solved: &solved, number };
-            let from = |origin: Origin| (origin == Origin::Best).then_some(&best.1[..]);
-            match move_of_all {
-                Move::Restart | Move::ListSchedules => {
-                    if move_of_all == Move::Restart {
-                        chain.begin_anew(compiled);
-                    }
-                    chain.climb((compiled, reversed), (goal, best.0.cost), steps, &halt)
-                }
-                Move::ForwardBackward(origin) => {
-                    chain.forward_backward((compiled, reversed), (from(origin), goal), steps, &halt)
-                }
-                Move::Anneal(origin) => {
-                    let annealing = annealing(compiled, goal, steps, round, number);
-                    chain.anneal(compiled, from(origin), annealing, &halt)
-                }
-            }
-        };
-        let chains = self.chains.par_iter_mut().enumerate();
-        let steps: Vec<u64> = chains.map(one).collect();
-        // Behind the first chain that reaches the goal, chains end when they hear of it.
-        let solver = self.chains.iter().position(|chain| chain.best.0.cost <= goal);
-        let heard = solver.map_or(CHAINS, |number| number + 1);
-        self.done += steps[..heard].iter().sum::<u64>().max(1);
-        let winner = match solver {
-            Some(number) => Some(&self.chains[number]),
-            None => self.chains.iter().min_by_key(|chain| chain.best.0),
-        };
-        if let Some(chain) = winner.filter(|chain| chain.best.0 < self.best.0) {
-            self.best.clone_from(&chain.best);
         }
-        self.round += 1;
     }
 
     fn found(
         self,
         instance: &Instance,
-        bound: Bound,
-        proof: Proof,
+        (published, named): Known,
+        (bound, proof): (Bound, Proof),
         interrupted: bool,
     ) -> Result<Found, SearchError> {
         let schedule = self.compiled.schedule(instance, &self.best.1)?;
-        let cost = instance.objective.of(&Replay::new().metrics(&schedule, &instance.costs)?);
-        let Self { published, history, named, .. } = self;
         // An order that the search cannot write down may still be the best.
-        let (cost, schedule) = match named {
-            Some(named) if named.0 < cost => named,
-            _ => (cost, schedule),
-        };
-        Ok(Found { schedule, cost, bound, proof, published, history, interrupted })
+        let (cost, schedule) = start::cheaper(instance, schedule, named)?;
+        Ok(Found { schedule, cost, bound, proof, published, interrupted })
+    }
+}
+
+impl Strategy<Chain> for Nominal<'_> {
+    /// Rounds become longer up to a point.
+    fn steps(&self, round: u32, left: u64) -> u64 {
+        self.rounds.steps(round).min(left.div_ceil(CHAINS as u64))
+    }
+
+    /// Every chain makes the [`Move`] of the round.
+    fn search(&self, chain: &mut Chain, turn: &Turn<'_>) -> u64 {
+        let (one, both) = (self.rounds.at(turn.round), (self.compiled, &self.reversed));
+        let goal = self.aim(turn.round);
+        let from = |origin: Origin| (origin == Origin::Best).then_some(&self.best.1[..]);
+        match one {
+            Move::Restart | Move::ListSchedules => {
+                if one == Move::Restart {
+                    chain.begin_anew(self.compiled);
+                }
+                chain.climb(both, (goal, self.best.0.cost), turn)
+            }
+            Move::ForwardBackward(origin) => {
+                chain.forward_backward(both, (from(origin), goal), turn)
+            }
+            Move::Anneal(origin) => {
+                let annealing = annealing(self.compiled, turn);
+                chain.anneal(self.compiled, (from(origin), goal), annealing, turn)
+            }
+        }
+    }
+
+    fn gather(&mut self, round: u32, chains: &mut [Chain], spent: &[u64]) -> u64 {
+        let goal = self.aim(round);
+        let solver = chains.iter().position(|chain| chain.best.0.cost <= goal);
+        // Behind the first chain that reaches the goal, chains end when they hear of it.
+        let (from, to) = solver.map_or((0, chains.len()), |number| (number, number + 1));
+        chains[from..to].iter().for_each(|chain| keep_better(&mut self.best, &chain.best));
+        spent[..to].iter().sum::<u64>().max(1)
+    }
+
+    fn is_done(&self, _: u32) -> bool {
+        self.best.0.cost <= self.proved
     }
 }
 

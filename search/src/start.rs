@@ -1,6 +1,8 @@
 //! The orders that a search starts from: every published family that fits, and the serial order.
 
-use pipeline::{Bytes, Choice, Chunks, Family, Limit, Memory, Nanos, Problem, Schedule, Semantics};
+use pipeline::{
+    Bytes, Choice, Chunks, Family, Fault, Limit, Memory, Nanos, Problem, Schedule, Semantics,
+};
 use sim::Replay;
 
 use crate::compiled_instance::CompiledInstance;
@@ -55,7 +57,7 @@ pub(crate) fn published_and_named(
         let Ok(schedule) = family.schedule(&problem) else { continue };
         if let Some(start) = start_of((instance, compiled), family, &schedule, clock) {
             all.push(start);
-        } else if let Some(cost) = own_cost(instance, &schedule)
+        } else if let Some((cost, _)) = own_cost(instance, &schedule)
             && named.as_ref().is_none_or(|(best, _)| cost < *best)
         {
             named = Some((cost, schedule));
@@ -64,12 +66,23 @@ pub(crate) fn published_and_named(
     (all, named)
 }
 
-/// The cost of `schedule` as it is, if it fits the limits.
-fn own_cost(instance: &Instance, schedule: &Schedule) -> Option<Nanos> {
+/// The cost of `schedule` as it is, and the most that any stage holds, if it fits the limits.
+pub(crate) fn own_cost(instance: &Instance, schedule: &Schedule) -> Option<(Nanos, Bytes)> {
     let memory = Memory::of(schedule, &instance.footprints).ok()?;
     let fits = instance.limits.as_ref().is_none_or(|limits| memory.over(limits).is_none());
     let metrics = Replay::new().metrics(schedule, &instance.costs).ok().filter(|_| fits)?;
-    Some(instance.objective.of(&metrics))
+    let peak = memory.peak.into_iter().max().unwrap_or_default();
+    Some((instance.objective.of(&metrics), peak))
+}
+
+/// `schedule` with its cost, or `known` if that is cheaper.
+pub(crate) fn cheaper(
+    instance: &Instance,
+    schedule: Schedule,
+    known: Option<Named>,
+) -> Result<Named, Fault> {
+    let cost = instance.objective.of(&Replay::new().metrics(&schedule, &instance.costs)?);
+    Ok(known.filter(|(known, _)| *known < cost).unwrap_or((cost, schedule)))
 }
 
 fn start_of(

@@ -5,7 +5,7 @@ use std::path::Path;
 use ::search::{Effort, Objective};
 use certificate::{Backwards, Certificate, MAX_BYTES};
 use pipeline::Nanos;
-use question::case::{self, Search};
+use question::case::{self, Aim, Search};
 use question::kinds::{self, InputKind};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
@@ -99,8 +99,9 @@ pub fn search(
     }
     let search = Search {
         placement: Some(one.instance.placement),
-        objective: Objective::Span,
+        aim: Aim::Cost(Objective::Span),
         effort,
+        known: &[],
         solved: true,
         stop: &|| context.stopped(),
     };

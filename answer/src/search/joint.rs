@@ -3,12 +3,11 @@
 use pipeline::Schedule;
 use question::case::Joint;
 use question::scenario::{Scenario, Setting};
-use question::search::SearchKeys;
-use question::{Context, Diagnostic, format, keywords};
-use search::{Choice, Effort};
+use question::{Diagnostic, keywords};
+use search::Choice;
 
 use super::joint_choice::JointChoice;
-use super::{Improvements, SearchRow, late, warn_of_clock};
+use super::{Asked, SearchRow};
 
 /// How many searches of an order a joint one takes about as long as.
 pub(super) const SEARCHES: u128 = 10;
@@ -27,43 +26,25 @@ pub fn scenario(row: &SearchRow) -> Result<String, Diagnostic> {
     keywords::written(&Scenario::from(vec![setting]))
 }
 
-/// Searches order and choice for `setting`, from those of the `earlier` rows of smaller limits on, too.
+/// Searches order and choice of a question, from those of the earlier rows of smaller limits on, too.
 ///
 /// # Errors
 /// The errors of [`Joint::of`] and [`Joint::search`].
-pub(super) fn row(
-    context: &Context<'_>,
-    scenario: &Scenario,
-    setting: &Setting,
-    keys: &SearchKeys,
-    (earlier, seen): (&[SearchRow], &Improvements<'_>),
-) -> Result<SearchRow, Diagnostic> {
-    let late = late(context, keys);
-    let stop = || context.stopped() || late();
+pub(super) fn row(asked: &Asked<'_>) -> Result<SearchRow, Diagnostic> {
+    let Asked { context, scenario, setting, keys, .. } = *asked;
+    let stop = asked.stop();
     let joint = Joint::of(context, scenario, setting, keys)?;
-    let same = earlier.iter().filter(|row| row.setting() == setting.name.as_deref());
-    let known: Vec<(Choice, Schedule)> = same
-        .filter_map(|row| {
-            let chosen = row.chosen.as_ref()?;
-            Some((chosen.choice.clone(), row.searched.found.schedule.clone()))
-        })
-        .collect();
-    let times = Some(keys.effort.unwrap_or(1));
-    let effort = Effort { times, seed: setting.keys.seed.unwrap_or(0) };
-    let work = context.host().begin(1, "");
-    let mut progress = |now: search::ProgressJointly| {
-        work.set_length(now.of);
-        work.set_position(now.tried);
-        if let Some(best) = now.best {
-            seen.see(best, None, now.tried);
-        }
-        let best = now.best.map_or_else(|| "none fits yet".to_owned(), format::time);
-        work.set_message(format!("choices, best {best}"));
-    };
-    let done = joint.search(&known, effort, &mut progress, &stop)?;
+    let known = asked.same().filter_map(|row| {
+        let chosen = row.chosen.as_ref()?;
+        Some((chosen.choice.clone(), row.searched.found.schedule.clone()))
+    });
+    let known: Vec<(Choice, Schedule)> = known.collect();
     // The clock may end it, but never is all that does.
-    let limited = SearchKeys { effort: times, ..keys.clone() };
-    warn_of_clock(context, &limited, done.found.interrupted);
+    let times = Some(keys.effort.unwrap_or(1));
+    let work = context.host().begin(1, "");
+    let mut tell = |now| asked.tell(&*work, now);
+    let done = joint.search(&known, asked.effort(times), &mut tell, &stop)?;
+    asked.warn_of_clock(times, done.found.interrupted);
     let chosen = JointChoice::of(&joint, &done);
     let mut row = SearchRow::of(done.searched, None, keys.objective, setting)?;
     row.chosen = Some(chosen);

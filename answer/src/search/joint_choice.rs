@@ -33,23 +33,25 @@ pub struct JointChoice {
 pub struct ChosenSettings {
     chunks: u16,
     placement: &'static str,
-    layout: Option<String>,
-    recompute: String,
+    /// Layers of each chunk, if the question has any.
+    pub(super) layout: Option<String>,
+    /// Recomputation of each chunk; one word where all are alike.
+    pub(super) recompute: String,
     /// The chunks that go to the host, if that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     offload: Option<Vec<u16>>,
     /// Whether F and B run in pairs, if that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pairs: Option<bool>,
+    pub(super) pairs: Option<bool>,
 }
 
 /// A published schedule with its best settings.
 #[derive(Serialize)]
 pub struct WithSettings {
-    schedule: &'static str,
+    pub(super) schedule: &'static str,
     #[serde(flatten)]
     summary: ChosenSettings,
-    cost_ns: u64,
+    pub(super) cost_ns: u64,
     /// By how much the answer is below it, as a share of it.
     gain: f64,
     peak_bytes: u64,
@@ -91,11 +93,6 @@ impl ChosenSettings {
         self.offload.as_deref().map(runs)
     }
 
-    /// Whether F and B run in pairs, if that was chosen.
-    pub(super) const fn pairs(&self) -> Option<bool> {
-        self.pairs
-    }
-
     /// The rest of the choice, in words.
     pub(super) fn besides(&self) -> String {
         let host = self.offload.as_deref().map(|chunks| match chunks {
@@ -110,17 +107,7 @@ impl ChosenSettings {
         host.into_iter().chain(pairs).collect()
     }
 
-    /// Layers of each chunk, if the question has any.
-    pub(super) fn layout(&self) -> Option<&str> {
-        self.layout.as_deref()
-    }
-
-    /// Recomputation of each chunk; one word where all are alike.
-    pub(super) fn recompute(&self) -> &str {
-        &self.recompute
-    }
-
-    /// The same in a sentence.
+    /// Chunks per stage and their placement, in a sentence.
     pub(super) fn chunks_in_words(&self) -> String {
         match (self.chunks, self.placement) {
             (1, _) => "1 chunk a stage".to_owned(),
@@ -147,11 +134,11 @@ impl WithSettings {
         let mut line = vec![
             self.schedule.to_owned(),
             summary.chunks(),
-            summary.layout().unwrap_or("-").to_owned(),
-            summary.recompute().to_owned(),
+            summary.layout.clone().unwrap_or_else(|| "-".to_owned()),
+            summary.recompute.clone(),
         ];
         line.extend(summary.offload());
-        line.extend(summary.pairs().map(|pairs| if pairs { "yes" } else { "no" }.to_owned()));
+        line.extend(summary.pairs.map(|pairs| if pairs { "yes" } else { "no" }.to_owned()));
         line.extend([format::time(Nanos(self.cost_ns)), format::percent(self.gain)]);
         line
     }
@@ -163,11 +150,6 @@ impl WithSettings {
         header.extend(self.summary.pairs.map(|_| "in pairs"));
         header.extend(["cost", "saved"]);
         header
-    }
-
-    /// The name of the schedule, and its cost.
-    pub(super) const fn named(&self) -> (&'static str, u64) {
-        (self.schedule, self.cost_ns)
     }
 }
 

@@ -1,28 +1,27 @@
 //! The best order of passes that is found, and how far any order can be from it.
 
+mod asked;
 mod front;
 mod improvements;
 mod joint;
 mod joint_choice;
-mod on_hardware;
 mod program;
 mod report;
 mod simulated;
-mod under_noise;
 
 use pipeline::Limit;
 use profile::{AnyProfile, TrainerProfile};
-use question::case::{self, SEARCHED, ScheduleSource, SearchKind, Searched};
+use question::case::{self, Aim, SEARCHED, ScheduleSource, SearchKind};
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
 use question::search::{SearchKeys, Varied};
 use question::sheet::Sheet;
 use question::values::segments::LoneBackward;
-use question::{Context, Diagnostic, Warnings, format, hardware, noise};
-use search::{Effort, Figure};
+use question::{Context, Diagnostic, Warnings, hardware, noise};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
+use self::asked::{Asked, aim, figure, row};
 use self::improvements::Improvements;
 pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
@@ -52,7 +51,7 @@ impl SearchAnswer {
     /// # Errors
     /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
-        crate::csv(self.rows.iter().map(report::entry::Entry::from))
+        crate::csv(report::entry::table(&self.rows))
     }
 }
 
@@ -156,11 +155,6 @@ pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
     })
 }
 
-/// Objective to minimise in a run on the hardware of `setting`, if it has hardware.
-fn figure(keys: &SearchKeys, setting: &Setting) -> Option<Figure> {
-    keys.figure().filter(|_| keys.vary.is_empty() && case::is_on_hardware(setting))
-}
-
 /// Checks that the integer program is asked about one step where no link is shared.
 fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
     let beyond = |setting: &Setting| case::beyond(setting, SearchKind::Nominal).first().copied();
@@ -218,25 +212,12 @@ pub fn search(
     let mut improvements = Vec::new();
     for (number, setting) in settings.iter().enumerate() {
         let seen = Improvements::of(context.host(), number);
+        let asked = Asked { context, scenario, setting, keys, earlier: &rows, seen: &seen };
         let simulated = simulated::keys(setting, keys);
-        let row = match (keys.statistic(), figure(keys, setting)) {
-            _ if !simulated.is_empty() => {
-                simulated::row(context, scenario, setting, keys, simulated, (&rows, &seen))?
-            }
-            (Some(statistic), _) => {
-                under_noise::row(context, scenario, setting, keys, statistic, (&rows, &seen))?
-            }
-            (None, Some(figure)) => {
-                on_hardware::row(context, scenario, setting, keys, figure, (&rows, &seen))?
-            }
-            (None, None) if !keys.vary.is_empty() => {
-                joint::row(context, scenario, setting, keys, (&rows, &seen))?
-            }
-            (None, None) => {
-                let mut searched = search_one(context, scenario, keys, setting, &seen)?;
-                let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched, &seen));
-                SearchRow::of(searched, solved.transpose()?, keys.objective, setting)?
-            }
+        let row = match asked.aim() {
+            _ if !simulated.is_empty() => simulated::row(&asked, simulated)?,
+            Aim::Cost(_) if !keys.vary.is_empty() => joint::row(&asked)?,
+            aim => row(&asked, aim)?,
         };
         let profile = question::profiles::of(context, &setting.keys)?;
         let uncertainty =
@@ -309,9 +290,8 @@ fn announce(context: &Context<'_>, keys: &SearchKeys, settings: &[Setting]) {
             let rule = ScheduleSource::Searched(keys.placement());
             let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
             let all: u128 = settings.iter().map(passes).sum();
-            let all = if keys.statistic().is_some() { all * under_noise::SEARCHES } else { all };
-            let on_hardware = settings.iter().any(|setting| figure(keys, setting).is_some());
-            let all = if on_hardware { all * on_hardware::SEARCHES } else { all };
+            let each = settings.iter().map(|setting| searches(aim(keys, setting)));
+            let all = all * each.max().unwrap_or(1);
             let simulated = settings.iter().any(|one| !simulated::keys(one, keys).is_empty());
             let all = if simulated { all * simulated::SEARCHES } else { all };
             let all = if keys.vary.is_empty() { all } else { all * joint::SEARCHES };
@@ -321,51 +301,11 @@ fn announce(context: &Context<'_>, keys: &SearchKeys, settings: &[Setting]) {
     }
 }
 
-fn search_one(
-    context: &Context<'_>,
-    scenario: &Scenario,
-    keys: &SearchKeys,
-    setting: &Setting,
-    seen: &Improvements<'_>,
-) -> Result<Searched, Diagnostic> {
-    let late = late(context, keys);
-    let stop = || context.stopped() || late();
-    let times = keys.times();
-    let search = case::Search {
-        placement: keys.placement(),
-        objective: keys.objective().unwrap_or_default(),
-        effort: Effort { times, seed: setting.keys.seed.unwrap_or(0) },
-        // The whole program is solved instead.
-        solved: !keys.ilp,
-        stop: &stop,
-    };
-    let work = context.host().begin(1, "");
-    let searched = case::search(context, scenario, setting, &search, |now| {
-        if let Some(all) = now.of {
-            work.set_length(all);
-        }
-        work.set_position(now.steps);
-        let [best, bound] = [now.best, now.bound].map(format::time);
-        work.set_message(format!("passes, best {best}, bound {bound}"));
-        seen.see(now.best, Some(now.bound), now.steps);
-    })?;
-    warn_of_clock(context, keys, searched.found.interrupted);
-    Ok(searched)
-}
-
-/// Whether the time that `keys` allow for a search that begins now is over.
-fn late<'a>(context: &'a Context<'_>, keys: &'a SearchKeys) -> impl Fn() -> bool + Sync + use<'a> {
-    let begin = context.host().clock();
-    move || {
-        let elapsed = context.host().clock().zip(begin).map(|(now, begin)| now - begin);
-        keys.time_limit().zip(elapsed).is_some_and(|(limit, elapsed)| elapsed >= limit)
-    }
-}
-
-/// Warns where the clock has `interrupted` a search of a limited effort.
-fn warn_of_clock(context: &Context<'_>, keys: &SearchKeys, interrupted: bool) {
-    if interrupted && keys.times().is_some() && !context.cut_short() {
-        let text = "the clock cut the search short: another run may find another schedule";
-        context.warn(text.to_owned());
+/// How many searches by nominal times one with this aim takes about as long as.
+const fn searches(aim: Aim) -> u128 {
+    match aim {
+        Aim::Cost(_) => 1,
+        Aim::Statistic(_) => 10,
+        Aim::Figure(_) => 4,
     }
 }

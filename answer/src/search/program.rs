@@ -39,7 +39,7 @@ pub(super) fn solve(
         let [cost, bound] = [cost, bound].map(format::time);
         work.set_message(format!("solving: best {cost}, bound {bound}, {nodes} nodes"));
     };
-    let Searched { case, instance, found } = searched;
+    let Searched { case, instance, found, .. } = searched;
     let was = found.cost;
     let (nodes, end) = ilp::warm_start(instance, found, u64::MAX, progress, &stop)
         .map_err(|why| unsuitable("--ilp", &why))?;

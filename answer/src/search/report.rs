@@ -11,7 +11,7 @@ use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
 use search::bounds::Argument::Branching;
-use search::{Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, Published, Running};
+use search::{Found, Instance, Objective, Published, Running};
 use sim::{Details, Replay, Simulation, Study};
 
 use question::case::Searched;
@@ -41,10 +41,6 @@ pub struct SearchRow {
     /// The steps of the order where stages run on, if the objective is the span of one step.
     running: Option<Running>,
     solved: Option<Solved>,
-    /// The same under noise, if that was asked for.
-    pub under_noise: Option<FoundUnderNoise>,
-    /// The same on hardware, if the question has some.
-    pub on_hardware: Option<FoundOnHardware>,
     /// The keys that were simulated alone, if there are any.
     pub simulated: Option<Simulated>,
     /// The choice of a joint search beside the order, if it was one.
@@ -76,7 +72,6 @@ impl SearchRow {
         let limit =
             limits.map(|limits| limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(","));
         let cost = searched.found.cost;
-        let (found_standing, published_standing) = (None, None);
         Ok(Self {
             searched,
             limit,
@@ -87,13 +82,11 @@ impl SearchRow {
             objective,
             running: None,
             solved,
-            under_noise: None,
-            on_hardware: None,
             simulated: None,
             chosen: None,
             uncertainty: None,
-            found_standing,
-            published_standing,
+            found_standing: None,
+            published_standing: None,
         })
     }
 
@@ -107,7 +100,8 @@ impl SearchRow {
     /// Whether its objective is one of simulations, and not its cost where no link is shared.
     #[must_use]
     pub const fn is_simulated(&self) -> bool {
-        self.under_noise.is_some() || self.on_hardware.is_some() || self.simulated.is_some()
+        let Searched { under_noise, on_hardware, .. } = &self.searched;
+        under_noise.is_some() || on_hardware.is_some() || self.simulated.is_some()
     }
 
     /// The same with the steps of its order where stages run on, if it was searched for the span of one step.
@@ -139,9 +133,20 @@ impl SearchRow {
     /// The title of a drawing of it.
     #[must_use]
     pub fn title(&self) -> String {
-        let parts = [self.searched.case.setting.as_ref(), self.limit.as_ref()];
-        let parts = parts.into_iter().flatten().map(String::as_str);
-        [self.searched.case.name.as_str()].into_iter().chain(parts).collect::<Vec<_>>().join(", ")
+        let name = Some(self.searched.case.name.as_str());
+        [name].into_iter().chain(self.parts()).flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The names of its setting and of its limit, if it has them.
+    fn parts(&self) -> [Option<&str>; 2] {
+        [self.setting(), self.limit.as_deref()]
+    }
+
+    /// These between two words.
+    fn named(&self, first: &str, last: &str) -> String {
+        let [setting, limit] = self.parts().map(Option::unwrap_or_default);
+        let words = [first, setting, limit, last].into_iter().filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join(" ")
     }
 
     /// Whether its passes share the two streams of their devices.
@@ -409,11 +414,9 @@ pub(super) fn sheet(rows: &[SearchRow]) -> Sheet {
 
 /// The result of the integer program of a row, in words.
 fn in_words(row: &SearchRow, solved: &Solved) -> String {
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let name: Vec<&str> = std::iter::once("ilp").chain(parts).collect();
     let Solved { binaries, nodes, end } = solved;
     let found = &row.searched.found;
-    let size = format!("{}: {binaries} binaries, {nodes} nodes", name.join(" "));
+    let size = format!("{}: {binaries} binaries, {nodes} nodes", row.named("ilp", ""));
     let proved = match found.bound.argument {
         Branching => format!("a log of {} branches proves it", found.proof.branches()),
         _ => format!("the argument `{}` proves it", row.argument()),
@@ -450,8 +453,8 @@ fn within_noise(row: &SearchRow) -> Option<String> {
 /// The step of an order whose stages run on, where it is less than the cost: the bound on costs does not hold for it.
 fn running(row: &SearchRow) -> Option<String> {
     let Running { step, bound } = row.running.filter(|running| running.step < row.cost)?;
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let name: Vec<&str> = std::iter::once("without a barrier between steps").chain(parts).collect();
+    let name = [Some("without a barrier between steps")].into_iter().chain(row.parts());
+    let name: Vec<&str> = name.flatten().collect();
     Some(format!(
         "\n{}: the order takes {} a step, since a stage may begin later than in a step alone; of that no order takes \
          less than {} ({})\n",

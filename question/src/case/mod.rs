@@ -1,12 +1,11 @@
 //! From keys to problems and schedules: a setting, completed and checked.
 
+mod aim;
 mod beyond;
 mod headroom;
 mod joint;
 mod notes;
 mod searched;
-mod searched_on_hardware;
-mod searched_under_noise;
 
 use pipeline::sharding::Sharding;
 use pipeline::{
@@ -15,19 +14,15 @@ use pipeline::{
 };
 use sim::Simulation;
 
+pub use aim::{
+    Aim, REPLICAS, check_figure, check_noise_free, check_under_noise, is_on_hardware,
+    objective_under_noise,
+};
 pub use beyond::{SearchKind, beyond};
 pub use joint::{Joint, SearchedJointly, check as check_joint, may_copy};
 pub use notes::{assumed, ignored};
 pub use searched::{
-    Search, Searched, check_noise_free, explain as explain_search, ignored as ignored_by_search,
-    search, searchable,
-};
-pub use searched_on_hardware::{
-    SearchOnHardware, check_figure, is_asked as is_on_hardware, search as search_on_hardware,
-};
-pub use searched_under_noise::{
-    REPLICAS, SearchUnderNoise, check as check_under_noise, objective as objective_under_noise,
-    search_under_noise,
+    Search, Searched, explain as explain_search, ignored as ignored_by_search, search, searchable,
 };
 
 use crate::diagnostic::Diagnostic;

@@ -1,11 +1,17 @@
-//! The best order that is found for a question.
+//! The best order that is found for a question: by its nominal times, under its noise, or on its hardware.
 
-use pipeline::{Placement, Schedule};
-use search::{Effort, Found, Instance, Objective, Progress, SearchError};
+use pipeline::{Nanos, Placement, Schedule};
+use search::{
+    Effort, Figure, Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, OnHardware,
+    Progress, SearchError, Statistic, UnderNoise, search_on_hardware, search_under_noise,
+    where_no_link_is_shared,
+};
 
-use super::{Case, ScheduleSource, case_of, headroom};
+use super::aim::{self, Aim, REPLICAS, is_stuck, needs_hardware, nothing_noisy};
+use super::{Case, ScheduleSource, case_of, headroom, seats};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::noise::Noise;
 use crate::resolve::{Resolved, explain as explain_fault, shape};
 use crate::scenario::{Scenario, Setting};
 
@@ -13,12 +19,14 @@ use crate::scenario::{Scenario, Setting};
 pub struct Search<'a> {
     /// The placement of chunks, if it is given.
     pub placement: Option<Placement>,
-    /// The objective.
-    pub objective: Objective,
+    /// What is made small.
+    pub aim: Aim,
     /// For how long.
     pub effort: Effort,
-    /// Whether the order of a small pipeline is solved as a program, where the search leaves open whether there is a
-    /// better one.
+    /// Known orders that are tried, too, if they fit: under noise and on hardware.
+    pub known: &'a [&'a Schedule],
+    /// Whether the order of a small pipeline is solved as a program, where a search of [`Aim::Cost`] leaves open
+    /// whether there is a better one.
     pub solved: bool,
     /// Whether to stop before that.
     pub stop: &'a (dyn Fn() -> bool + Sync),
@@ -28,16 +36,39 @@ pub struct Search<'a> {
 pub struct Searched {
     /// The order with the problem that it was made for.
     pub case: Case,
-    /// The instance that was searched.
+    /// The instance that was searched; on hardware, that where no link is shared.
     pub instance: Instance,
-    /// The result of the search.
+    /// The result of the search; under noise and on hardware, the answer with its nominal cost.
     pub found: Found,
+    /// The result under noise, if that was asked for.
+    pub under_noise: Option<FoundUnderNoise>,
+    /// The result on hardware, if that was asked for.
+    pub on_hardware: Option<FoundOnHardware>,
 }
 
-/// Searches the best order for `setting`.
+impl Searched {
+    /// That of a search by the nominal times.
+    #[must_use]
+    pub const fn nominal(case: Case, instance: Instance, found: Found) -> Self {
+        Self { case, instance, found, under_noise: None, on_hardware: None }
+    }
+}
+
+/// A question that is searched.
+struct Asked<'a> {
+    context: &'a Context<'a>,
+    scenario: &'a Scenario,
+    setting: &'a Setting,
+    rule: &'a ScheduleSource,
+    resolved: &'a Resolved,
+    search: &'a Search<'a>,
+}
+
+/// Searches the best order for `setting`. Keys [`beyond`](super::beyond) the search are left out.
 ///
 /// # Errors
-/// If the question is wrong, or has no order under its limit.
+/// If the question is wrong, has no order under its limit, has noise where none is asked for or none where it is, or no
+/// hardware for a figure.
 pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -45,17 +76,112 @@ pub fn search(
     search: &Search<'_>,
     progress: impl FnMut(Progress),
 ) -> Result<Searched, Diagnostic> {
-    let rule = ScheduleSource::Searched(search.placement);
-    let resolved = Resolved::of(context, scenario, setting, &rule)?;
-    headroom::check(context.host(), &rule, &resolved)?;
-    let instance = instance(scenario, setting, &rule, &resolved, search.objective)?;
-    let found = match search.solved {
-        true => best(&instance, search.effort, progress, search.stop),
-        false => search::search(&instance, search.effort, progress, search.stop),
+    match search.aim {
+        Aim::Cost(_) => {}
+        Aim::Statistic(statistic) => aim::check_under_noise(scenario, setting, statistic)?,
+        Aim::Figure(_) => aim::check_noise_free(scenario, setting)?,
+    }
+    let objective = aim::objective_under_noise(setting);
+    let mut setting = setting.clone();
+    if matches!(search.aim, Aim::Statistic(_)) {
+        // Without a boundary, no link is shared.
+        setting.keys.hardware.boundary = None;
+    }
+    let (setting, rule) = (&setting, &ScheduleSource::Searched(search.placement));
+    let resolved = Resolved::of(context, scenario, setting, rule)?;
+    let asked = Asked { context, scenario, setting, rule, resolved: &resolved, search };
+    let (mut under_noise, mut on_hardware) = (None, None);
+    let (instance, found) = match search.aim {
+        Aim::Cost(objective) => asked.nominal(objective, progress)?,
+        Aim::Statistic(statistic) => {
+            let (instance, noisy) = asked.under_noise(objective, statistic, progress)?;
+            let (schedule, cost) = (noisy.answer.schedule.clone(), noisy.answer.nominal);
+            let found = of_answer(&noisy.nominal_search, schedule, cost, noisy.interrupted);
+            under_noise = Some(noisy);
+            (instance, found)
+        }
+        Aim::Figure(figure) => {
+            let (instance, real) = asked.on_hardware(figure, progress)?;
+            let (schedule, cost) = (real.schedule.clone(), real.answer.nominal);
+            let found = of_answer(&real.nominal_search, schedule, cost, real.interrupted);
+            on_hardware = Some(real);
+            (instance, found)
+        }
     };
-    let found = found.map_err(|error| explain(scenario, setting, &error))?;
-    let case = case_of(context, scenario, setting, &rule, resolved, found.schedule.clone())?;
-    Ok(Searched { case, instance, found })
+    let case = case_of(context, scenario, setting, rule, resolved, found.schedule.clone())?;
+    Ok(Searched { case, instance, found, under_noise, on_hardware })
+}
+
+/// The result of the search without noise or on links that are not shared, with the answer in the place of its order.
+fn of_answer(nominal: &Found, schedule: Schedule, cost: Nanos, interrupted: bool) -> Found {
+    Found { schedule, cost, interrupted, ..nominal.clone() }
+}
+
+impl Asked<'_> {
+    fn instance(&self, objective: Objective) -> Result<Instance, Diagnostic> {
+        instance(self.scenario, self.setting, self.rule, self.resolved, objective)
+    }
+
+    fn explain(&self, error: &SearchError) -> Diagnostic {
+        explain(self.scenario, self.setting, error)
+    }
+
+    fn nominal(
+        &self,
+        objective: Objective,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Instance, Found), Diagnostic> {
+        headroom::check(self.context.host(), self.rule, self.resolved)?;
+        let instance = self.instance(objective)?;
+        let Search { effort, stop, .. } = *self.search;
+        let found = match self.search.solved {
+            true => best(&instance, effort, progress, stop),
+            false => search::search(&instance, effort, progress, stop),
+        };
+        let found = found.map_err(|error| self.explain(&error))?;
+        Ok((instance, found))
+    }
+
+    fn under_noise(
+        &self,
+        objective: Objective,
+        statistic: Statistic,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Instance, FoundUnderNoise), Diagnostic> {
+        let Self { context, scenario, setting, .. } = *self;
+        headroom::check(context.host(), self.rule, self.resolved)?;
+        let instance = self.instance(objective)?;
+        let devices = seats(None, instance.shape);
+        let noise = Noise::of(context, scenario, setting, instance.shape, devices)?;
+        let noise = noise.ok_or_else(|| nothing_noisy(scenario, setting, statistic))?;
+        let Search { known, effort, stop, .. } = *self.search;
+        let replicas = noise.replicas.unwrap_or(REPLICAS);
+        let under = UnderNoise { noise: noise.stragglers(), statistic, replicas, known };
+        let found = search_under_noise(&instance, &under, effort, progress, stop);
+        let found = found.map_err(|error| self.explain(&error))?;
+        Ok((instance, found))
+    }
+
+    fn on_hardware(
+        &self,
+        figure: Figure,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Instance, FoundOnHardware), Diagnostic> {
+        let Some(hardware) = &self.resolved.hardware else { return Err(needs_hardware()) };
+        headroom::check_on_hardware(self.context.host(), self.rule, self.resolved, hardware.steps)?;
+        let as_asked = self.instance(figure.objective(hardware))?;
+        let instance = where_no_link_is_shared(&as_asked, hardware, figure);
+        let Search { known, effort, stop, .. } = *self.search;
+        let on = OnHardware { hardware, figure, asked: &self.resolved.problem, known };
+        let found = search_on_hardware(&instance, &on, effort, progress, stop);
+        let found = found.map_err(|error| match self.explain(&error) {
+            wrong if is_stuck(&error) => {
+                wrong.with_help("write --protocol eager, or let receivers ask sooner: rendezvous:2")
+            }
+            wrong => wrong,
+        })?;
+        Ok((instance, found))
+    }
 }
 
 /// The order that a search of default effort finds where a schedule is named.
@@ -97,7 +223,7 @@ fn best(
     }
     let tell = |best, bound, _| {
         if let Some(last) = last {
-            progress(Progress { best, bound, ..last });
+            progress(Progress { best: Some(best), bound: Some(bound), ..last });
         }
     };
     // `ilp::check` above has refused every invalid instance.
@@ -106,31 +232,9 @@ fn best(
     Ok(found)
 }
 
-/// Keys of noise, which change what every order costs.
-const CHANGING: [&str; 5] = ["slowdown", "slowdown-profile", "jitter", "stall", "replicas"];
-
 /// Keys of copies to the host, which change nothing where nothing is copied.
 const COPYING: [&str; 5] =
     ["offload-time", "offload-ratio", "host-bandwidth", "devices-per-host-link", "offload-chunks"];
-
-/// The remedy for a key that a search does not take.
-pub(super) const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
-     `debubble simulate --schedule best.txt`";
-
-/// Checks that `setting` has no noise, which a time without noise leaves out.
-///
-/// # Errors
-/// At the first key of it.
-pub fn check_noise_free(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
-    let Some(key) = setting.keys.given().find(|key| CHANGING.contains(key)) else { return Ok(()) };
-    let message =
-        format!("a search for a time without noise knows none: {key} cannot be taken into account");
-    let cure = format!(
-        "{LEAVE_OUT}; unequal stages have a time each, as in --forward 10ms,12ms; or search under noise, by \
-         --objective mean, p95 or p99"
-    );
-    Err(scenario.error(setting, Some(key), message).with_help(cure))
-}
 
 /// The keys of `setting` that have no influence on a search that is asked for by itself, in words.
 pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {

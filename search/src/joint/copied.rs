@@ -122,8 +122,8 @@ impl<'a> Copied<'a> {
         }
         let Self { best, bound, published, lacks, interrupted, .. } = self;
         let Some((cost, schedule)) = best else { return Ok(Outcome::Lacks(lacks.max(1))) };
-        let (proof, history) = (Proof::default(), vec![(steps, cost)]);
-        let found = Found { schedule, cost, bound, proof, published, history, interrupted };
+        let proof = Proof::default();
+        let found = Found { schedule, cost, bound, proof, published, interrupted };
         Ok(Outcome::Found(Box::new(found)))
     }
 

@@ -28,9 +28,10 @@ use self::copied::{Copied, Outcome, Simulated, TURNS, relaxed};
 use self::probe::{CLOSE, QUICK, Tried, Worth, try_choice, work};
 use crate::chance::Chance;
 use crate::error::SearchError;
-use crate::found::{Effort, Found};
+use crate::found::{Effort, Found, Phase, Progress};
 use crate::instance::Instance;
 use crate::run::search;
+use crate::side_by_side::Stop;
 use crate::start::Starts;
 
 /// The choices that are tried by a search of default effort, besides those that it begins with.
@@ -45,17 +46,6 @@ const WIDTH: usize = 4;
 const CLOSELY: usize = 8;
 /// The choices for which an order is searched in full, besides those known before.
 const IN_FULL: usize = 2;
-
-/// How far a joint search has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProgressJointly {
-    /// The cost of the best order so far, if any choice fits.
-    pub best: Option<Nanos>,
-    /// The choices tried so far.
-    pub tried: u64,
-    /// How many are tried at most.
-    pub of: u64,
-}
 
 /// The result of a joint search.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,17 +94,19 @@ pub struct Jointly<'a> {
 /// too large.
 pub fn search_jointly(
     jointly: &Jointly<'_>,
-    progress: &mut dyn FnMut(ProgressJointly),
-    stop: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(Progress),
+    stop: Stop<'_>,
 ) -> Result<FoundJointly, SearchError> {
-    let mut outer = Outer::of(jointly, stop);
-    outer.try_all(progress)?;
+    let choices = CHOICES.saturating_mul(jointly.effort.times.unwrap_or(1));
+    let limits = NeighbourhoodEffort { choices, orders: choices, effort: QUICK, known: None };
+    let mut outer = Outer::of(jointly, (limits, Starts::All), progress, stop);
+    outer.try_all()?;
     if *jointly.space != outer.space {
         match outer.is_over() {
             true => outer.interrupted |= stop(),
             false => {
                 outer.space = jointly.space.clone();
-                outer.try_all(progress)?;
+                outer.try_all()?;
             }
         }
     }
@@ -126,7 +118,8 @@ struct Outer<'a> {
     jointly: &'a Jointly<'a>,
     /// The choices that are searched now.
     space: Space,
-    stop: &'a (dyn Fn() -> bool + Sync),
+    progress: &'a mut dyn FnMut(Progress),
+    stop: Stop<'a>,
     seen: HashSet<Choice>,
     /// The choices probed at [`CLOSE`] effort, and those for which an order was searched in full.
     close: HashSet<Choice>,
@@ -149,18 +142,12 @@ struct Outer<'a> {
 }
 
 impl<'a> Outer<'a> {
-    fn of(jointly: &'a Jointly<'a>, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
-        let times = jointly.effort.times.unwrap_or(1);
-        let choices = CHOICES.saturating_mul(times);
-        let limits = NeighbourhoodEffort { choices, orders: choices, effort: QUICK, known: None };
-        Self::with(jointly, (limits, Starts::All), stop)
-    }
-
-    /// The same within `limits`, each choice searched from the published orders among `starts`.
-    fn with(
+    /// A search within `limits`, each choice searched from the published orders among `starts`.
+    fn of(
         jointly: &'a Jointly<'a>,
         (limits, starts): (NeighbourhoodEffort, Starts),
-        stop: &'a (dyn Fn() -> bool + Sync),
+        progress: &'a mut dyn FnMut(Progress),
+        stop: Stop<'a>,
     ) -> Self {
         let times = jointly.effort.times.unwrap_or(1);
         let space = jointly.space.plain();
@@ -169,6 +156,7 @@ impl<'a> Outer<'a> {
         Self {
             jointly,
             space,
+            progress,
             stop,
             seen: HashSet::new(),
             close: HashSet::new(),
@@ -193,10 +181,10 @@ impl<'a> Outer<'a> {
     }
 
     /// Searches all choices of the space.
-    fn try_all(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
-        self.begin(progress)?;
-        self.try_neighbours(progress)?;
-        self.probe_closely(progress)?;
+    fn try_all(&mut self) -> Result<(), SearchError> {
+        self.begin()?;
+        self.try_neighbours()?;
+        self.probe_closely()?;
         self.search_in_full();
         Ok(())
     }
@@ -210,7 +198,7 @@ impl<'a> Outer<'a> {
     }
 
     /// Tries what is uniform, with layers cut evenly and with stages balanced, and what is known.
-    fn begin(&mut self, progress: &mut dyn FnMut(ProgressJointly)) -> Result<(), SearchError> {
+    fn begin(&mut self) -> Result<(), SearchError> {
         let mut all = vec![self.space.asked.clone()];
         let known = self.jointly.known.iter().map(|(choice, _)| choice);
         all.extend(known.filter(|choice| self.space.allows(choice)).cloned());
@@ -227,7 +215,7 @@ impl<'a> Outer<'a> {
         // The first is tried whatever `stop` says, so that there is an answer.
         for some in all.chunks(SIDE_BY_SIDE) {
             self.probe(some, (self.limits.effort, None))?;
-            self.tell(progress);
+            self.tell();
             if (self.stop)() && self.cost().is_some() {
                 break;
             }
@@ -236,10 +224,7 @@ impl<'a> Outer<'a> {
     }
 
     /// Tries the neighbours of the best choices.
-    fn try_neighbours(
-        &mut self,
-        progress: &mut dyn FnMut(ProgressJointly),
-    ) -> Result<(), SearchError> {
+    fn try_neighbours(&mut self) -> Result<(), SearchError> {
         let NeighbourhoodEffort { choices: mut left, mut orders, .. } = self.limits;
         while left > 0 && orders > 0 && !(self.stop)() {
             let mut next = self.next();
@@ -253,16 +238,13 @@ impl<'a> Outer<'a> {
             let known = self.cost().into_iter().chain(self.limits.known).min();
             let found = self.probe(&next, (self.limits.effort, known))?;
             orders = orders.saturating_sub(found);
-            self.tell(progress);
+            self.tell();
         }
         Ok(())
     }
 
     /// Probes the best choices again with more effort for their orders, which separates them.
-    fn probe_closely(
-        &mut self,
-        progress: &mut dyn FnMut(ProgressJointly),
-    ) -> Result<(), SearchError> {
+    fn probe_closely(&mut self) -> Result<(), SearchError> {
         let fit = self.best.iter().filter(|one| one.cost().is_some());
         let best = fit.take(CLOSELY).map(|one| one.choice.clone());
         let best: Vec<Choice> = best.filter(|one| !self.close.contains(one)).collect();
@@ -273,7 +255,7 @@ impl<'a> Outer<'a> {
             }
             self.probe(some, (CLOSE, None))?;
         }
-        self.tell(progress);
+        self.tell();
         Ok(())
     }
 
@@ -516,12 +498,15 @@ impl<'a> Outer<'a> {
         Some(u64::try_from(of_most).unwrap_or(u64::MAX).saturating_sub(3 * own))
     }
 
-    fn tell(&self, progress: &mut dyn FnMut(ProgressJointly)) {
-        progress(ProgressJointly {
+    fn tell(&mut self) {
+        let now = Progress {
+            phase: Phase::Jointly,
             best: self.cost(),
-            tried: self.tried.min(self.of),
-            of: self.of,
-        });
+            bound: None,
+            steps: self.tried.min(self.of),
+            of: Some(self.of),
+        };
+        (self.progress)(now);
     }
 }
 

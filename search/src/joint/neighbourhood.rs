@@ -6,6 +6,7 @@ use pipeline::Nanos;
 use super::{Choice, Jointly, Outer};
 use crate::error::SearchError;
 use crate::instance::Instance;
+use crate::side_by_side::Stop;
 use crate::start::Starts;
 
 /// Effort spent on the neighbourhood of a choice.
@@ -43,11 +44,12 @@ pub struct Neighbour {
 pub fn probe_neighbourhood(
     jointly: &Jointly<'_>,
     effort: NeighbourhoodEffort,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Result<Vec<Neighbour>, SearchError> {
-    let mut outer = Outer::with(jointly, (effort, Starts::Quick), stop);
-    outer.begin(&mut |_| {})?;
-    outer.try_neighbours(&mut |_| {})?;
+    let mut silent = |_| {};
+    let mut outer = Outer::of(jointly, (effort, Starts::Quick), &mut silent, stop);
+    outer.begin()?;
+    outer.try_neighbours()?;
     let found = outer.best.into_iter().filter_map(|one| match one.worth {
         super::Worth::Found(found) => {
             let (instance, order) = *found;

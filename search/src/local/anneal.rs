@@ -3,69 +3,94 @@
 #![allow(clippy::cast_precision_loss)]
 
 use super::{Change, Local};
+use crate::annealing::{self, Cooling, Tolerance, Walker};
 use crate::chance::Chance;
-use crate::compiled_instance::CompiledInstance;
-use crate::halt::Halt;
 use crate::timing::Score;
 
 /// After how many changes slots are sorted by time again.
 const SORTED: u32 = 500;
 /// Of so many changes one splits a backward or makes it whole, where backwards may be whole.
 const FLIPS: usize = 4;
-/// After how many steps it is asked whether to stop: a millisecond.
-const ASKED: u64 = 20_000;
+
+/// Annealing by the nominal times.
+impl Walker for Local<'_> {
+    type Value = Score;
+    type Order = Vec<u16>;
+    type Change = Change;
+    /// A millisecond.
+    const ASKED: u64 = 20_000;
+
+    fn value(&self) -> Score {
+        self.score
+    }
+
+    fn export(&self, into: &mut Vec<u16>) {
+        self.sequence(into);
+    }
+
+    fn spent(&self) -> u64 {
+        self.steps
+    }
+
+    fn propose(&mut self, chance: &mut Chance) -> Option<Change> {
+        self.steps += 2;
+        self.change(chance)
+    }
+
+    /// The passes whose times change are timed again only if an estimate looks good.
+    fn takes(&mut self, change: &Change, tolerance: Tolerance<'_>) -> bool {
+        let (now, more) = (self.score, tolerance.draw());
+        if self.estimate(change.low, change.high) as f64 > now.cost as f64 + more {
+            return false;
+        }
+        let whole = self.find_ends(change.low, change.high);
+        self.measure();
+        let taken = whole && self.energy(self.score) <= self.energy(now) + more;
+        if taken {
+            self.settle(change);
+        } else {
+            self.restore_ends();
+            self.score = now;
+        }
+        taken
+    }
+
+    fn undo(&mut self, change: Change) {
+        self.take_back(&change);
+    }
+
+    fn is_done(&self) -> bool {
+        self.score.cost <= self.goal
+    }
+}
 
 impl Local<'_> {
-    /// Tries changes until `steps` are spent, or the goal is reached. Worse orders are taken with a
-    /// probability that falls as it cools down. The best sequence met goes to `best`.
+    /// Anneals until the cooling ends, or the cost is `goal`; `weight` is that of the mean stage beside the worst. The
+    /// best sequence met goes to `best`.
     pub(crate) fn anneal(
         &mut self,
-        chance: &mut Chance,
-        annealing: Annealing,
+        (chance, cooling): (&mut Chance, Cooling),
+        (goal, weight): (i64, f64),
         best: &mut (Score, Vec<u16>),
-        halt: &Halt<'_>,
+        stop: &dyn Fn() -> bool,
     ) {
+        (self.goal, self.weight) = (goal, weight);
         self.find_joints(chance);
-        let mut ask = 0;
-        loop {
-            let now = self.score;
-            if now < best.0 {
-                best.0 = now;
-                self.sequence(&mut best.1);
-            }
-            if self.steps >= annealing.steps || now.cost <= annealing.goal {
-                return;
-            }
-            if self.steps >= ask {
-                if halt.now() {
-                    return;
-                }
-                ask = self.steps + ASKED;
-            }
-            self.steps += 2;
-            let Some(change) = self.change(chance) else { continue };
-            let more = chance.worse(annealing.temperature(self.steps));
-            if self.estimate(change.low, change.high) as f64 > now.cost as f64 + more {
-                self.undo(&change);
-                continue;
-            }
-            let whole = self.find_ends(change.low, change.high);
-            self.measure();
-            if whole
-                && annealing.energy(self.compiled, self.score)
-                    <= annealing.energy(self.compiled, now) + more
-            {
-                self.moved.clear();
-                self.find_rests(change.low, change.high);
-                self.changes += 1;
-                if self.changes == SORTED {
-                    self.sort();
-                }
-            } else {
-                self.restore_ends();
-                self.score = now;
-                self.undo(&change);
-            }
+        annealing::anneal(self, (chance, cooling), best, stop);
+    }
+
+    /// The energy that annealing minimises: the cost, and the weighted mean over the stages.
+    fn energy(&self, score: Score) -> f64 {
+        score.cost as f64 + self.weight * score.sum as f64 / self.compiled.stages as f64
+    }
+
+    /// Takes over `change`, whose ends are found.
+    fn settle(&mut self, change: &Change) {
+        self.moved.clear();
+        self.find_rests(change.low, change.high);
+        self.changes += 1;
+        if self.changes == SORTED {
+            self.sort();
         }
     }
 
@@ -116,9 +141,7 @@ impl Local<'_> {
     /// Draws a move, as a pair of slots: mostly one of two adjacent passes on the longest chain,
     /// past the other.
     fn draw(&mut self, chance: &mut Chance) -> (usize, usize) {
-        const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
-        let far = FAR[chance.below(FAR.len())];
-        let far = 1 + chance.below(far);
+        let far = annealing::draw_distance(chance);
         let back = chance.below(2) == 0;
         let joint = if chance.below(8) == 0 { None } else { self.joint(chance) };
         let from = match joint {
@@ -129,34 +152,8 @@ impl Local<'_> {
     }
 }
 
-/// The parameters of a simulated annealing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Annealing {
-    pub(crate) steps: u64,
-    pub(crate) goal: i64,
-    pub(crate) hot: f64,
-    pub(crate) cold: f64,
-    /// The weight of the mean stage beside the worst.
-    pub(crate) weight: f64,
-}
-
-impl Annealing {
-    /// The temperature after `steps`, in nanoseconds of the energy.
-    fn temperature(self, steps: u64) -> f64 {
-        let done = steps as f64 / self.steps.max(1) as f64;
-        self.hot * (self.cold / self.hot).powf(done)
-    }
-
-    /// The energy that annealing minimises: the cost, and the weighted mean over the stages.
-    fn energy(self, compiled: &CompiledInstance, score: Score) -> f64 {
-        score.cost as f64 + self.weight * score.sum as f64 / compiled.stages as f64
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use pipeline::Family;
 
     use super::*;
@@ -173,11 +170,8 @@ mod tests {
                 let before = clock.time(&compiled, &sequence).unwrap();
                 let mut local = Local::new(&compiled, &sequence, &mut Clock::default()).unwrap();
                 let mut best = (Score::WORST, Vec::new());
-                let solved = AtomicUsize::new(usize::MAX);
-                let halt = Halt { stop: &|| false, solved: &solved, number: 0 };
-                let annealing =
-                    Annealing { steps: 200_000, goal: 0, hot: 60.0, cold: 1.0, weight: 0.3 };
-                local.anneal(&mut Chance::new(1, 0), annealing, &mut best, &halt);
+                let cooling = Cooling::between((60.0, 1.0), 1.0, 200_000);
+                local.anneal((&mut Chance::new(1, 0), cooling), (0, 0.3), &mut best, &|| false);
                 assert_eq!(
                     clock.time(&compiled, &best.1),
                     Some(best.0),
@@ -195,11 +189,9 @@ mod tests {
             let (compiled, sequence) = case_of(family, size, Objective::Span, again);
             let mut clock = Clock::default();
             let mut local = Local::new(&compiled, &sequence, &mut clock).unwrap();
-            let solved = AtomicUsize::new(usize::MAX);
-            let halt = Halt { stop: &|| false, solved: &solved, number: 0 };
-            let annealing =
-                Annealing { steps: 100_000, goal: 0, hot: 90.0, cold: 30.0, weight: 0.3 };
-            local.anneal(&mut Chance::new(2, 0), annealing, &mut (Score::WORST, Vec::new()), &halt);
+            let cooling = Cooling::between((90.0, 30.0), 1.0, 100_000);
+            let mut best = (Score::WORST, Vec::new());
+            local.anneal((&mut Chance::new(2, 0), cooling), (0, 0.3), &mut best, &|| false);
             let mut now = Vec::new();
             local.sequence(&mut now);
             assert_ne!(now, sequence, "{family:?}");

@@ -10,7 +10,6 @@ mod links;
 mod marks;
 mod times;
 
-pub(crate) use self::anneal::Annealing;
 use self::links::Link;
 use self::marks::Marks;
 use crate::compiled_instance::{CompiledInstance, Effect};
@@ -53,6 +52,10 @@ pub(crate) struct Local<'a> {
     ends: Vec<i64>,
     /// The effort spent so far, in units of a pass placed or timed.
     pub(crate) steps: u64,
+    /// The cost at which annealing ends.
+    goal: i64,
+    /// The weight of the mean stage beside the worst, in annealing.
+    weight: f64,
 }
 
 impl<'a> Local<'a> {
@@ -90,6 +93,8 @@ impl<'a> Local<'a> {
                 .collect(),
             ends: Vec::new(),
             steps: 2 * compiled.passes() as u64,
+            goal: 0,
+            weight: 0.0,
         };
         local.fill(sequence);
         local.sort();
@@ -220,7 +225,7 @@ impl<'a> Local<'a> {
     }
 
     /// Takes back `change` of the order.
-    pub(crate) fn undo(&mut self, change: &Change) {
+    pub(crate) fn take_back(&mut self, change: &Change) {
         if let Some(backward) = change.backward {
             self.flip(backward);
             self.account(change.low, change.high);
@@ -252,7 +257,7 @@ impl<'a> Local<'a> {
         if fits {
             return Some(change);
         }
-        self.undo(&change);
+        self.take_back(&change);
         None
     }
 
@@ -266,7 +271,7 @@ impl<'a> Local<'a> {
         if self.account(low, high) {
             return Some(change);
         }
-        self.undo(&change);
+        self.take_back(&change);
         None
     }
 

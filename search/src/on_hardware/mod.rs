@@ -29,27 +29,15 @@ pub use self::proxy::idle_link_times;
 
 use self::evaluation::{Best, Evaluator};
 use self::proxy::Proxy;
-use crate::climb::{self, Budget};
+use crate::climb::climb;
 use crate::error::SearchError;
-use crate::found::{Effort, Found, Progress};
+use crate::found::{Effort, Found, Phase, Progress};
 use crate::instance::Instance;
 use crate::run::search;
+use crate::side_by_side::Stop;
 
 /// How often the proxy is fitted anew.
 const ROUNDS: u64 = 3;
-
-/// How far a search on hardware has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProgressOnHardware {
-    /// Searches that have ended.
-    pub searches: u64,
-    /// Their number, if the effort is limited; then the engine searches from the best order on.
-    pub of: Option<u64>,
-    /// How far the search under way has come.
-    pub now: Progress,
-    /// The figure of the best order evaluated so far.
-    pub best: Option<Nanos>,
-}
 
 /// The result of a search on hardware.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,13 +98,20 @@ pub fn search_on_hardware(
     instance: &Instance,
     on: &OnHardware<'_>,
     effort: Effort,
-    mut progress: impl FnMut(ProgressOnHardware),
-    stop: &(dyn Fn() -> bool + Sync),
+    mut progress: impl FnMut(Progress),
+    stop: Stop<'_>,
 ) -> Result<FoundOnHardware, SearchError> {
     check(instance, on)?;
-    let once = Effort { times: Some(effort.times.unwrap_or(1)), ..effort };
-    let of = effort.times.map(|_| 1 + ROUNDS);
-    let mut tell = |searches, best, now| progress(ProgressOnHardware { searches, of, now, best });
+    let once = effort.limited();
+    // Of every search as many steps as of the one under way.
+    let all = effort.times.map(|_| 1 + ROUNDS);
+    let mut tell = |searches: u64, known: Option<Nanos>, now: Progress| {
+        let phase = if known.is_some() { Phase::OnHardware } else { Phase::Nominal };
+        let before = now.of.map_or(0, |of| searches.saturating_mul(of));
+        let of = all.zip(now.of).map(|(all, of)| all.saturating_mul(of));
+        let (best, steps) = (known.or(now.best), before.saturating_add(now.steps));
+        progress(Progress { phase, best, bound: None, steps, of });
+    };
     let nominal_search = search(instance, once, |now| tell(0, None, now), stop)?;
     let mut evaluator = Evaluator::new(instance, on);
     let nominal = evaluator.order(&nominal_search.schedule)?;
@@ -142,7 +137,7 @@ pub fn search_on_hardware(
         evaluator.order(&found.schedule)?;
         rounds += 1;
     }
-    climb(&mut evaluator, effort, bound.cost, stop)?;
+    improve(&mut evaluator, effort, bound.cost, stop)?;
     interrupted |= stop();
     let is_nominal = nominal.is_some() && evaluator.best_is_first();
     let (judged, stuck) = (evaluator.evaluated, evaluator.stuck);
@@ -181,7 +176,7 @@ fn check(instance: &Instance, on: &OnHardware<'_>) -> Result<(), SearchError> {
 
 /// Runs the local search by the engine from the best order: once at the effort asked for, or repeatedly until stopped.
 #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
-fn climb(
+fn improve(
     evaluator: &mut Evaluator<'_>,
     effort: Effort,
     goal: Nanos,
@@ -189,9 +184,8 @@ fn climb(
 ) -> Result<(), SearchError> {
     let (mut seed, mut times) = (effort.seed, effort.times.unwrap_or(1));
     while let Some(best) = evaluator.best().filter(|best| best.figures.value > goal && !stop()) {
-        let budget = Budget { seed, times, goal: goal.0 as f64 };
-        let (better, runs) =
-            climb::climb(evaluator.instance(), &*evaluator, &best.schedule, budget, stop);
+        let budget = (Effort { seed, times: Some(times) }, goal.0 as f64);
+        let (better, runs) = climb(evaluator.instance(), &*evaluator, &best.schedule, budget, stop);
         evaluator.evaluated += runs;
         if let Some(better) = better {
             evaluator.order(&better)?;

@@ -1,11 +1,86 @@
 //! Small changes of an order of slots: a slot elsewhere, two passes as a pair, a pair apart, a W taken
 //! from its backward and given back.
 
-use super::slots::{Doing, Slots};
-use crate::chance::Chance;
+// Rounding of times does not matter to a search.
+#![allow(clippy::cast_precision_loss)]
 
-/// How far a pass is moved at most.
-const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
+use super::slots::{Clock, Doing, Slots, Table};
+use crate::annealing::{Tolerance, Walker, draw_distance};
+use crate::chance::Chance;
+use crate::timing::Score;
+
+/// An order of slots under annealing. Every change is timed from scratch.
+pub(super) struct Pairs<'a> {
+    table: &'a Table,
+    clock: &'a mut Clock,
+    /// The slots timed before.
+    begin: u64,
+    score: Score,
+    slots: Slots,
+    goal: i64,
+    weight: f64,
+}
+
+impl<'a> Pairs<'a> {
+    /// Begins at slots of that score. It is done at a cost of `goal`; `weight` is that of the mean stage beside the
+    /// worst.
+    pub(super) fn new(
+        table: &'a Table,
+        clock: &'a mut Clock,
+        (score, slots): (Score, Slots),
+        (goal, weight): (i64, f64),
+    ) -> Self {
+        Self { table, begin: clock.steps, clock, score, slots, goal, weight }
+    }
+
+    fn energy(&self, score: Score) -> f64 {
+        score.cost as f64 + self.weight * score.sum as f64 / self.table.compiled.stages as f64
+    }
+}
+
+impl Walker for Pairs<'_> {
+    type Value = Score;
+    type Order = Slots;
+    /// A stage, with its slots as they were.
+    type Change = (usize, Vec<Doing>);
+    /// A millisecond.
+    const ASKED: u64 = 100_000;
+
+    fn value(&self) -> Score {
+        self.score
+    }
+
+    fn export(&self, into: &mut Slots) {
+        into.clone_from(&self.slots);
+    }
+
+    fn spent(&self) -> u64 {
+        self.clock.steps - self.begin
+    }
+
+    fn propose(&mut self, chance: &mut Chance) -> Option<Self::Change> {
+        let change = change(&mut self.slots, chance);
+        self.clock.steps += u64::from(change.is_none());
+        change
+    }
+
+    fn takes(&mut self, _: &Self::Change, tolerance: Tolerance<'_>) -> bool {
+        self.clock.steps += 1;
+        let score = self.clock.time(self.table, &self.slots);
+        let more = |score| self.energy(score) - self.energy(self.score);
+        let taken = score.filter(|&score| more(score) <= tolerance.draw());
+        self.score = taken.unwrap_or(self.score);
+        taken.is_some()
+    }
+
+    fn undo(&mut self, (stage, old): Self::Change) {
+        self.slots[stage] = old;
+    }
+
+    fn is_done(&self) -> bool {
+        self.score.cost <= self.goal
+    }
+}
 
 /// Changes the slots of one stage at random. Gives the stage with its slots as they were, or nothing if
 /// nothing was changed. Whether the order still runs is for the clock to say.
@@ -14,8 +89,7 @@ pub(super) fn change(slots: &mut Slots, chance: &mut Chance) -> Option<(usize, V
     let old = slots[stage].clone();
     let order = &mut slots[stage];
     let at = chance.below(order.len());
-    let far = FAR[chance.below(FAR.len())];
-    let far = 1 + chance.below(far);
+    let far = draw_distance(chance);
     let to = if chance.below(2) == 0 { at.saturating_sub(far) } else { at + far };
     let to = to.min(order.len().saturating_sub(1));
     let done = match chance.below(8) {

@@ -7,31 +7,29 @@ mod changes;
 mod list_scheduler;
 mod slots;
 
-use pipeline::{Memory, Schedule};
-use rayon::prelude::*;
-use sim::Replay;
+use pipeline::Schedule;
 
+use self::changes::Pairs;
 use self::list_scheduler::Policy;
 use self::slots::{Clock, Doing, Slots, Table};
 use crate::Instance;
-use crate::bounds::{self, Bound};
+use crate::annealing::{self, Cooling};
+use crate::bounds::{Bound, Proof};
 use crate::chance::Chance;
 use crate::error::SearchError;
-use crate::found::{Effort, Found, Progress, nanos};
-use crate::rounds::CHAINS;
+use crate::found::{Found, Progress, nanos};
+use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
 use crate::start::{self, Published};
 use crate::timing::Score;
 
 pub(crate) use self::slots::MAX_CHUNKS;
 
 /// Number of slots that are timed in the time in which another search places or times one pass.
-pub(crate) const QUICK: u64 = 30;
+const QUICK: u64 = 30;
 /// Number of slots that may be timed in the time that a list schedule takes for one.
 const LIST: u64 = 8;
 /// The rounds of a search of default effort.
 const ROUNDS: u64 = 12;
-/// After how many slots it is asked whether to stop: a millisecond.
-const ASKED: u64 = 100_000;
 /// The part of the list schedules whose policy is drawn anew rather than near the best, one in so many.
 const ANEW: usize = 3;
 /// The annealing of each chain: first and last temperature, in mean slots, and the weight of the mean stage
@@ -47,77 +45,44 @@ struct Chain {
     policy: (Score, Policy),
 }
 
-/// The state of a running search.
-struct Search {
+/// The search of an order of slots.
+struct Overlapped {
     table: Table,
     goal: i64,
     best: (Score, Slots),
-    chains: Vec<Chain>,
-    round: u32,
-    done: u64,
-    total: u64,
+    /// The slots that may be timed, if they are limited.
+    limit: Option<u64>,
 }
 
-/// Searches as [`search`](crate::search) does, for an instance whose passes communicate.
+/// Searches as [`search`](crate::search) does, for an instance whose passes communicate, until so many passes could be
+/// placed or timed.
 ///
 /// # Errors
 /// If the order found is none.
 pub(crate) fn search(
     instance: &Instance,
-    effort: Effort,
-    progress: impl FnMut(Progress),
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Found, SearchError> {
-    let passes = 3 * instance.shape.cells();
-    let total = effort.steps(passes).saturating_mul(QUICK);
-    search_within(instance, (effort.seed, total), progress, stop)
-}
-
-/// Searches from a seed until so many slots are timed.
-pub(crate) fn search_within(
-    instance: &Instance,
+    bound: Bound,
     (seed, total): (u64, u64),
-    mut progress: impl FnMut(Progress),
-    stop: &(dyn Fn() -> bool + Sync),
+    mut progress: Option<impl FnMut(Progress)>,
+    stop: Stop<'_>,
 ) -> Result<Found, SearchError> {
-    let bound = bounds::best(instance);
     let known = published(instance);
-    let mut search = Search::begin(Table::of(instance), &known, (seed, total), bound);
-    let mut history = vec![(0, nanos(search.best.0.cost))];
-    let mut tell = |search: &Search| {
-        progress(Progress {
-            best: nanos(search.best.0.cost),
-            bound: bound.cost,
-            steps: search.done / QUICK,
-            of: (total < u64::MAX).then_some(total / QUICK),
-        });
+    let mut search = begin(Table::of(instance), &known, (seed, total), bound);
+    let mut tell = |search: &SideBySide<Overlapped, Chain>| {
+        if let Some(progress) = &mut progress {
+            let (cost, of) = (search.strategy.best.0.cost, search.limit().map(|all| all / QUICK));
+            progress(Progress::nominal(nanos(cost), bound.cost, (search.done / QUICK, of)));
+        }
     };
     tell(&search);
-    while !search.is_over() && !stop() {
-        search.round(stop);
-        history.push((search.done / QUICK, nanos(search.best.0.cost)));
-        tell(&search);
-    }
-    let interrupted = !search.is_over();
-    let Instance { shape, placement, costs, objective, .. } = instance;
-    let orders = search.table.orders(&search.best.1);
-    let schedule = Schedule::new(*shape, *placement, orders)?;
-    let cost = objective.of(&Replay::new().metrics(&schedule, costs)?);
-    let best = known.iter().min_by_key(|(one, _)| one.cost).filter(|(one, _)| one.cost < cost);
-    let (schedule, cost) = match best {
-        Some((one, schedule)) => (schedule.clone(), one.cost),
-        None => (schedule, cost),
-    };
+    let interrupted = search.run(stop, |search| tell(search));
+    let orders = search.strategy.table.orders(&search.strategy.best.1);
+    let schedule = Schedule::new(instance.shape, instance.placement, orders)?;
+    let best = known.iter().min_by_key(|(one, _)| one.cost);
+    let best = best.map(|(one, schedule)| (one.cost, schedule.clone()));
+    let (cost, schedule) = start::cheaper(instance, schedule, best)?;
     let published = known.into_iter().map(|(one, _)| one).collect();
-    Ok(Found {
-        schedule,
-        cost,
-        bound,
-        proof: bounds::Proof::default(),
-        published,
-        history,
-        interrupted,
-    })
+    Ok(Found { schedule, cost, bound, proof: Proof::default(), published, interrupted })
 }
 
 /// The published schedules that fit, as they are, each with its cost.
@@ -125,13 +90,7 @@ fn published(instance: &Instance) -> Vec<(Published, Schedule)> {
     let Some(problem) = start::problem(instance) else { return Vec::new() };
     let timed = start::families(instance).filter_map(|family| {
         let schedule = family.schedule(&problem).ok()?;
-        let memory = Memory::of(&schedule, &instance.footprints).ok()?;
-        if instance.limits.as_ref().is_some_and(|limits| memory.over(limits).is_some()) {
-            return None;
-        }
-        let metrics = Replay::new().metrics(&schedule, &instance.costs).ok()?;
-        let cost = instance.objective.of(&metrics);
-        let peak = memory.peak.into_iter().max().unwrap_or_default();
+        let (cost, peak) = start::own_cost(instance, &schedule)?;
         Some((Published { family, cost, peak }, schedule))
     });
     timed.collect()
@@ -144,89 +103,75 @@ fn one_by_one(table: &Table) -> Slots {
     vec![once.repeat(table.compiled.microbatches as usize); table.compiled.stages]
 }
 
-impl Search {
-    /// A search that starts from the best of the published orders and the serial one; each chain from a
-    /// published order of its own, if there are as many.
-    fn begin(
-        table: Table,
-        known: &[(Published, Schedule)],
-        (seed, total): (u64, u64),
-        bound: Bound,
-    ) -> Self {
-        let mut clock = Clock::default();
-        let serial = one_by_one(&table);
-        let known = known.iter().filter_map(|(_, schedule)| table.slots(schedule));
-        let timed = known.chain([serial.clone()]).filter_map(|slots| {
-            let score = clock.time(&table, &slots)?;
-            Some((score, slots))
-        });
-        let mut starts: Vec<(Score, Slots)> = timed.collect();
-        starts.sort_by_key(|(score, _)| *score);
-        let worst = (Score::WORST, serial);
-        let best = starts.first().unwrap_or(&worst).clone();
-        let chain = |number: usize| Chain {
-            chance: Chance::new(seed, 1 + number as u64),
-            clock: Clock::default(),
-            best: starts.get(number).unwrap_or(&best).clone(),
-            policy: (Score::WORST, Policy::draw(&mut Chance::new(seed, 0), 1, 1)),
-        };
-        let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
-        let chains = (0..CHAINS).map(chain).collect();
-        Self { table, goal, best, chains, round: 0, done: 0, total }
-    }
+/// A search that starts from the best of the published orders and the serial one; each chain from a
+/// published order of its own, if there are as many.
+fn begin(
+    table: Table,
+    known: &[(Published, Schedule)],
+    (seed, total): (u64, u64),
+    bound: Bound,
+) -> SideBySide<Overlapped, Chain> {
+    let mut clock = Clock::default();
+    let serial = one_by_one(&table);
+    let known = known.iter().filter_map(|(_, schedule)| table.slots(schedule));
+    let timed = known.chain([serial.clone()]).filter_map(|slots| {
+        let score = clock.time(&table, &slots)?;
+        Some((score, slots))
+    });
+    let mut starts: Vec<(Score, Slots)> = timed.collect();
+    starts.sort_by_key(|(score, _)| *score);
+    let worst = (Score::WORST, serial);
+    let best = starts.first().unwrap_or(&worst).clone();
+    let chain = |number: usize| Chain {
+        chance: Chance::new(seed, 1 + number as u64),
+        clock: Clock::default(),
+        best: starts.get(number).unwrap_or(&best).clone(),
+        policy: (Score::WORST, Policy::draw(&mut Chance::new(seed, 0), 1, 1)),
+    };
+    let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
+    let slots = total.saturating_mul(QUICK);
+    let limit = (slots < u64::MAX).then_some(slots);
+    SideBySide::new(Overlapped { table, goal, best: best.clone(), limit }, slots, chain)
+}
 
-    fn is_over(&self) -> bool {
-        self.best.0.cost <= self.goal || self.done >= self.total
+impl Strategy<Chain> for Overlapped {
+    fn steps(&self, round: u32, left: u64) -> u64 {
+        let each = self.limit.map_or(40_000_000 << round.min(4), |total| total / ROUNDS);
+        each.min(left).div_ceil(CHAINS as u64).max(1)
     }
 
     /// Every third round each chain makes list schedules; in the others it anneals, from its own best order or
     /// from the best of all in turn.
-    fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
-        let each = match self.total {
-            u64::MAX => 40_000_000 << self.round.min(4),
-            total => total / ROUNDS,
-        };
-        let steps = each.min(self.total - self.done).div_ceil(CHAINS as u64).max(1);
-        let (table, goal, best, round) = (&self.table, self.goal, &self.best, self.round);
-        let one = |(number, chain): (usize, &mut Chain)| {
-            let halt = Halt { steps, goal, stop };
-            match round % 3 {
-                0 => chain.lists(table, &halt),
-                turn => {
-                    if turn == 2 && chain.best.0 > best.0 {
-                        chain.best.clone_from(best);
-                    }
-                    let set = ANNEALING[(number + round as usize) % CHAINS];
-                    chain.anneal(table, set, &halt)
+    fn search(&self, chain: &mut Chain, turn: &Turn<'_>) -> u64 {
+        let begin = chain.clock.steps;
+        match turn.round % 3 {
+            0 => chain.lists(&self.table, self.goal, turn),
+            one => {
+                if one == 2 {
+                    keep_better(&mut chain.best, &self.best);
                 }
+                chain.anneal(&self.table, self.goal, turn);
             }
-        };
-        let steps: Vec<u64> = self.chains.par_iter_mut().enumerate().map(one).collect();
-        self.done = self.done.saturating_add(steps.iter().sum::<u64>().max(1));
-        let winner = self.chains.iter().min_by_key(|chain| chain.best.0);
-        if let Some(chain) = winner.filter(|chain| chain.best.0 < self.best.0) {
-            self.best.clone_from(&chain.best);
         }
-        self.round += 1;
+        chain.clock.steps - begin
+    }
+
+    fn gather(&mut self, _: u32, chains: &mut [Chain], spent: &[u64]) -> u64 {
+        chains.iter().for_each(|chain| keep_better(&mut self.best, &chain.best));
+        spent.iter().sum::<u64>().max(1)
+    }
+
+    fn is_done(&self, _: u32) -> bool {
+        self.best.0.cost <= self.goal
     }
 }
 
-/// When a chain ends its round.
-struct Halt<'a> {
-    steps: u64,
-    goal: i64,
-    stop: &'a (dyn Fn() -> bool + Sync),
-}
-
 impl Chain {
-    /// Makes list schedules until the steps are spent; gives those it took.
-    fn lists(&mut self, table: &Table, halt: &Halt<'_>) -> u64 {
-        let begin = self.clock.steps;
+    /// Makes list schedules until the steps of `turn` are spent.
+    fn lists(&mut self, table: &Table, goal: i64, turn: &Turn<'_>) {
+        let end = self.clock.steps + turn.steps;
         let passes = table.compiled.passes() as u64;
-        while self.clock.steps - begin < halt.steps
-            && self.best.0.cost > halt.goal
-            && !(halt.stop)()
-        {
+        while self.clock.steps < end && self.best.0.cost > goal && !turn.is_over() {
             let anew = self.policy.0 == Score::WORST || self.chance.below(ANEW) == 0;
             let policy = match anew {
                 true => {
@@ -246,50 +191,16 @@ impl Chain {
             }
             self.clock.steps += LIST * passes;
         }
-        self.clock.steps - begin
     }
 
-    /// Tries changes until the steps are spent; worse orders are taken with a probability that falls as it
-    /// cools down. Gives the steps it took.
-    #[allow(clippy::cast_precision_loss)] // Rounding of times does not matter to a search.
-    fn anneal(
-        &mut self,
-        table: &Table,
-        (hot, cold, weight): (f64, f64, f64),
-        halt: &Halt<'_>,
-    ) -> u64 {
-        let (begin, mut ask) = (self.clock.steps, 0);
-        let stages = table.compiled.stages as f64;
-        let energy = |score: Score| score.cost as f64 + weight * score.sum as f64 / stages;
+    /// Anneals from the best order until the steps of `turn` are spent.
+    fn anneal(&mut self, table: &Table, goal: i64, turn: &Turn<'_>) {
+        let (hot, cold, weight) = ANNEALING[(turn.number + turn.round as usize) % CHAINS];
         let slot = table.compiled.mean_pass() * (1.0 + weight);
-        let (mut now, mut slots) = self.best.clone();
-        while self.clock.steps - begin < halt.steps && self.best.0.cost > halt.goal {
-            let spent = self.clock.steps - begin;
-            if spent >= ask {
-                if (halt.stop)() {
-                    break;
-                }
-                ask = spent + ASKED;
-            }
-            self.clock.steps += 1;
-            let Some((stage, old)) = changes::change(&mut slots, &mut self.chance) else {
-                continue;
-            };
-            let cooled = spent as f64 / halt.steps as f64;
-            let temperature = slot * hot * (cold / hot).powf(cooled);
-            let score = self.clock.time(table, &slots);
-            let taken =
-                score.filter(|score| self.chance.takes(energy(*score) - energy(now), temperature));
-            match taken {
-                Some(score) => now = score,
-                None => slots[stage] = old,
-            }
-            if now < self.best.0 {
-                self.best.0 = now;
-                self.best.1.clone_from(&slots);
-            }
-        }
-        self.clock.steps - begin
+        let cooling = Cooling { hot: slot * hot, ratio: cold / hot, steps: turn.steps };
+        let Self { chance, clock, best, .. } = self;
+        let mut pairs = Pairs::new(table, clock, best.clone(), (goal, weight));
+        annealing::anneal(&mut pairs, (chance, cooling), best, &|| turn.is_over());
     }
 }
 

@@ -2,10 +2,14 @@ use pipeline::overlap::{
     Chain as Segments, Contention, Interleaving, Layer, Overlap, Rule, Segment, WeightSegment,
     Weights,
 };
-use pipeline::{Bytes, Costs, Family, Footprint, Footprints, Limits, Nanos, Placement, Shape};
+use pipeline::{
+    Bytes, Costs, Family, Footprint, Footprints, Limits, Memory, Nanos, Placement, Shape,
+};
+
+use sim::Replay;
 
 use super::*;
-use crate::Objective;
+use crate::{Effort, Objective, bounds};
 
 /// Segments of `layers` layers with times at random, up to 9; compute alone where `quiet`.
 fn segments(chance: &mut Chance, layers: u32, quiet: bool) -> Segments {
@@ -110,11 +114,17 @@ fn orders_met_take_what_replay_says_and_no_less_than_bounds() {
     }
 }
 
+/// Searches from a seed until so many slots are timed.
+fn within(instance: &Instance, (seed, slots): (u64, u64)) -> Found {
+    let none = None::<fn(Progress)>;
+    search(instance, bounds::best(instance), (seed, slots / QUICK), none, &|| false).unwrap()
+}
+
 #[test]
 fn what_is_found_keeps_the_limit_and_beats_what_is_published() {
     for (seed, asked) in kinds() {
         let instance = instance(seed, &asked);
-        let found = search_within(&instance, (seed, 400_000), |_| {}, &|| false).unwrap();
+        let found = within(&instance, (seed, 400_000));
         assert!(found.bound.cost <= found.cost);
         assert!(found.published.iter().all(|one| found.cost <= one.cost), "{:?}", found.published);
         let memory = Memory::of(&found.schedule, &instance.footprints).unwrap();
@@ -136,7 +146,7 @@ fn a_search_is_the_same_on_any_number_of_threads() {
     let instance = instance(5, &asked);
     let on = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| search_within(&instance, (3, 3_000_000), |_| {}, &|| false).unwrap())
+        pool.install(|| within(&instance, (3, 3_000_000)))
     };
     let found = on(1);
     assert_eq!(found, on(2));

@@ -6,9 +6,10 @@
 use super::Statistic;
 use super::draws::{BLOCK, Draws, Lot};
 use super::walk::Walk;
+use crate::annealing::{self, Cooling, Tolerance, Walker};
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
-use crate::local::Local;
+use crate::local::{Change, Local};
 use crate::timing::Clock;
 
 /// After how many changes tried the longest chains are looked for again.
@@ -16,36 +17,15 @@ const LOOKED: u32 = 64;
 /// In how many replicas they are looked for.
 const CHAINS: usize = 6;
 
-/// An order with what it costs under the noise that is searched.
-#[derive(Clone, Debug)]
-pub(super) struct Timed {
-    /// The statistic of the objective, smoothed: see [`Statistic::energy`].
-    pub(super) energy: f64,
-    /// The lanes of each stage in their order.
-    pub(super) sequence: Vec<u16>,
-}
+/// The energy of an order under the noise that is searched ([`Statistic::energy`]), and the lanes of each stage in
+/// their order.
+pub(super) type Timed = (f64, Vec<u16>);
 
-/// How a chain cools down: temperatures in nanoseconds, and the steps it may take.
-#[derive(Clone, Copy)]
-pub(super) struct Cooling {
-    pub(super) hot: f64,
-    pub(super) cold: f64,
-    pub(super) steps: u64,
-}
-
-impl Cooling {
-    fn temperature(&self, done: u64) -> f64 {
-        let part = done as f64 / self.steps.max(1) as f64;
-        self.hot * (self.cold / self.hot).powf(part)
-    }
-}
-
-/// A chain of changes.
-pub(super) struct Chain<'a> {
+/// Times orders in replicas of the noise.
+pub(super) struct Timer<'a> {
     compiled: &'a CompiledInstance,
     draws: &'a Draws<'a>,
     statistic: Statistic,
-    chance: Chance,
     walk: Walk<'a>,
     clock: Clock,
     slots: Vec<u32>,
@@ -53,18 +33,16 @@ pub(super) struct Chain<'a> {
     sorted: Vec<i64>,
 }
 
-impl<'a> Chain<'a> {
+impl<'a> Timer<'a> {
     pub(super) fn new(
         compiled: &'a CompiledInstance,
         draws: &'a Draws<'a>,
         statistic: Statistic,
-        chance: Chance,
     ) -> Self {
         Self {
             compiled,
             draws,
             statistic,
-            chance,
             walk: Walk::new(compiled),
             clock: Clock::default(),
             slots: vec![0; compiled.passes()],
@@ -75,62 +53,32 @@ impl<'a> Chain<'a> {
 
     /// The energy of `sequence`; nothing if its passes wait for each other or do not fit.
     pub(super) fn energy(&mut self, sequence: &[u16]) -> Option<f64> {
+        self.time(sequence).map(|(_, blocks)| self.statistic.energy(&blocks, &mut self.sorted))
+    }
+
+    /// The order that `sequence` stands for, timed in all blocks of replicas.
+    fn time(&mut self, sequence: &[u16]) -> Option<(Local<'a>, Vec<Lot>)> {
         let local = Local::new(self.compiled, sequence, &mut self.clock)?;
         let found = self.walk.find(local.order());
-        let blocks: Vec<Lot> =
-            (0..self.draws.blocks()).map(|block| self.walk.time(self.draws, block)).collect();
-        found.then(|| self.statistic.energy(&blocks, &mut self.sorted))
+        let blocks = 0..self.draws.blocks();
+        found.then(|| (local, blocks.map(|block| self.walk.time(self.draws, block)).collect()))
     }
 
     /// Simulated annealing from `start`; the best order met, and the passes timed in blocks of replicas.
     pub(super) fn anneal(
         &mut self,
         start: &Timed,
+        chance: &mut Chance,
         cooling: Cooling,
-        stop: &(dyn Fn() -> bool + Sync),
+        stop: &dyn Fn() -> bool,
     ) -> (Timed, u64) {
         let mut best = start.clone();
-        let Some(mut local) = Local::new(self.compiled, &start.sequence, &mut self.clock) else {
-            return (best, 1);
-        };
-        let passes = self.compiled.passes() as u64;
-        let (mut now, mut steps, mut tried) = (Vec::new(), 0, 0u32);
-        if !self.walk.find(local.order()) {
-            return (best, 1);
-        }
-        for block in 0..self.draws.blocks() {
-            now.push(self.walk.time(self.draws, block));
-        }
-        let mut energy = self.statistic.energy(&now, &mut self.sorted);
-        let mut new = now.clone();
-        while steps < cooling.steps && !stop() {
-            if tried.is_multiple_of(LOOKED) {
-                steps += self.look(local.order(), &now);
-            }
-            tried += 1;
-            steps += 2;
-            let (from, to) = self.draw(&local);
-            if from == to {
-                continue;
-            }
-            let Some(change) = local.apply(from, to) else { continue };
-            let more = self.chance.worse(cooling.temperature(steps));
-            let kept = self.walk.find(local.order()) && {
-                let (better, spent) = self.is_taken(&now, &mut new, energy + more);
-                steps += passes * spent;
-                better.inspect(|&better| energy = better).is_some()
-            };
-            if !kept {
-                local.undo(&change);
-                continue;
-            }
-            std::mem::swap(&mut now, &mut new);
-            if energy < best.energy {
-                best.energy = energy;
-                local.sequence(&mut best.sequence);
-            }
-        }
-        (best, steps)
+        let Some((local, now)) = self.time(&start.1) else { return (best, 1) };
+        let energy = self.statistic.energy(&now, &mut self.sorted);
+        let new = now.clone();
+        let mut noisy = Noisy { timer: self, local, now, new, energy, steps: 0, tried: 0 };
+        annealing::anneal(&mut noisy, (chance, cooling), &mut best, stop);
+        (best, noisy.steps)
     }
 
     /// Times the order whose way was found last block by block: its energy if that is at most `most`, and how
@@ -154,11 +102,11 @@ impl<'a> Chain<'a> {
     }
 
     /// Looks for joints of the longest chains of `order` in some replicas that count.
-    fn look(&mut self, order: &[u32], now: &[Lot]) -> u64 {
+    fn look(&mut self, order: &[u32], now: &[Lot], chance: &mut Chance) -> u64 {
         if !self.walk.find(order) {
             return 0;
         }
-        let block = self.chance.below(now.len());
+        let block = chance.below(now.len());
         let _ = self.walk.time(self.draws, block);
         for (slot, &cell) in order.iter().enumerate() {
             self.slots[cell as usize] = slot as u32;
@@ -168,26 +116,73 @@ impl<'a> Chain<'a> {
         let counted = self.statistic.counted(BLOCK);
         self.joints.clear();
         for _ in 0..CHAINS {
-            let at = replicas[self.chance.below(counted)];
+            let at = replicas[chance.below(counted)];
             self.walk.joints(order, &self.slots, at, &mut self.joints);
         }
         2 * order.len() as u64
     }
+}
 
-    /// Draws a move, as a pair of slots: mostly of two neighbours on a longest chain, past each other.
-    fn draw(&mut self, local: &Local<'_>) -> (usize, usize) {
-        const FAR: [usize; 8] = [1, 1, 1, 2, 3, 5, 9, 17];
-        let most = FAR[self.chance.below(FAR.len())];
-        let far = 1 + self.chance.below(most);
-        let back = self.chance.below(2) == 0;
-        let from = match self.chance.below(4) {
-            0 => self.chance.below(local.order().len()),
-            _ if self.joints.is_empty() => self.chance.below(local.order().len()),
-            _ => {
-                let slot = self.joints[self.chance.below(self.joints.len())] as usize;
-                slot - usize::from(!back)
-            }
-        };
-        (from, local.reach(from, far, back))
+/// An order under annealing by its times in all replicas.
+struct Noisy<'t, 'a> {
+    timer: &'t mut Timer<'a>,
+    local: Local<'a>,
+    /// The times of the order, in blocks of replicas, and those of the order that is evaluated.
+    now: Vec<Lot>,
+    new: Vec<Lot>,
+    energy: f64,
+    steps: u64,
+    tried: u32,
+}
+
+impl Walker for Noisy<'_, '_> {
+    type Value = f64;
+    type Order = Vec<u16>;
+    type Change = Change;
+
+    fn value(&self) -> f64 {
+        self.energy
+    }
+
+    fn export(&self, into: &mut Vec<u16>) {
+        self.local.sequence(into);
+    }
+
+    fn spent(&self) -> u64 {
+        self.steps
+    }
+
+    /// Mostly of two neighbours on a longest chain, past each other.
+    fn propose(&mut self, chance: &mut Chance) -> Option<Change> {
+        if self.tried.is_multiple_of(LOOKED) {
+            self.steps += self.timer.look(self.local.order(), &self.now, chance);
+        }
+        self.tried += 1;
+        self.steps += 2;
+        let far = annealing::draw_distance(chance);
+        let back = chance.below(2) == 0;
+        let slots = self.local.order().len();
+        let (slot, is_joint) = annealing::draw_slot(chance, slots, &self.timer.joints);
+        let from = slot - usize::from(is_joint && !back);
+        let to = self.local.reach(from, far, back);
+        if from == to { None } else { self.local.apply(from, to) }
+    }
+
+    fn takes(&mut self, _: &Change, tolerance: Tolerance<'_>) -> bool {
+        let most = self.energy + tolerance.draw();
+        if !self.timer.walk.find(self.local.order()) {
+            return false;
+        }
+        let (better, blocks) = self.timer.is_taken(&self.now, &mut self.new, most);
+        self.steps += self.local.order().len() as u64 * blocks;
+        if let Some(energy) = better {
+            self.energy = energy;
+            std::mem::swap(&mut self.now, &mut self.new);
+        }
+        better.is_some()
+    }
+
+    fn undo(&mut self, change: Change) {
+        self.local.take_back(&change);
     }
 }

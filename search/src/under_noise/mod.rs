@@ -25,17 +25,18 @@ use sim::straggler::Stragglers;
 
 pub use self::bound::{BoundUnderNoise, bound_under_noise};
 pub use self::statistic::Statistic;
-pub use self::validation::{Difference, replica_times};
+pub use self::validation::{Difference, HeldOut, HeldOutOrders, replica_times};
 
-use self::anneal::{Chain, Cooling, Timed};
+use self::anneal::{Timed, Timer};
 use self::draws::Draws;
+use crate::annealing::Cooling;
 use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::{MAX_PASSES_UNDER_NOISE, SearchError};
-use crate::found::{Effort, Found, Progress};
+use crate::found::{Effort, Found, Phase, Progress};
 use crate::instance::Instance;
-use crate::rounds::CHAINS;
 use crate::run::search;
+use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn};
 
 /// A search under noise: the noise, the objective and the starting orders.
 #[derive(Clone, Copy, Debug)]
@@ -48,23 +49,6 @@ pub struct UnderNoise<'a> {
     pub replicas: u64,
     /// Further starting orders. Those that do not fit the instance are skipped.
     pub known: &'a [&'a Schedule],
-}
-
-/// How far a search under noise has come.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ProgressUnderNoise {
-    /// A nominal search that proposes orders.
-    Nominal(Progress),
-    /// Local search: the statistic of the best order in the replicas searched, and the passes timed so far, in
-    /// blocks of replicas.
-    Local {
-        /// The statistic, in nanoseconds.
-        best: f64,
-        /// The passes timed so far.
-        steps: u64,
-        /// The number at which it ends, if its effort is limited.
-        of: Option<u64>,
-    },
 }
 
 /// An order with the distribution of its step times over held-out replicas.
@@ -122,10 +106,10 @@ pub fn search_under_noise(
     instance: &Instance,
     under: &UnderNoise<'_>,
     effort: Effort,
-    mut progress: impl FnMut(ProgressUnderNoise),
-    stop: &(dyn Fn() -> bool + Sync),
+    mut progress: impl FnMut(Progress),
+    stop: Stop<'_>,
 ) -> Result<FoundUnderNoise, SearchError> {
-    let once = Effort { times: Some(effort.times.unwrap_or(1)), ..effort };
+    let once = effort.limited();
     if instance.costs.overlap().is_some() {
         return Err(SearchError::OverlappedUnderNoise);
     }
@@ -133,33 +117,26 @@ pub fn search_under_noise(
     if compiled.passes() > MAX_PASSES_UNDER_NOISE {
         return Err(SearchError::TooLargeUnderNoise(compiled.passes()));
     }
-    let nominal = search(instance, once, |now| progress(ProgressUnderNoise::Nominal(now)), stop)?;
+    let nominal = search(instance, once, &mut progress, stop)?;
     let trained = training(under.noise);
-    let mut interrupted = nominal.interrupted;
     let alike = |known: &&&Schedule| {
         (known.shape(), known.placement()) == (instance.shape, instance.placement)
     };
     let known = under.known.iter().filter(alike);
     let mut proposed: Vec<Vec<u16>> = known.filter_map(|known| compiled.sequence(known)).collect();
     let draws = Draws::new(instance, &compiled, &trained, 0..blocks(under.statistic, &compiled));
-    let mut tell = |now| progress(ProgressUnderNoise::Nominal(now));
     let expected = propose::all(
         (instance, &compiled),
         (&nominal, &draws),
         once,
         &mut proposed,
-        &mut tell,
+        &mut progress,
         stop,
     )?;
-    let mut search = Search::new(&compiled, &draws, under.statistic, effort);
-    search.begin(&proposed);
-    while !search.is_over() && !stop() {
-        search.round(stop);
-        let (steps, of) = (search.done, effort.times.map(|_| search.total));
-        progress(ProgressUnderNoise::Local { best: search.best(), steps, of });
-    }
-    interrupted |= !search.is_over();
-    let chosen = choose(instance, &compiled, &trained, under.statistic, search.pool);
+    let mut search = begin((&compiled, &draws), under.statistic, effort, &proposed);
+    let stopped = search.run(stop, |search| progress(progress_of(search)));
+    let interrupted = nominal.interrupted || stopped;
+    let chosen = choose(instance, &compiled, &trained, under.statistic, search.strategy.pool);
     let parts = (nominal, expected, chosen);
     validation::orders(instance, &compiled, under, parts, (stop, interrupted))
 }
@@ -186,98 +163,96 @@ fn most_blocks(compiled: &CompiledInstance) -> usize {
     (CELLS / compiled.passes().max(1)).max(1)
 }
 
-/// The state of the local search.
-struct Search<'a> {
-    chains: Vec<Chain<'a>>,
+/// The local search.
+struct Robust {
     /// The orders worth judging, the best first.
     pool: Vec<Timed>,
+    /// The mean pass, in nanoseconds.
     pass: f64,
-    done: u64,
-    total: u64,
-    round: usize,
-    rounds: u64,
+    /// The steps of the first rounds of all chains.
+    first: u64,
+}
+
+/// One of the searches that run side by side, with the best order that it found last.
+struct Chain<'a> {
+    timer: Timer<'a>,
+    chance: Chance,
+    found: Option<Timed>,
 }
 
 /// The temperatures of each chain, in mean pass durations: first and last.
 const TEMPERATURES: [(f64, f64); CHAINS] =
     [(0.03, 0.001), (0.1, 0.002), (0.01, 0.0005), (0.003, 0.0002)];
 /// The rounds of the default effort, after each of which all chains restart from the best order.
-const ROUNDS: usize = 6;
+const ROUNDS: u32 = 6;
 /// How often the length of a round doubles, each time after that many rounds.
-const LONGEST: usize = 8;
+const LONGEST: u32 = 8;
 /// The most orders that are chosen from.
 const POOL: usize = 16;
 
-impl<'a> Search<'a> {
-    fn new(
-        compiled: &'a CompiledInstance,
-        draws: &'a Draws<'a>,
-        statistic: Statistic,
-        effort: Effort,
-    ) -> Self {
-        let chance = |number: usize| Chance::new(effort.seed, 1 << 32 | number as u64);
-        let chain = |number| Chain::new(compiled, draws, statistic, chance(number));
-        let once = 160_000_000 + 20_000 * compiled.passes() as u64;
-        let total = effort.times.map_or(u64::MAX, |times| once.saturating_mul(times));
-        Self {
-            chains: (0..CHAINS).map(chain).collect(),
-            pool: Vec::new(),
-            pass: compiled.mean_pass(),
-            done: 0,
-            total,
-            round: 0,
-            rounds: total.min(once) / ROUNDS as u64,
-        }
-    }
+/// A search that starts from all that was proposed, timed.
+fn begin<'a>(
+    (compiled, draws): (&'a CompiledInstance, &'a Draws<'a>),
+    statistic: Statistic,
+    effort: Effort,
+    proposed: &[Vec<u16>],
+) -> SideBySide<Robust, Chain<'a>> {
+    let mut timer = Timer::new(compiled, draws, statistic);
+    let timed = |sequence: &Vec<u16>| Some((timer.energy(sequence)?, sequence.clone()));
+    let pool = proposed.iter().filter_map(timed).collect();
+    let once = 160_000_000 + 20_000 * compiled.passes() as u64;
+    let total = effort.total(once);
+    let first = total.min(once) / u64::from(ROUNDS);
+    let mut robust = Robust { pool, pass: compiled.mean_pass(), first };
+    robust.keep();
+    SideBySide::new(robust, total, |number| Chain {
+        timer: Timer::new(compiled, draws, statistic),
+        chance: Chance::new(effort.seed, 1 << 32 | number as u64),
+        found: None,
+    })
+}
 
-    /// Times all that was proposed.
-    fn begin(&mut self, proposed: &[Vec<u16>]) {
-        let chain = &mut self.chains[0];
-        for sequence in proposed {
-            if let Some(energy) = chain.energy(sequence) {
-                self.pool.push(Timed { energy, sequence: sequence.clone() });
-            }
-        }
-        self.keep();
-    }
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // No time is below zero.
+fn progress_of(search: &SideBySide<Robust, Chain<'_>>) -> Progress {
+    let best = search.strategy.pool.first().map(|(energy, _)| Nanos(energy.round() as u64));
+    let (steps, of) = (search.done, search.limit());
+    Progress { phase: Phase::UnderNoise, best, bound: None, steps, of }
+}
 
-    fn best(&self) -> f64 {
-        self.pool.first().map_or(0.0, |one| one.energy)
-    }
-
-    fn is_over(&self) -> bool {
-        self.done >= self.total || self.pool.is_empty()
-    }
-
+impl Robust {
     /// Keeps the best orders, each once.
     fn keep(&mut self) {
-        self.pool.sort_by(|a, b| {
-            a.energy.total_cmp(&b.energy).then_with(|| a.sequence.cmp(&b.sequence))
-        });
-        self.pool.dedup_by(|a, b| a.sequence == b.sequence);
+        self.pool.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+        self.pool.dedup_by(|a, b| a.1 == b.1);
         self.pool.truncate(POOL);
     }
+}
 
-    /// Lets all chains anneal: at first from different orders, then from the best.
-    fn round(&mut self, stop: &(dyn Fn() -> bool + Sync)) {
-        let steps = self.rounds << (self.round / ROUNDS).min(LONGEST);
-        let steps = steps.min(self.total - self.done).div_ceil(CHAINS as u64).max(1);
-        let (pool, pass, round) = (&self.pool, self.pass, self.round);
-        let one = |(number, chain): (usize, &mut Chain<'_>)| {
-            let (hot, cold) = TEMPERATURES[(number + round) % CHAINS];
-            let start = match round {
-                0 => &pool[number.min(pool.len() - 1)],
-                _ => &pool[0],
-            };
-            chain.anneal(start, Cooling { hot: hot * pass, cold: cold * pass, steps }, stop)
-        };
-        let found: Vec<(Timed, u64)> = self.chains.par_iter_mut().enumerate().map(one).collect();
-        for (timed, steps) in found {
-            self.done += steps;
-            self.pool.push(timed);
-        }
+impl<'a> Strategy<Chain<'a>> for Robust {
+    fn steps(&self, round: u32, left: u64) -> u64 {
+        let steps = self.first << (round / ROUNDS).min(LONGEST);
+        steps.min(left).div_ceil(CHAINS as u64).max(1)
+    }
+
+    /// All chains anneal: at first from different orders, then from the best.
+    fn search(&self, chain: &mut Chain<'a>, turn: &Turn<'_>) -> u64 {
+        let temperatures = TEMPERATURES[(turn.number + turn.round as usize) % CHAINS];
+        let start = if turn.round == 0 { turn.number.min(self.pool.len() - 1) } else { 0 };
+        let cooling = Cooling::between(temperatures, self.pass, turn.steps);
+        let Chain { timer, chance, found } = chain;
+        let (best, steps) = timer.anneal(&self.pool[start], chance, cooling, &|| turn.is_over());
+        *found = Some(best);
+        steps
+    }
+
+    fn gather(&mut self, _: u32, chains: &mut [Chain<'a>], spent: &[u64]) -> u64 {
+        self.pool.extend(chains.iter_mut().filter_map(|chain| chain.found.take()));
         self.keep();
-        self.round += 1;
+        spent.iter().sum()
+    }
+
+    fn is_done(&self, _: u32) -> bool {
+        self.pool.is_empty()
     }
 }
 
@@ -295,17 +270,16 @@ fn choose(
     let (mut from, mut count) = (used, used.max(4).min(most));
     while pool.len() > 1 {
         let draws = Draws::new(instance, compiled, trained, from..from + count);
-        let energy = |one: Timed| {
-            let mut chain = Chain::new(compiled, &draws, statistic, Chance::new(0, 0));
-            let energy = chain.energy(&one.sequence).unwrap_or(f64::INFINITY);
-            Timed { energy, ..one }
+        let energy = |(_, sequence): Timed| {
+            let energy = Timer::new(compiled, &draws, statistic).energy(&sequence);
+            (energy.unwrap_or(f64::INFINITY), sequence)
         };
         pool = pool.into_par_iter().map(energy).collect();
         // Stable: of equals the one that was better in the search.
-        pool.sort_by(|a, b| a.energy.total_cmp(&b.energy));
+        pool.sort_by(|a, b| a.0.total_cmp(&b.0));
         pool.truncate(pool.len().div_ceil(2));
         from += count;
         count = (2 * count).min(most);
     }
-    pool.pop().map(|one| one.sequence)
+    pool.pop().map(|(_, sequence)| sequence)
 }

@@ -4,15 +4,15 @@
 
 use pipeline::{Costs, Family, Nanos, PassTimes};
 
-use super::anneal::Chain;
+use super::anneal::Timer;
 use super::draws::Draws;
 use super::{UnderNoise, most_blocks, training};
-use crate::chance::Chance;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Progress};
 use crate::instance::Instance;
 use crate::run::search;
+use crate::side_by_side::Stop;
 use crate::start;
 use crate::timing::Clock;
 
@@ -29,7 +29,7 @@ pub(super) fn all(
     effort: Effort,
     proposed: &mut Vec<Vec<u16>>,
     progress: &mut dyn FnMut(Progress),
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Result<Option<Vec<u16>>, SearchError> {
     proposed.extend(compiled.sequence(&found.schedule));
     let mut clock = Clock::default();
@@ -79,18 +79,18 @@ pub(super) fn best_published(
     instance: &Instance,
     compiled: &CompiledInstance,
     under: &UnderNoise<'_>,
-) -> Result<Option<(Family, Vec<u16>)>, SearchError> {
+) -> Option<(Family, Vec<u16>)> {
     let trained = training(under.noise);
     let blocks = PUBLISHED_BLOCKS.min(most_blocks(compiled));
     let draws = Draws::new(instance, compiled, &trained, 0..blocks);
-    let mut chain = Chain::new(compiled, &draws, under.statistic, Chance::new(0, 0));
+    let mut timer = Timer::new(compiled, &draws, under.statistic);
     let mut clock = Clock::default();
     let mut best: Option<(f64, Family, Vec<u16>)> = None;
     for (one, _, sequence) in start::published(instance, start::Starts::All, compiled, &mut clock) {
-        let Some(energy) = chain.energy(&sequence) else { continue };
+        let Some(energy) = timer.energy(&sequence) else { continue };
         if best.as_ref().is_none_or(|(least, ..)| energy < *least) {
             best = Some((energy, one.family, sequence));
         }
     }
-    Ok(best.map(|(_, family, sequence)| (family, sequence)))
+    best.map(|(_, family, sequence)| (family, sequence))
 }

@@ -10,7 +10,6 @@ use sim::straggler::{Jitter, Profile, Target};
 use sim::timed;
 
 use super::draws::BLOCK;
-use super::validation::HeldOutTimes;
 use super::walk::Walk;
 use super::*;
 use crate::chance::Chance;
@@ -122,8 +121,8 @@ fn the_answer_is_the_nominal_order_unless_another_is_better_beyond_chance() {
                 assert_eq!(found.is_nominal, !found.robust_gain.is_beyond_chance());
                 let under = UnderNoise { noise: &noise, statistic, replicas: 400, known: &[] };
                 let schedule = found.answer.schedule.clone();
-                let again = HeldOutTimes::of(&instance, &under, schedule, &|| false).unwrap();
-                assert_eq!(again.in_replicas(400, statistic), found.answer);
+                let again = HeldOut::of(&instance, &under, schedule, &|| false).unwrap();
+                assert_eq!(ValidatedOrder::of(&again, statistic, 400), found.answer);
             }
         }
     }
@@ -263,15 +262,15 @@ fn annealing_makes_orders_that_take_what_it_says() {
         let compiled = CompiledInstance::of(&instance);
         let noise = stormy(3, false);
         let draws = Draws::new(&instance, &compiled, &noise, 0..3);
-        let mut chain = Chain::new(&compiled, &draws, Statistic::P95, Chance::new(1, 1));
+        let mut timer = Timer::new(&compiled, &draws, Statistic::P95);
         let sequence = start::one_by_one(&compiled);
-        let energy = chain.energy(&sequence).unwrap();
-        let cooling = Cooling { hot: 2_000.0, cold: 100.0, steps: 2_000_000 };
-        let from = Timed { energy, sequence };
-        let (best, _) = chain.anneal(&from, cooling, &|| false);
-        assert!(10.0 * best.energy < 9.0 * energy, "{} {energy}", best.energy);
-        assert_eq!(chain.energy(&best.sequence), Some(best.energy));
-        let schedule = compiled.schedule(&instance, &best.sequence).unwrap();
+        let energy = timer.energy(&sequence).unwrap();
+        let cooling = Cooling::between((2_000.0, 100.0), 1.0, 2_000_000);
+        let (mut chance, from) = (Chance::new(1, 1), (energy, sequence));
+        let ((least, best), _) = timer.anneal(&from, &mut chance, cooling, &|| false);
+        assert!(10.0 * least < 9.0 * energy, "{least} {energy}");
+        assert_eq!(timer.energy(&best), Some(least));
+        let schedule = compiled.schedule(&instance, &best).unwrap();
         let memory = pipeline::Memory::of(&schedule, &instance.footprints).unwrap();
         assert_eq!(memory.over(instance.limits.as_ref().unwrap()), None);
     }

@@ -2,18 +2,21 @@
 // Times as floats lose nothing that matters to a comparison.
 #![allow(clippy::cast_precision_loss)]
 
-use pipeline::{Costs, Fault, Nanos, Schedule};
+use pipeline::{Costs, Family, Fault, Nanos, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
 use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 use sim::timed;
 
-use super::{FoundUnderNoise, Statistic, UnderNoise, ValidatedOrder, bound, propose};
+use super::{
+    BoundUnderNoise, FoundUnderNoise, Statistic, UnderNoise, ValidatedOrder, bound, propose,
+};
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::found::Found;
 use crate::instance::{Instance, Objective};
+use crate::side_by_side::Stop;
 
 /// Fewer groups of replicas give no interval of the difference of percentiles.
 const FEWEST_GROUPS: usize = 5;
@@ -39,84 +42,111 @@ impl Difference {
     }
 }
 
+/// An order with its times in held-out replicas.
+pub struct HeldOut {
+    /// The order.
+    pub schedule: Schedule,
+    /// Its cost without noise.
+    pub nominal: Nanos,
+    /// How long its step takes in each replica, from replica 0 on, in nanoseconds.
+    pub times: Vec<u64>,
+}
+
+/// Orders that are validated side by side, in the same replicas.
+pub struct HeldOutOrders {
+    /// The order that was found without noise.
+    pub nominal: HeldOut,
+    /// The one chosen under noise, if it is another.
+    pub chosen: Option<HeldOut>,
+    /// The one that was found for the mean times.
+    pub expected: Option<HeldOut>,
+    /// The best published one.
+    pub published: Option<(Family, HeldOut)>,
+}
+
+impl HeldOutOrders {
+    /// The result of a search that found the nominal order by `search`: the order chosen is the answer if it is
+    /// significantly better than the nominal one. `replicas` were asked for; if orders were timed in fewer, or if it was
+    /// `interrupted` before, it was stopped.
+    #[must_use]
+    pub fn judged(
+        self,
+        search: Found,
+        statistic: Statistic,
+        bound: Option<BoundUnderNoise>,
+        (asked, interrupted): (u64, bool),
+    ) -> FoundUnderNoise {
+        let Self { nominal, chosen, expected, published } = &self;
+        let others =
+            [chosen, expected].into_iter().flatten().chain(published.iter().map(|one| &one.1));
+        let replicas = others.map(|one| one.times.len()).fold(nominal.times.len(), usize::min);
+        let order = |one: &HeldOut| ValidatedOrder::of(one, statistic, replicas);
+        let between = |one: &HeldOut, other: &HeldOut| {
+            Difference::between(statistic, &one.times[..replicas], &other.times[..replicas])
+        };
+        let answer = chosen.as_ref().unwrap_or(nominal);
+        let robust_gain = between(answer, nominal);
+        let is_nominal = !robust_gain.is_beyond_chance();
+        let answer = if is_nominal { nominal } else { answer };
+        FoundUnderNoise {
+            nominal_search: search,
+            answer: order(answer),
+            nominal: order(nominal),
+            expected: expected.as_ref().map(order),
+            published_gain: published.as_ref().map(|(_, one)| between(answer, one)),
+            published: published.as_ref().map(|(family, one)| (*family, order(one))),
+            robust_gain,
+            is_nominal,
+            bound,
+            replicas: replicas as u64,
+            interrupted: interrupted || (replicas as u64) < asked,
+        }
+    }
+}
+
 /// Validates, in the held-out replicas of the noise, the order that was `found` without noise, the one for the
-/// `expected` times and the one `chosen`, which is the answer if it is significantly better than the first. Once
-/// `stop` returns true, it is done in the replicas by then.
+/// `expected` times, the one `chosen` and the best published one. Once `stop` returns true, it is done in the replicas
+/// by then.
 pub(super) fn orders(
     instance: &Instance,
     compiled: &CompiledInstance,
     under: &UnderNoise<'_>,
     (found, expected, chosen): (Found, Option<Vec<u16>>, Option<Vec<u16>>),
-    (stop, interrupted): (&(dyn Fn() -> bool + Sync), bool),
+    (stop, interrupted): (Stop<'_>, bool),
 ) -> Result<FoundUnderNoise, SearchError> {
-    let timed = |schedule: Schedule| HeldOutTimes::of(instance, under, schedule, stop);
+    let timed = |schedule: Schedule| HeldOut::of(instance, under, schedule, stop);
     let of = |sequence: &Vec<u16>| timed(compiled.schedule(instance, sequence)?);
-    let nominal = timed(found.schedule.clone())?;
-    let chosen = chosen.as_ref().map(of).transpose()?;
-    let expected = expected.as_ref().map(of).transpose()?;
-    let published = propose::best_published(instance, compiled, under)?;
-    let published = match published {
-        Some((family, sequence)) => Some((family, of(&sequence)?)),
-        None => None,
+    let orders = HeldOutOrders {
+        nominal: timed(found.schedule.clone())?,
+        chosen: chosen.as_ref().map(of).transpose()?,
+        expected: expected.as_ref().map(of).transpose()?,
+        published: match propose::best_published(instance, compiled, under) {
+            Some((family, sequence)) => Some((family, of(&sequence)?)),
+            None => None,
+        },
     };
-    let others =
-        [&chosen, &expected].into_iter().flatten().chain(published.iter().map(|one| &one.1));
-    let replicas = others.map(|one| one.times.len()).fold(nominal.times.len(), usize::min);
-    let order = |one: &HeldOutTimes| one.in_replicas(replicas, under.statistic);
-    let between = |one: &HeldOutTimes, other: &HeldOutTimes| {
-        Difference::between(under.statistic, &one.times[..replicas], &other.times[..replicas])
-    };
-    let answer = chosen.as_ref().unwrap_or(&nominal);
-    let robust_gain = between(answer, &nominal);
-    let is_nominal = !robust_gain.is_beyond_chance();
-    let answer = if is_nominal { &nominal } else { answer };
-    Ok(FoundUnderNoise {
-        nominal_search: found,
-        answer: order(answer),
-        nominal: order(&nominal),
-        expected: expected.as_ref().map(order),
-        published_gain: published.as_ref().map(|(_, one)| between(answer, one)),
-        published: published.as_ref().map(|(family, one)| (*family, order(one))),
-        robust_gain,
-        is_nominal,
-        bound: bound::bound_under_noise(instance, under.noise, under.statistic),
-        replicas: replicas as u64,
-        interrupted: interrupted || (replicas as u64) < under.replicas,
-    })
+    let bound = bound::bound_under_noise(instance, under.noise, under.statistic);
+    Ok(orders.judged(found, under.statistic, bound, (under.replicas, interrupted)))
 }
 
-/// An order with its times in held-out replicas, from replica 0 on.
-pub(super) struct HeldOutTimes {
-    schedule: Schedule,
-    nominal: Nanos,
-    times: Vec<u64>,
-}
-
-impl HeldOutTimes {
+impl HeldOut {
     pub(super) fn of(
         instance: &Instance,
         under: &UnderNoise<'_>,
         schedule: Schedule,
-        stop: &(dyn Fn() -> bool + Sync),
+        stop: Stop<'_>,
     ) -> Result<Self, SearchError> {
         let Instance { costs, objective, .. } = instance;
         let times = times(&schedule, (costs, *objective), under.noise, under.replicas, stop)?;
         let nominal = objective.of(&Replay::new().metrics(&schedule, costs)?);
         Ok(Self { schedule, nominal, times })
     }
-
-    /// Validated in the first of its replicas.
-    pub(super) fn in_replicas(&self, replicas: usize, statistic: Statistic) -> ValidatedOrder {
-        let times = self.times.get(..replicas).unwrap_or(&self.times);
-        ValidatedOrder::of(self.schedule.clone(), self.nominal, statistic, times)
-    }
 }
 
 impl ValidatedOrder {
-    /// `schedule`, whose cost without noise is `nominal` and whose step takes `times` in the held-out replicas, in
-    /// nanoseconds.
-    #[must_use]
-    pub fn of(schedule: Schedule, nominal: Nanos, statistic: Statistic, times: &[u64]) -> Self {
+    /// `one`, validated in the first of its replicas.
+    pub(super) fn of(one: &HeldOut, statistic: Statistic, replicas: usize) -> Self {
+        let times = one.times.get(..replicas).unwrap_or(&one.times);
         let value = statistic.of(&sorted(times));
         let times = Summary::of(times.to_vec(), |time| time as f64);
         let ends = |ends: Option<[u64; 2]>| ends.map(|ends| ends.map(|end| end as f64));
@@ -125,7 +155,7 @@ impl ValidatedOrder {
             Statistic::P95 => ends(times.p95.ci95),
             Statistic::P99 => ends(times.p99.ci95),
         };
-        Self { schedule, nominal, times, value, ci95 }
+        Self { schedule: one.schedule.clone(), nominal: one.nominal, times, value, ci95 }
     }
 }
 
@@ -139,7 +169,7 @@ pub(super) fn times(
     (costs, objective): (&Costs, Objective),
     noise: &Stragglers,
     replicas: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Result<Vec<u64>, Fault> {
     replica_times(replicas, stop, |replica| {
         let metrics = timed::metrics(schedule, &noise.sample(replica, 0).timing(costs));
@@ -160,7 +190,7 @@ const BLOCK: u64 = 1000;
 /// That of a replica that has no time.
 pub fn replica_times<E: Send>(
     replicas: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
     time: impl Fn(u64) -> Result<u64, E> + Sync,
 ) -> Result<Vec<u64>, E> {
     let mut all = Vec::new();
@@ -177,8 +207,7 @@ pub fn replica_times<E: Send>(
 impl Difference {
     /// How much more an order costs whose step takes the times of `other` than one with those of `one`, in
     /// nanoseconds, both in the same replicas.
-    #[must_use]
-    pub fn between(statistic: Statistic, one: &[u64], other: &[u64]) -> Self {
+    pub(super) fn between(statistic: Statistic, one: &[u64], other: &[u64]) -> Self {
         let value = |times: &[u64]| statistic.of(&sorted(times));
         let by = value(other) - value(one);
         let pairs = one.iter().zip(other);

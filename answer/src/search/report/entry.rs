@@ -3,7 +3,8 @@
 use ilp::End;
 use pipeline::{Nanos, Placement};
 use search::{FiguresOnHardware, FoundOnHardware, FoundUnderNoise};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::{SearchRow, on_hardware, under_noise};
 use crate::front::Standing;
@@ -74,296 +75,188 @@ impl<'a> From<&'a SearchRow> for Full<'a> {
             published: &chosen.published,
             scenario: &chosen.setting.keys,
         });
-        let hardware = row.on_hardware.as_ref().map(OnHardware::from);
+        let hardware = row.searched.on_hardware.as_ref().map(OnHardware::from);
         Self { entry: Entry::from(row), joint, hardware }
     }
 }
 
-/// The figures of a search.
-#[derive(Serialize, Default)]
-pub(in crate::search) struct Entry {
-    setting: Option<String>,
-    stages: usize,
-    microbatches: u32,
-    chunks: u16,
-    placement: &'static str,
-    objective: &'static str,
-    memory_limit: Option<String>,
-    cost_ns: u64,
-    bubble_rate: f64,
-    bound_ns: u64,
-    bound_rate: f64,
-    gap_ns: u64,
-    argument: String,
-    binaries: Option<u64>,
-    nodes: Option<usize>,
-    solved: Option<bool>,
-    /// The step of the order where stages run on without a barrier, and the bound on that of any order; there where
-    /// the span of one step was searched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    running_step_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    running_bound_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    running_argument: Option<String>,
-    published: Option<&'static str>,
-    published_ns: Option<u64>,
-    published_rate: Option<f64>,
-    peak_microbatches: f64,
-    on_front: Option<bool>,
-    published_peak_microbatches: Option<f64>,
-    published_on_front: Option<bool>,
-    /// Whether the recorded times separate the order from the best published one; only with a
-    /// recording.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    told_apart: Option<bool>,
-    /// The rest is there under noise, or on hardware, alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    boundary: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replicas: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value_low_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value_high_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mean_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p50_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p95_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p99_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value_bound_ns: Option<Option<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value_argument: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    is_nominal: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nominal_cost_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nominal_value_ns: Option<Option<f64>>,
-    /// By how much the best order tried is below the nominal one, and the interval of that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gain_ns: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gain_low_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gain_high_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mean_times_value_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    published_under_noise: Option<Option<&'static str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    published_value_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gain_over_published_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gain_over_published_low_ns: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gain_over_published_high_ns: Option<Option<f64>>,
-    /// The next are there on hardware alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    steps: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    span_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    makespan_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    out_of_memory: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    published_on_hardware: Option<Option<&'static str>>,
-    /// Value by the last fitted proxy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proxy_value_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rounds: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    judged: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stuck: Option<u64>,
-    /// The keys that were simulated alone, and how many orders were simulated; there where some were.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    simulated_keys: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    simulated_orders: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    published_simulated: Option<Option<&'static str>>,
-    /// The rest is there in a joint search alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    layout: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recompute: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offload: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pairs: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    choices: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    asked_ns: Option<Option<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    choices_bound_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    best_published: Option<Option<&'static str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    best_published_ns: Option<Option<u64>>,
+/// The figures of a search, key by key. Those under noise, on hardware, of simulated keys and of a joint search are there
+/// where such a search was asked for.
+struct Entry(Vec<(&'static str, Value)>);
+
+impl Serialize for Entry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+/// The lines of a table of `rows`: the keys, and their values.
+pub(in crate::search) fn table(rows: &[SearchRow]) -> Vec<Vec<Value>> {
+    let entries: Vec<Entry> = rows.iter().map(Entry::from).collect();
+    let keys = entries.first().map(|entry| entry.0.iter().map(|(key, _)| (*key).into()).collect());
+    let values = |entry: Entry| entry.0.into_iter().map(|(_, value)| value).collect();
+    keys.into_iter().chain(entries.into_iter().map(values)).collect()
 }
 
 impl From<&SearchRow> for Entry {
     fn from(row: &SearchRow) -> Self {
-        let instance = &row.searched.instance;
-        let (shape, published) = (instance.shape, row.published());
-        Self {
-            setting: row.setting().map(str::to_owned),
-            stages: shape.stages(),
-            microbatches: shape.microbatches(),
-            chunks: shape.chunks_per_stage(),
-            placement: match instance.placement {
-                Placement::Vee => "v",
-                _ => "looped",
-            },
-            objective: row.objective.name(),
-            memory_limit: row.limit.clone(),
-            cost_ns: row.cost.0,
-            bubble_rate: row.bubble(),
-            bound_ns: row.bound().0,
-            bound_rate: row.rate(row.bound()),
-            gap_ns: row.gap().0,
-            argument: row.argument(),
-            binaries: row.solved().map(|solved| solved.binaries),
-            nodes: row.solved().map(|solved| solved.nodes),
-            solved: row.solved().map(|solved| solved.end == End::Proved),
-            running_step_ns: row.running.map(|running| running.step.0),
-            running_bound_ns: row.running.map(|running| running.bound.cost.0),
-            running_argument: row.running.map(|running| running.bound.argument.to_string()),
-            published: published.map(|one| one.family.name()),
-            published_ns: published.map(|one| one.cost.0),
-            published_rate: published.map(|one| row.rate(one.cost)),
-            told_apart: row.uncertainty.map(|_| row.within_noise().is_none()),
-            peak_microbatches: row.peak(),
-            on_front: row.found_standing.map(Standing::is_on_front),
-            published_peak_microbatches: published.map(|one| row.in_microbatches(one.peak)),
-            published_on_front: row.published_standing.map(Standing::is_on_front),
-            ..Self::jointly(row)
+        let mut entry = Self(Vec::new());
+        entry.nominal(row);
+        let searched = &row.searched;
+        match (&searched.under_noise, &searched.on_hardware) {
+            (Some(found), _) => entry.under_noise(row, found),
+            (None, Some(found)) => entry.on_hardware(row, found),
+            (None, None) => {}
         }
+        entry.simulated(row);
+        entry.jointly(row);
+        entry
     }
 }
 
 impl Entry {
-    /// The fields of a joint search, with those of a search under noise.
-    fn jointly(row: &SearchRow) -> Self {
-        let Some(chosen) = &row.chosen else { return Self::under_noise(row) };
-        let best = chosen.published.first().map(WithSettings::named);
-        Self {
-            layout: Some(chosen.summary.layout().map(str::to_owned)),
-            recompute: Some(chosen.summary.recompute().to_owned()),
-            offload: chosen.summary.offload(),
-            pairs: chosen.summary.pairs(),
-            choices: Some(chosen.tried),
-            asked_ns: Some(chosen.asked.map(|asked| asked.0)),
-            choices_bound_ns: chosen.bound.map(|bound| bound.0),
-            best_published: Some(best.map(|(name, _)| name)),
-            best_published_ns: Some(best.map(|(_, cost)| cost)),
-            ..Self::under_noise(row)
-        }
+    fn put(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.0.push((key, value.into()));
     }
 
-    /// The fields of a search under noise or, without noise, of a search on hardware.
-    fn under_noise(row: &SearchRow) -> Self {
-        let Some(found) = row.under_noise.as_ref() else { return Self::on_hardware(row) };
-        let low = |ends: Option<[f64; 2]>| Some(ends.map(|[low, _]| low));
-        let high = |ends: Option<[f64; 2]>| Some(ends.map(|[_, high]| high));
-        let FoundUnderNoise { answer, nominal, robust_gain, published_gain, .. } = found;
-        let over_published = published_gain.and_then(|gain| gain.ci95);
-        Self {
-            boundary: Some(under_noise::boundary(row)),
-            replicas: Some(found.replicas),
-            value_ns: Some(answer.value),
-            value_low_ns: low(answer.ci95),
-            value_high_ns: high(answer.ci95),
-            mean_ns: Some(answer.times.mean),
-            p50_ns: Some(answer.times.p50.value),
-            p95_ns: Some(answer.times.p95.value),
-            p99_ns: Some(answer.times.p99.value),
-            value_bound_ns: Some(found.bound.map(|bound| bound.cost.0)),
-            value_argument: Some(found.bound.map(|bound| bound.argument.to_string())),
-            is_nominal: Some(found.is_nominal),
-            nominal_cost_ns: Some(nominal.nominal.0),
-            nominal_value_ns: Some(Some(nominal.value)),
-            gain_ns: Some(robust_gain.by),
-            gain_low_ns: low(robust_gain.ci95),
-            gain_high_ns: high(robust_gain.ci95),
-            mean_times_value_ns: Some(found.expected.as_ref().map(|one| one.value)),
-            published_under_noise: Some(found.published.as_ref().map(|(family, _)| family.name())),
-            published_value_ns: Some(found.published.as_ref().map(|(_, one)| one.value)),
-            gain_over_published_ns: Some(published_gain.map(|gain| gain.by)),
-            gain_over_published_low_ns: low(over_published),
-            gain_over_published_high_ns: high(over_published),
-            ..Self::simulated(row)
-        }
+    /// Puts a value that may be left out.
+    fn put_some(&mut self, key: &'static str, value: Option<impl Into<Value>>) {
+        self.0.extend(value.map(|value| (key, value.into())));
     }
 
-    /// The fields of a search on hardware, the rest empty.
+    fn nominal(&mut self, row: &SearchRow) {
+        let instance = &row.searched.instance;
+        let (shape, published, solved) = (instance.shape, row.published(), row.solved());
+        self.put("setting", row.setting());
+        self.put("stages", shape.stages());
+        self.put("microbatches", shape.microbatches());
+        self.put("chunks", shape.chunks_per_stage());
+        let is_vee = instance.placement == Placement::Vee;
+        self.put("placement", if is_vee { "v" } else { "looped" });
+        self.put("objective", row.objective.name());
+        self.put("memory_limit", row.limit.clone());
+        self.put("cost_ns", row.cost.0);
+        self.put("bubble_rate", row.bubble());
+        self.put("bound_ns", row.bound().0);
+        self.put("bound_rate", row.rate(row.bound()));
+        self.put("gap_ns", row.gap().0);
+        self.put("argument", row.argument());
+        self.put("binaries", solved.map(|solved| solved.binaries));
+        self.put("nodes", solved.map(|solved| solved.nodes));
+        self.put("solved", solved.map(|solved| solved.end == End::Proved));
+        // The step where stages run on without a barrier, if the span of one step was searched.
+        if let Some(running) = row.running {
+            self.put("running_step_ns", running.step.0);
+            self.put("running_bound_ns", running.bound.cost.0);
+            self.put("running_argument", running.bound.argument.to_string());
+        }
+        self.put("published", published.map(|one| one.family.name()));
+        self.put("published_ns", published.map(|one| one.cost.0));
+        self.put("published_rate", published.map(|one| row.rate(one.cost)));
+        self.put("peak_microbatches", row.peak());
+        self.put("on_front", row.found_standing.map(Standing::is_on_front));
+        let peak = published.map(|one| row.in_microbatches(one.peak));
+        self.put("published_peak_microbatches", peak);
+        self.put("published_on_front", row.published_standing.map(Standing::is_on_front));
+        // Whether the times of a recording separate the order from the best published one.
+        self.put_some("told_apart", row.uncertainty.map(|_| row.within_noise().is_none()));
+    }
+
+    fn under_noise(&mut self, row: &SearchRow, found: &FoundUnderNoise) {
+        let FoundUnderNoise { answer, nominal, robust_gain, published_gain, published, .. } = found;
+        self.put("boundary", under_noise::boundary(row));
+        self.put("replicas", found.replicas);
+        self.put("value_ns", answer.value);
+        self.put_ends(["value_low_ns", "value_high_ns"], answer.ci95);
+        self.put("mean_ns", answer.times.mean);
+        self.put("p50_ns", answer.times.p50.value);
+        self.put("p95_ns", answer.times.p95.value);
+        self.put("p99_ns", answer.times.p99.value);
+        self.put("value_bound_ns", found.bound.map(|bound| bound.cost.0));
+        self.put("value_argument", found.bound.map(|bound| bound.argument.to_string()));
+        self.put("is_nominal", found.is_nominal);
+        self.put("nominal_cost_ns", nominal.nominal.0);
+        self.put("nominal_value_ns", nominal.value);
+        // By how much the best order tried is below the nominal one.
+        self.put("gain_ns", robust_gain.by);
+        self.put_ends(["gain_low_ns", "gain_high_ns"], robust_gain.ci95);
+        self.put("mean_times_value_ns", found.expected.as_ref().map(|one| one.value));
+        let name = published.as_ref().map(|(family, _)| family.name());
+        self.put("published_under_noise", name);
+        self.put("published_value_ns", published.as_ref().map(|(_, one)| one.value));
+        self.put("gain_over_published_ns", published_gain.map(|gain| gain.by));
+        let keys = ["gain_over_published_low_ns", "gain_over_published_high_ns"];
+        self.put_ends(keys, published_gain.and_then(|gain| gain.ci95));
+    }
+
+    /// Puts the ends of an interval.
+    fn put_ends(&mut self, [low, high]: [&'static str; 2], ends: Option<[f64; 2]>) {
+        self.put(low, ends.map(|[low, _]| low));
+        self.put(high, ends.map(|[_, high]| high));
+    }
+
     #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
-    fn on_hardware(row: &SearchRow) -> Self {
-        let Some(found) = row.on_hardware.as_ref() else { return Self::simulated(row) };
+    fn on_hardware(&mut self, row: &SearchRow, found: &FoundOnHardware) {
         let hardware = row.searched.case.hardware.as_ref();
         let FoundOnHardware { answer, nominal, published, bound, .. } = found;
         let value = |one: &FiguresOnHardware| one.value.0 as f64;
         let over = |one: &FiguresOnHardware| value(one) - value(answer);
         let published = published.first();
-        Self {
-            boundary: hardware.map(on_hardware::boundary),
-            steps: hardware.map(|hardware| hardware.steps),
-            value_ns: Some(value(answer)),
-            value_bound_ns: Some(Some(bound.cost.0)),
-            value_argument: Some(Some(on_hardware::argument(row, found))),
-            span_ns: Some(answer.span.0),
-            makespan_ns: Some(answer.makespan.0),
-            step_ns: Some(answer.step.0),
-            out_of_memory: Some(answer.is_out_of_memory),
-            is_nominal: Some(found.is_nominal),
-            nominal_value_ns: Some(nominal.as_ref().map(value)),
-            gain_ns: nominal.as_ref().map(over),
-            published_on_hardware: Some(published.map(|(family, _)| family.name())),
-            published_value_ns: Some(published.map(|(_, one)| value(one))),
-            gain_over_published_ns: Some(published.map(|(_, one)| over(one))),
-            proxy_value_ns: Some(found.proxy.0),
-            rounds: Some(found.rounds),
-            judged: Some(found.judged),
-            stuck: Some(found.stuck),
-            ..Self::default()
-        }
+        self.put_some("boundary", hardware.map(on_hardware::boundary));
+        self.put("value_ns", value(answer));
+        self.put("value_bound_ns", bound.cost.0);
+        self.put("value_argument", on_hardware::argument(row, found));
+        self.put("is_nominal", found.is_nominal);
+        self.put("nominal_value_ns", nominal.as_ref().map(value));
+        self.put_some("gain_ns", nominal.as_ref().map(over));
+        self.put("published_value_ns", published.map(|(_, one)| value(one)));
+        self.put("gain_over_published_ns", published.map(|(_, one)| over(one)));
+        self.put_some("steps", hardware.map(|hardware| hardware.steps));
+        self.put("span_ns", answer.span.0);
+        self.put("makespan_ns", answer.makespan.0);
+        self.put("step_ns", answer.step.0);
+        self.put("out_of_memory", answer.is_out_of_memory);
+        self.put("published_on_hardware", published.map(|(family, _)| family.name()));
+        // By the last fitted proxy.
+        self.put("proxy_value_ns", found.proxy.0);
+        self.put("rounds", found.rounds);
+        self.put("judged", found.judged);
+        self.put("stuck", found.stuck);
     }
 
-    /// The fields of a search whose orders were chosen by simulations with all keys, the rest empty.
     #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
-    fn simulated(row: &SearchRow) -> Self {
-        let Some(simulated) = row.simulated.as_ref() else { return Self::default() };
-        let of_keys = Self {
-            simulated_keys: Some(simulated.keys.join(",")),
-            simulated_orders: Some(simulated.simulated),
-            ..Self::default()
-        };
-        let Some(figures) = &simulated.figures else { return of_keys };
-        let value = figures.value.0 as f64;
-        let published = figures.published;
-        Self {
-            value_ns: Some(value),
-            value_bound_ns: Some(figures.bound.map(|bound| bound.0)),
-            is_nominal: Some(figures.is_nominal),
-            nominal_value_ns: Some(figures.nominal.map(|one| one.0 as f64)),
-            gain_ns: figures.nominal.map(|one| one.0 as f64 - value),
-            published_simulated: Some(published.map(|(family, _)| family.name())),
-            published_value_ns: Some(published.map(|(_, one)| one.0 as f64)),
-            gain_over_published_ns: Some(published.map(|(_, one)| one.0 as f64 - value)),
-            ..of_keys
+    fn simulated(&mut self, row: &SearchRow) {
+        let Some(simulated) = row.simulated.as_ref() else { return };
+        let figures = simulated.figures.as_ref();
+        if let Some(figures) = figures {
+            let value = figures.value.0 as f64;
+            let nominal = figures.nominal.map(|one| one.0 as f64);
+            let published = figures.published.map(|(_, one)| one.0 as f64);
+            self.put("value_ns", value);
+            self.put("value_bound_ns", figures.bound.map(|bound| bound.0));
+            self.put("is_nominal", figures.is_nominal);
+            self.put("nominal_value_ns", nominal);
+            self.put_some("gain_ns", nominal.map(|one| one - value));
+            self.put("published_value_ns", published);
+            self.put("gain_over_published_ns", published.map(|one| one - value));
         }
+        self.put("simulated_keys", simulated.keys.join(","));
+        self.put("simulated_orders", simulated.simulated);
+        let name = figures.map(|figures| figures.published.map(|(family, _)| family.name()));
+        self.put_some("published_simulated", name);
+    }
+
+    fn jointly(&mut self, row: &SearchRow) {
+        let Some(chosen) = &row.chosen else { return };
+        let (summary, best) = (&chosen.summary, chosen.published.first());
+        self.put("layout", summary.layout.clone());
+        self.put("recompute", summary.recompute.clone());
+        self.put_some("offload", summary.offload());
+        self.put_some("pairs", summary.pairs);
+        self.put("choices", chosen.tried);
+        self.put("asked_ns", chosen.asked.map(|asked| asked.0));
+        self.put_some("choices_bound_ns", chosen.bound.map(|bound| bound.0));
+        self.put("best_published", best.map(|one| one.schedule));
+        self.put("best_published_ns", best.map(|one| one.cost_ns));
     }
 }

@@ -30,15 +30,14 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
 
 /// The choice for `row`, in words.
 fn in_words(row: &SearchRow, chosen: &JointChoice) -> String {
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let name: Vec<&str> = std::iter::once("chosen").chain(parts).collect();
     let summary = &chosen.summary;
-    let layers = summary.layout().map_or(String::new(), |layout| format!(", layers {layout}"));
+    let layers =
+        summary.layout.as_ref().map_or(String::new(), |layout| format!(", layers {layout}"));
     let head = format!(
         "{}: {}{layers}, recompute {}{} ({} choices tried)\n",
-        name.join(" "),
+        row.named("chosen", ""),
         summary.chunks_in_words(),
-        summary.recompute(),
+        summary.recompute,
         summary.besides(),
         chosen.tried
     );

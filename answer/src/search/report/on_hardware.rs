@@ -21,7 +21,7 @@ pub(super) const fn boundary(hardware: &Hardware) -> &'static str {
 
 /// Adds to `sheet` the results of the searches on hardware among `rows`.
 pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
-    let all = rows.iter().filter_map(|row| Some((row, row.on_hardware.as_ref()?)));
+    let all = rows.iter().filter_map(|row| Some((row, row.searched.on_hardware.as_ref()?)));
     let all: Vec<(&SearchRow, &FoundOnHardware)> = all.collect();
     if all.is_empty() {
         return;
@@ -43,10 +43,7 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
 
 /// A line for each order of `row`.
 fn lines(row: &SearchRow, found: &FoundOnHardware) -> Vec<Vec<String>> {
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let name = |order: &str| {
-        parts.clone().map(str::to_owned).chain([order.to_owned()]).collect::<Vec<_>>().join(" ")
-    };
+    let name = |order: &str| row.named("", order);
     let published = found.published.iter().map(|(family, one)| line(name(family.name()), one));
     let nominal = found.nominal.as_ref().map(|one| line(name("nominal"), one));
     let answer = (!found.is_nominal).then(|| line(name("found"), &found.answer));
@@ -61,8 +58,6 @@ fn line(name: String, one: &FiguresOnHardware) -> Vec<String> {
 
 /// The result of a search on hardware, in words.
 fn in_words(row: &SearchRow, found: &FoundOnHardware) -> String {
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let head: Vec<&str> = parts.chain([row.objective.name()]).collect();
     let steps = row.searched.case.hardware.as_ref().map_or(String::new(), |hardware| {
         let s = if hardware.steps == 1 { "" } else { "s" };
         format!(" ({} step{s}, {})", hardware.steps, boundary(hardware))
@@ -81,7 +76,7 @@ fn in_words(row: &SearchRow, found: &FoundOnHardware) -> String {
     };
     format!(
         "{}: {}{steps}\n  {}{}\n{}{memory}  {}\n  judged: {} orders{stuck}\n",
-        head.join(" "),
+        row.named("", row.objective.name()),
         format::time(value),
         over_nominal(found),
         over_published(found),

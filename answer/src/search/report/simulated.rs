@@ -25,13 +25,12 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
 
 /// The result of one.
 fn in_words(row: &SearchRow, simulated: &Simulated) -> String {
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let head: Vec<&str> = parts.chain([row.objective.name()]).collect();
+    let name = row.named("", row.objective.name());
     let Simulated { keys, figures, simulated } = simulated;
     let with = format!("simulated with {}, {simulated} orders", keys.join(", "));
     match figures {
-        Some(figures) => format!("\n{}: {}", head.join(" "), of_figures(figures, &with)),
-        None => format!("\n{}: {with}\n", head.join(" ")),
+        Some(figures) => format!("\n{name}: {}", of_figures(figures, &with)),
+        None => format!("\n{name}: {with}\n"),
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) const fn boundary(row: &SearchRow) -> &'static str {
 /// Adds to `sheet` the results of the searches under noise among `rows`.
 pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
     let noisy: Vec<(&SearchRow, &FoundUnderNoise)> =
-        rows.iter().filter_map(|row| Some((row, row.under_noise.as_ref()?))).collect();
+        rows.iter().filter_map(|row| Some((row, row.searched.under_noise.as_ref()?))).collect();
     if noisy.is_empty() {
         return;
     }
@@ -39,10 +39,7 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
 
 /// A line for each order of `row`.
 fn lines(row: &SearchRow, found: &FoundUnderNoise) -> Vec<Vec<String>> {
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let name = |order: &str| {
-        parts.clone().map(str::to_owned).chain([order.to_owned()]).collect::<Vec<_>>().join(" ")
-    };
+    let name = |order: &str| row.named("", order);
     let published = found.published.as_ref().map(|(family, one)| (name(family.name()), one));
     let expected = found.expected.as_ref().map(|one| (name("mean times"), one));
     let robust = (!found.is_nominal).then(|| (name("found"), &found.answer));
@@ -71,9 +68,7 @@ fn time(nanos: f64) -> String {
 
 /// The result of a search under noise, in words.
 fn in_words(row: &SearchRow, found: &FoundUnderNoise) -> String {
-    let parts = [row.setting(), row.limit.as_deref()].into_iter().flatten();
-    let head: Vec<&str> = parts.chain([row.objective.name()]).collect();
-    let name = head.join(" ");
+    let name = row.named("", row.objective.name());
     let FoundUnderNoise { answer, nominal, robust_gain, published_gain, replicas, .. } = found;
     let step = match row.searched.instance.objective {
         Objective::Span => "span, no barrier between steps",

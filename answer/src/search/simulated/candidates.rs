@@ -3,15 +3,13 @@
 use pipeline::{Bytes, Hops, Limits, Nanos, Placement, Schedule};
 use question::case::{self, Case, ScheduleSource};
 use question::host::Work;
-use question::scenario::{Scenario, Setting};
-use question::search::SearchKeys;
-use question::{Context, Diagnostic, format};
+use question::{Diagnostic, format};
 use search::{
-    Effort, Figure, Found, Instance, Objective, OnHardware, SearchError, UnderNoise,
-    search_on_hardware, search_under_noise, where_no_link_is_shared,
+    Effort, Figure, Found, Instance, Objective, OnHardware, Phase, Progress, SearchError,
+    UnderNoise, climb, search_on_hardware, search_under_noise, where_no_link_is_shared,
 };
 
-use super::{Budget, Candidate, Done, Goal, Improvements, Simulator, climb, goal, objective};
+use super::{Asked, Candidate, Done, Goal, Simulator, goal, objective};
 
 /// Limits that orders are proposed under where a part of the activations is on the host, in percent of those given.
 const PERCENT_OF_LIMIT: [u64; 4] = [125, 150, 200, 300];
@@ -22,18 +20,14 @@ const PROPOSED_IN: u64 = 100;
 
 /// A search for candidates.
 pub(super) struct Candidates<'a> {
-    pub(super) context: &'a Context<'a>,
-    pub(super) scenario: &'a Scenario,
     /// The question with all keys, and its choice made.
-    pub(super) setting: &'a Setting,
+    pub(super) asked: Asked<'a>,
     pub(super) placement: Option<Placement>,
-    pub(super) keys: &'a SearchKeys,
     /// Orders found before.
     pub(super) known: Vec<Schedule>,
     pub(super) effort: Effort,
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
     pub(super) work: &'a dyn Work,
-    pub(super) seen: &'a Improvements<'a>,
 }
 
 /// Orders as searches have found them.
@@ -46,10 +40,11 @@ struct Proposed {
 impl Candidates<'_> {
     /// Finds candidates, simulates them, and improves the best.
     pub(super) fn run(self) -> Result<Done, Diagnostic> {
-        let Self { context, scenario, setting, placement, .. } = self;
+        let (placement, Asked { context, scenario, setting, keys, .. }) =
+            (self.placement, self.asked);
         let serial = self.any_order()?;
         let case = case::case_of_order(context, scenario, setting, placement, serial)?;
-        let goal = goal(self.keys, setting);
+        let goal = goal(keys, setting);
         let objective = objective(goal, &case);
         let asked = case::searchable(context, scenario, setting, placement, objective)?;
         let instance = match &case.hardware {
@@ -67,7 +62,7 @@ impl Candidates<'_> {
 
     /// An order of the pipeline, from which a case is made.
     fn any_order(&self) -> Result<Schedule, Diagnostic> {
-        let Self { context, scenario, setting, placement, .. } = *self;
+        let (placement, Asked { context, scenario, setting, .. }) = (self.placement, self.asked);
         if let Some(known) = self.known.first() {
             return Ok(known.clone());
         }
@@ -92,9 +87,7 @@ impl Candidates<'_> {
             Some(hardware) => {
                 let figure = figure(goal, objective);
                 let on = OnHardware { hardware, figure, asked: &case.problem, known: &known };
-                let tell = |now: search::ProgressOnHardware| {
-                    self.tell(0, "on the hardware", now.best.unwrap_or(now.now.best));
-                };
+                let tell = |now| self.tell(0, "on the hardware", now);
                 let found = search_on_hardware(instance, &on, self.effort, tell, self.stop)?;
                 let fitted = Hops::placed(instance.shape, instance.placement, &found.fitted);
                 let costs = instance.costs.clone();
@@ -109,7 +102,7 @@ impl Candidates<'_> {
                 self.robust(case, &fitted, goal, proposed)?
             }
             None => {
-                let tell = |now: search::Progress| self.tell(0, "no link shared", now.best);
+                let tell = |now| self.tell(0, "no link shared", now);
                 let found = search::search(instance, self.effort, tell, self.stop)?;
                 let holds = case.hardware.is_none()
                     || matches!(goal, Goal::Figure(Figure::Span | Figure::Makespan));
@@ -157,9 +150,9 @@ impl Candidates<'_> {
         let noise = case.noise.as_ref().map(question::noise::Noise::stragglers);
         if let (Goal::Statistic(statistic, _), Some(noise)) = (goal, noise) {
             let under = UnderNoise { noise, statistic, replicas: PROPOSED_IN, known: &[] };
-            let tell = |now| {
-                if let search::ProgressUnderNoise::Nominal(now) = now {
-                    self.tell(1, "under noise, no link shared", now.best);
+            let tell = |now: Progress| {
+                if now.phase == Phase::Nominal {
+                    self.tell(1, "under noise, no link shared", now);
                 }
             };
             match search_under_noise(instance, &under, self.effort, tell, self.stop) {
@@ -218,7 +211,8 @@ impl Candidates<'_> {
     /// The order of a published schedule, as it is simulated with all keys.
     fn published(&self, simulator: &Simulator<'_>, family: pipeline::Family) -> Option<Candidate> {
         let rule = ScheduleSource::Family(family);
-        let made = case::case(self.context, self.scenario, self.setting, &rule).ok()?;
+        let made =
+            case::case(self.asked.context, self.asked.scenario, self.asked.setting, &rule).ok()?;
         let (shape, placement) = (made.schedule.shape(), made.schedule.placement());
         let order = Schedule::new(shape, placement, made.schedule.orders().to_vec()).ok()?;
         let one = simulator.candidate(Some(family), order)?;
@@ -231,13 +225,12 @@ impl Candidates<'_> {
         let simulator = Simulator::new(&done.case, done.goal);
         #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
         let goal = done.bound.map_or(0.0, |bound| bound.0 as f64);
-        let times = self.effort.times.unwrap_or(1);
-        let budget = Budget { seed: self.effort.seed, times, goal };
-        self.tell(2, "by simulation", super::nanos(*value));
-        self.seen.see(super::nanos(*value), None, done.simulated);
+        self.show(2, "by simulation", super::nanos(*value));
+        self.asked.seen.see(super::nanos(*value), None, done.simulated);
         if done.instance.costs.overlap().is_some() || best.prepared.copies().is_some() {
             return done;
         }
+        let budget = (self.effort, goal);
         let (better, runs) = climb(&done.instance, &simulator, &best.order, budget, self.stop);
         let better = better.and_then(|order| simulator.candidate(None, order));
         let better = better.and_then(|one| {
@@ -246,14 +239,20 @@ impl Candidates<'_> {
         });
         done.simulated += runs;
         if let Some((_, value)) = &better {
-            self.seen.see(super::nanos(*value), None, done.simulated);
+            self.asked.seen.see(super::nanos(*value), None, done.simulated);
         }
         done.candidates.extend(better);
         done
     }
 
-    /// Tells that search number `number` is under way.
-    fn tell(&self, number: u64, name: &str, best: Nanos) {
+    /// Shows how far search number `number` has come.
+    fn tell(&self, number: u64, name: &str, now: Progress) {
+        if let Some(best) = now.best {
+            self.show(number, name, best);
+        }
+    }
+
+    fn show(&self, number: u64, name: &str, best: Nanos) {
         self.work.set_length(SEARCHES);
         self.work.set_position(number);
         self.work.set_message(format!("searches, {name}, best {}", format::time(best)));

@@ -9,19 +9,19 @@ mod candidates;
 mod evaluation;
 
 use pipeline::{Family, Hops, Nanos, Schedule};
+use question::Diagnostic;
 use question::case::{self, Case, SearchKind, Searched};
 use question::scenario::{Scenario, Setting};
 use question::search::SearchKeys;
-use question::{Context, Diagnostic};
 use search::bounds::Proof;
 use search::{
-    Budget, Difference, Effort, Figure, Found, FoundUnderNoise, Instance, Objective, Statistic,
-    ValidatedOrder, bound_under_noise, climb,
+    Figure, Found, FoundUnderNoise, HeldOut, HeldOutOrders, Instance, Objective, Statistic,
+    bound_under_noise,
 };
 
 use self::candidates::Candidates;
 use self::evaluation::{Candidate, Goal, Simulator};
-use super::{Improvements, SearchRow, joint, late, warn_of_clock};
+use super::{Asked, Improvements, SearchRow, joint};
 
 /// How many searches where no link is shared one by simulation takes about as long as.
 pub(super) const SEARCHES: u128 = 12;
@@ -85,45 +85,31 @@ fn objective(goal: Goal, case: &Case) -> Objective {
     }
 }
 
-/// Searches the best order for `setting`, whose `left_out` keys no search of orders takes into account, from the
-/// `earlier` ones of other limits on, too.
+/// Searches the best order of a question, whose `left_out` keys no search of orders takes into account, from the earlier
+/// ones of other limits on, too.
 ///
 /// # Errors
 /// If the question is wrong, has no order under its limit, or none that can be simulated.
-pub(super) fn row(
-    context: &Context<'_>,
-    scenario: &Scenario,
-    setting: &Setting,
-    keys: &SearchKeys,
-    left_out: Vec<&'static str>,
-    (earlier, seen): (&[SearchRow], &Improvements<'_>),
-) -> Result<SearchRow, Diagnostic> {
-    let late = late(context, keys);
-    let stop = || context.stopped() || late();
-    let jointly = jointly(context, scenario, setting, keys, earlier)?;
+pub(super) fn row(asked: &Asked<'_>, left_out: Vec<&'static str>) -> Result<SearchRow, Diagnostic> {
+    let Asked { context, scenario, keys, .. } = *asked;
+    let stop = asked.stop();
+    let jointly = jointly(asked)?;
     let chosen = jointly.as_ref().and_then(|row| row.chosen.as_ref());
-    let (asked, placement) = match (&jointly, chosen) {
+    let (setting, placement) = match (&jointly, chosen) {
         (Some(row), Some(chosen)) => {
-            (with_left_out(&chosen.setting, setting), Some(row.searched.instance.placement))
+            (with_left_out(&chosen.setting, asked.setting), Some(row.searched.instance.placement))
         }
-        _ => (setting.clone(), keys.placement()),
+        _ => (asked.setting.clone(), keys.placement()),
     };
-    let effort =
-        Effort { times: Some(keys.effort.unwrap_or(1)), seed: setting.keys.seed.unwrap_or(0) };
-    let same = earlier.iter().filter(|row| row.setting() == setting.name.as_deref());
-    let known = same.chain(&jointly).map(|row| row.searched.found.schedule.clone());
-    let work = context.host().begin(1, "");
+    let times = Some(keys.effort.unwrap_or(1));
+    let known = asked.same().chain(&jointly).map(|row| row.searched.found.schedule.clone());
     let search = Candidates {
-        context,
-        scenario,
-        setting: &asked,
-        placement,
-        keys,
         known: known.collect(),
-        effort,
+        asked: Asked { setting: &setting, ..*asked },
+        placement,
+        effort: asked.effort(times),
         stop: &stop,
-        work: &*work,
-        seen,
+        work: &*context.host().begin(1, ""),
     };
     let copies = left_out.iter().any(|key| ["offload", "reload-ahead"].contains(key));
     let mut done = search.run()?;
@@ -131,32 +117,24 @@ pub(super) fn row(
         done.forget_limits();
     }
     done.found.interrupted |= stop();
-    let limited = SearchKeys { effort: effort.times, ..keys.clone() };
-    warn_of_clock(context, &limited, done.found.interrupted);
-    let (answer, figures, under_noise) = settle(scenario, &asked, &done, (copies, &stop))?;
+    asked.warn_of_clock(times, done.found.interrupted);
+    let (answer, figures, under_noise) = settle(scenario, &setting, &done, (copies, &stop))?;
     let simulated = Simulated { keys: left_out, figures, simulated: done.simulated };
-    let mut row = SearchRow::of(done.searched(answer), None, keys.objective, &asked)?;
-    row.under_noise = under_noise;
+    let searched = Searched { under_noise, ..done.searched(answer) };
+    let mut row = SearchRow::of(searched, None, keys.objective, &setting)?;
     row.simulated = Some(simulated);
-    row.chosen = jointly.and_then(|row| row.chosen).map(|chosen| chosen.simulated(asked));
+    row.chosen = jointly.and_then(|row| row.chosen).map(|chosen| chosen.simulated(setting));
     Ok(row)
 }
 
 /// The choice of a joint search without the keys, if something is varied.
-fn jointly(
-    context: &Context<'_>,
-    scenario: &Scenario,
-    setting: &Setting,
-    keys: &SearchKeys,
-    earlier: &[SearchRow],
-) -> Result<Option<SearchRow>, Diagnostic> {
-    if keys.vary.is_empty() {
+fn jointly(asked: &Asked<'_>) -> Result<Option<SearchRow>, Diagnostic> {
+    if asked.keys.vary.is_empty() {
         return Ok(None);
     }
     // What it finds is no order of this search yet.
-    let apart = Improvements::unheard();
-    joint::row(context, scenario, setting, &nominal_keys(keys, setting), (earlier, &apart))
-        .map(Some)
+    let (keys, seen) = (&nominal_keys(asked.keys, asked.setting), &Improvements::unheard());
+    joint::row(&Asked { keys, seen, ..*asked }).map(Some)
 }
 
 /// `keys` with a time where no link is shared, for the search of a choice.
@@ -210,7 +188,7 @@ impl Done {
         let Self { case, instance, found, .. } = self;
         let cost = nominal_cost(&instance, &answer.order).unwrap_or(found.cost);
         let case = Case { schedule: answer.prepared, ..case };
-        Searched { case, instance, found: Found { schedule: answer.order, cost, ..found } }
+        Searched::nominal(case, instance, Found { schedule: answer.order, cost, ..found })
     }
 
     /// The best candidate of those that `among` holds for, with its value.
@@ -249,8 +227,9 @@ fn settle(
             Ok((answer.clone(), Some(figures), None))
         }
         Goal::Statistic(statistic, objective) => {
-            let parts = [Some(best), nominal.map(|(one, _)| one), published.map(|(one, _)| one)];
-            let (answer, found) = validated(done, parts, (statistic, objective), (copies, stop))?;
+            let others = [nominal, published].map(|one| one.map(|(one, _)| one));
+            let goal = (statistic, objective);
+            let (answer, found) = validated(done, (best, others), goal, (copies, stop))?;
             Ok((answer, None, Some(found)))
         }
     }
@@ -260,7 +239,7 @@ fn settle(
 /// published schedule: the first is the answer if it is better than the second beyond chance.
 fn validated(
     done: &Done,
-    [best, nominal, published]: [Option<&Candidate>; 3],
+    (best, [nominal, published]): (&Candidate, [Option<&Candidate>; 2]),
     (statistic, objective): (Statistic, Objective),
     (copies, stop): (bool, &(dyn Fn() -> bool + Sync)),
 ) -> Result<(Candidate, FoundUnderNoise), Diagnostic> {
@@ -268,42 +247,27 @@ fn validated(
     let noise = simulator.noise().ok_or_else(|| Diagnostic::new("the question has no noise"))?;
     let replicas = done.case.noise.as_ref().and_then(|noise| noise.replicas);
     let replicas = replicas.unwrap_or(case::REPLICAS);
-    let time = |one: &Candidate| {
+    let held = |one: &Candidate| {
         let times = simulator.times(&one.prepared, noise, (objective, replicas), stop);
-        times.map_err(|error| done.case.error(&error))
+        let times = times.map_err(|error| done.case.error(&error))?;
+        let nominal = nominal_cost(&done.instance, &one.order).unwrap_or_default();
+        Ok::<_, Diagnostic>(HeldOut { schedule: one.order.clone(), nominal, times })
     };
-    let best = best.ok_or_else(|| Diagnostic::new("no order fits"))?;
     let base = nominal.unwrap_or(best);
-    let of_published = published.map(time).transpose()?;
-    let (of_best, of_base) = (time(best)?, time(base)?);
-    let times = [Some(&of_best), Some(&of_base), of_published.as_ref()].into_iter().flatten();
-    let timed = times.map(Vec::len).min().unwrap_or_default();
-    let between =
-        |one: &[u64], other: &[u64]| Difference::between(statistic, &one[..timed], &other[..timed]);
-    let order = |one: &Candidate, times: &[u64]| {
-        let cost = nominal_cost(&done.instance, &one.order).unwrap_or_default();
-        ValidatedOrder::of(one.order.clone(), cost, statistic, &times[..timed])
+    let published = published.and_then(|one| Some((one.family?, one)));
+    let orders = HeldOutOrders {
+        nominal: held(base)?,
+        chosen: nominal.map(|_| held(best)).transpose()?,
+        expected: None,
+        published: published.map(|(family, one)| Ok((family, held(one)?))).transpose()?,
     };
-    let robust_gain = between(&of_best, &of_base);
-    let is_nominal = !robust_gain.is_beyond_chance();
-    let (answer, times) = if is_nominal { (base, &of_base) } else { (best, &of_best) };
-    let published = published.zip(of_published.as_ref());
     let free = done.instance.costs.clone().with_hops(Hops::alike(Nanos(0)));
     let free = Instance { costs: free, ..done.instance.clone() };
     let provable = !copies && done.instance.costs.overlap().is_none();
-    let found = FoundUnderNoise {
-        nominal_search: done.found.clone(),
-        answer: order(answer, times),
-        nominal: order(base, &of_base),
-        expected: None,
-        published_gain: published.map(|(_, other)| between(times, other)),
-        published: published.and_then(|(one, times)| Some((one.family?, order(one, times)))),
-        robust_gain,
-        is_nominal,
-        bound: provable.then(|| bound_under_noise(&free, noise, statistic)).flatten(),
-        replicas: timed as u64,
-        interrupted: done.found.interrupted,
-    };
+    let bound = provable.then(|| bound_under_noise(&free, noise, statistic)).flatten();
+    let asked = (replicas, done.found.interrupted);
+    let found = orders.judged(done.found.clone(), statistic, bound, asked);
+    let answer = if found.is_nominal { base } else { best };
     Ok((answer.clone(), found))
 }
 

@@ -6,7 +6,7 @@ mod written;
 
 use pipeline::overlap::Overlap;
 use pipeline::{Bytes, LayerLayout, Limit, Limits, Placement, Schedule};
-use search::{Choice, FoundJointly, Instance, Jointly, ProgressJointly, Space};
+use search::{Choice, FoundJointly, Instance, Jointly, Progress, Space};
 use search::{Effort, SearchError, search_jointly};
 
 use super::searched::{explain, instance};
@@ -211,7 +211,7 @@ impl<'a> Joint<'a> {
         &self,
         known: &[(Choice, Schedule)],
         effort: Effort,
-        progress: &mut dyn FnMut(ProgressJointly),
+        progress: &mut dyn FnMut(Progress),
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<SearchedJointly, Diagnostic> {
         let instance = |choice: &Choice| self.instance(choice).ok();
@@ -225,8 +225,7 @@ impl<'a> Joint<'a> {
         let schedule = found.found.schedule.clone();
         let case = case_of(self.context, self.scenario, &setting, &rule, resolved, schedule)?;
         let setting = written(setting, &found.instance.costs);
-        let searched =
-            Searched { case, instance: found.instance.clone(), found: found.found.clone() };
+        let searched = Searched::nominal(case, found.instance.clone(), found.found.clone());
         Ok(SearchedJointly { setting, searched, found })
     }
 
