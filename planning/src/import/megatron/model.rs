@@ -1,6 +1,7 @@
 //! The sizes of a model.
 
 use super::super::arguments::{Arguments, Wrong};
+use super::super::models;
 use super::{Given, Notes, missing};
 use crate::SizesDocument;
 
@@ -24,18 +25,23 @@ const TOKENIZERS: [(&str, u64); 11] = [
 pub(super) fn sizes(
     arguments: &Arguments,
     given: &Given,
+    base: Option<SizesDocument>,
     notes: &mut Notes,
 ) -> Result<SizesDocument, Wrong> {
-    let hidden = arguments.whole("hidden-size")?.ok_or_else(|| missing("hidden-size"))?;
+    let lacks = |name: &str| missing(arguments, name);
+    let hidden = match (arguments.whole("hidden-size")?, base) {
+        (None, Some(base)) => return altered(arguments, given, base, notes),
+        (hidden, _) => hidden.ok_or_else(|| lacks("hidden-size"))?,
+    };
     let heads =
-        arguments.whole("num-attention-heads")?.ok_or_else(|| missing("num-attention-heads"))?;
+        arguments.whole("num-attention-heads")?.ok_or_else(|| lacks("num-attention-heads"))?;
     let pattern =
         arguments.text("hybrid-layer-pattern")?.or(arguments.text("hybrid-override-pattern")?);
-    let letters = pattern.map(|pattern| letters(&pattern));
+    let letters = pattern.map(|pattern| letters_of(&pattern));
     let layers = match (&letters, arguments.whole("num-layers")?) {
         (Some((letters, _)), _) => letters.len() as u64,
         (None, Some(layers)) => layers,
-        (None, None) => return Err(missing("num-layers")),
+        (None, None) => return Err(lacks("num-layers")),
     };
     let gated = ["swiglu", "quick-geglu", "geglu"].iter().any(|name| arguments.has(name));
     let dense = match arguments.whole("ffn-hidden-size")? {
@@ -80,6 +86,43 @@ pub(super) fn sizes(
     Ok(sizes)
 }
 
+/// The sizes of `base` with those that `arguments` set.
+fn altered(
+    arguments: &Arguments,
+    given: &Given,
+    base: SizesDocument,
+    notes: &mut Notes,
+) -> Result<SizesDocument, Wrong> {
+    let mut sizes = base;
+    if let Some(layers) = arguments.whole("num-layers")? {
+        sizes.layers = layers;
+        sizes.pattern = None;
+    }
+    if let Some(letters) = arguments.text("hybrid-layer-pattern")? {
+        let (letters, mtp) = letters_of(&letters);
+        sizes.layers = letters.len() as u64;
+        sizes.pattern = Some(letters);
+        sizes.mtp = mtp.or(sizes.mtp);
+    }
+    if given.vocabulary.is_some() || arguments.has("vocab-size") {
+        sizes.vocabulary = vocabulary(arguments, given)?;
+    }
+    if arguments.is_off("mtp-num-layers") {
+        sizes.mtp = None;
+    } else if let Some(layers) = arguments.whole("mtp-num-layers")? {
+        sizes.mtp = Some(layers).filter(|layers| *layers > 0);
+    }
+    if sizes.experts.is_some() {
+        let dense = sizes.dense_ffn.or(sizes.ffn).unwrap_or_default();
+        sizes.experts = arguments.whole("num-experts")?.or(sizes.experts);
+        sizes.ffn = arguments.whole("moe-ffn-hidden-size")?.or(sizes.ffn);
+        if let Some(frequency) = arguments.text("moe-layer-freq")? {
+            layers_of_experts(&frequency, dense, &mut sizes, notes)?;
+        }
+    }
+    Ok(sizes)
+}
+
 /// The learned positions, if there are any.
 fn positions(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
     let kind = arguments.text("position-embedding-type")?;
@@ -89,7 +132,7 @@ fn positions(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
 }
 
 /// The letters of a hybrid without its chunks, and its layers of multi-token prediction.
-fn letters(pattern: &str) -> (String, Option<u64>) {
+fn letters_of(pattern: &str) -> (String, Option<u64>) {
     let mut parts = pattern.split('/');
     let main: String = parts.next().unwrap_or_default().chars().filter(|c| *c != '|').collect();
     let mtp = parts.count() as u64;
@@ -107,11 +150,14 @@ fn vocabulary(arguments: &Arguments, given: &Given) -> Result<u64, Wrong> {
     let of_type = arguments.text("tokenizer-type");
     let of_model = arguments.text("tokenizer-model");
     let names = [of_model, of_type].into_iter().flatten().flatten();
-    let known =
-        names.filter_map(|name| TOKENIZERS.iter().find(|(own, _)| name.starts_with(own))).next();
+    let listed = |name: &str| TOKENIZERS.iter().find(|(own, _)| name.starts_with(own));
+    let known = |name: String| {
+        let of_model = || models::named(&name).map(|sizes| sizes.vocabulary);
+        listed(&name).map(|(_, size)| *size).or_else(of_model)
+    };
     // Without a tokenizer the files of GPT-2 are named.
-    let of_files = arguments.has("vocab-file").then_some(&TOKENIZERS[0]);
-    known.or(of_files).map(|(_, size)| *size).ok_or_else(|| Wrong {
+    let of_files = arguments.has("vocab-file").then_some(TOKENIZERS[0].1);
+    names.filter_map(known).next().or(of_files).ok_or_else(|| Wrong {
         name: "vocab-size".to_owned(),
         message: "it is missing, and the tokenizer does not tell it".to_owned(),
         cure: Some("give --vocabulary, or the log of a run".to_owned()),
@@ -198,10 +244,21 @@ fn experts(
         return Ok(());
     }
     let Some(frequency) = arguments.text("moe-layer-freq")? else { return Ok(()) };
+    layers_of_experts(&frequency, dense, sizes, notes)
+}
+
+/// The layers with experts by `frequency`, a number or a list, where the others have an MLP of width `dense`.
+fn layers_of_experts(
+    frequency: &str,
+    dense: u64,
+    sizes: &mut SizesDocument,
+    notes: &mut Notes,
+) -> Result<(), Wrong> {
+    (sizes.dense_layers, sizes.experts_every, sizes.dense_ffn) = (None, None, None);
     let wrong = || {
         Wrong {
         name: "moe-layer-freq".to_owned(),
-        message: format!("{} is no pattern of layers with experts that a plan knows", question::quote::clip(&frequency)),
+        message: format!("{} is no pattern of layers with experts that a plan knows", question::quote::clip(frequency)),
         cure: Some("a plan knows the first layers without experts, as in [0]*3+[1]*58, or every n-th layer with them".to_owned()),
     }
     };
@@ -209,7 +266,7 @@ fn experts(
         Ok(0 | 1) => return Ok(()),
         // Megatron-LM counts from the first layer.
         Ok(every) => (0..sizes.layers.min(MOST_LISTED as u64)).map(|at| at % every == 0).collect(),
-        Err(_) => listed(&frequency).ok_or_else(wrong)?,
+        Err(_) => listed(frequency).ok_or_else(wrong)?,
     };
     let first = layers.iter().take_while(|has| !**has).count();
     let count = layers.iter().filter(|has| **has).count();

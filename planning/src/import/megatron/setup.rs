@@ -50,7 +50,8 @@ pub(super) fn setup(
 
 /// The virtual stages of each stage.
 fn chunks(arguments: &Arguments, model: &SizesDocument, stages: u64) -> Result<Option<u64>, Wrong> {
-    if let Some(chunks) = arguments.whole("num-virtual-stages-per-pipeline-rank")? {
+    let said = arguments.whole("num-virtual-stages-per-pipeline-rank")?;
+    if let Some(chunks) = said.or(arguments.whole("virtual-pipeline-model-parallel-size")?) {
         return Ok(Some(chunks).filter(|chunks| *chunks > 1));
     }
     let each = arguments.whole("num-layers-per-virtual-pipeline-stage")?;
@@ -89,7 +90,8 @@ fn recompute(
         Some("full") if method.as_deref() == Some("block") => (one("full"), layers),
         Some("full") => {
             if let Some(layers) = layers.filter(|layers| *layers > 1) {
-                notes.push(format!("--recompute-num-layers {layers} keeps the inputs of every {layers} layers: those of each are counted"));
+                let name = arguments.written("recompute-num-layers");
+                notes.push(format!("{name} {layers} keeps the inputs of every {layers} layers: those of each are counted"));
             }
             (one("full"), None)
         }
