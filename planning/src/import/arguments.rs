@@ -149,6 +149,14 @@ impl Arguments {
         }
     }
 
+    /// Turns argument `name` on where the file says neither that it is on nor off.
+    pub(super) fn default_on(&mut self, name: &str) {
+        if !self.values.contains_key(name) && !self.off.contains(name) {
+            self.set(name, Some(Vec::new()));
+            self.inherited.insert(name.to_owned());
+        }
+    }
+
     /// Takes all that is there so far as set by a base of the file.
     pub(super) fn inherit(&mut self) {
         self.inherited = self.values.keys().cloned().collect();

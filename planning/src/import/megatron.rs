@@ -19,10 +19,15 @@ pub(super) fn question(
     base: Option<SizesDocument>,
 ) -> Result<Imported, Wrong> {
     let mut notes = Notes::new();
-    let model = model::sizes(arguments, given, base, &mut notes)?;
+    let mut model = model::sizes(arguments, given, base, &mut notes)?;
     let sequence =
         arguments.whole("seq-length")?.ok_or_else(|| missing(arguments, "seq-length"))?;
     let setup = setup::setup(arguments, &model, &mut notes)?;
+    let layout = arguments.text("pipeline-model-parallel-layout")?;
+    if model.mtp.is_some() && layout.is_some_and(|layout| !layout.contains('m')) {
+        notes.push("the layout has no layer of multi-token prediction: none is planned".to_owned());
+        model.mtp = None;
+    }
     let devices = devices(arguments, &setup, given, &mut notes)?;
     let batch = batch(arguments, &setup, devices, &mut notes)?;
     let steps = Steps {

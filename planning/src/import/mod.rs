@@ -7,6 +7,7 @@ mod harmless;
 mod measured;
 mod megatron;
 mod models;
+mod primus;
 mod shell;
 mod source;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use question::quote;
 use self::arguments::Arguments;
 pub use self::measured::Measured;
 use self::source::Source;
+use crate::SizesDocument;
 use crate::document::Document;
 
 /// The largest file that is read.
@@ -93,15 +95,16 @@ struct Format {
 }
 
 /// All of them; a file is of the first that says so.
-const FORMATS: [Format; 3] = [
+const FORMATS: [Format; 4] = [
     Format { is_it: |source| is_dump(source.text), read: of_dump },
     Format { is_it: is_script, read: of_script },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
+    Format { is_it: primus::is_experiment, read: primus::of_experiment },
 ];
 
 /// What files are read, for those who gave another.
-const KINDS: &str =
-    "give a launch script or a log of Megatron-LM, or a configuration of torchtitan";
+const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, or an experiment \
+                     of Primus";
 
 /// Whether `text` of the file `path` is no question of the planner, but of a kind that [`read`] reads.
 #[must_use]
@@ -155,22 +158,23 @@ fn is_script(source: &Source<'_>) -> bool {
 }
 
 fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    of_megatron(source, &Arguments::of_dump(source.text), given)
+    of_megatron(source, &Arguments::of_dump(source.text), given, None)
 }
 
 fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
     let script = shell::read(source.text, &given.variables);
     let script = script.map_err(|why| source.wrong(&why))?;
-    of_megatron(source, &Arguments::of_script(&script), given)
+    of_megatron(source, &Arguments::of_script(&script), given, None)
 }
 
-/// The question of arguments of Megatron-LM; the model is that which is given, where they have no sizes.
+/// The question of arguments of Megatron-LM; the model is that which is given or the `base`, where they have no sizes.
 fn of_megatron(
     source: &Source<'_>,
     arguments: &Arguments,
     given: &Given,
+    base: Option<SizesDocument>,
 ) -> Result<Imported, Diagnostic> {
-    let base = source.given_model(given)?;
+    let base = source.given_model(given)?.or(base);
     let question = megatron::question(source.path, arguments, given, base);
     question.map_err(|wrong| source.of_argument(arguments, wrong))
 }

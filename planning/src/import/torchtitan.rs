@@ -30,16 +30,17 @@ pub(super) fn is_job(source: &Source<'_>) -> bool {
 /// The question of a job file.
 pub(super) fn of_job(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
     let arguments = Arguments::of_tree(source.tree());
-    of_arguments(source, &arguments, given)
+    of_arguments(source, &arguments, given, None)
 }
 
-/// The question of the keys of a job.
+/// The question of the keys of a job, of `base` where the caller gives no model.
 pub(super) fn of_arguments(
     source: &Source<'_>,
     arguments: &Arguments,
     given: &Given,
+    base: Option<SizesDocument>,
 ) -> Result<Imported, Diagnostic> {
-    let base = source.given_model(given)?;
+    let base = source.given_model(given)?.or(base);
     question(source, arguments, given, base).map_err(|wrong| source.of_argument(arguments, wrong))
 }
 
@@ -52,6 +53,7 @@ fn question(
     let mut notes = Notes::new();
     let mut model = model(arguments, base)?;
     model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
+    model.layers = arguments.whole("model.n-layers")?.unwrap_or(model.layers);
     let sequence = match arguments.whole("training.seq-len")? {
         Some(sequence) => sequence,
         None => arguments.whole("training.max-context-length")?.unwrap_or(2048),

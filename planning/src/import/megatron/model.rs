@@ -21,6 +21,38 @@ const TOKENIZERS: [(&str, u64); 11] = [
     ("openai/gpt-oss", 201_088),
 ];
 
+/// Keys of models that have layers of kinds which a plan does not know.
+const UNPLANNED: [&str; 8] = [
+    "attn-res-block-size",
+    "compress-ratios",
+    "hybrid-attention-ratio",
+    "index-topk",
+    "is-hybrid-model",
+    "lfm-layer-types",
+    "routed-expert-hidden-size",
+    "dsa-indexer-topk",
+];
+
+/// The key of `arguments` in a configuration that makes layers which a plan does not know.
+fn unplanned(arguments: &Arguments) -> Result<(), Wrong> {
+    let variant = arguments.text("experimental-attention-variant")?;
+    let is_other = variant.is_some_and(|name| !matches!(name.as_str(), "gdn" | "gated_delta_net"));
+    let is_mamba = arguments.text("model-type")?.as_deref() == Some("mamba");
+    let is_mamba = is_mamba && !arguments.has("hybrid-layer-pattern");
+    let of_variant = is_other.then_some("experimental-attention-variant");
+    let of_variant = of_variant.or(is_mamba.then_some("model-type"));
+    let has = |name: &&&str| arguments.has(name) && !arguments.has("hybrid-layer-pattern");
+    let found = of_variant.or_else(|| UNPLANNED.iter().find(has).copied());
+    match found.filter(|_| arguments.is_keys()) {
+        None => Ok(()),
+        Some(name) => Err(Wrong {
+            name: name.to_owned(),
+            message: "a plan does not know layers of this kind".to_owned(),
+            cure: Some("name a model of nearly the same sizes with --model".to_owned()),
+        }),
+    }
+}
+
 /// The sizes that `arguments` say.
 pub(super) fn sizes(
     arguments: &Arguments,
@@ -29,6 +61,7 @@ pub(super) fn sizes(
     notes: &mut Notes,
 ) -> Result<SizesDocument, Wrong> {
     let lacks = |name: &str| missing(arguments, name);
+    unplanned(arguments)?;
     let hidden = match (arguments.whole("hidden-size")?, base) {
         (None, Some(base)) => return altered(arguments, given, base, notes),
         (hidden, _) => hidden.ok_or_else(|| lacks("hidden-size"))?,
@@ -50,8 +83,9 @@ pub(super) fn sizes(
         None if gated => hidden.saturating_mul(8) / 3 / 64 * 64,
         None => hidden.saturating_mul(4),
     };
-    let has_biases = !arguments.has("disable-bias-linear")
-        && (!arguments.is_dump || arguments.has("add-bias-linear"));
+    let has_biases = arguments
+        .flag("add-bias-linear")
+        .unwrap_or(!arguments.is_dump && !arguments.has("disable-bias-linear"));
     let untied = arguments.has("untie-embeddings-and-output-weights");
     let norm = arguments.text("normalization")?.map_or("layer", |norm| match norm.as_str() {
         "RMSNorm" => "rms",
@@ -111,6 +145,11 @@ fn altered(
         sizes.mtp = None;
     } else if let Some(layers) = arguments.whole("mtp-num-layers")? {
         sizes.mtp = Some(layers).filter(|layers| *layers > 0);
+    }
+    if sizes.latent_keys.is_some() && arguments.is_off("multi-latent-attention") {
+        (sizes.latent_keys, sizes.latent_query, sizes.rotary_size) = (None, None, None);
+        sizes.value_size = None;
+        sizes.head_size = Some(arguments.whole("kv-channels")?.unwrap_or(128));
     }
     if sizes.experts.is_some() {
         let dense = sizes.dense_ffn.or(sizes.ffn).unwrap_or_default();
@@ -179,6 +218,12 @@ fn attention(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wro
         sizes.kv_heads = None;
         arguments.has("qk-layernorm");
     } else {
+        // Sizes of a latent that is not used.
+        for name in
+            ["kv-lora-rank", "q-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim"]
+        {
+            arguments.has(name);
+        }
         sizes.head_size =
             channels.filter(|size| sizes.heads.checked_mul(*size) != Some(sizes.hidden));
         sizes.qk_norm = arguments.has("qk-layernorm").then_some(true);
@@ -201,7 +246,8 @@ fn attention(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wro
 
 /// Linear attention and Mamba-2.
 fn mixers(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wrong> {
-    if arguments.text("experimental-attention-variant")?.as_deref() == Some("gdn") {
+    let variant = arguments.text("experimental-attention-variant")?;
+    if matches!(variant.as_deref(), Some("gdn" | "gated_delta_net")) {
         sizes.full_every =
             arguments.text("linear-attention-freq")?.and_then(|every| every.parse().ok());
         sizes.linear_convolution = arguments.whole("linear-conv-kernel-dim")?;

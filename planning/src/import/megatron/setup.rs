@@ -22,13 +22,16 @@ pub(super) fn setup(
             cure: None,
         })
     });
+    let layout = layout.transpose()?;
     let (recompute, recompute_layers) = recompute(arguments, notes)?;
+    for name in ["expert-model-parallel-size", "expert-tensor-parallel-size"] {
+        arguments.has(name);
+    }
     let expert = model.experts.map_or(Ok(None), |_| degree("expert-model-parallel-size"))?;
     let tensor = degree("tensor-model-parallel-size")?;
     let of_experts =
         model.experts.map_or(Ok(None), |_| arguments.whole("expert-tensor-parallel-size"))?;
     let chunks = chunks(arguments, model, pipeline.unwrap_or(1))?;
-    let layout = layout.transpose()?;
     Ok(SetupDocument {
         tensor,
         pipeline,
@@ -65,6 +68,9 @@ fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
     let sharded = ["use-megatron-fsdp", "use-custom-fsdp", "use-torch-fsdp2"];
     let is_sharded = sharded.map(|name| arguments.has(name)).contains(&true);
     let is_distributed = arguments.has("use-distributed-optimizer");
+    if arguments.has("use-torch-fsdp2") {
+        return Ok(3);
+    }
     Ok(match strategy.as_deref().filter(|_| is_sharded) {
         Some("optim_grads") => 2,
         Some("optim") => 1,
@@ -87,7 +93,10 @@ fn recompute(
     let one = |word: &str| Some(vec![word.to_owned()]);
     let selective = arguments.has("recompute-activations");
     Ok(match granularity.as_deref() {
-        Some("full") if method.as_deref() == Some("block") => (one("full"), layers),
+        Some("full") if method.as_deref() == Some("block") => match layers {
+            Some(0) => (None, None),
+            layers => (one("full"), layers),
+        },
         Some("full") => {
             if let Some(layers) = layers.filter(|layers| *layers > 1) {
                 let name = arguments.written("recompute-num-layers");

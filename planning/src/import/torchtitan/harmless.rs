@@ -1,7 +1,7 @@
 //! Keys that change neither the time of a step nor its memory, or that a plan assumes anyway.
 
 /// Tables of such keys.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 19] = [
     "job.",
     "profiling.",
     "profiler.",
@@ -21,10 +21,12 @@ const TABLES: [&str; 18] = [
     "quantize.",
     "float8.",
     "mx.",
+    // Kernels of Primus.
+    "primus-turbo.",
 ];
 
 /// Further keys.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 31] = [
     "model.hf-assets-path",
     "model.tokenizer-path",
     "model.norm-type",
@@ -53,6 +55,9 @@ const NAMES: [&str; 28] = [
     "activation-checkpoint.per-op-sac-force-recompute-mm-shapes-by-fqns",
     "parallelism.context-parallel-load-balancer",
     "hf-assets-path",
+    "sink-level",
+    "stderr-sink-level",
+    "file-sink-level",
 ];
 
 /// Whether the key `name` is one of them.
