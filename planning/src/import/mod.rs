@@ -8,6 +8,7 @@ mod measured;
 mod megatron;
 mod models;
 mod primus;
+mod python;
 mod shell;
 mod source;
 #[cfg(test)]
@@ -95,16 +96,17 @@ struct Format {
 }
 
 /// All of them; a file is of the first that says so.
-const FORMATS: [Format; 4] = [
+const FORMATS: [Format; 5] = [
     Format { is_it: |source| is_dump(source.text), read: of_dump },
     Format { is_it: is_script, read: of_script },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
     Format { is_it: primus::is_experiment, read: primus::of_experiment },
+    Format { is_it: python::is_recipe, read: python::of_recipe },
 ];
 
 /// What files are read, for those who gave another.
-const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, or an experiment \
-                     of Primus";
+const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, an \
+                     experiment of Primus, or a recipe of Megatron-Bridge, NeMo or torchtitan";
 
 /// Whether `text` of the file `path` is no question of the planner, but of a kind that [`read`] reads.
 #[must_use]

@@ -73,6 +73,11 @@ impl<'a> Source<'a> {
         folders.map(|folder| folder.join(below)).find(|path| self.context.exists(path))
     }
 
+    /// Whether there is a file at `path`.
+    pub(super) fn exists(&self, path: &Path) -> bool {
+        self.context.exists(path)
+    }
+
     /// The text of the file `path`, if there is one.
     pub(super) fn text_of(&self, path: &Path) -> Option<String> {
         let text =
