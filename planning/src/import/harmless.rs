@@ -83,7 +83,7 @@ const GROUPS: [&str; 78] = [
 ];
 
 /// Further names.
-const NAMES: [&str; 129] = [
+const NAMES: [&str; 133] = [
     "train-iters",
     "train-samples",
     "step-batch-size-schedule",
@@ -202,6 +202,10 @@ const NAMES: [&str; 129] = [
     "create-attention-mask-in-dataloader",
     "packing",
     "mock",
+    "bias-dropout-add-fusion",
+    "rope-scaling",
+    "rotary-emb-base",
+    "share-embeddings-and-output-weights",
     "rotary-seq-len-interpolation-factor",
     "skip-save",
     "stage",

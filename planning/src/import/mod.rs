@@ -4,12 +4,14 @@
 mod arguments;
 mod assemble;
 mod harmless;
+mod maxtext;
 mod measured;
 mod megatron;
 mod models;
 mod primus;
 mod python;
 mod shell;
+mod simulators;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -50,7 +52,7 @@ pub struct Given {
     pub variables: BTreeMap<String, String>,
     /// The recipe of a file that has several.
     pub recipe: Option<String>,
-    /// The model, by a name that recipes use.
+    /// The model, by a name that recipes use, or a file of a model of SimuMax or Calculon.
     pub model: Option<String>,
 }
 
@@ -96,17 +98,20 @@ struct Format {
 }
 
 /// All of them; a file is of the first that says so.
-const FORMATS: [Format; 5] = [
+const FORMATS: [Format; 7] = [
     Format { is_it: |source| is_dump(source.text), read: of_dump },
     Format { is_it: is_script, read: of_script },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
     Format { is_it: primus::is_experiment, read: primus::of_experiment },
+    Format { is_it: maxtext::is_configuration, read: maxtext::of_configuration },
+    Format { is_it: simulators::is_file, read: simulators::of_file },
     Format { is_it: python::is_recipe, read: python::of_recipe },
 ];
 
 /// What files are read, for those who gave another.
 const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, an \
-                     experiment of Primus, or a recipe of Megatron-Bridge, NeMo or torchtitan";
+                     experiment of Primus, a recipe of Megatron-Bridge, NeMo or torchtitan, a \
+                     configuration of MaxText, or JSON of SimuMax or Calculon";
 
 /// Whether `text` of the file `path` is no question of the planner, but of a kind that [`read`] reads.
 #[must_use]
@@ -149,7 +154,11 @@ pub fn of_text(
     let Some(format) = FORMATS.iter().find(|format| (format.is_it)(&source)) else {
         return Err(source.unknown(KINDS));
     };
-    let mut imported = (format.read)(&source, given)?;
+    let mut given = given.clone();
+    if let Some(machine) = given.machine.as_mut().filter(|name| name.ends_with(".json")) {
+        *machine = simulators::machine(machine).map_err(Diagnostic::new)?;
+    }
+    let mut imported = (format.read)(&source, &given)?;
     imported.measured = Measured::of(text);
     imported.notes.extend(imported.measured.map(Measured::in_words));
     Ok(imported)

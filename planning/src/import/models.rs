@@ -59,6 +59,9 @@ pub(super) fn named(name: &str) -> Option<SizesDocument> {
 /// The sizes of the model whose name `text` begins with, the longest of them, as in `llama31_405b_pretrain_config`.
 pub(super) fn begins(text: &str) -> Option<SizesDocument> {
     let text = plain(text);
+    if ["debug", "tiny", "test"].iter().any(|word| text.contains(word)) {
+        return None;
+    }
     let length = |entry: &Entry| {
         let fitting = entry.names.iter().map(|own| plain(own)).filter(|own| text.starts_with(own));
         fitting.map(|own| own.len()).max()

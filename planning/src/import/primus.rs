@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::arguments::Arguments;
 use super::assemble::machine_in;
 use super::source::Source;
-use super::{Given, Imported, models, of_megatron, torchtitan, yaml};
+use super::{Given, Imported, maxtext, models, of_megatron, torchtitan, yaml};
 use crate::SizesDocument;
 
 /// The most presets that extend each other in a row.
@@ -92,9 +92,15 @@ pub(super) fn of_experiment(source: &Source<'_>, given: &Given) -> Result<Import
             arguments.add_tree("", &own);
             torchtitan::of_arguments(source, &arguments, &given, base)?
         }
+        "maxtext" => {
+            let mut arguments = Arguments::of_tree(&shared);
+            arguments.inherit();
+            arguments.add_tree("", &own);
+            maxtext::of_arguments(source, &arguments, &given)?
+        }
         other => {
             let why = format!("framework: {} is not read", quote::clip(other));
-            let cure = "megatron, megatron_bridge and torchtitan are";
+            let cure = "megatron, megatron_bridge, torchtitan and maxtext are";
             return Err(source.wrong(&why).with_help(cure));
         }
     };

@@ -33,6 +33,9 @@ const WORDS: [&str; 7] = [
     "tensor_model_parallel_size",
 ];
 
+/// The recipe of pre-training in a file of NeMo.
+const PRETRAIN: &str = "pretrain_recipe";
+
 /// The most recipes that an error names.
 const MOST_NAMED: usize = 12;
 
@@ -56,15 +59,17 @@ pub(super) fn of_recipe(source: &Source<'_>, given: &Given) -> Result<Imported, 
     let main = run.main().map_err(|why| source.wrong(&why))?;
     let recipe = chosen(source, &run, &main, given)?;
     let mut given = given.clone();
-    let [devices, machine] =
-        [devices_in(&recipe.name).map(|count| count.to_string()), machine_in(&recipe.name)];
-    given.devices = given.devices.or(devices.and_then(|count| count.parse().ok()));
-    given.machine = given.machine.or(machine);
+    given.machine = given.machine.or_else(|| machine_in(&recipe.name));
     let mut imported = match is_torchtitan(&recipe.tree) {
-        true => of_torchtitan(source, &recipe, &given)?,
+        true => {
+            given.devices = given.devices.or_else(|| devices_in(&recipe.name));
+            of_torchtitan(source, &recipe, &given)?
+        }
         false => megatron::question(source, &recipe, &given)?,
     };
-    imported.document.title = Some(recipe.name.clone());
+    if recipe.name != PRETRAIN {
+        imported.document.title = Some(recipe.name.clone());
+    }
     let lacking = run.lacking.borrow();
     let of_recipes = lacking.iter().filter(|(name, _)| is_lacking(name, &recipe.tree));
     let names: Vec<String> = of_recipes
@@ -86,8 +91,11 @@ pub(super) fn of_recipe(source: &Source<'_>, given: &Given) -> Result<Imported, 
 /// Whether a function that is not there is a recipe or a helper of one.
 fn is_lacking(name: &str, tree: &Tree) -> bool {
     let is_class = name.starts_with(|c: char| c.is_ascii_uppercase());
-    let of_tree = tree.get("class").and_then(Tree::as_str).is_some_and(|class| class == name);
-    of_tree || (!is_class && (name.ends_with("_config") || name.starts_with('_')))
+    let made = ["", "/train", "/trainer", "/trainer/strategy", "/training", "/parallelism"];
+    let begins = |class: &str| class.split('.').next() == Some(name);
+    let class = |path: &&str| tree.pointer(path)?.get("class")?.as_str();
+    let of_tree = made.iter().filter_map(class).any(begins);
+    !is_class && (of_tree || name.ends_with("_config") || name.starts_with('_'))
 }
 
 /// The recipe that is asked for, or the only one.
@@ -103,7 +111,10 @@ fn chosen(
         let is_there = all.contains(name);
         let recipe = if is_there { made(run, main, name).map_err(|_| long())? } else { None };
         return recipe.ok_or_else(|| {
-            let message = format!("no recipe is called {}", quote::clip(name));
+            let message = match is_there {
+                true => format!("{} makes no configuration that is known", quote::clip(name)),
+                false => format!("no recipe is called {}", quote::clip(name)),
+            };
             source.wrong(&message).with_help(named(&all))
         });
     }
@@ -118,6 +129,9 @@ fn chosen(
     };
     if found.iter().filter(|recipe| !is_other(recipe)).count() == 1 {
         found.retain(|recipe| !is_other(recipe));
+    }
+    if found.iter().any(|recipe| recipe.name == PRETRAIN) {
+        found.retain(|recipe| recipe.name == PRETRAIN);
     }
     let names: Vec<String> = found.iter().map(|recipe| recipe.name.clone()).collect();
     match (found.pop(), names.len()) {

@@ -9,7 +9,7 @@ use question::quote;
 use serde_json::Value;
 
 use super::arguments::{Arguments, Wrong};
-use super::{Given, models, yaml};
+use super::{Given, models, simulators, yaml};
 use crate::SizesDocument;
 
 /// The largest text that is taken for a tree of keys.
@@ -95,7 +95,13 @@ impl<'a> Source<'a> {
             let message = format!("--model: no model is called {}", quote::clip(name));
             Diagnostic::new(message).with_help(format!("name it {}", models::NAMES))
         };
-        models::named(name).map(Some).ok_or_else(unknown)
+        if let Some(sizes) = models::named(name) {
+            return Ok(Some(sizes));
+        }
+        let is_file = name.ends_with(".json");
+        let text = if is_file { self.text_of(Path::new(name)) } else { None };
+        let sizes = text.and_then(|text| simulators::sizes(&parse(&text).value));
+        sizes.map(Some).ok_or_else(unknown)
     }
 
     /// An error about the file.

@@ -7,7 +7,7 @@ use crate::SizesDocument;
 
 /// Vocabularies of tokenizers that a script names without their size, by the beginnings of their names: the
 /// `vocab_size` of the models' own files.
-const TOKENIZERS: [(&str, u64); 11] = [
+const TOKENIZERS: [(&str, u64); 13] = [
     ("GPT2BPETokenizer", 50257),
     ("Llama2Tokenizer", 32000),
     ("deepseek-ai/DeepSeek-V", 129_280),
@@ -19,6 +19,8 @@ const TOKENIZERS: [(&str, u64); 11] = [
     ("Qwen/Qwen3", 151_936),
     ("moonshotai/Kimi-K2", 163_840),
     ("openai/gpt-oss", 201_088),
+    ("nvidia/Nemotron-H", 131_072),
+    ("nvidia/NVIDIA-Nemotron", 131_072),
 ];
 
 /// Keys of models that have layers of kinds which a plan does not know.
@@ -61,10 +63,12 @@ pub(super) fn sizes(
     notes: &mut Notes,
 ) -> Result<SizesDocument, Wrong> {
     let lacks = |name: &str| missing(arguments, name);
-    unplanned(arguments)?;
     let hidden = match (arguments.whole("hidden-size")?, base) {
         (None, Some(base)) => return altered(arguments, given, base, notes),
-        (hidden, _) => hidden.ok_or_else(|| lacks("hidden-size"))?,
+        (hidden, _) => {
+            unplanned(arguments)?;
+            hidden.ok_or_else(|| lacks("hidden-size"))?
+        }
     };
     let heads =
         arguments.whole("num-attention-heads")?.ok_or_else(|| lacks("num-attention-heads"))?;
@@ -120,6 +124,54 @@ pub(super) fn sizes(
     Ok(sizes)
 }
 
+/// Sizes and kinds of layers that a model which is known by its name has, whatever a file repeats of them.
+const OF_BASE: [&str; 44] = [
+    "activation-func",
+    "add-bias-linear",
+    "add-qkv-bias",
+    "attention-chunk-size",
+    "attn-logit-softcapping",
+    "experimental-attention-variant",
+    "final-logit-softcapping",
+    "group-query-attention",
+    "hybrid-attention-ratio",
+    "hybrid-mlp-ratio",
+    "hybrid-override-pattern",
+    "interleaved-attn-pattern",
+    "is-hybrid-model",
+    "kv-channels",
+    "kv-lora-rank",
+    "linear-attention-freq",
+    "linear-conv-kernel-dim",
+    "linear-key-head-dim",
+    "linear-num-key-heads",
+    "linear-num-value-heads",
+    "linear-value-head-dim",
+    "mamba-head-dim",
+    "mamba-num-groups",
+    "mamba-num-heads",
+    "mamba-state-dim",
+    "max-position-embeddings",
+    "moe-apply-probs-on-input",
+    "moe-router-enable-expert-bias",
+    "moe-router-topk",
+    "moe-shared-expert-gate",
+    "moe-shared-expert-intermediate-size",
+    "multi-latent-attention",
+    "normalization",
+    "num-query-groups",
+    "position-embedding-type",
+    "q-lora-rank",
+    "qk-head-dim",
+    "qk-layernorm",
+    "qk-pos-emb-head-dim",
+    "softmax-type",
+    "swiglu",
+    "untie-embeddings-and-output-weights",
+    "v-head-dim",
+    "window-size",
+];
+
 /// The sizes of `base` with those that `arguments` set.
 fn altered(
     arguments: &Arguments,
@@ -128,7 +180,7 @@ fn altered(
     notes: &mut Notes,
 ) -> Result<SizesDocument, Wrong> {
     let mut sizes = base;
-    if let Some(layers) = arguments.whole("num-layers")? {
+    if let Some(layers) = arguments.whole("num-layers")?.filter(|own| *own != sizes.layers) {
         sizes.layers = layers;
         sizes.pattern = None;
     }
@@ -145,6 +197,10 @@ fn altered(
         sizes.mtp = None;
     } else if let Some(layers) = arguments.whole("mtp-num-layers")? {
         sizes.mtp = Some(layers).filter(|layers| *layers > 0);
+    }
+    // The base has these as its authors publish them.
+    for name in OF_BASE {
+        arguments.has(name);
     }
     if sizes.latent_keys.is_some() && arguments.is_off("multi-latent-attention") {
         (sizes.latent_keys, sizes.latent_query, sizes.rotary_size) = (None, None, None);

@@ -22,7 +22,12 @@ pub(super) fn setup(
             cure: None,
         })
     });
-    let layout = layout.transpose()?;
+    let counted = [
+        arguments.has("account-for-embedding-in-pipeline-split"),
+        arguments.has("account-for-loss-in-pipeline-split"),
+    ];
+    let parts = (pipeline.unwrap_or(1), chunks(arguments, model, pipeline.unwrap_or(1))?);
+    let layout = layout.transpose()?.or_else(|| counted_layout(model, parts, counted));
     let (recompute, recompute_layers) = recompute(arguments, notes)?;
     for name in ["expert-model-parallel-size", "expert-tensor-parallel-size"] {
         arguments.has(name);
@@ -49,6 +54,25 @@ pub(super) fn setup(
         last_stage_layers: arguments.whole("decoder-last-pipeline-num-layers")?,
         ..SetupDocument::default()
     })
+}
+
+/// The layout in which the embedding and the loss count as a layer each, where they do.
+fn counted_layout(
+    model: &SizesDocument,
+    (stages, chunks): (u64, Option<u64>),
+    counted: [bool; 2],
+) -> Option<pipeline::LayerLayout> {
+    let parts = stages.checked_mul(chunks.unwrap_or(1))?;
+    let [first, last] = counted.map(u64::from);
+    let all = model.layers.checked_add(first + last)?;
+    let each = all.checked_div(parts)?;
+    if parts < 2 || first + last == 0 || all % parts != 0 || parts > 1024 || each < 2 {
+        return None;
+    }
+    let mtp = "m".repeat(usize::try_from(model.mtp.unwrap_or(0)).unwrap_or(0).min(8));
+    let middle = format!("t*{each}|").repeat(usize::try_from(parts - 2).unwrap_or(0));
+    let text = format!("Et*{}|{middle}t*{}{mtp}L", each - first, each - last);
+    text.parse().ok()
 }
 
 /// The virtual stages of each stage.

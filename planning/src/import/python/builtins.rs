@@ -147,7 +147,9 @@ pub(super) fn method(
 ) -> Option<Value> {
     match (owner, name) {
         // Objects of NeMo-Run: a class, or a function that is called later, and its arguments.
-        (Value::Outside(own), "Config" | "Partial") if own.as_ref() == "run" => {
+        (Value::Outside(own), "Config" | "Partial")
+            if matches!(own.as_ref(), "run" | "nemo_run") =>
+        {
             let class = plain.first()?;
             let mut table = match class {
                 Value::Class(class) => Table::clone(&class.borrow()),

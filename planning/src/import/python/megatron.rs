@@ -1,38 +1,45 @@
 //! Recipes of Megatron-Bridge and NeMo: their objects have the names of Megatron-LM's arguments.
 
 use question::diagnostic::Diagnostic;
+use question::quote;
 use serde_json::Value as Tree;
 
 use super::super::arguments::Arguments;
 use super::super::source::Source;
 use super::super::{Given, Imported, models, of_megatron};
-use super::{Recipe, plain};
+use super::{Recipe, devices_in, plain};
 use crate::SizesDocument;
 
-/// Objects of a recipe whose fields are arguments, the later over the earlier: of Megatron-Bridge, then of NeMo.
-const OBJECTS: [&str; 18] = [
-    "/tokenizer",
-    "/dataset",
-    "/optimizer",
+/// Objects of a recipe whose fields are arguments, the later over the earlier: of Megatron-Bridge, then of NeMo, and
+/// tables without objects.
+const OBJECTS: [&str; 10] = [
     "/ddp",
     "/comm_overlap",
-    "/mixed_precision",
     "/train",
     "/model",
-    "/data",
-    "/optim/config",
-    "/model/config",
     "/trainer/strategy/ddp",
-    "/trainer/plugins",
     "/trainer/strategy",
     "/trainer",
+    "/model/config",
     "/peft",
-    "/validation",
     "",
 ];
 
+/// Objects of which some fields are arguments, and none other changes a step.
+const ASIDE: [&str; 8] = [
+    "/tokenizer",
+    "/dataset",
+    "/optimizer",
+    "/mixed_precision",
+    "/data",
+    "/optim/config",
+    "/trainer/plugins",
+    "/validation",
+];
+
 /// Names of recipes, and those of Megatron-LM.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 10] = [
+    ("devices", "nproc-per-node"),
     ("num-moe-experts", "num-experts"),
     ("gated-linear-unit", "swiglu"),
     ("sequence-length", "seq-length"),
@@ -45,23 +52,83 @@ const NAMES: [(&str, &str); 9] = [
 ];
 
 /// Fields of objects that no argument of Megatron-LM is, and that change no step; of those that do, defaults.
-const SET_ASIDE: [&str; 16] = [
-    "blend",
-    "split",
-    "scaled-",
-    "params-dtype",
+const SET_ASIDE: [&str; 69] = [
+    "_",
+    "account-for-",
+    "accelerator",
+    "accumulate-grad",
+    "allow-",
+    "async-",
     "autocast",
-    "grad-reduce-in-fp32",
-    "num-layers-at-",
-    "fp8-param",
-    "fp4-param",
-    "init-model",
-    "hf-",
+    "bias-activation-fusion",
+    "bucket-size",
+    "callbacks",
+    "check-",
+    "ckpt-",
+    "config-name",
+    "barrier",
+    "clone-scatter",
+    "config-format",
+    "cp-comm-type",
+    "data-path",
+    "default-",
+    "do-",
+    "drop-last",
+    "fast-cache",
+    "defer-npy",
+    "lora-",
+    "mamba-chunk-size",
+    "memmap-",
+    "min-loss-scale",
+    "name",
+    "num-dataset",
+    "high-freq",
+    "low-freq",
+    "old-context",
+    "persistent-",
+    "pin-memory",
+    "random-seed",
+    "rank",
+    "scatter-embedding",
+    "skip-getting",
+    "use-fused-weighted",
+    "config-logger",
+    "cuda-graph-warmup",
+    "deallocate-pipeline-outputs",
     "deterministic",
+    "distribute-saved",
+    "enable-",
+    "env-vars",
+    "fp4-param",
+    "fp8-param",
+    "fp8-wgrad",
     "generation",
+    "gradient-as-bucket",
+    "grad-",
+    "hf-",
+    "init-model",
     "limit-",
-    "val-check",
+    "log-every",
+    "moe-hybridep-num",
+    "num-sanity",
+    "parallel-output",
+    "params-dtype",
+    "persist-layer-norm",
+    "position-embedding-dim",
+    "should-pad",
+    "tp-comm-bootstrap",
+    "tp-comm-overlap-cfg",
+    "use-distributed-sampler",
+    "use-te-rng",
+    "use-tokenizer",
     "val-",
+];
+
+/// Those of them that are.
+const KEPT: [&str; 3] = [
+    "account-for-embedding-in-pipeline-split",
+    "account-for-loss-in-pipeline-split",
+    "grad-reduce-in-fp32",
 ];
 
 /// The question of a recipe.
@@ -72,11 +139,13 @@ pub(super) fn question(
 ) -> Result<Imported, Diagnostic> {
     let tree = &recipe.tree;
     let mut arguments = Arguments::of_tree(&Tree::Null);
-    for path in OBJECTS {
-        let object = if path.is_empty() { Some(tree) } else { tree.pointer(path) };
-        let fields = object.map(|object| flat(object, &arguments));
+    let add = |path: &str, arguments: &mut Arguments| {
+        let fields = tree.pointer(path).map(|object| flat(object, arguments));
         fields.into_iter().for_each(|fields| arguments.add_tree("", &fields));
-    }
+    };
+    ASIDE.into_iter().for_each(|path| add(path, &mut arguments));
+    arguments.inherit();
+    OBJECTS.into_iter().for_each(|path| add(path, &mut arguments));
     if let Some(Tree::Array(callbacks)) = tree.pointer("/trainer/callbacks") {
         let is_overlap = |own: &&Tree| {
             own.get("class")
@@ -92,7 +161,19 @@ pub(super) fn question(
     for name in ["bf16", "use-distributed-optimizer"] {
         arguments.default_on(name);
     }
-    let base = base(tree, recipe);
+    let devices = devices_in(&recipe.name).filter(|_| !arguments.has("world-size"));
+    if let Some(devices) = devices {
+        arguments.set("world-size", Some(vec![devices.to_string()]));
+    }
+    let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let base = base(tree, recipe).or_else(|| models::begins(&stem.unwrap_or_default()));
+    if base.is_none() && given.model.is_none() && !arguments.has("hidden-size") {
+        let name = tree.get("model").and_then(|model| word_in(model, 0));
+        let name = name.unwrap_or_else(|| recipe.name.clone());
+        let message = format!("the sizes of {} are not known", quote::clip(&name));
+        let cure = format!("name a model of its sizes with --model, {}", models::NAMES);
+        return Err(source.wrong(&message).with_help(cure));
+    }
     if base.is_some() {
         // The sizes of a model that is known by its name are there; fields alter them.
         ["hidden-size", "num-attention-heads", "ffn-hidden-size"]
@@ -113,9 +194,8 @@ fn flat(object: &Tree, before: &Arguments) -> Tree {
     let renamed =
         fields.into_iter().filter(|(_, value)| is_plain(value)).filter_map(|(name, value)| {
             let dashed = name.replace('_', "-");
-            if SET_ASIDE.iter().any(|own| dashed.starts_with(own))
-                && dashed != "grad-reduce-in-fp32"
-            {
+            let is_set_aside = SET_ASIDE.iter().any(|own| dashed.starts_with(own));
+            if is_set_aside && !KEPT.contains(&dashed.as_str()) {
                 return None;
             }
             let own = NAMES
@@ -221,6 +301,16 @@ fn base(tree: &Tree, recipe: &Recipe) -> Option<SizesDocument> {
     names.or_else(|| models::begins(&recipe.name))
 }
 
+/// The first word among what an object was made of.
+fn word_in(tree: &Tree, depth: usize) -> Option<String> {
+    match tree {
+        Tree::String(text) => Some(text.clone()),
+        Tree::Object(fields) if depth <= 4 => word_in(fields.get("of")?, depth + 1),
+        Tree::Array(parts) if depth <= 4 => parts.iter().find_map(|part| word_in(part, depth + 1)),
+        _ => None,
+    }
+}
+
 /// The model that a word among what an object was made of names.
 fn named_in(tree: &Tree, depth: usize) -> Option<SizesDocument> {
     if depth > 4 {
@@ -228,7 +318,11 @@ fn named_in(tree: &Tree, depth: usize) -> Option<SizesDocument> {
     }
     match tree {
         Tree::String(text) if text.len() < 100 => models::named(text),
-        Tree::Object(fields) => fields.get("of").and_then(|of| named_in(of, depth + 1)),
+        Tree::Object(fields) => {
+            let class = fields.get("class").and_then(Tree::as_str).unwrap_or_default();
+            let class = class.replace("Config", "").replace("ModelProvider", "");
+            models::named(&class).or_else(|| named_in(fields.get("of")?, depth + 1))
+        }
         Tree::Array(parts) => parts.iter().take(4).find_map(|part| named_in(part, depth + 1)),
         _ => None,
     }

@@ -159,7 +159,15 @@ impl<'a> Run<'a> {
             true => None,
             false => {
                 let other = self.import(&origin, module);
-                other.and_then(|other| self.named(&original, &other))
+                let found = other.and_then(|other| self.named(&original, &other));
+                found.filter(|found| !matches!(found, Value::Outside(_))).or_else(|| {
+                    // A module of a package.
+                    let inner = format!(
+                        "{origin}{}{original}",
+                        if origin.ends_with('.') { "" } else { "." }
+                    );
+                    self.import(&inner, module).map(Value::Module)
+                })
             }
         };
         self.depth.set(self.depth.get() - 1);
@@ -350,7 +358,10 @@ impl<'a> Run<'a> {
                     .named(name, module)
                     .unwrap_or_else(|| Value::Outside(Rc::from(name.as_str()))),
             },
-            Expr::Attribute(owner, field) => operators::field(&of(owner)?, field),
+            Expr::Attribute(owner, field) => match of(owner)? {
+                Value::Module(other) => self.named(field, &other).unwrap_or(Value::Unknown),
+                owner => operators::field(&owner, field),
+            },
             Expr::Index(owner, index) => operators::part(&of(owner)?, &of(index)?),
             Expr::List(parts) => {
                 self.heap.list(parts.iter().map(of).collect::<Result<Vec<Value>, Stop>>()?)

@@ -22,6 +22,7 @@ pub(super) enum Value {
     Function(Rc<Function>, Rc<Module>),
     /// A class with the fields that its instances begin with.
     Class(Rc<RefCell<Table>>),
+    Module(Rc<Module>),
     /// A name whose module is not there.
     Outside(Rc<str>),
     Unknown,
@@ -97,7 +98,7 @@ impl Value {
             Self::Number(number) => *number != 0.0,
             Self::Text(text) => !text.is_empty(),
             Self::List(parts) => !parts.borrow().is_empty(),
-            Self::Table(_) | Self::Function(..) | Self::Class(_) => true,
+            Self::Table(_) | Self::Function(..) | Self::Class(_) | Self::Module(_) => true,
             Self::Outside(_) | Self::Unknown => return None,
         })
     }
@@ -172,7 +173,7 @@ fn tree(value: &Value, depth: usize, count: &mut usize) -> Tree {
         return Tree::Null;
     }
     match value {
-        Value::None | Value::Unknown | Value::Function(..) => Tree::Null,
+        Value::None | Value::Unknown | Value::Function(..) | Value::Module(_) => Tree::Null,
         Value::Bool(is) => Tree::Bool(*is),
         Value::Whole(number) => Tree::from(*number),
         Value::Number(number) => Tree::from(*number),

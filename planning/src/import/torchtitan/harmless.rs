@@ -26,7 +26,7 @@ const TABLES: [&str; 19] = [
 ];
 
 /// Further keys.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "model.hf-assets-path",
     "model.tokenizer-path",
     "model.norm-type",
@@ -56,6 +56,7 @@ const NAMES: [&str; 31] = [
     "parallelism.context-parallel-load-balancer",
     "hf-assets-path",
     "sink-level",
+    "parallelism.spmd-backend",
     "stderr-sink-level",
     "file-sink-level",
 ];
