@@ -34,6 +34,9 @@ const THAT_MATTER: [&str; 16] = [
     "global-parameter-scale",
 ];
 
+/// Devices of a node.
+const NODE: u64 = 8;
+
 /// Whether `source` is a configuration: keys of its own, at the top of a YAML file.
 pub(super) fn is_configuration(source: &Source<'_>) -> bool {
     let tree = source.tree();
@@ -118,7 +121,11 @@ fn degrees(arguments: &Arguments, model: &SizesDocument) -> Result<Degrees, Wron
         }
         Ok(Some(all).filter(|all| *all > 1))
     };
-    let expert = several(&["expert"])?;
+    let expert = match arguments.text("ici-expert-parallelism")?.as_deref() {
+        // What is left of a slice, which is taken to be a node.
+        Some("-1") => Some((NODE / several(&["tensor", "context"])?.unwrap_or(1)).max(1)),
+        _ => several(&["expert"])?,
+    };
     let tensor = several(&["tensor", "tensor-sequence", "tensor-transpose", "autoregressive"])?;
     let setup = SetupDocument {
         tensor,
@@ -167,6 +174,7 @@ fn question(
     let names = ["steps", "steps"].map(str::to_owned);
     let tokens = Steps { samples: None, steps, names }.tokens(given, (batch, sequence), &mut notes);
     let attention = arguments.text("attention")?.filter(|kind| kind == "dot_product");
+    let has_experts = model.experts.is_some();
     let parts = Parts {
         model,
         sequence,
@@ -176,7 +184,7 @@ fn question(
         framework: None,
         machine: None,
         devices,
-        training: training(arguments, &setup, &mut notes)?,
+        training: training(arguments, &setup, has_experts, &mut notes)?,
         setup: Some(setup),
     };
     notes.push("MaxText is none of the frameworks of a plan: the kernels are those of Megatron-LM on the machine".to_owned());
@@ -275,6 +283,7 @@ fn remat(arguments: &Arguments, setup: &mut SetupDocument, notes: &mut Notes) ->
 fn training(
     arguments: &Arguments,
     setup: &SetupDocument,
+    has_experts: bool,
     notes: &mut Notes,
 ) -> Result<TrainingDocument, Wrong> {
     let format = arguments.text("quantization")?.unwrap_or_default();
@@ -291,6 +300,8 @@ fn training(
             None
         }
     };
+    // -1 drops none.
+    let capacity = arguments.number("capacity-factor")?.filter(|factor| *factor > 0.0);
     let small = arguments.text("weight-dtype")?.as_deref() == Some("bfloat16");
     arguments.text("dtype")?;
     Ok(TrainingDocument {
@@ -298,6 +309,7 @@ fn training(
         gradient_bytes: small.then_some(2),
         optimizer_bytes: small.then_some(4),
         precision: precision.map(str::to_owned),
+        capacity_factor: capacity.filter(|_| has_experts),
         context_exchange: setup.context.map(|_| "all-gather".to_owned()),
         ..TrainingDocument::default()
     })

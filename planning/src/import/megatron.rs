@@ -1,5 +1,6 @@
 //! From arguments of Megatron-LM to a question.
 
+mod base;
 mod model;
 mod recipe;
 mod setup;

@@ -10,6 +10,8 @@ mod megatron;
 mod models;
 mod primus;
 mod python;
+#[cfg(test)]
+mod recipes_tests;
 mod shell;
 mod simulators;
 mod source;
@@ -97,15 +99,15 @@ struct Format {
     read: fn(&Source<'_>, &Given) -> Result<Imported, Diagnostic>,
 }
 
-/// All of them; a file is of the first that says so.
+/// All of them; a file is of the first that says so. Those that look at words stand before those that parse.
 const FORMATS: [Format; 7] = [
     Format { is_it: |source| is_dump(source.text), read: of_dump },
     Format { is_it: is_script, read: of_script },
+    Format { is_it: python::is_recipe, read: python::of_recipe },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
     Format { is_it: primus::is_experiment, read: primus::of_experiment },
     Format { is_it: maxtext::is_configuration, read: maxtext::of_configuration },
     Format { is_it: simulators::is_file, read: simulators::of_file },
-    Format { is_it: python::is_recipe, read: python::of_recipe },
 ];
 
 /// What files are read, for those who gave another.

@@ -73,7 +73,7 @@ pub(super) fn of_experiment(source: &Source<'_>, given: &Given) -> Result<Import
             .for_each(|own| own.retain(|key, value| shared.get(key) != Some(value)));
         own
     });
-    merge(&mut shared, of_module.unwrap_or_default());
+    of_module.into_iter().for_each(|own| merge(&mut shared, own));
     let mut own = of_model.unwrap_or_else(|| Value::Object(Map::new()));
     merge(&mut own, module.get("overrides").cloned().unwrap_or_else(|| Value::Object(Map::new())));
     let mut given = given.clone();

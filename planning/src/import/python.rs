@@ -1,6 +1,7 @@
 //! Recipes in Python: of Megatron-Bridge, NeMo and torchtitan.
 
 mod builtins;
+mod calls;
 mod expression;
 mod megatron;
 mod operators;
@@ -23,14 +24,16 @@ use super::source::Source;
 use super::{Given, Imported, models, torchtitan};
 
 /// Words of which a recipe has one.
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 9] = [
     "ConfigContainer",
     "run.Partial",
     "Trainer.Config",
     "TrainingConfig",
     "MegatronStrategy",
     "WorkloadBaseConfig",
-    "tensor_model_parallel_size",
+    "model_parallel_size",
+    "global_batch_size",
+    "pretrain_config",
 ];
 
 /// The recipe of pre-training in a file of NeMo.
@@ -73,7 +76,10 @@ pub(super) fn of_recipe(source: &Source<'_>, given: &Given) -> Result<Imported, 
     let lacking = run.lacking.borrow();
     let of_recipes = lacking.iter().filter(|(name, _)| is_lacking(name, &recipe.tree));
     let names: Vec<String> = of_recipes
-        .map(|(name, module)| format!("{} of {}", quote::clip(name), quote::clip(module)))
+        .map(|(name, module)| match module.as_str() {
+            "" => quote::clip(name),
+            module => format!("{} of {}", quote::clip(name), quote::clip(module)),
+        })
         .collect();
     if !names.is_empty() {
         let text = format!(

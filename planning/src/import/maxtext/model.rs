@@ -31,7 +31,9 @@ pub(super) fn sizes(
     beside: Option<&Value>,
 ) -> Result<SizesDocument, Wrong> {
     let own = arguments.has("base-emb-dim");
-    if let Some(sizes) = models::named(name).filter(|_| !own) {
+    if let Some(mut sizes) = models::named(name).filter(|_| !own) {
+        sizes.layers = arguments.whole("base-num-decoder-layers")?.unwrap_or(sizes.layers);
+        sizes.vocabulary = arguments.whole("vocab-size")?.unwrap_or(sizes.vocabulary);
         return Ok(sizes);
     }
     match beside {
@@ -86,7 +88,7 @@ fn of_keys(arguments: &Arguments) -> Result<SizesDocument, Wrong> {
         norm: Some(if is_gpt3 { "layer" } else { "rms" }.to_owned()),
         norms: is_post.then_some(4),
         vocabulary: needed("vocab-size")?,
-        positions: arguments.whole("trainable-position-size")?.filter(|own| *own > 0),
+        positions: positions(arguments)?,
         tied: Some(tied),
         biases: Some(is_gpt3 || arguments.has("mlp-bias")),
         qk_norm: (arguments.has("use-qk-norm") && block != "llama4").then_some(true),
@@ -110,6 +112,14 @@ fn of_keys(arguments: &Arguments) -> Result<SizesDocument, Wrong> {
     }
     experts(arguments, dense, &mut sizes)?;
     Ok(sizes)
+}
+
+/// Learned positions; a negative number is none.
+fn positions(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
+    match arguments.text("trainable-position-size")?.filter(|text| !text.starts_with('-')) {
+        Some(_) => Ok(arguments.whole("trainable-position-size")?.filter(|own| *own > 0)),
+        None => Ok(None),
+    }
 }
 
 fn experts(arguments: &Arguments, dense: u64, sizes: &mut SizesDocument) -> Result<(), Wrong> {

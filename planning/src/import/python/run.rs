@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::super::source::Source;
-use super::syntax::{Argument, Expr, Function, Statement, statements};
+use super::operators;
+use super::syntax::{Expr, Statement, statements};
 use super::tokens::tokens;
 use super::values::{Heap, Table, Value};
-use super::{builtins, operators};
 
 /// The most steps of a recipe.
 const MOST_STEPS: usize = 300_000;
@@ -22,7 +22,7 @@ const MOST_DEEP: usize = 160;
 const MOST_FILES: usize = 48;
 
 /// Functions that build a model, of which a recipe's arguments say more than their bodies.
-const NEVER_FOLLOWED: [&str; 2] = ["model_registry", "default_log"];
+pub(super) const NEVER_FOLLOWED: [&str; 2] = ["model_registry", "default_log"];
 
 /// A file.
 pub(super) struct Module {
@@ -76,7 +76,7 @@ impl Drop for Run<'_> {
 }
 
 /// Names of a function's own.
-type Scope = BTreeMap<String, Value>;
+pub(super) type Scope = BTreeMap<String, Value>;
 
 impl<'a> Run<'a> {
     pub(super) fn new(source: &'a Source<'a>) -> Self {
@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
             if let Statement::Define(function) = statement {
                 module.order.borrow_mut().push(function.name.clone());
             }
-            module.names.borrow_mut().append(&mut scope);
+            module.names.borrow_mut().extend(std::mem::take(&mut scope));
         }
         Ok(module)
     }
@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn block(
+    pub(super) fn block(
         &self,
         block: &[Statement],
         scope: &mut Scope,
@@ -240,33 +240,6 @@ impl<'a> Run<'a> {
             Statement::Skip => {}
         }
         Ok(())
-    }
-
-    /// A class with the fields of its bases and its own.
-    fn class(
-        &self,
-        name: &str,
-        bases: &[Expr],
-        body: &[Statement],
-        (scope, module): (&mut Scope, &Rc<Module>),
-    ) -> Result<Value, Stop> {
-        let mut table = Table { class: name.to_owned(), ..Table::default() };
-        for base in bases {
-            if let Value::Class(base) = self.value(base, scope, module)? {
-                table.fields.extend(base.borrow().fields.clone());
-            }
-        }
-        for statement in body {
-            if let Statement::Assign(targets, value) = statement {
-                let value = self.value(value, scope, module)?;
-                for target in targets {
-                    if let Expr::Name(field) = target {
-                        table.fields.insert(field.clone(), value.clone());
-                    }
-                }
-            }
-        }
-        Ok(self.heap.class(table))
     }
 
     fn assign(
@@ -354,9 +327,10 @@ impl<'a> Run<'a> {
             Expr::Unknown => Value::Unknown,
             Expr::Name(name) => match scope.get(name) {
                 Some(value) => value.clone(),
-                None => self
-                    .named(name, module)
-                    .unwrap_or_else(|| Value::Outside(Rc::from(name.as_str()))),
+                None => self.named(name, module).unwrap_or_else(|| {
+                    self.lacking.borrow_mut().insert(name.clone(), String::new());
+                    Value::Outside(Rc::from(name.as_str()))
+                }),
             },
             Expr::Attribute(owner, field) => match of(owner)? {
                 Value::Module(other) => self.named(field, &other).unwrap_or(Value::Unknown),
@@ -402,96 +376,5 @@ impl<'a> Run<'a> {
             },
             Expr::Call(callee, arguments) => return self.call(callee, arguments, scope, module),
         })
-    }
-
-    fn call(
-        &self,
-        callee: &Expr,
-        arguments: &[Argument],
-        scope: &mut Scope,
-        module: &Rc<Module>,
-    ) -> Result<Value, Stop> {
-        let mut plain = Vec::new();
-        let mut named = BTreeMap::new();
-        for argument in arguments {
-            match argument {
-                Argument::Plain(value) => plain.push(self.value(value, scope, module)?),
-                Argument::Named(name, value) => {
-                    let value = self.value(value, scope, module)?;
-                    named.insert(name.clone(), value);
-                }
-                Argument::Spread(value) => {
-                    operators::spread(&self.value(value, scope, module)?, &mut named);
-                }
-            }
-        }
-        if let Expr::Name(name) = callee {
-            let is_own = scope.contains_key(name);
-            if let Some(value) =
-                builtins::call(&self.heap, name, &plain, &named).filter(|_| !is_own)
-            {
-                return Ok(value);
-            }
-        }
-        if let Expr::Attribute(owner, method) = callee {
-            let owner = self.value(owner, scope, module)?;
-            if let Some(value) = builtins::method(&self.heap, &owner, method, &plain, &named) {
-                return Ok(value);
-            }
-        }
-        let callee = self.value(callee, scope, module)?;
-        self.applied(&callee, plain, named)
-    }
-
-    /// What `callee` makes of its arguments.
-    pub(super) fn applied(
-        &self,
-        callee: &Value,
-        plain: Vec<Value>,
-        named: BTreeMap<String, Value>,
-    ) -> Result<Value, Stop> {
-        match callee {
-            Value::Function(function, home) => self.function(function, home, plain, named),
-            Value::Class(class) => {
-                let mut table = Table::clone(&class.borrow());
-                table.made_of = plain;
-                table.fields.extend(named);
-                Ok(self.heap.table(table))
-            }
-            Value::Outside(name) => {
-                let table = Table { class: name.to_string(), made_of: plain, fields: named };
-                Ok(self.heap.table(table))
-            }
-            _ => Ok(Value::Unknown),
-        }
-    }
-
-    fn function(
-        &self,
-        function: &Rc<Function>,
-        home: &Rc<Module>,
-        plain: Vec<Value>,
-        mut named: BTreeMap<String, Value>,
-    ) -> Result<Value, Stop> {
-        if NEVER_FOLLOWED.contains(&function.name.as_str()) {
-            let class = function.name.clone();
-            return Ok(self.heap.table(Table { class, made_of: plain, fields: named }));
-        }
-        let mut scope = Scope::new();
-        let mut plain = plain.into_iter();
-        for (name, default) in &function.parameters {
-            let given = plain.next().or_else(|| named.remove(name));
-            let value = match (given, default) {
-                (Some(value), _) => value,
-                (None, Some(default)) => self.value(default, &mut Scope::new(), home)?,
-                (None, None) => Value::Unknown,
-            };
-            scope.insert(name.clone(), value);
-        }
-        match self.block(&function.body, &mut scope, home) {
-            Ok(()) => Ok(Value::None),
-            Err(Stop::Return(value)) => Ok(value),
-            Err(stop) => Err(stop),
-        }
     }
 }
