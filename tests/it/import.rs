@@ -136,7 +136,7 @@ fn configurations_of_other_frameworks_are_questions_by_themselves() {
          seq_len = 8192\nsteps = 100\n[parallelism]\ntensor_parallel_degree = 8\n[activation_checkpoint]\nmode = \"full\"\n",
     );
     let text = stdout(&run(&format!("plan {job}")));
-    assert!(text.contains("64 h100: d8 t8 p1 b1 z3"), "{text}");
+    assert!(text.contains("64 h100: 1f1b d8 t8 p1 b1 z3 full"), "{text}");
     let experiment = folder.with(
         "llama3.yaml",
         "modules:\n  pre_trainer:\n    framework: megatron\n    model: llama3_8B.yaml\n    overrides:\n      \

@@ -87,6 +87,25 @@ fn bridge(name: &str, base: &str, precision: &str, fields: &[(&str, &str)]) -> S
     )
 }
 
+/// Degrees and batch of a recipe of Megatron-Bridge.
+fn parallel(
+    tensor: &'static str,
+    stages: &'static str,
+    context: &'static str,
+    chunks: &'static str,
+    batch: &'static str,
+) -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("model.tensor_model_parallel_size", tensor),
+        ("model.pipeline_model_parallel_size", stages),
+        ("model.context_parallel_size", context),
+        ("model.virtual_pipeline_model_parallel_size", chunks),
+        ("model.sequence_parallel", "True"),
+        ("train.global_batch_size", batch),
+        ("train.micro_batch_size", "1"),
+    ]
+}
+
 #[test]
 fn scripts_of_megatron_are_read() {
     let launch = "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py ${ALL[@]}";
@@ -212,17 +231,6 @@ fn experiments_of_primus_are_read() {
 
 #[test]
 fn recipes_of_megatron_bridge_are_read() {
-    let parallel = |tensor, stages, context, chunks, batch| {
-        vec![
-            ("model.tensor_model_parallel_size", tensor),
-            ("model.pipeline_model_parallel_size", stages),
-            ("model.context_parallel_size", context),
-            ("model.virtual_pipeline_model_parallel_size", chunks),
-            ("model.sequence_parallel", "True"),
-            ("train.global_batch_size", batch),
-            ("train.micro_batch_size", "1"),
-        ]
-    };
     let name = "llama3_70b_pretrain_64gpu_h100_bf16_config";
     let text =
         bridge(name, "llama3_70b_pretrain_config", "bf16", &parallel("4", "4", "2", "5", "256"));
@@ -249,6 +257,10 @@ fn recipes_of_megatron_bridge_are_read() {
     let name = "kimi_k2_pretrain_1024gpu_h100_bf16_config";
     let text = bridge(name, "kimi_k2_pretrain_config", "bf16", &fields);
     holds(("kimi_k2.py", text, 1026.4, [8, 16, 1, 64, 1024, 8192, 4096]));
+}
+
+#[test]
+fn recipes_of_megatron_bridge_for_experts_are_read() {
     let fields = [
         ("model.expert_model_parallel_size", "64"),
         ("train.global_batch_size", "1280"),

@@ -23,7 +23,7 @@ def llama31_405b_pretrain_256gpu_h100_fp8cs_config() -> ConfigContainer:
     cfg.mixed_precision = _perf_precision("fp8_cs")
     cfg.model.tensor_model_parallel_size, cfg.other = 8, {"a": 1, **Own().modules}
     _tuned(cfg, stages=Own(stages=2 ** 3 // 1).stages)
-    cfg.model.seq_length = 2 * 4096 if not cfg.absent else 1e-5
-    cfg.train.global_batch_size = (lambda: 1) or 512
+    cfg.model.seq_length = 2 * 4096 if not False else 1e-5
+    cfg.train.global_batch_size = 512 or (lambda: 1)
     cfg.train.micro_batch_size = 1
     return cfg
