@@ -87,7 +87,7 @@ pub fn read(
     memory_error: MemoryError,
 ) -> Result<Question, Diagnostic> {
     let text = context.read_toml(path, MAX_FILE)?;
-    if import::is_known(&text) && toml::from_str::<toml::Table>(&text).is_err() {
+    if import::is_known(context, path, &text) {
         return imported(context, path, &text, memory_error);
     }
     let document: Document = toml::from_str(&text)
@@ -105,7 +105,7 @@ fn imported(
     text: &str,
     memory_error: MemoryError,
 ) -> Result<Question, Diagnostic> {
-    let imported = import::of_text(path, text, &import::Given::default())?;
+    let imported = import::of_text(context, path, text, &import::Given::default())?;
     let notes = imported.notes.iter().cloned().chain(imported.left_out_in_words());
     notes.for_each(|note| context.warn(note));
     check(context, Path::new(""), &imported.document, memory_error)

@@ -43,7 +43,7 @@ pub(crate) fn advise(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Advice> {
     let variables = variables.unwrap_or_default();
-    let given = Given { machine, devices, tokens: None, vocabulary, variables };
+    let given = Given { machine, devices, vocabulary, variables, ..Given::default() };
     let question = AdviceQuestion { files: paths, given };
     let files = Arc::new(files.unwrap_or_default());
     let answered = ask(py, Arc::clone(&files), progress.as_ref(), move |context| {

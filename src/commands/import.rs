@@ -1,4 +1,4 @@
-//! `debubble import`: a question of the planner from a launch script or a log.
+//! `debubble import`: a question of the planner from the files of a training framework.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,17 +22,34 @@ Examples:
     debubble import train_gpt.sh --set NUM_NODES=16 > gpt.toml
   The log of a run, which begins with its arguments:
     debubble import slurm-1234.out --machine a100-80g
+  A job file of torchtitan, an experiment of Primus, a configuration of MaxText:
+    debubble import llama3_70b.toml > llama.toml
+  One recipe of a file of Megatron-Bridge or NeMo:
+    debubble import llama31.py --recipe llama31_405b_pretrain_1024gpu_h100_bf16_config
+  A strategy of SimuMax and its model:
+    debubble import ep4_pp2_dp4_mbs1.json --model mixtral-8x7b.json
 
-A script is read, not run: variables, arrays, arithmetic and branches on known values are followed.
-A log gives the arguments of its dump. Arguments that a plan does not know are named.";
+The kind of a file follows from its content. Nothing is run: variables, arithmetic and branches on known values
+are followed. Arguments that a plan does not know are named.";
 
-/// Write the question of a launch script or a log of Megatron-LM
+/// Write the question of a script, log or configuration of a training framework
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Import {
-    /// A script with arguments of Megatron-LM, or a log that begins with their dump
-    #[arg(value_name = "SCRIPT|LOG")]
+    /// Script or log of Megatron-LM, job of torchtitan, experiment of Primus, recipe of Megatron-Bridge or NeMo,
+    /// configuration of MaxText, or JSON of SimuMax or Calculon
+    #[arg(value_name = "FILE")]
     file: PathBuf,
+    #[command(flatten)]
+    facts: Facts,
+    /// Write the question to a file
+    #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml", value_parser = files::output)]
+    output: Option<PathBuf>,
+}
+
+/// Facts of a run that its files may lack.
+#[derive(Args)]
+pub struct Facts {
     /// Machine of the run, one that is built in or a file [default: h100]
     #[arg(long, value_name = "NAME|FILE")]
     machine: Option<String>,
@@ -45,16 +62,28 @@ pub struct Import {
     /// Size of the vocabulary [default: that of the script or its tokenizer]
     #[arg(long, value_name = "V", allow_negative_numbers = true)]
     vocabulary: Option<u64>,
-    /// Value of a variable of the script, over its own; repeatable
+    /// Recipe of a file that has several
+    #[arg(long, value_name = "NAME")]
+    recipe: Option<String>,
+    /// Model, where the file names none that is known: by its name, or a JSON file of SimuMax or Calculon
+    #[arg(long, value_name = "NAME|FILE.json")]
+    model: Option<String>,
+    /// Value of a variable of the script or the environment, over its own; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     set: Vec<(String, String)>,
-    /// Write the question to a file
-    #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml", value_parser = files::output)]
-    output: Option<PathBuf>,
+}
+
+impl Facts {
+    /// The same for the reader of files.
+    pub fn given(self) -> Given {
+        let Self { machine, devices, tokens, vocabulary, recipe, model, set } = self;
+        let variables: BTreeMap<String, String> = set.into_iter().collect();
+        Given { machine, devices, tokens, vocabulary, variables, recipe, model }
+    }
 }
 
 /// The name and the value of a variable.
-pub fn variable(text: &str) -> Result<(String, String), String> {
+fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match is_name {
@@ -67,10 +96,8 @@ impl Import {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::default();
-        let Self { file, machine, devices, tokens, vocabulary, set, output } = self;
-        let variables: BTreeMap<String, String> = set.into_iter().collect();
-        let given = Given { machine, devices, tokens, vocabulary, variables };
-        let imported = read(&Context::new(&host), &file, &given)?;
+        let Self { file, facts, output } = self;
+        let imported = read(&Context::new(&host), &file, &facts.given())?;
         imported.notes.iter().for_each(|text| messages::note(text));
         if let Some(text) = imported.left_out_in_words() {
             messages::note(&text);

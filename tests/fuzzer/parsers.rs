@@ -80,6 +80,8 @@ pub(super) const PARSERS: &[Parser] = &[
     text("config", config),
     text("script", script),
     text("log", log),
+    text("configuration", configuration),
+    text("recipe", recipe),
     text("schedule", schedule),
     text("certificate", certificate),
     binary("trace-parquet", trace),
@@ -138,9 +140,23 @@ fn asked(context: &Context<'_>, given: &Given<'_>) -> Result<(), String> {
 
 /// A launch script or a log, and the question that it asks, written down.
 fn script(given: &Given<'_>) -> Result<(), String> {
+    imported(given, "train.sh")
+}
+
+/// A configuration in TOML, YAML or JSON of another framework, and its question.
+fn configuration(given: &Given<'_>) -> Result<(), String> {
+    imported(given, "llama3_8b.yaml")
+}
+
+/// A recipe in Python, and its question.
+fn recipe(given: &Given<'_>) -> Result<(), String> {
+    imported(given, "llama3_8b.py")
+}
+
+fn imported(given: &Given<'_>, name: &str) -> Result<(), String> {
     on_disk(|context| {
         let asked = planning::import::Given::default();
-        let imported = planning::import::read(context, &given.file("train.sh"), &asked);
+        let imported = planning::import::read(context, &given.file(name), &asked);
         imported.map_err(shown)?.to_toml().map(drop)
     })
 }

@@ -118,11 +118,39 @@ fn bad_files_and_flags_are_refused() {
         (format!("{script} --set N=many"), &["no whole number"]),
         (format!("{script} --set N"), &["NAME=VALUE"]),
         (format!("{script} --set N=2 --devices -1"), &["--devices"]),
-        (empty, &["no arguments of Megatron-LM"]),
-        (bytes.display().to_string(), &["no arguments of Megatron-LM"]),
+        (empty, &["no configuration", "launch script"]),
+        (bytes.display().to_string(), &["no configuration", "launch script"]),
         (folder.0.path().display().to_string(), &["folder"]),
         ("nowhere.sh".to_owned(), &["nowhere.sh"]),
     ] {
         refused(&run(&format!("import {line}")), says);
     }
+}
+
+#[test]
+fn configurations_of_other_frameworks_are_questions_by_themselves() {
+    let folder = Folder::new();
+    let job = folder.with(
+        "llama3_70b.toml",
+        "# a preset for 64 H100 GPUs\n[model]\nname = \"llama3\"\nflavor = \"70B\"\n[training]\nlocal_batch_size = 1\n\
+         seq_len = 8192\nsteps = 100\n[parallelism]\ntensor_parallel_degree = 8\n[activation_checkpoint]\nmode = \"full\"\n",
+    );
+    let text = stdout(&run(&format!("plan {job}")));
+    assert!(text.contains("64 h100: 1f1b d8 t8 p1 b1 z3 full"), "{text}");
+    let experiment = folder.with(
+        "llama3.yaml",
+        "modules:\n  pre_trainer:\n    framework: megatron\n    model: llama3_8B.yaml\n    overrides:\n      \
+         micro_batch_size: 1\n      global_batch_size: 64\n      seq_length: 4096\n      train_iters: 10\n      \
+         pipeline_model_parallel_size: ${PP:2}\n",
+    );
+    let toml = stdout(&run(&format!("import {experiment} --set PP=4 --machine h100")));
+    assert!(toml.contains("pipeline = 4") && toml.contains("layers = 32"), "{toml}");
+    let recipes = folder.with(
+        "recipes.py",
+        "def a_config() -> ConfigContainer:\n    cfg = llama3_8b_pretrain_config()\n    cfg.model.seq_length = 4096\n    \
+         cfg.train.global_batch_size = 64\n    return cfg\ndef b_config() -> ConfigContainer:\n    return a_config()\n",
+    );
+    refused(&run(&format!("import {recipes}")), &["2 recipes", "--recipe: a_config, b_config"]);
+    let toml = stdout(&run(&format!("import {recipes} --recipe b_config --model llama3-8b")));
+    assert!(toml.contains("title = \"b_config\"") && toml.contains("batch = 64"), "{toml}");
 }

@@ -91,7 +91,9 @@ impl Advice {
         change: &Change,
     ) -> bool {
         let given = Given { tokens: Some(self.document.tokens), ..source.given.clone() };
-        let Ok(imported) = import::of_text(&source.path, text, &given) else { return false };
+        let Ok(imported) = import::of_text(context, &source.path, text, &given) else {
+            return false;
+        };
         let Ok(memory_error) = measured::memory_error() else { return false };
         let document = imported.document;
         let Ok(own) = planning::check(context, Path::new(""), &document, memory_error) else {

@@ -1,19 +1,36 @@
-//! Arguments of Megatron-LM: of the commands of a script, or of the dump at the start of a log.
+//! Arguments by name: of the commands of a script, of the dump at the start of a log, or of a tree of keys.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use question::quote;
+use serde_json::Value;
 
 use super::shell::{END, Script, UNKNOWN};
 
-/// Arguments by name without dashes in front, each with its values; one that is only there has none.
+/// How a file writes names.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Style {
+    /// `--num-layers`.
+    #[default]
+    Flags,
+    /// `num_layers`, and dots between tables.
+    Keys,
+}
+
+/// Arguments by name without dashes in front, each with its values; one that is only there has none. Names have
+/// dashes within, however the file writes them.
 #[derive(Default)]
 pub(super) struct Arguments {
     values: BTreeMap<String, Vec<String>>,
+    /// Names that are written as false or empty.
+    off: BTreeSet<String>,
     /// Names that were asked for.
     read: RefCell<BTreeSet<String>>,
-    /// Whether defaults are among them, as in a dump.
+    /// Names that a base of the file has set, which are no choice of its author.
+    inherited: BTreeSet<String>,
+    style: Style,
+    /// Whether every argument that holds is among them, defaults too, as in a dump.
     pub(super) is_dump: bool,
 }
 
@@ -91,6 +108,88 @@ impl Arguments {
         Self { values, is_dump: true, ..Self::default() }
     }
 
+    /// Those of a tree of keys: names of tables and keys, with dots between. A list has its parts as values.
+    pub(super) fn of_tree(tree: &Value) -> Self {
+        let mut own = Self { style: Style::Keys, ..Self::default() };
+        own.add_tree("", tree);
+        own
+    }
+
+    /// Adds the keys of `tree` under `prefix`, over those that are there.
+    pub(super) fn add_tree(&mut self, prefix: &str, tree: &Value) {
+        if let Value::Object(table) = tree {
+            for (key, value) in table {
+                let key = key.replace('_', "-");
+                let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+                self.add_tree(&name, value);
+            }
+            return;
+        }
+        let values = match tree {
+            Value::Null | Value::Bool(false) => None,
+            Value::Bool(true) => Some(Vec::new()),
+            Value::Array(parts) => Some(parts.iter().map(scalar).collect()),
+            other => Some(vec![scalar(other)]),
+        };
+        self.set(prefix, values);
+    }
+
+    /// Sets argument `name`; without values it is off.
+    pub(super) fn set(&mut self, name: &str, values: Option<Vec<String>>) {
+        self.inherited.remove(name);
+        match values {
+            Some(values) => {
+                self.off.remove(name);
+                self.values.insert(name.to_owned(), values);
+            }
+            None => {
+                self.values.remove(name);
+                self.off.insert(name.to_owned());
+            }
+        }
+    }
+
+    /// Turns argument `name` on where the file says neither that it is on nor off.
+    pub(super) fn default_on(&mut self, name: &str) {
+        if !self.values.contains_key(name) && !self.off.contains(name) {
+            self.set(name, Some(Vec::new()));
+            self.inherited.insert(name.to_owned());
+        }
+    }
+
+    /// Takes all that is there so far as set by a base of the file.
+    pub(super) fn inherit(&mut self) {
+        self.inherited = self.values.keys().cloned().collect();
+    }
+
+    /// Argument `name` as the file writes it.
+    pub(super) fn written(&self, name: &str) -> String {
+        match self.style {
+            Style::Flags => format!("--{name}"),
+            Style::Keys => name.replace('-', "_"),
+        }
+    }
+
+    /// Whether the file is a table of keys, not a command.
+    pub(super) fn is_keys(&self) -> bool {
+        self.style == Style::Keys
+    }
+
+    /// Whether argument `name` is written as false or empty.
+    pub(super) fn is_off(&self, name: &str) -> bool {
+        self.note(name);
+        self.off.contains(name)
+    }
+
+    /// Whether argument `name` is true, if the file says so either way.
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+        match (self.has(name), self.off.contains(name)) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+
     /// Whether argument `name` is there.
     pub(super) fn has(&self, name: &str) -> bool {
         self.note(name);
@@ -112,10 +211,22 @@ impl Arguments {
                 let variable = value[at..].split(END).next().unwrap_or_default();
                 Err(Wrong {
                     name: name.to_owned(),
-                    message: format!("only a run of the script knows {}", quote::clip(variable)),
+                    message: format!(
+                        "only a run of the {} knows {}",
+                        self.kind(),
+                        quote::clip(variable)
+                    ),
                     cure: Some(format!("give it: --set {}=VALUE", quote::clip(variable))),
                 })
             }
+        }
+    }
+
+    /// A word for the file.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.style {
+            Style::Flags => "script",
+            Style::Keys => "file",
         }
     }
 
@@ -132,6 +243,8 @@ impl Arguments {
     pub(super) fn whole(&self, name: &str) -> Result<Option<u64>, Wrong> {
         let parsed = |value: String| {
             let clean = value.replace('_', "");
+            // Tables may write whole numbers as 1.0.
+            let clean = clean.strip_suffix(".0").unwrap_or(&clean);
             clean.parse::<u64>().map_err(|_| Wrong {
                 name: name.to_owned(),
                 message: format!("{} is no whole number", quote::clip(&value)),
@@ -154,10 +267,19 @@ impl Arguments {
         self.text(name)?.map(parsed).transpose()
     }
 
-    /// Arguments that nobody has asked for.
+    /// Arguments of the file itself that nobody has asked for.
     pub(super) fn unread(&self) -> Vec<&str> {
         let read = self.read.borrow();
-        self.values.keys().filter(|name| !read.contains(*name)).map(String::as_str).collect()
+        let is_left = |name: &&String| !read.contains(*name) && !self.inherited.contains(*name);
+        self.values.keys().filter(is_left).map(String::as_str).collect()
+    }
+}
+
+/// A value that is no table, as text.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

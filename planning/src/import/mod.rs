@@ -1,14 +1,25 @@
-//! Questions of the planner from the files that people have: launch scripts of Megatron-LM, and logs that begin with
-//! its arguments. Nothing of them is run.
+//! Questions of the planner from the files that people have: scripts, logs, configurations and recipes of training
+//! frameworks. Nothing of them is run.
 
 mod arguments;
+mod assemble;
 pub mod edit;
 mod harmless;
+mod maxtext;
 pub mod measured;
 mod megatron;
+mod models;
+mod primus;
+mod python;
+#[cfg(test)]
+mod recipes_tests;
 mod shell;
+mod simulators;
+mod source;
 #[cfg(test)]
 mod tests;
+mod torchtitan;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,8 +28,10 @@ use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::quote;
 
-use self::arguments::{Arguments, Wrong};
+use self::arguments::Arguments;
 pub use self::measured::Measured;
+use self::source::Source;
+use crate::SizesDocument;
 use crate::document::Document;
 
 /// The largest file that is read.
@@ -40,6 +53,10 @@ pub struct Given {
     pub vocabulary: Option<u64>,
     /// Values of variables of a script.
     pub variables: BTreeMap<String, String>,
+    /// The recipe of a file that has several.
+    pub recipe: Option<String>,
+    /// The model, by a name that recipes use, or a file of a model of SimuMax or Calculon.
+    pub model: Option<String>,
 }
 
 /// A question that a file asks.
@@ -58,8 +75,7 @@ impl Imported {
     /// The arguments that are left out, in a sentence.
     #[must_use]
     pub fn left_out_in_words(&self) -> Option<String> {
-        let names: Vec<String> =
-            self.left_out.iter().map(|name| format!("--{}", quote::clip(name))).collect();
+        let names: Vec<String> = self.left_out.iter().map(|name| quote::clip(name)).collect();
         (!names.is_empty())
             .then(|| format!("left out, since a plan does not know them: {}", names.join(", ")))
     }
@@ -77,11 +93,37 @@ impl Imported {
     }
 }
 
-/// Whether `text` is of a kind that [`read`] reads: a script with arguments of Megatron-LM, or a log with a dump of
-/// them.
+/// A kind of file.
+struct Format {
+    /// Whether a file is of it.
+    is_it: fn(&Source<'_>) -> bool,
+    read: fn(&Source<'_>, &Given) -> Result<Imported, Diagnostic>,
+}
+
+/// All of them; a file is of the first that says so. Those that look at words stand before those that parse.
+const FORMATS: [Format; 7] = [
+    Format { is_it: |source| is_dump(source.text), read: of_dump },
+    Format { is_it: is_script, read: of_script },
+    Format { is_it: python::is_recipe, read: python::of_recipe },
+    Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
+    Format { is_it: primus::is_experiment, read: primus::of_experiment },
+    Format { is_it: maxtext::is_configuration, read: maxtext::of_configuration },
+    Format { is_it: simulators::is_file, read: simulators::of_file },
+];
+
+/// What files are read, for those who gave another.
+const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, an \
+                     experiment of Primus, a recipe of Megatron-Bridge, NeMo or torchtitan, a \
+                     configuration of MaxText, or JSON of SimuMax or Calculon";
+
+/// Whether `text` of the file `path` is no question of the planner, but of a kind that [`read`] reads.
 #[must_use]
-pub fn is_known(text: &str) -> bool {
-    is_dump(text) || text.contains("--num-layers") || text.contains("--hybrid-layer-pattern")
+pub fn is_known(context: &Context<'_>, path: &Path, text: &str) -> bool {
+    let source = Source::new(context, path, text);
+    match source.is_toml() {
+        true => torchtitan::is_job(&source),
+        false => FORMATS.iter().any(|format| (format.is_it)(&source)),
+    }
 }
 
 /// Whether `text` has a dump of arguments.
@@ -98,7 +140,7 @@ pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Importe
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     // What follows is the log of steps, in which anything may stand.
     let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
-    of_text(path, &head, given)
+    of_text(context, path, &head, given)
 }
 
 /// The run that the file `path` describes: a question of the planner, or a file that [`read`] reads.
@@ -107,17 +149,15 @@ pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Importe
 /// If the file cannot be read, or is neither.
 pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imported, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let text = String::from_utf8_lossy(&bytes);
     let is_small = bytes.len() as u64 <= crate::MAX_FILE;
-    let text = std::str::from_utf8(&bytes).ok().filter(|_| is_small);
-    if let Some(text) = text
-        && toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("model"))
-    {
+    if is_small && !is_known(context, path, &text) && toml::from_str::<toml::Table>(&text).is_ok() {
         let text = context.read_toml(path, crate::MAX_FILE)?;
         let document: Document =
             toml::from_str(&text).map_err(|error| Diagnostic::toml(path, &text, &error, &[]))?;
         return Ok(Imported { document, notes: Vec::new(), measured: None, left_out: Vec::new() });
     }
-    of_text(path, &String::from_utf8_lossy(&bytes), given)
+    of_text(context, path, &text, given)
 }
 
 /// The iterations of the log `path`, of `tokens` of each device a step; `None` without enough steady ones.
@@ -147,23 +187,21 @@ pub fn script(context: &Context<'_>, path: &Path) -> Result<Option<String>, Diag
 ///
 /// # Errors
 /// Those of [`read`].
-pub fn of_text(path: &Path, text: &str, given: &Given) -> Result<Imported, Diagnostic> {
-    let arguments = if is_dump(text) {
-        Arguments::of_dump(text)
-    } else if is_known(text) {
-        let script = shell::read(text, &given.variables);
-        Arguments::of_script(&script.map_err(|why| about(path, &why))?)
-    } else {
-        let message =
-            "it has no arguments of Megatron-LM: no --num-layers, and no dump of them".to_owned();
-        let cure = "give the script that starts the training, or a log from its first line on";
-        return Err(about(path, &message).with_help(cure));
+pub fn of_text(
+    context: &Context<'_>,
+    path: &Path,
+    text: &str,
+    given: &Given,
+) -> Result<Imported, Diagnostic> {
+    let source = Source::new(context, path, text);
+    let Some(format) = FORMATS.iter().find(|format| (format.is_it)(&source)) else {
+        return Err(source.unknown(KINDS));
     };
-    let wrong = |Wrong { name, message, cure }: Wrong| {
-        let wrong = about(path, &format!("--{name}: {message}"));
-        cure.into_iter().fold(wrong, Diagnostic::with_help)
-    };
-    let mut imported = megatron::question(path, &arguments, given).map_err(wrong)?;
+    let mut given = given.clone();
+    if let Some(machine) = given.machine.as_mut().filter(|name| name.ends_with(".json")) {
+        *machine = simulators::machine(machine).map_err(Diagnostic::new)?;
+    }
+    let mut imported = (format.read)(&source, &given)?;
     imported.measured = Measured::of(text, tokens_per_device(&imported.document));
     imported.notes.extend(imported.measured.as_ref().map(Measured::in_words));
     Ok(imported)
@@ -177,7 +215,28 @@ pub fn tokens_per_device(document: &Document) -> f64 {
     document.batch as f64 * document.sequence.unwrap_or(0) as f64 / devices.max(1) as f64
 }
 
-/// An error about the file `path`.
-fn about(path: &Path, message: &str) -> Diagnostic {
-    Diagnostic::file(path, format!("{}: {message}", quote::path(path)))
+fn is_script(source: &Source<'_>) -> bool {
+    source.text.contains("--num-layers") || source.text.contains("--hybrid-layer-pattern")
+}
+
+fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
+    of_megatron(source, &Arguments::of_dump(source.text), given, None)
+}
+
+fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
+    let script = shell::read(source.text, &given.variables);
+    let script = script.map_err(|why| source.wrong(&why))?;
+    of_megatron(source, &Arguments::of_script(&script), given, None)
+}
+
+/// The question of arguments of Megatron-LM; the model is that which is given or the `base`, where they have no sizes.
+fn of_megatron(
+    source: &Source<'_>,
+    arguments: &Arguments,
+    given: &Given,
+    base: Option<SizesDocument>,
+) -> Result<Imported, Diagnostic> {
+    let base = source.given_model(given)?.or(base);
+    let question = megatron::question(source.path, arguments, given, base);
+    question.map_err(|wrong| source.of_argument(arguments, wrong))
 }

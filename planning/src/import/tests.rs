@@ -3,17 +3,31 @@ use std::fmt::Write;
 use super::*;
 use crate::document::ModelDocument;
 
-fn imported(text: &str) -> Imported {
-    of_text(Path::new("run.sh"), text, &Given::default())
-        .unwrap_or_else(|wrong| panic!("{wrong:?}"))
+/// The question of `text` in a file `run.sh` with nothing beside it.
+fn read_text(text: &str, given: &Given) -> Result<Imported, Diagnostic> {
+    let files = BTreeMap::new();
+    of_text(&Context::new(&files), Path::new("run.sh"), text, given)
 }
 
-fn refused(text: &str) -> String {
-    let wrong = of_text(Path::new("run.sh"), text, &Given::default()).err().unwrap();
+pub(super) fn imported(text: &str) -> Imported {
+    read_text(text, &Given::default()).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+}
+
+pub(super) fn refused(text: &str) -> String {
+    let wrong = read_text(text, &Given::default()).err().unwrap();
     format!("{} {}", wrong.message, wrong.help.unwrap_or_default())
 }
 
-fn sizes(imported: &Imported) -> &crate::SizesDocument {
+/// A question about `model` that is otherwise plain.
+pub(super) fn plain_document(model: ModelDocument) -> Document {
+    let mut document = imported(SCRIPT).document;
+    document.setup = None;
+    document.training = Default::default();
+    document.model = model;
+    document
+}
+
+pub(super) fn sizes(imported: &Imported) -> &crate::SizesDocument {
     match &imported.document.model {
         ModelDocument::Sizes(sizes) => sizes,
         ModelDocument::File(_) => panic!("a file"),
@@ -79,7 +93,7 @@ fn a_script_is_followed_without_being_run() {
     let training = &document.training;
     assert_eq!(training.precision.as_deref(), Some("fp8"));
     assert_eq!((training.sequence_parallel, training.overlap_tensor), (Some(true), Some(true)));
-    assert_eq!(imported.left_out, ["frobnicate"]);
+    assert_eq!(imported.left_out, ["--frobnicate"]);
     assert!(imported.notes.iter().any(|note| note.contains("--machine")), "{:?}", imported.notes);
 }
 
@@ -99,7 +113,7 @@ fn what_only_a_run_knows_is_asked_for() {
     assert!(wrong.contains("--set STAGES=VALUE"), "{wrong}");
     let variables = [("STAGES".to_owned(), "8".to_owned())].into();
     let given = Given { variables, devices: Some(64), ..Given::default() };
-    let imported = of_text(Path::new("run.sh"), &text, &given).ok().unwrap();
+    let imported = read_text(&text, &given).ok().unwrap();
     assert_eq!(imported.document.setup.unwrap().pipeline, Some(8));
     assert_eq!(imported.document.cluster[0].devices, Some(vec![64]));
     for (from, to, says) in [
@@ -110,7 +124,7 @@ fn what_only_a_run_knows_is_asked_for() {
         let wrong = refused(&SCRIPT.replace(from, to));
         assert!(wrong.contains(says), "{from}: {wrong}");
     }
-    assert!(refused("echo hello").contains("no arguments of Megatron-LM"));
+    assert!(refused("echo hello").contains("launch script"));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 mod tail;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,10 +11,9 @@ use std::time::Duration;
 use answer::advise::{Advice, AdviceQuestion, advise};
 use clap::Args;
 use draw::text;
-use planning::import::Given;
 use question::Context;
 
-use crate::commands::import::variable;
+use crate::commands::import::Facts;
 use crate::commands::{OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -43,18 +41,8 @@ pub struct Advise {
     /// A script, a log or a question with a table [setup]; further logs have its iterations
     #[arg(value_name = "SCRIPT|LOG|PLAN.toml", required = true)]
     files: Vec<PathBuf>,
-    /// Machine of the run, one that is built in or a file [default: h100]
-    #[arg(long, value_name = "NAME|FILE")]
-    machine: Option<String>,
-    /// Devices of the run [default: those of the launch]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    devices: Option<u64>,
-    /// Size of the vocabulary [default: that of the script or its tokenizer]
-    #[arg(long, value_name = "V", allow_negative_numbers = true)]
-    vocabulary: Option<u64>,
-    /// Value of a variable of the script, over its own; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    set: Vec<(String, String)>,
+    #[command(flatten)]
+    facts: Facts,
     /// Write the files of the change to make first: the changed arguments of the script as a difference, the question,
     /// the calibrated machine, and the configurations of trainers
     #[arg(long, help_heading = OUTPUT, value_name = "FOLDER")]

@@ -1,12 +1,13 @@
 //! The sizes of a model.
 
 use super::super::arguments::{Arguments, Wrong};
-use super::{Given, Notes, missing};
+use super::super::models;
+use super::{Given, Notes, base, missing};
 use crate::SizesDocument;
 
 /// Vocabularies of tokenizers that a script names without their size, by the beginnings of their names: the
 /// `vocab_size` of the models' own files.
-const TOKENIZERS: [(&str, u64); 11] = [
+const TOKENIZERS: [(&str, u64); 13] = [
     ("GPT2BPETokenizer", 50257),
     ("Llama2Tokenizer", 32000),
     ("deepseek-ai/DeepSeek-V", 129_280),
@@ -18,24 +19,34 @@ const TOKENIZERS: [(&str, u64); 11] = [
     ("Qwen/Qwen3", 151_936),
     ("moonshotai/Kimi-K2", 163_840),
     ("openai/gpt-oss", 201_088),
+    ("nvidia/Nemotron-H", 131_072),
+    ("nvidia/NVIDIA-Nemotron", 131_072),
 ];
 
 /// The sizes that `arguments` say.
 pub(super) fn sizes(
     arguments: &Arguments,
     given: &Given,
+    known: Option<SizesDocument>,
     notes: &mut Notes,
 ) -> Result<SizesDocument, Wrong> {
-    let hidden = arguments.whole("hidden-size")?.ok_or_else(|| missing("hidden-size"))?;
+    let lacks = |name: &str| missing(arguments, name);
+    let hidden = match (arguments.whole("hidden-size")?, known) {
+        (None, Some(known)) => return base::altered(arguments, given, known, notes),
+        (hidden, _) => {
+            base::unplanned(arguments)?;
+            hidden.ok_or_else(|| lacks("hidden-size"))?
+        }
+    };
     let heads =
-        arguments.whole("num-attention-heads")?.ok_or_else(|| missing("num-attention-heads"))?;
+        arguments.whole("num-attention-heads")?.ok_or_else(|| lacks("num-attention-heads"))?;
     let pattern =
         arguments.text("hybrid-layer-pattern")?.or(arguments.text("hybrid-override-pattern")?);
-    let letters = pattern.map(|pattern| letters(&pattern));
+    let letters = pattern.map(|pattern| letters_of(&pattern));
     let layers = match (&letters, arguments.whole("num-layers")?) {
         (Some((letters, _)), _) => letters.len() as u64,
         (None, Some(layers)) => layers,
-        (None, None) => return Err(missing("num-layers")),
+        (None, None) => return Err(lacks("num-layers")),
     };
     let gated = ["swiglu", "quick-geglu", "geglu"].iter().any(|name| arguments.has(name));
     let dense = match arguments.whole("ffn-hidden-size")? {
@@ -44,8 +55,9 @@ pub(super) fn sizes(
         None if gated => hidden.saturating_mul(8) / 3 / 64 * 64,
         None => hidden.saturating_mul(4),
     };
-    let has_biases = !arguments.has("disable-bias-linear")
-        && (!arguments.is_dump || arguments.has("add-bias-linear"));
+    let has_biases = arguments
+        .flag("add-bias-linear")
+        .unwrap_or(!arguments.is_dump && !arguments.has("disable-bias-linear"));
     let untied = arguments.has("untie-embeddings-and-output-weights");
     let norm = arguments.text("normalization")?.map_or("layer", |norm| match norm.as_str() {
         "RMSNorm" => "rms",
@@ -89,14 +101,14 @@ fn positions(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
 }
 
 /// The letters of a hybrid without its chunks, and its layers of multi-token prediction.
-fn letters(pattern: &str) -> (String, Option<u64>) {
+pub(super) fn letters_of(pattern: &str) -> (String, Option<u64>) {
     let mut parts = pattern.split('/');
     let main: String = parts.next().unwrap_or_default().chars().filter(|c| *c != '|').collect();
     let mtp = parts.count() as u64;
     (main, (mtp > 0).then_some(mtp))
 }
 
-fn vocabulary(arguments: &Arguments, given: &Given) -> Result<u64, Wrong> {
+pub(super) fn vocabulary(arguments: &Arguments, given: &Given) -> Result<u64, Wrong> {
     if given.vocabulary.is_some() {
         arguments.has("vocab-size");
     }
@@ -107,11 +119,14 @@ fn vocabulary(arguments: &Arguments, given: &Given) -> Result<u64, Wrong> {
     let of_type = arguments.text("tokenizer-type");
     let of_model = arguments.text("tokenizer-model");
     let names = [of_model, of_type].into_iter().flatten().flatten();
-    let known =
-        names.filter_map(|name| TOKENIZERS.iter().find(|(own, _)| name.starts_with(own))).next();
+    let listed = |name: &str| TOKENIZERS.iter().find(|(own, _)| name.starts_with(own));
+    let known = |name: String| {
+        let of_model = || models::named(&name).map(|sizes| sizes.vocabulary);
+        listed(&name).map(|(_, size)| *size).or_else(of_model)
+    };
     // Without a tokenizer the files of GPT-2 are named.
-    let of_files = arguments.has("vocab-file").then_some(&TOKENIZERS[0]);
-    known.or(of_files).map(|(_, size)| *size).ok_or_else(|| Wrong {
+    let of_files = arguments.has("vocab-file").then_some(TOKENIZERS[0].1);
+    names.filter_map(known).next().or(of_files).ok_or_else(|| Wrong {
         name: "vocab-size".to_owned(),
         message: "it is missing, and the tokenizer does not tell it".to_owned(),
         cure: Some("give --vocabulary, or the log of a run".to_owned()),
@@ -133,6 +148,12 @@ fn attention(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wro
         sizes.kv_heads = None;
         arguments.has("qk-layernorm");
     } else {
+        // Sizes of a latent that is not used.
+        for name in
+            ["kv-lora-rank", "q-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim"]
+        {
+            arguments.has(name);
+        }
         sizes.head_size =
             channels.filter(|size| sizes.heads.checked_mul(*size) != Some(sizes.hidden));
         sizes.qk_norm = arguments.has("qk-layernorm").then_some(true);
@@ -155,7 +176,8 @@ fn attention(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wro
 
 /// Linear attention and Mamba-2.
 fn mixers(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wrong> {
-    if arguments.text("experimental-attention-variant")?.as_deref() == Some("gdn") {
+    let variant = arguments.text("experimental-attention-variant")?;
+    if matches!(variant.as_deref(), Some("gdn" | "gated_delta_net")) {
         sizes.full_every =
             arguments.text("linear-attention-freq")?.and_then(|every| every.parse().ok());
         sizes.linear_convolution = arguments.whole("linear-conv-kernel-dim")?;
@@ -198,10 +220,21 @@ fn experts(
         return Ok(());
     }
     let Some(frequency) = arguments.text("moe-layer-freq")? else { return Ok(()) };
+    layers_of_experts(&frequency, dense, sizes, notes)
+}
+
+/// The layers with experts by `frequency`, a number or a list, where the others have an MLP of width `dense`.
+pub(super) fn layers_of_experts(
+    frequency: &str,
+    dense: u64,
+    sizes: &mut SizesDocument,
+    notes: &mut Notes,
+) -> Result<(), Wrong> {
+    (sizes.dense_layers, sizes.experts_every, sizes.dense_ffn) = (None, None, None);
     let wrong = || {
         Wrong {
         name: "moe-layer-freq".to_owned(),
-        message: format!("{} is no pattern of layers with experts that a plan knows", question::quote::clip(&frequency)),
+        message: format!("{} is no pattern of layers with experts that a plan knows", question::quote::clip(frequency)),
         cure: Some("a plan knows the first layers without experts, as in [0]*3+[1]*58, or every n-th layer with them".to_owned()),
     }
     };
@@ -209,7 +242,7 @@ fn experts(
         Ok(0 | 1) => return Ok(()),
         // Megatron-LM counts from the first layer.
         Ok(every) => (0..sizes.layers.min(MOST_LISTED as u64)).map(|at| at % every == 0).collect(),
-        Err(_) => listed(&frequency).ok_or_else(wrong)?,
+        Err(_) => listed(frequency).ok_or_else(wrong)?,
     };
     let first = layers.iter().take_while(|has| !**has).count();
     let count = layers.iter().filter(|has| **has).count();

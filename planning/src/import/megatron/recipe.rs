@@ -23,7 +23,10 @@ pub(super) fn training(
         notes.push("neither --bf16 nor --fp16 is there: products in 32 bits are not planned, bf16 is taken".to_owned());
     }
     let fused = arguments.has("cross-entropy-loss-fusion").then(|| "fused".to_owned());
+    let scope = arguments.all("cuda-graph-scope")?;
+    let of_step = scope.iter().any(|scope| scope == "full_iteration");
     let graphs = arguments.text("cuda-graph-impl")?;
+    let graphs = if of_step { Some("full_iteration".to_owned()) } else { graphs };
     let offload = match arguments.has("fine-grained-activation-offloading") {
         true => Some(arguments.all("offload-modules")?).filter(|modules| !modules.is_empty()),
         false => None,

@@ -22,13 +22,21 @@ pub(super) fn setup(
             cure: None,
         })
     });
+    let counted = [
+        arguments.has("account-for-embedding-in-pipeline-split"),
+        arguments.has("account-for-loss-in-pipeline-split"),
+    ];
+    let parts = (pipeline.unwrap_or(1), chunks(arguments, model, pipeline.unwrap_or(1))?);
+    let layout = layout.transpose()?.or_else(|| counted_layout(model, parts, counted));
     let (recompute, recompute_layers) = recompute(arguments, notes)?;
+    for name in ["expert-model-parallel-size", "expert-tensor-parallel-size"] {
+        arguments.has(name);
+    }
     let expert = model.experts.map_or(Ok(None), |_| degree("expert-model-parallel-size"))?;
     let tensor = degree("tensor-model-parallel-size")?;
     let of_experts =
         model.experts.map_or(Ok(None), |_| arguments.whole("expert-tensor-parallel-size"))?;
     let chunks = chunks(arguments, model, pipeline.unwrap_or(1))?;
-    let layout = layout.transpose()?;
     Ok(SetupDocument {
         tensor,
         pipeline,
@@ -48,9 +56,29 @@ pub(super) fn setup(
     })
 }
 
+/// The layout in which the embedding and the loss count as a layer each, where they do.
+fn counted_layout(
+    model: &SizesDocument,
+    (stages, chunks): (u64, Option<u64>),
+    counted: [bool; 2],
+) -> Option<pipeline::LayerLayout> {
+    let parts = stages.checked_mul(chunks.unwrap_or(1))?;
+    let [first, last] = counted.map(u64::from);
+    let all = model.layers.checked_add(first + last)?;
+    let each = all.checked_div(parts)?;
+    if parts < 2 || first + last == 0 || all % parts != 0 || parts > 1024 || each < 2 {
+        return None;
+    }
+    let mtp = "m".repeat(usize::try_from(model.mtp.unwrap_or(0)).unwrap_or(0).min(8));
+    let middle = format!("t*{each}|").repeat(usize::try_from(parts - 2).unwrap_or(0));
+    let text = format!("Et*{}|{middle}t*{}{mtp}L", each - first, each - last);
+    text.parse().ok()
+}
+
 /// The virtual stages of each stage.
 fn chunks(arguments: &Arguments, model: &SizesDocument, stages: u64) -> Result<Option<u64>, Wrong> {
-    if let Some(chunks) = arguments.whole("num-virtual-stages-per-pipeline-rank")? {
+    let said = arguments.whole("num-virtual-stages-per-pipeline-rank")?;
+    if let Some(chunks) = said.or(arguments.whole("virtual-pipeline-model-parallel-size")?) {
         return Ok(Some(chunks).filter(|chunks| *chunks > 1));
     }
     let each = arguments.whole("num-layers-per-virtual-pipeline-stage")?;
@@ -64,6 +92,9 @@ fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
     let sharded = ["use-megatron-fsdp", "use-custom-fsdp", "use-torch-fsdp2"];
     let is_sharded = sharded.map(|name| arguments.has(name)).contains(&true);
     let is_distributed = arguments.has("use-distributed-optimizer");
+    if arguments.has("use-torch-fsdp2") {
+        return Ok(3);
+    }
     Ok(match strategy.as_deref().filter(|_| is_sharded) {
         Some("optim_grads") => 2,
         Some("optim") => 1,
@@ -86,10 +117,14 @@ fn recompute(
     let one = |word: &str| Some(vec![word.to_owned()]);
     let selective = arguments.has("recompute-activations");
     Ok(match granularity.as_deref() {
-        Some("full") if method.as_deref() == Some("block") => (one("full"), layers),
+        Some("full") if method.as_deref() == Some("block") => match layers {
+            Some(0) => (None, None),
+            layers => (one("full"), layers),
+        },
         Some("full") => {
             if let Some(layers) = layers.filter(|layers| *layers > 1) {
-                notes.push(format!("--recompute-num-layers {layers} keeps the inputs of every {layers} layers: those of each are counted"));
+                let name = arguments.written("recompute-num-layers");
+                notes.push(format!("{name} {layers} keeps the inputs of every {layers} layers: those of each are counted"));
             }
             (one("full"), None)
         }

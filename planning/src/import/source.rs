@@ -1,0 +1,147 @@
+//! A file that is imported: its text, its tree of keys if it has one, and the files beside it.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+
+use question::Context;
+use question::diagnostic::Diagnostic;
+use question::quote;
+use serde_json::Value;
+
+use super::arguments::{Arguments, Wrong};
+use super::{Given, models, simulators, yaml};
+use crate::SizesDocument;
+
+/// The largest text that is taken for a tree of keys.
+const MOST_OF_TREE: usize = 1 << 20;
+/// The most values of a tree in TOML or JSON.
+const MOST_VALUES: usize = 200_000;
+
+/// A file, and how it is parsed once.
+pub(super) struct Source<'a> {
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
+    context: &'a Context<'a>,
+    tree: OnceCell<Tree>,
+}
+
+/// Keys and values of a text.
+struct Tree {
+    value: Value,
+    is_toml: bool,
+    /// Why there are none.
+    error: Option<String>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(context: &'a Context<'a>, path: &'a Path, text: &'a str) -> Self {
+        Self { path, text, context, tree: OnceCell::new() }
+    }
+
+    /// The tree of keys; null for a text that is no TOML, JSON or YAML.
+    pub(super) fn tree(&self) -> &Value {
+        &self.parsed().value
+    }
+
+    /// Whether it is TOML.
+    pub(super) fn is_toml(&self) -> bool {
+        self.parsed().is_toml
+    }
+
+    fn parsed(&self) -> &Tree {
+        self.tree.get_or_init(|| parse(self.text))
+    }
+
+    /// The tree of the YAML file `name` in the folder `folder`. `None` if there is none.
+    ///
+    /// # Errors
+    /// If it is no YAML.
+    pub(super) fn beside(&self, folder: &Path, name: &str) -> Result<Option<Value>, Diagnostic> {
+        let path = folder.join(name);
+        let ends = |ending| name.ends_with(ending);
+        if !(ends(".yaml") || ends(".yml")) || !self.context.exists(&path) {
+            return Ok(None);
+        }
+        let text = self.context.read_text(&path, MOST_OF_TREE as u64)?;
+        let tree = yaml::parse(&text);
+        tree.map(Some).map_err(|why| Diagnostic::unreadable(&path, &why))
+    }
+
+    /// The first folder upwards of the file's in which `below` lies.
+    pub(super) fn upwards(&self, below: &str) -> Option<PathBuf> {
+        let folders = self.path.ancestors().skip(1);
+        folders.map(|folder| folder.join(below)).find(|path| self.context.exists(path))
+    }
+
+    /// Whether there is a file at `path`.
+    pub(super) fn exists(&self, path: &Path) -> bool {
+        self.context.exists(path)
+    }
+
+    /// The text of the file `path`, if there is one.
+    pub(super) fn text_of(&self, path: &Path) -> Option<String> {
+        let text =
+            self.context.exists(path).then(|| self.context.read_text(path, MOST_OF_TREE as u64));
+        text?.ok()
+    }
+
+    /// The model that the caller names.
+    ///
+    /// # Errors
+    /// If it is not known.
+    pub(super) fn given_model(&self, given: &Given) -> Result<Option<SizesDocument>, Diagnostic> {
+        let Some(name) = &given.model else { return Ok(None) };
+        let unknown = || {
+            let message = format!("--model: no model is called {}", quote::clip(name));
+            Diagnostic::new(message).with_help(format!("name it {}", models::NAMES))
+        };
+        if let Some(sizes) = models::named(name) {
+            return Ok(Some(sizes));
+        }
+        let is_file = name.ends_with(".json");
+        let text = if is_file { self.text_of(Path::new(name)) } else { None };
+        let sizes = text.and_then(|text| simulators::sizes(&parse(&text).value));
+        sizes.map(Some).ok_or_else(unknown)
+    }
+
+    /// An error about the file.
+    pub(super) fn wrong(&self, message: &str) -> Diagnostic {
+        Diagnostic::file(self.path, format!("{}: {message}", quote::path(self.path)))
+    }
+
+    /// An error about one of its arguments.
+    pub(super) fn of_argument(&self, arguments: &Arguments, wrong: Wrong) -> Diagnostic {
+        let Wrong { name, message, cure } = wrong;
+        let wrong = self.wrong(&format!("{}: {message}", arguments.written(&name)));
+        cure.into_iter().fold(wrong, Diagnostic::with_help)
+    }
+
+    /// The error about a file of no known kind, with the `kinds` that there are.
+    pub(super) fn unknown(&self, kinds: &str) -> Diagnostic {
+        let of_yaml =
+            |path: &Path| path.extension().is_some_and(|own| own == "yaml" || own == "yml");
+        let tree = self.parsed();
+        let message = match tree.error.as_ref().filter(|_| of_yaml(self.path)) {
+            Some(error) => error.clone(),
+            None => "it is no configuration of a training run that is known".to_owned(),
+        };
+        self.wrong(&message).with_help(kinds)
+    }
+}
+
+fn parse(text: &str) -> Tree {
+    let none = |error: String| Tree { value: Value::Null, is_toml: false, error: Some(error) };
+    let tree = |value, is_toml| Tree { value, is_toml, error: None };
+    let begins = |byte: &u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'\n');
+    if text.len() > MOST_OF_TREE || text.bytes().filter(|byte| begins(byte)).count() > MOST_VALUES {
+        return none("it is too large for a configuration".to_owned());
+    }
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text)
+            .map_or_else(|error| none(error.to_string()), |value| tree(value, false));
+    }
+    if let Ok(value) = toml::from_str::<Value>(text) {
+        return tree(value, true);
+    }
+    yaml::parse(text).map_or_else(none, |value| tree(value, false))
+}
