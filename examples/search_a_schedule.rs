@@ -25,7 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let found = search(
         &instance,
         Effort::default(),
-        |progress| eprintln!("{} steps: best {}", progress.steps, progress.best),
+        |progress| {
+            if let Some(best) = progress.best {
+                eprintln!("{} steps: best {best}", progress.steps);
+            }
+        },
         &|| false,
     )?;
     if let Some(published) = found.best_published() {

@@ -177,7 +177,7 @@ class _Step:
 
         pairs = {pair for pair in self.plan.routes(self.plan.passes)}
         pairs |= {pair for pair in self.plan.routes(self.plan.forwards(1))}
-        return Links(list(pairs), self.rank, self.ranks, dist.get_backend(self.groups.pp))
+        return Links(list(pairs), self.ranks, dist.get_backend(self.groups.pp))
 
     def run(
         self,

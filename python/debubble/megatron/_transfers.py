@@ -11,19 +11,21 @@ class Links:
     """A process group for each direction between two ranks.
 
     What one rank sends to another is received in the order in which it is made. With a group for each direction no
-    order of passes makes two ranks wait for each other's transfers.
+    order of passes makes two ranks wait for each other's transfers. All ranks of the job make the groups of all
+    pipelines together.
     """
 
-    def __init__(self, pairs: list[tuple[int, int]], rank: int, ranks: list[int], backend: Any) -> None:
+    def __init__(self, pairs: list[tuple[int, int]], ranks: list[int], backend: Any) -> None:
         import torch.distributed as dist
 
         self._groups: dict[tuple[int, int], Any] = {}
-        for source, target in sorted(pairs):
-            if rank in (source, target):
-                both = [ranks[source], ranks[target]]
-                self._groups[source, target] = dist.new_group(
-                    both, backend=backend, use_local_synchronization=True
-                )
+        every: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(every, ranks)
+        for pipeline in sorted({tuple(one) for one in every}):
+            for source, target in sorted(pairs):
+                made = dist.new_group([pipeline[source], pipeline[target]], backend=backend)
+                if list(pipeline) == ranks:
+                    self._groups[source, target] = made
 
     def of(self, source: int, target: int) -> Any:
         """The group of what `source` sends to `target`."""

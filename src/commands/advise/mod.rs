@@ -66,21 +66,8 @@ impl Advise {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        let Self {
-            files: paths,
-            machine,
-            devices,
-            vocabulary,
-            set,
-            export,
-            change,
-            watch,
-            timeout,
-            json,
-        } = self;
-        let variables: BTreeMap<String, String> = set.into_iter().collect();
-        let given = Given { machine, devices, tokens: None, vocabulary, variables };
-        let question = AdviceQuestion { files: paths, given };
+        let Self { files, facts, export, change, watch, timeout, json } = self;
+        let question = AdviceQuestion { files, given: facts.given() };
         if watch {
             let timeout = timeout.map(|time| Duration::from_nanos(time.0));
             return watch::run(&question, timeout, json, out);
