@@ -3,7 +3,9 @@
 python megatron_runs.py RANKS FOLDER ORDER..
 
 Writes FOLDER/NAME.json for each order, and `megatron.json` for Megatron's own: the losses, and the sum and the
-largest entry of the gradient of each parameter by its place in the model. The weights of a layer follow from its
+largest entry of the gradient of each parameter by its place in the model. `NAME-forward.json` has a step without
+backward, `NAME-whole.json` one with what a training loop adds: Megatron's DistributedDataParallel with overlapped
+reduction, scaled losses, gradients finalised by Megatron and, in a looped order, tied embeddings. The weights of a layer follow from its
 place, so that every run has the same model. Megatron's functions that name CUDA get the CPU in its place.
 """
 
@@ -31,6 +33,8 @@ class OnCpu(TorchFunctionMode):
     """Tensors that are asked for on a GPU are made on the CPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.cuda:
+            return args[0]
         kwargs = dict(kwargs or {})
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "cuda":
@@ -39,7 +43,7 @@ class OnCpu(TorchFunctionMode):
 
 
 def chunks(ranks: int, rank: int, per_rank: int, placement: str) -> list[int]:
-    """The chunks of a rank."""
+    """The chunks of a rank: in a V, or looped."""
     if placement == "v":
         return [rank, 2 * ranks - 1 - rank]
     return [rank + ranks * turn for turn in range(per_rank)]
@@ -65,7 +69,7 @@ def config_of(ranks: int, per_rank: int, **others: Any) -> Any:
     )
 
 
-def model(config: Any, ranks: int, per_rank: int, place: int, chunk: int) -> Any:
+def model(config: Any, ranks: int, per_rank: int, place: int, chunk: int, *, tied: bool) -> Any:
     """The chunk of the model, with weights that follow from the places of its layers."""
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.models.gpt.gpt_model import GPTModel
@@ -77,7 +81,7 @@ def model(config: Any, ranks: int, per_rank: int, place: int, chunk: int) -> Any
         max_sequence_length=TOKENS,
         pre_process=chunk == 0,
         post_process=chunk == ranks * per_rank - 1,
-        share_embeddings_and_output_weights=False,
+        share_embeddings_and_output_weights=tied,
         vp_stage=place if per_rank > 1 else None,
     )
     for name, parameter in named(made, ranks, per_rank, chunk):
@@ -104,20 +108,40 @@ def forward_step(iterator: Any, chunk: Any) -> Any:
     x = next(iterator)
     positions = torch.arange(TOKENS).expand(SAMPLES, TOKENS)
     mask = torch.triu(torch.ones(1, 1, TOKENS, TOKENS, dtype=torch.bool), 1)
-    output = chunk(x, positions, mask, labels=x if chunk.post_process else None)
+    output = chunk(x, positions, mask, labels=x)
     return output, lambda loss: (loss.mean(), {"loss": loss.mean().detach()})
 
 
-def step(function: Any, ranks: int, rank: int, per_rank: int, placement: str, **others: Any) -> dict[str, Any]:
+def wrapped(config: Any, models: list[Any]) -> list[Any]:
+    """The chunks in Megatron's DistributedDataParallel, with the functions that its training loop sets."""
+    from megatron.core.distributed import (
+        DistributedDataParallel,
+        DistributedDataParallelConfig,
+        finalize_model_grads,
+    )
+
+    settings = DistributedDataParallelConfig(grad_reduce_in_fp32=True, overlap_grad_reduce=True)
+    made = [DistributedDataParallel(config, settings, one) for one in models]
+    config.grad_scale_func = lambda loss: 4.0 * loss
+    config.finalize_model_grads_func = finalize_model_grads
+    config.no_sync_func = [one.no_sync for one in made] if len(made) > 1 else made[0].no_sync
+    for one in made:
+        one.zero_grad_buffer()
+    return made
+
+
+def step(function: Any, sizes: tuple[int, int, int, str], kind: str) -> dict[str, Any]:
     """One step by `function`: losses and gradients of this rank."""
     from megatron.core import parallel_state
 
+    ranks, rank, per_rank, placement = sizes
     parallel_state.destroy_model_parallel()
     parallel_state.initialize_model_parallel(1, ranks, per_rank if per_rank > 1 else None)
-    forward_only = bool(others.pop("forward_only", False))
-    config = config_of(ranks, per_rank, **others)
+    config = config_of(ranks, per_rank, gradient_accumulation_fusion=False)
     own = chunks(ranks, rank, per_rank, placement)
-    models = [model(config, ranks, per_rank, place, chunk) for place, chunk in enumerate(own)]
+    tied = kind == "whole" and placement == "looped"
+    made = [model(config, ranks, per_rank, place, chunk, tied=tied) for place, chunk in enumerate(own)]
+    models = wrapped(config, made) if kind == "whole" else made
     generator = torch.Generator().manual_seed(0)
     data = [torch.randint(0, VOCABULARY, (SAMPLES, TOKENS), generator=generator) for _ in range(MICROBATCHES)]
     iterators = [iter(data) for _ in models]
@@ -128,14 +152,14 @@ def step(function: Any, ranks: int, rank: int, per_rank: int, placement: str, **
         num_microbatches=MICROBATCHES,
         seq_length=TOKENS,
         micro_batch_size=SAMPLES,
-        forward_only=forward_only,
+        forward_only=kind == "forward",
     )
-    gradients = {
-        name: [float(parameter.grad.double().sum()), float(parameter.grad.abs().max())]
-        for made, chunk in zip(models, own)
-        for name, parameter in named(made, ranks, per_rank, chunk)
-        if parameter.grad is not None
-    }
+    gradients = {}
+    for one, chunk in zip(made, own):
+        for name, parameter in named(one, ranks, per_rank, chunk):
+            gradient = parameter.main_grad if kind == "whole" else parameter.grad
+            if gradient is not None:
+                gradients[name] = [float(gradient.double().sum()), float(gradient.abs().max())]
     return {"losses": [float(one["loss"]) for one in losses], "gradients": gradients}
 
 
@@ -155,16 +179,18 @@ def run(rank: int, ranks: int, folder: str, orders: list[str], port: int) -> Non
     # Its states are those of GPUs; nothing here drops anything at random.
     tensor_parallel.random.get_cuda_rng_tracker().fork = lambda *_, **__: contextlib.nullcontext()
     with OnCpu():
-        write(folder, "megatron", rank, step(schedules.get_forward_backward_func, ranks, rank, 1, "looped"))
+        own = schedules.get_forward_backward_func
+        for kind in ("step", "whole"):
+            write(folder, f"megatron-{kind}", rank, step(own, (ranks, rank, 1, "looped"), kind))
+        # A V has its embeddings untied.
+        write(folder, "megatron-untied", rank, step(own, (ranks, rank, 1, "untied"), "whole"))
         for path in orders:
             order = db.Schedule.from_file(path)
             function = dbm.forward_backward_func(order)
             placement = "v" if order.placement == "v" else "looped"
-            name = Path(path).stem
-            sizes = (ranks, rank, order.chunks, placement)
-            write(folder, name, rank, step(lambda made=function: made, *sizes))
-            evaluated = step(lambda made=function: made, *sizes, forward_only=True)
-            write(folder, f"{name}-forward", rank, evaluated)
+            for kind in ("step", "forward", "whole"):
+                found = step(lambda made=function: made, (ranks, rank, order.chunks, placement), kind)
+                write(folder, f"{Path(path).stem}-{kind}", rank, found)
     dist.destroy_process_group()
 
 
