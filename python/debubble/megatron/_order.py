@@ -118,7 +118,7 @@ class Plan:
         return list(of)
 
     def _check_order(self) -> None:
-        """Refuses an order whose forwards take the data of a chunk in another order than the loader gives it."""
+        """Refuses an order whose forwards take data in another order than the loader gives them."""
         for passes in self.passes:
             last: dict[int, int] = {}
             for one in passes:
@@ -127,8 +127,8 @@ class Plan:
                     continue
                 if one.microbatch != last.get(chunk, -1) + 1:
                     message = (
-                        f"the order {self.schedule.name!r} runs F{one.microbatch} of chunk {chunk} out of turn: "
-                        "data come microbatch by microbatch"
+                        f"the order {self.schedule.name!r} runs F of microbatch {one.microbatch} and chunk "
+                        f"{chunk} out of turn: data come microbatch by microbatch"
                     )
                     raise InputError(message, message=message, key="order")
                 last[chunk] = one.microbatch

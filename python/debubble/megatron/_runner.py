@@ -10,12 +10,10 @@ from typing import Any, Optional
 
 from .._errors import InputError
 from .._schedule import Pass
+from ._modules import load, schedules
 from ._order import Order, Plan, schedule_of
 from ._split import Backward
 from ._transfers import Links, Transfers
-
-#: The oldest version of Megatron-core that is tried.
-OLDEST = (0, 16)
 
 
 def forward_backward_func(order: Order) -> ForwardBackward:
@@ -37,12 +35,11 @@ def use(order: Order) -> ForwardBackward:
         order: See `forward_backward_func`.
 
     Raises:
-        InputError: If there is no such order, Megatron-LM cannot run its passes, or Megatron-core is not there or
-            too old.
+        InputError: If there is no such order, Megatron-LM cannot run its passes, or Megatron-core is
+            missing or too old.
     """
     made = forward_backward_func(order)
-    schedules = _schedules()
-    own = schedules.get_forward_backward_func
+    own = schedules().get_forward_backward_func
 
     def get_forward_backward_func(*_: Any, **__: Any) -> ForwardBackward:
         return made
@@ -63,7 +60,8 @@ class ForwardBackward:
 
     def __repr__(self) -> str:
         schedule = self._plan.schedule
-        return f"ForwardBackward({schedule.name!r}, stages={schedule.stages}, microbatches={schedule.microbatches})"
+        sizes = f"stages={schedule.stages}, microbatches={schedule.microbatches}"
+        return f"ForwardBackward({schedule.name!r}, {sizes})"
 
     def __call__(
         self,
@@ -82,7 +80,7 @@ class ForwardBackward:
         """One step, as Megatron-core's forward-backward functions take it.
 
         Returns:
-            What the loss function gives for each microbatch on the rank of the last chunk; else an empty list.
+            What the loss function gives for each microbatch, on the rank of the last chunk; else nothing.
 
         Raises:
             InputError: If the order is for another pipeline, model or number of microbatches, or the
@@ -108,8 +106,7 @@ class _Step:
     """One step of one rank."""
 
     def __init__(self, plan: Plan, chunks: list[Any], data: Any, groups: Any, forward: Any) -> None:
-        import torch.distributed as dist
-
+        dist = load("torch.distributed")
         self.plan = plan
         self.models = chunks
         self.groups = groups
@@ -117,7 +114,7 @@ class _Step:
         self.rank = dist.get_rank(groups.pp)
         self.ranks = dist.get_process_group_ranks(groups.pp)
         self.data = list(data) if isinstance(data, list) else [data] * len(chunks)
-        self.config = _schedules().get_model_config(chunks[0])
+        self.config = schedules().get_model_config(chunks[0])
         self.places: dict[int, int] = {}
 
     def check(self, microbatches: int, *, forward_only: bool, others: dict[str, Any]) -> None:
@@ -127,25 +124,28 @@ class _Step:
         own = self.plan.chunks_of(self.rank) if len(self.ranks) == self.plan.ranks else []
         splits = bool(own) and self.plan.splits(self.rank)
         recompute = getattr(config, "recompute_granularity", None)
+
+        def has(key: str) -> bool:
+            return bool(getattr(config, key, False))
+
+        ranks, given = len(self.ranks), len(self.models)
+        fuses = has("gradient_accumulation_fusion") and not self._defers()
         wrong = [
-            (len(self.ranks) != schedule.stages, f"is for {schedule.stages} ranks, the pipeline has {len(self.ranks)}"),
-            (len(self.models) != len(own), f"has {len(own)} chunks on rank {self.rank}, the model {len(self.models)}"),
+            (ranks != schedule.stages, f"is for {schedule.stages} ranks, the pipeline has {ranks}"),
+            (given != len(own), f"has {len(own)} chunks on rank {self.rank}, the model {given}"),
             (
                 not forward_only and microbatches != schedule.microbatches,
                 f"has {schedule.microbatches} microbatches, the step {microbatches}",
             ),
-            (bool(getattr(config, "variable_seq_lengths", False)), "runs sequences of one length"),
-            (
-                bool(getattr(config, "overlap_moe_expert_parallel_comm", False)),
-                "does not run with overlap_moe_expert_parallel_comm",
-            ),
+            (has("variable_seq_lengths"), "runs sequences of one length"),
+            (has("overlap_moe_expert_parallel_comm"), "does not run with overlap_moe_expert_parallel_comm"),
             (
                 splits and recompute is not None,
-                f"splits backwards, which recompute_granularity={recompute!r} of Megatron does not allow",
+                f"splits backwards, which recompute_granularity={recompute!r} does not allow",
             ),
             (
-                splits and bool(getattr(config, "gradient_accumulation_fusion", False)) and not self._defers(),
-                "splits backwards: set gradient_accumulation_fusion=False, or delay_wgrad_compute=True",
+                splits and fuses,
+                "splits backwards: set gradient_accumulation_fusion=False or delay_wgrad_compute=True",
             ),
             (others.get("adjust_tensor_shapes_fn") is not None, "runs tensors of one shape"),
             (others.get("p2p_communicator") is not None, "has its own transfers between stages"),
@@ -163,8 +163,12 @@ class _Step:
             return
         ends = [_unwrapped(self.models[self.places[chunk]]) for chunk in (0, self.plan.chunks - 1)]
         if any(getattr(end, "share_embeddings_and_output_weights", False) for end in ends):
-            message = f"the order {self.plan.schedule.name!r} has both ends of the model on rank {self.rank}, tied"
-            cure = "train with untied embeddings (--untie-embeddings-and-output-weights), or take a looped order"
+            message = (
+                f"the order {self.plan.schedule.name!r} has both ends of the model on rank {self.rank}, tied"
+            )
+            cure = (
+                "train with untied embeddings (--untie-embeddings-and-output-weights), or take a looped order"
+            )
             raise InputError.with_help(message, cure, "order")
 
     def _defers(self) -> bool:
@@ -173,10 +177,8 @@ class _Step:
 
     def links(self) -> Links:
         """The groups of all transfers of the order."""
-        import torch.distributed as dist
-
-        pairs = {pair for pair in self.plan.routes(self.plan.passes)}
-        pairs |= {pair for pair in self.plan.routes(self.plan.forwards(1))}
+        dist = load("torch.distributed")
+        pairs = set(self.plan.routes(self.plan.passes)) | set(self.plan.routes(self.plan.forwards(1)))
         return Links(list(pairs), self.ranks, dist.get_backend(self.groups.pp))
 
     def run(
@@ -189,8 +191,7 @@ class _Step:
         collect: bool,
         force_all_reduce: bool,
     ) -> list[Any]:
-        import torch
-
+        torch = load("torch")
         passes = self.plan.forwards(microbatches) if forward_only else self.plan.passes
         parameter = next(self.models[0].parameters())
         self.transfers = Transfers(
@@ -206,10 +207,11 @@ class _Step:
         self.kept: dict[tuple[int, int], Backward] = {}
         self.losses: list[Any] = []
         self.tokens: Any = torch.zeros([], dtype=torch.int, device=parameter.device)
-        last = {int(one.chunk or 0): at for at, one in enumerate(passes[self.rank]) if one.kind in ("W", "BW")}
+        own = list(enumerate(passes[self.rank]))
+        last = {int(one.chunk or 0): at for at, one in own if one.kind in ("W", "BW")}
         with self._timed("forward-backward"), contextlib.ExitStack() as unsynced:
             pending = self._without_sync(unsynced)
-            for at, one in enumerate(passes[self.rank]):
+            for at, one in own:
                 chunk = int(one.chunk or 0)
                 if last.get(chunk) == at:
                     # Gradients of this chunk are exchanged from now on.
@@ -263,8 +265,7 @@ class _Step:
                 self._backward(one, chunk)
 
     def _forward(self, one: Pass, chunk: int) -> None:
-        import torch
-
+        torch = load("torch")
         needed = self.plan.needed(one)
         taken = None
         if needed is not None:
@@ -274,7 +275,7 @@ class _Step:
         virtual = place if len(self.models) > 1 else None
         _set_virtual(virtual)
         with torch.set_grad_enabled(not self.forward_only):
-            output, tokens = _schedules().forward_step(
+            output, tokens = schedules().forward_step(
                 self.forward_step_func,
                 self.data[place],
                 self.models[place],
@@ -303,10 +304,8 @@ class _Step:
         needed = self.plan.needed(one)
         gradient = self.transfers.receive(needed, self.plan.home[chunk + 1]) if needed is not None else None
         backward = self.kept[chunk, one.microbatch]
-        if one.kind == "BW" or self._defers():
-            found = backward.whole(gradient)
-        else:
-            found = backward.input(gradient)
+        is_whole = one.kind == "BW" or self._defers()
+        found = backward.whole(gradient) if is_whole else backward.input(gradient)
         if one.kind == "BW":
             del self.kept[chunk, one.microbatch]
             if self._defers():
@@ -349,19 +348,15 @@ def _unwrapped(model: Any) -> Any:
 def _set_virtual(place: Optional[int]) -> None:
     """Tells Megatron which virtual stage runs."""
     if place is not None:
-        from megatron.core import parallel_state
-
-        parallel_state.set_virtual_pipeline_model_parallel_rank(place)
+        load("megatron.core.parallel_state").set_virtual_pipeline_model_parallel_rank(place)
 
 
 def _groups(given: Any) -> Any:
     """The process groups of the model: those given, or those of Megatron's state."""
     if given is not None:
         return given
-    from megatron.core import parallel_state as state
-    from megatron.core.process_groups_config import ProcessGroupCollection
-
-    groups = ProcessGroupCollection()
+    state = load("megatron.core.parallel_state")
+    groups = load("megatron.core.process_groups_config").ProcessGroupCollection()
     groups.tp = state.get_tensor_model_parallel_group()
     groups.pp = state.get_pipeline_model_parallel_group()
     groups.cp = state.get_context_parallel_group()
@@ -369,22 +364,3 @@ def _groups(given: Any) -> Any:
     groups.pos_embd = state.get_position_embedding_group(check_initialized=False)
     groups.dp_cp = state.get_data_parallel_group(with_context_parallel=True, partial_data_parallel=False)
     return groups
-
-
-def _schedules() -> Any:
-    """The schedules of Megatron-core.
-
-    Raises:
-        InputError: If it is not there, or too old.
-    """
-    try:
-        import megatron.core
-        from megatron.core.pipeline_parallel import schedules
-    except ImportError as error:
-        message = f"debubble.megatron needs Megatron-core, which cannot be loaded: {error}"
-        raise InputError(message, message=message, help="pip install megatron-core") from error
-    version = tuple(int(part) for part in str(megatron.core.__version__).split(".")[:2] if part.isdigit())
-    if version < OLDEST:
-        message = f"debubble.megatron needs Megatron-core {OLDEST[0]}.{OLDEST[1]}, and this is {megatron.core.__version__}"
-        raise InputError(message, message=message, help="pip install --upgrade megatron-core")
-    return schedules

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Optional
 
 from .._errors import InputError
+from ._modules import load
 
 
 class Join(list[Any]):
@@ -25,26 +26,22 @@ class Backward:
         input: What it took: a leaf whose gradient is wanted; `None` for the first chunk.
     """
 
-    def __init__(self, output: Any, input: Optional[Any]) -> None:  # noqa: A002 # As torch calls it.
-        from torch.autograd.graph import get_gradient_edge
-
+    def __init__(self, output: Any, input: Optional[Any]) -> None:  # As torch calls it.
         # The node is enough: what the chunk has made is free once it is sent.
-        self._edge = get_gradient_edge(output)
+        self._edge = load("torch.autograd.graph").get_gradient_edge(output)
         self._input = input
         self._gradient: Any = None
         self._joins: list[Join] = []
 
     def whole(self, gradient: Optional[Any]) -> Optional[Any]:
         """Both passes at once: the gradient of the input."""
-        import torch
-
+        torch = load("torch")
         torch.autograd.backward([self._edge], [self._one(gradient)])
         return self._taken()
 
     def input(self, gradient: Optional[Any]) -> Optional[Any]:
         """B: the gradient of the input. The gradients that weights need are kept."""
-        import torch
-
+        torch = load("torch")
         self._gradient = self._one(gradient)
         if self._input is None:
             # Nothing waits for it: W does all of it.
@@ -58,15 +55,14 @@ class Backward:
 
     def weight(self) -> None:
         """W: the gradients of the weights."""
-        import torch
-        from torch.autograd.graph import GradientEdge
-
+        torch = load("torch")
+        edge = torch.autograd.graph.GradientEdge
         if self._input is None:
             torch.autograd.backward([self._edge], [self._gradient])
         for join in self._joins:
             given = [(at, gradient) for at, gradient in enumerate(join) if gradient is not None]
             if given:
-                edges = [GradientEdge(join.node, at) for at, _ in given]
+                edges = [edge(join.node, at) for at, _ in given]
                 gradients = [gradient for _, gradient in given]
                 torch.autograd.backward(edges, gradients, inputs=join.weights)
             join.clear()
@@ -74,8 +70,7 @@ class Backward:
 
     def _one(self, gradient: Optional[Any]) -> Any:
         """The gradient of the output; of a loss it is 1."""
-        import torch
-
+        torch = load("torch")
         if gradient is not None:
             return gradient
         metadata = self._edge.node._input_metadata[self._edge.output_nr]
@@ -134,6 +129,8 @@ def _topological(root: Any) -> list[Any]:
         elif node not in done:
             done.add(node)
             stack.append((node, True))
-            stack.extend((one, False) for one, _ in node.next_functions if one is not None and one not in done)
+            stack.extend(
+                (one, False) for one, _ in node.next_functions if one is not None and one not in done
+            )
     order.reverse()
     return order

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._modules import load
 from ._order import Value
 
 
 class Links:
     """A process group for each direction between two ranks.
 
-    What one rank sends to another is received in the order in which it is made. With a group for each direction no
-    order of passes makes two ranks wait for each other's transfers. All ranks of the job make the groups of all
-    pipelines together.
+    What one rank sends to another is received in the order in which it is made. With a group for each
+    direction no order of passes makes two ranks wait for each other's transfers. All ranks of the job
+    make the groups of all pipelines together.
     """
 
     def __init__(self, pairs: list[tuple[int, int]], ranks: list[int], backend: Any) -> None:
-        import torch.distributed as dist
-
+        dist = load("torch.distributed")
         self._groups: dict[tuple[int, int], Any] = {}
         every: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(every, ranks)
@@ -67,8 +67,7 @@ class Transfers:
 
     def send(self, value: Value, tensor: Any, target: int) -> None:
         """Sends a tensor to the rank `target`, or keeps it where that is this one."""
-        import torch.distributed as dist
-
+        dist = load("torch.distributed")
         if target == self._rank:
             self._kept[value] = tensor
             return
@@ -79,9 +78,7 @@ class Transfers:
 
     def receive(self, value: Value, source: int) -> Any:
         """The tensor that `source` makes: what it sends before is received, too."""
-        import torch
-        import torch.distributed as dist
-
+        torch, dist = load("torch"), load("torch.distributed")
         if source == self._rank:
             return self._kept.pop(value)
         coming = self._coming[source]

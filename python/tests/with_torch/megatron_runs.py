@@ -2,11 +2,12 @@
 
 python megatron_runs.py RANKS FOLDER ORDER..
 
-Writes FOLDER/NAME.json for each order, and `megatron.json` for Megatron's own: the losses, and the sum and the
-largest entry of the gradient of each parameter by its place in the model. `NAME-forward.json` has a step without
-backward, `NAME-whole.json` one with what a training loop adds: Megatron's DistributedDataParallel with overlapped
-reduction, scaled losses, gradients finalised by Megatron and, in a looped order, tied embeddings. The weights of a layer follow from its
-place, so that every run has the same model. Megatron's functions that name CUDA get the CPU in its place.
+Writes FOLDER/NAME-KIND.json for each order, and with the name `megatron` for Megatron's own: the
+losses, and the sum and the largest entry of the gradient of each parameter by its place in the model.
+Kinds are `step`, `forward` without backward, and `whole` with what a training loop adds: Megatron's
+DistributedDataParallel with overlapped reduction, scaled losses, gradients finalised by Megatron and,
+in a looped order, tied embeddings. The weights of a layer follow from its place, so that every run has
+the same model. Megatron's functions that name CUDA get the CPU in its place.
 """
 
 from __future__ import annotations
