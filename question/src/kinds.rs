@@ -35,6 +35,8 @@ pub enum InputKind {
     Trace,
     /// An order of passes.
     Schedule,
+    /// A launch script, a log or a configuration of a training framework.
+    Run,
 }
 
 /// Keys of which each is in no other kind of TOML file.
@@ -63,7 +65,13 @@ impl InputKind {
             let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
             return TOML.into_iter().find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
         }
-        torch_csv::read_either(text).is_ok().then_some(Self::Schedule)
+        let is_schedule = torch_csv::read_either(text).is_ok();
+        let is_run =
+            || text.contains("--num-layers") || text.contains("elapsed time per iteration");
+        match is_schedule {
+            true => Some(Self::Schedule),
+            false => is_run().then_some(Self::Run),
+        }
     }
 
     fn of_json(value: &Value) -> Option<Self> {
@@ -92,6 +100,7 @@ impl InputKind {
             Self::Timeline => "a timeline, for `debubble compare`",
             Self::Trace => "a trace, for `debubble replay`",
             Self::Schedule => "a schedule",
+            Self::Run => "a script, log or configuration of a training run, for `debubble advise`",
         }
     }
 
@@ -117,6 +126,7 @@ impl InputKind {
             }
             Self::Trace => format!("`debubble replay {file}` predicts its steps"),
             Self::Schedule => format!("name it in a question: --schedule {file}"),
+            Self::Run => format!("`debubble advise {file}` says what to change of it"),
         }
     }
 }

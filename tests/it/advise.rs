@@ -247,7 +247,7 @@ fn bad_files_are_refused() {
     for (line, says) in [
         (format!("{script} {few}"), &["few.log", "three steady iterations"][..]),
         (format!("{script} {bytes}"), &["bytes.log"]),
-        (few.clone(), &["few.log", "no arguments of Megatron-LM"]),
+        (few.clone(), &["few.log", "no configuration of a training run"]),
         (search, &["no set-up", "[setup]"]),
         (format!("{script} --machine nothing"), &["nothing"]),
         ("nowhere.log --watch --timeout 1s".to_owned(), &["nowhere.log"]),

@@ -21,7 +21,7 @@ export async function begin() {
   droppable(document.getElementById("open"), (files) => opener.open(files));
   document.getElementById("open").append(
     make("h2", {}, "Files of your own"),
-    make("p", {}, "A scenario, a schedule (as text or as torch reads it), a profile, a trace (Parquet or JSON, one file or one for each rank), a timeline or two of them, a certificate, a question for the planner, the config.json of a model, a machine or a cluster. Nothing is sent anywhere: the files are read by this page, in this browser."),
+    make("p", {}, "A scenario, a schedule (as text or as torch reads it), a profile, a trace (Parquet or JSON, one file or one for each rank), a timeline or two of them, a certificate, a question for the planner, the config.json of a model, a machine or a cluster, the launch script and the log of a run. Nothing is sent anywhere: the files are read by this page, in this browser."),
     zone, shown);
 }
 
@@ -48,7 +48,9 @@ class Opener {
     }
     const traces = told.filter((one) => one.kind === "trace");
     if (traces.length) await this.show(wait, traces.map((one) => one.name).join(", "), traces[0].words, () => this.replayed(traces));
-    for (const one of told.filter((other) => other.kind !== "trace")) await this.show(wait, one.name, one.words, () => this.answered(one));
+    const runs = told.filter((one) => one.kind === "run");
+    if (runs.length) await this.show(wait, runs.map((one) => one.name).join(", "), runs[0].words, () => this.advised(runs));
+    for (const one of told.filter((other) => other.kind !== "trace" && other.kind !== "run")) await this.show(wait, one.name, one.words, () => this.answered(one));
     wait.remove();
     return undefined;
   }
@@ -81,6 +83,23 @@ class Opener {
     const files = new Map(traces.flatMap((one) => [...one.content]));
     const answer = await this.engine.ask({ ask: "replay", files: traces.map((one) => one.name) }, { files });
     return [...notes(answer), ...sheet(answer.sheet), json(answer, "replay.json")];
+  }
+
+  /** What to change first of the run that these files are of. */
+  async advised(runs) {
+    const files = new Map(runs.flatMap((one) => [...one.content]));
+    const shown = make("div");
+    const { machines } = await this.engine.ask({ ask: "built-in" });
+    const choose = make("select", { id: "run-machine" }, ...machines.map((name) => make("option", { value: name, selected: name === "h100" }, name)));
+    const answer = async () => {
+      const found = await this.engine.ask({ ask: "advise", files: runs.map((one) => one.name), machine: choose.value }, { files });
+      shown.replaceChildren(...[...found.notes, ...found.warnings].map((one) => make("p", { class: "note" }, one)), ...sheet(found.sheet),
+        ...(found.svg ? [picture(found.svg, "Gains of changes")] : []),
+        make("div", { class: "buttons" }, ...found.files.map(([name, text]) => saver(name, name, () => text))));
+    };
+    choose.addEventListener("change", () => answer().catch((error) => shown.replaceChildren(make("pre", { class: "error", role: "alert" }, error.text || error.message))));
+    await answer();
+    return [make("p", {}, make("label", { htmlFor: "run-machine" }, "Machine of the run: "), choose), shown];
   }
 }
 

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use ::profile::AnyProfile;
+use answer::advise::{self, AdviceQuestion};
 use answer::timelines::{self, Recorded, Source};
 use answer::{compare, profile, replay, verify};
 use draw::gantt::{self, Chart};
 use draw::pictures;
+use planning::import::Given;
 use question::kinds::InputKind;
 use question::{Context, Diagnostic, keywords, profiles, quote};
 use serde::{Deserialize, Serialize};
@@ -109,7 +111,10 @@ impl File {
                 None,
             );
         }
-        let kind = InputKind::of(&text);
+        let kind = match planning::import::is_known(context, &self.file, &text) {
+            true => Some(InputKind::Run),
+            false => InputKind::of(&text),
+        };
         if kind.is_none() {
             self.check(context, &text)?;
         }
@@ -212,6 +217,40 @@ fn drawn(recorded: &Recorded) -> Result<Option<String>, Diagnostic> {
         costs: None,
     };
     Ok(Some(gantt::svg(&[chart])?))
+}
+
+/// A question for [`advise::advise`]: the files of a run.
+#[derive(Deserialize)]
+pub(crate) struct Advise {
+    files: Vec<PathBuf>,
+    /// The machine of the run.
+    machine: Option<String>,
+}
+
+/// Advice for a run.
+#[derive(Serialize)]
+pub(crate) struct Advised {
+    sheet: Vec<Part>,
+    notes: Vec<String>,
+    /// The gains as a picture; nothing where no change helps.
+    svg: Option<String>,
+    /// The files of the change to make first, by name.
+    files: Vec<(String, String)>,
+}
+
+impl Advise {
+    /// What to change of the run first.
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Advised, Diagnostic> {
+        let given = Given { machine: self.machine, ..Given::default() };
+        let advice = advise::advise(context, &AdviceQuestion { files: self.files, given })?;
+        let first = advice.first().map(|change| advice.written(context, change));
+        Ok(Advised {
+            sheet: parts(advice.sheet()?),
+            svg: pictures::advise::svg(&advice, None).ok(),
+            files: first.transpose()?.map_or_else(Vec::new, |written| written.files),
+            notes: advice.notes,
+        })
+    }
 }
 
 /// A question for [`replay::replay`].

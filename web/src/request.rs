@@ -56,6 +56,8 @@ enum Request {
     Profile(open::File),
     /// Whether a certificate holds.
     Verify(open::File),
+    /// The changes of a run.
+    Advise(open::Advise),
     /// The steps of a real run.
     Replay(open::Replay),
     /// A timeline.
@@ -151,6 +153,7 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
         Request::Order(file) => json(context, &file.order(context)?),
         Request::Profile(file) => json(context, &file.profile(context)?),
         Request::Verify(file) => json(context, &file.verify(context)?),
+        Request::Advise(request) => json(context, &request.answer(context)?),
         Request::Replay(request) => json(context, &request.answer(context)?),
         Request::Timeline(file) => json(context, &file.timeline(context)?),
         Request::Compare(request) => json(context, &request.answer(context)?),

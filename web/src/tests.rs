@@ -221,6 +221,28 @@ fn of_a_broken_file_is_said_what_its_name_promises() {
 }
 
 #[test]
+fn a_run_is_advised() {
+    let run = |ending: &str| {
+        let path = format!("../scenarios/runs/llama3-70b-12-layers.{ending}");
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    };
+    let mut files = one("run.sh", run("sh"));
+    files.insert(PathBuf::from("run.log"), run("log"));
+    for file in ["run.sh", "run.log"] {
+        let kind = asked(&json!({ "ask": "kind", "file": file }), &files);
+        assert_eq!(text(&kind, "kind"), "run", "{file}");
+    }
+    let request = json!({ "ask": "advise", "files": ["run.sh", "run.log"], "machine": "b200" });
+    let found = asked(&request, &files);
+    assert!(text(&found, "svg").starts_with("<svg") && found["notes"].is_array());
+    let names: Vec<&str> =
+        found["files"].as_array().unwrap().iter().filter_map(|file| file[0].as_str()).collect();
+    assert!(names.contains(&"run.sh.diff") && names.contains(&"machine.toml"), "{names:?}");
+    let words = refused(&json!({ "ask": "advise", "files": ["run.log"], "machine": null }), &files);
+    assert!(words.contains("run.log"), "{words}");
+}
+
+#[test]
 fn a_timeline_is_drawn_compared_and_replayed() {
     let before = timeline(&Keys::default());
     let flags = Keys { hop: Some(vec!["5ms".parse().unwrap()]), ..Keys::default() };
