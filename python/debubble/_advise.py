@@ -71,7 +71,7 @@ _CALLS = (("json",), ("table",))
 
 
 class Advice(_frames.Tabular):
-    """What to change of a run, the largest gain first.
+    """The changes of a run, the largest gain first.
 
     `changes` are all, `first` is the one to make first, `calibration` says how far the prediction is from the
     measured step, and `export` writes the changed arguments of the script.
@@ -84,7 +84,7 @@ class Advice(_frames.Tabular):
 
     @property
     def warnings(self) -> list[str]:
-        """What was warned of."""
+        """The warnings."""
         return list(self._inner.warnings)
 
     @property

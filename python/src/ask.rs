@@ -36,7 +36,7 @@ pub(crate) struct Answered<T> {
     pub(crate) interrupted: bool,
 }
 
-/// What is called while work goes on.
+/// Functions that are called while work goes on.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Told<'a> {
     /// With the name, the count and the total of the current work, the total `None` where it is unknown.

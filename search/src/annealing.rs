@@ -7,7 +7,7 @@ use crate::chance::Chance;
 
 /// An order that changes step by step.
 pub(crate) trait Walker {
-    /// What an order is compared by; smaller is better.
+    /// The value by which orders are compared; smaller is better.
     type Value: Copy + PartialOrd;
     /// An order that was met, for the caller.
     type Order;

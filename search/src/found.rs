@@ -1,4 +1,4 @@
-//! What a search may do, how far it has come, and what it has found.
+//! The effort, the progress and the result of a search.
 
 use pipeline::{Nanos, Schedule};
 
@@ -54,7 +54,7 @@ pub struct Progress {
     pub of: Option<u64>,
 }
 
-/// What a search makes small, or one that is a part of it.
+/// The objective of a search, or of one that is a part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// The cost of an order by the nominal times.

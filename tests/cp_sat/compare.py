@@ -45,7 +45,7 @@ COLUMNS = [
     *("CP-SAT, ns", "CP-SAT bound, ns", "CP-SAT taken, s", "record, ns", "record bound, ns"),
     *("better order", "higher bound"),
 ]
-# What CP-SAT starts from.
+# The start of CP-SAT.
 FROM_NOTHING, FROM_RECORD = "none", "record"
 # Pipelines of more stages are not searched for longer.
 LONGER_STAGES = 8
@@ -93,7 +93,7 @@ def interrupted_after(seconds: float, command: list[str], said: Path) -> None:
 
 
 def searched(program: str, pipeline: Pipeline, seconds: float, better: Path | None) -> Answer:
-    """What `debubble search` finds until it is interrupted after so many seconds of processor time."""
+    """The result of `debubble search` when it is interrupted after so many seconds of processor time."""
     with tempfile.TemporaryDirectory() as folder:
         question = Path(folder) / "question.toml"
         named = [program, "records", "--scenario", pipeline.name]
@@ -116,7 +116,7 @@ def searched(program: str, pipeline: Pipeline, seconds: float, better: Path | No
 
 
 def solved(program: str, pipeline: Pipeline, seconds: float, hinted: bool, better: Path | None) -> Answer:
-    """What CP-SAT finds, each order checked by `debubble verify`."""
+    """The results of CP-SAT, each order checked by `debubble verify`."""
     constraints = Program(pipeline)
     if hinted:
         constraints.hint(pipeline.order)

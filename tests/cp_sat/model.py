@@ -18,7 +18,7 @@ TICK = 0.05
 
 @dataclass(frozen=True)
 class Solved:
-    """What CP-SAT has: an order, if it has found one, and what no order undercuts, in nanoseconds."""
+    """A result of CP-SAT: an order, if it has found one, and what no order undercuts, in nanoseconds."""
 
     order: Order | None
     bound: int

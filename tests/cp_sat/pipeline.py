@@ -125,7 +125,7 @@ def arrival(pipeline: Pipeline, begun: dict[tuple[int, Pass], int], stage: int, 
 
 
 def cost(pipeline: Pipeline, order: Order) -> int:
-    """What `order` costs by the objective of the record."""
+    """The cost of `order` by the objective of the record."""
     begun = starts(pipeline, order)
     last = [
         begun[stage, passes[-1]] + pipeline.times[passes[-1][0]][stage] - pipeline.begins(stage)

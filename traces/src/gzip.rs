@@ -14,7 +14,7 @@ const MAX_UNPACKED: u64 = 2 << 30;
 /// The most bytes that a byte of a trace unpacks to. Traces in JSON take 10 to 50; deflate packs up to 1032 equal
 /// bytes into one.
 const MAX_RATIO: u64 = 400;
-/// What a tiny file may unpack to, whatever its ratio.
+/// Bytes that a tiny file may unpack to, whatever its ratio.
 const SMALL: u64 = 1 << 20;
 /// Bytes for which memory is asked at a time.
 const PIECE: usize = 1 << 20;

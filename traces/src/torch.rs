@@ -46,7 +46,7 @@ pub(crate) struct Rank {
     received: Vec<(Nanos, Nanos)>,
 }
 
-/// What a file says of its rank beside its events.
+/// Facts of a rank in its file, beside its events.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Origin {
     /// Its number among all ranks of the run.

@@ -239,7 +239,7 @@ pub(crate) struct Advised {
 }
 
 impl Advise {
-    /// What to change of the run first.
+    /// The changes of the run.
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Advised, Diagnostic> {
         let given = Given { machine: self.machine, ..Given::default() };
         let advice = advise::advise(context, &AdviceQuestion { files: self.files, given })?;

@@ -16,7 +16,7 @@ use super::record::Record;
 use super::set::{RecordInstance, RecordSet};
 use crate::search::certificate_of;
 
-/// What has come of an order that was offered.
+/// The outcome of an order that was offered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Offer {
     /// The pipeline, where the order could be read.

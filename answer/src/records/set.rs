@@ -154,7 +154,7 @@ impl RecordInstance {
         self.differences(certificate).is_empty()
     }
 
-    /// What of the pipeline that `certificate` is about is different.
+    /// The difference of the pipeline that `certificate` is about.
     #[must_use]
     pub fn differences(&self, certificate: &Certificate) -> Vec<&'static str> {
         let Instance { shape, placement, costs, footprints, limits, objective } = &self.instance;

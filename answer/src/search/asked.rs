@@ -86,7 +86,7 @@ impl Asked<'_> {
     }
 }
 
-/// What the search of `setting` makes small.
+/// The objective of the search of `setting`.
 pub(super) fn aim(keys: &SearchKeys, setting: &Setting) -> Aim {
     match (keys.statistic(), figure(keys, setting)) {
         (Some(statistic), _) => Aim::Statistic(statistic),

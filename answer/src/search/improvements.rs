@@ -1,4 +1,4 @@
-//! What a search had at best, from its beginning to its end.
+//! The best costs of a search, from its beginning to its end.
 
 use std::sync::{Mutex, PoisonError};
 

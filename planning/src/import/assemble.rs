@@ -13,10 +13,10 @@ const MACHINE: &str = "h100";
 /// Devices of a node.
 const NODE: u64 = 8;
 
-/// What is assumed, a sentence each.
+/// Assumptions, a sentence each.
 pub(super) type Notes = Vec<String>;
 
-/// What a file says of a question.
+/// The parts of a question that a file has.
 pub(super) struct Parts {
     pub(super) model: SizesDocument,
     pub(super) sequence: u64,

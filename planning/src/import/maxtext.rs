@@ -96,7 +96,7 @@ fn axis(arguments: &Arguments, name: &str) -> Result<Option<u64>, Wrong> {
         let own = match arguments.text(&key)? {
             Some(text) if text.trim() == "-1" => None,
             Some(_) => arguments.whole(&key)?,
-            // What is left goes to sharding within a slice, and to replicas between them.
+            // The rest goes to sharding within a slice, and to replicas between them.
             None if matches!(key.as_str(), "ici-fsdp-parallelism" | "dcn-data-parallelism") => None,
             None => Some(1),
         };
@@ -122,7 +122,7 @@ fn degrees(arguments: &Arguments, model: &SizesDocument) -> Result<Degrees, Wron
         Ok(Some(all).filter(|all| *all > 1))
     };
     let expert = match arguments.text("ici-expert-parallelism")?.as_deref() {
-        // What is left of a slice, which is taken to be a node.
+        // The rest of a slice, which is taken to be a node.
         Some("-1") => Some((NODE / several(&["tensor", "context"])?.unwrap_or(1)).max(1)),
         _ => several(&["expert"])?,
     };
@@ -260,7 +260,7 @@ fn circular(
     Ok(())
 }
 
-/// What is recomputed.
+/// The recomputation.
 fn remat(arguments: &Arguments, setup: &mut SetupDocument, notes: &mut Notes) -> Result<(), Wrong> {
     let policy = arguments.text("remat-policy")?.unwrap_or_else(|| "full".to_owned());
     setup.recompute = match policy.as_str() {

@@ -40,7 +40,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// The bytes at the start of a file that are looked at.
 const HEAD: usize = 4 << 20;
 
-/// What a script or a log does not say.
+/// Facts of a run that its files may lack.
 #[derive(Clone, Default, Debug)]
 pub struct Given {
     /// The machine: one that is built in, or a file.
@@ -63,7 +63,7 @@ pub struct Given {
 pub struct Imported {
     /// The question.
     pub document: Document,
-    /// What was assumed, or left out though it matters, a sentence each.
+    /// Assumptions, and parts that were left out though they matter, a sentence each.
     pub notes: Vec<String>,
     /// The iterations that a log has.
     pub measured: Option<Measured>,
@@ -111,7 +111,7 @@ const FORMATS: [Format; 7] = [
     Format { is_it: simulators::is_file, read: simulators::of_file },
 ];
 
-/// What files are read, for those who gave another.
+/// The files that are read, for an error about another one.
 const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, an \
                      experiment of Primus, a recipe of Megatron-Bridge, NeMo or torchtitan, a \
                      configuration of MaxText, or JSON of SimuMax or Calculon";
@@ -138,7 +138,7 @@ fn is_dump(text: &str) -> bool {
 /// If it cannot be read, is of no known kind, or lacks what a question needs.
 pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imported, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
-    // What follows is the log of steps, in which anything may stand.
+    // Behind it is the log of steps, in which anything may stand.
     let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
     of_text(context, path, &head, given)
 }

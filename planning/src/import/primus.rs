@@ -64,7 +64,7 @@ pub(super) fn of_experiment(source: &Source<'_>, given: &Given) -> Result<Import
         Some(_) => None,
         None => Some(named(source, text("model"), &mut notes)?),
     };
-    // What all language models share is no choice of the author of one.
+    // Values that all language models share are no choice of the author of one.
     let shared = preset(source, ("models", framework, SHARED), given)?;
     let mut shared = shared.unwrap_or_else(|| Value::Object(Map::new()));
     let of_model = of_model.map(|mut own| {

@@ -230,7 +230,7 @@ fn strategy(
     Ok(parts.imported(source.path, given, notes, unread(arguments)))
 }
 
-/// What a strategy of SimuMax recomputes.
+/// The recomputation of a strategy of SimuMax.
 fn recompute(
     arguments: &Arguments,
     notes: &mut Notes,

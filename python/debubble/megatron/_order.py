@@ -19,7 +19,7 @@ _RUN = ("F", "B", "W", "BW")
 
 
 class Value(NamedTuple):
-    """What one chunk makes for another: an activation (`F`) or a gradient (`B`)."""
+    """A value that one chunk makes for another: an activation (`F`) or a gradient (`B`)."""
 
     kind: str
     #: The chunk that takes it.
@@ -82,7 +82,7 @@ class Plan:
         return any(one.kind == "W" for one in self.passes[rank])
 
     def made(self, one: Pass) -> Union[Value, None]:
-        """What a pass makes for another chunk."""
+        """The value that a pass makes for another chunk."""
         chunk = int(one.chunk or 0)
         if one.kind == "F":
             return Value("F", chunk + 1, one.microbatch) if chunk + 1 < self.chunks else None
@@ -91,7 +91,7 @@ class Plan:
         return None
 
     def needed(self, one: Pass) -> Union[Value, None]:
-        """What a pass takes of another chunk."""
+        """The value that a pass takes of another chunk."""
         chunk = int(one.chunk or 0)
         if one.kind == "F":
             return Value("F", chunk, one.microbatch) if chunk > 0 else None
@@ -100,7 +100,7 @@ class Plan:
         return None
 
     def routes(self, passes: list[list[Pass]]) -> dict[tuple[int, int], list[Value]]:
-        """What each rank sends to each other one, in the order in which `passes` make it."""
+        """The values that each rank sends to each other one, in the order in which `passes` make them."""
         found: dict[tuple[int, int], list[Value]] = {}
         for rank, own in enumerate(passes):
             for one in own:

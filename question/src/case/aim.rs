@@ -1,4 +1,4 @@
-//! What a search makes small, and what that asks of a question: noise or none, replicas, hardware.
+//! The objective of a search, and its demands on a question: noise or none, replicas, hardware.
 
 use search::{Figure, Objective, SearchError, Statistic};
 use sim::SimulationError;
@@ -20,7 +20,7 @@ const CHANGING: [&str; 5] = ["slowdown", "slowdown-profile", "jitter", "stall", 
 const LEAVE_OUT: &str = "leave it out, and simulate what is found with it: --export best.txt, then \
      `debubble simulate --schedule best.txt`";
 
-/// What a search makes small.
+/// The objective of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
     /// A time of one step where no link is shared.

@@ -19,7 +19,7 @@ use crate::scenario::{Scenario, Setting};
 pub struct Search<'a> {
     /// The placement of chunks, if it is given.
     pub placement: Option<Placement>,
-    /// What is made small.
+    /// The objective to minimise.
     pub aim: Aim,
     /// For how long.
     pub effort: Effort,

@@ -1,4 +1,4 @@
-//! What a host lends a question: files, a progress display, a stop signal, a clock and the size of its memory.
+//! The services of a host for a question: files, a progress display, a stop signal, a clock and the size of its memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is asked of a search on hardware: the figure, and the hardware.
+//! The question of a search on hardware: the figure, and the hardware.
 
 use pipeline::{Problem, Schedule};
 use sim::Hardware;

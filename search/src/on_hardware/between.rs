@@ -1,4 +1,4 @@
-//! What lies between two steps on hardware at the least.
+//! A lower bound on the time between two steps on hardware.
 
 use pipeline::Nanos;
 use sim::Hardware;

@@ -66,7 +66,7 @@ struct Node {
     of: Option<(i64, i64)>,
 }
 
-/// What a trace shows of one rank.
+/// The operations of one rank in a trace.
 #[derive(Default)]
 pub(crate) struct Observed {
     origin: Origin,

@@ -38,7 +38,7 @@ struct Run {
     sequences: Vec<i64>,
 }
 
-/// What stands in the order of time.
+/// Operations in the order of time.
 pub(super) enum Entry {
     Pass(Pass),
     Message(Message),
@@ -170,7 +170,7 @@ fn apart(nodes: Vec<Evaluated>, owners: Vec<Option<usize>>) -> Vec<Vec<Evaluated
     let mut parts: Vec<Vec<Evaluated>> = vec![Vec::new()];
     let mut until = None;
     for ((at, node), owner) in nodes.into_iter().enumerate().zip(owners) {
-        // What accumulates gradients belongs to the nodes before it.
+        // Accumulation of gradients belongs to the nodes before it.
         if let Some(owner) = owner {
             if until.is_some_and(|until| at > until) {
                 parts.push(Vec::new());

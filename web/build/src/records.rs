@@ -39,7 +39,7 @@ pub(crate) fn module(folder: &Path) -> Result<String> {
     Ok(format!("export const FINDERS = {list};\nexport const KNOWN = {lines};\n"))
 }
 
-/// What the text of a record says at the beginning of its lines.
+/// The words at the beginning of lines of a record.
 fn record(name: &str, text: &str) -> Result<Record> {
     let after = |start: &str| {
         let found = text.lines().find_map(|line| line.strip_prefix(start));

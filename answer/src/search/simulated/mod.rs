@@ -132,7 +132,7 @@ fn jointly(asked: &Asked<'_>) -> Result<Option<SearchRow>, Diagnostic> {
     if asked.keys.vary.is_empty() {
         return Ok(None);
     }
-    // What it finds is no order of this search yet.
+    // Its order is none of this search yet.
     let (keys, seen) = (&nominal_keys(asked.keys, asked.setting), &Improvements::unheard());
     joint::row(&Asked { keys, seen, ..*asked }).map(Some)
 }

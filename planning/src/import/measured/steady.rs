@@ -35,7 +35,7 @@ pub struct Timed {
     pub seconds: f64,
     /// The samples of its batch.
     pub batch: Option<u64>,
-    /// What lies between it and the iteration before, if that is slow by itself.
+    /// The event between it and the iteration before, if that is slow by itself.
     pub behind: Option<Class>,
 }
 

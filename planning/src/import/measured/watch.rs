@@ -198,7 +198,7 @@ impl Watcher {
                     return Some(self.other_batch(before, now, last.seconds));
                 }
                 self.batch = batch.or(self.batch);
-                // What evaluations and checkpoints cost is no change of the run.
+                // The cost of evaluations and checkpoints is no change of the run.
                 if last.behind.is_some() {
                     return None;
                 }

@@ -86,7 +86,7 @@ fn chunks(arguments: &Arguments, model: &SizesDocument, stages: u64) -> Result<O
     Ok(chunks.filter(|chunks| *chunks > 1))
 }
 
-/// What replicas share.
+/// The state that replicas share.
 fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
     let strategy = arguments.text("data-parallel-sharding-strategy")?;
     let sharded = ["use-megatron-fsdp", "use-custom-fsdp", "use-torch-fsdp2"];
@@ -105,7 +105,7 @@ fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
     })
 }
 
-/// What is recomputed, and in how many layers of a chunk.
+/// The recomputation, and the layers of a chunk that have it.
 fn recompute(
     arguments: &Arguments,
     notes: &mut Notes,

@@ -41,7 +41,7 @@ fn is_instance(value: &Value, class: &Value) -> Option<bool> {
     })
 }
 
-/// What the function `name` of Python makes of its arguments; `None` for one that is none.
+/// The value of the function `name` of Python for its arguments; `None` for another function.
 pub(super) fn call(
     heap: &Heap,
     name: &str,
@@ -137,7 +137,7 @@ fn copied(heap: &Heap, value: &Value, depth: usize) -> Value {
 /// The longest list that grows.
 const MOST_PARTS: usize = 10_000;
 
-/// What method `name` of `owner` makes of its arguments; `None` for one that Python's own types do not have.
+/// The value of method `name` of `owner` for its arguments; `None` for one that Python's own types do not have.
 pub(super) fn method(
     heap: &Heap,
     owner: &Value,

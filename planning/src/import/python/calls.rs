@@ -75,7 +75,7 @@ impl Run<'_> {
         self.applied(&callee, plain, named)
     }
 
-    /// What `callee` makes of its arguments.
+    /// The value of `callee` for its arguments.
     pub(super) fn applied(
         &self,
         callee: &Value,

@@ -47,7 +47,7 @@ impl Module {
 
 /// Why a recipe is not followed on.
 pub(super) enum Stop {
-    /// What a function returns.
+    /// The value that a function returns.
     Return(Value),
     /// Too much of it.
     TooLong,
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
         self.modules.borrow_mut().insert(path.to_owned(), Some(Rc::clone(&module)));
         let mut scope = Scope::new();
         for statement in &statements {
-            // What a file does beside definitions matters little.
+            // Statements beside definitions matter little.
             if let Err(Stop::TooLong) = self.statement(statement, &mut scope, &module) {
                 return Err("it takes too many steps to follow".to_owned());
             }

@@ -21,7 +21,7 @@ pub(super) enum Expr {
     Not(Box<Expr>),
     Minus(Box<Expr>),
     Binary(&'static str, Box<Expr>, Box<Expr>),
-    /// What it is if a condition holds, the condition, and what it is otherwise.
+    /// The value if a condition holds, the condition, and the value otherwise.
     Choice(Box<Expr>, Box<Expr>, Box<Expr>),
     Unknown,
 }
@@ -226,7 +226,7 @@ impl Parser<'_> {
     fn branch(&mut self) -> Option<Statement> {
         let condition = self.expression()?;
         let then = self.suite()?;
-        // What follows may be behind the end of the line.
+        // The next token may be behind the end of the line.
         let begin = self.at;
         while self.peek() == Some(&Token::Newline) {
             self.at += 1;

@@ -108,7 +108,7 @@ fn split(layers: u64, parts: u64, (first, last): (u64, u64)) -> Vec<u64> {
                 own = own.saturating_sub(first);
             }
             if at + 1 == parts {
-                // What is left, however much was cut off of the others.
+                // The rest, however much was cut off of the others.
                 return left;
             }
             own = own.min(left);
