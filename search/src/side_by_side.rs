@@ -12,7 +12,7 @@ pub(crate) const CHAINS: usize = 4;
 /// Asks whether the caller wants a search to stop.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// The work of the chains of a search, each with a random stream of its own, do round by round.
+/// The work of the chains of a search, each with a random stream of its own, round by round.
 pub(crate) trait Strategy<Chain>: Sync {
     /// The steps of each chain in `round`, where `left` are left for all.
     fn steps(&self, round: u32, left: u64) -> u64;
