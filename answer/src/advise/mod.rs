@@ -164,10 +164,11 @@ fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnos
         measured = Some(more);
     }
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
-    let source = match import::script(context, own)? {
-        Some(text) => Some(Source { path: own.to_owned(), text, given: question.given.clone() }),
-        None => None,
-    };
+    let source = import::script(context, own)?.map(|text| Source {
+        path: own.to_owned(),
+        text,
+        given: question.given.clone(),
+    });
     Ok(Run { imported, folder, measured, source })
 }
 

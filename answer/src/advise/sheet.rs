@@ -100,7 +100,7 @@ impl Advice {
             }
             None => {
                 text +=
-                    "No change is likely to save more than predictions of such changes are off.\n"
+                    "No change is likely to save more than predictions of such changes are off.\n";
             }
         }
         if !self.without_gain.is_empty() {

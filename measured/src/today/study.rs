@@ -144,16 +144,7 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
         outcome.without_machine = Some(machines[at]);
         outcome.without_source = Some(sources[at]);
     }
-    for outcome in outcomes.iter_mut().filter(|one| one.run.source == Source::SimuMax) {
-        let mut run = outcome.run.clone();
-        run.machine.efficiency.stock = STOCK;
-        let prediction = predicted(&run, &values, &orders).map_err(|cause| wrong(&run, &cause))?;
-        outcome.without_source = Some(prediction.seconds);
-        layouts.push(Layout { run, values: values.clone() });
-    }
-    let of_others = outcomes.iter().filter(|one| one.run.source == Source::CclBench);
-    let of_others = of_others.filter(|one| one.run.apart.is_none() && one.run.seconds.is_some());
-    layouts.extend(of_others.map(|one| Layout { run: one.run.clone(), values: values.clone() }));
+    layouts.extend(of_others(&mut outcomes, &values, &orders)?);
     let pairs = calibrated::pairs(&layouts, &orders)?;
     let refitted = |((constant, &in_use), &fitted)| -> Refitted {
         let (constant, prior): (&super::constants::Constant, f64) = constant;
@@ -163,6 +154,27 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
     let constants =
         CONSTANTS.iter().zip(priors).zip(&values).zip(&fitted.values).map(refitted).collect();
     Ok(Study { outcomes, constants, pairs })
+}
+
+/// The runs of stock software, whose steps are predicted without the constant that was fitted to them, and those of an
+/// unknown network: nothing else was fitted to either.
+fn of_others(
+    outcomes: &mut [Outcome],
+    values: &[f64],
+    orders: &Orders<'_>,
+) -> Result<Vec<Layout>, Diagnostic> {
+    let mut layouts = Vec::new();
+    for outcome in outcomes.iter_mut().filter(|one| one.run.source == Source::SimuMax) {
+        let mut run = outcome.run.clone();
+        run.machine.efficiency.stock = STOCK;
+        let prediction = predicted(&run, values, orders).map_err(|cause| wrong(&run, &cause))?;
+        outcome.without_source = Some(prediction.seconds);
+        layouts.push(Layout { run, values: values.to_vec() });
+    }
+    let others = outcomes.iter().filter(|one| one.run.source == Source::CclBench);
+    let others = others.filter(|one| one.run.apart.is_none() && one.run.seconds.is_some());
+    layouts.extend(others.map(|one| Layout { run: one.run.clone(), values: values.to_vec() }));
+    Ok(layouts)
 }
 
 /// Fits to all runs but some.
