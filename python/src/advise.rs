@@ -13,6 +13,9 @@ use crate::ask::{Files, ask, look};
 use crate::error::unwritable;
 use crate::width::wide;
 
+/// Files by name.
+type Named = Vec<(String, String)>;
+
 /// Advice for a run.
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Advice {
@@ -81,11 +84,7 @@ impl Advice {
 
     /// The files of change `at`, or of the one to make first, and facts about them.
     #[pyo3(signature = (at=None))]
-    fn export(
-        &self,
-        py: Python<'_>,
-        at: Option<usize>,
-    ) -> PyResult<(Vec<(String, String)>, Vec<String>)> {
+    fn export(&self, py: Python<'_>, at: Option<usize>) -> PyResult<(Named, Vec<String>)> {
         let advice = Arc::clone(&self.advice);
         let answered = ask(py, Arc::clone(&self.files), None, move |context: &Context<'_>| {
             let change = match at {

@@ -43,6 +43,7 @@ def test_a_log_calibrates(script: Path, tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text(log(1.2 * step))
     advice = advised(script, tmp_path / "run.log")
     found = advice.calibration
+    assert found is not None
     assert found.iterations == 11
     assert found.blind == pytest.approx(step)
     assert abs(found.calibrated / found.measured - 1) < 0.1
@@ -51,6 +52,7 @@ def test_a_log_calibrates(script: Path, tmp_path: Path) -> None:
 
 def test_changes_are_a_table(script: Path) -> None:
     advice = advised(script)
+    assert advice.first is not None
     assert advice.first.gain == max(change.gain for change in advice.changes)
     assert {change.certainty for change in advice.changes} <= {"sure", "likely", "not-resolved"}
     areas = advice.changes.column("area")

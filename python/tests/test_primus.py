@@ -1,5 +1,6 @@
-"""Tables of Primus: every pass, each transfer on both ranks, no deadlock. Primus itself is a stand-in with the
-names that `debubble.primus` uses of it.
+"""Tables of Primus: every pass, each transfer on both ranks, no deadlock.
+
+Primus itself is a stand-in with the names that `debubble.primus` uses of it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def primus(monkeypatch: pytest.MonkeyPatch) -> Any:
     for at in range(root.count(".") + 1):
         name = ".".join(root.split(".")[: at + 1])
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         "algorithms": {},
         "algorithms.base": {"PipelineScheduleAlgo": PipelineScheduleAlgo},
         "scheduler_node": {"FuncType": FuncType, "SchedulerNode": SchedulerNode},
@@ -80,7 +81,8 @@ def orders() -> dict[str, Any]:
 
 def ran(table: list[list[Any]]) -> int:
     """The nodes that run where a receive waits for its send and all ranks follow their order."""
-    at, sent, done = [0] * len(table), Counter(), 0
+    at, done = [0] * len(table), 0
+    sent: Counter[Any] = Counter()
     moved = True
     while moved:
         moved = False
@@ -126,7 +128,8 @@ def test_passes_keep_the_order_of_the_schedule(primus: Any) -> None:
         passes = [node for node in row if node.func_type.name in ("F", "B", "W", "BW")]
         own = [(node.func_type.name, node.mini_batch, node.chunk) for node in passes]
         places = {rank: 0, 2 * RANKS - 1 - rank: 1}
-        assert own == [(one.kind, one.microbatch, places[one.chunk]) for one in schedule.slots(rank)]
+        slots: Any = schedule.slots(rank)
+        assert own == [(one.kind, one.microbatch, places[one.chunk]) for one in slots]
 
 
 def test_directions_are_those_of_the_transfers(primus: Any) -> None:

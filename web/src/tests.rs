@@ -222,12 +222,9 @@ fn of_a_broken_file_is_said_what_its_name_promises() {
 
 #[test]
 fn a_run_is_advised() {
-    let run = |ending: &str| {
-        let path = format!("../scenarios/runs/llama3-70b-12-layers.{ending}");
-        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
-    };
-    let mut files = one("run.sh", run("sh"));
-    files.insert(PathBuf::from("run.log"), run("log"));
+    let mut files = one("run.sh", *include_bytes!("../../scenarios/runs/llama3-70b-12-layers.sh"));
+    let log = include_bytes!("../../scenarios/runs/llama3-70b-12-layers.log");
+    files.insert(PathBuf::from("run.log"), log.to_vec());
     for file in ["run.sh", "run.log"] {
         let kind = asked(&json!({ "ask": "kind", "file": file }), &files);
         assert_eq!(text(&kind, "kind"), "run", "{file}");

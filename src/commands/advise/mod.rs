@@ -38,7 +38,7 @@ groups, and all of them together.";
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Advise {
-    /// A script, a log or a question with a table [setup]; further logs have its iterations
+    /// A script, a log or a question of one set-up; further logs have its iterations
     #[arg(value_name = "SCRIPT|LOG|PLAN.toml", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
