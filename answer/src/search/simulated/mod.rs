@@ -30,7 +30,7 @@ pub(super) const SEARCHES: u128 = 12;
 pub struct Simulated {
     /// The keys that searches of orders leave out.
     pub keys: Vec<&'static str>,
-    /// The values without noise; under noise those of [`Searched::under_noise`](super::Searched::under_noise) stand for them.
+    /// The values without noise; under noise those of the search under noise stand for them.
     pub figures: Option<SimulatedFigures>,
     /// Number of orders simulated.
     pub simulated: u64,
