@@ -16,6 +16,7 @@ from typing import Any, Optional
 from unittest import mock
 
 import pytest
+from pools import Renamed, RenamedPool
 
 import debubble as db
 from debubble import _debubble, _executors
@@ -261,16 +262,6 @@ def interrupted_worker(part: Any) -> bytes:
         return _executors.answer(part)
 
 
-class Renamed:
-    """Hands `call` to a pool in place of what it is given."""
-
-    def __init__(self, pool: Executor, call: Callable[[Any], bytes]) -> None:
-        self.pool, self.call = pool, call
-
-    def submit(self, _: Callable[[Any], bytes], part: Any) -> Any:
-        return self.pool.submit(self.call, part)
-
-
 def test_a_worker_that_is_interrupted_costs_no_row(here: str) -> None:
     told = pytest.warns(
         db.Note, match="workers lost 3 of 3 parts.* WorkerInterruptedError: a worker was interr"
@@ -304,16 +295,6 @@ def test_a_killed_process_costs_no_row(died: Path, here: str) -> None:
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool, told:
         assert swept(Renamed(pool, killed_once)) == here
     assert died.exists()
-
-
-class RenamedPool:
-    """The same for a pool of `multiprocessing`."""
-
-    def __init__(self, pool: Any, call: Callable[[Any], bytes]) -> None:
-        self.pool, self.call = pool, call
-
-    def apply_async(self, _: Callable[[Any], bytes], arguments: Any) -> Any:
-        return self.pool.apply_async(self.call, arguments)
 
 
 def test_a_killed_process_of_a_pool_of_multiprocessing_costs_no_row(died: Path, here: str) -> None:

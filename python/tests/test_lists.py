@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from pools import Renamed, RenamedPool
 
 import debubble as db
 from debubble import _debubble, _lists
@@ -194,26 +195,6 @@ def test_warnings_of_workers_are_told_once() -> None:
     notes = [one for one in told if "no activation sizes" in str(one.message)]
     assert len(notes) == 1
     assert notes[0].filename == __file__
-
-
-class Renamed:
-    """Hands `call` to a pool in place of what it is given."""
-
-    def __init__(self, pool: Executor, call: Callable[[Any], bytes]) -> None:
-        self.pool, self.call = pool, call
-
-    def submit(self, _: Callable[[Any], bytes], work: Any) -> Any:
-        return self.pool.submit(self.call, work)
-
-
-class RenamedPool:
-    """The same for a pool of `multiprocessing`."""
-
-    def __init__(self, pool: Any, call: Callable[[Any], bytes]) -> None:
-        self.pool, self.call = pool, call
-
-    def apply_async(self, _: Callable[[Any], bytes], arguments: Any) -> Any:
-        return self.pool.apply_async(self.call, arguments)
 
 
 def killed_once(work: Any) -> bytes:

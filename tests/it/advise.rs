@@ -4,13 +4,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::{refused, run, stdout};
+use crate::cli::{Folder, refused, run, stdout};
 
 const SCRIPT: &str = "#!/bin/bash\n# Llama 3 8B\nTP=4\nexport PP=${PP:-4}\nMODEL_ARGS=(\n  --num-layers 32\n  \
     --hidden-size 4096\n  --ffn-hidden-size 14336\n  --num-attention-heads 32\n  --group-query-attention\n  \
@@ -21,23 +20,6 @@ const SCRIPT: &str = "#!/bin/bash\n# Llama 3 8B\nTP=4\nexport PP=${PP:-4}\nMODEL
     --sequence-parallel \\\n  --use-distributed-optimizer \\\n  --micro-batch-size 1 \\\n  --global-batch-size 128 \\\n  \
     --recompute-granularity full \\\n  --recompute-method uniform \\\n  --recompute-num-layers 1 \\\n  --bf16 \\\n  \
     --train-iters 1000\n";
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn with(&self, name: &str, text: &str) -> String {
-        fs::write(self.path(name), text).unwrap();
-        self.path(name).display().to_string()
-    }
-}
 
 fn iteration(at: usize, seconds: f64) -> String {
     let ms = seconds * 1e3;
@@ -195,12 +177,12 @@ fn a_growing_log_is_followed() {
     let mut steps = vec![2.0; 20];
     steps.extend([2.6; 10]);
     let path = folder.with("run.log", &log(&steps));
-    let before = fs::read_dir(folder.0.path()).unwrap().count();
+    let before = fs::read_dir(folder.root()).unwrap().count();
     let text = stdout(&run(&format!("advise {path} --watch --timeout 200ms")));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
     assert!(lines[0].contains("steady at 2.000 s") && lines[1].contains("+30.00 %"), "{text}");
-    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), before);
+    assert_eq!(fs::read_dir(folder.root()).unwrap().count(), before);
     let script = folder.with("train.sh", SCRIPT);
     let json = stdout(&run(&format!("advise {script} {path} --watch --timeout 200ms --json")));
     let causes: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

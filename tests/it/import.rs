@@ -2,11 +2,10 @@
 //! and bad files are refused.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::cli::{refused, run, stdout};
+use crate::cli::{Folder, refused, run, stdout};
 
 /// Questions of one set-up that Megatron-LM runs: the machine, the devices, and the rest.
 const QUESTIONS: [(&str, u64, &str); 4] = [
@@ -39,23 +38,6 @@ const QUESTIONS: [(&str, u64, &str); 4] = [
          gated = true\nvocabulary = 128256\n[setup]\ntensor = 2\nzero = 3\ncontext = 2\n",
     ),
 ];
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn with(&self, name: &str, text: &str) -> String {
-        fs::write(self.path(name), text).unwrap();
-        self.path(name).display().to_string()
-    }
-}
 
 fn planned(line: &str) -> Value {
     let answer: Value =
@@ -120,7 +102,7 @@ fn bad_files_and_flags_are_refused() {
         (format!("{script} --set N=2 --devices -1"), &["--devices"]),
         (empty, &["no configuration", "launch script"]),
         (bytes.display().to_string(), &["no configuration", "launch script"]),
-        (folder.0.path().display().to_string(), &["folder"]),
+        (folder.root().display().to_string(), &["folder"]),
         ("nowhere.sh".to_owned(), &["nowhere.sh"]),
     ] {
         refused(&run(&format!("import {line}")), says);
