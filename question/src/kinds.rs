@@ -66,8 +66,7 @@ impl InputKind {
             return TOML.into_iter().find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
         }
         let is_schedule = torch_csv::read_either(text).is_ok();
-        let is_run =
-            || text.contains("--num-layers") || text.contains("elapsed time per iteration");
+        let is_run = || text.contains("num-layers") || text.contains("elapsed time per iteration");
         match is_schedule {
             true => Some(Self::Schedule),
             false => is_run().then_some(Self::Run),

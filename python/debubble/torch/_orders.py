@@ -82,7 +82,7 @@ def schedule(
     _check(found, given, n_microbatches)
     _guards.check_modules(found, given, scales=bool(keywords.get("scale_grads", True)))
     fully_sharded = any(isinstance(one.submod, torch.distributed.fsdp.FSDPModule) for one in given)
-    if not fully_sharded:
+    if not fully_sharded and _runtime.knows("max_active_stages"):
         # What stays unsharded matters to FSDP alone, and choosing it takes long.
         keywords.setdefault("max_active_stages", len(given))
     made = _runtime.built(given, rows, {"n_microbatches": found.microbatches, "loss_fn": loss_fn, **keywords})

@@ -54,6 +54,7 @@ def record(
         LostRank: If a rank does not come to either end of the block in time.
     """
     stages = _runtime.stages_in(schedule)
+    _runtime.check_recording(schedule)
     if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 0:
         raise InputError(f"warmup is {warmup!r}: it is a number of steps", key="warmup")
     if not timeout > 0:

@@ -10,6 +10,7 @@ import csv
 import functools
 import hashlib
 import importlib
+import inspect
 import io
 import re
 import warnings
@@ -19,10 +20,10 @@ from typing import Any, NamedTuple, Optional
 from .._errors import InputError, Note
 
 #: The oldest version of PyTorch whose runtime has all that is needed and gets split backwards right.
-OLDEST = (2, 15)
+OLDEST = (2, 13)
 
 #: The versions that the tests were run with.
-TRIED = ("2.15",)
+TRIED = ("2.13", "2.15")
 
 #: The private names, by where they are looked for.
 _NAMES = {
@@ -175,6 +176,19 @@ class Hooks(NamedTuple):
     wait: Around
 
 
+def check_recording(schedule: Any) -> None:
+    """Refuses a version whose stages do not show what a recording takes.
+
+    Raises:
+        InputError: If it is too old.
+    """
+    if not all(hasattr(stage, "_forward_chunk_states") for stage in stages_in(schedule)):
+        message = (
+            f"recording needs PyTorch 2.15 or newer, and this is {torch().__version__}: it runs orders alone"
+        )
+        raise InputError(message, message=message, help="pip install --upgrade torch")
+
+
 @contextlib.contextmanager
 def hooked(schedule: Any, hooks: Hooks) -> Iterator[None]:
     """Puts `hooks` around the functions of `schedule` and of its stages, and takes them off at the end."""
@@ -225,6 +239,12 @@ def built(stages: Sequence[Any], rows: str, keywords: dict[str, Any]) -> Any:
     }
     schedule._prepare_schedule_with_comms(schedule.pipeline_order)
     return schedule
+
+
+def knows(keyword: str) -> bool:
+    """Whether torch's runtime of orders takes `keyword`."""
+    classes = _schedules()._PipelineScheduleRuntime.__mro__
+    return any(keyword in inspect.signature(one.__init__).parameters for one in classes)
 
 
 def is_compiled(stage: Any) -> bool:
