@@ -166,6 +166,9 @@ fn a_gain_that_was_measured_lies_within_its_error() {
     let all = found["changes"].as_array().unwrap();
     let change = all.iter().find(|one| one["area"] == "groups").unwrap();
     assert_eq!(change["change"], "d4 t2 p1 b1 z1");
+    // Nothing was measured of other schedules.
+    let other = all.iter().find(|one| one["area"] == "other-trainer").unwrap();
+    assert!(number(other, "/gain") > number(other, "/error") && other["certainty"] == "likely");
     let measured = 1.0 - 0.7255 / 0.843;
     assert!((number(change, "/gain") - measured).abs() < number(change, "/error"), "{change}");
     assert!((number(change, "/gain") - measured).abs() < 0.06, "{change}");

@@ -1,7 +1,7 @@
 //! Changes of a run, each with its step, its memory and how sure its gain is.
 
 use measured::{CalibratedErrors, Change as Difference};
-use pipeline::{Bytes, Nanos};
+use pipeline::{Bytes, Family, Nanos};
 use plan::{Finalist, Orders, Setup, Watch, number};
 use planning::{Framework, Question};
 use question::Diagnostic;
@@ -142,9 +142,13 @@ fn change(ran: Ran, tried: &Tried<'_>, now: Nanos) -> Result<Change, Diagnostic>
     let own = finalist.costed().setup;
     let errors = CalibratedErrors::of(Difference::of(&tried.setup, &own))?;
     let gain = saved(now, finalist.step);
+    // No other schedule, and no change of the trainer, is among the published pairs.
+    let is_measured = matches!(own.family, Family::OneFOneB | Family::Interleaved)
+        && !own.searched
+        && area != Area::OtherTrainer;
     let certainty = match gain {
         _ if tried.is_unknown => Certainty::NotResolved,
-        gain if gain > errors.p95 => Certainty::Sure,
+        gain if gain > errors.p95 && is_measured => Certainty::Sure,
         gain if gain > errors.mean => Certainty::Likely,
         _ => Certainty::NotResolved,
     };
@@ -210,7 +214,7 @@ fn groups(tried: &Tried<'_>) -> Option<Ran> {
     for one in &mut setups {
         (one.options, one.searched) = (setup.options, setup.searched);
     }
-    let orders = tried.orders();
+    let orders = Orders::default();
     let stop = || tried.context.stopped();
     let watch = Watch { done: &|_| {}, stop: &stop, orders: &orders };
     let inputs = plan::Inputs { layout: None, ..ground(&tried.current.question, cluster) };
@@ -227,7 +231,7 @@ fn together(tried: &Tried<'_>) -> Result<Option<Ran>, Diagnostic> {
         return Ok(None);
     }
     let (context, question) = (tried.context, tried.free);
-    let orders = tried.orders();
+    let orders = Orders::default();
     let Ok(answer) = (Planner { context, question }).answer(&orders) else { return Ok(None) };
     let Some(plan) = winner(question, &answer.plans) else { return Ok(None) };
     let own = plan.finalist.costed().setup;

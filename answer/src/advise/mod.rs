@@ -85,9 +85,8 @@ pub fn advise(context: &Context<'_>, question: &AdviceQuestion) -> Result<Advice
     let current = plan(context, asked)?;
     let is_unknown = calibration.as_ref().is_some_and(|one| one.is_unknown);
     let tried = Tried { context, current: &current, setup, free: &free, is_unknown };
-    let found = changes::changes(&tried)?;
+    let changes::Found { changes, without_gain } = changes::changes(&tried)?;
     let interrupted = context.cut_short();
-    let changes::Found { changes, without_gain } = found;
     Ok(Advice { notes, document, current, calibration, changes, without_gain, interrupted, source })
 }
 
@@ -118,12 +117,6 @@ struct Tried<'a> {
     free: &'a Question,
     /// Whether the model lacks something of the run: then no gain is sure.
     is_unknown: bool,
-}
-
-impl Tried<'_> {
-    fn orders(&self) -> Orders<'_> {
-        Orders::default()
-    }
 }
 
 /// A run as its files have it.
