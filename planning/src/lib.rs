@@ -30,6 +30,9 @@
 //! # Ok::<(), question::Diagnostic>(())
 //! ```
 
+// Their readers are compiled, and not linked.
+#![cfg_attr(not(feature = "recipes"), allow(dead_code))]
+
 mod checked;
 mod clusters;
 pub mod config;

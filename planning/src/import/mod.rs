@@ -100,16 +100,28 @@ struct Format {
     read: fn(&Source<'_>, &Given) -> Result<Imported, Diagnostic>,
 }
 
-/// All of them; a file is of the first that says so. Those that look at words stand before those that parse.
-const FORMATS: [Format; 7] = [
+/// Scripts and logs of Megatron-LM.
+const OF_MEGATRON: [Format; 2] = [
     Format { is_it: |source| is_dump(source.text), read: of_dump },
     Format { is_it: is_script, read: of_script },
+];
+
+/// Files of all other kinds.
+#[cfg(feature = "recipes")]
+const OTHERS: &[Format] = &[
     Format { is_it: python::is_recipe, read: python::of_recipe },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
     Format { is_it: primus::is_experiment, read: primus::of_experiment },
     Format { is_it: maxtext::is_configuration, read: maxtext::of_configuration },
     Format { is_it: simulators::is_file, read: simulators::of_file },
 ];
+#[cfg(not(feature = "recipes"))]
+const OTHERS: &[Format] = &[];
+
+/// All formats; a file is of the first that says so. Those that look at words stand before those that parse.
+fn formats() -> impl Iterator<Item = &'static Format> {
+    OF_MEGATRON.iter().chain(OTHERS)
+}
 
 /// The files that are read, for an error about another one.
 const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, an \
@@ -121,8 +133,8 @@ const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of
 pub fn is_known(context: &Context<'_>, path: &Path, text: &str) -> bool {
     let source = Source::new(context, path, text);
     match source.is_toml() {
-        true => torchtitan::is_job(&source),
-        false => FORMATS.iter().any(|format| (format.is_it)(&source)),
+        true => cfg!(feature = "recipes") && torchtitan::is_job(&source),
+        false => formats().any(|format| (format.is_it)(&source)),
     }
 }
 
@@ -194,11 +206,12 @@ pub fn of_text(
     given: &Given,
 ) -> Result<Imported, Diagnostic> {
     let source = Source::new(context, path, text);
-    let Some(format) = FORMATS.iter().find(|format| (format.is_it)(&source)) else {
+    let Some(format) = formats().find(|format| (format.is_it)(&source)) else {
         return Err(source.unknown(KINDS));
     };
     let mut given = given.clone();
-    if let Some(machine) = given.machine.as_mut().filter(|name| name.ends_with(".json")) {
+    let is_system = |name: &&mut String| cfg!(feature = "recipes") && name.ends_with(".json");
+    if let Some(machine) = given.machine.as_mut().filter(is_system) {
         *machine = simulators::machine(machine).map_err(Diagnostic::new)?;
     }
     let mut imported = (format.read)(&source, &given)?;

@@ -59,7 +59,8 @@ impl<'a> Source<'a> {
     pub(super) fn beside(&self, folder: &Path, name: &str) -> Result<Option<Value>, Diagnostic> {
         let path = folder.join(name);
         let ends = |ending| name.ends_with(ending);
-        if !(ends(".yaml") || ends(".yml")) || !self.context.exists(&path) {
+        let is_yaml = cfg!(feature = "recipes") && (ends(".yaml") || ends(".yml"));
+        if !is_yaml || !self.context.exists(&path) {
             return Ok(None);
         }
         let text = self.context.read_text(&path, MOST_OF_TREE as u64)?;
@@ -98,7 +99,7 @@ impl<'a> Source<'a> {
         if let Some(sizes) = models::named(name) {
             return Ok(Some(sizes));
         }
-        let is_file = name.ends_with(".json");
+        let is_file = cfg!(feature = "recipes") && name.ends_with(".json");
         let text = if is_file { self.text_of(Path::new(name)) } else { None };
         let sizes = text.and_then(|text| simulators::sizes(&parse(&text).value));
         sizes.map(Some).ok_or_else(unknown)
@@ -143,5 +144,8 @@ fn parse(text: &str) -> Tree {
     if let Ok(value) = toml::from_str::<Value>(text) {
         return tree(value, true);
     }
-    yaml::parse(text).map_or_else(none, |value| tree(value, false))
+    match cfg!(feature = "recipes") {
+        true => yaml::parse(text).map_or_else(none, |value| tree(value, false)),
+        false => none("it is no TOML or JSON".to_owned()),
+    }
 }
