@@ -63,11 +63,11 @@ class Plan:
     """An order, with the place of each chunk and what travels from rank to rank in which order."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
-        self.ranks = schedule.stages
-        self.chunks = schedule.stages * schedule.chunks
-        self.passes = [list(passes_of(schedule, rank)) for rank in range(self.ranks)]
-        self.home = [0] * self.chunks
+        self.schedule: Schedule = schedule
+        self.ranks: int = schedule.stages
+        self.chunks: int = schedule.stages * schedule.chunks
+        self.passes: list[list[Pass]] = [list(passes_of(schedule, rank)) for rank in range(self.ranks)]
+        self.home: list[int] = [0] * self.chunks
         for rank, passes in enumerate(self.passes):
             for one in passes:
                 self.home[int(one.chunk or 0)] = rank
