@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipelines import TIMES, order
 
 import debubble as db
 import debubble.megatron as dbm
@@ -19,6 +18,7 @@ from debubble.megatron._split import Backward, joins
 
 pytest.importorskip("megatron.core")
 import torch
+from pipelines import TIMES, order
 
 MICROBATCHES = 8
 
