@@ -52,9 +52,11 @@ impl Parts {
             profile: None,
             price: None,
         };
+        let mut model = self.model;
+        model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
         let document = Document {
             title: path.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
-            model: ModelDocument::Sizes(self.model),
+            model: ModelDocument::Sizes(model),
             sequence: Some(self.sequence),
             attention: self.attention,
             tokens: self.tokens,

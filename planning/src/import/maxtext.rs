@@ -149,10 +149,9 @@ fn question(
     source: &Source<'_>,
     arguments: &Arguments,
     given: &Given,
-    mut model: SizesDocument,
+    model: SizesDocument,
 ) -> Result<Imported, Wrong> {
     let mut notes = Notes::new();
-    model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
     let sequence = arguments.whole("max-target-length")?.unwrap_or(2048);
     let Degrees { mut setup, fsdp, data } = degrees(arguments, &model)?;
     let group = product([setup.tensor, setup.pipeline, setup.context]);

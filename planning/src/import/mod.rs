@@ -249,7 +249,6 @@ fn of_megatron(
     given: &Given,
     base: Option<SizesDocument>,
 ) -> Result<Imported, Diagnostic> {
-    let base = source.given_model(given)?.or(base);
-    let question = megatron::question(source.path, arguments, given, base);
-    question.map_err(|wrong| source.of_argument(arguments, wrong))
+    let read = |base| megatron::question(source.path, arguments, given, base);
+    source.question_of(arguments, given, base, read)
 }

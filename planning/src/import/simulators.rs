@@ -91,8 +91,7 @@ fn model_alone(
     kind: Kind,
 ) -> Result<Imported, Wrong> {
     let mut notes = Notes::new();
-    let mut model = self::model::of_kind(arguments, kind)?;
-    model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
+    let model = self::model::of_kind(arguments, kind)?;
     let sequence = model.positions.unwrap_or(SEQUENCE);
     let batch = (BATCH / sequence.max(1)).max(1);
     let devices = given.devices.unwrap_or(DEVICES);
@@ -175,8 +174,7 @@ fn strategy(
     base: Option<SizesDocument>,
 ) -> Result<Imported, Wrong> {
     let mut notes = Notes::new();
-    let mut model = model_of(source, base)?;
-    model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
+    let model = model_of(source, base)?;
     let degree = |name: &str| arguments.whole(name);
     let sequence = degree("seq-len")?.unwrap_or(SEQUENCE);
     let microbatch = degree("micro-batch-size")?.unwrap_or(1);
@@ -277,8 +275,7 @@ fn execution(
     base: Option<SizesDocument>,
 ) -> Result<Imported, Wrong> {
     let notes = Notes::new();
-    let mut model = model_of(source, base)?;
-    model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
+    let model = model_of(source, base)?;
     let sequence = model.positions.unwrap_or(SEQUENCE);
     let degree = |name: &str| arguments.whole(name);
     let [tensor, pipeline, chunks] =

@@ -9,7 +9,7 @@ use question::quote;
 use serde_json::Value;
 
 use super::arguments::{Arguments, Wrong};
-use super::{Given, models, simulators, yaml};
+use super::{Given, Imported, models, simulators, yaml};
 use crate::SizesDocument;
 
 /// The largest text that is taken for a tree of keys.
@@ -103,6 +103,21 @@ impl<'a> Source<'a> {
         let text = if is_file { self.text_of(Path::new(name)) } else { None };
         let sizes = text.and_then(|text| simulators::sizes(&parse(&text).value));
         sizes.map(Some).ok_or_else(unknown)
+    }
+
+    /// The question that `read` makes of `arguments` and a model: that which the caller gives, or the `base`.
+    ///
+    /// # Errors
+    /// If the given model is not known, or an argument is wrong.
+    pub(super) fn question_of(
+        &self,
+        arguments: &Arguments,
+        given: &Given,
+        base: Option<SizesDocument>,
+        read: impl FnOnce(Option<SizesDocument>) -> Result<Imported, Wrong>,
+    ) -> Result<Imported, Diagnostic> {
+        let base = self.given_model(given)?.or(base);
+        read(base).map_err(|wrong| self.of_argument(arguments, wrong))
     }
 
     /// An error about the file.

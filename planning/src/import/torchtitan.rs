@@ -40,8 +40,7 @@ pub(super) fn of_arguments(
     given: &Given,
     base: Option<SizesDocument>,
 ) -> Result<Imported, Diagnostic> {
-    let base = source.given_model(given)?.or(base);
-    question(source, arguments, given, base).map_err(|wrong| source.of_argument(arguments, wrong))
+    source.question_of(arguments, given, base, |base| question(source, arguments, given, base))
 }
 
 fn question(
@@ -52,7 +51,6 @@ fn question(
 ) -> Result<Imported, Wrong> {
     let mut notes = Notes::new();
     let mut model = model(arguments, base)?;
-    model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
     model.layers = arguments.whole("model.n-layers")?.unwrap_or(model.layers);
     let sequence = match arguments.whole("training.seq-len")? {
         Some(sequence) => sequence,
