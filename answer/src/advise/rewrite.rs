@@ -133,7 +133,6 @@ impl Advice {
         let Some(name) = &cluster.machine else { return Ok(None) };
         let base = Base::named(context, name)?;
         let shares = calibration.shares(&base.machine);
-        let shares: Vec<(&str, f64)> = shares.iter().map(|(key, value)| (*key, *value)).collect();
         let head = format!(
             "Made by `debubble advise` from the machine {} and {} steady iterations of one set-up, {:.3} s a step.",
             base.machine.name, calibration.iterations, calibration.measured

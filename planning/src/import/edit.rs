@@ -80,12 +80,6 @@ impl Edits {
         edits
     }
 
-    /// Whether nothing changes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.removed.is_empty()
-    }
-
     /// The arguments to set, and those to remove, in words.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

@@ -131,10 +131,13 @@ const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of
 /// Whether `text` of the file `path` is no question of the planner, but of a kind that [`read`] reads.
 #[must_use]
 pub fn is_known(context: &Context<'_>, path: &Path, text: &str) -> bool {
-    let source = Source::new(context, path, text);
+    is_of_a_format(&Source::new(context, path, text))
+}
+
+fn is_of_a_format(source: &Source<'_>) -> bool {
     match source.is_toml() {
-        true => cfg!(feature = "recipes") && torchtitan::is_job(&source),
-        false => formats().any(|format| (format.is_it)(&source)),
+        true => cfg!(feature = "recipes") && torchtitan::is_job(source),
+        false => formats().any(|format| (format.is_it)(source)),
     }
 }
 
@@ -162,14 +165,14 @@ pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Importe
 pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imported, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
-    let is_small = bytes.len() as u64 <= crate::MAX_FILE;
-    if is_small && !is_known(context, path, &text) && toml::from_str::<toml::Table>(&text).is_ok() {
+    let source = Source::new(context, path, &text);
+    if source.is_toml() && !is_of_a_format(&source) {
         let text = context.read_toml(path, crate::MAX_FILE)?;
         let document: Document =
             toml::from_str(&text).map_err(|error| Diagnostic::toml(path, &text, &error, &[]))?;
         return Ok(Imported { document, notes: Vec::new(), measured: None, left_out: Vec::new() });
     }
-    of_text(context, path, &text, given)
+    of_source(&source, given)
 }
 
 /// The iterations of the log `path`, of `tokens` of each device a step; `None` without enough steady ones.
@@ -205,8 +208,11 @@ pub fn of_text(
     text: &str,
     given: &Given,
 ) -> Result<Imported, Diagnostic> {
-    let source = Source::new(context, path, text);
-    let Some(format) = formats().find(|format| (format.is_it)(&source)) else {
+    of_source(&Source::new(context, path, text), given)
+}
+
+fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
+    let Some(format) = formats().find(|format| (format.is_it)(source)) else {
         return Err(source.unknown(KINDS));
     };
     let mut given = given.clone();
@@ -214,8 +220,8 @@ pub fn of_text(
     if let Some(machine) = given.machine.as_mut().filter(is_system) {
         *machine = simulators::machine(machine).map_err(Diagnostic::new)?;
     }
-    let mut imported = (format.read)(&source, &given)?;
-    imported.measured = Measured::of(text, tokens_per_device(&imported.document));
+    let mut imported = (format.read)(source, &given)?;
+    imported.measured = Measured::of(source.text, tokens_per_device(&imported.document));
     imported.notes.extend(imported.measured.as_ref().map(Measured::in_words));
     Ok(imported)
 }

@@ -43,6 +43,8 @@ pub struct Step {
     pub batch: Option<u64>,
     /// Model TFLOP/s of each device, as the trainer counts them.
     pub tflops: Option<f64>,
+    /// The peak of reserved memory, which torchtitan prints in GiB with each step.
+    pub memory: Option<Bytes>,
 }
 
 /// A timer with its least and largest time over all ranks, in seconds.
@@ -117,7 +119,7 @@ fn step(line: &str) -> Option<Step> {
     let tflops = value(line, "throughput per GPU (TFLOP/s/GPU)")
         .or_else(|| value(line, "GPU utilization"))
         .or_else(|| value(line, "tflops"));
-    Some(Step { number, pace, batch, tflops })
+    Some(Step { number, pace, batch, tflops, memory: memory_of_step(line) })
 }
 
 /// The peak of memory in `line`: what the allocator held, in the units that each trainer prints.
@@ -132,10 +134,8 @@ fn memory(line: &str) -> Option<Bytes> {
     whole(peak).map(Bytes)
 }
 
-/// The peak of reserved memory in a line of torchtitan, which prints it in GiB with each step.
-#[must_use]
-pub fn memory_of_step(line: &str) -> Option<Bytes> {
-    let line = &plain(line);
+/// The peak of reserved memory in a step of torchtitan.
+fn memory_of_step(line: &str) -> Option<Bytes> {
     if !line.contains("GiB(") {
         return None;
     }
@@ -225,6 +225,7 @@ mod tests {
             pace: Pace::Seconds(1.1476),
             batch: Some(16),
             tflops: Some(401.5),
+            memory: None,
         };
         assert_eq!(step_of(of_megatron), expected);
         let of_primus = "iteration 3/ 50 | elapsed time per iteration (ms): 6011.3/6020.1 | throughput per GPU \
@@ -247,7 +248,7 @@ mod tests {
         let step = step_of(of_torchtitan);
         assert_eq!(step.pace, Pace::TokensPerDevice(5762.0));
         assert_eq!((step.number, step.tflops), (Some(10), Some(333.66)));
-        let peak = memory_of_step(of_torchtitan).unwrap();
+        let peak = step.memory.unwrap();
         assert_eq!(peak.0 >> 20, 52705);
     }
 

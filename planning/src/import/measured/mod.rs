@@ -39,9 +39,7 @@ impl Measured {
     /// The iterations in `text`, of `tokens` of each device a step. `None` without [`FEWEST`] steady ones.
     pub(super) fn of(text: &str, tokens: f64) -> Option<Self> {
         let mut log = Log { tokens, ..Log::default() };
-        for line in text.lines() {
-            log.add(line);
-        }
+        text.lines().filter_map(line::event).for_each(|event| log.add(&event));
         log.measured()
     }
 
@@ -93,16 +91,15 @@ pub struct Log {
 }
 
 impl Log {
-    /// Takes the next line. Returns its event, if it is one.
-    pub fn add(&mut self, text: &str) -> Option<Event> {
-        let event = line::event(text)?;
-        match &event {
+    /// Takes the next event.
+    pub fn add(&mut self, event: &Event) {
+        match event {
             Event::Step(step) => {
                 let seconds = match step.pace {
                     Pace::Seconds(seconds) => seconds,
                     Pace::TokensPerDevice(rate) => self.tokens / rate,
                 };
-                self.memory = self.memory.max(line::memory_of_step(text));
+                self.memory = self.memory.max(step.memory);
                 if self.steps.len() == MOST {
                     self.steps.drain(..MOST / 2);
                     self.tflops.drain(..MOST / 2);
@@ -124,7 +121,6 @@ impl Log {
                 }
             }
         }
-        Some(event)
     }
 
     /// All iterations so far, in seconds.

@@ -167,11 +167,11 @@ impl Watcher {
 
     /// Takes the next line. Returns the changes that are known by then.
     pub fn add(&mut self, line: &str) -> Vec<Alarm> {
-        let event = line::event(line);
-        let is_step = matches!(event, Some(Event::Step(_)));
+        let Some(event) = line::event(line) else { return Vec::new() };
+        let is_step = matches!(event, Event::Step(_));
         // Timers follow their iteration: it is whole when the next one begins.
         let before = if is_step { self.idle() } else { None };
-        let own = self.taken(line);
+        let own = self.taken(event);
         self.is_open |= is_step;
         before.into_iter().chain(own).collect()
     }
@@ -184,8 +184,9 @@ impl Watcher {
         self.alarm()
     }
 
-    fn taken(&mut self, line: &str) -> Option<Alarm> {
-        match self.log.add(line)? {
+    fn taken(&mut self, event: Event) -> Option<Alarm> {
+        self.log.add(&event);
+        match event {
             Event::Step(step) => {
                 self.seen += 1;
                 self.number = step.number.unwrap_or(self.seen);
