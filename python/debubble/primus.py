@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._errors import InputError
+from ._orders import chunk_of
 from ._schedule import Pass
 from .megatron._modules import load
 from .megatron._order import Order, Plan, schedule_of
@@ -143,7 +144,7 @@ def _table(plan: Plan, nodes: Any) -> list[list[Any]]:
     places = [{chunk: at for at, chunk in enumerate(plan.chunks_of(rank))} for rank in range(plan.ranks)]
     found: list[list[tuple[tuple[int, ...], Any]]] = [[] for _ in range(plan.ranks)]
     for (rank, one), time in _times(plan).items():
-        chunk = int(one.chunk or 0)
+        chunk = chunk_of(one)
         args = {"time_step": time}
         place = places[rank][chunk]
         node = make(func_type=kinds[one.kind], mini_batch=one.microbatch, chunk=place, args=args)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Union
 
-from .._answers import Outcome
+from .. import _orders
 from .._errors import InputError
-from .._schedule import Pair, Pass, Schedule
-from .._search import Found, FoundOrder
+from .._orders import chunk_of, passes_of
+from .._schedule import Pass, Schedule
 
 #: What has one order, or names the file of one.
-Order = Union[Schedule, Found, FoundOrder, Outcome, str, "os.PathLike[str]"]
+Order = Union[_orders.Order, str, "os.PathLike[str]"]
 
 #: The passes that a trainer runs as they are.
 _RUN = ("F", "B", "W", "BW")
@@ -35,15 +35,8 @@ def schedule_of(order: Order) -> Schedule:
     """
     if isinstance(order, (str, os.PathLike)):
         found = Schedule.from_file(order)
-    elif isinstance(order, Schedule):
-        found = order
-    elif isinstance(order, (Found, FoundOrder)):
-        found = order.schedule
-    elif isinstance(order, Outcome):
-        found = order.order
     else:
-        kinds = "a Schedule, the answer of a search, an Outcome or the name of a file"
-        raise TypeError(f"an order is {kinds}, not a {type(order).__name__}")
+        found = _orders.schedule_of(order, "the name of a file")
     for rank in range(found.stages):
         for one in passes_of(found, rank):
             if one.kind not in _RUN:
@@ -51,12 +44,6 @@ def schedule_of(order: Order) -> Schedule:
                 cure = "take an order without recomputation and copies: Megatron-LM recomputes by itself"
                 raise InputError.with_help(message, cure, "order")
     return found
-
-
-def passes_of(schedule: Schedule, rank: int) -> Iterator[Pass]:
-    """The passes of `rank` in their order, those of a pair one by one."""
-    for slot in schedule.slots(rank):
-        yield from slot if isinstance(slot, Pair) else (slot,)
 
 
 class Plan:
@@ -70,7 +57,7 @@ class Plan:
         self.home: list[int] = [0] * self.chunks
         for rank, passes in enumerate(self.passes):
             for one in passes:
-                self.home[int(one.chunk or 0)] = rank
+                self.home[chunk_of(one)] = rank
         self._check_order()
 
     def chunks_of(self, rank: int) -> list[int]:
@@ -83,7 +70,7 @@ class Plan:
 
     def made(self, one: Pass) -> Union[Value, None]:
         """The value that a pass makes for another chunk."""
-        chunk = int(one.chunk or 0)
+        chunk = chunk_of(one)
         if one.kind == "F":
             return Value("F", chunk + 1, one.microbatch) if chunk + 1 < self.chunks else None
         if one.kind in ("B", "BW"):
@@ -92,12 +79,17 @@ class Plan:
 
     def needed(self, one: Pass) -> Union[Value, None]:
         """The value that a pass takes of another chunk."""
-        chunk = int(one.chunk or 0)
+        chunk = chunk_of(one)
         if one.kind == "F":
             return Value("F", chunk, one.microbatch) if chunk > 0 else None
         if one.kind in ("B", "BW"):
             return Value("B", chunk, one.microbatch) if chunk + 1 < self.chunks else None
         return None
+
+    @functools.cached_property
+    def own_routes(self) -> dict[tuple[int, int], list[Value]]:
+        """The values that each rank sends to each other one in a step of training: see `routes`."""
+        return self.routes(self.passes)
 
     def routes(self, passes: list[list[Pass]]) -> dict[tuple[int, int], list[Value]]:
         """The values that each rank sends to each other one, in the order in which `passes` make them."""
@@ -122,7 +114,7 @@ class Plan:
         for passes in self.passes:
             last: dict[int, int] = {}
             for one in passes:
-                chunk = int(one.chunk or 0)
+                chunk = chunk_of(one)
                 if one.kind != "F":
                     continue
                 if one.microbatch != last.get(chunk, -1) + 1:

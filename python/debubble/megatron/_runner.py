@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from .._errors import InputError
+from .._orders import chunk_of
 from .._schedule import Pass
 from ._modules import load, schedules
 from ._order import Order, Plan, schedule_of
@@ -178,7 +179,7 @@ class _Step:
     def links(self) -> Links:
         """The groups of all transfers of the order."""
         dist = load("torch.distributed")
-        pairs = set(self.plan.routes(self.plan.passes)) | set(self.plan.routes(self.plan.forwards(1)))
+        pairs = set(self.plan.own_routes) | set(self.plan.routes(self.plan.forwards(1)))
         return Links(list(pairs), self.ranks, dist.get_backend(self.groups.pp))
 
     def run(
@@ -193,10 +194,11 @@ class _Step:
     ) -> list[Any]:
         torch = load("torch")
         passes = self.plan.forwards(microbatches) if forward_only else self.plan.passes
+        routes = self.plan.routes(passes) if forward_only else self.plan.own_routes
         parameter = next(self.models[0].parameters())
         self.transfers = Transfers(
             links,
-            self.plan.routes(passes),
+            routes,
             self.rank,
             self.ranks,
             shape=self._shape(*sizes),
@@ -208,11 +210,11 @@ class _Step:
         self.losses: list[Any] = []
         self.tokens: Any = torch.zeros([], dtype=torch.int, device=parameter.device)
         own = list(enumerate(passes[self.rank]))
-        last = {int(one.chunk or 0): at for at, one in own if one.kind in ("W", "BW")}
+        last = {chunk_of(one): at for at, one in own if one.kind in ("W", "BW")}
         with self._timed("forward-backward"), contextlib.ExitStack() as unsynced:
             pending = self._without_sync(unsynced)
             for at, one in own:
-                chunk = int(one.chunk or 0)
+                chunk = chunk_of(one)
                 if last.get(chunk) == at:
                     # Gradients of this chunk are exchanged from now on.
                     pending[self.places[chunk]].close()
@@ -254,7 +256,7 @@ class _Step:
             timers(name).stop()
 
     def _pass(self, one: Pass) -> None:
-        chunk = int(one.chunk or 0)
+        chunk = chunk_of(one)
         if one.kind == "F":
             self._forward(one, chunk)
             return

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from .._errors import InputError
-from .._schedule import Pair, Pass, Schedule
+from .._orders import passes_of
+from .._schedule import Schedule
 from . import _runtime
-
-
-def passes_of(schedule: Schedule, rank: int) -> Iterator[Pass]:
-    """The passes of `rank` in their order, those that run together one by one."""
-    for slot in schedule.slots(rank):
-        yield from slot if isinstance(slot, Pair) else (slot,)
 
 
 def splits(schedule: Schedule, rank: int) -> bool:

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from .. import _documents
-from .._answers import Outcome
 from .._errors import InputError
+from .._orders import Order, chunk_of, passes_of, schedule_of
 from .._question import Question
 from .._schedule import Schedule
-from .._search import Found, FoundOrder
 from . import _guards, _runtime
 from ._record import NAME
 
-#: What has one order.
-Order = Union[Schedule, Found, FoundOrder, Outcome]
+#: What names an order, for errors.
+_NAMED = "the name of a family"
 
 
 def stages_of(order: Order, rank: int) -> list[int]:
@@ -37,7 +36,7 @@ def stages_of(order: Order, rank: int) -> list[int]:
     >>> [dbt.stages_of(db.simulate(q, "zb-v")[0], rank) for rank in range(4)]
     [[0, 7], [1, 6], [2, 5], [3, 4]]
     """
-    schedule = _order(order)
+    schedule = schedule_of(order, _NAMED)
     schedule.to_torch_csv()
     return _chunks(schedule, rank)
 
@@ -77,7 +76,7 @@ def schedule(
     if not given or not all(isinstance(one, stage_class) for one in given):
         raise TypeError("stages are PipelineStages of torch, one or a list, and at least one")
     given.sort(key=lambda stage: stage.stage_index)
-    found = _family(order, given[0], n_microbatches) if isinstance(order, str) else _order(order)
+    found = _family(order, given[0], n_microbatches) if isinstance(order, str) else schedule_of(order, _NAMED)
     rows = found.to_torch_csv()
     _check(found, given, n_microbatches)
     _guards.check_modules(found, given, scales=bool(keywords.get("scale_grads", True)))
@@ -89,19 +88,6 @@ def schedule(
     setattr(made, NAME, found.name)
     _guards.watch(made, found)
     return made
-
-
-def _order(order: Any) -> Schedule:
-    if isinstance(order, Schedule):
-        return order
-    if isinstance(order, (Found, FoundOrder)):
-        return order.schedule
-    if isinstance(order, Outcome):
-        return order.order
-    raise TypeError(
-        "an order is a Schedule, the answer of a search, an Outcome or the name of a family, "
-        f"not a {type(order).__name__}"
-    )
 
 
 def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
@@ -129,7 +115,7 @@ def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
 def _chunks(schedule: Schedule, rank: int) -> list[int]:
     if not 0 <= rank < schedule.stages:
         raise InputError(f"there is no rank {rank}: {schedule.name} is for {schedule.stages}", key="rank")
-    return sorted({int(one.chunk or 0) for one in _guards.passes_of(schedule, rank)})
+    return sorted({chunk_of(one) for one in passes_of(schedule, rank)})
 
 
 def _check(schedule: Schedule, stages: Sequence[Any], microbatches: Optional[int]) -> None:
