@@ -1,7 +1,7 @@
 //! Unpacks files that are compressed with gzip, as profilers write them, within bounds.
 
 use std::borrow::Cow;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -41,11 +41,8 @@ pub fn unpacked(content: &[u8], memory: u64) -> Result<Cow<'_, [u8]>, TraceError
             return Err(too_large);
         }
         all.resize(have + piece, 0);
-        let read = match bytes.read(&mut all[have..]) {
-            Ok(read) => read,
-            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
-            Err(error) => return Err(TraceError::Gzip(error.to_string())),
-        };
+        let read = bytes.read(&mut all[have..]);
+        let read = read.map_err(|error| TraceError::Gzip(error.to_string()))?;
         all.truncate(have + read);
         if u64::try_from(all.len()).unwrap_or(u64::MAX) > most {
             return Err(too_large);

@@ -176,7 +176,7 @@ fn made(run: &Run<'_>, main: &Rc<Module>, name: &str) -> Result<Option<Recipe>, 
 
 /// Whether an object is the configuration of a run.
 fn is_configuration(tree: &Tree) -> bool {
-    let has = |key: &str| tree.get(key).is_some_and(|value| !value.is_null());
+    let has = |key: &str| has(tree, key);
     let of_bridge = has("model") && has("train");
     let of_nemo = has("model") && has("trainer");
     let of_table =
@@ -185,8 +185,11 @@ fn is_configuration(tree: &Tree) -> bool {
 }
 
 fn is_torchtitan(tree: &Tree) -> bool {
-    let has = |key: &str| tree.get(key).is_some_and(|value| !value.is_null());
-    has("model_spec") && (has("training") || has("parallelism"))
+    has(tree, "model_spec") && (has(tree, "training") || has(tree, "parallelism"))
+}
+
+fn has(tree: &Tree, key: &str) -> bool {
+    tree.get(key).is_some_and(|value| !value.is_null())
 }
 
 /// The devices that a name such as `.._1024gpu_h100_..` has.
@@ -224,21 +227,21 @@ fn of_torchtitan(
     arguments
         .set("parallelism.expert-parallel-comm-backend", backend.map(|name| vec![name.to_owned()]));
     let checkpoint = tree.pointer("/activation_checkpoint/class").and_then(Tree::as_str);
-    let (mode, option) = match checkpoint.unwrap_or_default() {
-        class if class.starts_with("Full") => ("full", "op"),
-        class if class.starts_with("Selective") => ("selective", "op"),
-        class if class.starts_with("MemoryBudget") => ("memory_budget", "op"),
-        _ => ("none", "op"),
+    let mode = match checkpoint.unwrap_or_default() {
+        class if class.starts_with("Full") => "full",
+        class if class.starts_with("Selective") => "selective",
+        class if class.starts_with("MemoryBudget") => "memory_budget",
+        _ => "none",
     };
     arguments.set("activation-checkpoint.mode", Some(vec![mode.to_owned()]));
-    arguments.set("activation-checkpoint.selective-ac-option", Some(vec![option.to_owned()]));
+    arguments.set("activation-checkpoint.selective-ac-option", Some(vec!["op".to_owned()]));
     // The family is the folder of the registry, as models/llama3/config_registry.py.
     let family = source.path.parent().and_then(|folder| folder.file_name());
     let family = family.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     arguments.set("model.name", Some(vec![family.clone()]));
     arguments.set("model.flavor", Some(vec![flavor.to_owned()]));
-    let base = models::named(&format!("{family}-{flavor}")).is_none();
-    let base = if base { models::begins(&recipe.name) } else { None };
+    let is_named = models::named(&format!("{family}-{flavor}")).is_some();
+    let base = if is_named { None } else { models::begins(&recipe.name) };
     torchtitan::of_arguments(source, &arguments, given, base)
 }
 
