@@ -181,6 +181,16 @@ pub enum Fault {
         /// Number of chunks.
         chunks: u16,
     },
+    /// The work of other microbatches than those of the pipeline.
+    #[error(
+        "the work of {given} microbatches is given, and the step has {microbatches}: give one factor for each"
+    )]
+    MicrobatchCount {
+        /// Number of microbatches whose work is given.
+        given: usize,
+        /// Microbatches of the step.
+        microbatches: u32,
+    },
     /// Neither one hop for all links, nor one for each.
     #[error("hop has {given} values{}", links(*.stages, *.wraps))]
     HopCount {

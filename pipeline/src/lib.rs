@@ -58,7 +58,8 @@ pub mod torch_csv;
 pub use bandwidth::{Bandwidth, BandwidthError};
 pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
-    Change, Collectives, Costs, Footprint, Footprints, Hops, PassTimes, ShardTimes, check_sum,
+    Change, Collectives, Costs, Footprint, Footprints, Hops, MicrobatchWork, PassTimes, ShardTimes,
+    Work, check_sum,
 };
 pub use family::{
     About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, ROUND_TRIPS, Semantics,

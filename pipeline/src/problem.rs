@@ -190,6 +190,12 @@ impl Problem {
         Ok(Self { costs, ..self })
     }
 
+    /// The same where all microbatches have the mean work of all.
+    #[must_use]
+    pub fn of_mean_microbatch(self) -> Self {
+        Self { costs: self.costs.of_mean_microbatch(), ..self }
+    }
+
     /// The same with `footprints`.
     ///
     /// # Errors

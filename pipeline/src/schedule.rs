@@ -7,7 +7,7 @@ use crate::copy_op::CopyPart;
 use crate::fault::Fault;
 use crate::offload::{Copies, CopyStreams};
 use crate::order::Order;
-use crate::pass::{Kind, Pass};
+use crate::pass::{Kind, Pass, Slot};
 use crate::shape::{Placement, Shape};
 use crate::sharding::{ParameterOps, Sharding};
 use crate::walk::{self, WalkStep};
@@ -89,6 +89,28 @@ impl Schedule {
     pub fn sharded(self, sharding: Sharding) -> Self {
         let ops = ParameterOps::of(self.orders(), sharding);
         Self { parameter_ops: Some(ops), ..self }
+    }
+
+    /// The same passes with microbatch `order[i]` in the place of microbatch i; without copies or collectives.
+    ///
+    /// # Errors
+    /// If `order` does not have every microbatch once, or microbatches take ways that differ.
+    pub fn with_microbatches(&self, order: &[u32]) -> Result<Self, Fault> {
+        let dealt = |pass: Pass| {
+            let at = pass.microbatch as usize;
+            Pass { microbatch: order.get(at).copied().unwrap_or(u32::MAX), ..pass }
+        };
+        let of_stage = |stage: &Order| {
+            let mut new = Order::with_capacity(stage.passes().len());
+            for slot in stage.slots() {
+                new.push(match slot {
+                    Slot::One(pass) => Slot::One(dealt(pass)),
+                    Slot::Pair(one, other) => Slot::Pair(dealt(one), dealt(other)),
+                });
+            }
+            new
+        };
+        Self::new(self.shape, self.placement, self.orders.iter().map(of_stage).collect())
     }
 
     /// The collectives of parameters and gradients behind its passes, if there are any.

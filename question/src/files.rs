@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::values::packing::LengthsKey;
 
 /// The largest file.
 const MAX_NAMED: u64 = 2 << 30;
@@ -26,7 +27,11 @@ pub fn each(
 fn named(context: &Context<'_>, keys: &Keys) -> Vec<PathBuf> {
     let cluster =
         keys.hardware.cluster.iter().map(PathBuf::from).filter(|path| context.exists(path));
-    let single = keys.slowdown_profile.iter().chain(&keys.profile).chain(&keys.chain_file).cloned();
+    let single = keys.slowdown_profile.iter().chain(&keys.profile).chain(&keys.chain_file);
+    let lengths = keys.microbatch_lengths.iter().filter_map(LengthsKey::file);
+    let of_work =
+        keys.microbatch_work_file.as_deref().into_iter().chain(lengths).map(Path::to_owned);
+    let single = single.cloned().chain(of_work);
     let samples = keys.jitter.iter().flatten().filter_map(|jitter| jitter.law.file());
     cluster.chain(single).chain(samples.map(Path::to_owned)).collect()
 }

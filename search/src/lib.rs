@@ -46,6 +46,7 @@ mod instance;
 mod joint;
 mod list_scheduler;
 mod local;
+mod microbatch_order;
 mod on_hardware;
 mod overlapped;
 mod rounds;
@@ -68,6 +69,7 @@ pub use joint::{
     BestPublished, Choice, FoundJointly, Jointly, Neighbour, NeighbourhoodEffort, Space,
     probe_neighbourhood, search_jointly,
 };
+pub use microbatch_order::{Evaluate, order_microbatches};
 pub use on_hardware::{
     ArgumentOnHardware, BoundOnHardware, Figure, FiguresOnHardware, FoundOnHardware, OnHardware,
     idle_link_times, search_on_hardware, where_no_link_is_shared,

@@ -252,11 +252,12 @@ impl Replay {
     }
 }
 
-/// Whether the table of steps cannot time `schedule`: it knows neither streams beside slots, nor links that
-/// differ by the way that a microbatch takes.
+/// Whether the table of steps cannot time `schedule`: it knows neither streams beside slots, nor microbatches of
+/// unequal work, nor links that differ by the way that a microbatch takes.
 fn is_special(schedule: &Schedule, costs: &Costs) -> bool {
     let takes_ways = schedule.placement() == Placement::Mirrored;
-    schedule.has_streams() || (takes_ways && !costs.hops().are_alike())
+    let unequal = costs.microbatch_work().is_some();
+    schedule.has_streams() || unequal || (takes_ways && !costs.hops().are_alike())
 }
 
 /// Steps per chunk: the kinds, up to a power of two, so that a step is found by a shift.

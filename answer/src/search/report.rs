@@ -6,15 +6,17 @@ mod on_hardware;
 mod simulated;
 mod under_noise;
 
+use std::borrow::Cow;
+
 use certificate::{Backwards, BoundArgument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
-use pipeline::{Bytes, Limit, Metrics, Nanos, Placement};
+use pipeline::{Bytes, Costs, Limit, Metrics, Nanos, Placement};
 use search::bounds::Argument::Branching;
 use search::{Found, Instance, Objective, Published, Running};
 use sim::{Details, Replay, Simulation, Study};
 
-use question::case::Searched;
+use question::case::{Case, Searched};
 use question::scenario::Setting;
 use question::search::ObjectiveArg;
 use question::sheet::Sheet;
@@ -63,8 +65,8 @@ impl SearchRow {
         setting: &Setting,
     ) -> Result<Self, Diagnostic> {
         let case = &searched.case;
-        let (costs, footprints) = (case.problem.costs(), case.problem.footprints());
-        let simulation = Simulation::new(&case.schedule, costs, footprints);
+        let (costs, footprints) = (searched_costs(case), case.problem.footprints());
+        let simulation = Simulation::new(&case.schedule, &costs, footprints);
         let study = simulation.study(Details::default(), &mut Replay::new());
         let Study { metrics, memory, .. } = study.map_err(|error| case.error(&error))?;
         let peak = memory.peak.into_iter().max().unwrap_or_default();
@@ -304,6 +306,15 @@ fn fits(small: &SearchRow, large: &SearchRow) -> bool {
     }
 }
 
+/// The costs that orders of `case` are searched by: of microbatches that differ, those of the mean.
+fn searched_costs(case: &Case) -> Cow<'_, Costs> {
+    let costs = case.problem.costs();
+    match costs.microbatch_work() {
+        None => Cow::Borrowed(costs),
+        Some(_) => Cow::Owned(costs.clone().of_mean_microbatch()),
+    }
+}
+
 /// The certificate that proves the result to a third party.
 pub(super) fn certificate(row: &SearchRow) -> Result<Certificate, Diagnostic> {
     let searched = &row.searched;
@@ -311,6 +322,11 @@ pub(super) fn certificate(row: &SearchRow) -> Result<Certificate, Diagnostic> {
         let message =
             "a certificate proves orders of passes on one stream, not of pairs that overlap";
         return Err(searched.case.error(&message).with_help("leave it out"));
+    }
+    if searched.case.problem.costs().microbatch_work().is_some() {
+        let message = "a certificate proves orders of microbatches that all take as long";
+        let cure = "leave it out: the search says what bound is proved";
+        return Err(searched.case.error(&message).with_help(cure));
     }
     if searched.case.schedule.copies().is_some() {
         let message = "a certificate proves orders that copy nothing to the host";

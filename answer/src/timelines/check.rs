@@ -1,7 +1,8 @@
 //! The checks that a timeline from a file must pass.
 
 use pipeline::{
-    Collectives, Costs, Measurement, Nanos, PassTimes, Schedule, ShardTimes, Slot, Step,
+    Collectives, Costs, Measurement, MicrobatchWork, Nanos, PassTimes, Schedule, ShardTimes, Slot,
+    Step, Work,
 };
 
 use super::Recorded;
@@ -44,6 +45,7 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
         hop_ns,
         recompute_ns,
         shards,
+        microbatch_work,
     } = raw;
     let chunks = forward_ns.len();
     if backward_input_ns.len() != chunks || backward_weight_ns.len() != chunks {
@@ -82,6 +84,12 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
             hidden_gradient: Nanos(hidden_gradient_ns),
         };
         costs = costs.with_shards(shards.collect(), collectives);
+    }
+    if !microbatch_work.is_empty() {
+        let one = |[forward, input, weight]: [f64; 3]| Work::new(forward, input, weight);
+        let each: Option<Vec<Work>> = microbatch_work.into_iter().map(one).collect();
+        let each = each.ok_or("its work of a microbatch is no factor")?;
+        costs = costs.with_microbatch_work(MicrobatchWork::new(each));
     }
     costs.check(schedule.shape()).map_err(|fault| format!("its costs: {fault}"))?;
     Ok(costs)

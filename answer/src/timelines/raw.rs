@@ -16,10 +16,13 @@
 //! `{"before_ns": [...], "after_ns": [...], "broadcast_ns": 0, "statistics_ns": 0,
 //! "hidden_gradient_ns": 0}`. `began_ns` counts from the beginning of the first step, all other
 //! times of a step from its own. Where chunks recompute, `costs` has `recompute_ns`, by chunk the time of R
-//! or null. `hop_ns` is a list, one for each link, where links differ. `costs` are by chunk, and may be missing, as may `loss`. A recording of
+//! or null. `hop_ns` is a list, one for each link, where links differ. Where microbatches differ, `costs` has
+//! `microbatch_work`, for each the factors of F, B and W. `costs` are by chunk, and may be missing, as may `loss`. A recording of
 //! a trainer also has `recording`, see [`recording`](super::recording).
 
-use pipeline::{Collectives, Costs, Measurement, Nanos, PassTimes, ShardTimes, Step, Value};
+use pipeline::{
+    Collectives, Costs, Measurement, MicrobatchWork, Nanos, PassTimes, ShardTimes, Step, Value,
+};
 use serde::{Deserialize, Serialize};
 
 use super::bounded::bounded;
@@ -70,6 +73,8 @@ pub(super) struct RawCosts {
     pub(super) recompute_ns: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) shards: Option<RawShards>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) microbatch_work: Vec<[f64; 3]>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -91,6 +96,11 @@ fn recompute(costs: &Costs) -> Vec<Option<u64>> {
     }
     let chunks = (0u16..).zip(costs.chunks());
     chunks.map(|(chunk, _)| costs.recompute(chunk).map(|time| time.0)).collect()
+}
+
+/// The factors of F, B and W of each microbatch.
+fn factors(work: &MicrobatchWork) -> Vec<[f64; 3]> {
+    work.each().iter().map(|work| work.factors()).collect()
 }
 
 impl RawShards {
@@ -197,6 +207,7 @@ impl Raw {
                 hop_ns: RawHops::of(costs.hops()),
                 recompute_ns: recompute(costs),
                 shards: RawShards::of(costs),
+                microbatch_work: costs.microbatch_work().map_or_else(Vec::new, factors),
             }
         });
         Self {

@@ -5,6 +5,7 @@
 mod checks;
 mod footprints;
 mod hops;
+mod microbatch_work;
 mod pass_times;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub use self::checks::check_sum;
 use self::checks::{check_count, check_shards};
 pub use self::footprints::{Change, Footprint, Footprints};
 pub use self::hops::Hops;
+pub use self::microbatch_work::{MicrobatchWork, Work};
 pub use self::pass_times::PassTimes;
 use crate::copy_op::{CopyDirection, CopyTimes};
 use crate::fault::Fault;
@@ -73,6 +75,8 @@ pub struct Costs {
     overlap: Option<Arc<Overlap>>,
     /// Times of the collectives of parameters and gradients, if known.
     parameters: Option<Arc<ParameterTimes>>,
+    /// The work of each microbatch, where they differ.
+    work: Option<Arc<MicrobatchWork>>,
 }
 
 impl Costs {
@@ -91,6 +95,7 @@ impl Costs {
             collectives,
             overlap: None,
             parameters: None,
+            work: None,
         }
     }
 
@@ -162,6 +167,44 @@ impl Costs {
         let overlap = self.overlap.as_deref().filter(fits);
         let overlap = overlap.map(|overlap| Arc::new(overlap.at_pace(&chunks)));
         Self { chunks, overlap, ..self }
+    }
+
+    /// The same with microbatches of unequal `work`: passes of a microbatch take the times of their chunk by its
+    /// factors. Segments, shards of the vocabulary, hops and copies take as long for all.
+    #[must_use]
+    pub fn with_microbatch_work(self, work: MicrobatchWork) -> Self {
+        Self { work: Some(Arc::new(work)), ..self }
+    }
+
+    /// The work of each microbatch, where they differ.
+    #[must_use]
+    #[inline]
+    pub fn microbatch_work(&self) -> Option<&MicrobatchWork> {
+        self.work.as_deref()
+    }
+
+    /// The same where all microbatches have the mean work of all.
+    #[must_use]
+    pub fn of_mean_microbatch(self) -> Self {
+        let Some(work) = self.work.clone() else { return self };
+        let chunks = self.chunks.iter().map(|&times| work.mean(times)).collect();
+        let plain =
+            Self { work: None, ..self }.with_recompute_changed(|_, time| work.mean_forward(time));
+        plain.with_chunks(chunks)
+    }
+
+    /// The times of `chunk` for `microbatch`.
+    ///
+    /// # Panics
+    /// If the costs have no such chunk, or the work of no such microbatch.
+    #[must_use]
+    #[inline]
+    pub fn times(&self, chunk: u16, microbatch: u32) -> PassTimes {
+        let times = self.chunks[usize::from(chunk)];
+        match &self.work {
+            None => times,
+            Some(work) => work.times(times, microbatch),
+        }
     }
 
     /// The same with another latency of a hop, over all links.
@@ -284,6 +327,9 @@ impl Costs {
     #[must_use]
     pub fn of(&self, pass: Pass) -> Nanos {
         let at = usize::from(pass.chunk);
+        if self.work.is_some() {
+            return self.of_unequal(pass);
+        }
         match pass.kind {
             Kind::F => self.chunks[at].forward,
             Kind::B => self.chunks[at].backward_input,
@@ -292,6 +338,25 @@ impl Costs {
             Kind::S => self.shards[at].before,
             Kind::T => self.shards[at].after,
             Kind::R => self.recompute(pass.chunk).unwrap_or(self.chunks[at].forward),
+        }
+    }
+
+    /// The same where microbatches differ.
+    #[cold]
+    fn of_unequal(&self, pass: Pass) -> Nanos {
+        let at = usize::from(pass.chunk);
+        let times = || self.times(pass.chunk, pass.microbatch);
+        match pass.kind {
+            Kind::F => times().forward,
+            Kind::B => times().backward_input,
+            Kind::W => times().backward_weight,
+            Kind::BW => times().whole_backward(),
+            Kind::S => self.shards[at].before,
+            Kind::T => self.shards[at].after,
+            Kind::R => {
+                let again = self.recompute(pass.chunk).unwrap_or(self.chunks[at].forward);
+                self.work.as_ref().map_or(again, |work| work.forward(again, pass.microbatch))
+            }
         }
     }
 
@@ -337,7 +402,7 @@ impl Costs {
     /// be longer than a clock can show.
     ///
     /// # Errors
-    /// [`Fault::ChunkCount`], [`Fault::HopCount`] or [`Fault::Overflow`].
+    /// [`Fault::ChunkCount`], [`Fault::HopCount`], [`Fault::MicrobatchCount`] or [`Fault::Overflow`].
     pub fn check(&self, shape: Shape) -> Result<(), Fault> {
         check_count("costs", self.chunks.len(), shape)?;
         if !self.copies.is_empty() {
@@ -375,6 +440,10 @@ impl Costs {
             let all = shards.chain([broadcast, statistics, hidden_gradient]);
             longest += all.map(|time| u128::from(time.0)).sum::<u128>();
         }
-        check_sum("the times", longest * u128::from(shape.microbatches()))
+        if let Some(work) = self.microbatch_work() {
+            work.check(shape.microbatches())?;
+            longest = longest.saturating_mul(work.most());
+        }
+        check_sum("the times", longest.saturating_mul(u128::from(shape.microbatches())))
     }
 }

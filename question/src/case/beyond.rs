@@ -26,7 +26,8 @@ pub fn beyond(setting: &Setting, kind: SearchKind) -> Vec<&'static str> {
     let chained = kind != SearchKind::Nominal && keys.has_chain();
     let chain = if keys.chain.is_some() { "chain" } else { "chain-file" };
     let parts = [sharded.then_some("sharding"), chained.then_some(chain)];
-    parts.into_iter().flatten().chain(of_hardware(keys, kind)).collect()
+    let unequal = keys.of_unequal_microbatches();
+    parts.into_iter().flatten().chain(unequal).chain(of_hardware(keys, kind)).collect()
 }
 
 /// Those of the hardware.

@@ -143,7 +143,7 @@ pub fn case(
     let problem = &resolved.problem;
     let schedule = match rule {
         ScheduleSource::Family(family) => {
-            let schedule = family.schedule(problem);
+            let schedule = family.schedule(&problem.clone().of_mean_microbatch());
             schedule.map_err(|fault| explain(scenario, setting, rule, &fault))?
         }
         ScheduleSource::File(_, schedule) => (**schedule).clone(),

@@ -133,8 +133,16 @@ pub fn assumed(context: &Context<'_>, setting: &Setting) -> Vec<String> {
         .into_iter()
         .chain(of_memory(keys))
         .chain(of_streams(keys))
+        .chain(of_unequal(keys))
         .chain(notes_on_sharding(keys))
         .collect()
+}
+
+/// The assumption about the memory of microbatches that differ.
+fn of_unequal(keys: &Keys) -> Option<String> {
+    let key = keys.of_unequal_microbatches().next()?;
+    let note = "every microbatch is taken to hold the memory given: give that of the largest";
+    has_footprints(keys).then(|| format!("{key}: {note}"))
 }
 
 /// The assumption about the contention of the two streams.

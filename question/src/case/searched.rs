@@ -261,8 +261,8 @@ pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
     notes
 }
 
-/// The instance whose orders are searched for `setting`, by its times where no link is shared and nothing runs beside
-/// passes.
+/// The instance whose orders are searched for `setting`, by its times where no link is shared, nothing runs beside
+/// passes, and all microbatches have the mean work.
 ///
 /// # Errors
 /// If the question is wrong, or too large for the memory there is.
@@ -289,10 +289,9 @@ pub(super) fn instance(
     objective: Objective,
 ) -> Result<Instance, Diagnostic> {
     let (shape, placement) = shape(scenario, setting, rule)?;
-    let (costs, footprints) = (resolved.problem.costs(), resolved.problem.footprints());
-    let limits = resolved.limits.clone();
-    let instance =
-        Instance::new(shape, placement, costs.clone(), footprints.clone(), limits, objective);
+    let costs = resolved.problem.costs().clone().of_mean_microbatch();
+    let (footprints, limits) = (resolved.problem.footprints().clone(), resolved.limits.clone());
+    let instance = Instance::new(shape, placement, costs, footprints, limits, objective);
     instance.map_err(|fault| explain_fault(scenario, setting, rule, &fault))
 }
 

@@ -7,7 +7,10 @@ use pipeline::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 use super::hardware::HardwareKeys;
 use super::table::{Lists, keys};
 use crate::values::noise::{JitterOf, Slowdown, Stall, jitter_help};
-use crate::values::passes::{Barriers, OffloadRatio, Recomputed, ReplicaShardingKey, ReshardKey};
+use crate::values::packing::LengthsKey;
+use crate::values::passes::{
+    Barriers, OffloadRatio, Recomputed, ReplicaShardingKey, ReshardKey, WorkFactor,
+};
 use crate::values::segments::{
     Amount, ContentionKey, InterleavingKey, LoneBackward, Measured, SegmentKey, WeightGradient,
 };
@@ -24,6 +27,8 @@ const VOCABULARY: &str = "Output layer over all stages";
 const STREAMS: &str = "Two streams in a device";
 /// Heading in the help of collectives behind passes.
 const SHARDING: &str = "Collectives of parameters";
+/// Heading in the help of microbatches that differ.
+const MICROBATCHES: &str = "Microbatches of unequal work";
 /// Heading in the help of what makes durations differ.
 const NOISE: &str = "Stragglers and noise";
 
@@ -74,6 +79,18 @@ keys! {
     /// Time that the runtime of a trainer takes before every pass: it counts as work of the stage
     /// [default: 0ns]
     overhead: Option<Nanos>, label: "Runtime overhead of a pass", value: "TIME";
+    /// Work of each microbatch over that of the one whose times are given, as in 1,1,2,0.5: all its passes take so
+    /// many times as long. Orders of schedules are made for the mean microbatch, and a search also chooses which
+    /// microbatch goes when. Every microbatch holds the memory given: give that of the largest
+    microbatch_work: Option<Vec<WorkFactor>>, label: "Work of each microbatch", value: "FACTOR,..", heading: MICROBATCHES;
+    /// The same from a CSV file with the column work, or with the columns forward, backward-input and
+    /// backward-weight, a line for each microbatch; in a scenario, relative to its folder
+    microbatch_work_file: Option<PathBuf>, label: "Work of each microbatch (CSV file)", value: "FILE.csv",
+        heading: MICROBATCHES;
+    /// The same by the tokens of each microbatch, one document: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
+    /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE. The times given are those of
+    /// --seq tokens [default: of the mean length]; attention grows with the square where --hidden is given
+    microbatch_lengths: Option<LengthsKey>, label: "Lengths of microbatches", value: "LAW", heading: MICROBATCHES;
     /// Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or
     /// one per stage
     memory_limit: Option<Vec<Limit>>, label: "Memory limit of a stage", value: "LIMIT,..";
@@ -268,6 +285,10 @@ impl Keys {
         if self.chain_file.is_some() {
             other.chain = None;
         }
+        if self.of_unequal_microbatches().next().is_some() {
+            (other.microbatch_work, other.microbatch_work_file) = (None, None);
+            other.microbatch_lengths = None;
+        }
         if self.vocab_s.is_some() || self.vocab_t.is_some() {
             other.vocab_tflops = None;
         }
@@ -301,6 +322,11 @@ impl Keys {
     /// The names of the keys about collectives of parameters that say something, but for `sharding` itself.
     pub fn of_sharding(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.given_under(SHARDING).filter(|name| *name != "sharding")
+    }
+
+    /// The names of the keys about microbatches of unequal work that say something.
+    pub fn of_unequal_microbatches(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.given_under(MICROBATCHES)
     }
 
     /// The names of the keys about the output layer in shards that say something.

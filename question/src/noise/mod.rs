@@ -135,7 +135,8 @@ pub fn ignored(setting: &Setting) -> Vec<String> {
     let mut notes = Vec::new();
     if keys.jitter.is_none() && keys.stall.is_none() {
         let searched = |names: &Vec<String>| names.iter().any(|name| name == SEARCHED);
-        if keys.seed.is_some() && !keys.schedule.as_ref().is_some_and(searched) {
+        let drawn = keys.microbatch_lengths.is_some();
+        if keys.seed.is_some() && !drawn && !keys.schedule.as_ref().is_some_and(searched) {
             notes.push("nothing is random (--jitter, --stall): the seed is ignored".to_owned());
         }
         if keys.replicas.is_some() {

@@ -62,9 +62,17 @@ impl Keys {
     /// Reads the profiles from `folder`, unless their paths are absolute; and the cluster, if it is
     /// a file there.
     pub fn files_in(&mut self, context: &Context<'_>, folder: &Path) {
-        let paths = [&mut self.profile, &mut self.slowdown_profile, &mut self.chain_file];
+        let paths = [
+            &mut self.profile,
+            &mut self.slowdown_profile,
+            &mut self.chain_file,
+            &mut self.microbatch_work_file,
+        ];
         for path in paths.into_iter().flatten() {
             *path = folder.join(&*path);
+        }
+        if let Some(lengths) = &mut self.microbatch_lengths {
+            lengths.file_in(folder);
         }
         for schedule in self.schedule.iter_mut().flatten() {
             let beside = folder.join(&*schedule);

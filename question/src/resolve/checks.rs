@@ -167,6 +167,7 @@ pub(crate) fn explain(
         Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some("memory-limit"),
         Fault::ShardCount { .. } => Some("vocab-s"),
         Fault::HopCount { .. } => Some("hop"),
+        Fault::MicrobatchCount { .. } => setting.keys.of_unequal_microbatches().next(),
         _ => None,
     };
     let amount = |bytes: &Bytes| match has_footprints(&setting.keys) {

@@ -7,6 +7,7 @@ mod chain;
 mod checks;
 mod copies;
 mod layout;
+pub(crate) mod microbatches;
 mod pipeline;
 pub mod profiles;
 mod recompute;
@@ -144,6 +145,7 @@ impl Resolved {
         let (parameters, costs, footprints) = reader.amounts()?;
         let has_footprints = footprints.is_some();
         let problem = reader.problem(costs, footprints)?;
+        let problem = reader.unequal(problem)?;
         let fault = |fault| explain(scenario, filled, rule, &fault);
         let limits = problem.limits(pipeline.placement).map_err(fault)?;
         let keys = &filled.keys;
@@ -238,6 +240,20 @@ impl Reader<'_> {
             problem = problem.with_limits(limits).map_err(fault)?;
         }
         copies::choose(keys, problem, rule, hardware).map_err(|at| self.wrong(at))
+    }
+
+    /// `problem` with the work of each microbatch, where they differ.
+    fn unequal(&self, problem: Problem) -> Result<Problem, Diagnostic> {
+        microbatches::check(&self.setting.keys, self.rule, self.pipeline)
+            .map_err(|at| self.wrong(at))?;
+        let microbatches = self.pipeline.shape.microbatches();
+        match microbatches::work(self.context, &self.setting.keys, microbatches)? {
+            None => Ok(problem),
+            Some(work) => {
+                let costs = problem.costs().clone().with_microbatch_work(work);
+                problem.with_costs(costs).map_err(|fault| self.fault(&fault))
+            }
+        }
     }
 
     /// The segments of passes, and how they share the streams.

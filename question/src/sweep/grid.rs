@@ -17,7 +17,7 @@ use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::noise;
-use crate::resolve::{profiles, resolve};
+use crate::resolve::{microbatches, profiles, resolve};
 use crate::scenario::{Scenario, Setting};
 
 /// The most questions of a sweep.
@@ -150,13 +150,22 @@ impl Grid {
             hardware::check_files(context, &keys)?;
             noise::check_files(context, &keys)?;
             profiles::of(context, &keys)?;
+            microbatches::check_files(context, &keys)?;
         }
         Ok(())
     }
 
     /// The keys of every setting, and of every value of an axis that may name a file.
     fn all_keys(&self) -> impl Iterator<Item = Result<Keys, Diagnostic>> {
-        let naming = ["cluster", "slowdown-profile", "jitter", "profile", "chain-file"];
+        let naming = [
+            "cluster",
+            "slowdown-profile",
+            "jitter",
+            "profile",
+            "chain-file",
+            "microbatch-work-file",
+            "microbatch-lengths",
+        ];
         let axes = self.axes.iter().filter(move |axis| naming.contains(&&axis.key[..]));
         let of_axes = axes.flat_map(|axis| (0..axis.count()).map(|index| self.at(axis, index)));
         self.parts.iter().map(|part| Ok(part.setting.keys.clone())).chain(of_axes)

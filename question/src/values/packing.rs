@@ -2,7 +2,7 @@
 //! methods, communication and sharding.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use fsdp::{Communication, CostModel, FsdpError, Lengths, Method, Sharding};
@@ -78,6 +78,24 @@ impl FromStr for LengthsKey {
             ("in-order", _) if !rest.is_empty() => Self::InOrder(rest.into()),
             _ => return Err(wrong()),
         })
+    }
+}
+
+impl LengthsKey {
+    /// The file that the lengths are in, if they are in one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Known(..) => None,
+            Self::File(path) | Self::InOrder(path) => Some(path),
+        }
+    }
+
+    /// Takes a relative path of its file as one in `folder`.
+    pub(crate) fn file_in(&mut self, folder: &Path) {
+        if let Self::File(path) | Self::InOrder(path) = self {
+            *path = folder.join(&*path);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use pipeline::sharding::Reshard;
-use pipeline::{Nanos, UnitError};
+use pipeline::{Nanos, UnitError, Work};
 use thiserror::Error;
 
 use super::text_form::text_form;
@@ -94,6 +94,34 @@ impl fmt::Display for OffloadRatio {
         let (whole, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
         let decimals = format!("{whole}.{rest:06}");
         f.write_str(decimals.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// The work of a microbatch over that of the one whose times are given.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WorkFactor(f64);
+
+impl WorkFactor {
+    /// The work of all passes of the microbatch.
+    pub(crate) fn work(self) -> Option<Work> {
+        Work::alike(self.0)
+    }
+}
+
+impl FromStr for WorkFactor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse::<f64>() {
+            Ok(factor) if Work::alike(factor).is_some() => Ok(Self(factor)),
+            _ => Err(format!("`{text}`: write a number from 0 to {}, such as 1.5", Work::MOST)),
+        }
+    }
+}
+
+impl fmt::Display for WorkFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -189,6 +217,9 @@ text_form! {
     OffloadRatio: "OffloadRatio", "The time of a copy to the host and back over F+B+W of its chunk, from 0 to 1000.",
         crate::keys::form::number(0.0, 1000.0),
         [1.4], SIGNED;
+    WorkFactor: "WorkFactor", "The work of a microbatch over that of the one whose times are given, from 0 to 1000.",
+        crate::keys::form::number(0.0, 1000.0),
+        [1.5], SIGNED;
     Barriers: "Barriers", "The time of both barriers, or of the one behind S and the one behind T.",
         crate::keys::form::pattern(&format!("^{TIME}(,{TIME})?$", TIME = pipeline::schema::TIME)),
         ["90us", "90us,400us"], SIGNED;

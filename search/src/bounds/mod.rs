@@ -26,6 +26,7 @@ mod overlapped;
 mod paper;
 mod path;
 mod tail;
+mod unequal;
 mod windows;
 
 use std::fmt;
@@ -33,6 +34,7 @@ use std::fmt;
 use pipeline::Nanos;
 
 pub use limit::{Infeasible, check_limits, smallest_limit};
+pub use unequal::unequal;
 pub(crate) use windows::Prover;
 pub use windows::{Proof, Raised};
 

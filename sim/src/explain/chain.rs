@@ -202,8 +202,9 @@ fn without_communication(costs: &Costs) -> Costs {
     costs.clone().with_hop(Nanos(0)).with_shards(costs.shards().to_vec(), Collectives::default())
 }
 
-/// All chunks and all shards alike, as much work in all as before, and no hop or collective.
+/// All chunks, microbatches and shards alike, as much work in all as before, and no hop or collective.
 fn averaged(costs: &Costs) -> Costs {
+    let costs = &costs.clone().of_mean_microbatch();
     let (chunks, shards) = (costs.chunks().len() as u64, costs.shards().len() as u64);
     let total = |part: fn(&PassTimes) -> Nanos| -> Nanos { costs.chunks().iter().map(part).sum() };
     let totals = [

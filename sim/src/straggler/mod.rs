@@ -367,7 +367,7 @@ impl<'a> NoiseSample<'a> {
         if pass.kind.is_of_vocabulary() || pass.kind == Kind::R {
             return self.part_duration(costs.of(pass).0, stage, pass, start);
         }
-        self.pass_duration(costs.chunks()[usize::from(pass.chunk)], stage, pass, start)
+        self.pass_duration(costs.times(pass.chunk, pass.microbatch), stage, pass, start)
     }
 
     /// How long `value` travels from stage `from` to stage `to` if it leaves at `start`, in

@@ -213,6 +213,12 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
         ("replicas", keys.replicas.is_some()),
     ];
     let noise = noise.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
+    if let Some(key) = keys.of_unequal_microbatches().next() {
+        let message = format!(
+            "--{key} is for `debubble simulate`: microbatches of a run have as many tokens"
+        );
+        return Err(Error::question(message));
+    }
     if let Some(key) = keys.given().find(|key| key.starts_with("chain")) {
         let message =
             format!("--{key} is for `debubble simulate`: a run has one stream per device");

@@ -9,7 +9,7 @@ use search::{
     UnderNoise, climb, search_on_hardware, search_under_noise, where_no_link_is_shared,
 };
 
-use super::{Asked, Candidate, Done, Goal, Simulator, goal, objective};
+use super::{Asked, Candidate, Done, Goal, Simulator, goal, objective, unequal};
 
 /// Limits that orders are proposed under where a part of the activations is on the host, in percent of those given.
 const PERCENT_OF_LIMIT: [u64; 4] = [125, 150, 200, 300];
@@ -117,6 +117,12 @@ impl Candidates<'_> {
         let at = (instance.shape, instance.placement);
         let known = self.known.iter().filter(|one| (one.shape(), one.placement()) == at);
         proposed.orders.extend(known.cloned());
+        let costs = case.problem.costs();
+        if costs.microbatch_work().is_some() {
+            // The search was one of mean microbatches.
+            let bound = || search::bounds::unequal(at, costs, objective);
+            proposed.bound = case.hardware.is_none().then(bound);
+        }
         if case.problem.copies_to_host() {
             proposed.orders.extend(self.beyond_limits(instance)?);
         }
@@ -231,7 +237,10 @@ impl Candidates<'_> {
             return done;
         }
         let budget = (self.effort, goal);
-        let (better, runs) = climb(&done.instance, &simulator, &best.order, budget, self.stop);
+        let (better, runs) = match done.case.problem.costs().microbatch_work() {
+            Some(work) => unequal::improve(&done, work, budget, self.stop),
+            None => climb(&done.instance, &simulator, &best.order, budget, self.stop),
+        };
         let better = better.and_then(|order| simulator.candidate(None, order));
         let better = better.and_then(|one| {
             let value = simulator.value(&one).ok()?;

@@ -1,6 +1,8 @@
 //! Values of orders by simulations with all keys of the question.
 
-use pipeline::{Family, Memory, Nanos, Schedule};
+use std::borrow::Cow;
+
+use pipeline::{Costs, Family, Memory, Nanos, Schedule};
 use question::case::Case;
 use question::noise::Noise;
 use search::{Evaluation, Evaluator, Figure, Objective, Statistic, replica_times, training};
@@ -35,8 +37,11 @@ pub(super) enum Goal {
 }
 
 /// Simulates orders of `case`.
+#[derive(Clone)]
 pub(super) struct Simulator<'a> {
     pub(super) case: &'a Case,
+    /// The costs of the case, or the same with its microbatches in another order.
+    costs: Cow<'a, Costs>,
     pub(super) goal: Goal,
     /// The noise with the seed of training replicas, which no order is validated in.
     training: Option<Stragglers>,
@@ -45,12 +50,19 @@ pub(super) struct Simulator<'a> {
 impl<'a> Simulator<'a> {
     pub(super) fn new(case: &'a Case, goal: Goal) -> Self {
         let training = case.noise.as_ref().map(|noise| training(noise.stragglers()));
-        Self { case, goal, training }
+        Self { case, costs: Cow::Borrowed(case.problem.costs()), goal, training }
+    }
+
+    /// The same with the work of microbatch `order[i]` in the place of that of microbatch i; itself where all are
+    /// alike.
+    pub(super) fn with_microbatches(&self, order: &[u32]) -> Self {
+        let Some(work) = self.costs.microbatch_work() else { return self.clone() };
+        let costs = (*self.costs).clone().with_microbatch_work(work.ordered(order));
+        Self { costs: Cow::Owned(costs), ..self.clone() }
     }
 
     fn simulation<'b>(&'b self, schedule: &'b Schedule) -> Simulation<'b> {
-        let (costs, footprints) = (self.case.problem.costs(), self.case.problem.footprints());
-        Simulation::new(schedule, costs, footprints)
+        Simulation::new(schedule, &self.costs, self.case.problem.footprints())
             .on(self.case.hardware.as_ref())
             .measured(self.case.steady)
     }
@@ -96,7 +108,11 @@ impl<'a> Simulator<'a> {
 
     /// The value of `schedule` in `replicas` training replicas, in nanoseconds.
     #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
-    fn value_in(&self, schedule: &Schedule, replicas: u64) -> Result<f64, SimulationError> {
+    pub(super) fn value_in(
+        &self,
+        schedule: &Schedule,
+        replicas: u64,
+    ) -> Result<f64, SimulationError> {
         match (self.goal, &self.training) {
             (Goal::Statistic(statistic, objective), Some(noise)) => {
                 let mut times = self.times(schedule, noise, (objective, replicas), &|| false)?;
@@ -132,7 +148,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// Replicas that local search evaluates an order in.
-    const fn climbed(&self) -> u64 {
+    pub(super) const fn climbed(&self) -> u64 {
         match self.goal {
             Goal::Figure(_) => 1,
             Goal::Statistic(Statistic::Mean, _) => CLIMBED,

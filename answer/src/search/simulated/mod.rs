@@ -7,6 +7,7 @@
 
 mod candidates;
 mod evaluation;
+mod unequal;
 
 use pipeline::{Family, Hops, Nanos, Schedule};
 use question::Diagnostic;
@@ -152,6 +153,9 @@ fn nominal_keys(keys: &SearchKeys, setting: &Setting) -> SearchKeys {
 fn with_left_out(chosen: &Setting, asked: &Setting) -> Setting {
     let mut keys = chosen.keys.clone();
     keys.hardware = asked.keys.hardware.clone();
+    keys.microbatch_work = asked.keys.microbatch_work.clone();
+    keys.microbatch_work_file = asked.keys.microbatch_work_file.clone();
+    keys.microbatch_lengths = asked.keys.microbatch_lengths.clone();
     Setting::new(asked.name.clone(), keys)
 }
 
@@ -263,7 +267,8 @@ fn validated(
     };
     let free = done.instance.costs.clone().with_hops(Hops::alike(Nanos(0)));
     let free = Instance { costs: free, ..done.instance.clone() };
-    let provable = !copies && done.instance.costs.overlap().is_none();
+    let unequal = done.case.problem.costs().microbatch_work().is_some();
+    let provable = !copies && !unequal && done.instance.costs.overlap().is_none();
     let bound = provable.then(|| bound_under_noise(&free, noise, statistic)).flatten();
     let asked = (replicas, done.found.interrupted);
     let found = orders.judged(done.found.clone(), statistic, bound, asked);
