@@ -42,6 +42,7 @@ pub use error::FsdpError;
 pub use lengths::Lengths;
 pub use links::{Buffers, Links, Nodes, PullLimit, Sharding};
 pub use packing::{MAX_DEVICES, MAX_LENGTH, MAX_SAMPLES, Method, Packing};
+pub use partition::equal_parts;
 pub use step::{Communication, MAX_LAYERS, Machine, StepTimes};
 pub use study::{MAX_MINIBATCHES, Study, Tally, Way};
 

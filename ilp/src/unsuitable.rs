@@ -19,6 +19,9 @@ pub enum Unsuitable {
     /// Microbatches that take different ways.
     #[error("microbatches go in two directions: only looped chunks and a V are modelled")]
     Mirrored,
+    /// Microbatches that differ.
+    #[error("microbatches of unequal work are not modelled")]
+    Unequal,
     /// Pairs of passes that share the two streams of a device.
     #[error("pairs of passes that overlap on two streams are not modelled")]
     Overlapped,
@@ -62,6 +65,9 @@ pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
     }
     if instance.costs.overlap().is_some_and(Overlap::communicates) {
         return Err(Unsuitable::Overlapped);
+    }
+    if instance.costs.microbatch_work().is_some() {
+        return Err(Unsuitable::Unequal);
     }
     Ok(check_limits(instance)?)
 }

@@ -90,8 +90,11 @@ pub(crate) struct CompiledInstance {
     /// Whether backwards may be whole.
     pub(crate) mixes: bool,
     pub(crate) microbatches: u32,
-    /// The lanes, stage by stage.
+    /// The lanes, stage by stage; where microbatches differ, with the durations of the mean one.
     pub(crate) lanes: Vec<Lane>,
+    /// Where microbatches differ, the durations of each pass, split and of a whole backward: lane by lane, one column
+    /// per microbatch. Else empty.
+    pub(crate) own: Vec<[i64; 2]>,
     /// The memory limit of each stage.
     pub(crate) limit: Vec<i64>,
     /// The total duration of the passes of each stage.
@@ -119,6 +122,7 @@ impl CompiledInstance {
     fn with(instance: &Instance, mixes: bool) -> Self {
         let Instance { shape, placement, costs, footprints, limits, objective } = instance;
         let (stages, chunks) = (shape.stages(), usize::from(shape.chunks_per_stage()));
+        let mean = costs.clone().of_mean_microbatch();
         let recomputes = costs.has_recompute();
         let width = kinds(recomputes) * chunks;
         let places = Places::of(*shape, *placement, recomputes);
@@ -126,7 +130,7 @@ impl CompiledInstance {
         for stage in 0..stages {
             for &kind in &KINDS[..kinds(recomputes)] {
                 for &chunk in &places.chunks[stage] {
-                    lanes.push(lane(&places, costs, footprints, kind, chunk));
+                    lanes.push(lane(&places, &mean, footprints, kind, chunk));
                 }
             }
         }
@@ -138,6 +142,7 @@ impl CompiledInstance {
             mixes,
             microbatches: shape.microbatches(),
             lanes,
+            own: own_durations(&places, costs, *shape),
             limit: limits_of(limits.as_ref(), stages),
             work: Vec::new(),
             makespan: *objective == Objective::Makespan,
@@ -180,6 +185,7 @@ impl CompiledInstance {
                 reversed.lanes[old.local as usize].local = narrow(at);
             }
         }
+        reversed.own.chunks_exact_mut(self.microbatches as usize).for_each(<[_]>::reverse);
         reversed.reserve_back();
         reversed.find_wakes();
         reversed
@@ -206,7 +212,21 @@ impl CompiledInstance {
         }
     }
 
+    /// The effect of pass number `number` of `lane`, whose backward is whole or not.
+    #[inline]
+    pub(crate) fn effect(&self, lane: usize, number: usize, whole: bool) -> Effect {
+        let effect = self.lanes[lane].effect(whole);
+        if self.own.is_empty() {
+            return effect;
+        }
+        let own = self.own[lane * self.microbatches as usize + number];
+        Effect { duration: own[usize::from(whole)], ..effect }
+    }
+
     fn work_of(&self, stage: usize) -> i64 {
+        if !self.own.is_empty() {
+            return self.unequal_work_of(stage);
+        }
         let lanes = &self.lanes[stage * self.width..(stage + 1) * self.width];
         let all: i64 = lanes.iter().map(|lane| lane.duration).sum();
         let [back, weight] =
@@ -217,6 +237,20 @@ impl CompiledInstance {
             .map(|(back, weight)| (back.duration + weight.duration - back.whole.duration).max(0));
         let saved: i64 = if self.mixes { saved.sum() } else { 0 };
         (all - saved) * i64::from(self.microbatches)
+    }
+
+    /// The same where microbatches differ.
+    fn unequal_work_of(&self, stage: usize) -> i64 {
+        let columns = self.microbatches as usize;
+        let cells = |kind: usize| {
+            let begin = (stage * self.width + kind * self.chunks) * columns;
+            &self.own[begin..begin + self.chunks * columns]
+        };
+        let split =
+            (0..self.width / self.chunks).flat_map(|kind| cells(kind).iter().map(|own| own[0]));
+        let pairs = cells(1).iter().zip(cells(2));
+        let saved = pairs.map(|(back, weight)| (back[0] + weight[0] - back[1]).max(0));
+        split.sum::<i64>() - if self.mixes { saved.sum() } else { 0 }
     }
 
     /// Sets the memory that a forward leaves free: the most that the forward of a later chunk of the
@@ -453,6 +487,29 @@ impl Places {
         let each = usize::from(self.shape.chunks_per_stage());
         narrow((stage * kinds(self.recomputes) + kind) * each + place)
     }
+}
+
+/// The durations of each pass where microbatches differ, split and of a whole backward; else nothing.
+fn own_durations(places: &Places, costs: &Costs, shape: Shape) -> Vec<[i64; 2]> {
+    if costs.microbatch_work().is_none() {
+        return Vec::new();
+    }
+    let of_pass = |pass: Pass| match pass.kind {
+        Kind::R if costs.recompute(pass.chunk).is_none() => [0; 2],
+        Kind::B => [pass, Pass { kind: Kind::BW, ..pass }].map(|pass| signed(costs.of(pass).0)),
+        Kind::W => [signed(costs.of(pass).0), 0],
+        _ => [signed(costs.of(pass).0); 2],
+    };
+    let mut own = Vec::new();
+    for chunks in &places.chunks {
+        for &kind in &KINDS[..kinds(places.recomputes)] {
+            for &chunk in chunks {
+                let all = 0..shape.microbatches();
+                own.extend(all.map(|microbatch| of_pass(Pass { kind, chunk, microbatch })));
+            }
+        }
+    }
+    own
 }
 
 fn lane(places: &Places, costs: &Costs, footprints: &Footprints, kind: Kind, chunk: u16) -> Lane {

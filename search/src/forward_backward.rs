@@ -117,8 +117,8 @@ impl FollowTimes {
         }
         if way == Direction::Forward {
             for (at, _) in self.whole.iter().enumerate().filter(|(_, whole)| **whole) {
-                let lane = &compiled.lanes[at / columns];
-                self.at[at] += lane.duration - lane.whole.duration;
+                let duration = |whole| compiled.effect(at / columns, at % columns, whole).duration;
+                self.at[at] += duration(false) - duration(true);
             }
         }
     }
@@ -260,10 +260,14 @@ impl ForwardBackward {
         rule.begin.clear();
         let end = |stage: usize| target + if compiled.makespan { 0 } else { clock.first[stage] };
         let last = (0..compiled.stages).map(end).max().unwrap_or(0);
-        for (lane, ends) in compiled.lanes.iter().zip(clock.ends.chunks_exact(columns)) {
+        for (lane, ends) in clock.ends.chunks_exact(columns).enumerate() {
+            let duration = |number| compiled.effect(lane, number, false).duration;
             match way {
                 Direction::Backward => rule.at.extend(ends.iter().rev().map(|end| last - end)),
-                Direction::Forward => rule.at.extend(ends.iter().map(|end| end - lane.duration)),
+                Direction::Forward => {
+                    let starts = ends.iter().enumerate().map(|(at, end)| end - duration(at));
+                    rule.at.extend(starts);
+                }
             }
         }
         rule.follow_whole(compiled, clock, way);

@@ -57,6 +57,7 @@ mod start;
 mod timing;
 mod tune;
 mod under_noise;
+mod unequal;
 
 /// The name under which an order that is found by search stands among schedules.
 pub const NAME: &str = "zb-auto";

@@ -134,11 +134,10 @@ impl State {
     #[inline]
     fn place(&mut self, compiled: &CompiledInstance, stage: usize, next: Next) {
         let Next { lane, start } = next;
-        let one = &compiled.lanes[lane];
         let number = self.next[lane];
         let at = lane * compiled.microbatches as usize + number as usize;
         let whole = self.whole.get(at).copied().unwrap_or(false);
-        let effect = one.effect(whole);
+        let effect = compiled.effect(lane, number as usize, whole);
         let end = start + effect.duration;
         self.ends[at] = end;
         self.next[lane] = number + 1;
@@ -156,8 +155,9 @@ impl State {
     /// The effect of the next pass of `lane`.
     #[inline]
     pub(crate) fn effect(&self, compiled: &CompiledInstance, lane: usize) -> Effect {
-        let column = lane * compiled.microbatches as usize + self.next[lane] as usize;
-        compiled.lanes[lane].effect(self.whole.get(column).copied().unwrap_or(false))
+        let number = self.next[lane] as usize;
+        let column = lane * compiled.microbatches as usize + number;
+        compiled.effect(lane, number, self.whole.get(column).copied().unwrap_or(false))
     }
 
     /// The earliest start of the next pass of `lane`, not before `now`, if its predecessors are
@@ -192,7 +192,7 @@ impl State {
         let is_known = self.next[remote] as usize > number;
         let column = remote * compiled.microbatches as usize + number;
         let arrival = is_known.then(|| self.ends[column] + backward.hop)?;
-        Some(start.max(arrival - compiled.lanes[lane].duration))
+        Some(start.max(arrival - compiled.effect(lane, number, false).duration))
     }
 
     /// The number of passes placed.

@@ -30,9 +30,9 @@ pub fn order_microbatches(
     effort: Effort,
     stop: Stop<'_>,
 ) -> Option<(Vec<u32>, f64, u64)> {
-    let starts = starts(work);
-    let tried = starts.len() as u64;
-    let valued = starts.into_iter().filter_map(|order| Some((evaluate(&order)?, order)));
+    let all = starts(work);
+    let tried = all.len() as u64;
+    let valued = all.into_iter().filter_map(|order| Some((evaluate(&order)?, order)));
     let best = valued.min_by(|one, other| one.0.total_cmp(&other.0))?;
     let count = work.len() as u64;
     let total = effort.limited().total(ORDERS.saturating_mul(count));
@@ -49,7 +49,7 @@ pub fn order_microbatches(
 
 /// The microbatches as they come, the short ones first, the long ones first, and the short or the long ones at both
 /// ends.
-fn starts(work: &[u64]) -> Vec<Order> {
+pub(crate) fn starts(work: &[u64]) -> Vec<Order> {
     let given: Order = (0u32..).zip(work).map(|(at, _)| at).collect();
     let mut ascending = given.clone();
     ascending.sort_by_key(|&at| work[at as usize]);

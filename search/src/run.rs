@@ -2,7 +2,7 @@
 //! search in rounds.
 
 use pipeline::overlap::Overlap;
-use pipeline::{Nanos, PassTimes};
+use pipeline::{Nanos, PassTimes, Schedule};
 
 use crate::bounds::{self, Bound, Proof, Prover};
 use crate::chain::Chain;
@@ -15,6 +15,7 @@ use crate::rounds::{Move, Origin, Rounds, annealing};
 use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
 use crate::start::{self, Named, Published, Starts};
 use crate::timing::{Clock, Score};
+use crate::unequal;
 
 /// Steps of proofs by windows that are allowed at once.
 const FIRST_PROOFS: u64 = 4_000_000;
@@ -41,13 +42,16 @@ pub fn search(
     stop: Stop<'_>,
 ) -> Result<Found, SearchError> {
     check(instance)?;
+    if instance.costs.microbatch_work().is_some() {
+        return unequal::search(instance, effort, progress, stop);
+    }
     if instance.costs.overlap().is_some_and(|overlap| !overlap.communicates()) {
         // Without communication a pair takes the sum of its passes.
         let apart = Instance { costs: instance.costs.clone().apart(), ..instance.clone() };
         return search(&apart, effort, progress, stop);
     }
     let from = (bounds::best(instance), Starts::All);
-    run(instance, from, (effort.seed, effort.steps(passes(instance))), Some(progress), stop)
+    run(instance, from, None, (effort.seed, effort.steps(passes(instance))), Some(progress), stop)
 }
 
 /// Searches an instance that can be searched until `total` passes are placed or timed, from the published orders among
@@ -58,13 +62,14 @@ pub(crate) fn search_within(
     (seed, total): (u64, u64),
     stop: Stop<'_>,
 ) -> Result<Found, SearchError> {
-    run(instance, (bound, starts), (seed, total), None::<fn(Progress)>, stop)
+    run(instance, (bound, starts), None, (seed, total), None::<fn(Progress)>, stop)
 }
 
-/// The same, with proofs if there is a `progress`.
-fn run(
+/// The same, with proofs if there is a `progress`, from `known` on, too.
+pub(crate) fn run(
     instance: &Instance,
     (mut bound, starts): (Bound, Starts),
+    known_order: Option<&Schedule>,
     (seed, total): (u64, u64),
     mut progress: Option<impl FnMut(Progress)>,
     stop: Stop<'_>,
@@ -73,7 +78,8 @@ fn run(
         return overlapped::search(instance, bound, (seed, total), progress, stop);
     }
     let compiled = CompiledInstance::of(instance);
-    let (nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total);
+    let (mut nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total);
+    nominal.start_from(known_order);
     let chain = |number| Chain::new(&compiled, seed, number);
     let mut search = SideBySide::new(nominal, total, chain);
     let proves = progress.is_some();
@@ -127,6 +133,7 @@ fn proof_steps(done: u64, once: u64) -> u64 {
 fn serial_time(instance: &Instance) -> Nanos {
     let Instance { shape, costs, .. } = instance;
     let hops = costs.hops().longest().0.saturating_mul(2);
+    let costs = costs.clone().of_mean_microbatch();
     let chunk = |(chunk, times): (u16, &PassTimes)| {
         let PassTimes { forward, backward_input, backward_weight, .. } = *times;
         let again = costs.recompute(chunk).unwrap_or_default();
@@ -207,6 +214,16 @@ impl<'a> Nominal<'a> {
         let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
         let (reversed, rounds) = (compiled.reversed(), Rounds::of(compiled, total));
         (Self { compiled, reversed, goal, proved: goal, best, rounds }, known)
+    }
+
+    /// Starts from `known`, too, if it is better.
+    fn start_from(&mut self, known: Option<&Schedule>) {
+        let sequence = known.and_then(|known| self.compiled.sequence(known));
+        if let Some(sequence) = sequence
+            && let Some(score) = Clock::default().time(self.compiled, &sequence)
+        {
+            keep_better(&mut self.best, &(score, sequence));
+        }
     }
 
     /// The cost at which `round` ends.

@@ -125,9 +125,10 @@ pub(crate) fn families(instance: &Instance) -> impl Iterator<Item = Family> {
     Family::ALL.into_iter().filter(fits)
 }
 
-/// The problem that the families are given to find an order for `instance`.
+/// The problem that the families are given to find an order for `instance`: that of the mean microbatch.
 pub(crate) fn problem(instance: &Instance) -> Option<Problem> {
-    let problem = Problem::new(instance.shape, instance.costs.clone()).ok()?;
+    let costs = instance.costs.clone().of_mean_microbatch();
+    let problem = Problem::new(instance.shape, costs).ok()?;
     let problem = problem.with_footprints(instance.footprints.clone()).ok()?;
     let Some(limits) = &instance.limits else { return Some(problem) };
     let limits: Vec<Limit> = limits.by_stage().iter().map(|&limit| Limit::Bytes(limit)).collect();

@@ -90,7 +90,8 @@ impl Clock {
             }
             start = start.max(self.ends[remote * columns + number as usize] + one.hop);
         }
-        let effect = one.effect(compiled.mixes && self.is_whole(compiled, lane, number, whole));
+        let whole = compiled.mixes && self.is_whole(compiled, lane, number, whole);
+        let effect = compiled.effect(lane, number as usize, whole);
         self.held[stage] += effect.take;
         let after = self.held[stage] + effect.leave;
         if self.held[stage].max(after) > compiled.limit[stage] {

@@ -75,6 +75,7 @@ fn unsuitable(what: &str, why: &Unsuitable) -> Diagnostic {
         Unsuitable::Instant => "give passes that take no time a nanosecond",
         Unsuitable::Mirrored
         | Unsuitable::Overlapped
+        | Unsuitable::Unequal
         | Unsuitable::Infeasible(_)
         | Unsuitable::Fault(_) => "leave it out",
     };

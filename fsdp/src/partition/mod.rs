@@ -38,6 +38,16 @@ pub(crate) fn balanced(costs: &[f64], parts: usize, counts: Counts) -> Parts {
     best
 }
 
+/// `parts` parts of `costs` of nearly equal sums, each with the numbers of its items, ascending; nothing where there are
+/// fewer items than parts, or no part.
+#[must_use]
+pub fn equal_parts(costs: &[f64], parts: usize) -> Vec<Vec<u32>> {
+    match (1..=costs.len()).contains(&parts) {
+        true => balanced(costs, parts, Counts::Free),
+        false => Vec::new(),
+    }
+}
+
 /// The sum of the costs of `items`, added up in their order.
 pub(crate) fn sum(costs: &[f64], items: &[u32]) -> f64 {
     items.iter().fold(0.0, |sum, &item| sum + costs[item as usize])

@@ -26,7 +26,7 @@ pub fn beyond(setting: &Setting, kind: SearchKind) -> Vec<&'static str> {
     let chained = kind != SearchKind::Nominal && keys.has_chain();
     let chain = if keys.chain.is_some() { "chain" } else { "chain-file" };
     let parts = [sharded.then_some("sharding"), chained.then_some(chain)];
-    let unequal = keys.of_unequal_microbatches();
+    let unequal = keys.of_unequal_microbatches().filter(|_| kind != SearchKind::Nominal);
     parts.into_iter().flatten().chain(unequal).chain(of_hardware(keys, kind)).collect()
 }
 

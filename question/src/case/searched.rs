@@ -278,7 +278,8 @@ pub fn searchable(
     let steps = resolved.hardware.as_ref().map_or(1, |hardware| hardware.steps);
     headroom::check(context.host(), &rule, &resolved)?;
     headroom::check_on_hardware(context.host(), &rule, &resolved, steps)?;
-    instance(scenario, setting, &rule, &resolved, objective)
+    let asked = instance(scenario, setting, &rule, &resolved, objective)?;
+    Ok(Instance { costs: asked.costs.of_mean_microbatch(), ..asked })
 }
 
 pub(super) fn instance(
@@ -289,7 +290,7 @@ pub(super) fn instance(
     objective: Objective,
 ) -> Result<Instance, Diagnostic> {
     let (shape, placement) = shape(scenario, setting, rule)?;
-    let costs = resolved.problem.costs().clone().of_mean_microbatch();
+    let costs = resolved.problem.costs().clone();
     let (footprints, limits) = (resolved.problem.footprints().clone(), resolved.limits.clone());
     let instance = Instance::new(shape, placement, costs, footprints, limits, objective);
     instance.map_err(|fault| explain_fault(scenario, setting, rule, &fault))

@@ -7,7 +7,7 @@ use pipeline::{Bandwidth, Bytes, LayerLayout, Limit, Nanos};
 use super::hardware::HardwareKeys;
 use super::table::{Lists, keys};
 use crate::values::noise::{JitterOf, Slowdown, Stall, jitter_help};
-use crate::values::packing::LengthsKey;
+use crate::values::packing::{LengthsKey, PackingKey};
 use crate::values::passes::{
     Barriers, OffloadRatio, Recomputed, ReplicaShardingKey, ReshardKey, WorkFactor,
 };
@@ -91,6 +91,12 @@ keys! {
     /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE. The times given are those of
     /// --seq tokens [default: of the mean length]; attention grows with the square where --hidden is given
     microbatch_lengths: Option<LengthsKey>, label: "Lengths of microbatches", value: "LAW", heading: MICROBATCHES;
+    /// Documents of a step, whose lengths --microbatch-lengths then gives, packed into its microbatches [default: one
+    /// document in each]
+    documents: Option<u64>, label: "Documents of a step", value: "N", heading: MICROBATCHES, range: Some((1, 65_536));
+    /// How documents are packed: in-order (as they come, about as many tokens in each microbatch), tokens (equal
+    /// tokens), or work (equal FLOPs, attention included) [default: in-order]
+    packing: Option<PackingKey>, label: "Packing of documents", value: "HOW", heading: MICROBATCHES;
     /// Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or
     /// one per stage
     memory_limit: Option<Vec<Limit>>, label: "Memory limit of a stage", value: "LIMIT,..";
@@ -288,6 +294,7 @@ impl Keys {
         if self.of_unequal_microbatches().next().is_some() {
             (other.microbatch_work, other.microbatch_work_file) = (None, None);
             other.microbatch_lengths = None;
+            (other.documents, other.packing) = (None, None);
         }
         if self.vocab_s.is_some() || self.vocab_t.is_some() {
             other.vocab_tflops = None;
@@ -324,9 +331,9 @@ impl Keys {
         self.given_under(SHARDING).filter(|name| *name != "sharding")
     }
 
-    /// The names of the keys about microbatches of unequal work that say something.
+    /// The names of the keys that give the work of each microbatch and say something.
     pub fn of_unequal_microbatches(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.given_under(MICROBATCHES)
+        self.given_under(MICROBATCHES).filter(|name| name.starts_with("microbatch"))
     }
 
     /// The names of the keys about the output layer in shards that say something.

@@ -80,7 +80,10 @@ pub fn check_files(context: &Context<'_>, keys: &Keys) -> Result<(), Diagnostic>
 pub const KEYS: [&str; 6] = ["slowdown", "slowdown-profile", "jitter", "stall", "seed", "replicas"];
 
 fn is_given(keys: &Keys) -> bool {
-    keys.given().any(|key| KEYS.contains(&key))
+    // A seed may be that of lengths alone.
+    let of_noise =
+        |key: &&str| KEYS.contains(key) && (*key != "seed" || keys.microbatch_lengths.is_none());
+    keys.given().any(|key| of_noise(&key))
 }
 
 fn jittered_twice(keys: &Keys) -> Option<&'static str> {

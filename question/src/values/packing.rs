@@ -221,6 +221,18 @@ words! {
 }
 
 words! {
+    /// How the documents of a step are packed into its microbatches.
+    derive(Default), pub enum PackingKey {
+        /// As they come, about as many tokens in each microbatch.
+        InOrder = "in-order", default;
+        /// As equal numbers of tokens as can be.
+        Tokens = "tokens";
+        /// As equal work as can be, with that of attention.
+        Work = "work";
+    }
+}
+
+words! {
     /// How devices communicate, as questions name it.
     pub enum CommunicationKey {
         /// Devices meet at every layer.

@@ -5,7 +5,8 @@
 //! starts, or what is kept of it where the chunk recomputes, whose R comes between F and B and takes the
 //! rest; B turns it into M_W when it ends, W frees that when it ends, and the limit is never
 //! exceeded. Backwards are split; where each may be whole ([`Instance::mixes`]), they are those of
-//! [`Instance::relaxed`], which no order with whole ones undercuts. Costs are whole nanoseconds, and so is every step of the bounds. Where
+//! [`Instance::relaxed`], which no order with whole ones undercuts. Where microbatches differ, `unequal.rs` has a bound
+//! of its own. Costs are whole nanoseconds, and so is every step of the bounds. Where
 //! passes are segments on two streams, `overlapped.rs` has bounds of its own.
 //!
 //! *Names of microbatches.* All microbatches cost and hold the same and take the same way. If in
@@ -34,7 +35,6 @@ use std::fmt;
 use pipeline::Nanos;
 
 pub use limit::{Infeasible, check_limits, smallest_limit};
-pub use unequal::unequal;
 pub(crate) use windows::Prover;
 pub use windows::{Proof, Raised};
 
@@ -203,6 +203,9 @@ pub fn of_one_stage(instance: &Instance) -> Bound {
 /// Under infeasible limits ([`check_limits`]) they are vacuous.
 #[must_use]
 pub fn all(instance: &Instance) -> Vec<Bound> {
+    if instance.costs.microbatch_work().is_some() {
+        return vec![unequal::bound(instance)];
+    }
     if let Some(overlap) = instance.costs.overlap() {
         return overlapped::all(instance, overlap);
     }

@@ -2,9 +2,10 @@
 
 use pipeline::{Costs, Nanos, Pass, PassTimes, Placement, Shape};
 
-use crate::Objective;
+use super::{Argument, Bound, highest};
+use crate::instance::{Instance, Objective};
 
-/// No order of passes has a lower cost under `costs`, whose microbatches may differ, without a memory limit or with
+/// No order of passes of `instance`, whose microbatches may differ, has a lower cost, without a memory limit or with
 /// any. It is the highest of four.
 ///
 /// 1. *Work.* A stage is busy for the work of all microbatches, with the cheaper of B and W or BW for each.
@@ -17,59 +18,107 @@ use crate::Objective;
 ///
 /// Wherever an order may run B and W or BW, the shorter counts.
 #[must_use]
-pub fn unequal(at: (Shape, Placement), costs: &Costs, objective: Objective) -> Nanos {
-    let (shape, placement) = at;
-    let microbatches = 0..shape.microbatches();
-    let hops = |chunks: u16| -> u128 {
-        (0..chunks).map(|chunk| u128::from(costs.hop_after(at, chunk).0)).sum()
-    };
-    let sum = |chunks: u16, microbatch: u32, of: fn(PassTimes) -> Nanos| -> u128 {
-        (0..chunks).map(|chunk| u128::from(of(costs.times(chunk, microbatch)).0)).sum()
-    };
-    let down = |chunks, microbatch| sum(chunks, microbatch, |times| times.forward) + hops(chunks);
-    let up = |chunks: u16, microbatch: u32| {
-        let first = u128::from(costs.times(0, microbatch).least_backward().0);
-        let inner: u128 =
-            (1..chunks).map(|chunk| u128::from(back(costs.times(chunk, microbatch)).0)).sum();
-        if chunks == 0 { 0 } else { first + inner + hops(chunks) }
-    };
-    let least = |of: &dyn Fn(u32) -> u128| microbatches.clone().map(of).min().unwrap_or(0);
+pub(super) fn bound(instance: &Instance) -> Bound {
+    let Instance { shape, placement, costs, objective, .. } = instance;
+    let line = Unequal { at: (*shape, *placement), costs };
+    let first = placement.stage(*shape, 0, 0);
     let of_stage = |stage: usize| {
-        let own: Vec<u16> = placement.chunks_of(shape, stage).collect();
-        let all = |of: &dyn Fn(u16, u32) -> u128| -> u128 {
-            own.iter().flat_map(|&chunk| microbatches.clone().map(move |at| of(chunk, at))).sum()
+        let Times { work, trips, down, up, is_first } = line.of_stage(stage);
+        let held = match objective {
+            Objective::Span => (work, Argument::Work { stage }),
+            Objective::Makespan if is_first => (work, Argument::Work { stage }),
+            Objective::Makespan => (down + work, Argument::Path { from: first, via: stage }),
         };
-        let again = |chunk, microbatch| match costs.recompute(chunk) {
-            Some(_) => u128::from(costs.of(Pass::r(chunk, microbatch)).0),
+        let path =
+            (!is_first).then_some((down + trips + up, Argument::Path { from: first, via: stage }));
+        std::iter::once(held).chain(path)
+    };
+    let trips =
+        (0..shape.microbatches()).map(|at| (line.trip(at), Argument::Trip { stage: first }));
+    let all = (0..shape.stages()).flat_map(of_stage).chain(trips);
+    let all = all.map(|(cost, argument)| (u64::try_from(cost).unwrap_or(u64::MAX), argument));
+    let nothing = Bound { argument: Argument::Work { stage: first }, cost: Nanos(0) };
+    highest(all).unwrap_or(nothing)
+}
+
+/// Times of a stage, in nanoseconds.
+struct Times {
+    /// All its work.
+    work: u128,
+    /// That of F and, of a backward, what a gradient waits for.
+    trips: u128,
+    /// The least from the first F of a microbatch to its arrival at the stage.
+    down: u128,
+    /// The least from a gradient of the stage to the end of its microbatch on chunk 0.
+    up: u128,
+    /// Whether it has chunk 0.
+    is_first: bool,
+}
+
+/// The way of microbatches that may differ.
+struct Unequal<'a> {
+    at: (Shape, Placement),
+    costs: &'a Costs,
+}
+
+impl Unequal<'_> {
+    fn of_stage(&self, stage: usize) -> Times {
+        let (shape, placement) = self.at;
+        let own: Vec<u16> = placement.chunks_of(shape, stage).collect();
+        let microbatches = || 0..shape.microbatches();
+        let all = |of: &dyn Fn(u16, u32) -> u128| -> u128 {
+            own.iter().flat_map(|&chunk| microbatches().map(move |at| of(chunk, at))).sum()
+        };
+        let again = |chunk, microbatch| match self.costs.recompute(chunk) {
+            Some(_) => u128::from(self.costs.of(Pass::r(chunk, microbatch)).0),
             None => 0,
         };
-        let work = all(&|chunk, microbatch| {
-            let times = costs.times(chunk, microbatch);
-            let passes = u128::from(times.forward.0) + u128::from(times.least_backward().0);
-            passes + again(chunk, microbatch)
-        });
-        let trips = all(&|chunk, microbatch| {
-            let times = costs.times(chunk, microbatch);
-            u128::from(times.forward.0) + u128::from(back(times).0)
-        });
+        let least = |of: &dyn Fn(u32) -> u128| microbatches().map(of).min().unwrap_or(0);
         let first = own.iter().copied().min().unwrap_or(0);
-        let head = least(&|microbatch| down(first, microbatch));
-        let tail = least(&|microbatch| up(first, microbatch));
-        let path = if first == 0 { 0 } else { head + trips + tail };
-        let held = if objective == Objective::Makespan { head + work } else { work };
-        held.max(path)
-    };
-    let last = shape.chunks() - 1;
-    let trip = |microbatch| {
-        let turn = costs.times(last, microbatch);
-        let bottom = match last {
-            0 => turn.forward + turn.least_backward(),
-            _ => turn.forward + back(turn),
-        };
-        down(last, microbatch) + u128::from(bottom.0) + up(last, microbatch)
-    };
-    let bounds = (0..shape.stages()).map(of_stage).chain(microbatches.clone().map(trip));
-    Nanos(u64::try_from(bounds.max().unwrap_or(0)).unwrap_or(u64::MAX))
+        Times {
+            work: all(&|chunk, microbatch| {
+                let times = self.costs.times(chunk, microbatch);
+                let passes = u128::from(times.forward.0) + u128::from(times.least_backward().0);
+                passes + again(chunk, microbatch)
+            }),
+            trips: all(&|chunk, microbatch| {
+                let times = self.costs.times(chunk, microbatch);
+                u128::from(times.forward.0) + u128::from(back(times).0)
+            }),
+            down: least(&|microbatch| self.down(first, microbatch)),
+            up: least(&|microbatch| self.up(first, microbatch)),
+            is_first: first == 0,
+        }
+    }
+
+    fn hops(&self, chunks: u16) -> u128 {
+        (0..chunks).map(|chunk| u128::from(self.costs.hop_after(self.at, chunk).0)).sum()
+    }
+
+    /// From the first F of `microbatch` to its arrival at chunk number `chunks`.
+    fn down(&self, chunks: u16, microbatch: u32) -> u128 {
+        let forward = |chunk| u128::from(self.costs.times(chunk, microbatch).forward.0);
+        (0..chunks).map(forward).sum::<u128>() + self.hops(chunks)
+    }
+
+    /// From the gradient that chunk number `chunks` hands up to the end of `microbatch` on chunk 0.
+    fn up(&self, chunks: u16, microbatch: u32) -> u128 {
+        if chunks == 0 {
+            return 0;
+        }
+        let times = |chunk| self.costs.times(chunk, microbatch);
+        let inner: u128 = (1..chunks).map(|chunk| u128::from(back(times(chunk)).0)).sum();
+        u128::from(times(0).least_backward().0) + inner + self.hops(chunks)
+    }
+
+    /// The whole way of `microbatch`.
+    fn trip(&self, microbatch: u32) -> u128 {
+        let last = self.at.0.chunks() - 1;
+        let turn = self.costs.times(last, microbatch);
+        let backward = if last == 0 { turn.least_backward() } else { back(turn) };
+        let bottom = u128::from(turn.forward.0) + u128::from(backward.0);
+        self.down(last, microbatch) + bottom + self.up(last, microbatch)
+    }
 }
 
 /// The least time from a gradient to the next one.
@@ -79,11 +128,21 @@ fn back(times: PassTimes) -> Nanos {
 
 #[cfg(test)]
 mod tests {
-    use pipeline::{Family, MicrobatchWork, Problem, Work};
+    use pipeline::{Family, Footprint, Footprints, MicrobatchWork, Problem, Work};
     use proptest::prelude::*;
     use sim::Replay;
 
     use super::*;
+
+    fn instance(
+        shape: Shape,
+        placement: Placement,
+        costs: &Costs,
+        objective: Objective,
+    ) -> Instance {
+        let footprints = Footprints::uniform(shape, Footprint::default());
+        Instance::new(shape, placement, costs.clone(), footprints, None, objective).unwrap()
+    }
 
     #[test]
     fn one_stage_takes_its_work() {
@@ -93,7 +152,8 @@ mod tests {
         let costs = Costs::uniform(shape, times, Nanos(0));
         let costs = costs.with_microbatch_work(MicrobatchWork::new(work));
         for objective in [Objective::Span, Objective::Makespan] {
-            assert_eq!(unequal((shape, Placement::Looped), &costs, objective), Nanos(120));
+            let found = bound(&instance(shape, Placement::Looped, &costs, objective));
+            assert_eq!(found, Bound { argument: Argument::Work { stage: 0 }, cost: Nanos(120) });
         }
     }
 
@@ -125,8 +185,9 @@ mod tests {
                 let costs = costs.with_microbatch_work(work.clone());
                 let metrics = Replay::new().metrics(&schedule, &costs).unwrap();
                 for objective in [Objective::Span, Objective::Makespan] {
-                    let bound = unequal((shape, schedule.placement()), &costs, objective);
-                    prop_assert!(bound <= objective.of(&metrics), "{family:?} {bound} {metrics:?}");
+                    let instance = instance(shape, schedule.placement(), &costs, objective);
+                    let bound = bound(&instance);
+                    prop_assert!(bound.cost <= objective.of(&metrics), "{family:?} {bound:?}");
                 }
             }
         }

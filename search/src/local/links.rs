@@ -39,11 +39,20 @@ impl Link {
             feeds: way(number, lane.feeds),
         };
         let links: Vec<Self> = compiled.lanes.iter().enumerate().map(link).collect();
-        let mut lanes = compiled.lanes.iter().zip(&links);
-        let shortest = |link: &Self| {
-            if compiled.mixes { link.duration.min(link.whole) } else { link.duration }
+        let lanes = compiled.lanes.iter().zip(&links);
+        let shorter =
+            |split: i64, whole: i64| if compiled.mixes { split.min(whole) } else { split };
+        let columns = compiled.microbatches as usize;
+        let shortest = |at: usize, link: &Self| match compiled
+            .own
+            .get(at * columns..(at + 1) * columns)
+        {
+            Some(own) => own.iter().map(|&[split, whole]| shorter(split, whole)).min().unwrap_or(0),
+            None => shorter(link.duration, link.whole),
         };
-        let ends = lanes.all(|(lane, link)| lane.wakes == NONE || shortest(link) + link.hop_on > 0);
+        let ends = lanes
+            .enumerate()
+            .all(|(at, (lane, link))| lane.wakes == NONE || shortest(at, link) + link.hop_on > 0);
         ends.then_some(links)
     }
 }

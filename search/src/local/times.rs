@@ -18,7 +18,10 @@ impl Local<'_> {
     #[inline]
     fn link(&self, pass: u32) -> Link {
         let mut link = self.links[self.lane[pass as usize] as usize];
-        if self.compiled.mixes && self.whole[pass as usize] {
+        let whole = self.compiled.mixes && self.whole[pass as usize];
+        if let Some(own) = self.compiled.own.get(pass as usize) {
+            link.duration = own[usize::from(whole)];
+        } else if whole {
             link.duration = link.whole;
         }
         link

@@ -120,8 +120,8 @@ impl Candidates<'_> {
         let costs = case.problem.costs();
         if costs.microbatch_work().is_some() {
             // The search was one of mean microbatches.
-            let bound = || search::bounds::unequal(at, costs, objective);
-            proposed.bound = case.hardware.is_none().then(bound);
+            let asked = Instance { costs: costs.clone(), ..instance.clone() };
+            proposed.bound = case.hardware.is_none().then(|| search::bounds::best(&asked).cost);
         }
         if case.problem.copies_to_host() {
             proposed.orders.extend(self.beyond_limits(instance)?);

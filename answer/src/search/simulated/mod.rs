@@ -61,6 +61,9 @@ pub(super) fn keys(setting: &Setting, keys: &SearchKeys) -> Vec<&'static str> {
         None => SearchKind::Nominal,
     };
     let mut beyond = case::beyond(setting, kind);
+    if !keys.vary.is_empty() {
+        beyond.extend(setting.keys.of_unequal_microbatches());
+    }
     if !keys.vary.is_empty() && keys.statistic().is_some() {
         let noise = ["slowdown", "slowdown-profile", "jitter", "stall"];
         beyond.extend(setting.keys.given().filter(|key| noise.contains(key)));

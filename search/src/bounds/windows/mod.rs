@@ -133,8 +133,11 @@ pub(crate) struct Prover {
 }
 
 impl Prover {
-    /// `None` where windows do not apply ([`Passes::of`]). `bound` is what is known already.
+    /// `None` where windows do not apply ([`Passes::of`]) or microbatches differ. `bound` is what is known already.
     pub(crate) fn of(instance: &Instance, bound: Nanos) -> Option<Self> {
+        if instance.costs.microbatch_work().is_some() {
+            return None;
+        }
         let passes = Passes::of(&instance.relaxed())?;
         let mut alone = Windows::of(&passes, passes.microbatches);
         let count = passes.microbatches;
