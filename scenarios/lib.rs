@@ -67,6 +67,7 @@ pub const EXAMPLES: Folder = folder!(
         "moe-overlap",
         "slow-stage",
         "slow-links",
+        "unequal-microbatches",
     ]
 );
 

@@ -90,6 +90,7 @@ mod trace;
 #[cfg(feature = "parquet")]
 mod traces;
 mod trainings;
+mod unequal;
 mod unnamed_traces;
 mod verify;
 mod version;

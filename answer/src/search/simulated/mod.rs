@@ -61,7 +61,8 @@ pub(super) fn keys(setting: &Setting, keys: &SearchKeys) -> Vec<&'static str> {
         None => SearchKind::Nominal,
     };
     let mut beyond = case::beyond(setting, kind);
-    if !keys.vary.is_empty() {
+    // Searches that take another key into account by simulation alone find orders of the mean microbatch.
+    if kind == SearchKind::Nominal && (!keys.vary.is_empty() || !beyond.is_empty()) {
         beyond.extend(setting.keys.of_unequal_microbatches());
     }
     if !keys.vary.is_empty() && keys.statistic().is_some() {
