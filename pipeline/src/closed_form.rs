@@ -42,6 +42,17 @@ impl Uniform {
         Nanos((self.microbatches + self.stages - 1) * (f + b + w) + 2 * (self.stages - 1) * c)
     }
 
+    /// The breadth-first pipeline of v chunks per stage, makespan without hops: (m + (p-1)/v)(F+B+W) for m >= p.
+    /// (Lamy-Poirier 2023, arXiv 2211.05953: no stage waits for a chunk but before its first pass, at the turn, and
+    /// behind its last.) `None` where m < p, hops take time, or v does not divide the times.
+    #[must_use]
+    pub fn looped_bfs(&self, chunks: u64) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let whole = chunks > 0 && [f, b, w].into_iter().all(|time| time.is_multiple_of(chunks));
+        let fits = whole && c == 0 && self.microbatches >= self.stages;
+        fits.then(|| Nanos((self.microbatches * chunks + self.stages - 1) * ((f + b + w) / chunks)))
+    }
+
     /// GPipe whose stages recompute in `again`, makespan: (m+p-1)(F+B+W) + m R + 2(p-1)c. Exact everywhere.
     /// (Derived: the first R of a stage runs while it waits for the first gradient, and every other while
     /// the next stage runs its own, so that the bubble is that without R.)

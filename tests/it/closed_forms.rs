@@ -137,6 +137,11 @@ proptest! {
         let is = |formula: Option<Nanos>, cost: Nanos| formula.is_none_or(|nanos| nanos == cost);
         prop_assert!(is(one.zb_h1(), replay(Family::ZbH1, &one, 1).makespan()));
         prop_assert!(is(one.zb_h2(), replay(Family::ZbH2, &one, 1).span()));
+        let breadth_first = Uniform { hop: Nanos(0), ..one };
+        if let Some(formula) = breadth_first.looped_bfs(chunks) {
+            let makespan = replay(Family::LoopedBfs, &breadth_first, chunks).makespan();
+            prop_assert_eq!(makespan, formula);
+        }
         let whole = |time: Nanos| time.0.is_multiple_of(chunks);
         let PassTimes { forward, backward_input, backward_weight, .. } = one.times;
         if one.microbatches.is_multiple_of(one.stages)

@@ -94,6 +94,6 @@ mod tests {
         ];
         assert_eq!(no, expected);
         let classes = all_that(|family| matches!(family.in_torch(), InTorch::Class(_)));
-        assert_eq!(classes, ["gpipe", "1f1b", "1f1b-i"]);
+        assert_eq!(classes, ["gpipe", "1f1b", "1f1b-i", "looped-bfs"]);
     }
 }

@@ -10,6 +10,7 @@ mod hanayo;
 mod handcrafted;
 mod interleaved;
 mod left_out;
+mod looped_bfs;
 mod one_f_one_b;
 mod overlapped;
 mod pipedream;
@@ -72,6 +73,8 @@ families! {
     OneFOneB: one_f_one_b::ABOUT, one_f_one_b::schedule;
     /// 1F1B over several chunks per stage.
     Interleaved: interleaved::ABOUT, interleaved::schedule;
+    /// All forwards of a chunk before those of the next one, then all backwards so.
+    LoopedBfs: looped_bfs::ABOUT, looped_bfs::schedule;
     /// [`Family::OneFOneB`] in pairs of a forward and a backward.
     OneFOneBOverlap: overlapped::ABOUT, overlapped::schedule;
     /// [`Family::Interleaved`] in pairs of a forward and a backward.

@@ -245,8 +245,8 @@ fn circular(
     let repeats = repeats.unwrap_or(model.layers / stages.saturating_mul(each).max(1)).max(1);
     setup.chunks = Some(repeats).filter(|repeats| *repeats > 1);
     if repeats > 1 {
-        setup.schedule = Some("1f1b-i".to_owned());
-        notes.push(format!("MaxText's circular pipeline runs {repeats} repeats forward for all microbatches, then backward: 1f1b-i with as many chunks is planned, whose bubble is the same and which holds less"));
+        setup.schedule = Some("looped-bfs".to_owned());
+        notes.push(format!("MaxText's circular pipeline runs {repeats} repeats forward for all microbatches, then backward: looped-bfs"));
     } else {
         setup.schedule = Some("gpipe".to_owned());
     }

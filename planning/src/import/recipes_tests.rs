@@ -403,7 +403,7 @@ fn configurations_of_maxtext_are_read() {
     let imported = read_named(("a.yml", text), &[], &Given::default()).ok().unwrap();
     let setup = imported.document.setup.as_ref().unwrap();
     assert_eq!((setup.tensor, setup.pipeline, setup.chunks), (Some(4), Some(4), Some(4)));
-    assert_eq!((setup.schedule.as_deref(), setup.microbatch), (Some("1f1b-i"), Some(4)));
+    assert_eq!((setup.schedule.as_deref(), setup.microbatch), (Some("looped-bfs"), Some(4)));
     assert_eq!((setup.zero, setup.shard_groups), (Some(3), Some(2)));
     assert_eq!(imported.document.cluster[0].devices, Some(vec![64]));
     assert_eq!(imported.document.batch, 128);

@@ -9,11 +9,7 @@ const SCHEDULES: [(&str, &str, Option<&str>); 7] = [
     ("1F1B", "1f1b", None),
     ("GPipe", "gpipe", None),
     ("Interleaved1F1B", "1f1b-i", None),
-    (
-        "LoopedBFS",
-        "1f1b-i",
-        Some("all forwards of a chunk before the next chunk: 1f1b-i is planned, which holds less"),
-    ),
+    ("LoopedBFS", "looped-bfs", None),
     (
         "InterleavedZeroBubble",
         "zb-auto",
