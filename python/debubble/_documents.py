@@ -316,6 +316,7 @@ def schedules() -> ScheduleList:
 def export(
     question: Union[Question, Profile],
     schedule: Optional[Schedules] = None,
+    /,
     format: str = "text",
     **keys: Unpack[QuestionKeys],
 ) -> str:

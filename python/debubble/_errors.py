@@ -8,8 +8,8 @@ from typing import Any, Optional
 class InputError(ValueError):
     """A question that cannot be answered as it was asked.
 
-    Its text is the fault, the lines of a file around it, and the cure. Keys are named as keywords; those of a file as
-    they stand there.
+    Its text is the fault, the lines of a file around it, and the cure. Keys are named as keywords; those of a
+    file as they stand there.
 
     Attributes:
         message: The fault, on one line.

@@ -68,11 +68,11 @@ class Figures(Mapping[str, Any]):
 class Table(Sequence[Figures]):
     """Rows of figures.
 
-    Columns of a frame have names that Python can say. Figures within figures have names with a dot. Times are whole
-    numbers of nanoseconds under `_ns`, and beside them numbers of seconds under `_seconds`. Keys of a question are the
-    numbers that the keyword takes, seconds or bytes; a memory limit in multiples of the activations of p microbatches is
-    that multiple, and its text stands under `memory_limit_text`. A key whose values have no common unit stays text.
-    Whole numbers and truths that may be missing are nullable.
+    Columns of a frame have names that Python can say. Figures within figures have names with a dot. Times are
+    whole numbers of nanoseconds under `_ns`, and beside them numbers of seconds under `_seconds`. Keys of a
+    question are the numbers that the keyword takes, seconds or bytes; a memory limit in multiples of the
+    activations of p microbatches is that multiple, and its text stands under `memory_limit_text`. A key whose
+    values have no common unit stays text. Whole numbers and truths that may be missing are nullable.
 
     >>> table = Table([{"lever": "hop", "change": -0.1}, {"lever": "memory", "change": 0.0}])
     >>> [row.lever for row in table]
@@ -108,7 +108,7 @@ class Table(Sequence[Figures]):
         Args:
             by: A column of numbers of the frame, such as `"span_seconds"` or `"bubble_rate"`.
             greatest: Whether more is better.
-            fitting: Whether to leave out rows that do not keep their memory limit, those whose `fits` is false.
+            fitting: Whether to leave out rows that do not keep their memory limit: their `fits` is false.
 
         Raises:
             InputError: If there is no such column, or no row has a number there.
@@ -277,7 +277,9 @@ def best(columns: Columns, by: str, greatest: bool, fitting: bool) -> int:
         InputError: If no row has one.
     """
     if by not in columns:
-        raise InputError.with_help(f"there is no column `{by}`", f"the columns are {', '.join(columns)}", "by")
+        raise InputError.with_help(
+            f"there is no column `{by}`", f"the columns are {', '.join(columns)}", "by"
+        )
     kind, values = columns[by]
     if kind not in ("whole", "decimal"):
         numbers = [name for name, (kind, _) in columns.items() if kind in ("whole", "decimal")]
@@ -327,7 +329,7 @@ def to_polars(columns: Columns) -> polars.DataFrame:
         return polars.DataFrame([{name: value} for value in values], infer_schema_length=None)[name]
 
     frame = polars.DataFrame([series(name, kind, values) for name, (kind, values) in columns.items()])
-    return frame.withcolumns(polars.selectors.float().fill_nan(None)) if frame.width else frame
+    return frame.with_columns(polars.selectors.float().fill_nan(None)) if frame.width else frame
 
 
 def html(frame: Callable[[], pandas.DataFrame]) -> Optional[str]:

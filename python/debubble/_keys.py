@@ -546,7 +546,7 @@ class QuestionValues:
 
 
 class SearchKeys(QuestionKeys, total=False):
-    """How to search, and keys over those of the question, for `debubble.search`."""
+    """How to search, and keys of the question, for `debubble.search`."""
 
     activation_head: Size | None
     """Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with

@@ -89,8 +89,10 @@ class AnswerList(Sequence[Union[_Answer, Failure]], Generic[_Answer]):
         >>> answers.best("bubble_rate")[0].microbatches
         16
         """
-        found = self._all[self.rows.best(by, greatest=greatest, fitting=fitting).index]
-        assert not isinstance(found, Failure)
+        row = self.rows.best(by, greatest=greatest, fitting=fitting)
+        found = self._all[int(row.index)]
+        if isinstance(found, Failure):
+            raise found.error
         return found
 
     @property

@@ -67,7 +67,7 @@ _WIDE = "960px"
 
 
 def shown(draw: Callable[[int, Optional[str]], str], count: int, whole: str, most: int = 6) -> str:
-    """As many of `count` timelines, `most` at most, as a notebook keeps in few bytes; `whole` gives all of them.
+    """As many of `count` timelines, `most` at most, as a notebook keeps in few bytes; `whole` gives all.
 
     `draw` gives the picture of the first of them in a width, and `None` is the width of its own.
     """

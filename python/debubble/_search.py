@@ -42,13 +42,13 @@ def search(
         progress: See `debubble.Progress`.
         on_improvement: Is called with a `debubble.Improvement` each time that the best cost falls. The search
             ends with the best by then if it returns `False`, and with the exception if it raises one.
-        **keys: Keys over those of the question, such as `memory_limit`; `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
-            `objective` is `"span"` or `"makespan"`, on a cluster or over several steps also `"step"`, under
-            the noise of the question `"mean"`, `"p95"` or `"p99"`; `effort` is a multiple of the default;
-            `ilp` solves the integer program of what was found, which may prove it optimal; `time_limit`
-            stops each search; `vary` names what is searched together with the order: `"layers"`, `"chunks"`,
-            `"placement"`, `"recompute"`, `"offload"`, `"pairs"`, or `"all"`, those for which the question has
-            the keys.
+        **keys: Keys over those of the question, such as `memory_limit`; `memory_limits` searches one after
+            the other; `placement` is `"looped"` or `"v"`; `objective` is `"span"` or `"makespan"`, on a
+            cluster or over several steps also `"step"`, under the noise of the question `"mean"`, `"p95"` or
+            `"p99"`; `effort` is a multiple of the default; `ilp` solves the integer program of what was
+            found, which may prove it optimal; `time_limit` stops each search; `vary` names what is searched
+            together with the order: `"layers"`, `"chunks"`, `"placement"`, `"recompute"`, `"offload"`,
+            `"pairs"`, or `"all"`, those for which the question has the keys.
             `debubble.schema("search")` describes them.
 
     Raises:
@@ -366,7 +366,9 @@ class Certificate(str):
 
     def _repr_html_(self) -> str:
         lines = self.splitlines()
-        shown = [line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…" for line in lines[:_MOST_LINES]]
+        shown = [
+            line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…" for line in lines[:_MOST_LINES]
+        ]
         more = len(lines) - len(shown)
         return _pictures.plain("\n".join(shown + ([f"… and {more} lines more: print it"] if more else [])))
 
@@ -405,12 +407,12 @@ class FoundOrder:
 
     @property
     def history(self) -> _frames.Table:
-        """How the cost fell: a row at the beginning, at every improvement and at the end, with the `steps` of the
-        search, `elapsed_ns` since it began, `cost_ns`, and `bound_ns` where one was known.
+        """How the cost fell: a row at the beginning, at every improvement and at the end, with the `steps` of
+        the search, `elapsed_ns` since it began, `cost_ns`, and `bound_ns` where one was known.
 
         A step is a pass placed or timed, of a joint search a choice tried. Where the objective is one of
-        simulations, as under noise or on a cluster, the cost is that, as the search estimated it. Answers of workers and
-        journals have no times.
+        simulations, as under noise or on a cluster, the cost is that, as the search estimated it. Answers of
+        workers and journals have no times.
 
         >>> import debubble as db
         >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms")

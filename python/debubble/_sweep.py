@@ -130,7 +130,9 @@ class Sweep:
         """The rows as a frame of polars; what is missing is null."""
         return _frames.to_polars(self._columns)
 
-    def best(self, by: str = "bubble_rate", *, greatest: bool = False, fitting: bool = True) -> _frames.Figures:
+    def best(
+        self, by: str = "bubble_rate", *, greatest: bool = False, fitting: bool = True
+    ) -> _frames.Figures:
         """The row with the least `by`, or the `greatest`: see `debubble.Table.best`.
 
         >>> import debubble as db

@@ -61,10 +61,16 @@ def _no_loss() -> Iterator[None]:
 
 def same(found: db.AnswerList[db.Found], here: db.AnswerList[db.Found]) -> bool:
     """Whether two lists are the same to the byte."""
-    orders = [[(one.schedule, one.certificate, one.history) for one in each] for each in found.answers]
-    return found.to_json() == here.to_json() and orders == [
-        [(one.schedule, one.certificate, one.history) for one in each] for each in here.answers
-    ]
+    return found.to_json() == here.to_json() and _orders(found) == _orders(here)
+
+
+def _orders(found: db.AnswerList[db.Found]) -> list[Any]:
+    return [[(one.schedule, one.certificate, falling(one)) for one in each] for each in found.answers]
+
+
+def falling(found: db.Found | db.FoundOrder) -> list[tuple[int, int, int | None]]:
+    """A history without its times, which no two searches share."""
+    return [(row.steps, row.cost_ns, row.bound_ns) for row in found.history]
 
 
 # Order and failures.
@@ -200,7 +206,7 @@ def test_warnings_of_workers_are_told_once() -> None:
 def killed_once(work: Any) -> bytes:
     """Kills its own process at a question of 10 microbatches, if nobody has done that before."""
     died = Path(os.environ["DEBUBBLE_TEST_DIED"])
-    if work[0]._question.keys["microbatches"] == 10 and not died.exists():
+    if work[0]._question["microbatches"] == 10 and not died.exists():
         died.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return _lists.answer(work)
@@ -347,7 +353,7 @@ def test_an_answer_that_is_done_is_in_the_journal_before_an_earlier_one(tmp_path
 
         def submit(self, call: Callable[..., Any], /, *args: Any, **keys: Any) -> Future[Any]:
             future: Future[Any] = Future()
-            if args[0][0]._question.keys["microbatches"] != 8:
+            if args[0][0]._question["microbatches"] != 8:
                 future.set_result(call(*args, **keys))
             return future
 
@@ -463,8 +469,8 @@ def hard(**keys: Any) -> db.Question:
     return db.Question(**{**base, **keys})
 
 
-def falls(history: list[tuple[int, int]]) -> bool:
-    steps, costs = [step for step, _ in history], [cost for _, cost in history]
+def falls(history: db.Table) -> bool:
+    steps, costs = history.column("steps"), history.column("cost_ns")
     return steps == sorted(steps) and costs == sorted(costs, reverse=True)
 
 
@@ -472,7 +478,7 @@ def test_a_history_falls_and_ends_at_the_cost() -> None:
     best = db.search(hard())
     assert len(best.history) > 1
     assert falls(best.history)
-    assert best.history[-1][1] == best.cost_ns
+    assert best.history[-1].cost_ns == best.cost_ns
     assert pickle.loads(pickle.dumps(best)).history == best.history
 
 
@@ -487,7 +493,7 @@ def test_every_search_of_costs_has_its_history(keys: dict[str, Any]) -> None:
         warnings.simplefilter("ignore", db.Note)
         best = db.search(q, **keys)
     assert falls(best.history)
-    assert best.history[-1][1] == best.cost_ns
+    assert best.history[-1].cost_ns == best.cost_ns
 
 
 def test_a_smaller_limit_ends_the_history_of_a_larger_one() -> None:
@@ -497,7 +503,7 @@ def test_a_smaller_limit_ends_the_history_of_a_larger_one() -> None:
     )
     for at, one in enumerate(found):
         assert falls(one.history)
-        assert one.history[-1][1] == one.cost_ns
+        assert one.history[-1].cost_ns == one.cost_ns
         assert [seen.cost_ns for seen in told if seen.at == at][-1] == one.cost_ns
     with pytest.raises(ValueError, match="there are 3 results"):
         _ = found.history
@@ -521,7 +527,7 @@ def test_every_improvement_is_told_in_its_order() -> None:
     assert costs == sorted(set(costs), reverse=True)
     assert costs[-1] == best.cost_ns
     history = dict.fromkeys((one.steps, one.cost_ns) for one in told)
-    assert list(history) == best.history[: len(history)]
+    assert list(history) == [(row.steps, row.cost_ns) for row in best.history[: len(history)]]
     assert all(one.bound_ns is not None and one.bound_ns <= best.bound_ns for one in told)
     assert {one.at for one in told} == {0}
 

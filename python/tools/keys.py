@@ -87,7 +87,7 @@ def text() -> str:
     tables = [
         *_Tables("scenario").of_questions(),
         *_Tables("search").whole(
-            "SearchKeys", "How to search, and keys over those of the question, for `debubble.search`.", "QuestionKeys"
+            "SearchKeys", "How to search, and keys of the question, for `debubble.search`.", "QuestionKeys"
         ),
         *_Tables("replay").whole("ReplayKeys", "Changes of a run, for `debubble.replay`."),
         *_Tables("fsdp").whole("FsdpKeys", "Samples and how to pack them, for `debubble.fsdp`."),
