@@ -154,7 +154,7 @@ class Advice(Answer):
 
     def _repr_html_(self) -> str:
         pictures = {"": self.to_svg()} if len(self.changes) else {}
-        return _pictures.plain(str(self._inner.table())) + _pictures.few(pictures)
+        return _pictures.few(pictures, _pictures.plain(str(self._inner.table())))
 
     def _kept(self) -> Kept:
         # Without a change there is nothing to draw, and without a likely one nothing to write.

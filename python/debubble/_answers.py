@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from ._keys import QuestionKeys
 
-#: The most outcomes that are drawn where a notebook shows answers.
-_MOST_DRAWN = 6
-
 
 def simulate(
     question: Union[Question, Profile],
@@ -302,8 +299,7 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         def draw(count: int, width: Optional[str]) -> str:
             return self._inner.svg(list(range(count)), width)
 
-        drawn = _pictures.shown(draw, len(self), "to_svg()", _MOST_DRAWN)
-        return self._inner.table_html() + drawn
+        return _pictures.shown(draw, len(self), self._inner.table_html())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Answers, (self._options, None, self.to_json())
@@ -499,7 +495,7 @@ class Outcome:
         return f"<debubble.Outcome {self.schedule}{where}: {span:.3f} ms, bubble {self.bubble_rate:.3%}>"
 
     def _repr_html_(self) -> str:
-        return _pictures.shown(lambda _, width: self.to_svg(width), 1, "to_svg()")
+        return _pictures.shown(lambda _, width: self.to_svg(width))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Outcome, (self._answers, self._at)

@@ -62,7 +62,7 @@ class Document(Answer):
         return self.rows.best(by, greatest=greatest, fitting=fitting)
 
     def _repr_html_(self) -> str:
-        return str(self._inner.table_html()) + _pictures.few(dict(self._inner.svg()))
+        return _pictures.few(dict(self._inner.svg()), str(self._inner.table_html()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (Kept.of(self._inner, _FIELDS, _CALLS),)

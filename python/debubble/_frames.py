@@ -183,7 +183,7 @@ def flat(row: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-#: Columns by name, each with the kind of its values, `"whole"`, `"decimal"`, `"truth"`, `"text"` or `"other"`.
+#: Columns by name, each with the kind of its values: `"whole"`, `"decimal"`, `"truth"`, `"text"`, `"other"`.
 Columns = Mapping[str, tuple[str, Any]]
 
 _NANOSECONDS = re.compile(r"_ns(?=$|[._])")

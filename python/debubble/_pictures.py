@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import html
 import os
 import re
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
+
+import numpy
 
 from ._errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: The forms of an answer by the end of the name of its file.
 Forms = Mapping[str, Callable[[], Union[str, bytes]]]
@@ -60,43 +68,49 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table>{above}<tbody>{below}</tbody></table>"
 
 
-#: The most characters of the pictures of an answer in a notebook, which keeps every one of them.
-_MOST = 60_000
+#: The most characters of an answer in a notebook, which keeps every one of them.
+_MOST = 90_000
 #: The width of a timeline in a notebook, whose cells are about as wide.
 _WIDE = "960px"
 
 
-def shown(draw: Callable[[int, Optional[str]], str], count: int, whole: str, most: int = 6) -> str:
-    """As many of `count` timelines, `most` at most, as a notebook keeps in few bytes; `whole` gives all.
+def shown(draw: Callable[[int, Optional[str]], str], count: int = 1, beside: str = "", most: int = 6) -> str:
+    """What stands `beside` and, below, `count` timelines, `most` at most, in few bytes.
 
     `draw` gives the picture of the first of them in a width, and `None` is the width of its own.
     """
     some = min(count, most)
     while some > 0:
-        picture = fitted(_in_width(draw, some))
-        if len(picture) <= _MOST:
+        svg = _in_width(draw, some)
+        picture = fitted(svg)
+        as_pixels = len(beside) + len(picture) > _MOST
+        if as_pixels:
+            picture = fitted(svg, as_pixels=True)
+        if len(beside) + len(picture) <= _MOST or some == 1:
             break
         some //= 2
     else:
-        picture = ""
-    if some == count:
-        return picture
-    drawn = f"the first {some} of {count} timelines are" if some else "a timeline this large is not"
-    return f"{picture}<p>In a notebook {drawn} drawn: <code>{html.escape(whole)}</code> draws all.</p>"
+        return beside
+    parts = [f"the first {some} of {count} timelines are drawn"] if some < count else []
+    parts += ["passes are pixels, since there are many"] if as_pixels else []
+    if parts:
+        note = "; ".join(parts)
+        picture += f"<p>{note[0].upper()}{note[1:]}: <code>to_svg()</code> draws shapes, and all of them.</p>"
+    return beside + picture
 
 
-def few(pictures: Mapping[str, str]) -> str:
-    """The first of the `pictures` by name, as many as a notebook keeps in few bytes."""
-    parts, room, left = [], _MOST, []
+def few(pictures: Mapping[str, str], beside: str) -> str:
+    """What stands `beside` and, below, as many of the `pictures` by name as a notebook keeps in few bytes."""
+    parts, room, left = [beside], _MOST - len(beside), []
     for name, picture in pictures.items():
         part = fitted(picture)
-        room -= len(part)
-        if room >= 0:
-            parts.append(part)
-        else:
+        if len(part) > room:
             left.append(f"<code>to_svg({name!r})</code>" if name else "<code>to_svg()</code>")
+            continue
+        room -= len(part)
+        parts.append(part)
     if left:
-        parts.append(f"<p>Not drawn in a notebook, since it is large: {', '.join(left)}.</p>")
+        parts.append(f"<p>Not drawn in a notebook, since they are large: {', '.join(left)}.</p>")
     return "".join(parts)
 
 
@@ -108,9 +122,17 @@ def _in_width(draw: Callable[[int, Optional[str]], str], count: int) -> str:
         return draw(count, None)
 
 
-def fitted(svg: str) -> str:
-    """A picture as part of a page, in few bytes and no wider than there is room."""
-    return _compact(svg).replace("<svg ", "<svg style='max-width:100%;height:auto' ", 1)
+def fitted(svg: str, as_pixels: bool = False) -> str:
+    """A picture as part of a page, in few bytes and no wider than there is room.
+
+    Boxes of a colour are one shape, or all boxes are the pixels of an image; texts of a look are one group.
+    """
+    begin = svg.index(">") + 1
+    canvas = _Canvas(as_pixels)
+    for element in _ELEMENT.findall(svg, begin):
+        canvas.add(element)
+    head = svg[:begin].replace("<svg ", "<svg style='max-width:100%;height:auto' ", 1)
+    return head + canvas.written()
 
 
 _RECTANGLE = re.compile(
@@ -118,28 +140,24 @@ _RECTANGLE = re.compile(
 )
 _POLYGON = re.compile(r'<polygon opacity="1" fill="(#\w+)" points="([-\d, ]+)"/>')
 _LETTERS = re.compile(r"<text ([^>]*)>([^<]*)</text>")
-_PLACE = re.compile(r'([xy])="(-?\d+)" ?')
+_PLACE = re.compile(r'\b([xy])="(-?\d+)" ?')
 _ELEMENT = re.compile(r"<text [^>]*>[^<]*</text>|<[^>]+>[^<]*")
 
 
-def _compact(svg: str) -> str:
-    """`svg` with boxes of a colour as one shape, and texts of a look as one group."""
-    begin = svg.index(">") + 1
-    canvas = _Canvas()
-    for element in _ELEMENT.findall(svg, begin):
-        canvas.add(element)
-    return svg[:begin].replace("\n", "") + canvas.written()
+#: A box: left, top, right and bottom.
+_Box = tuple[int, int, int, int]
 
 
 class _Canvas:
     """Elements of a picture, in groups that hide nothing that they did not hide before."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_pixels: bool) -> None:
+        self._as_pixels = as_pixels
         self._done: list[str] = []
         #: The boxes within which the last one lies, the largest first.
-        self._around: list[tuple[int, int, int, int]] = []
+        self._around: list[_Box] = []
         #: Boxes by how many lie around them, and by colour.
-        self._boxes: dict[tuple[int, str], list[str]] = {}
+        self._boxes: dict[tuple[int, str], list[_Box]] = {}
         self._texts: dict[str, list[str]] = {}
         self._ends: tuple[int, int] = (0, 0)
 
@@ -147,39 +165,39 @@ class _Canvas:
         """Draws the next element."""
         if found := _RECTANGLE.match(element):
             left, top, wide, tall = (int(found[at]) for at in (1, 2, 3, 4))
-            self._box(left, top, left + wide, top + tall, found[5])
+            self._box((left, top, left + wide, top + tall), found[5])
         elif found := _LETTERS.match(element):
             look = " ".join(_PLACE.sub("", found[1]).replace('opacity="1" ', "").split())
-            place = " ".join(f"{name}={at}" for name, at in _PLACE.findall(found[1]))
-            place = re.sub(r"(-?\d+)", r"'\1'", place)
+            place = " ".join(f"{name}='{at}'" for name, at in _PLACE.findall(found[1]))
             self._texts.setdefault(look, []).append(f"<text {place}>{found[2].strip()}</text>")
+        elif (found := _POLYGON.match(element)) and (boxes := _boxes(found[2])):
+            for box in boxes:
+                self._box(box, found[1])
         else:
             self._flush()
-            self._done.append(_shape(element))
+            self._done.append(element.strip())
 
-    def _box(self, left: int, top: int, right: int, bottom: int, colour: str) -> None:
+    def _box(self, box: _Box, colour: str) -> None:
         around = self._around
-        while around and not (
-            around[-1][0] <= left
-            and around[-1][1] <= top
-            and right <= around[-1][2]
-            and bottom <= around[-1][3]
-        ):
+        while around and not _is_within(box, around[-1]):
             around.pop()
         # What lies right in the picture may lie over anything that is drawn by now.
-        if len(around) <= 1 and top < self._ends[1] and left < self._ends[0]:
+        if len(around) <= 1 and box[1] < self._ends[1] and box[0] < self._ends[0]:
             self._flush()
         if around:
-            self._ends = max(self._ends[0], right), max(self._ends[1], bottom)
-        path = f"M{left} {top}h{right - left}v{bottom - top}h{left - right}z"
-        self._boxes.setdefault((len(around), colour), []).append(path)
-        around.append((left, top, right, bottom))
+            self._ends = max(self._ends[0], box[2]), max(self._ends[1], box[3])
+        self._boxes.setdefault((len(around), colour), []).append(box)
+        around.append(box)
 
     def _flush(self) -> None:
-        for (_, colour), paths in sorted(self._boxes.items(), key=lambda one: one[0][0]):
-            self._done.append(f"<path fill='{colour}' d='{''.join(paths)}'/>")
-        for look, texts in self._texts.items():
-            self._done.append(f"<g {look}>{''.join(texts)}</g>")
+        layers = [
+            (colour, boxes) for (_, colour), boxes in sorted(self._boxes.items(), key=lambda one: one[0][0])
+        ]
+        if self._as_pixels and sum(len(boxes) for _, boxes in layers) > _MANY:
+            self._done.append(_image(layers))
+        else:
+            self._done += [f"<path fill='{colour}' d='{_path(boxes)}'/>" for colour, boxes in layers]
+        self._done += [f"<g {look}>{''.join(texts)}</g>" for look, texts in self._texts.items()]
         self._boxes, self._texts, self._ends = {}, {}, (0, 0)
 
     def written(self) -> str:
@@ -188,18 +206,64 @@ class _Canvas:
         return "".join(self._done)
 
 
-def _shape(element: str) -> str:
-    """An element in few bytes: of shapes from corner to corner, how far each is from the last."""
-    found = _POLYGON.match(element)
-    if found is None:
-        return element.replace("\n", " ").strip() if element.startswith("<desc") else element.strip()
-    corners = [tuple(map(int, corner.split(","))) for corner in found[2].split()]
-    path = [f"M{corners[0][0]} {corners[0][1]}"]
-    for (x, y), (to_x, to_y) in zip(corners, corners[1:]):
-        if x == to_x:
-            path.append(f"v{to_y - y}")
-        elif y == to_y:
-            path.append(f"h{to_x - x}")
-        else:
-            path.append(f"L{to_x} {to_y}")
-    return f"<path fill='{found[1]}' d='{''.join(path)}z'/>"
+#: From so many boxes on, their image takes fewer bytes.
+_MANY = 40
+
+
+def _is_within(box: _Box, other: _Box) -> bool:
+    return other[0] <= box[0] and other[1] <= box[1] and box[2] <= other[2] and box[3] <= other[3]
+
+
+def _boxes(points: str) -> list[_Box]:
+    """The boxes of a shape that stand side by side on its lower edge; none if it is another shape."""
+    corners = [int(one) for point in points.split() for one in point.split(",")]
+    boxes = []
+    for at in range(0, len(corners), 8):
+        one = corners[at : at + 8]
+        if len(one) < 8 or one != [one[0], one[1], one[0], one[3], one[4], one[3], one[4], one[1]]:
+            return []
+        boxes.append((one[0], one[3], one[4], one[1]))
+    return boxes
+
+
+def _path(boxes: Iterable[_Box]) -> str:
+    return "".join(
+        f"M{left} {top}h{right - left}v{bottom - top}h{left - right}z" for left, top, right, bottom in boxes
+    )
+
+
+def _image(layers: Sequence[tuple[str, Sequence[_Box]]]) -> str:
+    """Boxes of colours, the lowest first, as an image of one pixel for one of the picture."""
+    every = numpy.array([box for _, boxes in layers for box in boxes])
+    (left, top), (right, bottom) = every[:, :2].min(axis=0), every[:, 2:].max(axis=0)
+    pixels = numpy.zeros((bottom - top, right - left), dtype=numpy.uint8)
+    colours = list(dict.fromkeys(colour for colour, _ in layers))
+    for colour, boxes in layers:
+        number = colours.index(colour) + 1
+        for box in boxes:
+            pixels[box[1] - top : box[3] - top, box[0] - left : box[2] - left] = number
+    data = base64.b64encode(_png(pixels, colours)).decode()
+    tall, wide = pixels.shape
+    return (
+        f"<image x='{left}' y='{top}' width='{wide}' height='{tall}' style='image-rendering:pixelated' "
+        f"href='data:image/png;base64,{data}'/>"
+    )
+
+
+def _png(pixels: NDArray[numpy.uint8], colours: Sequence[str]) -> bytes:
+    """An image (PNG, ISO/IEC 15948) of the numbers of colours, from 1; 0 is transparent."""
+    tall, wide = pixels.shape
+    rows = numpy.concatenate([numpy.zeros((tall, 1), dtype=numpy.uint8), pixels], axis=1)
+    palette = bytes(3) + b"".join(bytes.fromhex(colour[1:]) for colour in colours)
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", wide, tall, 8, 3, 0, 0, 0),
+        b"PLTE": palette,
+        b"tRNS": b"\0",
+        b"IDAT": zlib.compress(rows.tobytes(), 9),
+        b"IEND": b"",
+    }
+    parts = [
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks.items()
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)

@@ -256,7 +256,7 @@ class Planned(Answer):
         _pictures.save(path, forms)
 
     def _repr_html_(self) -> str:
-        return _pictures.plain(str(self._inner.table())) + _pictures.few({"": self.to_svg()})
+        return _pictures.few({"": self.to_svg()}, _pictures.plain(str(self._inner.table())))
 
     def _kept(self) -> Kept:
         return Kept.of(self._inner, _FIELDS, _CALLS)

@@ -328,7 +328,7 @@ class Found(Answer, Sequence["FoundOrder"]):
         def draw(count: int, width: Optional[str]) -> str:
             return str(self._inner.svg(list(range(count)), *_pictures.wide(width)))
 
-        return str(self._inner.table_html()) + _pictures.shown(draw, len(self), "to_svg()")
+        return _pictures.shown(draw, len(self), str(self._inner.table_html()))
 
     def _kept(self) -> Kept:
         every = list(range(len(self)))
@@ -522,7 +522,7 @@ class FoundOrder:
         )
 
     def _repr_html_(self) -> str:
-        return _pictures.shown(lambda _, width: self.to_svg(width), 1, "to_svg()")
+        return _pictures.shown(lambda _, width: self.to_svg(width))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _order, (self._found, self._at)
