@@ -82,7 +82,8 @@ def shown(draw: Callable[[int, Optional[str]], str], count: int = 1, beside: str
     some = min(count, most)
     while some > 0:
         svg = _in_width(draw, some)
-        picture = fitted(svg)
+        # Shapes take a twentieth of the bytes at least.
+        picture = fitted(svg) if len(svg) < 20 * _MOST else svg
         as_pixels = len(beside) + len(picture) > _MOST
         if as_pixels:
             picture = fitted(svg, as_pixels=True)
@@ -128,7 +129,7 @@ def fitted(svg: str, as_pixels: bool = False) -> str:
     Boxes of a colour are one shape, or all boxes are the pixels of an image; texts of a look are one group.
     """
     begin = svg.index(">") + 1
-    canvas = _Canvas(as_pixels)
+    canvas = _Canvas(svg[:begin], as_pixels)
     for element in _ELEMENT.findall(svg, begin):
         canvas.add(element)
     head = svg[:begin].replace("<svg ", "<svg style='max-width:100%;height:auto' ", 1)
@@ -141,6 +142,7 @@ _RECTANGLE = re.compile(
 _POLYGON = re.compile(r'<polygon opacity="1" fill="(#\w+)" points="([-\d, ]+)"/>')
 _LETTERS = re.compile(r"<text ([^>]*)>([^<]*)</text>")
 _PLACE = re.compile(r'\b([xy])="(-?\d+)" ?')
+_SIZE = re.compile(r' (width|height)="(\d+)"')
 _ELEMENT = re.compile(r"<text [^>]*>[^<]*</text>|<[^>]+>[^<]*")
 
 
@@ -151,15 +153,15 @@ _Box = tuple[int, int, int, int]
 class _Canvas:
     """Elements of a picture, in groups that hide nothing that they did not hide before."""
 
-    def __init__(self, as_pixels: bool) -> None:
+    def __init__(self, head: str, as_pixels: bool) -> None:
         self._as_pixels = as_pixels
         self._done: list[str] = []
-        #: The boxes within which the last one lies, the largest first.
-        self._around: list[_Box] = []
-        #: Boxes by how many lie around them, and by colour.
+        sizes = {name: int(size) for name, size in _SIZE.findall(head)}
+        #: By pixel, how many boxes lie one over the other.
+        self._levels: NDArray[numpy.int16] = numpy.zeros((sizes["height"], sizes["width"]), dtype=numpy.int16)
+        #: Boxes by the boxes below them, and by colour: those of a level do not touch each other.
         self._boxes: dict[tuple[int, str], list[_Box]] = {}
         self._texts: dict[str, list[str]] = {}
-        self._ends: tuple[int, int] = (0, 0)
 
     def add(self, element: str) -> None:
         """Draws the next element."""
@@ -178,16 +180,11 @@ class _Canvas:
             self._done.append(element.strip())
 
     def _box(self, box: _Box, colour: str) -> None:
-        around = self._around
-        while around and not _is_within(box, around[-1]):
-            around.pop()
-        # What lies right in the picture may lie over anything that is drawn by now.
-        if len(around) <= 1 and box[1] < self._ends[1] and box[0] < self._ends[0]:
-            self._flush()
-        if around:
-            self._ends = max(self._ends[0], box[2]), max(self._ends[1], box[3])
-        self._boxes.setdefault((len(around), colour), []).append(box)
-        around.append(box)
+        left, top, right, bottom = (max(one, 0) for one in box)
+        below = self._levels[top:bottom, left:right]
+        level = int(below.max(initial=0)) + 1
+        below[:] = level
+        self._boxes.setdefault((level, colour), []).append(box)
 
     def _flush(self) -> None:
         layers = [
@@ -198,7 +195,7 @@ class _Canvas:
         else:
             self._done += [f"<path fill='{colour}' d='{_path(boxes)}'/>" for colour, boxes in layers]
         self._done += [f"<g {look}>{''.join(texts)}</g>" for look, texts in self._texts.items()]
-        self._boxes, self._texts, self._ends = {}, {}, (0, 0)
+        self._boxes, self._texts = {}, {}
 
     def written(self) -> str:
         """All that was drawn."""
@@ -208,10 +205,6 @@ class _Canvas:
 
 #: From so many boxes on, their image takes fewer bytes.
 _MANY = 40
-
-
-def _is_within(box: _Box, other: _Box) -> bool:
-    return other[0] <= box[0] and other[1] <= box[1] and box[2] <= other[2] and box[3] <= other[3]
 
 
 def _boxes(points: str) -> list[_Box]:
