@@ -225,6 +225,8 @@ def widened(columns: Columns) -> Columns:
         twin = _NANOSECONDS.sub("_seconds", name)
         if twin != name and kind in ("whole", "decimal"):
             wide[twin] = ("decimal", _seconds(values))
+        elif twin != name:
+            wide[twin] = (kind, [_each(value) for value in values])
     return wide
 
 
@@ -243,6 +245,13 @@ def _quantities(name: str, texts: list[Optional[str]]) -> Columns:
 
 def _seconds(nanoseconds: Any) -> Any:
     return _array("decimal", nanoseconds) / 1e9
+
+
+def _each(value: Any) -> Any:
+    """Nanoseconds, or lists of them, in seconds."""
+    if isinstance(value, (list, tuple)):
+        return [_each(one) for one in value]
+    return value / 1e9 if isinstance(value, (int, float)) else value
 
 
 def _array(kind: str, values: Any) -> Any:

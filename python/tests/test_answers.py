@@ -167,6 +167,91 @@ def test_frames_of_a_sweep_have_its_types() -> None:
     assert all(type(value) in (int, float, str, bool, type(None)) for value in wrong.values())
 
 
+def test_axes_are_the_numbers_that_keywords_take() -> None:
+    pandas = pytest.importorskip("pandas")
+    q = question(activation="1GiB")
+    axes = {"memory_limit": ["4GiB", 6 << 30], "hop": ["500us", 0.004], "optimizer": ["0ms", "1ms"]}
+    rows = db.sweep(
+        q.replace(cluster="dgx-a100", message="1MiB", steps=2), {"optimizer": axes["optimizer"]}, "1f1b"
+    )
+    assert rows.columns["optimizer"].tolist() == [0, 0.001]
+    rows = db.sweep(q, {"memory_limit": axes["memory_limit"], "hop": axes["hop"]}, "zb-heuristic")
+    frame = rows.to_pandas()
+    assert frame["memory_limit"].tolist() == [4 << 30, 4 << 30, 6 << 30, 6 << 30]
+    assert frame["hop_ns"].tolist() == [500_000, 4_000_000] * 2
+    assert (frame["hop"].dtype, frame["hop_ns"].dtype, frame["memory_limit"].dtype) == (
+        float,
+        "int64",
+        "int64",
+    )
+    for row in rows:
+        again = q.replace(memory_limit=row["memory_limit"], hop=row["hop"])
+        assert db.simulate(again, "zb-heuristic")[0].span_ns == row["span_ns"]
+    mixed = db.sweep(q, {"memory_limit": ["1p", "4GiB"]}, "zb-heuristic").to_pandas()
+    assert mixed["memory_limit"].tolist() == ["1p", "4GiB"], "no unit is that of both"
+    assert pandas.api.types.is_numeric_dtype(frame["memory_limit"])
+    noisy = db.sweep(q.replace(jitter="pass=normal:0.05", replicas=4), {"seed": [1, 2]}, "1f1b").to_pandas()
+    seconds = [name for name in noisy.columns if "_seconds" in name]
+    assert len(seconds) > 30 and all(name.replace("_seconds", "_ns") in noisy.columns for name in seconds)
+    assert all(str(name).isidentifier() for name in noisy.columns)
+
+
+def test_chunks_that_do_not_apply_are_told_of() -> None:
+    with pytest.warns(db.Note, match="zb-v: always 2 chunks per stage, chunks = 3 is ignored"):
+        rows = db.sweep(question(), {"chunks": [2, 3]}, "zb-v")
+    assert rows.columns["chunks_asked"].tolist() == [2, 3]
+    assert rows.columns["chunks"].tolist() == [2, 2]
+
+
+def test_the_best_is_the_least_or_the_greatest_that_fits() -> None:
+    answers = db.simulate(question(memory_limit="1p"), ["1f1b", "zb-h1", "zb-h2"])
+    fits = [one for one in answers if one.fits is not False]
+    assert len(fits) == 2
+    assert answers.best() is min(fits, key=lambda one: one.bubble_rate)
+    assert answers.best("bubble_rate", greatest=True) is max(fits, key=lambda one: one.bubble_rate)
+    assert answers.best("span_seconds", fitting=False) is min(answers, key=lambda one: one.span_ns)
+    assert answers.best("span_seconds").span_seconds == answers.best("span_ns").span_ns / 1e9
+    for wrong, words in [
+        ("bubbles", "the columns are"),
+        ("schedule", "columns of numbers are"),
+        ("fits", "no numbers"),
+    ]:
+        with pytest.raises(db.InputError, match=words) as raised:
+            answers.best(wrong)
+        assert raised.value.key == "by"
+    with pytest.raises(db.InputError, match="no row keeps its memory limit"):
+        db.simulate(question(memory_limit="0.5p"), ["1f1b"]).best()
+    with pytest.raises(db.InputError, match="no row has a number"):
+        answers.best("peak_activation_bytes")
+    rows = swept()
+    least = min(
+        row["bubble_rate"] for row in rows if row["bubble_rate"] is not None and row["fits"] is not False
+    )
+    assert rows.best().bubble_rate == least
+    every = found()
+    assert every.best() is min(every, key=lambda one: one.cost_ns)
+    assert packed().best("bubble_rate").bubble_rate == min(packed().rows.column("bubble_rate"))
+    assert plan().plans.best("dollars").dollars == min(plan().plans.column("dollars"))
+
+
+def test_frames_of_every_answer_have_names_and_numbers() -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for name, make in MADE.items():
+        answer = make()
+        frame, other = answer.to_pandas(), answer.to_polars()
+        assert isinstance(frame, pandas.DataFrame) and isinstance(other, polars.DataFrame)
+        assert list(frame.columns) == other.columns and len(frame) == len(other) > 0
+        for column in frame.columns:
+            assert all(part.isidentifier() for part in column.split(".")), (name, column)
+            if column.endswith("_ns") and frame[column].notna().any():
+                seconds = frame[column.replace("_ns", "_seconds")]
+                if isinstance(frame[column].iloc[0], list):
+                    assert seconds.iloc[0] == [one / 1e9 for one in frame[column].iloc[0]]
+                    continue
+                assert pandas.api.types.is_numeric_dtype(frame[column]), (name, column)
+                assert (seconds * 1e9 - frame[column].astype(float)).abs().max() < 1
+
+
 def test_a_sweep_in_pandas_is_its_csv() -> None:
     pandas = pytest.importorskip("pandas")
     rows = swept()

@@ -540,3 +540,46 @@ def test_an_exception_of_the_callback_ends_the_search() -> None:
         db.search(hard(), on_improvement=enough, effort=10_000)
     with pytest.raises(LookupError):  # Of a search that is over at once, too.
         db.search(question(), on_improvement=enough)
+
+
+def test_a_history_has_times_and_bounds() -> None:
+    best = db.search(hard())
+    frame = best.history.to_pandas()
+    assert list(frame.columns) == [
+        "steps", "elapsed_ns", "elapsed_seconds", "cost_ns", "cost_seconds", "bound_ns", "bound_seconds",
+    ]  # fmt: skip
+    assert frame["elapsed_ns"].is_monotonic_increasing and frame["elapsed_ns"].notna().all()
+    assert frame["bound_ns"].iloc[-1] == best.bound_ns
+    assert (frame["bound_ns"].dropna() <= best.cost_ns).all()
+    assert (frame["cost_seconds"] * 1e9).round().tolist() == frame["cost_ns"].tolist()
+    with ThreadPoolExecutor(1) as pool:
+        (sent,) = db.search_all([hard()], executor=pool).answers
+    assert sent.history.column("elapsed_ns") == [None] * len(best.history)
+
+
+def test_a_search_ends_where_it_is_told_so() -> None:
+    told = []
+
+    def enough(now: db.Improvement) -> bool:
+        told.append(now)
+        return False
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "interrupted", db.Note)
+        found = db.search(hard(microbatches=128), on_improvement=enough, effort=1000)
+    assert found.interrupted and len(told) >= 1
+    assert found.cost_ns == min(one.cost_ns for one in told)
+    assert db.verify(found.certificate).holds
+    assert told[0].cost_seconds == told[0].cost_ns / 1e9 and told[0].elapsed_seconds > 0
+    # Anything else goes on.
+    whole = db.search(hard(), on_improvement=lambda now: 0)
+    assert not whole.interrupted
+
+
+def test_the_best_of_a_list_is_an_answer() -> None:
+    answers = db.simulate_all([question(microbatches=count, memory_limit=None) for count in (8, 16)], "1f1b")
+    assert answers.best("bubble_rate") is answers[1]
+    assert answers.best("span_seconds") is answers[0]
+    assert answers.best("span_seconds", greatest=True) is answers[1]
+    found = db.search_all([question(), question(memory_limit="0.1p")])
+    assert found.best("cost_ns") is found[0]
