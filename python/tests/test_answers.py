@@ -221,7 +221,7 @@ def test_the_best_is_the_least_or_the_greatest_that_fits() -> None:
         assert raised.value.key == "by"
     with pytest.raises(db.InputError, match="no row keeps its memory limit"):
         db.simulate(question(memory_limit="0.5p"), ["1f1b"]).best()
-    with pytest.raises(db.InputError, match="no row has a number"):
+    with pytest.raises(db.InputError, match="`peak_activation_bytes` has no numbers"):
         answers.best("peak_activation_bytes")
     rows = swept()
     least = min(

@@ -568,7 +568,7 @@ def test_a_search_ends_where_it_is_told_so() -> None:
         warnings.filterwarnings("error", "interrupted", db.Note)
         found = db.search(hard(microbatches=128), on_improvement=enough, effort=1000)
     assert found.interrupted and len(told) >= 1
-    assert found.cost_ns == min(one.cost_ns for one in told)
+    assert found.cost_ns <= told[0].cost_ns and len(told) == 1
     assert db.verify(found.certificate).holds
     assert told[0].cost_seconds == told[0].cost_ns / 1e9 and told[0].elapsed_seconds > 0
     # Anything else goes on.
