@@ -315,7 +315,7 @@ def schedules() -> ScheduleList:
 
 def export(
     question: Union[Question, Profile],
-    schedule: Optional[Schedules] = None,
+    schedules: Optional[Schedules] = None,
     /,
     format: str = "text",
     **keys: Unpack[QuestionKeys],
@@ -324,7 +324,7 @@ def export(
 
     Args:
         question: A question of one setting. Times are needed only where the order depends on them.
-        schedule: The schedule, in place of the one that the question names.
+        schedules: The schedule, in place of the one that the question names.
         format: `"text"`, the order with one line per stage; `"torch-csv"`, the order as
             `torch.distributed.pipelining` loads it; or `"chrome"`, the simulated timeline as trace events for
             Perfetto or chrome://tracing.
@@ -342,7 +342,7 @@ def export(
     0F0,0F1,0B0,0B1
     1F0,1B0,1F1,1B1
     """
-    names, files = named(schedule)
+    names, files = named(schedules)
     question = check(question, keys)
     text, warnings = _debubble.export(question._inner, format, names, {**question._files, **files})
     _ask.note(warnings)

@@ -179,11 +179,8 @@ def test_axes_are_the_numbers_that_keywords_take() -> None:
     frame = rows.to_pandas()
     assert frame["memory_limit"].tolist() == [4 << 30, 4 << 30, 6 << 30, 6 << 30]
     assert frame["hop_ns"].tolist() == [500_000, 4_000_000] * 2
-    assert (frame["hop"].dtype, frame["hop_ns"].dtype, frame["memory_limit"].dtype) == (
-        float,
-        "int64",
-        "int64",
-    )
+    kinds = [str(frame[name].dtype) for name in ("hop", "hop_ns", "memory_limit")]
+    assert kinds == ["float64", "int64", "int64"]
     for row in rows:
         again = q.replace(memory_limit=row["memory_limit"], hop=row["hop"])
         assert db.simulate(again, "zb-heuristic")[0].span_ns == row["span_ns"]

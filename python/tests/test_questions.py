@@ -148,7 +148,7 @@ def test_a_key_of_another_function_says_where_it_goes(words: str) -> None:
     with pytest.raises(db.InputError) as raised:
         MISPLACED[words]()
     assert words in str(raised.value)
-    assert raised.value.key in str(raised.value)
+    assert raised.value.key is not None and raised.value.key in str(raised.value)
 
 
 def test_no_function_answers_a_key_with_a_bare_type_error() -> None:
