@@ -24,7 +24,7 @@ class InputError(ValueError):
     ...     db.Question(stages=4, microbatchs=8)
     ... except db.InputError as error:
     ...     error.message
-    'there is no key `microbatchs`: did you mean `microbatches` or `microbatch-size`?'
+    'there is no key `microbatchs`: did you mean `microbatches` or `microbatch_size`?'
     """
 
     def __init__(

@@ -348,7 +348,7 @@ class Certificate(str):
     >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward="2ms")
     >>> certificate = db.search(q, memory_limit="1p").certificate
     >>> certificate, certificate.verify().holds
-    (<debubble.Certificate of 25 lines>, True)
+    (<debubble.Certificate of 20 lines>, True)
     """
 
     __slots__ = ()
