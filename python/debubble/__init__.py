@@ -40,7 +40,7 @@ from ._plan import Against, Planned, plan, plan_all
 from ._profile import Profile
 from ._question import Question, Schedules, Steps, factors, steps
 from ._schedule import BW, B, F, Pair, Pass, R, Schedule, W
-from ._search import Found, FoundOrder, search, search_all
+from ._search import Certificate, Found, FoundOrder, search, search_all
 from ._sweep import Sweep, sweep
 from ._timeline import Timeline
 
@@ -51,6 +51,7 @@ __all__ = [
     "AnswerList",
     "Answers",
     "B",
+    "Certificate",
     "Comparison",
     "Document",
     "F",

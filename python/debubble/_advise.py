@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, NoReturn, Optional, Union
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._documents import Source
 from ._errors import InputError
 from ._frames import Figures
-from ._kept import Kept
+from ._kept import Answer, Kept
 
 
 def advise(
@@ -21,6 +21,7 @@ def advise(
     vocabulary: Optional[int] = None,
     variables: Optional[Mapping[str, object]] = None,
     progress: _ask.Progress = None,
+    **keys: NoReturn,
 ) -> Advice:
     """Says what to change first of a run, from its launch script, its log or a question with `setup`.
 
@@ -34,6 +35,7 @@ def advise(
         vocabulary: The size of the vocabulary, if neither the script nor its tokenizer says it.
         variables: Values of variables of the script, over its own.
         progress: See `debubble.Progress`.
+        **keys: None: files have the question.
 
     Raises:
         InputError: If a file cannot be read, none has a set-up, or its set-up cannot be run.
@@ -50,6 +52,7 @@ def advise(
     >>> advice.first.gain > 0, len(advice.changes) > 1
     (True, True)
     """
+    _values.refuse("advise", keys)
     if not sources:
         raise InputError("there is no file to read: name a script or a log")
     paths: list[str] = []
@@ -70,7 +73,7 @@ _FIELDS = ("warnings", "interrupted")
 _CALLS = (("json",), ("table",))
 
 
-class Advice(_frames.Tabular):
+class Advice(Answer):
     """The changes of a run, the largest gain first.
 
     `changes` are all, `first` is the one to make first, `calibration` says how far the prediction is from the
@@ -78,14 +81,6 @@ class Advice(_frames.Tabular):
     """
 
     _list = "changes"
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    @property
-    def warnings(self) -> list[str]:
-        """The warnings."""
-        return list(self._inner.warnings)
 
     @property
     def notes(self) -> list[str]:
@@ -119,10 +114,6 @@ class Advice(_frames.Tabular):
         """
         calibration = self.to_dict()["calibration"]
         return None if calibration is None else Figures(calibration)
-
-    def to_json(self) -> str:
-        """All of it as JSON, as `debubble advise --json` prints it."""
-        return str(self._inner.json())
 
     def to_svg(self, width: Optional[str] = None) -> str:
         """The gains as SVG; `width` as in `Answers.front_svg`."""
@@ -161,15 +152,9 @@ class Advice(_frames.Tabular):
         }
         _pictures.save(path, forms)
 
-    def __repr__(self) -> str:
-        return str(self._inner.table()).rstrip("\n")
-
     def _repr_html_(self) -> str:
-        import html
-
-        text = html.escape(str(self._inner.table()))
-        picture = _pictures.fitted(self.to_svg()) if len(self.changes) else ""
-        return f'<pre style="font-family:monospace">{text}</pre>{picture}'
+        pictures = {"": self.to_svg()} if len(self.changes) else {}
+        return _pictures.few(pictures, _pictures.plain(str(self._inner.table())))
 
     def _kept(self) -> Kept:
         # Without a change there is nothing to draw, and without a likely one nothing to write.

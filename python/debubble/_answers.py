@@ -6,18 +6,19 @@ import functools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional, SupportsIndex, Union, overload
+from typing import TYPE_CHECKING, Any, Optional, SupportsIndex, Union, overload
 
 from . import _ask, _debubble, _frames, _lists, _pictures
-from ._kept import Kept
+from ._kept import Compiled, Kept
 from ._profile import Profile
 from ._question import Question, Schedules, check, named
 from ._schedule import Schedule
 from ._timeline import Timeline
 
-#: The most outcomes, and the most passes of each, that are drawn where a notebook shows answers.
-_MOST_DRAWN = 6
-_MOST_PASSES = 20_000
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import QuestionKeys
 
 
 def simulate(
@@ -28,6 +29,7 @@ def simulate(
     front: bool = False,
     sort: Optional[str] = None,
     progress: _ask.Progress = None,
+    **keys: Unpack[QuestionKeys],
 ) -> Answers:
     """Simulates schedules side by side: step time, bubble, peak memory.
 
@@ -39,6 +41,7 @@ def simulate(
         front: Whether to mark the Pareto front of bubble against peak memory.
         sort: The order of the outcomes of a setting: `"bubble"`, `"memory"` or `"step"`; else as asked.
         progress: See `debubble.Progress`.
+        **keys: Keys over those of the question, as of `Question.replace`.
 
     Raises:
         InputError: If the question lacks a key, or a schedule cannot do it.
@@ -51,7 +54,7 @@ def simulate(
     ['1f1b 0.273', 'zb-h1 0.111', 'zb-h2 0.000']
     """
     names, files = named(schedules)
-    question = check(question)
+    question = check(question, keys)
     options = _Options(question, names, {**question._files, **files}, explain, front, sort)
     inner = options.asked(progress)
     _ask.note(inner.warnings)
@@ -68,6 +71,7 @@ def simulate_all(
     executor: Any = None,
     resume: _lists.Resume = None,
     progress: _ask.Progress = None,
+    **keys: Unpack[QuestionKeys],
 ) -> _lists.AnswerList[Answers]:
     """Simulates schedules side by side for each question of a list, as `simulate` does for one.
 
@@ -81,6 +85,7 @@ def simulate_all(
             worked out here when they are asked for.
         resume: A file of answers through which the list is continued: see `search_all`.
         progress: See `debubble.Progress`; it counts questions.
+        **keys: Keys over those of every question.
 
     Returns:
         The answers in the order of the questions; for a question that has none a `Failure` with the error.
@@ -98,7 +103,7 @@ def simulate_all(
     names, files = named(schedules)
     asked = [
         _Options(question, names, {**question._files, **files}, explain, front, sort)
-        for question in map(check, _lists.listed(questions))
+        for question in (check(one, keys) for one in _lists.listed(questions))
     ]
     return _lists.answered("simulate", asked, executor, resume, progress)
 
@@ -276,24 +281,28 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         }
         _pictures.save(path, forms)
 
+    def best(self, by: str = "bubble_rate", *, greatest: bool = False, fitting: bool = True) -> Outcome:
+        """The outcome with the least `by`, or the `greatest`: see `debubble.Table.best`.
+
+        >>> import debubble as db
+        >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms", memory_limit="1p")
+        >>> answers = db.simulate(q, ["1f1b", "zb-h1", "zb-h2"])
+        >>> answers.best().schedule, answers.best("span_ns", fitting=False).schedule
+        ('zb-h1', 'zb-h2')
+        """
+        return self[_frames.best(_frames.columns(self.rows), by, greatest, fitting)]
+
     def __repr__(self) -> str:
         return self._inner.table().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        drawn = range(min(len(self), _MOST_DRAWN))
-        if any(_passes(self._outcomes[at]) > _MOST_PASSES for at in drawn):
-            return self._inner.table_html()
-        return self._inner.table_html() + _pictures.fitted(self._inner.svg(list(drawn)))
+        def draw(count: int, width: Optional[str]) -> str:
+            return self._inner.svg(list(range(count)), width)
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+        return _pictures.shown(draw, len(self), self._inner.table_html())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Answers, (self._options, None, self.to_json())
-
-
-def _passes(outcome: Outcome) -> int:
-    return 3 * outcome.stages * outcome.microbatches * outcome.chunks
 
 
 class Outcome:
@@ -392,14 +401,29 @@ class Outcome:
         return int(self.to_dict()["span_ns"])
 
     @property
+    def span_seconds(self) -> float:
+        """The same in seconds."""
+        return self.span_ns / 1e9
+
+    @property
     def makespan_ns(self) -> int:
         """The end of the last pass of any stage, in nanoseconds."""
         return int(self.to_dict()["makespan_ns"])
 
     @property
+    def makespan_seconds(self) -> float:
+        """The same in seconds."""
+        return self.makespan_ns / 1e9
+
+    @property
     def work_ns(self) -> int:
         """The busy time of the average stage, in nanoseconds."""
         return int(self.to_dict()["work_ns"])
+
+    @property
+    def work_seconds(self) -> float:
+        """The same in seconds."""
+        return self.work_ns / 1e9
 
     @property
     def peak_activation_bytes(self) -> Optional[list[int]]:
@@ -471,10 +495,7 @@ class Outcome:
         return f"<debubble.Outcome {self.schedule}{where}: {span:.3f} ms, bubble {self.bubble_rate:.3%}>"
 
     def _repr_html_(self) -> str:
-        return _pictures.fitted(self.to_svg())
-
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+        return _pictures.shown(lambda _, width: self.to_svg(width))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Outcome, (self._answers, self._at)
@@ -487,11 +508,12 @@ _NO_CAUSES = (
 )  # fmt: skip
 
 
-class Why(_frames.Tabular):
+class Why(Compiled):
     """Why the stages of a schedule wait; its frames have the levers.
 
     Attributes:
         cost_ns: The step, in nanoseconds.
+        cost_seconds: The same in seconds.
         causes: The names of the causes of idle time.
         stages: For each stage its busy and idle time, and the part of the idle time that each cause takes;
             the causes add up to the idle time, and with passes as chains of segments to that and to
@@ -504,21 +526,15 @@ class Why(_frames.Tabular):
     _list = "levers"
 
     def __init__(self, inner: Any) -> None:
-        self._inner = inner
+        super().__init__(inner)
         figures = self.to_dict()
         self.cost_ns: int = figures["cost_ns"]
+        self.cost_seconds: float = self.cost_ns / 1e9
         self.stages: _frames.Table = _frames.Table(figures["stages"])
         self.causes: list[str] = [key for key in self.stages[0] if key not in _NO_CAUSES]
         self.critical_path: _frames.Table = _frames.Table(figures["critical_path"])
         self.levers: _frames.Table = self.rows
         self.notes: list[str] = figures["notes"]
-
-    def to_json(self) -> str:
-        """All of it as JSON: what stands under `explain` in `debubble simulate --explain --json`."""
-        return str(self._inner.json())
-
-    def __repr__(self) -> str:
-        return str(self._inner.table()).rstrip("\n")
 
     def _repr_html_(self) -> str:
         return str(self._inner.table_html())

@@ -40,6 +40,23 @@ class Improvement(NamedTuple):
     """The steps of the search by then: passes placed or timed, of a joint search choices tried."""
     at: int
     """The number of the result that it will be part of, as in `found[at]`."""
+    elapsed_ns: int = 0
+    """The nanoseconds since the search began."""
+
+    @property
+    def cost_seconds(self) -> float:
+        """The cost in seconds."""
+        return self.cost_ns / 1e9
+
+    @property
+    def bound_seconds(self) -> Optional[float]:
+        """The bound in seconds."""
+        return None if self.bound_ns is None else self.bound_ns / 1e9
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """The seconds since the search began."""
+        return self.elapsed_ns / 1e9
 
 
 #: Seconds of work before a bar is shown.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, Optional, Union
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Optional, Union
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Outcome
 from ._errors import InputError
-from ._kept import Kept
+from ._kept import Answer, Kept
 from ._profile import Profile
 from ._question import Question, Schedules, check, named
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._keys import FsdpKeys, ReplayKeys
+    from ._keys import FsdpKeys, QuestionKeys, ReplayKeys
 
 #: A file: a path, an open file, or its content.
 Source = Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]
@@ -27,20 +27,8 @@ _FIELDS = ("warnings", "interrupted", "holds")
 _CALLS = (("json",), ("table",), ("table_html",), ("csv",), ("svg",))
 
 
-class Document(_frames.Tabular):
+class Document(Answer):
     """An answer as JSON, as tables, and as pictures."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    @property
-    def warnings(self) -> list[str]:
-        """What was warned of."""
-        return list(self._inner.warnings)
-
-    def to_json(self) -> str:
-        """All of it as JSON, as the command line prints it with `--json`."""
-        return str(self._inner.json())
 
     def to_csv(self) -> str:
         """The rows as CSV, where the command line writes them; of several tables one after the other."""
@@ -69,13 +57,12 @@ class Document(_frames.Tabular):
         }
         _pictures.save(path, forms)
 
-    def __repr__(self) -> str:
-        return str(self._inner.table()).rstrip("\n")
+    def best(self, by: str, *, greatest: bool = False, fitting: bool = True) -> _frames.Figures:
+        """The row with the least `by`, or the `greatest`: see `debubble.Table.best`."""
+        return self.rows.best(by, greatest=greatest, fitting=fitting)
 
     def _repr_html_(self) -> str:
-        return str(self._inner.table_html()) + "".join(
-            _pictures.fitted(picture) for _, picture in self._inner.svg()
-        )
+        return _pictures.few(dict(self._inner.svg()), str(self._inner.table_html()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (Kept.of(self._inner, _FIELDS, _CALLS),)
@@ -189,12 +176,15 @@ class Comparison(Document):
         return _frames.Table(self.to_dict()["waits"])
 
 
-def compare(predicted: Union[Source, Outcome], measured: Union[Source, Outcome]) -> Comparison:
+def compare(
+    predicted: Union[Source, Outcome], measured: Union[Source, Outcome], **keys: NoReturn
+) -> Comparison:
     """Compares a predicted and a measured timeline: where the difference comes from.
 
     Args:
         predicted: An outcome of `debubble.simulate`, or a file that `simulate --timeline` wrote.
         measured: A file that `execute --timeline` wrote, or another outcome.
+        **keys: None: keys are those of the question of `debubble.simulate`.
 
     Raises:
         InputError: If a file cannot be read, or they are not of the same passes.
@@ -206,6 +196,7 @@ def compare(predicted: Union[Source, Outcome], measured: Union[Source, Outcome])
     >>> [part.part for part in result.difference][:2], f"{result.error:.4f}"
     (['order', 'kernels'], '0.0323')
     """
+    _values.refuse("compare", keys)
     paths, files = [], {}
     for source, name in ((predicted, "predicted.json"), (measured, "measured.json")):
         whole = source.recorded() if isinstance(source, Outcome) else source
@@ -238,11 +229,12 @@ class Verified(Document):
         return self.holds
 
 
-def verify(certificate: Source) -> Verified:
+def verify(certificate: Source, **keys: NoReturn) -> Verified:
     """Checks a certificate from scratch: the order, its memory, its cost, and the bound.
 
     Args:
         certificate: The text of a certificate, such as `search(..).certificate`, or a file of one.
+        **keys: None: a certificate has its question.
 
     Raises:
         InputError: If it is no certificate.
@@ -252,6 +244,7 @@ def verify(certificate: Source) -> Verified:
     >>> bool(db.verify(db.search(q, memory_limit="1p").certificate))
     True
     """
+    _values.refuse("verify", keys)
     if isinstance(certificate, str) and "\n" in certificate:
         certificate = certificate.encode()
     path, files = _values.content(certificate, "certificate.toml")
@@ -275,6 +268,7 @@ def reproduce(
     effort: int = 1,
     paper: Optional[Union[str, os.PathLike[str]]] = None,
     progress: _ask.Progress = None,
+    **keys: NoReturn,
 ) -> Reproduced:
     """Makes published tables and figures again; without a name all of them.
 
@@ -284,6 +278,7 @@ def reproduce(
         effort: The effort of each search, in multiples of the default.
         paper: A folder with settings and figures; those that are built in unless it is given.
         progress: See `debubble.Progress`.
+        **keys: None: tables have their questions.
 
     Raises:
         InputError: If there is no table of that name.
@@ -293,8 +288,9 @@ def reproduce(
     >>> db.reproduce("table2").holds
     True
     """
-    keys = {"tables": list(tables) or None, "beyond": beyond, "effort": effort, "paper": paper}
-    document = _values.document("reproduce", keys)
+    _values.refuse("reproduce", keys)
+    own = {"tables": list(tables) or None, "beyond": beyond, "effort": effort, "paper": paper}
+    document = _values.document("reproduce", own)
     with _ask.watching(progress) as report:
         inner = _debubble.reproduce(document, report)
     _ask.note(inner.warnings)
@@ -318,16 +314,21 @@ def schedules() -> ScheduleList:
 
 
 def export(
-    question: Union[Question, Profile], schedule: Optional[Schedules] = None, format: str = "text"
+    question: Union[Question, Profile],
+    schedules: Optional[Schedules] = None,
+    /,
+    format: str = "text",
+    **keys: Unpack[QuestionKeys],
 ) -> str:
     """One schedule for other tools.
 
     Args:
         question: A question of one setting. Times are needed only where the order depends on them.
-        schedule: The schedule, in place of the one that the question names.
+        schedules: The schedule, in place of the one that the question names.
         format: `"text"`, the order with one line per stage; `"torch-csv"`, the order as
             `torch.distributed.pipelining` loads it; or `"chrome"`, the simulated timeline as trace events for
             Perfetto or chrome://tracing.
+        **keys: Keys over those of the question.
 
     Raises:
         InputError: If the question has several settings or schedules, the schedule cannot do it, or torch
@@ -341,8 +342,8 @@ def export(
     0F0,0F1,0B0,0B1
     1F0,1B0,1F1,1B1
     """
-    names, files = named(schedule)
-    question = check(question)
+    names, files = named(schedules)
+    question = check(question, keys)
     text, warnings = _debubble.export(question._inner, format, names, {**question._files, **files})
     _ask.note(warnings)
     return text

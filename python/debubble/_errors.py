@@ -8,12 +8,13 @@ from typing import Any, Optional
 class InputError(ValueError):
     """A question that cannot be answered as it was asked.
 
-    Its text is what the command line prints: the fault, the lines of a file around it, and the cure.
+    Its text is the fault, the lines of a file around it, and the cure. Keys are named as keywords; those of a
+    file as they stand there.
 
     Attributes:
         message: The fault, on one line.
         help: The cure, if there is one to name.
-        key: The key to blame, as scenario files write it.
+        key: The key to blame, as a keyword.
         file: The file to blame, if the fault is in one.
         line: The line in it, from 1.
         column: The column in that line, in characters from 1.
@@ -23,7 +24,7 @@ class InputError(ValueError):
     ...     db.Question(stages=4, microbatchs=8)
     ... except db.InputError as error:
     ...     error.message
-    'there is no key `microbatchs`: did you mean `microbatches` or `microbatch-size`?'
+    'there is no key `microbatchs`: did you mean `microbatches` or `microbatch_size`?'
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a pickle holds of an answer: the texts that its compiled part gives."""
+"""What answers have of their compiled part, and what a pickle holds of it: the texts that it gives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from . import _frames
 from ._errors import InputError
 
 
@@ -76,3 +77,26 @@ def _read(written: Any) -> Any:
 
 def _call(name: str, args: list[Any]) -> str:
     return f"{name}{args}"
+
+
+class Compiled(_frames.Tabular):
+    """An answer whose texts are given by its compiled part, or by what a copy holds of that."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def to_json(self) -> str:
+        """All of it as JSON, as the command line prints it with `--json`."""
+        return str(self._inner.json())
+
+    def __repr__(self) -> str:
+        return str(self._inner.table()).rstrip("\n")
+
+
+class Answer(Compiled):
+    """The same, with what was warned of."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was warned of, such as keys that had no influence."""
+        return list(self._inner.warnings)

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
 
 import numpy
 
+from ._values import Key
+
 if TYPE_CHECKING:
     from ._profile import Profile
     from ._question import Schedules
+    from ._schedule import Schedule
 
 _T = TypeVar("_T")
 
@@ -444,8 +447,106 @@ class QuestionKeys(_SharedKeys, total=False):
     """The title of the answer."""
 
 
-class SearchKeys(TypedDict, total=False):
-    """How to search, for `debubble.search`."""
+class QuestionValues:
+    """The keys of a question as attributes: `None` where one is not given."""
+
+    __slots__ = ()
+
+    activation: Key[list[str]] = Key()
+    activation_kept: Key[list[str]] = Key()
+    activation_until_weight: Key[list[str]] = Key()
+    backward: Key[list[str]] = Key()
+    backward_input: Key[list[str]] = Key()
+    backward_weight: Key[list[str]] = Key()
+    boundary: Key[str] = Key()
+    bytes_per_parameter: Key[int] = Key()
+    chain: Key[list[str]] = Key()
+    chain_dense: Key[list[str]] = Key()
+    chain_file: Key[str] = Key()
+    chain_head: Key[list[str]] = Key()
+    chain_measured: Key[str] = Key()
+    chain_mtp: Key[list[str]] = Key()
+    chain_tail: Key[list[str]] = Key()
+    chunks: Key[int] = Key()
+    cluster: Key[str] = Key()
+    communication: Key[str] = Key()
+    communication_buffers: Key[list[str]] = Key()
+    contention: Key[str] = Key()
+    convention: Key[dict[str, Any]] = Key()
+    dense_layers: Key[int] = Key()
+    device_memory: Key[list[str]] = Key()
+    devices_per_host_link: Key[int] = Key()
+    exchange: Key[str] = Key()
+    expert_parallel: Key[int] = Key()
+    forward: Key[list[str]] = Key()
+    gather: Key[list[str]] = Key()
+    gradient_reduction: Key[str] = Key()
+    group: Key[int] = Key()
+    heads: Key[int] = Key()
+    hidden: Key[int] = Key()
+    hop: Key[list[str]] = Key()
+    host_bandwidth: Key[str] = Key()
+    interleaving: Key[str] = Key()
+    jitter: Key[list[str]] = Key()
+    layers: Key[int] = Key()
+    layers_per_stage: Key[int] = Key()
+    layout: Key[str] = Key()
+    lone_backward: Key[str] = Key()
+    memory_limit: Key[list[str]] = Key()
+    message: Key[str] = Key()
+    microbatch_size: Key[int] = Key()
+    microbatches: Key[int] = Key()
+    offload: Key[float] = Key()
+    offload_chunks: Key[int] = Key()
+    offload_ratio: Key[float] = Key()
+    offload_time: Key[list[str]] = Key()
+    optimizer: Key[str] = Key()
+    overhead: Key[str] = Key()
+    parameter_bytes: Key[list[str]] = Key()
+    prefetch: Key[int] = Key()
+    profile: Key[str | Profile] = Key()
+    protocol: Key[str] = Key()
+    recompute: Key[list[str]] = Key()
+    recompute_again: Key[list[str]] = Key()
+    recompute_time: Key[list[str]] = Key()
+    reduce: Key[list[str]] = Key()
+    reload_ahead: Key[int] = Key()
+    replicas: Key[int] = Key()
+    reshard: Key[str] = Key()
+    resident: Key[list[str]] = Key()
+    rollback: Key[str] = Key()
+    schedule: Key[list[str | Schedule]] = Key()
+    seating: Key[str] = Key()
+    seed: Key[int] = Key()
+    segments: Key[int] = Key()
+    seq: Key[int] = Key()
+    setting: Key[list[dict[str, Any]]] = Key()
+    sharding: Key[str] = Key()
+    sharding_contention: Key[str] = Key()
+    sharing: Key[str] = Key()
+    slowdown: Key[list[str]] = Key()
+    slowdown_profile: Key[str] = Key()
+    source: Key[str] = Key()
+    stages: Key[int] = Key()
+    stall: Key[str] = Key()
+    steps: Key[int] = Key()
+    sweep: Key[dict[str, Any]] = Key()
+    title: Key[str] = Key()
+    vocab_activation: Key[list[str]] = Key()
+    vocab_barrier: Key[str] = Key()
+    vocab_broadcast: Key[str] = Key()
+    vocab_input_backward: Key[list[str]] = Key()
+    vocab_input_forward: Key[list[str]] = Key()
+    vocab_s: Key[list[str]] = Key()
+    vocab_t: Key[list[str]] = Key()
+    vocab_tflops: Key[float] = Key()
+    vocabulary: Key[int] = Key()
+    weight_gradient: Key[str] = Key()
+    when_full: Key[str] = Key()
+
+
+class SearchKeys(QuestionKeys, total=False):
+    """How to search, and keys of the question, for `debubble.search`."""
 
     activation_head: Size | None
     """Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with

@@ -33,7 +33,7 @@ class Failure:
     >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward_input="1ms", backward_weight="1ms")
     >>> found = db.search_all([q, q.replace(memory_limit="0.1p")])
     >>> found.failures[0].index, found.failures[0].error.key
-    (1, 'memory-limit')
+    (1, 'memory_limit')
     """
 
     def __init__(self, index: int, error: InputError) -> None:
@@ -41,7 +41,7 @@ class Failure:
         self.error: InputError = error
 
     def to_dict(self) -> dict[str, Any]:
-        """What the command line prints of it with `--json`."""
+        """The error as JSON of the command line has it, in the words of Python."""
         named = {
             name: getattr(self.error, name) for name in ("message", "help", "key", "file", "line", "column")
         }
@@ -80,6 +80,21 @@ class AnswerList(Sequence[Union[_Answer, Failure]], Generic[_Answer]):
         """The questions that have no answer."""
         return [one for one in self._all if isinstance(one, Failure)]
 
+    def best(self, by: str, *, greatest: bool = False, fitting: bool = True) -> _Answer:
+        """The answer with the least `by` in one of its rows, or the `greatest`: see `debubble.Table.best`.
+
+        >>> import debubble as db
+        >>> q = db.Question(stages=4, forward="1ms", backward="2ms")
+        >>> answers = db.simulate_all([q.replace(microbatches=count) for count in (4, 16)], "1f1b")
+        >>> answers.best("bubble_rate")[0].microbatches
+        16
+        """
+        row = self.rows.best(by, greatest=greatest, fitting=fitting)
+        found = self._all[int(row.index)]
+        if isinstance(found, Failure):
+            raise found.error
+        return found
+
     @property
     def rows(self) -> _frames.Table:
         """The rows of all answers, each with the number of its question under `index`; a failure has a row
@@ -92,11 +107,11 @@ class AnswerList(Sequence[Union[_Answer, Failure]], Generic[_Answer]):
         return f"[{','.join(one.to_json() for one in self._all)}]"
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a frame of pandas; figures within figures get names with a dot."""
+        """The rows as a frame of pandas: see `debubble.Table`."""
         return self.rows.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a frame of polars; figures within figures get names with a dot."""
+        """The rows as a frame of polars: see `debubble.Table`."""
         return self.rows.to_polars()
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:

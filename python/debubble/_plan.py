@@ -11,7 +11,7 @@ from . import _ask, _debubble, _frames, _lists, _pictures, _values
 from ._documents import Source
 from ._errors import InputError
 from ._frames import Figures
-from ._kept import Kept
+from ._kept import Answer, Compiled, Kept
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -143,26 +143,18 @@ _CALLS = (
     ("svg",),
     ("html",),
     ("export",),
-    ("table", False),
+    ("table",),
     ("table", True),
 )
 
 
-class Planned(_frames.Tabular):
+class Planned(Answer):
     """Plans for a model on machines, by cluster, the fastest first.
 
     `best` is the plan to take, `plans` are all; `export` writes what runs it in Megatron-LM and torchtitan.
     """
 
     _list = "plans"
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    @property
-    def warnings(self) -> list[str]:
-        """What was warned of."""
-        return list(self._inner.warnings)
 
     @property
     def plans(self) -> _frames.Table:
@@ -196,10 +188,6 @@ class Planned(_frames.Tabular):
     def levers(self) -> _frames.Table:
         """Changes of the machines, and what each would be worth to the plan to take."""
         return _frames.Table(self.to_dict()["levers"])
-
-    def to_json(self) -> str:
-        """All of it as JSON, as `debubble plan --json` prints it."""
-        return str(self._inner.json())
 
     def to_csv(self) -> str:
         """The plans as CSV, as `debubble plan --csv` writes them."""
@@ -267,14 +255,8 @@ class Planned(_frames.Tabular):
         }
         _pictures.save(path, forms)
 
-    def __repr__(self) -> str:
-        return str(self._inner.table(False)).rstrip("\n")
-
     def _repr_html_(self) -> str:
-        import html
-
-        text = html.escape(str(self._inner.table(False)))
-        return f'<pre style="font-family:monospace">{text}</pre>{_pictures.fitted(self.to_svg())}'
+        return _pictures.few({"": self.to_svg()}, _pictures.plain(str(self._inner.table())))
 
     def _kept(self) -> Kept:
         return Kept.of(self._inner, _FIELDS, _CALLS)
@@ -283,7 +265,7 @@ class Planned(_frames.Tabular):
         return Planned, (self._kept(),)
 
 
-class Against(_frames.Tabular):
+class Against(Compiled):
     """Two plans side by side: what each part takes in both, and by how much the second takes more.
 
     `time` has the parts of a step in seconds, `memory` those of the fullest device in GiB, and `figures` what
@@ -291,9 +273,6 @@ class Against(_frames.Tabular):
     """
 
     _list = "time"
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
 
     @property
     def time(self) -> _frames.Table:
@@ -315,17 +294,8 @@ class Against(_frames.Tabular):
         """Which is faster, which holds more and which costs less, in words: a line each."""
         return list(self.to_dict()["verdict"])
 
-    def to_json(self) -> str:
-        """All of it as JSON, as `debubble plan --against --json` prints it."""
-        return str(self._inner.json())
-
-    def __repr__(self) -> str:
-        return str(self._inner.table()).rstrip("\n")
-
     def _repr_html_(self) -> str:
-        import html
-
-        return f'<pre style="font-family:monospace">{html.escape(str(self._inner.table()))}</pre>'
+        return _pictures.plain(str(self._inner.table()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Against, (Kept.of(self._inner, (), (("json",), ("table",))),)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import difflib
+import html
 import json
 import os
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
-from . import _debubble, _values
+from . import _debubble, _pictures, _values
+from ._keys import QuestionValues
 from ._profile import Profile
 from ._schedule import Schedule
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 Schedules = Union[str, os.PathLike[str], Schedule, Iterable[Union[str, os.PathLike[str], Schedule]]]
 
 
-class Question:
+class Question(QuestionValues, Mapping[str, Any]):
     """A question about pipeline schedules: the keys of a scenario file as keywords.
 
     Times are text with a unit, `datetime.timedelta`, or numbers of seconds; sizes are text with a unit or
@@ -28,32 +32,40 @@ class Question:
     `"1.5p"`. Lists give one value per stage or chunk. `setting` takes a list of dictionaries, each a
     question of its own over the shared keys. `debubble.schema("scenario")` describes every key.
 
+    A question is a mapping of the keys that are given: `q["stages"]`, `dict(q)`, `"hop" in q`, and
+    `Question(**q)` is the same question. Every key is an attribute, too: `None` where it is not given, since
+    its default may depend on others. Times and sizes are text with their unit; what takes one value per
+    stage is a list. Of several settings these are the keys that all share; `setting` has the rest of each.
+
     Raises:
         InputError: At an unknown key or a value that is none of its key.
 
     >>> import debubble as db
     >>> q = db.Question(stages=4, microbatches=8, forward="10ms", backward_input=0.01, backward_weight="8ms")
-    >>> q.keys["backward-input"]
-    ['10ms']
-    >>> q.replace(microbatches=16).keys["microbatches"]
+    >>> q.stages, q["backward_input"], q.hop, "hop" in q
+    (4, ['10ms'], None, False)
+    >>> q.replace(microbatches=16).microbatches
     16
     """
 
-    __slots__ = ("_files", "_inner")
+    __slots__ = ("_files", "_inner", "_shown")
 
     _inner: _debubble.Question
     _files: dict[str, bytes]
+    _shown: Optional[dict[str, Any]]
 
     def __init__(self, **keys: Unpack[QuestionKeys]) -> None:
         document, files = _document(keys)
         self._inner = _debubble.Question.of(document)
         self._files = files
+        self._shown = None
 
     @classmethod
     def _of(cls, inner: _debubble.Question, files: dict[str, bytes]) -> Question:
         question = cls.__new__(cls)
         question._inner = inner
         question._files = files
+        question._shown = None
         return question
 
     @classmethod
@@ -74,8 +86,9 @@ class Question:
         r"""The question in `text`, the content of a scenario file.
 
         >>> import debubble as db
-        >>> len(db.Question.from_toml('stages = 4\n[[setting]]\nname = "a"\n[[setting]]\nname = "b"\n'))
-        2
+        >>> q = db.Question.from_toml('stages = 4\n[[setting]]\nname = "a"\n[[setting]]\nname = "b"\n')
+        >>> q.stages, q.setting, len(q.settings)
+        (4, [{'name': 'a'}, {'name': 'b'}], 2)
         """
         if not isinstance(text, str):
             raise TypeError(f"the text of a file is needed, not a {type(text).__name__}")
@@ -91,18 +104,40 @@ class Question:
         return self._of(self._inner.replace(document), {**self._files, **files})
 
     @property
-    def keys(self) -> dict[str, Any]:
-        """The keys as scenario files write them; of several settings under `setting`."""
-        loaded: dict[str, Any] = json.loads(self._inner.json())
-        return loaded
+    def settings(self) -> list[Question]:
+        """A question for each setting; of a single one this question."""
+        document = self._document
+        each = document.get("setting")
+        if each is None:
+            return [self]
+        rest = {key: value for key, value in document.items() if key != "setting"}
+        return [_again(json.dumps({**rest, "setting": [one]}), self._files) for one in each]
 
     def to_toml(self) -> str:
         """The content of a scenario file that asks this question."""
         return self._inner.toml()
 
+    @property
+    def _document(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self._inner.json())
+        return loaded
+
+    @property
+    def _keys(self) -> dict[str, Any]:
+        if self._shown is None:
+            self._shown = _shown(self._document, self._files)
+        return self._shown
+
+    def __getitem__(self, key: str) -> Any:
+        # Lists are copied: nobody changes a question.
+        return copy.deepcopy(self._keys[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
     def __len__(self) -> int:
-        """The number of settings."""
-        return len(self._inner)
+        """The number of keys that are given."""
+        return len(self._keys)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -114,14 +149,71 @@ class Question:
     def __hash__(self) -> int:
         return hash(self._inner.json())
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_values.names("scenario")})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        near = difflib.get_close_matches(name, _values.names("scenario"), 1)
+        meant = f": did you mean `{near[0]}`?" if near else ""
+        raise AttributeError(f"a question has no key `{name}`{meant}")
+
     def __repr__(self) -> str:
-        keys = self.keys
-        if "setting" in keys:
-            return f"<debubble.Question of {len(self)} settings>"
-        return f"Question({', '.join(f'{_name(key)}={value!r}' for key, value in keys.items())})"
+        if "setting" in self:
+            return f"<debubble.Question of {len(self.settings)} settings>"
+        given = self._document.items()
+        return f"Question({', '.join(f'{_name(key)}={value!r}' for key, value in given)})"
+
+    def _repr_html_(self) -> str:
+        settings = [{**one.get("setting", [{}])[0], **one} for one in self.settings]
+        names = [name for name in dict.fromkeys(key for one in settings for key in one) if name != "setting"]
+        rows = [[f"<code>{name}</code>", *(_cell(one.get(name)) for one in settings)] for name in names]
+        return _pictures.table([], rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._inner.json(), self._files)
+
+
+#: The most characters of a value that a notebook shows.
+_MOST_SHOWN = 80
+
+
+def _cell(value: Any) -> str:
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    text = ", ".join(map(str, values))
+    return html.escape(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
+
+
+def _shown(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The keys of `document` as keywords, with what is the same in all settings above them."""
+    shared = dict(document)
+    settings = shared.pop("setting", [])
+    if settings:
+        first = settings[0]
+        same = {key for key in first if all(one.get(key) == first[key] for one in settings)} - {"name"}
+        shared.update((key, first[key]) for key in first if key in same)
+        if len(settings) > 1 or "name" in first:
+            own = [{key: value for key, value in one.items() if key not in same} for one in settings]
+            shared["setting"] = [_with_files(one, files) for one in own]
+    return _with_files(shared, files)
+
+
+def _with_files(keys: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
+    """`keys` as keywords, with the schedules and the profile that are in memory."""
+    shown = {_name(key): value for key, value in keys.items()}
+    if "schedule" in shown:
+        shown["schedule"] = [_own(one, files) for one in shown["schedule"]]
+    if shown.get("profile") in files:
+        shown["profile"] = Profile.from_file(files[shown["profile"]])
+    return shown
+
+
+def _own(schedule: str, files: Mapping[str, bytes]) -> Union[str, Schedule]:
+    """The schedule of that name, if its file is in memory."""
+    if schedule not in files:
+        return schedule
+    return Schedule.from_text(files[schedule].decode(), schedule.rpartition("/")[2].removesuffix(".txt"))
 
 
 def _again(document: str, files: dict[str, bytes]) -> Question:
@@ -168,17 +260,17 @@ def named(schedules: Optional[Schedules]) -> tuple[Optional[list[str]], dict[str
     return names, files
 
 
-def check(question: Union[Question, Profile]) -> Question:
-    """The question, or that of a profile: its stages and microbatches. Refuses what is neither.
+def check(question: Union[Question, Profile], keys: Optional[QuestionKeys] = None) -> Question:
+    """The question, or that of a profile: its stages and microbatches; with `keys` over its own.
 
     Raises:
         TypeError: If it is something else.
     """
     if isinstance(question, Profile):
-        return Question(profile=question, stages=question.stages, microbatches=question.microbatches)
+        question = Question(profile=question, stages=question.stages, microbatches=question.microbatches)
     if not isinstance(question, Question):
         raise TypeError(f"a debubble.Question is needed, not a {type(question).__name__}")
-    return question
+    return question.replace(**keys) if keys else question
 
 
 class Steps(Mapping[str, Any]):
@@ -208,8 +300,8 @@ def steps(start: Any, stop: Any, step: Any) -> Steps:
     >>> import debubble as db
     >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms", schedule="zb-heuristic")
     >>> rows = db.sweep(q, {"memory_limit": db.steps("1p", "2p", "0.5p")})
-    >>> rows.columns["memory-limit"]
-    ['1p', '1.5p', '2p']
+    >>> rows.columns["memory_limit"].tolist()
+    [1.0, 1.5, 2.0]
     """
     return Steps({"from": start, "to": stop, "step": step})
 

@@ -232,10 +232,7 @@ class Schedule:
         return f"<debubble.Schedule {self.name!r}: {shape}, {len(self)} passes>"
 
     def _repr_html_(self) -> str:
-        return _pictures.fitted(self._repr_svg_())
-
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+        return _pictures.shown(lambda _, width: self.to_svg(width))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Schedule.from_text, (self.to_text(), self.name)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Optional, Union, cast, overload
 
 from . import _ask, _debubble, _frames, _lists, _pictures, _values
 from ._answers import Answers, Outcome, simulate
+from ._documents import Verified, verify
 from ._errors import InputError, Note
-from ._kept import Kept
+from ._kept import Answer, Kept
 from ._profile import Profile
 from ._question import Question, check
 from ._schedule import Schedule
@@ -19,13 +21,12 @@ from ._schedule import Schedule
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._keys import MemoryLimit, OneOrMany, SearchKeys
+    from ._keys import QuestionKeys, SearchKeys
 
 
 def search(
     question: Union[Question, Profile],
     *,
-    memory_limit: OneOrMany[MemoryLimit] | None = None,
     progress: _ask.Progress = None,
     on_improvement: Callable[[_ask.Improvement], object] | None = None,
     **keys: Unpack[SearchKeys],
@@ -38,18 +39,16 @@ def search(
     Args:
         question: The question; a `seed` in it is that of the search. Of a profile, orders of the chunks
             that were recorded, where they lay.
-        memory_limit: The limit of every stage, in place of the question's: `"0.75p"`, `"38GiB"`, bytes, or a
-            list with one per stage.
         progress: See `debubble.Progress`.
-        on_improvement: Is called with a `debubble.Improvement` each time that the best cost falls. An
-            exception that it raises ends the search.
-        **keys: `memory_limits` searches one after the other; `placement` is `"looped"` or `"v"`;
-            `objective` is `"span"` or `"makespan"`, on a cluster or over several steps also `"step"`, under
-            the noise of the question `"mean"`, `"p95"` or `"p99"`; `effort` is a multiple of the default;
-            `ilp` solves the integer program of what was found, which may prove it optimal; `time_limit`
-            stops each search; `vary` names what is searched together with the order: `"layers"`, `"chunks"`,
-            `"placement"`, `"recompute"`, `"offload"`, `"pairs"`, or `"all"`, those for which the question has
-            the keys.
+        on_improvement: Is called with a `debubble.Improvement` each time that the best cost falls. The search
+            ends with the best by then if it returns `False`, and with the exception if it raises one.
+        **keys: Keys over those of the question, such as `memory_limit`; `memory_limits` searches one after
+            the other; `placement` is `"looped"` or `"v"`; `objective` is `"span"` or `"makespan"`, on a
+            cluster or over several steps also `"step"`, under the noise of the question `"mean"`, `"p95"` or
+            `"p99"`; `effort` is a multiple of the default; `ilp` solves the integer program of what was
+            found, which may prove it optimal; `time_limit` stops each search; `vary` names what is searched
+            together with the order: `"layers"`, `"chunks"`, `"placement"`, `"recompute"`, `"offload"`,
+            `"pairs"`, or `"all"`, those for which the question has the keys.
             `debubble.schema("search")` describes them.
 
     Raises:
@@ -61,11 +60,11 @@ def search(
     >>> best.gap, round(best.bubble_rate, 6)
     (0.0, 0.0)
     """
-    asked = _asked(question, memory_limit, keys)
+    asked = _asked(question, keys)
     with _ask.watching(progress) as report:
         found = asked.found(report, on_improvement)
     _ask.note(found.warnings)
-    if found.interrupted:
+    if found.interrupted and not asked.ended:
         warnings.warn("interrupted: this is the best by then", Note, stacklevel=2)
     return found
 
@@ -74,7 +73,6 @@ def search_all(
     questions: Iterable[Union[Question, Profile]],
     *,
     executor: Any = None,
-    memory_limit: OneOrMany[MemoryLimit] | None = None,
     resume: _lists.Resume = None,
     progress: _ask.Progress = None,
     **keys: Unpack[SearchKeys],
@@ -86,7 +84,6 @@ def search_all(
         executor: Where to answer, if not here: what `sweep` takes. Workers need this package, but none of the
             files that the questions name. What a worker that dies leaves is answered here. The answers are
             the same as here, but hold no integer program, and pictures in their own width alone.
-        memory_limit: The limit of every stage of every question, in place of its own.
         resume: A file to which each answer is added as soon as it is there, and from which those that it has
             are taken. An interrupted list is continued by the same call.
         progress: See `debubble.Progress`; it counts questions.
@@ -105,22 +102,18 @@ def search_all(
     >>> [one.gap for one in found.answers]
     [0.0, 0.0]
     """
-    asked = [_asked(question, memory_limit, keys) for question in _lists.listed(questions)]
-    _debubble.check_search(_values.document("search", keys))
+    asked = [_asked(question, keys) for question in _lists.listed(questions)]
+    _debubble.check_search(_values.document("search", _values.parted(keys)[0]))
     return _lists.answered("search", asked, executor, resume, progress)
 
 
-def _asked(
-    question: Union[Question, Profile], memory_limit: OneOrMany[MemoryLimit] | None, keys: SearchKeys
-) -> _Asked:
+def _asked(question: Union[Question, Profile], keys: SearchKeys) -> _Asked:
     if isinstance(question, Profile):
         question, keys = _as_recorded(question, keys)
-    question = check(question)
-    if memory_limit is not None and keys.get("memory_limits") is not None:
-        message = "memory-limit and memory-limits exclude each other"
-        raise InputError(message, key="memory-limits")
-    limited = question if memory_limit is None else question.replace(memory_limit=memory_limit)
-    return _Asked(limited, _values.document("search", keys))
+    if keys.get("memory_limit") is not None and keys.get("memory_limits") is not None:
+        raise InputError("memory_limit and memory_limits exclude each other", key="memory_limits")
+    own, rest = _values.parted(keys)
+    return _Asked(check(question, cast("QuestionKeys", rest)), _values.document("search", own))
 
 
 class _Asked(_lists.Asked["Found"]):
@@ -129,21 +122,24 @@ class _Asked(_lists.Asked["Found"]):
     def __init__(self, question: Question, document: str) -> None:
         self._question = question
         self._document = document
+        #: Whether the caller ended the search.
+        self.ended: bool = False
 
     def found(
         self, report: Optional[_ask.Report], on_improvement: Optional[Callable[[_ask.Improvement], object]]
     ) -> Found:
         """What the search finds."""
         question, told = self._question, on_improvement
+        seen: list[_ask.Improvement] = []
 
-        def improved(at: int, cost: int, bound: Optional[int], steps: int) -> None:
-            if told is not None:
-                told(_ask.Improvement(cost, bound, steps, at))
+        def improved(at: int, cost: int, bound: Optional[int], steps: int, elapsed: int) -> bool:
+            seen.append(_ask.Improvement(cost, bound, steps, at, elapsed))
+            self.ended = self.ended or (told is not None and told(seen[-1]) is False)
+            return not self.ended
 
-        heard = None if told is None else improved
-        return Found(
-            question, _debubble.search(question._inner, self._document, question._files, report, heard)
-        )
+        begun = time.monotonic_ns()
+        inner = _debubble.search(question._inner, self._document, question._files, report, improved)
+        return Found(question, inner, _elapsed(seen, time.monotonic_ns() - begun))
 
     def answer(self) -> tuple[Found, list[str], bool]:
         found = self.found(None, None)
@@ -168,6 +164,19 @@ class _Asked(_lists.Asked["Found"]):
         return Found(self._question, Kept.read(kept))
 
 
+#: The nanoseconds since a search began by the number of its result, the steps and the cost by then.
+_Times = Mapping[tuple[int, int, int], int]
+
+
+def _elapsed(seen: Sequence[_ask.Improvement], whole: int) -> _Times:
+    """When there was what a search has `seen`, and when each of its results was there, under no cost."""
+    times = {(one.at, one.steps, one.cost_ns): one.elapsed_ns for one in seen}
+    # A result is there when the next one begins.
+    ends = {(one.at - 1, -1, -1): one.elapsed_ns for one in reversed(seen) if one.at > 0}
+    last = max((one.at for one in seen), default=0)
+    return {**times, **ends, (last, -1, -1): whole}
+
+
 def _as_recorded(profile: Profile, keys: SearchKeys) -> tuple[Question, SearchKeys]:
     """The question of `profile` with its chunks where they lay, unless `keys` say where they shall lie."""
     question, chunks = check(profile), len(profile.chunks) // profile.stages
@@ -178,7 +187,7 @@ def _as_recorded(profile: Profile, keys: SearchKeys) -> tuple[Question, SearchKe
     return question.replace(chunks=chunks), keys
 
 
-class Found(_frames.Tabular, Sequence["FoundOrder"]):
+class Found(Answer, Sequence["FoundOrder"]):
     """The results of a search: one for each setting under each limit.
 
     What belongs to a single result can be read here if there is only one: `found.schedule`, `found.gap`,
@@ -191,24 +200,20 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
     [('0.5p', 20000000), ('1p', 13000000)]
     """
 
-    def __init__(self, question: Question, inner: Any) -> None:
+    def __init__(self, question: Question, inner: Any, times: Optional[_Times] = None) -> None:
+        super().__init__(inner)
         self._question = question
-        self._inner = inner
+        self._times: _Times = {} if times is None else times
 
     @functools.cached_property
     def _orders(self) -> list[FoundOrder]:
         results = self.to_dict()["results"]
-        return [FoundOrder(self._question, self._inner, at, row) for at, row in enumerate(results)]
+        return [FoundOrder(self, at, row) for at, row in enumerate(results)]
 
     @property
     def interrupted(self) -> bool:
-        """Whether a Ctrl-C ended the search: the results are the best by then."""
+        """Whether a Ctrl-C or `on_improvement` ended the search: the results are the best by then."""
         return bool(self._inner.interrupted)
-
-    @property
-    def warnings(self) -> list[str]:
-        """What was warned of."""
-        return list(self._inner.warnings)
 
     @overload
     def __getitem__(self, at: int) -> FoundOrder: ...
@@ -232,7 +237,7 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return self._only.schedule
 
     @property
-    def certificate(self) -> str:
+    def certificate(self) -> Certificate:
         """The certificate of the only result, for `debubble.verify`."""
         return self._only.certificate
 
@@ -245,7 +250,7 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return self._only.to_mps()
 
     @property
-    def history(self) -> list[tuple[int, int]]:
+    def history(self) -> _frames.Table:
         """How the cost of the only result fell: see `FoundOrder.history`."""
         return self._only.history
 
@@ -260,9 +265,19 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return self._only.cost_ns
 
     @property
+    def cost_seconds(self) -> float:
+        """The same in seconds."""
+        return self._only.cost_seconds
+
+    @property
     def bound_ns(self) -> int:
         """The lower bound on the cost of any order, in nanoseconds, of the only result."""
         return self._only.bound_ns
+
+    @property
+    def bound_seconds(self) -> float:
+        """The same in seconds."""
+        return self._only.bound_seconds
 
     @property
     def bubble_rate(self) -> float:
@@ -274,9 +289,9 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         """The only result, simulated."""
         return self._only.predicted
 
-    def to_json(self) -> str:
-        """All of it as JSON, as `debubble search --json` prints it."""
-        return str(self._inner.json())
+    def best(self, by: str = "cost_ns", *, greatest: bool = False, fitting: bool = True) -> FoundOrder:
+        """The result with the least `by`, or the `greatest`: see `debubble.Table.best`."""
+        return self[_frames.best(_frames.columns(self.rows), by, greatest, fitting)]
 
     def to_csv(self) -> str:
         """The results as CSV, as `debubble search --csv` writes them."""
@@ -309,14 +324,11 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         }
         _pictures.save(path, forms)
 
-    def __repr__(self) -> str:
-        return str(self._inner.table()).rstrip("\n")
-
     def _repr_html_(self) -> str:
-        return str(self._inner.table_html()) + _pictures.fitted(self.to_svg())
+        def draw(count: int, width: Optional[str]) -> str:
+            return str(self._inner.svg(list(range(count)), *_pictures.wide(width)))
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+        return _pictures.shown(draw, len(self), str(self._inner.table_html()))
 
     def _kept(self) -> Kept:
         every = list(range(len(self)))
@@ -326,15 +338,56 @@ class Found(_frames.Tabular, Sequence["FoundOrder"]):
         return Kept.of(self._inner, ("warnings", "interrupted"), [*calls, *of_each, *pictures])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Found, (self._question, self._kept())
+        return Found, (self._question, self._kept(), self._times)
+
+
+class Certificate(str):
+    """The text of a certificate: an order, a bound, and what proves both.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward="2ms")
+    >>> certificate = db.search(q, memory_limit="1p").certificate
+    >>> certificate, certificate.verify().holds
+    (<debubble.Certificate of 20 lines>, True)
+    """
+
+    __slots__ = ()
+
+    def verify(self) -> Verified:
+        """Checks it from scratch, as `debubble.verify` does."""
+        return verify(self)
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes it (`.toml`), for `debubble verify`."""
+        _pictures.save(path, {".toml": lambda: str(self)})
+
+    def __repr__(self) -> str:
+        return f"<debubble.Certificate of {len(self.splitlines())} lines>"
+
+    def _repr_html_(self) -> str:
+        lines = self.splitlines()
+        shown = [
+            line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…" for line in lines[:_MOST_LINES]
+        ]
+        more = len(lines) - len(shown)
+        return _pictures.plain("\n".join(shown + ([f"… and {more} lines more: print it"] if more else [])))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Certificate, (str(self),)
+
+
+#: The most lines of a certificate, and characters of each, that a notebook shows.
+_MOST_LINES = 40
+_MOST_SHOWN = 160
 
 
 class FoundOrder:
     """The best order that was found for one setting under one limit, and a bound below which none gets."""
 
-    def __init__(self, question: Question, inner: Any, at: int, figures: dict[str, Any]) -> None:
-        self._question = question
-        self._inner = inner
+    def __init__(self, found: Found, at: int, figures: dict[str, Any]) -> None:
+        self._found = found
+        self._question = found._question
+        self._inner = found._inner
         self._at = at
         self._figures = figures
 
@@ -348,24 +401,33 @@ class FoundOrder:
         return Schedule.from_text(str(self._inner.order(self._at)), "zb-auto")
 
     @property
-    def certificate(self) -> str:
+    def certificate(self) -> Certificate:
         """What proves order and bound to a third party, for `debubble.verify`."""
-        return str(self._inner.certificate(self._at))
+        return Certificate(self._inner.certificate(self._at))
 
     @property
-    def history(self) -> list[tuple[int, int]]:
-        """How the cost fell: the steps of the search and the cost by then in nanoseconds, at the beginning,
-        at every improvement and at the end. A step is a pass placed or timed, of a joint search a choice
-        tried. Where the objective is one of simulations, as under noise or on a cluster, the cost is that, as
-        the search estimated it.
+    def history(self) -> _frames.Table:
+        """How the cost fell: a row at the beginning, at every improvement and at the end, with the `steps` of
+        the search, `elapsed_ns` since it began, `cost_ns`, and `bound_ns` where one was known.
+
+        A step is a pass placed or timed, of a joint search a choice tried. Where the objective is one of
+        simulations, as under noise or on a cluster, the cost is that, as the search estimated it. Answers of
+        workers and journals have no times.
 
         >>> import debubble as db
         >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms")
         >>> best = db.search(q, memory_limit="1p")
-        >>> best.history[-1][1] == best.cost_ns
+        >>> best.history[-1].cost_ns == best.cost_ns
         True
         """
-        return [(int(steps), int(cost)) for steps, cost in self._inner.history(self._at)]
+        times, at = self._found._times, self._at
+        rows = [
+            {"steps": steps, "elapsed_ns": times.get((at, steps, cost)), "cost_ns": cost, "bound_ns": bound}
+            for steps, cost, bound in self._inner.history(at)
+        ]
+        if rows and rows[-1]["elapsed_ns"] is None:
+            rows[-1]["elapsed_ns"] = times.get((at, -1, -1))
+        return _frames.Table(rows)
 
     def to_lp(self) -> str:
         """The order as an integer program for any solver, in CPLEX LP format: a binary for each pair of
@@ -389,9 +451,19 @@ class FoundOrder:
         return int(self._figures["cost_ns"])
 
     @property
+    def cost_seconds(self) -> float:
+        """The same in seconds."""
+        return self.cost_ns / 1e9
+
+    @property
     def bound_ns(self) -> int:
         """The lower bound on the cost of any order under the limit, in nanoseconds."""
         return int(self._figures["bound_ns"])
+
+    @property
+    def bound_seconds(self) -> float:
+        """The same in seconds."""
+        return self.bound_ns / 1e9
 
     @property
     def gap(self) -> float:
@@ -421,7 +493,7 @@ class FoundOrder:
         if joint is not None:
             chosen = {key.replace("-", "_"): value for key, value in joint["scenario"].items()}
             return Question._of(Question(**chosen)._inner, self._question._files)
-        keys = self._question.keys
+        keys = self._question._document
         name = self._figures["setting"]
         keys["setting"] = [one for one in keys.get("setting", []) if one.get("name") == name][:1] or None
         asked = Question._of(Question(**keys)._inner, self._question._files)
@@ -450,13 +522,10 @@ class FoundOrder:
         )
 
     def _repr_html_(self) -> str:
-        return _pictures.fitted(self.to_svg())
-
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+        return _pictures.shown(lambda _, width: self.to_svg(width))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _order, (Found(self._question, self._inner), self._at)
+        return _order, (self._found, self._at)
 
 
 def _order(found: Found, at: int) -> FoundOrder:

@@ -16,6 +16,9 @@ from ._question import Question, Schedules, check, named
 if TYPE_CHECKING:
     import pandas
     import polars
+    from typing_extensions import Unpack
+
+    from ._keys import QuestionKeys
 
 
 def sweep(
@@ -26,6 +29,7 @@ def sweep(
     executor: Any = None,
     parts: Optional[int] = None,
     progress: _ask.Progress = None,
+    **keys: Unpack[QuestionKeys],
 ) -> Sweep:
     """Answers a grid of questions: every combination of the values of the axes.
 
@@ -40,6 +44,7 @@ def sweep(
             answered here.
         parts: Into how many parts to cut the grid for the executor, from 1; unless told, 64 at most.
         progress: See `debubble.Progress`.
+        **keys: Keys over those of the question.
 
     Returns:
         A row for each question, in the order of the grid. A question that has no answer has a row with the
@@ -58,7 +63,7 @@ def sweep(
     if parts is not None and operator.index(parts) < 1:
         raise InputError(f"parts: {parts} is too small: a grid has one part at least", key="parts")
     names, files = named(schedules)
-    question = check(question)
+    question = check(question, keys)
     if not isinstance(axes, Mapping):
         raise TypeError(f"axes are a dictionary of keys and their values, not a {type(axes).__name__}")
     asked = question if names is None else question.replace(schedule=names)
@@ -83,8 +88,8 @@ def sweep(
 class Sweep:
     """The rows of a sweep, one for each question.
 
-    The columns are those of the file that `debubble sweep` writes: the axes, the metrics, and what the keys
-    ask for. Iteration gives the rows as dictionaries.
+    The columns are the axes, the metrics, and what the keys ask for, as in a frame: see `debubble.Table`.
+    `to_csv` has those of the file that `debubble sweep` writes. Iteration gives the rows as dictionaries.
 
     >>> import debubble as db
     >>> q = db.Question(stages=4, forward="1ms", backward="2ms", schedule="1f1b")
@@ -96,8 +101,11 @@ class Sweep:
         self._inner = inner
 
     @functools.cached_property
-    def _columns(self) -> Mapping[str, tuple[str, Any]]:
-        return self._inner.columns()
+    def _columns(self) -> _frames.Columns:
+        columns = {name.replace("-", "_"): column for name, column in self._inner.columns().items()}
+        kind, errors = columns["error"]
+        columns["error"] = (kind, [None if text is None else _debubble.said(text) for text in errors])
+        return _frames.widened(columns)
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -115,41 +123,32 @@ class Sweep:
         return list(self)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a frame of pandas; whole numbers and truths that may be missing are nullable."""
-        import pandas
-
-        nullable: dict[str, Any] = {"whole": "Int64", "truth": "boolean"}
-        frame = {
-            name: pandas.array(values, dtype=nullable[kind])
-            if kind in nullable and isinstance(values, list)
-            else values
-            for name, (kind, values) in self._columns.items()
-        }
-        return pandas.DataFrame(frame)
+        """The rows as a frame of pandas."""
+        return _frames.to_pandas(self._columns)
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a frame of polars; what is missing is null."""
-        import polars
+        return _frames.to_polars(self._columns)
 
-        types = {
-            "whole": polars.Int64,
-            "decimal": polars.Float64,
-            "truth": polars.Boolean,
-            "text": polars.String,
-        }
-        columns = [
-            polars.Series(name, values, dtype=types[kind]) for name, (kind, values) in self._columns.items()
-        ]
-        return polars.DataFrame(columns).with_columns(polars.selectors.float().fill_nan(None))
+    def best(
+        self, by: str = "bubble_rate", *, greatest: bool = False, fitting: bool = True
+    ) -> _frames.Figures:
+        """The row with the least `by`, or the `greatest`: see `debubble.Table.best`.
+
+        >>> import debubble as db
+        >>> q = db.Question(stages=4, forward="1ms", backward="2ms", schedule="1f1b")
+        >>> db.sweep(q, {"microbatches": [4, 16]}).best().microbatches
+        16
+        """
+        at = _frames.best(self._columns, by, greatest, fitting)
+        return _frames.Figures(self.to_dicts()[at])
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the rows (`.csv`)."""
         _pictures.save(path, {".csv": self._inner.csv})
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = {name: _plain(values) for name, values in self.columns.items()}
-        rows = zip(*columns.values())
-        return (dict(zip(columns, row)) for row in rows)
+        return _frames.dicts(self._columns)
 
     def __len__(self) -> int:
         return len(self.columns["index"])
@@ -165,12 +164,6 @@ class Sweep:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._inner.csv(),)
-
-
-def _plain(values: Any) -> list[Any]:
-    """The values of a column as those of Python; what is missing is `None`."""
-    plain: list[Any] = values if isinstance(values, list) else values.tolist()
-    return [None if value != value else value for value in plain]
 
 
 def _again(csv: bytes) -> Sweep:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from . import _frames, _pictures
+
 if TYPE_CHECKING:
     import numpy
     import pandas
@@ -51,21 +53,31 @@ class Timeline:
             setattr(self, name, columns[name])
 
     @property
+    def start_seconds(self) -> NDArray[numpy.float64]:
+        """When the slot begins, in seconds."""
+        return self.start_ns / 1e9
+
+    @property
+    def end_seconds(self) -> NDArray[numpy.float64]:
+        """When the slot ends, in seconds."""
+        return self.end_ns / 1e9
+
+    @property
     def columns(self) -> dict[str, NDArray[Any]]:
         """All columns by name."""
         return {name: getattr(self, name) for name in _NAMES}
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The columns as a frame of pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.columns)
+        """The columns as a frame of pandas, with `start_seconds` and `end_seconds`."""
+        return _frames.to_pandas(self._wide())
 
     def to_polars(self) -> polars.DataFrame:
-        """The columns as a frame of polars."""
-        import polars
+        """The columns as a frame of polars, with `start_seconds` and `end_seconds`."""
+        return _frames.to_polars(self._wide())
 
-        return polars.DataFrame(self.columns)
+    def _wide(self) -> _frames.Columns:
+        kinds = {"kind": "text"}
+        return _frames.widened({name: (kinds.get(name, "whole"), one) for name, one in self.columns.items()})
 
     def __len__(self) -> int:
         """The number of passes."""
@@ -73,6 +85,18 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<debubble.Timeline of {len(self)} passes>"
+
+    def _repr_html_(self) -> str:
+        head = ["stage", "passes", "first begins", "last ends", "busy"]
+        rows = []
+        for stage in range(int(self.stage.max()) + 1 if len(self) else 0):
+            own = self.stage == stage
+            starts, ends = self.start_ns[own], self.end_ns[own]
+            # Passes that run together share their time.
+            first = [True, *(starts[1:] != starts[:-1]).tolist()]
+            times = [starts.min(), ends.max(), (ends - starts)[first].sum()] if len(starts) else [0, 0, 0]
+            rows.append([str(stage), str(len(starts)), *(f"{time / 1e6:.3f} ms" for time in times)])
+        return _pictures.table(head, rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Timeline, (self.columns,)

@@ -7,16 +7,46 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any, Optional
+from typing import Any, Generic, Optional, TypeVar, Union, overload
 
 from . import _debubble
 from ._errors import InputError
+
+_T = TypeVar("_T")
 
 #: A definition in a schema whose plain numbers have a unit in Python.
 _TIME = "#/definitions/Time"
 _SIZES = ("#/definitions/Size", "#/definitions/MemoryLimit")
 
 _Node = Mapping[str, Any]
+
+#: The questions by the function that takes their keys.
+_HOMES = {
+    "scenario": "debubble.Question",
+    "search": "debubble.search",
+    "plan": "debubble.plan",
+    "replay": "debubble.replay",
+    "fsdp": "debubble.fsdp",
+    "reproduce": "debubble.reproduce",
+}
+
+
+class Key(Generic[_T]):
+    """The value of a key as an attribute; `None` where it is not given."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, question: None, owner: type) -> Key[_T]: ...
+    @overload
+    def __get__(self, question: object, owner: type) -> Optional[_T]: ...
+    def __get__(self, question: Optional[object], owner: type) -> Union[Key[_T], _T, None]:
+        if question is None:
+            return self
+        keyed: Any = question
+        value: Optional[_T] = keyed.get(self._name)
+        return value
 
 
 @functools.cache
@@ -26,9 +56,54 @@ def schema(name: str) -> dict[str, Any]:
     return loaded
 
 
+@functools.cache
+def names(name: str) -> frozenset[str]:
+    """The keys of the questions called `name`, as keywords."""
+    return frozenset(key.replace("-", "_") for key in schema(name)["properties"])
+
+
+@functools.cache
+def quantities() -> Mapping[str, bool]:
+    """The keys of questions that are times or sizes, as keywords; and whether each is a memory limit."""
+    root = schema("scenario")
+    reader = _Reader(root)
+    kinds = {key: reader.kinds(node) for key, node in root["properties"].items()}
+    return {
+        key.replace("-", "_"): _SIZES[1] in kind for key, kind in kinds.items() if kind & {_TIME, *_SIZES}
+    }
+
+
+def parted(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keys of a search among `keys`, and those of its question."""
+    asked = names("scenario")
+    own = {key: value for key, value in keys.items() if key not in asked}
+    return own, {key: value for key, value in keys.items() if key in asked}
+
+
+def refuse(function: str, keys: Mapping[str, Any]) -> None:
+    """Refuses `keys` of a `function` of the package that takes none.
+
+    Raises:
+        InputError: With the function that takes the key.
+    """
+    for key in keys:
+        raise _misplaced(key, f"`debubble.{function}` has no key `{key}`")
+
+
+def _misplaced(key: str, message: str) -> InputError:
+    homes = [home for name, home in _HOMES.items() if key in names(name)]
+    if homes:
+        return InputError.with_help(message, f"`{key}` is a key of `{'`, `'.join(homes)}`", key)
+    return InputError(message, message=message, key=key)
+
+
 def document(name: str, keywords: Mapping[str, Any]) -> str:
     """The keywords of a question called `name` as JSON with the keys of files."""
     root = schema(name)
+    for key, value in keywords.items():
+        elsewhere = any(key in names(home) for home in _HOMES)
+        if value is not None and elsewhere and key not in names(name):
+            raise _misplaced(key, f"there is no key `{key}` here")
     return _written(lambda: _Reader(root).table(keywords, root))
 
 

@@ -14,11 +14,13 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use question::{Context, Diagnostic, Host, Improvement, ReadError, Work};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::ending::{self, LookUp};
 use crate::error::{InternalError, broken, raised};
+use crate::wording::said;
 
 /// How often the thread that asked looks for signals and shows the progress.
 const TICK: Duration = Duration::from_millis(50);
@@ -41,7 +43,8 @@ pub(crate) struct Answered<T> {
 pub(crate) struct Told<'a> {
     /// With the name, the count and the total of the current work, the total `None` where it is unknown.
     pub(crate) progress: Option<&'a Py<PyAny>>,
-    /// With the parts of every [`Improvement`], in their order.
+    /// With the parts of every [`Improvement`], in their order, and the nanoseconds since the work began; work is asked
+    /// to end where it returns `False`.
     pub(crate) improved: Option<&'a Py<PyAny>>,
 }
 
@@ -80,7 +83,10 @@ pub(crate) fn ask_and_tell<T: Send + 'static>(
     });
     let ((made, warnings), interrupted) = wait(py, &lent, &Mutex::new(come), told)?;
     match made {
-        Ok(Ok(answer)) => Ok(Answered { answer, warnings, interrupted }),
+        Ok(Ok(answer)) => {
+            let warnings = warnings.iter().map(|text| said(text)).collect();
+            Ok(Answered { answer, warnings, interrupted })
+        }
         Ok(Err(_)) if interrupted => Err(PyKeyboardInterrupt::new_err(())),
         Ok(Err(diagnostic)) => Err(raised(py, &diagnostic)),
         Err(panic) => Err(broken(&*panic)),
@@ -158,12 +164,18 @@ fn rest<T>(come: &Mutex<Receiver<T>>) -> (Result<T, RecvTimeoutError>, Option<Lo
     }
 }
 
-/// Calls `told` with the improvements that it has not heard of.
+/// Calls `told` with the improvements that it has not heard of, and asks the work to end where it says so.
 fn tell_improvements(py: Python<'_>, lent: &Lent, told: Told<'_>) -> PyResult<()> {
     let Some(improved) = told.improved else { return Ok(()) };
     let new = std::mem::take(&mut *lent.improved.lock().unwrap_or_else(PoisonError::into_inner));
-    new.into_iter().try_for_each(|Improvement { search, cost, bound, steps }| {
-        improved.call1(py, (search, cost.0, bound.map(|bound| bound.0), steps)).map(drop)
+    new.into_iter().try_for_each(|(Improvement { search, cost, bound, steps }, after)| {
+        let bound = bound.map(|bound| bound.0);
+        let nanoseconds = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        let said = improved.call1(py, (search, cost.0, bound, steps, nanoseconds))?;
+        if said.bind(py).is(PyBool::new(py, false)) {
+            lent.stop.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     })
 }
 
@@ -230,8 +242,8 @@ struct Lent {
     stop: AtomicBool,
     begun: Instant,
     shown: Mutex<Option<Arc<Shown>>>,
-    /// Improvements that nobody has heard of.
-    improved: Mutex<Vec<Improvement>>,
+    /// Improvements that nobody has heard of, each with the time since the work began.
+    improved: Mutex<Vec<(Improvement, Duration)>>,
 }
 
 impl Lent {
@@ -278,7 +290,8 @@ impl Host for Lent {
     }
 
     fn improved(&self, now: Improvement) {
-        self.improved.lock().unwrap_or_else(PoisonError::into_inner).push(now);
+        let after = self.begun.elapsed();
+        self.improved.lock().unwrap_or_else(PoisonError::into_inner).push((now, after));
     }
 
     fn stopped(&self) -> bool {

@@ -5,13 +5,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use question::Diagnostic;
 
+use crate::wording;
+
 import_exception!(debubble._errors, InputError);
 import_exception!(debubble._errors, InternalError);
 
-/// `diagnostic` as a `debubble.InputError`, with the message of the command line.
+/// `diagnostic` as a `debubble.InputError`, with the message of the command line in the words
+/// of Python.
 pub(crate) fn raised(py: Python<'_>, diagnostic: &Diagnostic) -> PyErr {
-    match arguments(py, diagnostic) {
-        Ok(all) => match py.get_type::<InputError>().call((text(diagnostic),), Some(&all)) {
+    let diagnostic = wording::fault(diagnostic);
+    match arguments(py, &diagnostic) {
+        Ok(all) => match py.get_type::<InputError>().call((text(&diagnostic),), Some(&all)) {
             Ok(error) => PyErr::from_value(error),
             Err(error) => error,
         },

@@ -21,7 +21,9 @@ mod recorder;
 mod schedule;
 mod search;
 mod sweep;
+mod units;
 mod width;
+mod wording;
 
 use pyo3::prelude::*;
 
@@ -48,6 +50,10 @@ mod _debubble {
     use crate::search::{Searched, check_search, search};
     #[pymodule_export]
     use crate::sweep::{Grid, Rows, sweep};
+    #[pymodule_export]
+    use crate::units::quantities;
+    #[pymodule_export]
+    use crate::wording::said;
     use pyo3::prelude::*;
 
     #[pymodule_init]

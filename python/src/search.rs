@@ -22,14 +22,15 @@ pub(crate) struct Searched {
     /// Warnings for the user.
     #[pyo3(get)]
     warnings: Vec<String>,
-    /// Whether a Ctrl-C came meanwhile.
+    /// Whether a Ctrl-C or the caller ended it.
     #[pyo3(get)]
     interrupted: bool,
 }
 
 /// Searches the best order for every setting of `question` under every limit of `keys`, an object of
 /// keywords as JSON. `improved`, if there is one, is called with every improvement: the number of the search, the cost,
-/// the bound or `None`, and the steps by then.
+/// the bound or `None`, the steps by then, and the nanoseconds since the search began. Where it returns `False`, the search
+/// ends.
 #[pyfunction]
 #[pyo3(signature = (question, keys, files=None, progress=None, improved=None))]
 pub(crate) fn search(
@@ -49,10 +50,10 @@ pub(crate) fn search(
         ::answer::search::search(context, &scenario, &keys)
     })?;
     Ok(Searched {
-        answer: Arc::new(answered.answer),
         title: question.scenario.title.clone(),
         warnings: answered.warnings,
-        interrupted: answered.interrupted,
+        interrupted: answered.interrupted || answered.answer.interrupted,
+        answer: Arc::new(answered.answer),
     })
 }
 
@@ -105,9 +106,10 @@ impl Searched {
         Ok(self.row(at)?.searched.found.schedule.to_string())
     }
 
-    /// The steps of search number `at` at every improvement and at its end, each with the cost by then.
-    fn history(&self, at: usize) -> PyResult<Vec<(u64, u64)>> {
-        Ok(self.row(at)?.history.iter().map(|&(steps, cost)| (steps, cost.0)).collect())
+    /// The steps of search number `at` at every improvement and at its end, each with the cost and the bound by then.
+    fn history(&self, at: usize) -> PyResult<Vec<(u64, u64, Option<u64>)>> {
+        let history = self.row(at)?.history.iter();
+        Ok(history.map(|by| (by.steps, by.cost.0, by.bound.map(|bound| bound.0))).collect())
     }
 
     /// The certificate of search number `at`.

@@ -9,6 +9,7 @@ import importlib
 import io
 import json
 import pickle
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -134,8 +135,10 @@ def test_frames_have_the_rows_of_the_json(library: str, answers: db.Answers) -> 
         assert list(map(_plain, frame[name])) == [one[name] for one in results]
     timeline = answers[0].timeline
     columns = getattr(timeline, f"to_{library}")()
-    assert list(columns.columns) == list(timeline.columns)
-    assert columns.shape == (len(timeline), 7)
+    seconds = ["start_seconds", "end_seconds"]
+    assert [name for name in columns.columns if name not in seconds] == list(timeline.columns)
+    assert columns.shape == (len(timeline), 9)
+    assert columns["end_seconds"].to_list() == timeline.end_seconds.tolist()
     assert columns["end_ns"].to_list() == timeline.end_ns.tolist()
     why = answers[0].why()
     levers = getattr(why, f"to_{library}")()
@@ -164,12 +167,96 @@ def test_frames_of_a_sweep_have_its_types() -> None:
     assert all(type(value) in (int, float, str, bool, type(None)) for value in wrong.values())
 
 
+def test_axes_are_the_numbers_that_keywords_take() -> None:
+    pandas = pytest.importorskip("pandas")
+    q = question(activation="1GiB")
+    axes = {"memory_limit": ["4GiB", 6 << 30], "hop": ["500us", 0.004], "optimizer": ["0ms", "1ms"]}
+    rows = db.sweep(
+        q.replace(cluster="dgx-a100", message="1MiB", steps=2), {"optimizer": axes["optimizer"]}, "1f1b"
+    )
+    assert rows.columns["optimizer"].tolist() == [0, 0.001]
+    rows = db.sweep(q, {"memory_limit": axes["memory_limit"], "hop": axes["hop"]}, "zb-heuristic")
+    frame = rows.to_pandas()
+    assert frame["memory_limit"].tolist() == [4 << 30, 4 << 30, 6 << 30, 6 << 30]
+    assert frame["hop_ns"].tolist() == [500_000, 4_000_000] * 2
+    kinds = [str(frame[name].dtype) for name in ("hop", "hop_ns", "memory_limit")]
+    assert kinds == ["float64", "int64", "int64"]
+    for row in rows:
+        again = q.replace(memory_limit=row["memory_limit"], hop=row["hop"])
+        assert db.simulate(again, "zb-heuristic")[0].span_ns == row["span_ns"]
+    mixed = db.sweep(q, {"memory_limit": ["1p", "4GiB"]}, "zb-heuristic").to_pandas()
+    assert mixed["memory_limit"].tolist() == ["1p", "4GiB"], "no unit is that of both"
+    assert pandas.api.types.is_numeric_dtype(frame["memory_limit"])
+    noisy = db.sweep(q.replace(jitter="pass=normal:0.05", replicas=4), {"seed": [1, 2]}, "1f1b").to_pandas()
+    seconds = [name for name in noisy.columns if "_seconds" in name]
+    assert len(seconds) > 30 and all(name.replace("_seconds", "_ns") in noisy.columns for name in seconds)
+    assert all(str(name).isidentifier() for name in noisy.columns)
+
+
+def test_chunks_that_do_not_apply_are_told_of() -> None:
+    with pytest.warns(db.Note, match="zb-v: always 2 chunks per stage, chunks = 3 is ignored"):
+        rows = db.sweep(question(), {"chunks": [2, 3]}, "zb-v")
+    assert rows.columns["chunks_asked"].tolist() == [2, 3]
+    assert rows.columns["chunks"].tolist() == [2, 2]
+
+
+def test_the_best_is_the_least_or_the_greatest_that_fits() -> None:
+    answers = db.simulate(question(memory_limit="1p"), ["1f1b", "zb-h1", "zb-h2"])
+    fits = [one for one in answers if one.fits is not False]
+    assert len(fits) == 2
+    assert answers.best() is min(fits, key=lambda one: one.bubble_rate)
+    assert answers.best("bubble_rate", greatest=True) is max(fits, key=lambda one: one.bubble_rate)
+    assert answers.best("span_seconds", fitting=False) is min(answers, key=lambda one: one.span_ns)
+    assert answers.best("span_seconds").span_seconds == answers.best("span_ns").span_ns / 1e9
+    for wrong, words in [
+        ("bubbles", "the columns are"),
+        ("schedule", "columns of numbers are"),
+        ("fits", "no numbers"),
+    ]:
+        with pytest.raises(db.InputError, match=words) as raised:
+            answers.best(wrong)
+        assert raised.value.key == "by"
+    with pytest.raises(db.InputError, match="no row keeps its memory limit"):
+        db.simulate(question(memory_limit="0.5p"), ["1f1b"]).best()
+    with pytest.raises(db.InputError, match="`peak_activation_bytes` has no numbers"):
+        answers.best("peak_activation_bytes")
+    rows = swept()
+    least = min(
+        row["bubble_rate"] for row in rows if row["bubble_rate"] is not None and row["fits"] is not False
+    )
+    assert rows.best().bubble_rate == least
+    every = found()
+    assert every.best() is min(every, key=lambda one: one.cost_ns)
+    assert packed().best("bubble_rate").bubble_rate == min(packed().rows.column("bubble_rate"))
+    assert plan().plans.best("dollars").dollars == min(plan().plans.column("dollars"))
+
+
+def test_frames_of_every_answer_have_names_and_numbers() -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for name, make in MADE.items():
+        answer = make()
+        frame, other = answer.to_pandas(), answer.to_polars()
+        assert isinstance(frame, pandas.DataFrame) and isinstance(other, polars.DataFrame)
+        assert list(frame.columns) == other.columns and len(frame) == len(other) > 0
+        for column in frame.columns:
+            assert all(part.isidentifier() for part in column.split(".")), (name, column)
+            if column.endswith("_ns") and frame[column].notna().any():
+                seconds = frame[column.replace("_ns", "_seconds")]
+                if isinstance(frame[column].iloc[0], list):
+                    assert seconds.iloc[0] == [one / 1e9 for one in frame[column].iloc[0]]
+                    continue
+                assert pandas.api.types.is_numeric_dtype(frame[column]), (name, column)
+                assert (seconds * 1e9 - frame[column].astype(float)).abs().max() < 1
+
+
 def test_a_sweep_in_pandas_is_its_csv() -> None:
     pandas = pytest.importorskip("pandas")
     rows = swept()
     frame = rows.to_pandas()
     read = pandas.read_csv(io.StringIO(rows.to_csv()))
-    assert list(frame.columns) == list(read.columns)
+    plain = [name for name in frame.columns if not re.search("_seconds|_text$", name)]
+    assert plain == [name.replace("-", "_") for name in read.columns]
+    assert frame["memory_limit"].tolist() == [float(text[:-1]) for text in read["memory-limit"]]
     assert frame["span_ns"].dtype == "Int64"
     assert frame["span_ns"].isna().sum() == sum(error is not None for error in rows.columns["error"])
     for name in ("microbatches", "bubble_rate", "span_ns", "schedule", "setting"):
@@ -248,7 +335,7 @@ def test_a_schedule_of_ones_own_goes_all_the_way_round() -> None:
     assert db.simulate(question(schedule=[mine]))["mine"].to_dict() == answers["mine"].to_dict()
     again = db.sweep(question(), {"hop": ["0ms", "500us"]}, [mine])
     assert again.columns["span_ns"].tolist()[1] == answers["mine"].span_ns
-    well_formed(mine._repr_svg_())
+    well_formed(mine.to_svg())
 
 
 @pytest.mark.parametrize(
@@ -272,7 +359,7 @@ def test_orders_of_every_kind_are_the_same_as_text(
     assert (again, again.name) == (order, "order")
     assert pickle.loads(pickle.dumps(order)) == order
     assert sum(len(slots) for slots in order) <= len(order)
-    well_formed(order._repr_svg_())
+    well_formed(order.to_svg())
 
 
 def test_frames_of_pairs_have_both_passes() -> None:
@@ -317,7 +404,7 @@ def test_layers_that_are_searched_with_the_order_are_simulated_as_chosen() -> No
     )
     one = db.search(model, memory_limit="20GB", vary=["layers", "chunks"], max_chunks=2, effort=0)[0]
     assert one.predicted.span_ns == one.cost_ns
-    assert one.question.keys["layout"] == one.to_dict()["layout"]
+    assert one.question.layout == one.to_dict()["layout"]
     assert all(one.cost_ns <= other["cost_ns"] for other in one.to_dict()["joint"]["published"])
 
 
@@ -431,9 +518,8 @@ def test_what_a_notebook_shows_is_well_formed(name: str) -> None:
     assert page(shown) & {"table", "pre"}
     assert repr(answer)
     assert "\x1b" not in shown
-    if hasattr(answer, "_repr_svg_"):
-        well_formed(answer._repr_svg_())
-    elif name in ("planned", "packed", "comparison"):
+    assert not hasattr(answer, "_repr_svg_"), "notebooks keep every form"
+    if name in ("answers", "found", "planned", "packed", "comparison"):
         well_formed(answer.to_svg())
 
 
@@ -449,10 +535,11 @@ def test_what_else_is_drawn_is_well_formed(answers: db.Answers) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_a_notebook_shows_big_answers_in_few_bytes() -> None:
-    most = 3_000_000
+    most = 100_000
     big = db.simulate(question(stages=32, microbatches=256), ["1f1b", "zb-h1", "zb-v"])
     many = db.simulate(question(stages=8, microbatches=64), "all")
-    for answers in (big, many):
+    wide = db.simulate(question(stages=8, microbatches=2_000), ["zb-v", "zb-h1"])
+    for answers in (big, many, wide):
         assert len(answers._repr_html_()) < most
         assert len(repr(answers)) < most
     assert len(repr(db.sweep(question(), {"microbatches": list(range(1, 500))}, "1f1b"))) < 10_000
@@ -630,9 +717,9 @@ def test_questions_are_equal_if_they_ask_the_same() -> None:
     assert question().replace(hop="1ms") == question(hop="1ms")
     assert db.Question.from_toml(question().to_toml()) == question()
     assert eval(repr(question()), {"Question": db.Question}) == question()
-    assert question().replace(backward="18ms").keys["backward"] == ["18ms"]
+    assert question().replace(backward="18ms").backward == ["18ms"]
     # Beside B and W it is the time of a whole backward.
-    assert question().replace(backward="18ms").keys["backward-input"] == ["11ms"]
+    assert question().replace(backward="18ms").backward_input == ["11ms"]
 
 
 def test_the_package_has_what_it_names() -> None:

@@ -16,6 +16,7 @@ import doors
 import pytest
 
 import debubble as db
+from debubble import _debubble
 
 pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")
 
@@ -358,6 +359,7 @@ def test_notes_are_those_of_the_command_line(command: doors.Command) -> None:
         answers = db.simulate(question(chunks=2), ["1f1b", "zb-v"])
     told = doors.notes(command.run("simulate", *FLAGS, "--chunks=2", "--schedule=1f1b,zb-v", "--json"))
     assert told
-    assert answers.warnings == told
-    assert [str(one.message) for one in caught] == told
+    worded = [_debubble.said(text) for text in told]
+    assert worded != told and answers.warnings == worded
+    assert [str(one.message) for one in caught] == worded
     assert all(one.category is db.Note and one.filename == __file__ for one in caught)

@@ -14,6 +14,7 @@ import pytest
 import questions
 
 import debubble as db
+from debubble import _debubble
 
 QUESTIONS = 200
 
@@ -76,21 +77,23 @@ def test_random_questions_have_one_answer_whoever_is_asked(
             assert shell.returncode == 0, (one.keys, shell.stderr)
             assert python.to_json() + "\n" == shell.stdout, one.keys
             assert doors.same(python.to_json()) == doors.same(rust), one.keys
-            assert doors.notes(shell) == python.warnings, one.keys
+            assert list(map(_debubble.said, doors.notes(shell))) == python.warnings, one.keys
     assert QUESTIONS > answered > QUESTIONS // 2, f"{answered} of {QUESTIONS} have an answer"
 
 
 def check_refusals(one: Asked, python: db.InputError, others: list[dict[str, Any]]) -> None:
-    """The same words. Who reads a file points into it, and so need not name the setting or the key."""
+    """The same in the words of Python. Who reads a file points into it, and may name no setting or key."""
     for other in others:
-        named = python.message if "file" not in other else python.message[-len(other["message"]) :]
-        assert named == other["message"], one.keys
-        assert python.help == other.get("help"), one.keys
-        assert python.key == other.get("key"), one.keys
+        message, cure, key = (other.get(part) for part in ("message", "help", "key"))
+        worded = _debubble.said(message or "")
+        named = python.message if "file" not in other else python.message[-len(worded) :]
+        assert named == worded, one.keys
+        assert python.help == (None if cure is None else _debubble.said(cure)), one.keys
+        assert python.key == (None if key is None else key.replace("-", "_")), one.keys
     with pytest.raises(db.InputError) as beside:
         db.simulate(db.Question.from_toml(questions.toml(one.keys)), explain=one.explain, sort=one.sort)
     if "file" in others[0]:
-        assert beside.value.message == others[0]["message"]
+        assert _debubble.said(beside.value.message) == _debubble.said(others[0]["message"])
         assert (beside.value.line, beside.value.column) == (others[0]["line"], others[0]["column"])
 
 

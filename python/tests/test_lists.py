@@ -61,10 +61,16 @@ def _no_loss() -> Iterator[None]:
 
 def same(found: db.AnswerList[db.Found], here: db.AnswerList[db.Found]) -> bool:
     """Whether two lists are the same to the byte."""
-    orders = [[(one.schedule, one.certificate, one.history) for one in each] for each in found.answers]
-    return found.to_json() == here.to_json() and orders == [
-        [(one.schedule, one.certificate, one.history) for one in each] for each in here.answers
-    ]
+    return found.to_json() == here.to_json() and _orders(found) == _orders(here)
+
+
+def _orders(found: db.AnswerList[db.Found]) -> list[Any]:
+    return [[(one.schedule, one.certificate, falling(one)) for one in each] for each in found.answers]
+
+
+def falling(found: db.Found | db.FoundOrder) -> list[tuple[int, int, int | None]]:
+    """A history without its times, which no two searches share."""
+    return [(row.steps, row.cost_ns, row.bound_ns) for row in found.history]
 
 
 # Order and failures.
@@ -200,7 +206,7 @@ def test_warnings_of_workers_are_told_once() -> None:
 def killed_once(work: Any) -> bytes:
     """Kills its own process at a question of 10 microbatches, if nobody has done that before."""
     died = Path(os.environ["DEBUBBLE_TEST_DIED"])
-    if work[0]._question.keys["microbatches"] == 10 and not died.exists():
+    if work[0]._question["microbatches"] == 10 and not died.exists():
         died.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return _lists.answer(work)
@@ -347,7 +353,7 @@ def test_an_answer_that_is_done_is_in_the_journal_before_an_earlier_one(tmp_path
 
         def submit(self, call: Callable[..., Any], /, *args: Any, **keys: Any) -> Future[Any]:
             future: Future[Any] = Future()
-            if args[0][0]._question.keys["microbatches"] != 8:
+            if args[0][0]._question["microbatches"] != 8:
                 future.set_result(call(*args, **keys))
             return future
 
@@ -463,8 +469,8 @@ def hard(**keys: Any) -> db.Question:
     return db.Question(**{**base, **keys})
 
 
-def falls(history: list[tuple[int, int]]) -> bool:
-    steps, costs = [step for step, _ in history], [cost for _, cost in history]
+def falls(history: db.Table) -> bool:
+    steps, costs = history.column("steps"), history.column("cost_ns")
     return steps == sorted(steps) and costs == sorted(costs, reverse=True)
 
 
@@ -472,7 +478,7 @@ def test_a_history_falls_and_ends_at_the_cost() -> None:
     best = db.search(hard())
     assert len(best.history) > 1
     assert falls(best.history)
-    assert best.history[-1][1] == best.cost_ns
+    assert best.history[-1].cost_ns == best.cost_ns
     assert pickle.loads(pickle.dumps(best)).history == best.history
 
 
@@ -487,7 +493,7 @@ def test_every_search_of_costs_has_its_history(keys: dict[str, Any]) -> None:
         warnings.simplefilter("ignore", db.Note)
         best = db.search(q, **keys)
     assert falls(best.history)
-    assert best.history[-1][1] == best.cost_ns
+    assert best.history[-1].cost_ns == best.cost_ns
 
 
 def test_a_smaller_limit_ends_the_history_of_a_larger_one() -> None:
@@ -497,7 +503,7 @@ def test_a_smaller_limit_ends_the_history_of_a_larger_one() -> None:
     )
     for at, one in enumerate(found):
         assert falls(one.history)
-        assert one.history[-1][1] == one.cost_ns
+        assert one.history[-1].cost_ns == one.cost_ns
         assert [seen.cost_ns for seen in told if seen.at == at][-1] == one.cost_ns
     with pytest.raises(ValueError, match="there are 3 results"):
         _ = found.history
@@ -521,7 +527,7 @@ def test_every_improvement_is_told_in_its_order() -> None:
     assert costs == sorted(set(costs), reverse=True)
     assert costs[-1] == best.cost_ns
     history = dict.fromkeys((one.steps, one.cost_ns) for one in told)
-    assert list(history) == best.history[: len(history)]
+    assert list(history) == [(row.steps, row.cost_ns) for row in best.history[: len(history)]]
     assert all(one.bound_ns is not None and one.bound_ns <= best.bound_ns for one in told)
     assert {one.at for one in told} == {0}
 
@@ -534,3 +540,46 @@ def test_an_exception_of_the_callback_ends_the_search() -> None:
         db.search(hard(), on_improvement=enough, effort=10_000)
     with pytest.raises(LookupError):  # Of a search that is over at once, too.
         db.search(question(), on_improvement=enough)
+
+
+def test_a_history_has_times_and_bounds() -> None:
+    best = db.search(hard())
+    frame = best.history.to_pandas()
+    assert list(frame.columns) == [
+        "steps", "elapsed_ns", "elapsed_seconds", "cost_ns", "cost_seconds", "bound_ns", "bound_seconds",
+    ]  # fmt: skip
+    assert frame["elapsed_ns"].is_monotonic_increasing and frame["elapsed_ns"].notna().all()
+    assert frame["bound_ns"].iloc[-1] == best.bound_ns
+    assert (frame["bound_ns"].dropna() <= best.cost_ns).all()
+    assert (frame["cost_seconds"] * 1e9).round().tolist() == frame["cost_ns"].tolist()
+    with ThreadPoolExecutor(1) as pool:
+        (sent,) = db.search_all([hard()], executor=pool).answers
+    assert sent.history.column("elapsed_ns") == [None] * len(best.history)
+
+
+def test_a_search_ends_where_it_is_told_so() -> None:
+    told = []
+
+    def enough(now: db.Improvement) -> bool:
+        told.append(now)
+        return False
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "interrupted", db.Note)
+        found = db.search(hard(microbatches=128), on_improvement=enough, effort=1000)
+    assert found.interrupted and len(told) >= 1
+    assert found.cost_ns <= told[0].cost_ns and len(told) == 1
+    assert db.verify(found.certificate).holds
+    assert told[0].cost_seconds == told[0].cost_ns / 1e9 and told[0].elapsed_seconds > 0
+    # Anything else goes on.
+    whole = db.search(hard(), on_improvement=lambda now: 0)
+    assert not whole.interrupted
+
+
+def test_the_best_of_a_list_is_an_answer() -> None:
+    answers = db.simulate_all([question(microbatches=count, memory_limit=None) for count in (8, 16)], "1f1b")
+    assert answers.best("bubble_rate") is answers[1]
+    assert answers.best("span_seconds") is answers[0]
+    assert answers.best("span_seconds", greatest=True) is answers[1]
+    found = db.search_all([question(), question(memory_limit="0.1p")])
+    assert found.best("cost_ns") is found[0]

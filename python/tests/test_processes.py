@@ -444,7 +444,7 @@ def test_what_the_package_cannot_do_is_an_internal_error_and_not_the_end() -> No
         except db.InternalError as error:
             print(isinstance(error, RuntimeError), "no thread can be started" in str(error))
         resource.setrlimit(resource.RLIMIT_AS, limits)
-        print(db.Question(stages=4).keys)
+        print(dict(db.Question(stages=4)))
         """
     )
     assert told == "True True\n{'stages': 4}\n"

@@ -130,7 +130,7 @@ def test_a_wrong_key_is_told_which_one_was_meant() -> None:
     for wrong, meant in {
         "microbatchs": "microbatches",
         "Stages": "stages",
-        "memorylimit": "memory-limit",
+        "memorylimit": "memory_limit",
     }.items():
         error = refused(lambda key: db.Question(**{key: 4}), wrong)
         assert f"`{meant}`" in error.message
@@ -180,7 +180,7 @@ def test_names_of_settings_and_titles_may_be_any_text() -> None:
     assert answers["1f1b", name].setting == name
     for page in (answers.to_svg(), answers.front_svg(), answers._repr_html_()):
         assert "<svg>&amp; " not in page
-    assert db.Question.from_toml(db.Question(title=name).to_toml()).keys["title"] == name
+    assert db.Question.from_toml(db.Question(title=name).to_toml()).title == name
 
 
 def test_lone_surrogates_are_no_text() -> None:
@@ -432,11 +432,11 @@ def test_keys_that_need_or_exclude_each_other() -> None:
         "parameters": lambda: db.fsdp(**small, bandwidth="50GB/s"),
         "latency": lambda: db.fsdp(**small, latency="1us"),
         "owners": lambda: db.fsdp(**small, owners=1),
-        "no-overlap": lambda: db.fsdp(**small, no_overlap=True),
-        "packing-ratio": lambda: db.fsdp(**small, packing_ratio=1, max_tokens=10**6),
-        "memory-limits": lambda: db.search(question, memory_limit="1p", memory_limits=["1p", "2p"]),
+        "no_overlap": lambda: db.fsdp(**small, no_overlap=True),
+        "packing_ratio": lambda: db.fsdp(**small, packing_ratio=1, max_tokens=10**6),
+        "memory_limits": lambda: db.search(question, memory_limit="1p", memory_limits=["1p", "2p"]),
         "hidden": lambda: db.replay(trace, schedule="zb-h1", hidden=1024),
-        "backward-split": lambda: db.replay(trace, schedule="zb-h1", hidden=1, seq=1, backward_split=0.5),
+        "backward_split": lambda: db.replay(trace, schedule="zb-h1", hidden=1, seq=1, backward_split=0.5),
         "backward": lambda: simulated(backward_input="1ms"),
     }
     for words, ask in asks.items():

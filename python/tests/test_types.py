@@ -27,7 +27,7 @@ def test_times_are_text_numbers_and_differences_of_times() -> None:
         db.Question(stages=2, forward=["1ms"]),
         db.Question(stages=numpy.int64(2), forward=numpy.array([0.001])),
     ]
-    assert {str(question.keys["forward"]) for question in questions} == {"['1ms']"}
+    assert {str(question.forward) for question in questions} == {"['1ms']"}
 
 
 def test_schedules_are_names_paths_and_orders() -> None:

@@ -37,9 +37,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Union
 
 import numpy
 
+from ._values import Key
+
 if TYPE_CHECKING:
     from ._profile import Profile
     from ._question import Schedules
+    from ._schedule import Schedule
 
 _T = TypeVar("_T")
 
@@ -71,6 +74,11 @@ Name = Union[str, "os.PathLike[str]"]
 #: Definitions of the schemas whose values have a type of their own in Python.
 _TYPES = ("Time", "Size", "MemoryLimit")
 
+#: Types of keywords as those of values that are read.
+_READ = {"Whole": "int", "Number": "float", "bool": "bool", "Share": "float"}
+
+_VALUES = "The keys of a question as attributes: `None` where one is not given."
+
 _Node = Mapping[str, Any]
 
 
@@ -78,7 +86,9 @@ def text() -> str:
     """The content of the file."""
     tables = [
         *_Tables("scenario").of_questions(),
-        *_Tables("search").whole("SearchKeys", "How to search, for `debubble.search`."),
+        *_Tables("search").whole(
+            "SearchKeys", "How to search, and keys of the question, for `debubble.search`.", "QuestionKeys"
+        ),
         *_Tables("replay").whole("ReplayKeys", "Changes of a run, for `debubble.replay`."),
         *_Tables("fsdp").whole("FsdpKeys", "Samples and how to pack them, for `debubble.fsdp`."),
         *_Tables("plan", "Plan").whole("PlanKeys", "A model and machines, for `debubble.plan`."),
@@ -106,10 +116,26 @@ class _Tables:
         base = "_SharedKeys"
         yield self.table("SettingKeys", "A question of its own within a question.", own, base)
         yield self.table("QuestionKeys", "A question, for `debubble.Question`.", rest, base)
+        lines = ["class QuestionValues:", f'    """{_VALUES}"""', "", "    __slots__ = ()", ""]
+        lines += [f"    {name}: Key[{self.read(key, top[key])}] = Key()" for key, name in _attributes(top)]
+        yield "\n".join(lines) + "\n"
 
-    def whole(self, name: str, description: str) -> Iterator[str]:
+    def read(self, key: str, node: _Node) -> str:
+        """The type of the values of the key `key` of a question that is there."""
+        if key in ("schedule", "profile"):
+            return {"schedule": "list[str | Schedule]", "profile": "str | Profile"}[key]
+        if key == "setting":
+            return "list[dict[str, Any]]"
+        given = self.type(key, node)
+        if given.startswith("Mapping["):
+            return "dict[str, Any]"
+        several = re.fullmatch(r"(?:OneOrMany|Iterable)\[(.*)\]", given)
+        one = _READ.get(several[1] if several else given, "str")
+        return f"list[{one}]" if several else one
+
+    def whole(self, name: str, description: str, base: str = "TypedDict") -> Iterator[str]:
         """All keys of the schema, after the tables within."""
-        last = self.table(name, description, self.root["properties"])
+        last = self.table(name, description, self.root["properties"], base)
         yield from self.inner.values()
         yield last
 
@@ -192,6 +218,11 @@ class _Tables:
             yield from self.values(self.root["definitions"][node["$ref"].rsplit("/", 1)[1]])
         for one in node.get("oneOf", ()):
             yield one["const"], one["description"]
+
+
+def _attributes(keys: _Node) -> list[tuple[str, str]]:
+    """Keys with the names of their attributes."""
+    return [(key, key.replace("-", "_")) for key in sorted(keys)]
 
 
 def _plain(said: str) -> str:

@@ -13,9 +13,20 @@ pub(super) struct Improvements<'h> {
     seen: Mutex<Seen>,
 }
 
+/// What a search had by a number of its steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Milestone {
+    /// The steps.
+    pub steps: u64,
+    /// The best cost.
+    pub cost: Nanos,
+    /// The lower bound on the cost of any order, where one was known.
+    pub bound: Option<Nanos>,
+}
+
 #[derive(Default)]
 struct Seen {
-    all: Vec<(u64, Nanos)>,
+    all: Vec<Milestone>,
     bound: Option<Nanos>,
     steps: u64,
 }
@@ -35,11 +46,11 @@ impl<'h> Improvements<'h> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.steps = seen.steps.max(steps);
         seen.bound = bound.or(seen.bound);
-        if seen.all.last().is_some_and(|&(_, best)| best <= cost) {
+        if seen.all.last().is_some_and(|last| last.cost <= cost) {
             return;
         }
         let (bound, steps) = (seen.bound, seen.steps);
-        seen.all.push((steps, cost));
+        seen.all.push(Milestone { steps, cost, bound });
         drop(seen);
         if let Some(host) = self.host {
             host.improved(Improvement { search: self.search, cost, bound, steps });
@@ -52,10 +63,11 @@ impl<'h> Improvements<'h> {
     }
 
     /// Every improvement with the steps by then, and what there is after the last step.
-    pub(super) fn history(self) -> Vec<(u64, Nanos)> {
-        let Seen { mut all, steps, .. } =
+    pub(super) fn history(self) -> Vec<Milestone> {
+        let Seen { mut all, steps, bound } =
             self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let end = all.last().filter(|last| last.0 < steps).map(|&(_, cost)| (steps, cost));
+        let is_later = |last: &&Milestone| last.steps < steps || last.bound < bound;
+        let end = all.last().filter(is_later).map(|last| Milestone { steps, bound, ..*last });
         all.extend(end);
         all
     }

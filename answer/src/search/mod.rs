@@ -23,6 +23,7 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use self::asked::{Asked, aim, figure, row};
 use self::improvements::Improvements;
+pub use self::improvements::Milestone;
 pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};

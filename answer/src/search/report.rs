@@ -22,7 +22,7 @@ use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
-use super::{Improvements, JointChoice, Simulated, Solved};
+use super::{Improvements, JointChoice, Milestone, Simulated, Solved};
 use crate::front::Standing;
 
 /// One search.
@@ -35,9 +35,9 @@ pub struct SearchRow {
     peak: Bytes,
     /// Its cost: its own, or a lower one found under a smaller limit.
     cost: Nanos,
-    /// Every improvement of the cost with the steps of the search by then, and the cost after the last step. Where the
+    /// Every improvement of the cost with the steps and the bound by then, and what there is after the last step. Where the
     /// objective is one of simulations, of that, as the search estimated it.
-    pub history: Vec<(u64, Nanos)>,
+    pub history: Vec<Milestone>,
     /// Objective that was minimised.
     objective: ObjectiveArg,
     /// The steps of the order where stages run on, if the objective is the span of one step.
