@@ -87,6 +87,8 @@ pub const PAPER: Folder = folder!(
         "vocabulary.csv",
         "vocabulary-scaling.csv",
         "vocabulary-tables.csv",
+        "vocabulary-settings.csv",
+        "headlines.csv",
         "odc.csv",
         "odc-lengths.csv",
         "odc-tasks.csv",

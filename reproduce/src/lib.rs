@@ -31,6 +31,7 @@ mod closed_forms;
 mod contender;
 mod controllable;
 mod fig9;
+mod headlines;
 mod odc;
 mod offload;
 mod overlap;

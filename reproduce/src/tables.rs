@@ -2,8 +2,8 @@
 
 use super::table::Table;
 use super::{
-    beyond, closed_forms, controllable, fig9, odc, offload, overlap, picture, rates, vocabulary,
-    zero_bubble,
+    beyond, closed_forms, controllable, fig9, headlines, odc, offload, overlap, picture, rates,
+    vocabulary, zero_bubble,
 };
 
 /// The default entry: a table without picture, whose orders are not searched.
@@ -18,6 +18,32 @@ const PLAIN: Table = Table {
 
 /// All published tables, in the order in which they are answered.
 pub static TABLES: &[Table] = &[
+    Table {
+        name: "headlines",
+        help: "the gains that abstracts claim, each in a line: Zero Bubble, offloading, ODC, vocabulary",
+        sources: &[
+            headlines::CLAIMS,
+            vocabulary::SETTINGS,
+            zero_bubble::MODELS,
+            zero_bubble::TABLE_4,
+            zero_bubble::TABLE_6,
+            zero_bubble::POST_VALIDATION,
+            zero_bubble::PROFILE,
+            vocabulary::PROFILE,
+            vocabulary::SCALING,
+            vocabulary::TABLES,
+            odc::FIGURES,
+            odc::LENGTHS,
+            odc::TASKS,
+            odc::MODELS,
+            odc::CLAIMS,
+            offload::FIGURE_1,
+            offload::FIGURE_15,
+            offload::MODELS,
+        ],
+        cells: headlines::cells,
+        ..PLAIN
+    },
     Table {
         name: "table2",
         help: "closed forms of bubble and memory, without and with communication",

@@ -45,6 +45,8 @@ pub(super) const GAIN: Column = Column {
     from: "the times of layers, the vocabulary layers and hops by the constants below; of several nodes with \
            the hops of one",
 };
+/// The same over REDIS.
+pub(super) const GAIN_OVER_REDIS: Column = Column { name: "MFU over REDIS", ..GAIN };
 /// The same of several nodes, whose hops no timer of the profile has.
 pub(super) const GAIN_OF_NODES: Column = Column { tolerance: 0.08, ..GAIN };
 

@@ -1,7 +1,8 @@
 //! Tables 5 and 6: the memory of every run, and its gain in MFU over the baseline.
 //!
 //! MFU are compared as ratios, so that it does not matter that the published ones are of 320 TFLOP/s,
-//! while an A100 has 312. REDIS splits the layers by a count of its own, and is left out.
+//! while an A100 has 312. The layers of REDIS are dealt so that the slowest stage is as fast as can be; its memory is
+//! left out.
 
 use std::path::Path;
 
@@ -12,9 +13,9 @@ use question::Diagnostic;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::super::cell::Cell;
+use super::super::cell::{Cell, Check};
 use super::super::sources::{Sources, error_in};
-use super::columns::{DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, MEMORY};
+use super::columns::{Column, DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, GAIN_OVER_REDIS, MEMORY};
 use super::machine::{Machine, Sizes};
 use super::memory::{BYTES_HELD, Device, GB, WorkingMemory};
 use super::profile::{entries, family, published_peak};
@@ -22,6 +23,10 @@ use super::scaling::NODE;
 
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary-tables.csv";
+/// The convention of gains over REDIS.
+const DEALT_ANEW: &str = "measured, not checked: the layers of REDIS are dealt anew, the published counts are not at hand";
+/// The file of the models that the paper ran.
+pub(in super::super) const SETTINGS: &str = "vocabulary-settings.csv";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -59,10 +64,12 @@ pub(super) fn cells(
         if let Some(other) = other.filter(|_| run.method != "VOCAB-2" && !run.is_v_half()) {
             cells.push(difference(run, other));
         }
-        if let Some(baseline) = beside(&runs, run, "BASELINE") {
-            let fault =
-                |fault: pipeline::Fault| error_in(&path, None, &format!("{}: {fault}", run.row()));
-            cells.push(gain(run, baseline, machine).map_err(fault)?);
+        let fault =
+            |fault: pipeline::Fault| error_in(&path, None, &format!("{}: {fault}", run.row()));
+        for (other, column) in [("BASELINE", &GAIN), ("REDIS", &GAIN_OVER_REDIS)] {
+            if let Some(other) = beside(&runs, run, other) {
+                cells.push(gain(run, other, (machine, column)).map_err(fault)?);
+            }
         }
     }
     Ok((held, cells))
@@ -90,12 +97,21 @@ fn difference(run: &Run, other: &Run) -> Cell {
 
 /// MFU over that of the baseline: both do the same model FLOPs, so it is the time of the baseline
 /// over that of `run`. The runs of the profile have the times that the machine is fitted to.
-fn gain(run: &Run, baseline: &Run, machine: &Machine) -> Result<Cell, pipeline::Fault> {
+fn gain(
+    run: &Run,
+    baseline: &Run,
+    (machine, column): (&Machine, &Column),
+) -> Result<Cell, pipeline::Fault> {
     let published = run.mfu_percent / baseline.mfu_percent;
     let ours = baseline.time(machine)? / run.time(machine)?;
     let fit = Fit::of(run.schedule == "1F1B" && run.gpus == 8 && run.seq == 2048);
-    let column = if f64::from(run.gpus) > NODE { GAIN_OF_NODES } else { GAIN };
-    Ok(column.cell(run.row(), fit, published, ours, 3))
+    let of_nodes = f64::from(run.gpus) > NODE && column.name == GAIN.name;
+    let column = if of_nodes { &GAIN_OF_NODES } else { column };
+    let cell = column.cell(run.row(), fit, published, ours, 3);
+    Ok(match baseline.method.as_str() {
+        "REDIS" => Cell { convention: DEALT_ANEW, check: Check::NotChecked, ..cell },
+        _ => cell,
+    })
 }
 
 impl Run {
@@ -212,6 +228,28 @@ impl Run {
         }
     }
 
+    /// The layers of each chunk: as many in all, but for REDIS, whose slowest stage is as fast as can be.
+    fn dealt(&self, chunks: u16, machine: &Machine) -> Vec<f64> {
+        if self.method != "REDIS" {
+            return vec![f64::from(self.layers) / f64::from(chunks); usize::from(chunks)];
+        }
+        let sizes = self.sizes();
+        let layer: f64 = machine.layer(sizes).iter().sum();
+        let mut times = vec![0.0; usize::from(chunks)];
+        times[0] += machine.input(sizes);
+        if let Some(last) = times.last_mut() {
+            *last += machine.output(sizes);
+        }
+        let mut dealt = vec![0.0; times.len()];
+        for _ in 0..self.layers {
+            let least = |(_, one): &(usize, &f64), (_, other): &(usize, &f64)| one.total_cmp(other);
+            let fastest = times.iter().enumerate().min_by(least).map_or(0, |(at, _)| at);
+            times[fastest] += layer;
+            dealt[fastest] += 1.0;
+        }
+        dealt
+    }
+
     /// The iteration in nanoseconds.
     fn time(&self, machine: &Machine) -> Result<f64, pipeline::Fault> {
         let stages = u64::from(self.gpus);
@@ -223,11 +261,13 @@ impl Run {
             Family::Interlaced1F1B => machine.interlaced,
             _ => machine.beside,
         };
-        let layers = f64::from(self.layers) / f64::from(shape.chunks()) * beside;
-        let [forward, backward_input, backward_weight] =
-            machine.layer(sizes).map(|time| nanos(time * layers));
-        let times = PassTimes::new(forward, backward_input, backward_weight);
-        let mut chunks = vec![times; usize::from(shape.chunks())];
+        let times = |layers: f64| {
+            let [forward, backward_input, backward_weight] =
+                machine.layer(sizes).map(|time| nanos(time * layers * beside));
+            PassTimes::new(forward, backward_input, backward_weight)
+        };
+        let mut chunks: Vec<PassTimes> =
+            self.dealt(shape.chunks(), machine).into_iter().map(times).collect();
         if whole {
             chunks[0].backward_weight += nanos(machine.input(sizes));
             let third = nanos(machine.output(sizes) / 3.0);
@@ -255,6 +295,57 @@ impl Run {
         #[allow(clippy::cast_precision_loss)]
         Ok(makespan.0 as f64)
     }
+}
+
+/// A model of table 2.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Model {
+    schedule: String,
+    gpus: u16,
+    layers: u32,
+    hidden: u32,
+    microbatches: u32,
+}
+
+/// Gains of the methods with shards over the better of those without, in per cent, in every setting of table 2: of 1F1B
+/// and of V-Half.
+pub(super) fn gains(sources: &Sources<'_>, machine: &Machine) -> Result<[Vec<f64>; 2], Diagnostic> {
+    let (path, models) = sources.records_or_built_in::<Model>(SETTINGS)?;
+    let mut all = [Vec::new(), Vec::new()];
+    for model in &models {
+        for (seq, vocab) in [2048, 4096]
+            .into_iter()
+            .flat_map(|seq| ["32k", "64k", "128k", "256k"].map(|v| (seq, v)))
+        {
+            let run = |method: &&str| Run {
+                schedule: model.schedule.clone(),
+                gpus: model.gpus,
+                layers: model.layers,
+                hidden: model.hidden,
+                microbatches: model.microbatches,
+                seq,
+                method: (*method).to_owned(),
+                vocab: vocab.to_owned(),
+                mfu_percent: 1.0,
+                memory_gb: 1.0,
+            };
+            run(&"BASELINE").check(&path)?;
+            let fault = |fault: pipeline::Fault| error_in(&path, None, &fault.to_string());
+            let (naive, shards): (&[&str], &[&str]) = match run(&"BASELINE").is_v_half() {
+                true => (&["BASELINE"], &["VOCAB-1"]),
+                false => (&["BASELINE", "REDIS"], &["VOCAB-1", "VOCAB-2"]),
+            };
+            let times = |methods: &[&str]| {
+                let times = methods.iter().map(|method| run(method).time(machine));
+                times.collect::<Result<Vec<f64>, _>>().map_err(fault)
+            };
+            let naive = times(naive)?.into_iter().fold(f64::INFINITY, f64::min);
+            let own = &mut all[usize::from(run(&"BASELINE").is_v_half())];
+            own.extend(times(shards)?.into_iter().map(|time| 100.0 * (naive / time - 1.0)));
+        }
+    }
+    Ok(all)
 }
 
 /// Microseconds, at least 0, rounded to nanoseconds.
