@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, Optional
 from .._errors import InputError, Note
 
 #: The oldest version of PyTorch whose runtime has all that is needed and gets split backwards right.
-OLDEST = (2, 13)
+OLDEST = (2, 8)
 
 #: The versions that the tests were run with.
-TRIED = ("2.13", "2.15")
+TRIED = ("2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
 
 #: The private names, by where they are looked for.
 _NAMES = {
@@ -34,7 +34,7 @@ _NAMES = {
         "OptimizedModule",
     ),
     "torch.distributed.pipelining.schedules._PipelineSchedule": ("_maybe_compute_loss",),
-    "torch.distributed.pipelining.schedules._PipelineScheduleRuntime": ("_prepare_schedule_with_comms",),
+    "torch.distributed.pipelining.stage": ("stage_backward_input", "stage_backward_weight"),
 }
 
 
@@ -89,7 +89,7 @@ def _check(version: str) -> None:
 def _found(place: str) -> Any:
     """The module or class of the dotted name `place`, or nothing."""
     module, _, name = place.rpartition(".")
-    return getattr(_schedules(), name, None) if module.endswith("schedules") else _schedules()
+    return getattr(_schedules(), name, None) if module.endswith("schedules") else importlib.import_module(place)
 
 
 def _schedules() -> Any:
@@ -180,13 +180,11 @@ def check_recording(schedule: Any) -> None:
     """Refuses a version whose stages do not show what a recording takes.
 
     Raises:
-        InputError: If it is too old.
+        InputError: If it is an unknown one.
     """
-    if not all(hasattr(stage, "_forward_chunk_states") for stage in stages_in(schedule)):
-        message = (
-            f"recording needs PyTorch 2.15 or newer, and this is {torch().__version__}: it runs orders alone"
-        )
-        raise InputError(message, message=message, help="pip install --upgrade torch")
+    if not all(hasattr(stage, "_forward_chunk_states") or hasattr(stage, "fwd_cache") for stage in stages_in(schedule)):
+        message = f"stages of PyTorch {torch().__version__} do not show what a forward keeps: they cannot be recorded"
+        raise InputError(message, message=message, help=f"install one of {', '.join(TRIED)}")
 
 
 @contextlib.contextmanager
@@ -216,12 +214,22 @@ def _put(put: contextlib.ExitStack, owner: Any, name: str, around: Around) -> No
 
 def received_by(stage: Any, microbatch: int) -> list[Any]:
     """What the forward of `microbatch`, which has just run, began with and keeps for the backward."""
-    return [] if stage.is_first else list(stage._forward_chunk_states[microbatch].input_values)
+    return [] if stage.is_first else list(_forward_of(stage, microbatch)[1])
 
 
 def outputs_of(stage: Any, microbatch: int) -> list[Any]:
     """What the forward of `microbatch` has made and is still held: sends are waited for now and then."""
-    return [one for one in stage._forward_chunk_states[microbatch].live_outputs if one is not None]
+    return [one for one in _forward_of(stage, microbatch)[0] if one is not None]
+
+
+def _forward_of(stage: Any, microbatch: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """What a stage keeps of a forward for the backward: outputs, and what it was called with."""
+    # Before 2.15 a pair in a table of another name.
+    states = getattr(stage, "_forward_chunk_states", None)
+    if states is None:
+        outputs, inputs = stage.fwd_cache[microbatch]
+        return outputs, inputs
+    return states[microbatch].live_outputs, states[microbatch].input_values
 
 
 def kept_for_weight(stage: Any, microbatch: int) -> Any:
@@ -237,7 +245,9 @@ def built(stages: Sequence[Any], rows: str, keywords: dict[str, Any]) -> Any:
     schedule.pipeline_order = {
         rank: [module._Action.from_str(cell) for cell in row] for rank, row in enumerate(cells)
     }
-    schedule._prepare_schedule_with_comms(schedule.pipeline_order)
+    # Named otherwise in 2.8.
+    lower = getattr(schedule, "_prepare_schedule_with_comms", None) or schedule._load_actions
+    lower(schedule.pipeline_order)
     return schedule
 
 
@@ -250,3 +260,56 @@ def knows(keyword: str) -> bool:
 def is_compiled(stage: Any) -> bool:
     """Whether the module of a stage went through `torch.compile`."""
     return isinstance(stage.submod, _schedules().OptimizedModule)
+
+
+def version() -> tuple[int, int]:
+    """The first two numbers of the version of PyTorch."""
+    major, minor = str(torch().__version__).split(".")[:2]
+    return int(major), int(re.match(r"\d*", minor)[0] or 0)
+
+
+def is_view(tensor: Any) -> bool:
+    """Whether a tensor is a view of another one, which cannot be detached in place."""
+    return bool(tensor._is_view())
+
+
+def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
+    """Puts right what this version does wrong in a step of `schedule`, a runtime that `built` has made.
+
+    - B and W are those that are given, in all versions.
+    - 2.8 does not divide by the number of microbatches the gradients of a stage whose last backward is split.
+    - 2.9 to 2.11 begin with a message of each stage to its neighbours, which gloo cannot send to its own rank:
+      that between two stages of one rank is left out.
+    """
+    for stage in stages_in(schedule):
+        if (2, 9) <= version() < (2, 12):
+            stage._get_init_p2p_neighbors_ops = functools.partial(
+                _between_ranks, stage, stage._get_init_p2p_neighbors_ops
+            )
+    run = schedule.step
+
+    def step(*args: Any, **keywords: Any) -> Any:
+        late = version() < (2, 9) and schedule.scale_grads
+        with contextlib.ExitStack() as put:
+            module = importlib.import_module("torch.distributed.pipelining.stage")
+            _set(put, module, "stage_backward_input", backward_input)
+            _set(put, module, "stage_backward_weight", backward_weight)
+            if late:
+                _set(put, schedule, "scale_grads", False)
+            made = run(*args, **keywords)
+        if late and is_training(schedule):
+            for stage in stages_in(schedule):
+                stage.scale_grads(microbatches_of(schedule))
+        return made
+
+    schedule.step = step
+
+
+def _between_ranks(stage: Any, messages: Any) -> list[Any]:
+    return [one for one in messages() if one.group_peer != stage.group_rank]
+
+
+def _set(put: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Sets an attribute until `put` is closed."""
+    put.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
