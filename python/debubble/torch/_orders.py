@@ -11,7 +11,7 @@ from .._errors import InputError
 from .._orders import Order, chunk_of, passes_of, schedule_of
 from .._question import Question
 from .._schedule import Schedule
-from . import _backward, _guards, _runtime
+from . import _guards, _runtime
 from ._record import NAME
 
 #: What names an order, for errors.
@@ -86,7 +86,6 @@ def schedule(
         keywords.setdefault("max_active_stages", len(given))
     made = _runtime.built(given, rows, {"n_microbatches": found.microbatches, "loss_fn": loss_fn, **keywords})
     setattr(made, NAME, found.name)
-    _runtime.mend(made, _backward.backward_input, _backward.backward_weight)
     _guards.watch(made, found)
     return made
 

@@ -134,7 +134,13 @@ def splits(schedule: Any) -> bool:
     order = getattr(schedule, "pipeline_order", None) or {}
     actions = (action for row in order.values() for action in row if action is not None)
     parts = (part for action in actions for part in (getattr(action, "sub_actions", None) or (action,)))
-    return any(part.computation_type.value == "W" for part in parts)
+    return any(_letters(part) == "W" for part in parts)
+
+
+def _letters(action: Any) -> str:
+    """The letters of an action in torch's CSV: numbers stand for them before 2.11."""
+    kind = action.computation_type
+    return str(kind.value) if isinstance(kind.value, str) else str(kind)
 
 
 def pairs_of(schedule: Any, rank: int) -> list[tuple[Step, Step]]:
@@ -144,7 +150,7 @@ def pairs_of(schedule: Any, rank: int) -> list[tuple[Step, Step]]:
         parts = getattr(action, "sub_actions", None) or ()
         if len(parts) == 2:
             first, second = (
-                Step(_KINDS[part.computation_type.value], int(part.stage_index), int(part.microbatch_index))
+                Step(_KINDS[_letters(part)], int(part.stage_index), int(part.microbatch_index))
                 for part in parts
             )
             found.append((first, second))
@@ -240,6 +246,9 @@ def kept_for_weight(stage: Any, microbatch: int) -> Any:
 def built(stages: Sequence[Any], rows: str, keywords: dict[str, Any]) -> Any:
     """The runtime of torch with the order in `rows`, its CSV of passes alone."""
     module = _schedules()
+    if "OVERLAP_F_B" in rows and not hasattr(module, "OVERLAP_F_B"):
+        message = f"the order runs forwards and backwards in pairs, which PyTorch {torch().__version__} cannot"
+        raise InputError.with_help(message, "pip install --upgrade torch, or another order")
     schedule = module._PipelineScheduleRuntime(list(stages), **keywords)
     cells = list(csv.reader(io.StringIO(rows)))
     schedule.pipeline_order = {
@@ -277,9 +286,9 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
     """Puts right what this version does wrong in a step of `schedule`, a runtime that `built` has made.
 
     - B and W are those that are given, in all versions.
-    - 2.8 does not divide by the number of microbatches the gradients of a stage whose last backward is split.
-    - 2.9 to 2.11 begin with a message of each stage to its neighbours, which gloo cannot send to its own rank:
-      that between two stages of one rank is left out.
+    - 2.8 and 2.9 do not divide by the number of microbatches the gradients of a stage whose last backward is split.
+    - 2.9 to 2.11 begin with a message of each stage to its neighbours. Gloo ends the process where one is for
+      its own rank, and in 2.9 for the size of all: those between two stages of one rank are left out.
     """
     for stage in stages_in(schedule):
         if (2, 9) <= version() < (2, 12):
@@ -289,7 +298,7 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
     run = schedule.step
 
     def step(*args: Any, **keywords: Any) -> Any:
-        late = version() < (2, 9) and schedule.scale_grads
+        late = version() < (2, 10) and schedule.scale_grads
         with contextlib.ExitStack() as put:
             module = importlib.import_module("torch.distributed.pipelining.stage")
             _set(put, module, "stage_backward_input", backward_input)
@@ -305,8 +314,45 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
     schedule.step = step
 
 
+def forward_only(schedule: Any) -> Any:
+    """`eval()` of a runtime that `built` has made: what its order has of forwards alone, which torch runs for a
+    pipeline with both ends on one rank, too. Nothing, where there is no `eval()`: in 2.8.
+    """
+    run = getattr(schedule, "eval", None)
+    if run is None:
+        return None
+    keeps = {"F", "SEND_F", "RECV_F", "WAIT_SEND_F", "UNSHARD", "RESHARD"}
+    actions = schedule.pipeline_order_with_comms
+    forwards = {
+        rank: [
+            part
+            for action in row
+            for part in (getattr(action, "sub_actions", None) or (action,))
+            if _letters(part) in keeps
+        ]
+        for rank, row in actions.items()
+    }
+
+    def evaluate(*args: Any, **keywords: Any) -> Any:
+        # Before 2.12 stages that begin without backwards are never prepared for them.
+        flags = [name for name in ("_stages_initialized", "_stages_forward_initialized") if name in vars(schedule)]
+        begun = {name: getattr(schedule, name) for name in flags} if version() < (2, 12) else {}
+        try:
+            with contextlib.ExitStack() as put:
+                _set(put, schedule, "pipeline_order_with_comms", forwards)
+                return run(*args, **keywords)
+        finally:
+            vars(schedule).update(begun)
+
+    return evaluate
+
+
 def _between_ranks(stage: Any, messages: Any) -> list[Any]:
-    return [one for one in messages() if one.group_peer != stage.group_rank]
+    found = [one for one in messages() if one.group_peer != stage.group_rank]
+    for one in found:
+        # 2.9 sends integers to where floats are received.
+        one.tensor = one.tensor.to(torch().get_default_dtype())
+    return found
 
 
 def _set(put: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
