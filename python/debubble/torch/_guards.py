@@ -85,16 +85,16 @@ def watch(made: Any, schedule: Schedule) -> None:
         _check_batch(made, args, keywords)
         try:
             stepped = run(*args, **keywords)
-        except RuntimeError as error:
-            if not _checkpoints(error):
+        except Exception as error:
+            known = _known(error)
+            if known is None:
                 raise
         else:
             if _runtime.is_training(made):
                 recomputed.tell(schedule.name)
             return stepped
-        message = "a stage checkpoints with use_reentrant=True, whose backward torch cannot split"
-        cure = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
-        raise InputError.with_help(message, cure)
+        # Not from torch's error, whose traceback has every rank's actions.
+        raise InputError.with_help(*known)
 
     made.step = step
     made.eval = _runtime.forward_only(made) or _no_eval
@@ -155,10 +155,27 @@ def _check_batch(made: Any, args: Sequence[Any], keywords: dict[str, Any]) -> No
             raise InputError.with_help(message, cure)
 
 
-def _checkpoints(error: Optional[BaseException]) -> bool:
-    """Whether torch broke down at a reentrant checkpoint, whose backward it cannot split."""
+#: What a trouble of torch says, what that means, and what to do.
+_TROUBLES = (
+    (
+        ("Checkpointing is not compatible with .grad()", "use_reentrant"),
+        "a stage checkpoints with use_reentrant=True, whose backward torch cannot split",
+        "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)",
+    ),
+    (
+        ("has gradients None and is expecting to send gradients",),
+        "the input of a stage needs no gradient, as behind stages without trainable weights, and PyTorch 2.12 "
+        "sends one all the same",
+        "another version of PyTorch",
+    ),
+)
+
+
+def _known(error: Optional[BaseException]) -> Optional[tuple[str, str]]:
+    """What it means that torch broke down, and what to do, if that is known."""
     while error is not None:
-        if "Checkpointing is not compatible with .grad()" in str(error) or "use_reentrant" in str(error):
-            return True
+        for texts, message, cure in _TROUBLES:
+            if any(text in str(error) for text in texts):
+                return message, cure
         error = error.__cause__ or error.__context__
-    return False
+    return None
