@@ -1,8 +1,8 @@
 """Backwards in two parts: B, the gradients of the inputs of a stage, and W, those of its weights.
 
-They stand in the place of torch's own, whose gradients are wrong without a word where a stage gets an input
-that needs no gradient, where a weight is used twice, or where a weight has a path to the outputs beside the
-inputs; in which version and how is said in the book. Here the same graph is cut so that all of it counts once.
+They stand in the place of torch's own, which have wrong gradients without a word where no input of a stage
+needs a gradient, or an output depends on a weight alone; and, by version, are wrong or break down where a
+weight is used twice, an output is computed from another one, or a node of autograd has several outputs.
 
 A node of autograd is *on the path* if it lies between the outputs and an input that needs a gradient. B runs
 those nodes, and notes the gradients that come to those from which an edge leads off the path to a weight. W
@@ -22,7 +22,10 @@ Group = dict[str, list[Any]]
 
 
 def backward_input(
-    outputs: Sequence[Any], output_grads: Optional[Sequence[Any]], inputs: Sequence[Any], weights: Iterable[Any]
+    outputs: Sequence[Any],
+    output_grads: Optional[Sequence[Any]],
+    inputs: Sequence[Any],
+    weights: Iterable[Any],
 ) -> tuple[tuple[Any, ...], list[Group]]:
     """B: the gradient of each of `inputs`, or `None`, and what `backward_weight` needs.
 
@@ -205,7 +208,9 @@ def _groups(
     ]
 
 
-def _group(starts: list[Any], ends: Iterable[Any], edges: list[Any], grads: list[Any], weights: list[Any]) -> Group:
+def _group(
+    starts: list[Any], ends: Iterable[Any], edges: list[Any], grads: list[Any], weights: list[Any]
+) -> Group:
     off = [at for at, edge in enumerate(edges) if edge.node in ends and edge.node not in starts]
     return {
         "weights": weights,
@@ -220,7 +225,8 @@ def _release(outputs: Sequence[Any], graph: _Graph) -> None:
     """Takes outputs off the graph where W does not need what leads to them: it is freed before W."""
     torch = _runtime.torch()
     for output in outputs:
-        if torch.is_tensor(output) and output.grad_fn is not None and not _runtime.is_view(output):
-            # One that the stage computes with may be saved, and is not to be changed then.
-            if not graph.parents.get(output.grad_fn):
-                output.detach_()
+        if not torch.is_tensor(output) or output.grad_fn is None or _runtime.is_view(output):
+            continue
+        # One that the stage computes with may be saved, and is not to be changed then.
+        if not graph.parents.get(output.grad_fn):
+            output.detach_()

@@ -74,8 +74,8 @@ def _reshards(module: Any) -> bool:
 
 
 def watch(made: Any, schedule: Schedule) -> None:
-    """Mends a schedule of torch that runs `schedule`, and puts guards around its methods: what is wrong is said
-    in one line, not in torch's traceback.
+    """Mends a schedule of torch that runs `schedule`, and puts guards around its methods: what is wrong is
+    said in one line, not in torch's traceback.
     """
     recomputed = _Recomputed()
     _runtime.mend(made, recomputed.watching(_backward.backward_input), _backward.backward_weight)
@@ -134,9 +134,9 @@ class _Recomputed:
         """After the first step: what checkpoints cost, if there are any."""
         if self._watches and self._modules > 0:
             text = (
-                f"stages checkpoint, and the order {name!r} splits their backwards: torch recomputes each in B and "
-                "again in W, there once for each group of weights. Record this model and search over its "
-                "profile, which has these costs, or run an order of whole backwards, such as 1f1b or 1f1b-v"
+                f"stages checkpoint, and the order {name!r} splits their backwards: torch recomputes in B "
+                "and again in W, there once for each group of weights. Record this model and search over "
+                "its profile, which has these costs, or run an order of whole backwards: 1f1b, 1f1b-v"
             )
             warnings.warn(text, Note, stacklevel=4)
         self._watches = False
@@ -164,8 +164,8 @@ _TROUBLES = (
     ),
     (
         ("has gradients None and is expecting to send gradients",),
-        "the input of a stage needs no gradient, as behind stages without trainable weights, and PyTorch 2.12 "
-        "sends one all the same",
+        "the input of a stage needs no gradient, as behind stages without trainable weights, and PyTorch "
+        "2.12 sends one all the same",
         "another version of PyTorch",
     ),
 )

@@ -82,7 +82,8 @@ def schedule(
     rows = found.to_torch_csv()
     _check(found, given, n_microbatches)
     if any(line.partition("|")[2].strip() for line in found.to_text().splitlines()):
-        text = f"the order {found.name!r} runs without its copies to the host: all activations stay on the device"
+        left = "its copies to the host: all activations stay on the device"
+        text = f"the order {found.name!r} runs without {left}"
         warnings.warn(text, Note, stacklevel=2)
     _guards.check_modules(found, given, scales=bool(keywords.get("scale_grads", True)))
     fully_sharded = any(isinstance(one.submod, torch.distributed.fsdp.FSDPModule) for one in given)

@@ -89,7 +89,9 @@ def _check(version: str) -> None:
 def _found(place: str) -> Any:
     """The module or class of the dotted name `place`, or nothing."""
     module, _, name = place.rpartition(".")
-    return getattr(_schedules(), name, None) if module.endswith("schedules") else importlib.import_module(place)
+    return (
+        getattr(_schedules(), name, None) if module.endswith("schedules") else importlib.import_module(place)
+    )
 
 
 def _schedules() -> Any:
@@ -188,8 +190,11 @@ def check_recording(schedule: Any) -> None:
     Raises:
         InputError: If it is an unknown one.
     """
-    if not all(hasattr(stage, "_forward_chunk_states") or hasattr(stage, "fwd_cache") for stage in stages_in(schedule)):
-        message = f"stages of PyTorch {torch().__version__} do not show what a forward keeps: they cannot be recorded"
+    if not all(
+        hasattr(stage, "_forward_chunk_states") or hasattr(stage, "fwd_cache")
+        for stage in stages_in(schedule)
+    ):
+        message = f"PyTorch {torch().__version__} cannot be recorded: it hides what a forward keeps"
         raise InputError(message, message=message, help=f"install one of {', '.join(TRIED)}")
 
 
@@ -247,7 +252,9 @@ def built(stages: Sequence[Any], rows: str, keywords: dict[str, Any]) -> Any:
     """The runtime of torch with the order in `rows`, its CSV of passes alone."""
     module = _schedules()
     if "OVERLAP_F_B" in rows and not hasattr(module, "OVERLAP_F_B"):
-        message = f"the order runs forwards and backwards in pairs, which PyTorch {torch().__version__} cannot"
+        message = (
+            f"the order runs forwards and backwards in pairs, which PyTorch {torch().__version__} cannot"
+        )
         raise InputError.with_help(message, "pip install --upgrade torch, or another order")
     schedule = module._PipelineScheduleRuntime(list(stages), **keywords)
     cells = list(csv.reader(io.StringIO(rows)))
@@ -274,7 +281,7 @@ def is_compiled(stage: Any) -> bool:
 def version() -> tuple[int, int]:
     """The first two numbers of the version of PyTorch."""
     major, minor = str(torch().__version__).split(".")[:2]
-    return int(major), int(re.match(r"\d*", minor)[0] or 0)
+    return int(major), int(re.sub(r"\D.*", "", minor) or 0)
 
 
 def is_view(tensor: Any) -> bool:
@@ -286,7 +293,8 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
     """Puts right what this version does wrong in a step of `schedule`, a runtime that `built` has made.
 
     - B and W are those that are given, in all versions.
-    - 2.8 and 2.9 do not divide by the number of microbatches the gradients of a stage whose last backward is split.
+    - 2.8 and 2.9 do not divide the gradients of a stage whose last backward is split by the number of
+      microbatches.
     - 2.9 to 2.11 begin with a message of each stage to its neighbours. Gloo ends the process where one is for
       its own rank, and in 2.9 for the size of all: those between two stages of one rank are left out.
     """
@@ -315,8 +323,8 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
 
 
 def forward_only(schedule: Any) -> Any:
-    """`eval()` of a runtime that `built` has made: what its order has of forwards alone, which torch runs for a
-    pipeline with both ends on one rank, too. Nothing, where there is no `eval()`: in 2.8.
+    """`eval()` of a runtime that `built` has made: what its order has of forwards alone, which torch runs for
+    a pipeline with both ends on one rank, too. Nothing, where there is no `eval()`: in 2.8.
     """
     run = getattr(schedule, "eval", None)
     if run is None:
@@ -335,7 +343,9 @@ def forward_only(schedule: Any) -> Any:
 
     def evaluate(*args: Any, **keywords: Any) -> Any:
         # Before 2.12 stages that begin without backwards are never prepared for them.
-        flags = [name for name in ("_stages_initialized", "_stages_forward_initialized") if name in vars(schedule)]
+        flags = [
+            name for name in ("_stages_initialized", "_stages_forward_initialized") if name in vars(schedule)
+        ]
         begun = {name: getattr(schedule, name) for name in flags} if version() < (2, 12) else {}
         try:
             with contextlib.ExitStack() as put:

@@ -14,7 +14,14 @@ import debubble as db
 import debubble.torch as dbt
 
 #: Orders with one chunk and more, looped and in a V, with pairs, and ranks.
-ORDERS = [("1f1b", 1, 2), ("zb-h1", 1, 2), ("1f1b-i", 2, 2), ("zb-v", 2, 2), ("dualpipe-v", 2, 2), ("zb-v", 2, 4)]
+ORDERS = [
+    ("1f1b", 1, 2),
+    ("zb-h1", 1, 2),
+    ("1f1b-i", 2, 2),
+    ("zb-v", 2, 2),
+    ("dualpipe-v", 2, 2),
+    ("zb-v", 2, 4),
+]
 
 
 def evaluated(rank: int, orders: list[db.Schedule]) -> list[Any]:

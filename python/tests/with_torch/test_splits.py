@@ -1,4 +1,4 @@
-"""Split backwards of modules that torch's own get wrong, or break down at, have the gradients of one process."""
+"""Split backwards have the gradients of one process, for modules, too, that torch's own get wrong."""
 
 from __future__ import annotations
 
@@ -138,8 +138,19 @@ class Checkpointed(Chunk):
 
 
 MODELS = (
-    Plain, FrozenFront, FrozenMiddle, Twice, Crossed, Detached, Aside, TwoOutputs, Parts, Unused, View, Checkpointed
-)  # fmt: skip
+    Plain,
+    FrozenFront,
+    FrozenMiddle,
+    Twice,
+    Crossed,
+    Detached,
+    Aside,
+    TwoOutputs,
+    Parts,
+    Unused,
+    View,
+    Checkpointed,
+)
 
 
 @functools.cache
