@@ -284,6 +284,19 @@ def version() -> tuple[int, int]:
     return int(major), int(re.sub(r"\D.*", "", minor) or 0)
 
 
+@contextlib.contextmanager
+def group_number(number: int) -> Iterator[None]:
+    """Lets a group of processes that is made here be told from one of the same ranks that is gone: before 2.14
+    it has the name of that, under which the others look for those who have left.
+    """
+    module = torch().distributed.distributed_c10d
+    with contextlib.ExitStack() as put:
+        if version() < (2, 14):
+            name = module._hash_ranks_to_str
+            _set(put, module, "_hash_ranks_to_str", lambda ranks: name([*ranks, "recording", number]))
+        yield
+
+
 def is_view(tensor: Any) -> bool:
     """Whether a tensor is a view of another one, which cannot be detached in place."""
     return bool(tensor._is_view())
