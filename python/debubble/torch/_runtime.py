@@ -286,8 +286,8 @@ def version() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def group_number(number: int) -> Iterator[None]:
-    """Lets a group of processes that is made here be told from one of the same ranks that is gone: before 2.14
-    it has the name of that, under which the others look for those who have left.
+    """Lets a group of processes that is made here be told from one of the same ranks that is gone: before
+    2.14 it has the name of that, under which the others look for those who have left.
     """
     module = torch().distributed.distributed_c10d
     with contextlib.ExitStack() as put:

@@ -33,6 +33,9 @@ OWN: list[tuple[str, int, str]] = [
     ("ScheduleDualPipeV", 2, "v"),
 ]
 
+# 2.8 has no DualPipeV.
+OWN = [one for one in OWN if hasattr(pipelining, one[0])]
+
 RANKS, MICROBATCHES = 2, 8
 
 
@@ -360,6 +363,8 @@ def probed(rank: int) -> tuple[bool, int]:
 
 
 def test_a_step_with_whole_backwards_trains_as_the_others() -> None:
+    if pipelines.VERSION < (2, 10):
+        pytest.skip("torch's own schedule does not divide the gradients of split backwards by m there")
     assert pipelines.ranks(RANKS, probed) == [(True, 1), (True, 1)]
 
 

@@ -217,7 +217,7 @@ def trained(rank: int, model: Callable[[int, int], Chunk], every: list[db.Schedu
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_gradients_are_those_of_one_process(model: Any) -> None:
-    if model is FrozenFront and torch.__version__.startswith("2.12."):
+    if model is FrozenFront and pipelines.VERSION == (2, 12):
         pytest.skip("torch sends a gradient that is none: refused, in test_torch_refusals.py")
     every = orders()
     told = pipelines.ranks(2, trained, model, every)
