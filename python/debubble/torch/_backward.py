@@ -119,7 +119,17 @@ def _run(group: Group, retain_graph: bool) -> Sequence[Any]:
     finally:
         for handle in handles:
             handle.remove()
-    return made
+    return [_own(one, grads) for one in made]
+
+
+def _own(grad: Any, came: list[Any]) -> Any:
+    """`grad`, to which more can be added: not in the memory of a gradient that came, which may still be on
+    its way to another stage, nor with several elements in one place.
+    """
+    base_of = _runtime.base_of
+    if grad is None or not (0 in grad.stride() or any(base_of(grad) is base_of(one) for one in came)):
+        return grad
+    return grad.clone()
 
 
 def _noting(grads: list[Any], at: int) -> Any:

@@ -291,10 +291,15 @@ def group_number(number: int) -> Iterator[None]:
     """
     module = torch().distributed.distributed_c10d
     with contextlib.ExitStack() as put:
-        if version() < (2, 14):
-            name = module._hash_ranks_to_str
+        name = getattr(module, "_hash_ranks_to_str", None)
+        if name is not None and version() < (2, 14):
             _set(put, module, "_hash_ranks_to_str", lambda ranks: name([*ranks, "recording", number]))
         yield
+
+
+def base_of(tensor: Any) -> Any:
+    """The tensor of which this one is a view, or itself."""
+    return tensor if tensor._base is None else tensor._base
 
 
 def is_view(tensor: Any) -> bool:

@@ -129,6 +129,18 @@ class View(Chunk):
         return (x + self.scale * self.second(torch.tanh(self.first(x)))).view(-1, WIDTH)
 
 
+class Added(Chunk):
+    """Weights whose gradients are those that come, or the same number everywhere."""
+
+    def build(self, at: int, chunks: int) -> None:
+        self.scale = nn.Parameter(torch.randn(pipelines.BATCH, WIDTH, dtype=torch.float64))
+        self.shift = nn.Parameter(torch.randn(WIDTH, dtype=torch.float64))
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.scale
+        return x + torch.tanh(self.first(self.second(x))) + self.shift.sum() * x.mean()
+
+
 class Checkpointed(Chunk):
     def forward(self, x: Any) -> Any:
         return x + self.scale * torch.utils.checkpoint.checkpoint(self.deep, x, use_reentrant=False)
@@ -149,6 +161,7 @@ MODELS = (
     Parts,
     Unused,
     View,
+    Added,
     Checkpointed,
 )
 
