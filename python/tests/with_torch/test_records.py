@@ -33,8 +33,10 @@ OWN: list[tuple[str, int, str]] = [
     ("ScheduleDualPipeV", 2, "v"),
 ]
 
-# 2.8 has no DualPipeV.
-OWN = [one for one in OWN if hasattr(pipelining, one[0])]
+# 2.8 has no DualPipeV. Before 2.12 torch's own V does not run over gloo: a rank sends messages to itself.
+OWN = [
+    one for one in OWN if hasattr(pipelining, one[0]) and (one[2] == "looped" or pipelines.VERSION >= (2, 12))
+]
 
 RANKS, MICROBATCHES = 2, 8
 
@@ -180,7 +182,8 @@ def bare(rank: int) -> Any:
         pass
     x, y = pipelines.batch(MICROBATCHES)
     with pytest.raises(db.InputError, match="no training step"), dbt.record(schedule, timeout=20):
-        schedule.eval(*([x] if rank == 0 else []), target=y)
+        if pipelines.VERSION >= (2, 9):
+            schedule.eval(*([x] if rank == 0 else []), target=y)
     pipelines.step(schedule, stages, MICROBATCHES, [])
     return before == after
 
@@ -363,8 +366,8 @@ def probed(rank: int) -> tuple[bool, int]:
 
 
 def test_a_step_with_whole_backwards_trains_as_the_others() -> None:
-    if pipelines.VERSION < (2, 10):
-        pytest.skip("torch's own schedule does not divide the gradients of split backwards by m there")
+    if pipelines.VERSION < (2, 12):
+        pytest.skip("torch's own V does not run over gloo there")
     assert pipelines.ranks(RANKS, probed) == [(True, 1), (True, 1)]
 
 
