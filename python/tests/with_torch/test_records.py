@@ -139,7 +139,9 @@ def test_memory_is_that_of_autograd(recorded: list[Any]) -> None:
     whole = json.loads(recorded[0][1][0])["recording"]
     assert whole["message_bytes"] == floats
     # Inputs of the model and targets belong to the user; the loss saves the output.
-    assert [row["until_backward_bytes"] for row in whole["memory"]] == [4 * floats, 6 * floats]
+    # Before 2.15 the first stage keeps its output, which it has sent.
+    kept = 4 if pipelines.VERSION >= (2, 15) else 5
+    assert [row["until_backward_bytes"] for row in whole["memory"]] == [kept * floats, 6 * floats]
     split = json.loads(recorded[0][3][0])["recording"]["memory"]
     # The runtime waits for a send after the backward: until then the output is held, too.
     assert split[1]["until_backward_bytes"] == 6 * floats
@@ -181,9 +183,9 @@ def bare(rank: int) -> Any:
     with pytest.raises(db.InputError, match="once"), rec:
         pass
     x, y = pipelines.batch(MICROBATCHES)
+    evaluate = getattr(schedule, "eval", lambda *_, **__: None)
     with pytest.raises(db.InputError, match="no training step"), dbt.record(schedule, timeout=20):
-        if pipelines.VERSION >= (2, 9):
-            schedule.eval(*([x] if rank == 0 else []), target=y)
+        evaluate(*([x] if rank == 0 else []), target=y)
     pipelines.step(schedule, stages, MICROBATCHES, [])
     return before == after
 
