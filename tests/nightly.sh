@@ -57,6 +57,10 @@ torch_benchmark() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh short "$target/debug"
 }
 
+torch_versions() {
+  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh versions "$target/debug"
+}
+
 cp_sat() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --bin debubble && bash tests/cp-sat.sh short "$target/debug/debubble"
 }
@@ -69,6 +73,7 @@ check "slow tests" slow
 check "page as it is published" env WEB_PROFILE=web make --no-print-directory web-test
 check "wheel from its sources" bash tests/wheel.sh test
 check "PyTorch's benchmark in short" torch_benchmark
+check "PyTorch, the oldest version to the newest" torch_versions
 check "CP-SAT on two small pipelines" cp_sat
 check "changed inputs for a minute" make --no-print-directory fuzz-minute
 check "bundle for a GPU, on stand-ins" bundle

@@ -2,8 +2,11 @@
 # What the Python package does with PyTorch.
 #   tests/torch.sh environment          where PyTorch is, once it is there: its Python
 #   tests/torch.sh test target/debug    the tests
+#   tests/torch.sh versions target/debug  the tests of orders with the oldest version, one between and the newest
 #   tests/torch.sh short target/debug   the benchmark in short
 #   tests/torch.sh bench target/debug   the benchmark: results/torch-cpu.csv, on GPUs torch-cuda.csv
+# TORCH_VERSIONS names others than these three, such as "2.9.1 2.12.1", and TORCH_INDEX an index that has wheels
+# without CUDA, which are a tenth as large. Each version is installed, tried and removed again.
 # DEVICE=cpu or cuda says where the benchmark runs: on two GPUs or more unless it does, else on the CPU.
 # In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
 # python3. Says "skipped" and succeeds where there is none of 3.11 or newer, or PyTorch cannot be had; it has
@@ -24,6 +27,24 @@ prepared() {
   site "$built" "$target/python/site-torch"
 }
 
+# The tests with PyTorch $1, or the newest where that is `newest`.
+with_version() {
+  local wanted=torch==$1
+  if [ "$1" = newest ]; then wanted=torch; fi
+  venv=$target/python/venv-$version-torch-$1
+  if ! { empty "$venv" "$python" && with_uv "$venv" &&
+    install "$venv" ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$wanted" &&
+    install "$venv" numpy pytest; }; then
+    tail -n 5 "$venv.log"
+    rm -rf "$venv"
+    skip "PyTorch $1 cannot be installed"
+  fi
+  "$venv/bin/python" -c 'import torch; print("PyTorch", torch.__version__)'
+  # Megatron-LM has versions of PyTorch of its own.
+  run pytest --quiet python/tests/with_torch --ignore python/tests/with_torch/test_megatron.py || return
+  rm -rf "$venv"
+}
+
 case ${1:-} in
   environment)
     environment "$venv" python/tests/requirements-torch.txt --no-deps
@@ -32,6 +53,14 @@ case ${1:-} in
   test)
     prepared "${2:-}"
     run pytest --quiet python/tests/with_torch
+    ;;
+  versions)
+    site "$(realpath "${2:?the folder of what cargo has built}")" "$target/python/site-torch-versions"
+    failed=()
+    for one in ${TORCH_VERSIONS:-2.8.0 2.11.0 newest}; do
+      with_version "$one" || failed+=("$one")
+    done
+    if [ ${#failed[@]} -gt 0 ]; then echo "the tests fail with PyTorch ${failed[*]}"; exit 1; fi
     ;;
   short)
     prepared "${2:-}"
@@ -44,5 +73,5 @@ case ${1:-} in
     export MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_MMAP_THRESHOLD_=4294967296
     run python python/benchmarks/predictions.py --results results ${DEVICE:+--device "$DEVICE"}
     ;;
-  *) echo "environment, test, short or bench?" >&2; exit 2 ;;
+  *) echo "environment, test, versions, short or bench?" >&2; exit 2 ;;
 esac

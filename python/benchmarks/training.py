@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 from models import Gpt, Sleepers
-from torch.distributed.pipelining import PipelineStage, ScheduleDualPipeV
+from torch.distributed import pipelining
+from torch.distributed.pipelining import PipelineStage
 
 import debubble as db
 import debubble.torch as dbt
@@ -78,7 +79,7 @@ class Rank:
         """The same by torch's own DualPipeV, in which most backwards are whole."""
         chunks = 2 * self.case.stages
         stages = self.stages([self.rank, chunks - 1 - self.rank], chunks)
-        schedule = ScheduleDualPipeV(stages, self.case.microbatches, loss_fn=self.case.model.loss)
+        schedule = pipelining.ScheduleDualPipeV(stages, self.case.microbatches, loss_fn=self.case.model.loss)
         return self.recorded_steps(schedule)
 
     def recorded_steps(self, schedule: Any) -> dbt.Recording:

@@ -13,7 +13,7 @@ with dbt.record(schedule) as rec:
 print(db.compare(best.predicted, rec.timeline()))
 ```
 
-PyTorch is loaded when it is needed first: 2.13 or newer, and to record 2.15 or newer.
+PyTorch is loaded when it is needed first: 2.8 or newer.
 """
 
 from ._orders import schedule, stages_of

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-from .._errors import InputError
+from .._errors import InputError, Note
 from .._orders import passes_of
 from .._schedule import Schedule
-from . import _runtime
+from . import _backward, _runtime
 
 
 def splits(schedule: Schedule, rank: int) -> bool:
@@ -74,31 +74,72 @@ def _reshards(module: Any) -> bool:
 
 
 def watch(made: Any, schedule: Schedule) -> None:
-    """Puts guards around the methods of a schedule of torch that runs `schedule`: what is wrong is said in
-    one line, not in torch's traceback.
+    """Mends a schedule of torch that runs `schedule`, and puts guards around its methods: what is wrong is
+    said in one line, not in torch's traceback.
     """
+    recomputed = _Recomputed()
+    _runtime.mend(made, recomputed.watching(_backward.backward_input), _backward.backward_weight)
     run = made.step
 
     def step(*args: Any, **keywords: Any) -> Any:
         _check_batch(made, args, keywords)
         try:
-            return run(*args, **keywords)
-        except RuntimeError as error:
-            if not _checkpoints(error):
+            stepped = run(*args, **keywords)
+        except Exception as error:
+            known = _known(error)
+            if known is None:
                 raise
-        message = "a stage checkpoints with use_reentrant=True, whose backward torch cannot split"
-        cure = "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
-        raise InputError.with_help(message, cure)
+        else:
+            if _runtime.is_training(made):
+                recomputed.tell(schedule.name)
+            return stepped
+        # Not from torch's error, whose traceback has every rank's actions.
+        raise InputError.with_help(*known)
 
     made.step = step
-    if schedule.placement == "v":
-        made.eval = functools.partial(_no_eval, schedule.name)
+    made.eval = _runtime.forward_only(made) or _no_eval
 
 
-def _no_eval(name: str, *_: Any, **__: Any) -> Any:
-    message = f"the order {name!r} has both ends of the model on one rank: torch's eval() does not run it"
-    cure = "evaluate in a schedule of one chunk per rank, or run the modules one after the other"
-    raise InputError.with_help(message, cure)
+def _no_eval(*_: Any, **__: Any) -> Any:
+    message = f"PyTorch {_runtime.torch().__version__} has no eval() of a schedule"
+    raise InputError.with_help(message, "pip install --upgrade torch")
+
+
+class _Recomputed:
+    """Whether a B of the first step runs modules: those of a checkpoint, which W then runs again."""
+
+    def __init__(self) -> None:
+        self._watches = True
+        self._modules = 0
+
+    def watching(self, backward_input: Callable[..., Any]) -> Callable[..., Any]:
+        """`backward_input`, watched in the first step."""
+
+        def watched(*args: Any, **keywords: Any) -> Any:
+            if not self._watches:
+                return backward_input(*args, **keywords)
+            # On GPUs it is a thread of autograd that runs them: the hook is that of all threads.
+            hook = _runtime.torch().nn.modules.module.register_module_forward_pre_hook(self._count)
+            try:
+                return backward_input(*args, **keywords)
+            finally:
+                hook.remove()
+
+        return watched
+
+    def _count(self, *_: Any) -> None:
+        self._modules += 1
+
+    def tell(self, name: str) -> None:
+        """After the first step: what checkpoints cost, if there are any."""
+        if self._watches and self._modules > 0:
+            text = (
+                f"stages checkpoint, and the order {name!r} splits their backwards: torch recomputes in B "
+                "and again in W, there once for each group of weights. Record this model and search over "
+                "its profile, which has these costs, or run an order of whole backwards: 1f1b, 1f1b-v"
+            )
+            warnings.warn(text, Note, stacklevel=4)
+        self._watches = False
 
 
 def _check_batch(made: Any, args: Sequence[Any], keywords: dict[str, Any]) -> None:
@@ -114,10 +155,27 @@ def _check_batch(made: Any, args: Sequence[Any], keywords: dict[str, Any]) -> No
             raise InputError.with_help(message, cure)
 
 
-def _checkpoints(error: Optional[BaseException]) -> bool:
-    """Whether torch broke down at a reentrant checkpoint, whose backward it cannot split."""
+#: What a trouble of torch says, what that means, and what to do.
+_TROUBLES = (
+    (
+        ("Checkpointing is not compatible with .grad()", "use_reentrant"),
+        "a stage checkpoints with use_reentrant=True, whose backward torch cannot split",
+        "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)",
+    ),
+    (
+        ("has gradients None and is expecting to send gradients",),
+        "the input of a stage needs no gradient, as behind stages without trainable weights, and PyTorch "
+        "2.12 sends one all the same",
+        "another version of PyTorch",
+    ),
+)
+
+
+def _known(error: Optional[BaseException]) -> Optional[tuple[str, str]]:
+    """What it means that torch broke down, and what to do, if that is known."""
     while error is not None:
-        if "Checkpointing is not compatible with .grad()" in str(error) or "use_reentrant" in str(error):
-            return True
+        for texts, message, cure in _TROUBLES:
+            if any(text in str(error) for text in texts):
+                return message, cure
         error = error.__cause__ or error.__context__
-    return False
+    return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from .. import _documents
-from .._errors import InputError
+from .._errors import InputError, Note
 from .._orders import Order, chunk_of, passes_of, schedule_of
 from .._question import Question
 from .._schedule import Schedule
@@ -68,7 +69,8 @@ def schedule(
     Raises:
         InputError: If torch cannot run the order, with the reason; if it is for other stages, ranks or
             microbatches; or if torch computes wrong gradients of the modules in it, or breaks down. A step
-            raises it for a batch that does not divide into microbatches, and `eval()` for an order in a V.
+            raises it for a batch that does not divide into microbatches, and `eval()` in PyTorch 2.8, which
+            has none.
     """
     torch = _runtime.torch()
     stage_class = torch.distributed.pipelining.PipelineStage
@@ -79,6 +81,10 @@ def schedule(
     found = _family(order, given[0], n_microbatches) if isinstance(order, str) else schedule_of(order, _NAMED)
     rows = found.to_torch_csv()
     _check(found, given, n_microbatches)
+    if any(line.partition("|")[2].strip() for line in found.to_text().splitlines()):
+        left = "its copies to the host: all activations stay on the device"
+        text = f"the order {found.name!r} runs without {left}"
+        warnings.warn(text, Note, stacklevel=2)
     _guards.check_modules(found, given, scales=bool(keywords.get("scale_grads", True)))
     fully_sharded = any(isinstance(one.submod, torch.distributed.fsdp.FSDPModule) for one in given)
     if not fully_sharded and _runtime.knows("max_active_stages"):
@@ -101,6 +107,7 @@ def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
     ranks, chunks = int(stage.group_size), int(stage.num_stages)
     if chunks % ranks != 0:
         raise InputError(f"{chunks} stages of torch cannot be spread evenly over {ranks} ranks", key="stages")
+    shards: dict[str, Any] = {"vocab_s": "1ms", "vocab_t": "1ms"} if "vocab" in name else {}
     question = Question(
         stages=ranks,
         microbatches=microbatches,
@@ -108,6 +115,8 @@ def _family(name: str, stage: Any, microbatches: Optional[int]) -> Schedule:
         forward="1ms",
         backward_input="1ms",
         backward_weight="1ms",
+        offload_time="1ms",
+        **shards,
     )
     return Schedule.from_text(_documents.export(question, name), name)
 

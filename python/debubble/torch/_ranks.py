@@ -12,6 +12,9 @@ from . import _clocks, _runtime
 
 _Told = TypeVar("_Told")
 
+#: How often this process has joined the same ranks.
+_JOINED: dict[tuple[int, ...], int] = {}
+
 #: How often two hosts ask each other for the time.
 _ROUNDS = 32
 
@@ -38,7 +41,9 @@ class Ranks:
                 raise
 
     def _join(self, ranks: list[int]) -> None:
-        with self._heard("join"):
+        at = tuple(ranks)
+        _JOINED[at] = _JOINED.get(at, 0) + 1
+        with self._heard("join"), _runtime.group_number(_JOINED[at]):
             self._group = self._distributed.new_group(
                 ranks,
                 timeout=datetime.timedelta(seconds=self._timeout),

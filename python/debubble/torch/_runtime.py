@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, Optional
 from .._errors import InputError, Note
 
 #: The oldest version of PyTorch whose runtime has all that is needed and gets split backwards right.
-OLDEST = (2, 13)
+OLDEST = (2, 8)
 
 #: The versions that the tests were run with.
-TRIED = ("2.13", "2.15")
+TRIED = ("2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
 
 #: The private names, by where they are looked for.
 _NAMES = {
@@ -34,7 +34,7 @@ _NAMES = {
         "OptimizedModule",
     ),
     "torch.distributed.pipelining.schedules._PipelineSchedule": ("_maybe_compute_loss",),
-    "torch.distributed.pipelining.schedules._PipelineScheduleRuntime": ("_prepare_schedule_with_comms",),
+    "torch.distributed.pipelining.stage": ("stage_backward_input", "stage_backward_weight"),
 }
 
 
@@ -89,7 +89,9 @@ def _check(version: str) -> None:
 def _found(place: str) -> Any:
     """The module or class of the dotted name `place`, or nothing."""
     module, _, name = place.rpartition(".")
-    return getattr(_schedules(), name, None) if module.endswith("schedules") else _schedules()
+    return (
+        getattr(_schedules(), name, None) if module.endswith("schedules") else importlib.import_module(place)
+    )
 
 
 def _schedules() -> Any:
@@ -134,7 +136,13 @@ def splits(schedule: Any) -> bool:
     order = getattr(schedule, "pipeline_order", None) or {}
     actions = (action for row in order.values() for action in row if action is not None)
     parts = (part for action in actions for part in (getattr(action, "sub_actions", None) or (action,)))
-    return any(part.computation_type.value == "W" for part in parts)
+    return any(_letters(part) == "W" for part in parts)
+
+
+def _letters(action: Any) -> str:
+    """The letters of an action in torch's CSV: numbers stand for them before 2.11."""
+    kind = action.computation_type
+    return str(kind.value) if isinstance(kind.value, str) else str(kind)
 
 
 def pairs_of(schedule: Any, rank: int) -> list[tuple[Step, Step]]:
@@ -144,7 +152,7 @@ def pairs_of(schedule: Any, rank: int) -> list[tuple[Step, Step]]:
         parts = getattr(action, "sub_actions", None) or ()
         if len(parts) == 2:
             first, second = (
-                Step(_KINDS[part.computation_type.value], int(part.stage_index), int(part.microbatch_index))
+                Step(_KINDS[_letters(part)], int(part.stage_index), int(part.microbatch_index))
                 for part in parts
             )
             found.append((first, second))
@@ -180,13 +188,14 @@ def check_recording(schedule: Any) -> None:
     """Refuses a version whose stages do not show what a recording takes.
 
     Raises:
-        InputError: If it is too old.
+        InputError: If it is an unknown one.
     """
-    if not all(hasattr(stage, "_forward_chunk_states") for stage in stages_in(schedule)):
-        message = (
-            f"recording needs PyTorch 2.15 or newer, and this is {torch().__version__}: it runs orders alone"
-        )
-        raise InputError(message, message=message, help="pip install --upgrade torch")
+    if not all(
+        hasattr(stage, "_forward_chunk_states") or hasattr(stage, "fwd_cache")
+        for stage in stages_in(schedule)
+    ):
+        message = f"PyTorch {torch().__version__} cannot be recorded: it hides what a forward keeps"
+        raise InputError(message, message=message, help=f"install one of {', '.join(TRIED)}")
 
 
 @contextlib.contextmanager
@@ -216,12 +225,22 @@ def _put(put: contextlib.ExitStack, owner: Any, name: str, around: Around) -> No
 
 def received_by(stage: Any, microbatch: int) -> list[Any]:
     """What the forward of `microbatch`, which has just run, began with and keeps for the backward."""
-    return [] if stage.is_first else list(stage._forward_chunk_states[microbatch].input_values)
+    return [] if stage.is_first else list(_forward_of(stage, microbatch)[1])
 
 
 def outputs_of(stage: Any, microbatch: int) -> list[Any]:
     """What the forward of `microbatch` has made and is still held: sends are waited for now and then."""
-    return [one for one in stage._forward_chunk_states[microbatch].live_outputs if one is not None]
+    return [one for one in _forward_of(stage, microbatch)[0] if one is not None]
+
+
+def _forward_of(stage: Any, microbatch: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """What a stage keeps of a forward for the backward: outputs, and what it was called with."""
+    # Before 2.15 a pair in a table of another name.
+    states = getattr(stage, "_forward_chunk_states", None)
+    if states is None:
+        outputs, inputs = stage.fwd_cache[microbatch]
+        return outputs, inputs
+    return states[microbatch].live_outputs, states[microbatch].input_values
 
 
 def kept_for_weight(stage: Any, microbatch: int) -> Any:
@@ -232,12 +251,19 @@ def kept_for_weight(stage: Any, microbatch: int) -> Any:
 def built(stages: Sequence[Any], rows: str, keywords: dict[str, Any]) -> Any:
     """The runtime of torch with the order in `rows`, its CSV of passes alone."""
     module = _schedules()
+    if "OVERLAP_F_B" in rows and not hasattr(module, "OVERLAP_F_B"):
+        message = (
+            f"the order runs forwards and backwards in pairs, which PyTorch {torch().__version__} cannot"
+        )
+        raise InputError.with_help(message, "pip install --upgrade torch, or another order")
     schedule = module._PipelineScheduleRuntime(list(stages), **keywords)
     cells = list(csv.reader(io.StringIO(rows)))
     schedule.pipeline_order = {
         rank: [module._Action.from_str(cell) for cell in row] for rank, row in enumerate(cells)
     }
-    schedule._prepare_schedule_with_comms(schedule.pipeline_order)
+    # Named otherwise in 2.8.
+    lower = getattr(schedule, "_prepare_schedule_with_comms", None) or schedule._load_actions
+    lower(schedule.pipeline_order)
     return schedule
 
 
@@ -250,3 +276,114 @@ def knows(keyword: str) -> bool:
 def is_compiled(stage: Any) -> bool:
     """Whether the module of a stage went through `torch.compile`."""
     return isinstance(stage.submod, _schedules().OptimizedModule)
+
+
+def version() -> tuple[int, int]:
+    """The first two numbers of the version of PyTorch."""
+    major, minor = str(torch().__version__).split(".")[:2]
+    return int(major), int(re.sub(r"\D.*", "", minor) or 0)
+
+
+@contextlib.contextmanager
+def group_number(number: int) -> Iterator[None]:
+    """Lets a group of processes that is made here be told from one of the same ranks that is gone: before
+    2.14 it has the name of that, under which the others look for those who have left.
+    """
+    module = torch().distributed.distributed_c10d
+    with contextlib.ExitStack() as put:
+        name = getattr(module, "_hash_ranks_to_str", None)
+        if name is not None and version() < (2, 14):
+            _set(put, module, "_hash_ranks_to_str", lambda ranks: name([*ranks, "recording", number]))
+        yield
+
+
+def base_of(tensor: Any) -> Any:
+    """The tensor of which this one is a view, or itself."""
+    return tensor if tensor._base is None else tensor._base
+
+
+def is_view(tensor: Any) -> bool:
+    """Whether a tensor is a view of another one, which cannot be detached in place."""
+    return bool(tensor._is_view())
+
+
+def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
+    """Puts right what this version does wrong in a step of `schedule`, a runtime that `built` has made.
+
+    - B and W are those that are given, in all versions.
+    - 2.8 and 2.9 do not divide the gradients of a stage whose last backward is split by the number of
+      microbatches.
+    - 2.9 to 2.11 begin with a message of each stage to its neighbours. Gloo ends the process where one is for
+      its own rank, and in 2.9 for the size of all: those between two stages of one rank are left out.
+    """
+    for stage in stages_in(schedule):
+        if (2, 9) <= version() < (2, 12):
+            stage._get_init_p2p_neighbors_ops = functools.partial(
+                _between_ranks, stage, stage._get_init_p2p_neighbors_ops
+            )
+    run = schedule.step
+
+    def step(*args: Any, **keywords: Any) -> Any:
+        late = version() < (2, 10) and schedule.scale_grads
+        with contextlib.ExitStack() as put:
+            module = importlib.import_module("torch.distributed.pipelining.stage")
+            _set(put, module, "stage_backward_input", backward_input)
+            _set(put, module, "stage_backward_weight", backward_weight)
+            if late:
+                _set(put, schedule, "scale_grads", False)
+            made = run(*args, **keywords)
+        if late and is_training(schedule):
+            for stage in stages_in(schedule):
+                stage.scale_grads(microbatches_of(schedule))
+        return made
+
+    schedule.step = step
+
+
+def forward_only(schedule: Any) -> Any:
+    """`eval()` of a runtime that `built` has made: what its order has of forwards alone, which torch runs for
+    a pipeline with both ends on one rank, too. Nothing, where there is no `eval()`: in 2.8.
+    """
+    run = getattr(schedule, "eval", None)
+    if run is None:
+        return None
+    keeps = {"F", "SEND_F", "RECV_F", "WAIT_SEND_F", "UNSHARD", "RESHARD"}
+    actions = schedule.pipeline_order_with_comms
+    forwards = {
+        rank: [
+            part
+            for action in row
+            for part in (getattr(action, "sub_actions", None) or (action,))
+            if _letters(part) in keeps
+        ]
+        for rank, row in actions.items()
+    }
+
+    def evaluate(*args: Any, **keywords: Any) -> Any:
+        # Before 2.12 stages that begin without backwards are never prepared for them.
+        flags = [
+            name for name in ("_stages_initialized", "_stages_forward_initialized") if name in vars(schedule)
+        ]
+        begun = {name: getattr(schedule, name) for name in flags} if version() < (2, 12) else {}
+        try:
+            with contextlib.ExitStack() as put:
+                _set(put, schedule, "pipeline_order_with_comms", forwards)
+                return run(*args, **keywords)
+        finally:
+            vars(schedule).update(begun)
+
+    return evaluate
+
+
+def _between_ranks(stage: Any, messages: Any) -> list[Any]:
+    found = [one for one in messages() if one.group_peer != stage.group_rank]
+    for one in found:
+        # 2.9 sends integers to where floats are received.
+        one.tensor = one.tensor.to(torch().get_default_dtype())
+    return found
+
+
+def _set(put: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Sets an attribute until `put` is closed."""
+    put.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)

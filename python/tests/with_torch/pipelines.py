@@ -13,6 +13,9 @@ from training import accumulated
 import debubble as db
 import debubble.torch as dbt
 
+#: The first two numbers of the version of PyTorch.
+VERSION = tuple(int(one) for one in torch.__version__.split(".")[:2])
+
 #: Sizes of the small model.
 BATCH, WIDTH = 2, 16
 

@@ -33,6 +33,11 @@ OWN: list[tuple[str, int, str]] = [
     ("ScheduleDualPipeV", 2, "v"),
 ]
 
+# 2.8 has no DualPipeV. Before 2.12 torch's own V does not run over gloo: a rank sends messages to itself.
+OWN = [
+    one for one in OWN if hasattr(pipelining, one[0]) and (one[2] == "looped" or pipelines.VERSION >= (2, 12))
+]
+
 RANKS, MICROBATCHES = 2, 8
 
 
@@ -134,7 +139,9 @@ def test_memory_is_that_of_autograd(recorded: list[Any]) -> None:
     whole = json.loads(recorded[0][1][0])["recording"]
     assert whole["message_bytes"] == floats
     # Inputs of the model and targets belong to the user; the loss saves the output.
-    assert [row["until_backward_bytes"] for row in whole["memory"]] == [4 * floats, 6 * floats]
+    # Before 2.15 the first stage keeps its output, which it has sent.
+    kept = 4 if pipelines.VERSION >= (2, 15) else 5
+    assert [row["until_backward_bytes"] for row in whole["memory"]] == [kept * floats, 6 * floats]
     split = json.loads(recorded[0][3][0])["recording"]["memory"]
     # The runtime waits for a send after the backward: until then the output is held, too.
     assert split[1]["until_backward_bytes"] == 6 * floats
@@ -176,8 +183,9 @@ def bare(rank: int) -> Any:
     with pytest.raises(db.InputError, match="once"), rec:
         pass
     x, y = pipelines.batch(MICROBATCHES)
+    evaluate = getattr(schedule, "eval", lambda *_, **__: None)
     with pytest.raises(db.InputError, match="no training step"), dbt.record(schedule, timeout=20):
-        schedule.eval(*([x] if rank == 0 else []), target=y)
+        evaluate(*([x] if rank == 0 else []), target=y)
     pipelines.step(schedule, stages, MICROBATCHES, [])
     return before == after
 
@@ -316,9 +324,9 @@ def test_what_is_no_schedule() -> None:
 
 
 def test_torch_that_is_too_old_or_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(db.InputError, match=r"needs PyTorch 2\.13 or newer, and this is 2\.9\.1"):
-        _runtime._check("2.9.1")
-    with pytest.warns(db.Note, match=r"tried with PyTorch 2\.13, 2\.15, and this is 3\.0\.0"):
+    with pytest.raises(db.InputError, match=r"needs PyTorch 2\.8 or newer, and this is 2\.7\.1"):
+        _runtime._check("2.7.1")
+    with pytest.warns(db.Note, match=r"tried with PyTorch 2\.8, .* 2\.15, and this is 3\.0\.0"):
         _runtime._check("3.0.0")
     monkeypatch.delattr(of_torch, "_wait_batch_p2p")
     with pytest.raises(db.InputError, match=r"has no `.*_wait_batch_p2p`"):
@@ -360,6 +368,8 @@ def probed(rank: int) -> tuple[bool, int]:
 
 
 def test_a_step_with_whole_backwards_trains_as_the_others() -> None:
+    if pipelines.VERSION < (2, 12):
+        pytest.skip("torch's own V does not run over gloo there")
     assert pipelines.ranks(RANKS, probed) == [(True, 1), (True, 1)]
 
 

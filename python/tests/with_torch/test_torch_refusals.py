@@ -158,9 +158,6 @@ def silent(rank: int) -> list[str]:
     found.append(str(caught.value))
     dbt.schedule(tied, V, loss_fn=pipelines.loss, scale_grads=False)
     trained = pipelines.Trained(rank, V)
-    with pytest.raises(db.InputError) as caught:
-        trained.schedule.eval()
-    found.append(str(caught.value))
     x, y = pipelines.batch(8)
     with pytest.raises(db.InputError) as caught:
         trained.schedule.step(*([x[:-1]] if rank == 0 else []), target=y[:-1])
@@ -171,9 +168,8 @@ def silent(rank: int) -> list[str]:
 def test_what_goes_wrong_in_silence_is_refused() -> None:
     for told in pipelines.ranks(RANKS, silent):
         assert isinstance(told, list), told
-        shared, evaluated, cut = told
+        shared, cut = told
         assert "share the parameter up.weight" in shared and "scale_grads=False" in shared
-        assert "torch's eval() does not run it" in evaluated
         assert "a batch of 15 does not divide into 8 microbatches" in cut
 
 
@@ -188,6 +184,120 @@ def reentrant(rank: int) -> str:
     except Exception as error:  # The other rank waits for one that has ended.
         return type(error).__name__
     return "trained"
+
+
+def without_eval(rank: int) -> str:
+    with pytest.raises(db.InputError) as caught:
+        pipelines.Trained(rank, V).schedule.eval()
+    return caught.value.message
+
+
+def test_a_torch_without_eval() -> None:
+    if pipelines.VERSION != (2, 8):
+        pytest.skip("this one has it")
+    assert "has no eval()" in pipelines.ranks(RANKS, without_eval)[0]
+
+
+def frozen(rank: int) -> str:
+    mine = dbt.stages_of(V, rank)
+    blocks = [pipelines.Block(chunk).requires_grad_(chunk > 1) for chunk in mine]
+    given = [PipelineStage(block, chunk, 4, torch.device("cpu")) for block, chunk in zip(blocks, mine)]
+    schedule = dbt.schedule(given, V, loss_fn=pipelines.loss)
+    try:
+        pipelines.step(schedule, given, 8, [])
+    except db.InputError as error:
+        return str(error)
+    except Exception as error:
+        return type(error).__name__
+    return "trained"
+
+
+def test_frozen_stages_in_front_train_or_are_refused() -> None:
+    told = pipelines.ranks(RANKS, frozen)
+    if pipelines.VERSION == (2, 12):
+        assert any("needs no gradient" in str(one) for one in told), told
+    else:
+        assert told == ["trained"] * RANKS
+
+
+class Checkpointed(pipelines.Block):
+    def forward(self, x: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(super().forward, x, use_reentrant=False)
+
+
+def notes_of_steps(rank: int, block: Any, order: db.Schedule) -> list[list[str]]:
+    """The notes of each of two steps."""
+    chunks = RANKS * order.chunks
+    mine = dbt.stages_of(order, rank)
+    given = [PipelineStage(block(chunk), chunk, chunks, torch.device("cpu")) for chunk in mine]
+    schedule = dbt.schedule(given, order, loss_fn=pipelines.loss)
+    found = []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            pipelines.step(schedule, given, 8, [])
+        found.append([str(one.message) for one in caught if issubclass(one.category, db.Note)])
+    return found
+
+
+def test_checkpoints_under_split_backwards_are_noted_once() -> None:
+    for first, second in pipelines.ranks(RANKS, notes_of_steps, Checkpointed, V):
+        assert len(first) == 1 and second == []
+        assert "the order 'zb-v' splits their backwards" in first[0]
+        assert "in B and again in W" in first[0] and "1f1b-v" in first[0]
+
+
+@pytest.mark.parametrize(
+    ("block", "order"), [(pipelines.Block, V), (Checkpointed, pipelines.order("1f1b", RANKS, 8))]
+)
+def test_nothing_is_noted_without_both(block: Any, order: db.Schedule) -> None:
+    assert pipelines.ranks(RANKS, notes_of_steps, block, order) == [[[], []]] * RANKS
+
+
+def copies(rank: int) -> list[str]:
+    """What is said of an order with copies to the host."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        given = stages(rank, 2, 4)
+        schedule = dbt.schedule(given, "po-h", n_microbatches=8, loss_fn=pipelines.loss)
+    pipelines.step(schedule, given, 8, [])
+    return [str(one.message) for one in caught if issubclass(one.category, db.Note)]
+
+
+def test_copies_to_the_host_are_left_out_with_a_note() -> None:
+    message = "the order 'po-h' runs without its copies to the host: all activations stay on the device"
+    assert pipelines.ranks(RANKS, copies) == [[message]] * RANKS
+
+
+def fully_sharded(rank: int, reshards: Any) -> str:
+    """Two ranks of a pipeline, each a group of two that shard its chunks."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (RANKS, 2), mesh_dim_names=("pipeline", "data"))
+    mine = dbt.stages_of(V, mesh["pipeline"].get_local_rank())
+    blocks = {}
+    for chunk in mine:
+        blocks[chunk] = pipelines.Block(chunk)
+        fully_shard(blocks[chunk], mesh=mesh["data"], reshard_after_forward=reshards)
+    group = mesh["pipeline"].get_group()
+    given = [PipelineStage(one, at, 4, torch.device("cpu"), group=group) for at, one in blocks.items()]
+    try:
+        schedule = dbt.schedule(given, V, loss_fn=pipelines.loss)
+    except db.InputError as error:
+        return str(error)
+    pipelines.step(schedule, given, 8, [])
+    _, gradients = pipelines.alone(V)
+    for chunk, block in blocks.items():
+        for name, weight in block.named_parameters():
+            torch.testing.assert_close(weight.grad.full_tensor(), gradients[f"{chunk}.{name}"])
+    return "trained"
+
+
+def test_fsdp_that_reshards_is_refused_and_trains_otherwise() -> None:
+    for told in pipelines.ranks(2 * RANKS, fully_sharded, True):
+        assert "FSDP frees its parameters" in told and "reshard_after_forward=False" in told
+    assert pipelines.ranks(2 * RANKS, fully_sharded, False) == ["trained"] * 2 * RANKS
 
 
 def test_reentrant_checkpoints_are_named() -> None:
