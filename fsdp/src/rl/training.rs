@@ -75,7 +75,7 @@ impl Training {
         responses - responses % self.machine.devices()
     }
 
-    /// The times of training on `samples`, in tokens, in updates of [`Self::update`]; the last may have
+    /// The times of training on `samples`, in tokens: forwards over all of them, then updates of [`Self::update`]; the last may have
     /// fewer. `step` numbers the step, for noise.
     ///
     /// # Errors
@@ -86,11 +86,9 @@ impl Training {
         let Forwards { old, reference, critic } = self.forwards;
         let mut trained =
             TrainedStep { groups: self.machine.devices() as u64, ..TrainedStep::default() };
-        let mut forward = Nanos(0);
+        let has_forwards = (old || reference || critic) && !samples.is_empty();
+        let forward = if has_forwards { self.forward(samples, step)? } else { Nanos(0) };
         for minibatch in samples.chunks(size) {
-            if old || reference || critic {
-                forward = sum(forward, self.forward(minibatch, step)?)?;
-            }
             let (times, microbatches) = self.update(minibatch, step)?;
             // Every epoch packs the same minibatches.
             let epochs = self.epochs;
