@@ -33,12 +33,14 @@ const FORWARD: [f64; 2] = [0.25, 1.0 / 3.0];
 pub struct Asked {
     /// The steps.
     pub steps: Steps,
-    /// Seconds of a decode step with the weights alone, and with one more sequence of a mean context.
+    /// What an engine holds, and how fast it is.
     pub engine: EngineFacts,
     /// The cost of a sample on a device, as `--cost` takes it.
     pub cost: CostModel,
     /// Devices of rollout and of training.
     pub devices: [u64; 2],
+    /// Attention heads of the model, which groups of devices must divide.
+    pub heads: u64,
     /// What was assumed, a sentence each.
     pub assumed: Vec<String>,
 }
@@ -130,6 +132,7 @@ impl Reader<'_> {
             engine: facts,
             cost: both,
             devices: [generating, training],
+            heads: self.samples.model.heads,
             assumed: self.assumed(),
         })
     }
