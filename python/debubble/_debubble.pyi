@@ -38,6 +38,7 @@ __all__ = [
     "plan_files",
     "replay",
     "reproduce",
+    "rl",
     "schedules",
     "schema",
     "search",
@@ -270,6 +271,7 @@ def advise(
 def plan(path: _Path, files: _Files | None = None, progress: _Report | None = None) -> Planned: ...
 def plan_files(path: _Path, files: _Files | None = None) -> dict[str, bytes]: ...
 def fsdp(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
+def rl(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
 def replay(
     paths: Sequence[_Path],
     keys: str,
