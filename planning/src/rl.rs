@@ -17,9 +17,10 @@ use crate::samples::{Cost, HALF, Samples, constants, rate};
 const MEMORY: [f64; 2] = [0.5, 0.9];
 /// Memory of a device that an engine needs beside weights, keys and values: activations of a batch.
 const WORKSPACE: f64 = 1e9;
-/// Seconds of a layer in a decode step that neither reading nor computing explains: kernels of a few
-/// microseconds in a CUDA graph.
-const LAYER: f64 = 20e-6;
+/// Seconds of a decode step that neither reading nor computing explains, unless the question says: scheduling,
+/// sampling, launches. By verl's steps on 64 and 128 H20, whose rollouts last as long as the longest response,
+/// and by the 31 ms of a token of Qwen2.5-72B on two H100 (tt-inference-server, issue 143).
+const STEP: f64 = 3e-3;
 /// Seconds of an all-reduce of a tensor group in it, of which a layer has two.
 const ALL_REDUCE: f64 = 10e-6;
 /// Responses that are drawn for a mean length.
@@ -241,13 +242,14 @@ impl Reader<'_> {
         let reduced = number(model.hidden) * HALF * 2.0 * number(model.layers);
         let members = self.keys.tensor;
         let reduce = plan::all_reduce(reduced, members, machine.tensor_ring(members), 0.0);
+        let step = self.keys.step_latency.map_or(STEP, |given| number(given.0) / 1e9);
         let reduces = if members > 1 { 2.0 * ALL_REDUCE } else { 0.0 };
         let seconds = [
             machine.stream(read),
             machine.stream(of_device),
             2.0 * active / flops,
             reduce,
-            number(model.layers) * (LAYER + reduces),
+            step + number(model.layers) * reduces,
         ];
         let (factor, rate) = self.measured_rate(seconds, capacity, generating)?;
         let [weights, context, compute, sequence, step] =

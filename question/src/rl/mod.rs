@@ -51,6 +51,9 @@ keys! {
     /// The most sequences that an engine generates at a time
     max_sequences: u64, label: "Sequences of an engine at a time", value: "N", heading: ROLLOUT,
         default: Some("256");
+    /// Of a decode step beside reading and computing: scheduling, sampling, launches; more without CUDA graphs
+    /// [default: 3ms]
+    step_latency: Option<Nanos>, label: "Latency of a decode step", value: "TIME", heading: ROLLOUT;
     /// Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
     /// formulas]
     generation_rate: Option<f64>, label: "Measured tokens per second of an engine", value: "RATE",
