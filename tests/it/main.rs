@@ -70,6 +70,7 @@ mod recorded;
 mod records;
 mod removal;
 mod room;
+mod rl;
 mod round_trips;
 mod schema;
 mod search;
