@@ -8,7 +8,7 @@ use pipeline::Nanos;
 use planning::rl::{Asked, asked};
 use serde::Serialize;
 
-use question::host::Context;
+use question::host::{Context, announce_estimate};
 use question::rl::RlKeys;
 use question::sheet::Sheet;
 use question::values::packing::PlacementKey;
@@ -128,11 +128,8 @@ fn phases(of: &Mean) -> Vec<PhaseRow> {
         ("update of the critic", of.critic),
         ("weights to engines", of.sync),
     ];
-    let row = |(phase, time)| PhaseRow {
-        phase,
-        time_ns: mean(time, of),
-        share: share(time, of.time),
-    };
+    let row =
+        |(phase, time)| PhaseRow { phase, time_ns: mean(time, of), share: share(time, of.time) };
     all.into_iter().filter(|(_, time)| *time > 0).map(row).collect()
 }
 
@@ -180,6 +177,7 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
     let levers = levers::of(keys, &question);
     let rounds = 1 + levers.len() as u64;
     let work = context.host().begin(question.steps.steps.saturating_mul(rounds), "steps");
+    announce(context, &question, rounds);
     let run = |asked: &Asked| {
         let steps = &asked.steps;
         let run = steps.run(|| work.inc(1), || context.stopped());
@@ -215,6 +213,18 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         assumed: question.assumed,
         interrupted: context.cut_short().then_some(true),
     })
+}
+
+/// Says before steps are simulated if that takes minutes.
+fn announce(context: &Context<'_>, asked: &Asked, rounds: u64) {
+    // Packing goes through all devices for every response.
+    const PAIRS_PER_SECOND: u64 = 6_000_000;
+    let steps = &asked.steps;
+    let responses = steps.rollout.prompts.saturating_mul(steps.rollout.responses);
+    let pairs = u128::from(responses) * u128::from(asked.devices[1]);
+    let all = pairs.saturating_mul(u128::from(steps.steps.saturating_mul(rounds)));
+    let what = format!("{} steps of {responses} responses, {rounds} times", steps.steps);
+    announce_estimate(context.host(), all, PAIRS_PER_SECOND, &what);
 }
 
 impl RlAnswer {

@@ -104,6 +104,14 @@ pub enum FsdpError {
         /// The most that fit.
         capacity: u64,
     },
+    /// Responses that take too many steps.
+    #[error("the longest response takes {steps} steps of its budget: at most {most}")]
+    Budget {
+        /// How many it takes.
+        steps: u64,
+        /// The most there may be.
+        most: u64,
+    },
     /// Updates that do not divide the responses of a step.
     #[error("{responses} responses of a step are no multiple of updates of {update}")]
     Updates {

@@ -8,7 +8,7 @@ use plan::{LayerKind, Mixer, Precision, gathered, number};
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::rl::RlKeys;
-use question::values::packing::{PlacementKey, RecomputeKey};
+use question::values::packing::{CommunicationKey, MethodKey, PlacementKey, RecomputeKey};
 
 use crate::samples::{Cost, HALF, Samples, constants, rate};
 
@@ -69,9 +69,11 @@ pub fn asked(context: &Context<'_>, keys: &RlKeys) -> Result<Asked, Diagnostic> 
         missing("model", "name one such as qwen2.5-7b, or a config.json of Hugging Face")
     })?;
     let machine = keys.machine.as_ref();
-    let machine = machine.ok_or_else(|| missing("machine", "name one such as h100, or its file"))?;
+    let machine =
+        machine.ok_or_else(|| missing("machine", "name one such as h100, or its file"))?;
     let samples = Samples::read(context, model, machine)?;
-    let prompts = keys.prompt_lengths.read(context).map_err(|error| error.about("prompt-lengths"))?;
+    let prompts =
+        keys.prompt_lengths.read(context).map_err(|error| error.about("prompt-lengths"))?;
     let responses =
         keys.response_lengths.read(context).map_err(|error| error.about("response-lengths"))?;
     Reader { keys, samples, lengths: [prompts, responses] }.read()
@@ -124,6 +126,9 @@ impl Reader<'_> {
             FsdpError::Updates { .. } => fault(&error)
                 .with_help("give a --mini-batch that divides --prompts")
                 .about("mini-batch"),
+            FsdpError::Budget { .. } => {
+                fault(&error).with_help("give a larger --rollout-budget").about("rollout-budget")
+            }
             other => fault(&other),
         };
         steps.check().map_err(updates)?;
@@ -169,7 +174,8 @@ impl Reader<'_> {
         ];
         for (key, size, of, what) in parts {
             if size == 0 || !of.is_multiple_of(size) {
-                let message = format!("--{key} {size} does not divide the {of} devices that {what}");
+                let message =
+                    format!("--{key} {size} does not divide the {of} devices that {what}");
                 return Err(wrong(key, message));
             }
             if !heads.is_multiple_of(size) {
@@ -355,12 +361,19 @@ impl Reader<'_> {
         let members = self.keys.sequence_parallel;
         let numbers = model.query_size() + model.kv_size() + model.attended_size();
         let bytes = number(numbers * model.layers) * HALF / number(members);
-        let rate = if members <= machine.domain { machine.hop_inside() } else { machine.hop_outside() };
+        let rate =
+            if members <= machine.domain { machine.hop_inside() } else { machine.hop_outside() };
         gathered(bytes, members, rate)
     }
 
     fn training(&self, devices: u64, cost: [CostModel; 2]) -> Result<Training, Diagnostic> {
         let keys = self.keys;
+        if keys.method == MethodKey::LbMini && keys.communication == CommunicationKey::Collectives {
+            let message = "--method lb-mini gives devices unequal numbers of microbatches, with which collectives \
+                           would deadlock";
+            return Err(wrong("communication", message.to_owned())
+                .with_help("add --communication on-demand, or take lb-micro"));
+        }
         let shared = keys.sequence_parallel;
         let [limit, forward_limit] = self.limits()?.map(|limit| limit.saturating_mul(shared));
         let groups = usize::try_from(devices / shared).unwrap_or(usize::MAX);
@@ -375,7 +388,10 @@ impl Reader<'_> {
             machine,
             model,
             forward,
-            way: Way { method: keys.method.method(), communication: keys.communication.communication() },
+            way: Way {
+                method: keys.method.method(),
+                communication: keys.communication.communication(),
+            },
             limit,
             forward_limit,
             update: mini_batch.saturating_mul(keys.responses),
@@ -432,7 +448,8 @@ impl Reader<'_> {
         assumed.retain(|one| !one.starts_with("`sequence`"));
         if model.experts.is_some() {
             assumed.push(
-                "every decode step reads all experts, which a small batch does not touch".to_owned(),
+                "every decode step reads all experts, which a small batch does not touch"
+                    .to_owned(),
             );
         }
         if model.layer_kinds().iter().any(|kind| kind.mixer == Mixer::Window) {

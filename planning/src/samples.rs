@@ -19,7 +19,9 @@ use crate::import::models;
 use crate::machines;
 use crate::memory_error::MemoryError;
 use crate::reader::Reader;
-use crate::{Document, LengthsDocument, ModelDocument, NoiseDocument, SearchDocument, TrainingDocument};
+use crate::{
+    Document, LengthsDocument, ModelDocument, NoiseDocument, SearchDocument, TrainingDocument,
+};
 
 /// Bytes of a parameter as it travels, and of a number of an activation.
 pub(crate) const HALF: f64 = 2.0;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use ::reproduce::{self as published, Answer as Published};
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
-use answer::{fsdp as packing, replay as traced, rl as reinforcement, schedules as listed, verify as checked};
+use answer::{
+    fsdp as packing, replay as traced, rl as reinforcement, schedules as listed, verify as checked,
+};
 use draw::{Width, pictures};
 use pyo3::prelude::*;
 use question::schemas;

@@ -7,7 +7,10 @@ use serde_json::Value;
 
 use crate::cli::{debubble, refused, run, stdout};
 
-const SMALL: &str = "rl --model qwen2.5-1.5b --machine a100-80g --devices 8 --prompts 16 --responses 8 --steps 2";
+const SMALL: &str =
+    "rl --model qwen2.5-1.5b --machine a100-80g --devices 8 --prompts 16 --responses 8 --steps 2";
+
+const OPEN: &str = "rl --model qwen2.5-1.5b --machine a100-80g";
 
 fn json(line: &str) -> Value {
     serde_json::from_str(&stdout(&run(line))).unwrap()
@@ -30,18 +33,27 @@ fn step(answer: &Value) -> f64 {
 
 #[test]
 fn phases_add_up_and_levers_are_told() {
-    let answer = json(&format!("{SMALL} --reference --reward 2s --switch 3s --mini-batch 4 --json"));
-    let sum: f64 = answer["phases"].as_array().unwrap().iter().map(|row| number(&row["time_ns"])).sum();
+    let answer =
+        json(&format!("{SMALL} --reference --reward 2s --switch 3s --mini-batch 4 --json"));
+    let sum: f64 =
+        answer["phases"].as_array().unwrap().iter().map(|row| number(&row["time_ns"])).sum();
     assert!((sum / number(&answer["step_ns"]) - 1.0).abs() < 1e-6);
     assert_eq!(phase(&answer, "reward"), 2.0);
     assert!(phase(&answer, "weights to engines") > 3.0);
-    assert_eq!(phase(&answer, "old log-probabilities"), phase(&answer, "reference log-probabilities"));
+    assert_eq!(
+        phase(&answer, "old log-probabilities"),
+        phase(&answer, "reference log-probabilities")
+    );
     // A forward of four that pass: forward, forward again, and a backward of two.
     let ratio = phase(&answer, "update") / phase(&answer, "old log-probabilities");
     assert!((3.5..5.0).contains(&ratio), "{ratio}");
     assert_eq!((&answer["responses"], &answer["update"]["updates"]), (&128.0.into(), &4.0.into()));
-    let levers: Vec<&str> =
-        answer["levers"].as_array().unwrap().iter().map(|row| row["lever"].as_str().unwrap()).collect();
+    let levers: Vec<&str> = answer["levers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["lever"].as_str().unwrap())
+        .collect();
     assert_eq!(
         levers,
         [
@@ -62,11 +74,13 @@ fn a_lever_is_the_question_with_its_keys() {
     let mut held = 0;
     for lever in answer["levers"].as_array().unwrap() {
         // A key of the answer is a flag.
-        let flags: String = lever["change"].as_str().unwrap().split(", ").fold(String::new(), |all, one| {
-            let (key, value) = one.split_once(" = ").unwrap();
-            format!("{all} --{key} {value}")
-        });
-        let own = SMALL.to_owned() + if flags.contains("mini-batch") { "" } else { " --mini-batch 2" };
+        let flags: String =
+            lever["change"].as_str().unwrap().split(", ").fold(String::new(), |all, one| {
+                let (key, value) = one.split_once(" = ").unwrap();
+                format!("{all} --{key} {value}")
+            });
+        let own =
+            SMALL.to_owned() + if flags.contains("mini-batch") { "" } else { " --mini-batch 2" };
         let changed = json(&format!("{own}{flags} --json"));
         let saved = 1.0 - step(&changed) / number(&changed["responses"]) / base;
         assert!((saved - number(&lever["saved"])).abs() < 1e-6, "{lever}");
@@ -99,10 +113,14 @@ fn a_measured_rate_scales_the_rollout() {
 
 #[test]
 fn memory_bounds_the_batch() {
-    let lengths = "--response-lengths uniform:6000-8000 --responses 64";
-    let of = |share: &str| json(&format!("{SMALL} {lengths} --engine-memory {share} --json"));
+    let question = format!(
+        "{OPEN} --prompts 16 --responses 64 --steps 2 --response-lengths uniform:6000-8000"
+    );
+    let of = |share: &str| json(&format!("{question} --engine-memory {share} --json"));
     let [small, large] = [of("0.12"), of("0.8")];
-    assert!(number(&small["rollout"]["most_sequences"]) < number(&large["rollout"]["most_sequences"]));
+    assert!(
+        number(&small["rollout"]["most_sequences"]) < number(&large["rollout"]["most_sequences"])
+    );
     assert!(phase(&small, "rollout") > phase(&large, "rollout"));
     assert!(number(&small["rollout"]["preemptions"]) > number(&large["rollout"]["preemptions"]));
 }
@@ -144,7 +162,8 @@ fn odc_gains_in_a_step_what_its_updates_are_of_it() {
 fn steps_of_verl_are_of_the_published_size() {
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/rl/h20.toml");
     // Devices, median; then generation and step in seconds, as published.
-    let rows = [(32, 1099, 357.41, 790.10), (64, 1052, 150.72, 365.28), (128, 1750, 177.85, 356.30)];
+    let rows =
+        [(32, 1099, 357.41, 790.10), (64, 1052, 150.72, 365.28), (128, 1750, 177.85, 356.30)];
     let shares = rows.map(|(devices, median, generation, all)| {
         let answer = json(&format!(
             "rl --model qwen2.5-7b --machine {machine} --devices {devices} --prompts 512 --responses 16 \
@@ -179,10 +198,12 @@ fn what_cannot_be_is_refused_with_a_cure() {
         (&format!("{SMALL} --placement separate --rollout-devices 8"), "both rollout and training"),
         (&format!("{SMALL} --rollout-budget 0"), "1 or more"),
         (&format!("{SMALL} --generation-rate -1"), "tokens per second"),
-        (&format!("{SMALL} --communication collectives --method lb-mini"), "deadlock"),
-        (&format!("{SMALL} --prompts 100000000"), "prompts of a step"),
-        (&format!("{SMALL} --devices 100000000"), "--devices is"),
-        (&format!("{SMALL} --steps 0"), "steps"),
+        (&format!("{SMALL} --rollout-budget 1"), "8192 steps of its budget"),
+        (&format!("{SMALL} --method lb-mini"), "would deadlock"),
+        (&format!("{SMALL} --max-sequences 0"), "sequences of an engine"),
+        (&format!("{OPEN} --prompts 100000000"), "prompts of a step"),
+        (&format!("{OPEN} --devices 100000000"), "--devices is"),
+        (&format!("{OPEN} --steps 0"), "steps must be from 1"),
         ("fsdp --model qwen2.5-7b", "--model needs --machine"),
         ("fsdp --machine h100", "--machine needs --model"),
         ("fsdp --execute --model qwen2.5-7b --machine h100", "model"),
@@ -195,7 +216,8 @@ fn what_cannot_be_is_refused_with_a_cure() {
 #[test]
 fn the_answer_is_written_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
-    let [csv, svg] = ["rows.csv", "phases.svg"].map(|name| folder.path().join(name).display().to_string());
+    let [csv, svg] =
+        ["rows.csv", "phases.svg"].map(|name| folder.path().join(name).display().to_string());
     let mut words: Vec<&str> = SMALL.split_whitespace().collect();
     words.extend(["--csv", &csv, "--svg", &svg]);
     let table = stdout(&debubble(words));
@@ -206,7 +228,9 @@ fn the_answer_is_written_and_drawn() {
 
 /// The constants of a study's cost, by model and machine.
 fn constants(model: &str) -> [f64; 2] {
-    let question = format!("fsdp --model {model} --machine a100-80g --minibatch-size 1 --minibatches 1 --json");
+    let question = format!(
+        "fsdp --model {model} --machine a100-80g --minibatch-size 1 --minibatches 1 --json"
+    );
     let answer = json(&question);
     let cost = answer["of_model"]["cost"].as_str().unwrap();
     let (a, b) = cost.strip_prefix("quadratic:").unwrap().split_once(',').unwrap();
@@ -237,7 +261,10 @@ fn explicit_keys_override_model_and_machine() {
         json(&format!("{question} {rest} --json"))
     };
     let plain = study("");
-    assert_eq!((&plain["of_model"]["layers"], plain["results"].as_array().unwrap().len()), (&28.into(), 10));
+    assert_eq!(
+        (&plain["of_model"]["layers"], plain["results"].as_array().unwrap().len()),
+        (&28.into(), 10)
+    );
     assert!(plain["of_model"]["node_bandwidth"].is_string());
     let given = study("--cost 7b --layers 3 --parameters 1GB --bandwidth 10GB/s");
     assert_eq!(given["of_model"]["cost"], "7b");
@@ -259,11 +286,15 @@ fn lengths_of_columns_are_those_of_a_list() {
     };
     let numbers = [900, 1200, 300, 4000];
     let list = file("l.txt", &numbers.map(|one| one.to_string()).join("\n"));
-    let rows = numbers.map(|one| format!("{{\"text\": \"a\", \"response_length\": {one}}}")).join("\n");
+    let rows =
+        numbers.map(|one| format!("{{\"text\": \"a\", \"response_length\": {one}}}")).join("\n");
     let jsonl = file("r.jsonl", &rows);
-    let csv = file("r.csv", &format!("id,tokens\n{}", numbers.map(|one| format!("x,{one}\n")).concat()));
+    let csv =
+        file("r.csv", &format!("id,tokens\n{}", numbers.map(|one| format!("x,{one}\n")).concat()));
     let of = |lengths: &str| {
-        json(&format!("fsdp --devices 2 --minibatch-size 2 --minibatches 3 --lengths in-order:{lengths} --json"))
+        json(&format!(
+            "fsdp --devices 2 --minibatch-size 2 --minibatches 3 --lengths in-order:{lengths} --json"
+        ))
     };
     let expected = of(&list);
     assert_eq!(of(&format!("{jsonl}:response_length")), expected);
@@ -277,14 +308,20 @@ fn lengths_of_columns_are_those_of_a_list() {
 fn lengths_of_a_parquet_column() {
     let folder = tempfile::tempdir().unwrap();
     let rows = folder.path().join("rows.parquet").display().to_string();
-    let grid = "sweep --stages 4 --microbatches 8 --forward 1ms --backward 2ms --schedule 1f1b,gpipe --over microbatches=4,8,16";
+    let grid =
+        "sweep --stages 4 --microbatches 4,8,16 --forward 1ms --backward 2ms --schedule 1f1b,gpipe";
     stdout(&run(&format!("{grid} --out {rows}")));
     let of = |lengths: &str| {
-        run(&format!("fsdp --devices 2 --minibatch-size 2 --minibatches 3 --lengths in-order:{lengths} --json"))
+        run(&format!(
+            "fsdp --devices 2 --minibatch-size 2 --minibatches 3 --lengths in-order:{lengths} --json"
+        ))
     };
     let list = folder.path().join("l.txt");
     fs::write(&list, "4 4 8 8 16 16").unwrap();
-    assert_eq!(stdout(&of(&format!("{rows}:microbatches"))), stdout(&of(&list.display().to_string())));
+    assert_eq!(
+        stdout(&of(&format!("{rows}:microbatches"))),
+        stdout(&of(&list.display().to_string()))
+    );
     refused(&of(&format!("{rows}:schedule")), &["column schedule holds", "not whole numbers"]);
     refused(&of(&format!("{rows}:length")), &["no column length", "microbatches"]);
     let cut = folder.path().join("cut.parquet");

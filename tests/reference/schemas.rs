@@ -44,7 +44,9 @@ fn of_fsdp() -> Value {
 fn of_rl() -> Value {
     schema::of::<rl::RlKeys>(
         "debubble rl",
-        &[json!({ "model": "qwen2.5-7b", "machine": "h100", "devices": 8, "prompts": 128, "responses": 8 })],
+        &[
+            json!({ "model": "qwen2.5-7b", "machine": "h100", "devices": 8, "prompts": 128, "responses": 8 }),
+        ],
     )
 }
 

@@ -108,11 +108,8 @@ pub(super) fn of(keys: &RlKeys, asked: &Asked) -> Vec<Lever> {
 /// The other placement; of devices of their own, in several parts.
 fn placements(keys: &RlKeys, asked: &Asked) -> Vec<Lever> {
     if asked.steps.placement == Placement::Separate {
-        let together = RlKeys {
-            placement: PlacementKey::Colocated,
-            rollout_devices: None,
-            ..keys.clone()
-        };
+        let together =
+            RlKeys { placement: PlacementKey::Colocated, rollout_devices: None, ..keys.clone() };
         let change = "placement = colocated".to_owned();
         return vec![Lever { name: "shared devices", change, keys: together }];
     }
@@ -162,9 +159,10 @@ pub(super) fn sheet(rows: &[LeverRow]) -> Sheet {
             },
         ]
     };
-    let table = Sheet::table(&["lever", "change", "step", "saved of a response"], rows.iter().map(row));
-    let refused = rows.iter().filter_map(|row| {
-        row.refused.as_ref().map(|why| format!("{}: {why}\n", row.lever))
-    });
+    let table =
+        Sheet::table(&["lever", "change", "step", "saved of a response"], rows.iter().map(row));
+    let refused = rows
+        .iter()
+        .filter_map(|row| row.refused.as_ref().map(|why| format!("{}: {why}\n", row.lever)));
     table.and_text(refused.collect::<String>())
 }

@@ -8,6 +8,8 @@ use crate::error::{FsdpError, count};
 
 /// The most steps.
 const MAX_STEPS: u64 = 10_000;
+/// The most steps that a response takes.
+const MAX_WARM_UP: u64 = 1_000;
 /// Picoseconds of a nanosecond.
 const PICOSECONDS: u64 = 1_000;
 
@@ -108,6 +110,10 @@ impl Steps {
     pub fn check(&self) -> Result<(), FsdpError> {
         count("steps", self.steps, 1, MAX_STEPS)?;
         let responses = self.rollout.requests()?;
+        let warm_up = self.rollout.warm_up();
+        if warm_up > MAX_WARM_UP {
+            return Err(FsdpError::Budget { steps: warm_up, most: MAX_WARM_UP });
+        }
         let update = count("responses of an update", self.training.update, 1, responses)?;
         match responses.is_multiple_of(update) {
             true => Ok(()),

@@ -6,8 +6,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Communication, CostModel, FsdpError, Lengths, Machine, Method, Way};
 
-const TIMES: Times =
-    Times { weights: 1_000, context: 3, compute: 40, sequence: 2, step: 100, prefill: 5, prefill_pair: 1 };
+const TIMES: Times = Times {
+    weights: 1_000,
+    context: 3,
+    compute: 40,
+    sequence: 2,
+    step: 100,
+    prefill: 5,
+    prefill_pair: 1,
+};
 
 fn engine(capacity: u64, sequences: u64) -> Engine {
     Engine { times: TIMES, capacity, sequences }
@@ -37,7 +44,8 @@ fn by_steps(engine: &Engine, requests: &[Request]) -> EngineRun {
     while !(waiting.is_empty() && running.is_empty()) {
         while may_admit && !waiting.is_empty() {
             let (at, generated) = waiting[0];
-            let is_held = running.iter().any(|&(other, _)| requests[other].prompt == requests[at].prompt);
+            let is_held =
+                running.iter().any(|&(other, _)| requests[other].prompt == requests[at].prompt);
             let added = generated + if is_held { 0 } else { prompt(at) };
             let room = held(&running) + added + (running.len() as u64) < engine.capacity;
             if !running.is_empty() && (running.len() as u64 >= engine.sequences || !room) {

@@ -75,7 +75,9 @@ fn read(context: &Context<'_>, path: &Path) -> Result<Vec<u32>, Diagnostic> {
     }
     if let Some(Form::Jsonl | Form::Parquet) = Form::of(path) {
         let cure = format!("write file:{}:COLUMN, with the name of a column", path.display());
-        return Err(Diagnostic::unreadable(path, "it has columns, and none is named").with_help(cure));
+        return Err(
+            Diagnostic::unreadable(path, "it has columns, and none is named").with_help(cure)
+        );
     }
     let text = context.read_text(path, MAX_FILE)?;
     let mut lengths = Vec::new();
@@ -111,11 +113,7 @@ fn too_many(path: &Path) -> Diagnostic {
         .with_help("take a sample of them")
 }
 
-fn of_parquet(
-    context: &Context<'_>,
-    path: &Path,
-    column: &str,
-) -> Result<Vec<u32>, Diagnostic> {
+fn of_parquet(context: &Context<'_>, path: &Path, column: &str) -> Result<Vec<u32>, Diagnostic> {
     let content = context.read_bytes(path, MAX_TABLE)?;
     let numbers = traces::whole_numbers(content, column, MAX_ROWS).map_err(|error| {
         let refused = Diagnostic::unreadable(path, &error.to_string());
@@ -146,7 +144,11 @@ fn of_csv(
     let at = headers.iter().position(|name| name.trim() == column);
     let Some(at) = at else {
         let names: Vec<String> = headers.iter().take(40).map(quote::clip).collect();
-        let cause = format!("it has no column {}; its columns are {}", quote::clip(column), names.join(", "));
+        let cause = format!(
+            "it has no column {}; its columns are {}",
+            quote::clip(column),
+            names.join(", ")
+        );
         return Err(Diagnostic::unreadable(path, &cause));
     };
     let mut lengths = Vec::new();
@@ -185,7 +187,8 @@ fn of_jsonl(context: &Context<'_>, path: &Path, column: &str) -> Result<Vec<u32>
         };
         let not = || {
             let column = quote::clip(column);
-            wrong(&format!("{column} is neither a number of tokens nor a list of them")).with_help(CURE)
+            wrong(&format!("{column} is neither a number of tokens nor a list of them"))
+                .with_help(CURE)
         };
         lengths.push(whole.ok_or_else(not)?);
     }
@@ -332,7 +335,8 @@ mod tests {
 
     #[test]
     fn what_is_no_length_is_refused_at_its_line() {
-        let refused = |name: &str, content: &str, key: &str| lengths(name, content, key).unwrap_err();
+        let refused =
+            |name: &str, content: &str, key: &str| lengths(name, content, key).unwrap_err();
         let of = |value: &str| {
             refused("r.jsonl", &format!("{{\"n\": 1}}\n{{\"n\": {value}}}\n"), "in-order:r.jsonl:n")
         };

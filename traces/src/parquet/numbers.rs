@@ -18,14 +18,9 @@ const NAME: &str = "of these numbers";
 ///
 /// # Errors
 /// If it is no such file, has no such column or more rows, or the column holds anything else.
-pub fn whole_numbers(
-    content: Vec<u8>,
-    column: &str,
-    most: usize,
-) -> Result<Vec<i64>, TraceError> {
+pub fn whole_numbers(content: Vec<u8>, column: &str, most: usize) -> Result<Vec<i64>, TraceError> {
     let content = Bytes::from(content);
-    guarded(|| decode(&content, column, most))
-        .unwrap_or_else(|what| Err(TraceError::Damaged(what)))
+    guarded(|| decode(&content, column, most)).unwrap_or_else(|what| Err(TraceError::Damaged(what)))
 }
 
 fn decode(content: &Bytes, column: &str, most: usize) -> Result<Vec<i64>, TraceError> {
@@ -59,11 +54,7 @@ fn decode(content: &Bytes, column: &str, most: usize) -> Result<Vec<i64>, TraceE
 }
 
 /// Number of rows that the file promises, before any memory is taken for them.
-fn rows(
-    file: &SerializedFileReader<Bytes>,
-    bytes: u64,
-    most: usize,
-) -> Result<usize, TraceError> {
+fn rows(file: &SerializedFileReader<Bytes>, bytes: u64, most: usize) -> Result<usize, TraceError> {
     let groups = file.metadata().row_groups().iter();
     let rows = groups.fold(0i64, |sum, group| sum.saturating_add(group.num_rows().max(0)));
     let rows = rows.max(file.metadata().file_metadata().num_rows());
