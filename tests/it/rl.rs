@@ -308,9 +308,11 @@ fn lengths_of_columns_are_those_of_a_list() {
 fn lengths_of_a_parquet_column() {
     let folder = tempfile::tempdir().unwrap();
     let rows = folder.path().join("rows.parquet").display().to_string();
-    let grid =
-        "sweep --stages 4 --microbatches 4,8,16 --forward 1ms --backward 2ms --schedule 1f1b,gpipe";
-    stdout(&run(&format!("{grid} --out {rows}")));
+    let grid = folder.path().join("grid.toml");
+    let text = "stages = 4\nforward = \"1ms\"\nbackward = \"2ms\"\nschedule = [\"1f1b\", \"gpipe\"]\n\
+                [sweep]\nmicrobatches = [4, 8, 16]\n";
+    fs::write(&grid, text).unwrap();
+    stdout(&run(&format!("sweep {} --out {rows}", grid.display())));
     let of = |lengths: &str| {
         run(&format!(
             "fsdp --devices 2 --minibatch-size 2 --minibatches 3 --lengths in-order:{lengths} --json"
