@@ -258,7 +258,8 @@ def test_packing(command: doors.Command, tmp_path: Path) -> None:
 
 def test_a_step_of_reinforcement_learning(command: doors.Command, tmp_path: Path) -> None:
     step = db.rl(model="qwen2.5-1.5b", machine="a100-80g", prompts=16, steps=1, mini_batch=4)
-    words = ["rl", "--model=qwen2.5-1.5b", "--machine=a100-80g", "--prompts=16", "--steps=1", "--mini-batch=4", "--json"]
+    words = ["rl", "--model=qwen2.5-1.5b", "--machine=a100-80g", "--prompts=16", "--steps=1"]
+    words += ["--mini-batch=4", "--json"]
     assert printed(step) == command.stdout(*words)
     assert step.step_ns >= max(phase.time_ns for phase in step.rows)
     assert {lever.lever for lever in step.levers} >= {"on-demand communication", "partial rollouts"}
