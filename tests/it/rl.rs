@@ -119,14 +119,14 @@ fn memory_bounds_the_batch() {
     let of = |share: &str| json(&format!("{question} --engine-memory {share} --json"));
     let [small, large] = [of("0.12"), of("0.8")];
     assert!(
-        number(&small["rollout"]["most_sequences"]) < number(&large["rollout"]["most_sequences"])
+        number(&small["rollout"]["mean_sequences"]) < number(&large["rollout"]["mean_sequences"])
     );
     assert!(phase(&small, "rollout") > phase(&large, "rollout"));
     assert!(number(&small["rollout"]["preemptions"]) > number(&large["rollout"]["preemptions"]));
 }
 
 /// ODC (arXiv 2601.19362) claims up to 10 % in reinforcement learning. On-demand communication makes updates of two
-/// samples a device 25 % faster with the lengths of `scenarios/paper/odc-tasks.csv`; of a step they are a third.
+/// samples a device 25 % faster with the lengths of `scenarios/paper/odc-tasks.csv`; of a step they are a fifth to a third.
 #[test]
 fn odc_gains_in_a_step_what_its_updates_are_of_it() {
     let question = |model: &str, size: u64, rest: &str| {
