@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Commands with more flags than fit a screen or two, and the flags that `--help` shows of each.
-const FEW: [(&str, &[&str]); 6] = [
+const FEW: [(&str, &[&str]); 7] = [
     ("simulate", &["explain", "json", "svg", "html", "baseline"]),
     ("sweep", &["out", "svg", "plot", "plot_over", "shard"]),
     (
@@ -36,10 +36,35 @@ const FEW: [(&str, &[&str]); 6] = [
             "cost",
             "method",
             "communication",
+            "model",
+            "machine",
             "parameters",
             "bandwidth",
             "latency",
             "execute",
+            "json",
+            "csv",
+            "svg",
+        ],
+    ),
+    (
+        "rl",
+        &[
+            "model",
+            "machine",
+            "devices",
+            "prompts",
+            "responses",
+            "prompt_lengths",
+            "response_lengths",
+            "tensor",
+            "placement",
+            "rollout_budget",
+            "mini_batch",
+            "max_tokens",
+            "method",
+            "communication",
+            "sequence_parallel",
             "json",
             "csv",
             "svg",

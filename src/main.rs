@@ -47,6 +47,7 @@ use crate::commands::profile::Profile;
 use crate::commands::records::Records;
 use crate::commands::replay::Replay;
 use crate::commands::reproduce::Reproduce;
+use crate::commands::rl::Rl;
 use crate::commands::schedules::Schedules;
 use crate::commands::schema::Schema;
 use crate::commands::search::Search;
@@ -91,6 +92,7 @@ enum Command {
     Execute(Box<Execute>),
     Compare(Compare),
     Fsdp(Box<Fsdp>),
+    Rl(Box<Rl>),
     Plan(Box<Plan>),
     Import(Import),
     Advise(Advise),
@@ -169,6 +171,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Execute(execute) => return execute.run(out),
         Command::Compare(compare) => return compare.run(out),
         Command::Fsdp(fsdp) => return fsdp.run(out),
+        Command::Rl(rl) => return rl.run(out),
         Command::Plan(plan) => return plan.run(out),
         Command::Import(import) => import.run(out)?,
         Command::Advise(advise) => return advise.run(out),

@@ -145,11 +145,57 @@ const HEADER: [&str; 9] = [
     "speed-up",
 ];
 
+/// Keys as they follow from a model and a machine, where they are not given.
+#[derive(Serialize, Clone, Debug)]
+pub struct OfModel {
+    /// Forward and backward of a sample.
+    pub cost: Option<String>,
+    /// Layers.
+    pub layers: u64,
+    /// Bytes of all parameters as they travel.
+    pub parameters_bytes: Option<u64>,
+    /// The rate of a device.
+    pub bandwidth: Option<String>,
+    /// The rate of a node, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_bandwidth: Option<String>,
+}
+
+impl OfModel {
+    fn new(keys: &FsdpKeys) -> Self {
+        Self {
+            cost: keys.cost.as_ref().map(ToString::to_string),
+            layers: keys.layers(),
+            parameters_bytes: keys.parameters().map(|size| size.0),
+            bandwidth: keys.bandwidth.map(|rate| rate.to_string()),
+            node_bandwidth: keys.node_bandwidth.map(|rate| rate.to_string()),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let known = |name: &str, value: &Option<String>| {
+            value.as_ref().map_or(String::new(), |value| format!(", {name} = {value}"))
+        };
+        let size = self.parameters_bytes.map(|size| Bytes(size).to_string());
+        format!(
+            "\nby model and machine: layers = {}{}{}{}{}\n",
+            self.layers,
+            known("cost", &self.cost),
+            known("parameters", &size),
+            known("bandwidth", &self.bandwidth),
+            known("node-bandwidth", &self.node_bandwidth)
+        )
+    }
+}
+
 /// The answer to a question of packing and communication.
 #[derive(Serialize, Clone, Debug)]
 pub struct FsdpAnswer {
     /// Every way in every setting, in the order of the keys.
     pub results: Vec<FsdpRow>,
+    /// What followed from a model and a machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_model: Option<OfModel>,
     /// `Some(true)` after a stop: the rows cover the minibatches done by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
@@ -168,6 +214,10 @@ impl FsdpAnswer {
     #[must_use]
     pub fn sheet(&self) -> Sheet {
         let table = Sheet::table(&HEADER, self.results.iter().map(FsdpRow::cells));
+        let table = match &self.of_model {
+            Some(of_model) => table.and_text(of_model.in_words()),
+            None => table,
+        };
         CAUSES.into_iter().fold(table, |sheet, (name, words)| {
             let slower = self.results.iter().filter(|row| row.slower_for == Some(name)).count();
             let of = self.results.len();
@@ -186,6 +236,8 @@ impl FsdpAnswer {
 /// # Errors
 /// If a key is wrong, a file cannot be read, or samples cannot be packed.
 pub fn fsdp(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpAnswer, Diagnostic> {
+    let is_of_model = keys.model.is_some();
+    let keys = &planning::samples::of_keys(context, keys)?;
     let settings = keys.settings(context)?;
     let ways = keys.ways();
     // Every way is held against the baseline, and against collectives with the same packing where they
@@ -218,7 +270,8 @@ pub fn fsdp(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpAnswer, Diagno
         };
         results.extend(ways.iter().filter_map(row));
     }
-    Ok(FsdpAnswer { results, interrupted: context.cut_short().then_some(true) })
+    let of_model = is_of_model.then(|| OfModel::new(keys));
+    Ok(FsdpAnswer { results, of_model, interrupted: context.cut_short().then_some(true) })
 }
 
 /// Says before minibatches are packed if that takes minutes.

@@ -8,6 +8,7 @@
 //! | set-ups of a model on machines | [`plan::plan`] | [`plan::Planned`] |
 //! | what to change of a run | [`advise::advise`] | [`advise::Advice`] |
 //! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::FsdpAnswer`] |
+//! | a step of reinforcement learning | [`rl::rl`] | [`rl::RlAnswer`] |
 //! | a trace of a real run | [`replay::replay`] | [`replay::ReplayAnswer`] |
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
 //! | a trainer, recorded | [`profile::of`] | a [`TrainerProfile`](::profile::TrainerProfile) |
@@ -55,6 +56,7 @@ pub mod plan;
 pub mod profile;
 pub mod records;
 pub mod replay;
+pub mod rl;
 pub mod schedules;
 pub mod search;
 pub mod simulate;

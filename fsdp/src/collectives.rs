@@ -51,5 +51,7 @@ pub(crate) fn run(
         }
     }
     let end = nows.into_iter().max().unwrap_or(0);
-    if overlap { end.saturating_add(transfer).saturating_add(reduce) } else { end }
+    // The gradients of the last layer hide behind nothing.
+    let exposed = overlap && work.has_backward();
+    if exposed { end.saturating_add(transfer).saturating_add(reduce) } else { end }
 }

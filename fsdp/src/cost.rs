@@ -65,6 +65,21 @@ impl CostModel {
         }
     }
 
+    /// The same, `factor` times as long, as groups of devices or parts of a pass have it.
+    ///
+    /// # Errors
+    /// If the costs become none.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    pub fn scaled(self, factor: f64) -> Result<Self, FsdpError> {
+        match self.0 {
+            // A cast of floats saturates, and the range is checked.
+            Law::Linear { per_token } => {
+                Self::linear(Nanos((per_token.0 as f64 * factor).round() as u64))
+            }
+            Law::Quadratic { a, b } => Self::quadratic(a * factor, b * factor),
+        }
+    }
+
     /// The cost of a sample of `tokens` when samples are packed: tokens where costs are linear,
     /// else seconds.
     #[must_use]

@@ -93,6 +93,33 @@ pub enum FsdpError {
         /// How many a node has.
         of_node: usize,
     },
+    /// A response that an engine cannot hold.
+    #[error(
+        "a response and its prompt have {tokens} tokens, but the memory of an engine holds keys and values \
+         of {capacity}"
+    )]
+    Engine {
+        /// Its tokens with those of the prompt.
+        tokens: u64,
+        /// The most that fit.
+        capacity: u64,
+    },
+    /// Responses that take too many steps.
+    #[error("the longest response takes {steps} steps of its budget: at most {most}")]
+    Budget {
+        /// How many it takes.
+        steps: u64,
+        /// The most there may be.
+        most: u64,
+    },
+    /// Updates that do not divide the responses of a step.
+    #[error("{responses} responses of a step are no multiple of updates of {update}")]
+    Updates {
+        /// Responses of a step.
+        responses: u64,
+        /// Responses of an update.
+        update: u64,
+    },
     /// Times longer than the clock tells.
     #[error("the times are too long for the clock: make costs, slowdowns or links smaller")]
     Overflow,

@@ -6,6 +6,9 @@
 //! with on-demand communication they pull parameters and push gradients point to point, and meet
 //! once per minibatch.
 //!
+//! [`rl`] has a step of reinforcement learning around such training: rollouts by engines that generate,
+//! log-probabilities, updates.
+//!
 //! A [`Packing`] assigns samples to devices and microbatches by one of the published [`Method`]s; a
 //! [`Machine`] times it under a kind of [`Communication`]; a [`Study`] repeats both over many
 //! minibatches whose [`Lengths`] are drawn.
@@ -33,6 +36,7 @@ mod links;
 mod on_demand;
 mod packing;
 mod partition;
+pub mod rl;
 mod step;
 mod study;
 mod work;

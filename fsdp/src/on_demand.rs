@@ -52,7 +52,8 @@ pub(crate) fn run_over(
             Event::Computed(device) => run.computed(device, &mut did),
         }
     }
-    let reduce = links.all_reduce(links.parameters.0, run.clients.len());
+    let reduced = if work.has_backward() { links.parameters.0 } else { 0 };
+    let reduce = links.all_reduce(reduced, run.clients.len()) * u64::from(work.has_backward());
     run.wires.now.saturating_add(reduce)
 }
 

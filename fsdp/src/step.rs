@@ -8,7 +8,7 @@ use sim::straggler::Stragglers;
 use crate::error::{FsdpError, count};
 use crate::links::Links;
 use crate::packing::Packing;
-use crate::work::{Layer, Work};
+use crate::work::{Layer, Passes, Work};
 use crate::{collectives, on_demand};
 
 /// The most layers of a model.
@@ -136,7 +136,32 @@ impl Machine {
         communication: Communication,
         minibatch: u64,
     ) -> Result<StepTimes, FsdpError> {
-        let work = self.work(packing, samples, minibatch)?;
+        self.passes(packing, samples, communication, (minibatch, Passes::Training))
+    }
+
+    /// The same of a forward alone, as log-probabilities need it: samples take `samples` each, and no
+    /// gradients travel.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn forward(
+        &self,
+        packing: &Packing,
+        samples: &[Nanos],
+        communication: Communication,
+        minibatch: u64,
+    ) -> Result<StepTimes, FsdpError> {
+        self.passes(packing, samples, communication, (minibatch, Passes::Forward))
+    }
+
+    fn passes(
+        &self,
+        packing: &Packing,
+        samples: &[Nanos],
+        communication: Communication,
+        (minibatch, passes): (u64, Passes),
+    ) -> Result<StepTimes, FsdpError> {
+        let work = self.work(packing, samples, minibatch, passes)?;
         if self.links.is_none() && !work.is_noisy() {
             return even_pace(packing, &work, communication);
         }
@@ -159,7 +184,7 @@ impl Machine {
         communication: Communication,
         minibatch: u64,
     ) -> Result<Timeline, FsdpError> {
-        let work = self.work(packing, samples, minibatch)?;
+        let work = self.work(packing, samples, minibatch, Passes::Training)?;
         let mut stages = vec![Vec::new(); work.times().len()];
         self.run(packing, &work, communication, |device, layer: Layer, start, duration| {
             let chunk = u16::try_from(device).unwrap_or(u16::MAX);
@@ -176,13 +201,14 @@ impl Machine {
         packing: &Packing,
         samples: &[Nanos],
         minibatch: u64,
+        passes: Passes,
     ) -> Result<Work<'_>, FsdpError> {
         let planned = packing.devices().len();
         count("devices of the plan", planned as u64, self.devices as u64, self.devices as u64)?;
         let packed: usize = packing.devices().iter().flatten().map(Vec::len).sum();
         count("times of samples", samples.len() as u64, packed as u64, packed as u64)?;
         let noise = self.stragglers.as_ref().map(|noise| noise.sample(minibatch, 0));
-        Work::new(packing, samples, self.layers, noise)
+        Work::new(packing, samples, self.layers, passes, noise)
     }
 
     fn run(

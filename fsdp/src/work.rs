@@ -15,11 +15,21 @@ pub(crate) struct Layer {
     pub(crate) is_backward: bool,
 }
 
+/// What devices do with the layers of a microbatch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Passes {
+    /// Forward and backward.
+    Training,
+    /// Forward alone, as log-probabilities need it.
+    Forward,
+}
+
 /// The work of the devices in one minibatch.
 pub(crate) struct Work<'a> {
     /// The nominal time of each microbatch of each device, in nanoseconds.
     times: Vec<Vec<u64>>,
     layers: u16,
+    passes: Passes,
     noise: Option<NoiseSample<'a>>,
 }
 
@@ -32,6 +42,7 @@ impl<'a> Work<'a> {
         packing: &Packing,
         samples: &[Nanos],
         layers: u16,
+        passes: Passes,
         noise: Option<NoiseSample<'a>>,
     ) -> Result<Self, FsdpError> {
         let sum = |sum: u64, sample: &Nanos| sum.checked_add(sample.0);
@@ -39,7 +50,7 @@ impl<'a> Work<'a> {
         let time = |items: &Vec<u32>| items.iter().map(|&item| samples[item as usize].0).sum();
         let device = |device: &Vec<Vec<u32>>| device.iter().map(time).collect();
         let times = packing.devices().iter().map(device).collect();
-        Ok(Self { times, layers, noise })
+        Ok(Self { times, layers, passes, noise })
     }
 
     /// The nominal time of each microbatch of each device, in nanoseconds.
@@ -51,15 +62,26 @@ impl<'a> Work<'a> {
         self.noise.is_some()
     }
 
+    /// Whether gradients travel.
+    pub(crate) fn has_backward(&self) -> bool {
+        self.passes == Passes::Training
+    }
+
+    /// How often a microbatch passes each layer.
+    fn rounds(&self) -> usize {
+        if self.has_backward() { 2 } else { 1 }
+    }
+
     /// Number of layers that each of `microbatches` passes, forward and backward.
     pub(crate) fn layers(&self, microbatches: usize) -> usize {
-        microbatches * 2 * usize::from(self.layers)
+        microbatches * self.rounds() * usize::from(self.layers)
     }
 
     /// Layer number `index` of a device in the order in which it does them.
     pub(crate) fn layer(&self, index: usize) -> Layer {
         let layers = usize::from(self.layers);
-        let (microbatch, within) = (index / (2 * layers), index % (2 * layers));
+        let of_microbatch = self.rounds() * layers;
+        let (microbatch, within) = (index / of_microbatch, index % of_microbatch);
         let is_backward = within >= layers;
         let layer = if is_backward { 2 * layers - 1 - within } else { within };
         Layer { microbatch, layer: u16::try_from(layer).unwrap_or(u16::MAX), is_backward }
@@ -67,9 +89,10 @@ impl<'a> Work<'a> {
 
     /// How long `device` takes for `layer` if it begins at `start`: a third of the microbatch's
     /// time goes forward, the rest backward, as matrix products have it, and all layers are equal.
+    /// A forward alone has all of the time.
     pub(crate) fn duration(&self, device: usize, layer: Layer, start: u64) -> u64 {
         let all = Nanos(self.times[device][layer.microbatch]);
-        let forward = all.share(0, 3);
+        let forward = if self.has_backward() { all.share(0, 3) } else { all };
         let phase = if layer.is_backward { all - forward } else { forward };
         let nominal = phase.share(u64::from(layer.layer), u64::from(self.layers));
         let Some(noise) = self.noise else { return nominal.0 };

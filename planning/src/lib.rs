@@ -46,6 +46,8 @@ pub mod machines;
 mod memory_error;
 mod noise;
 mod reader;
+pub mod rl;
+pub mod samples;
 mod search;
 mod setup;
 mod sizes;
@@ -198,7 +200,7 @@ impl Reader<'_> {
         }
     }
 
-    fn model(&self) -> Result<config::Model, Diagnostic> {
+    pub(crate) fn model(&self) -> Result<config::Model, Diagnostic> {
         let attention = self.attention()?;
         match &self.document.model {
             ModelDocument::File(file) => config::read(

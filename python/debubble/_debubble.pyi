@@ -39,6 +39,7 @@ __all__ = [
     "quantities",
     "replay",
     "reproduce",
+    "rl",
     "said",
     "schedules",
     "schema",
@@ -272,6 +273,7 @@ def advise(
 def plan(path: _Path, files: _Files | None = None, progress: _Report | None = None) -> Planned: ...
 def plan_files(path: _Path, files: _Files | None = None) -> dict[str, bytes]: ...
 def fsdp(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
+def rl(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
 def replay(
     paths: Sequence[_Path],
     keys: str,

@@ -16,7 +16,7 @@ from ._question import Question, Schedules, check, named
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._keys import FsdpKeys, QuestionKeys, ReplayKeys
+    from ._keys import FsdpKeys, QuestionKeys, ReplayKeys, RlKeys
 
 #: A file: a path, an open file, or its content.
 Source = Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]
@@ -93,6 +93,64 @@ def fsdp(*, progress: _ask.Progress = None, **keys: Unpack[FsdpKeys]) -> Packed:
         inner = _debubble.fsdp(document, None, report)
     _ask.note(inner.warnings)
     return _ask.whole(Packed(inner), inner.interrupted)
+
+
+class Reinforced(Document):
+    """A step of reinforcement learning, phase by phase."""
+
+    _list = "phases"
+
+    @property
+    def step_ns(self) -> int:
+        """The mean step, in nanoseconds."""
+        return int(self.to_dict()["step_ns"])
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens of prompts and responses that are trained on, per second."""
+        return float(self.to_dict()["tokens_per_second"])
+
+    @property
+    def rollout(self) -> dict[str, Any]:
+        """How engines generate: their rate, the tail, sequences at a time."""
+        rollout: dict[str, Any] = self.to_dict()["rollout"]
+        return rollout
+
+    @property
+    def update(self) -> dict[str, Any]:
+        """How the policy is updated: updates, microbatches, idle devices."""
+        update: dict[str, Any] = self.to_dict()["update"]
+        return update
+
+    @property
+    def levers(self) -> _frames.Table:
+        """What changes would save, each by itself."""
+        return _frames.Table(self.to_dict()["levers"])
+
+
+def rl(*, progress: _ask.Progress = None, **keys: Unpack[RlKeys]) -> Reinforced:
+    """Predicts a step of reinforcement learning (GRPO, PPO): rollout, log-probabilities, updates.
+
+    Args:
+        progress: See `debubble.Progress`.
+        **keys: The flags of `debubble rl` with underscores; `debubble.schema("rl")` describes them.
+
+    Raises:
+        InputError: If a key is wrong, a file cannot be read, or responses do not fit engines or microbatches.
+        Interrupted: After a Ctrl-C, with the steps and levers that were done by then.
+
+    >>> import debubble as db
+    >>> step = db.rl(model="qwen2.5-7b", machine="h100", devices=8, prompts=32, steps=1)
+    >>> [phase.phase for phase in step.rows]
+    ['rollout', 'old log-probabilities', 'update', 'weights to engines']
+    >>> 0 < step.rollout["tail_share"] < 1
+    True
+    """
+    document = _values.document("rl", keys)
+    with _ask.watching(progress) as report:
+        inner = _debubble.rl(document, None, report)
+    _ask.note(inner.warnings)
+    return _ask.whole(Reinforced(inner), inner.interrupted)
 
 
 class Replayed(Document):
@@ -353,7 +411,7 @@ def schema(name: str = "scenario") -> dict[str, Any]:
     """The JSON schema of a question: its keys, their meaning and form.
 
     Args:
-        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"search"`, `"replay"` or `"reproduce"`.
+        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"search"`, `"replay"` or `"reproduce"`.
 
     >>> import debubble as db
     >>> db.schema("search")["properties"]["time-limit"]["description"]

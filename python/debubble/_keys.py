@@ -695,7 +695,7 @@ class FsdpKeys(TypedDict, total=False):
 
     cost: str | None
     """Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per token, or
-    quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds.
+    quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds [default: by `model` and `machine`, or 1.5b].
     """
 
     devices: OneOrMany[Whole] | None
@@ -711,11 +711,18 @@ class FsdpKeys(TypedDict, total=False):
     """Of one message [default: 0ns]."""
 
     layers: Whole | None
-    """Layers of the model: how often devices meet in a microbatch, forward and backward."""
+    """Layers of the model: how often devices meet in a microbatch, forward and backward [default: those of
+    `model`, or 28].
+    """
 
     lengths: str | None
     """How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-
-    MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE.
+    MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE; of a file in CSV, JSONL or Parquet a
+    column, as in file:data.parquet:length.
+    """
+
+    machine: Name | None
+    """The machine, with `model`: a built-in one such as a100-80g, or a file; costs and links follow from it.
     """
 
     max_tokens: OneOrMany[Whole] | None
@@ -737,6 +744,11 @@ class FsdpKeys(TypedDict, total=False):
     minibatches: Whole | None
     """How many minibatches to draw."""
 
+    model: Name | None
+    """The model, with `machine`: a config.json of Hugging Face, or a name such as qwen2.5-7b; costs, layers
+    and parameters follow from it.
+    """
+
     no_overlap: bool | None
     """Transfers do not hide behind computing."""
 
@@ -757,6 +769,14 @@ class FsdpKeys(TypedDict, total=False):
     owners are asked in turn, over links of pairs [default: `bandwidth`].
     """
 
+    recompute: Literal["full", "none"] | None
+    """Activations that the backward computes again, for costs by `model`: full (of whole layers) or none.
+
+    `full`: Those of whole layers (activation or gradient checkpointing).
+
+    `none`: None.
+    """
+
     seed: Whole | None
     """Seed of all chance."""
 
@@ -774,6 +794,145 @@ class FsdpKeys(TypedDict, total=False):
 
     stall: str | None
     """Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms."""
+
+
+class RlKeys(TypedDict, total=False):
+    """A step of reinforcement learning, for `debubble.rl`."""
+
+    communication: Literal["collectives", "on-demand"] | None
+    """collectives or on-demand, which lb-mini needs.
+
+    `collectives`: Devices meet at every layer.
+
+    `on-demand`: Devices meet at the end of the minibatch.
+    """
+
+    cost: str | None
+    """Forward and backward time of a sample on a device, in place of formulas: quadratic:A,B and more, as
+    `debubble fsdp `cost`` has them.
+    """
+
+    critic: bool | None
+    """A critic of the same size, as PPO has it: values before the update, and updates of its own."""
+
+    devices: Whole | None
+    """All devices."""
+
+    engine_memory: Number | None
+    """Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on
+    devices of its own].
+    """
+
+    epochs: Whole | None
+    """How often the responses of a step are gone through."""
+
+    generation_rate: Number | None
+    """Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
+    formulas].
+    """
+
+    log_prob_max_tokens: Whole | None
+    """The same where log-probabilities are computed [default: as max-tokens]."""
+
+    machine: Name | None
+    """The machine: a built-in one such as h100, or a file."""
+
+    max_sequences: Whole | None
+    """The most sequences that an engine generates at a time."""
+
+    max_tokens: Whole | None
+    """The most tokens of a microbatch of a device [default: those of the longest sample, shared by a
+    sequence-parallel group].
+    """
+
+    method: Literal["local-sort", "lb-micro", "lb-mini"] | None
+    """Packing method: local-sort, lb-micro or lb-mini.
+
+    `local-sort`: Sample i to device i mod N, one to a microbatch, the shortest first.
+
+    `lb-micro`: Balanced over devices, with equally many microbatches.
+
+    `lb-mini`: Balanced over devices, each with its own number of microbatches.
+    """
+
+    mini_batch: Whole | None
+    """Prompts of an update, all of whose responses are in it [default: all of a step]."""
+
+    model: Name | None
+    """The model that is trained: a config.json of Hugging Face, or a name such as qwen2.5-7b."""
+
+    no_old_log_probs: bool | None
+    """Log-probabilities of the policy before the update are not computed, as with one update of a step."""
+
+    placement: Literal["colocated", "separate"] | None
+    """Where rollout and training run: colocated (the same devices, one after the other) or separate (devices
+    of their own, side by side, one step off-policy).
+
+    `colocated`: On the same devices, one after the other.
+
+    `separate`: On devices of their own, side by side: one step off-policy.
+    """
+
+    prompt_lengths: str | None
+    """How long prompts are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-
+    MOST:INDEX, file:FILE or in-order:FILE, as `debubble fsdp `lengths`` has them.
+    """
+
+    prompts: Whole | None
+    """Prompts of a step."""
+
+    recompute: Literal["full", "none"] | None
+    """Activations that the backward computes again: full (of whole layers) or none.
+
+    `full`: Those of whole layers (activation or gradient checkpointing).
+
+    `none`: None.
+    """
+
+    reference: bool | None
+    """Log-probabilities of a reference model, for a KL term."""
+
+    response_lengths: str | None
+    """How long responses are, in tokens, in the same way; the longest is the limit of generation."""
+
+    responses: Whole | None
+    """Responses to each prompt."""
+
+    reward: Time | None
+    """How long rewards take behind the rollout [default: 0ns]."""
+
+    rollout_budget: Whole | None
+    """The most tokens that a response gets in a step: longer ones go on in the next (partial rollouts)
+    [default: all].
+    """
+
+    rollout_devices: Whole | None
+    """The devices of the rollout where it is separate [default: half of them]."""
+
+    seed: Whole | None
+    """Seed of all lengths."""
+
+    sequence_parallel: Whole | None
+    """Devices that share each sequence (Ulysses)."""
+
+    step_latency: Time | None
+    """Of a decode step beside reading and computing: scheduling, sampling, launches; more without CUDA graphs
+    [default: 3ms].
+    """
+
+    steps: Whole | None
+    """Steps that the mean is over."""
+
+    switch: Time | None
+    """How long devices take to change between rollout and training, and back: offloading, waking [default:
+    0ns].
+    """
+
+    sync: Time | None
+    """How long new weights take to the engines [default: their bytes over the links]."""
+
+    tensor: Whole | None
+    """Tensor-parallel devices of an engine."""
 
 
 class PlanClusterKeys(TypedDict, total=False):

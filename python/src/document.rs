@@ -6,12 +6,14 @@ use std::sync::Arc;
 use ::reproduce::{self as published, Answer as Published};
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
-use answer::{fsdp as packing, replay as traced, schedules as listed, verify as checked};
+use answer::{
+    fsdp as packing, replay as traced, rl as reinforcement, schedules as listed, verify as checked,
+};
 use draw::{Width, pictures};
 use pyo3::prelude::*;
 use question::schemas;
 use question::sheet::Sheet;
-use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys};
+use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys, rl as rl_keys};
 
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
@@ -33,6 +35,7 @@ pub(crate) struct Document {
 /// The answers that are documents.
 enum Content {
     Packed(packing::FsdpAnswer),
+    Reinforced(Box<reinforcement::RlAnswer>),
     Replayed(traced::ReplayAnswer),
     Compared(Box<[Recorded; 2]>),
     Verified(checked::VerifyAnswer),
@@ -47,6 +50,7 @@ impl Content {
     fn json(&self) -> Result<serde_json::Result<String>, Diagnostic> {
         Ok(match self {
             Self::Packed(answer) => serde_json::to_string_pretty(answer),
+            Self::Reinforced(answer) => serde_json::to_string_pretty(answer),
             Self::Replayed(answer) => serde_json::to_string_pretty(answer),
             Self::Compared(both) => {
                 serde_json::to_string_pretty(&Comparison::of(&both[0], &both[1])?)
@@ -60,6 +64,7 @@ impl Content {
     fn sheet(&self) -> Result<Sheet, Diagnostic> {
         Ok(match self {
             Self::Packed(answer) => answer.sheet(),
+            Self::Reinforced(answer) => answer.sheet(),
             Self::Replayed(answer) => answer.sheet(),
             Self::Compared(both) => report::sheet(&Comparison::of(&both[0], &both[1])?),
             Self::Verified(answer) => answer.sheet(),
@@ -71,6 +76,7 @@ impl Content {
     fn csv(&self) -> Result<Named<Vec<u8>>, Diagnostic> {
         match self {
             Self::Packed(answer) => Ok(vec![("fsdp".to_owned(), answer.csv()?)]),
+            Self::Reinforced(answer) => Ok(vec![("rl".to_owned(), answer.csv()?)]),
             Self::Published(Published::Reproduced { tables, .. }) => {
                 tables.iter().map(|one| Ok((one.table.to_owned(), one.csv()?))).collect()
             }
@@ -86,6 +92,9 @@ impl Content {
         match self {
             Self::Packed(answer) => {
                 Ok(vec![("fsdp".to_owned(), pictures::fsdp::bubbles(&answer.results, width)?)])
+            }
+            Self::Reinforced(answer) => {
+                Ok(vec![("rl".to_owned(), pictures::rl::phases(answer, width)?)])
             }
             Self::Compared(both) => {
                 let comparison = Comparison::of(&both[0], &both[1])?;
@@ -165,6 +174,21 @@ pub(crate) fn fsdp(
     let keys: packing_keys::FsdpKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
         packing::fsdp(context, &keys).map(Content::Packed)
+    })
+}
+
+/// Predicts a step of reinforcement learning by `keys`, an object of keywords as JSON.
+#[pyfunction]
+#[pyo3(signature = (keys, files=None, progress=None))]
+pub(crate) fn rl(
+    py: Python<'_>,
+    keys: &str,
+    files: Option<Files>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Document> {
+    let keys: rl_keys::RlKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    document(py, files, progress.as_ref(), move |context| {
+        reinforcement::rl(context, &keys).map(|answer| Content::Reinforced(Box::new(answer)))
     })
 }
 

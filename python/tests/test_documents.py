@@ -198,7 +198,7 @@ def test_the_list_of_schedules(command: doors.Command) -> None:
     assert printed(db.schedules()) == command.stdout("schedules", "--json")
 
 
-@pytest.mark.parametrize("name", ["scenario", "sweep", "plan", "fsdp", "search", "replay", "reproduce"])
+@pytest.mark.parametrize("name", ["scenario", "sweep", "plan", "fsdp", "rl", "search", "replay", "reproduce"])
 def test_schemas(command: doors.Command, name: str) -> None:
     assert db.schema(name) == json.loads(command.stdout("schema", name))
 
@@ -254,6 +254,18 @@ def test_packing(command: doors.Command, tmp_path: Path) -> None:
     words += ["--parameters=1GB", "--bandwidth=50GB/s", "--json"]
     assert printed(packed) == command.stdout(*words)
     saves: Saves = [("--csv .csv", packed.save), ("--svg .svg", packed.save)]
+    check_files(command, words, saves, tmp_path)
+
+
+def test_a_step_of_reinforcement_learning(command: doors.Command, tmp_path: Path) -> None:
+    step = db.rl(model="qwen2.5-1.5b", machine="a100-80g", prompts=16, steps=1, mini_batch=4)
+    words = ["rl", "--model=qwen2.5-1.5b", "--machine=a100-80g", "--prompts=16", "--steps=1"]
+    words += ["--mini-batch=4", "--json"]
+    assert printed(step) == command.stdout(*words)
+    assert step.step_ns >= max(phase.time_ns for phase in step.rows)
+    assert {lever.lever for lever in step.levers} >= {"on-demand communication", "partial rollouts"}
+    assert 0 <= step.update["idle_rate"] < 1 and step.rollout["engines"] == 8 and step.tokens_per_second > 0
+    saves: Saves = [("--csv .csv", step.save), ("--svg .svg", step.save)]
     check_files(command, words, saves, tmp_path)
 
 

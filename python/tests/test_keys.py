@@ -26,6 +26,7 @@ def test_the_types_of_keys_are_what_the_tool_writes() -> None:
         ("search", "SearchKeys"),
         ("replay", "ReplayKeys"),
         ("fsdp", "FsdpKeys"),
+        ("rl", "RlKeys"),
         ("plan", "PlanKeys"),
     ],
 )
@@ -47,6 +48,7 @@ def test_no_key_is_also_another_keyword() -> None:
         (db.search, _keys.SearchKeys),
         (db.replay, _keys.ReplayKeys),
         (db.fsdp, _keys.FsdpKeys),
+        (db.rl, _keys.RlKeys),
         (db.plan, _keys.PlanKeys),
     ]:
         own = set(function.__annotations__) - {"return", "keys"}

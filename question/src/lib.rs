@@ -55,6 +55,7 @@ pub mod quote;
 mod read;
 pub mod replay;
 pub mod resolve;
+pub mod rl;
 pub mod scenario;
 #[cfg(feature = "schema")]
 pub mod schema;

@@ -39,6 +39,7 @@ pub static SCHEMAS: &[Schema] = &[
     schema!("sweep", "A scenario with axes, for sweep"),
     PLAN,
     schema!("fsdp", "A study of packing and communication"),
+    schema!("rl", "A step of reinforcement learning"),
     SEARCH,
     schema!("replay", "The changes of a run that are tried on its trace"),
     schema!("reproduce", "A question for published tables"),

@@ -4,11 +4,18 @@
 use crate::fsdp::FsdpKeys;
 use crate::keys::{HardwareKeys, Keys};
 use crate::replay::ReplayKeys;
+use crate::rl::RlKeys;
 use crate::search::SearchKeys;
 
 /// The names of the keys that are flags.
-const NAMES: [&[&str]; 5] =
-    [Keys::NAMES, HardwareKeys::NAMES, SearchKeys::NAMES, ReplayKeys::NAMES, FsdpKeys::NAMES];
+const NAMES: [&[&str]; 6] = [
+    Keys::NAMES,
+    HardwareKeys::NAMES,
+    SearchKeys::NAMES,
+    ReplayKeys::NAMES,
+    FsdpKeys::NAMES,
+    RlKeys::NAMES,
+];
 
 /// `text` with `` `hop` `` in place of `--hop`, for every key. Commands, which stand between backticks, stay as they are.
 #[must_use]

@@ -13,6 +13,7 @@ pub mod profile;
 pub mod records;
 pub mod replay;
 pub mod reproduce;
+pub mod rl;
 pub mod schedules;
 pub mod schema;
 pub mod search;

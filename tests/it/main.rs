@@ -69,6 +69,7 @@ mod recompute;
 mod recorded;
 mod records;
 mod removal;
+mod rl;
 mod room;
 mod round_trips;
 mod schema;

@@ -15,7 +15,7 @@ use question::keys::{Keys, Kind, Row};
 use question::scenario::{Scenario, Setting};
 use question::values::noise::{JitterOf, Slowdown, Stall};
 use question::values::segments::SegmentKey;
-use question::{fsdp, replay, search};
+use question::{fsdp, replay, rl, search};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -140,6 +140,11 @@ proptest! {
     }
 
     #[test]
+    fn steps_of_reinforcement_learning_return(written in some::<rl::RlKeys>()) {
+        returns(&read::<rl::RlKeys>(&written.into())?)?;
+    }
+
+    #[test]
     fn searches_return(written in some::<search::SearchKeys>()) {
         returns(&read::<search::SearchKeys>(&written.into())?)?;
     }
@@ -222,6 +227,7 @@ fn unset_keys_take_their_defaults() {
     assert_eq!(read::<Keys>(&json!({})).unwrap(), Keys::default());
     assert_eq!(json!(Keys::default()), json!({}));
     assert_eq!(read::<fsdp::FsdpKeys>(&json!({})).unwrap(), fsdp::FsdpKeys::default());
+    assert_eq!(read::<rl::RlKeys>(&json!({})).unwrap(), rl::RlKeys::default());
     assert_eq!(read::<search::SearchKeys>(&json!({})).unwrap(), search::SearchKeys::default());
     assert_eq!(read::<replay::ReplayKeys>(&json!({})).unwrap(), replay::ReplayKeys::default());
 }
@@ -244,6 +250,7 @@ mod flags {
     #[test]
     fn a_study_without_flags_is_the_default() {
         assert_eq!(parsed::<fsdp::FsdpKeys>(&Object::new()), fsdp::FsdpKeys::default());
+        assert_eq!(parsed::<rl::RlKeys>(&Object::new()), rl::RlKeys::default());
     }
 
     /// The keys of `written`, given as flags.
@@ -269,10 +276,12 @@ mod flags {
         fn flags_say_what_files_say(
             keys in some::<Keys>(),
             study in some::<fsdp::FsdpKeys>(),
+            step in some::<rl::RlKeys>(),
             changes in some::<replay::ReplayKeys>(),
         ) {
             prop_assert_eq!(parsed::<Keys>(&keys), read::<Keys>(&keys.into())?);
             prop_assert_eq!(parsed::<fsdp::FsdpKeys>(&study), read::<fsdp::FsdpKeys>(&study.into())?);
+            prop_assert_eq!(parsed::<rl::RlKeys>(&step), read::<rl::RlKeys>(&step.into())?);
             prop_assert_eq!(parsed::<replay::ReplayKeys>(&changes), read::<replay::ReplayKeys>(&changes.into())?);
         }
     }

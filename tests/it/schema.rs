@@ -137,7 +137,7 @@ fn schemas_allow_the_files_of_the_repository() {
 
 #[test]
 fn schemas_allow_their_examples() {
-    let questions = ["scenario", "sweep", "plan", "fsdp", "search", "replay", "reproduce"];
+    let questions = ["scenario", "sweep", "plan", "fsdp", "rl", "search", "replay", "reproduce"];
     for question in questions {
         let schema = schema(question);
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
@@ -314,6 +314,7 @@ fn the_keys_of_other_questions_are_flags_too() {
     let answer = ["json", "csv", "svg", "timeline", "width"];
     let run = ["execute", "hidden", "heads", "vocabulary", "timeout"];
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &[&answer[..], &run[..]].concat()));
+    assert_eq!(keys("rl", &[]), flags("rl", &["json", "csv", "svg", "width"]));
     let answer = [
         "certificate",
         "export",

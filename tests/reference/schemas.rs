@@ -1,7 +1,7 @@
 //! The schemas of questions: files that every door shows, derived from the types that read the questions.
 
 use question::schemas::SCHEMAS;
-use question::{fsdp, replay, schema, search};
+use question::{fsdp, replay, rl, schema, search};
 use serde_json::{Value, json};
 
 use super::{CURE, hold, root};
@@ -13,6 +13,7 @@ pub fn named(name: &str) -> Result<Value, String> {
         "sweep" => Ok(schema::sweep()),
         "plan" => Ok(of_plan()),
         "fsdp" => Ok(of_fsdp()),
+        "rl" => Ok(of_rl()),
         "search" => Ok(of_search()),
         "replay" => Ok(of_replay()),
         "reproduce" => Ok(of_reproduce()),
@@ -37,6 +38,15 @@ fn of_fsdp() -> Value {
     schema::of::<fsdp::FsdpKeys>(
         "debubble fsdp",
         &[json!({ "devices": [8, 32], "minibatch-size": 4, "lengths": "file:lengths.txt" })],
+    )
+}
+
+fn of_rl() -> Value {
+    schema::of::<rl::RlKeys>(
+        "debubble rl",
+        &[
+            json!({ "model": "qwen2.5-7b", "machine": "h100", "devices": 8, "prompts": 128, "responses": 8 }),
+        ],
     )
 }
 

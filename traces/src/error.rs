@@ -93,6 +93,30 @@ pub enum TraceError {
         /// The columns that are there.
         found: Vec<String>,
     },
+    /// A column that a question names, and that is not there.
+    #[error("it has no column {column}; its columns are {}", found.join(", "))]
+    NoColumn {
+        /// The column.
+        column: String,
+        /// The columns that are there.
+        found: Vec<String>,
+    },
+    /// A column that a question names, and that holds no whole numbers.
+    #[error("column {column} holds {found}, not whole numbers")]
+    NoNumbers {
+        /// The column.
+        column: String,
+        /// The type that it holds.
+        found: String,
+    },
+    /// A file of more rows than are taken.
+    #[error("it has {rows} rows: at most {most}")]
+    TooManyRows {
+        /// Number of rows that it promises.
+        rows: i64,
+        /// The most there may be.
+        most: usize,
+    },
     /// A column with another kind of values.
     #[error("column {column} holds {found}, not {wanted}")]
     ColumnType {

@@ -58,6 +58,7 @@ pub use gzip::unpacked;
 pub use hops::LinkHops;
 pub use lack::Lack;
 pub use operation::{BYTES_PER_OPERATION, Direction, MAX_OPERATIONS, OpType, Operation, Side};
+pub use parquet::whole_numbers;
 pub use reader::{Reader, Sends, Trace};
 pub use run::{Run, Step};
 pub use times::{Medians, Times};

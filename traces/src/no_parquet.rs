@@ -8,6 +8,18 @@ pub(crate) fn read(_content: Vec<u8>, _most: usize) -> Result<Vec<Operation>, Tr
     Err(TraceError::NoParquet)
 }
 
+/// Reads nothing.
+///
+/// # Errors
+/// Always.
+pub fn whole_numbers(
+    _content: Vec<u8>,
+    _column: &str,
+    _most: usize,
+) -> Result<Vec<i64>, TraceError> {
+    Err(TraceError::NoParquet)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

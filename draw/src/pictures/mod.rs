@@ -6,6 +6,7 @@ pub mod explain;
 pub mod fsdp;
 pub mod plan;
 pub mod reproduce;
+pub mod rl;
 pub mod search;
 pub mod simulate;
 pub mod sweep;

@@ -158,7 +158,7 @@ impl std::ops::Deref for Transformer {
 impl Transformer {
     /// The same model, for sequences of `sequence` tokens.
     #[must_use]
-    pub(crate) fn with_sequence(&self, sequence: u64) -> Self {
+    pub fn with_sequence(&self, sequence: u64) -> Self {
         let sizes = Sizes { sequence, ..self.sizes.clone() };
         Self { sizes, ..self.clone() }
     }

@@ -8,7 +8,7 @@ mod harmless;
 mod maxtext;
 pub mod measured;
 mod megatron;
-mod models;
+pub(crate) mod models;
 mod primus;
 mod python;
 #[cfg(test)]

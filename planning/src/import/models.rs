@@ -8,7 +8,7 @@ use crate::SizesDocument;
 const TABLE: &str = include_str!("models.toml");
 
 /// How models are named, for those who named none of them.
-pub(super) const NAMES: &str =
+pub(crate) const NAMES: &str =
     "as its authors call it, such as llama3.1-70b, qwen3-235b-a22b or deepseek-v3";
 
 /// Words behind a name that say how a model was trained, not its sizes.
@@ -43,7 +43,7 @@ fn plain(name: &str) -> String {
 }
 
 /// The sizes of the model called `name`, such as `meta-llama/Llama-3.1-8B`.
-pub(super) fn named(name: &str) -> Option<SizesDocument> {
+pub(crate) fn named(name: &str) -> Option<SizesDocument> {
     let mut name = plain(name);
     let table = table();
     loop {

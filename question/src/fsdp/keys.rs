@@ -2,15 +2,21 @@
 
 pub(super) mod settings;
 
-use fsdp::{Communication, Method, Way};
+use std::path::PathBuf;
+
+use fsdp::{Communication, CostModel, Method, Way};
 use pipeline::{Bandwidth, Bytes, Nanos};
 
 use crate::keys::table::{Lists, keys};
 use crate::values::noise::{JitterOf, Slowdown, Stall};
 use crate::values::packing::{
-    CommunicationKey, CostKey, LengthsKey, MethodKey, PackingRatio, ShardingKey,
+    CommunicationKey, CostKey, LengthsKey, MethodKey, PackingRatio, RecomputeKey, ShardingKey,
 };
 
+/// Heading in the help of a model on a machine.
+const MODEL: &str = "Model and machine";
+/// Layers where nothing says how many there are.
+const LAYERS: u64 = 28;
 /// Heading in the help of links between devices.
 const LINKS: &str = "Links";
 /// Heading in the help of what makes durations differ.
@@ -29,11 +35,13 @@ keys! {
     /// The most tokens of a microbatch
     max_tokens: Vec<u64>, value: "TOKENS,..";
     /// How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
-    /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE
+    /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE; of a file in CSV, JSONL
+    /// or Parquet a column, as in file:data.parquet:length
     lengths: LengthsKey, value: "LAW", default: Some("longtail:8000-64000:1");
     /// Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per
-    /// token, or quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds
-    cost: CostKey, value: "MODEL", default: Some("1.5b");
+    /// token, or quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds [default: by --model and --machine, or
+    /// 1.5b]
+    cost: Option<CostKey>, value: "MODEL";
     /// Packing methods: local-sort, lb-micro, lb-mini [default: all]
     method: Vec<MethodKey>, value: "METHOD,..";
     /// collectives or on-demand [default: both; only on-demand for lb-mini]
@@ -42,8 +50,16 @@ keys! {
     minibatches: u64, value: "N", default: Some("100");
     /// Seed of all chance
     seed: u64, value: "N", default: Some("0");
-    /// Layers of the model: how often devices meet in a microbatch, forward and backward
-    layers: u64, value: "L", default: Some("28");
+    /// Layers of the model: how often devices meet in a microbatch, forward and backward [default: those of
+    /// --model, or 28]
+    layers: Option<u64>, value: "L";
+    /// The model, with --machine: a config.json of Hugging Face, or a name such as qwen2.5-7b; costs, layers and
+    /// parameters follow from it
+    model: Option<PathBuf>, value: "MODEL", heading: MODEL;
+    /// The machine, with --model: a built-in one such as a100-80g, or a file; costs and links follow from it
+    machine: Option<String>, value: "MACHINE", heading: MODEL;
+    /// Activations that the backward computes again, for costs by --model: full (of whole layers) or none
+    recompute: RecomputeKey, value: "WHAT", heading: MODEL, default: Some("full");
     /// Size of all parameters as they travel [default: none, transfers take no time]
     parameters: Option<Bytes>, value: "SIZE", heading: LINKS;
     /// Of every device, in and out, as in 50GB/s or 400Gbit/s
@@ -87,8 +103,13 @@ impl FsdpKeys {
     }
 
     /// The layers of the model.
-    pub const fn layers(&self) -> u64 {
-        self.layers
+    pub fn layers(&self) -> u64 {
+        self.layers.unwrap_or(LAYERS)
+    }
+
+    /// The cost of samples.
+    pub fn cost_model(&self) -> CostModel {
+        self.cost.as_ref().map_or(CostModel::FIT_1_5B, CostKey::model)
     }
 
     /// The ways asked for; LB-Mini with collectives only where both are named.
@@ -115,9 +136,10 @@ impl FsdpKeys {
         ways
     }
 
-    /// The first key that is given of links, slow devices and noise, which only simulations have.
+    /// The first key that is given of a model on a machine, links, slow devices and noise, which only
+    /// simulations have.
     pub fn simulated(&self) -> Option<&'static str> {
         let mut given = self.given_rows();
-        given.find(|row| [LINKS, NOISE].contains(&row.heading)).map(|row| row.name)
+        given.find(|row| [MODEL, LINKS, NOISE].contains(&row.heading)).map(|row| row.name)
     }
 }

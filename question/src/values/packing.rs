@@ -124,6 +124,15 @@ pub struct CostKey {
 }
 
 impl CostKey {
+    /// Quadratic costs of `a` and `b` seconds, as a formula gives them.
+    ///
+    /// # Errors
+    /// As [`CostModel::quadratic`].
+    pub fn quadratic(a: f64, b: f64) -> Result<Self, FsdpError> {
+        let model = CostModel::quadratic(a, b)?;
+        Ok(Self { model, written: format!("quadratic:{a:.6},{b:.6}") })
+    }
+
     /// The cost model.
     #[must_use]
     pub const fn model(&self) -> CostModel {
@@ -210,11 +219,11 @@ fn number(text: &str) -> Result<f64, PackingSyntaxError> {
 
 words! {
     /// A packing method, as questions name it.
-    pub enum MethodKey {
+    derive(Default), pub enum MethodKey {
         /// Sample i to device i mod N, one to a microbatch, the shortest first.
         LocalSort = "local-sort";
         /// Balanced over devices, with equally many microbatches.
-        LbMicro = "lb-micro";
+        LbMicro = "lb-micro", default;
         /// Balanced over devices, each with its own number of microbatches.
         LbMini = "lb-mini";
     }
@@ -234,9 +243,9 @@ words! {
 
 words! {
     /// How devices communicate, as questions name it.
-    pub enum CommunicationKey {
+    derive(Default), pub enum CommunicationKey {
         /// Devices meet at every layer.
-        Collectives = "collectives";
+        Collectives = "collectives", default;
         /// Devices meet at the end of the minibatch.
         OnDemand = "on-demand";
     }
@@ -252,8 +261,30 @@ words! {
     }
 }
 
+words! {
+    /// Activations that the backward computes again, as questions about samples name it.
+    derive(Default), pub enum RecomputeKey {
+        /// Those of whole layers (activation or gradient checkpointing).
+        Full = "full", default;
+        /// None.
+        None = "none";
+    }
+}
+
+words! {
+    /// Where rollout and training run, as questions name it.
+    derive(Default), pub enum PlacementKey {
+        /// On the same devices, one after the other.
+        Colocated = "colocated", default;
+        /// On devices of their own, side by side: one step off-policy.
+        Separate = "separate";
+    }
+}
+
 impl MethodKey {
-    pub(crate) const fn method(self) -> Method {
+    /// The method.
+    #[must_use]
+    pub const fn method(self) -> Method {
         match self {
             Self::LocalSort => Method::LocalSort,
             Self::LbMicro => Method::LbMicro,
@@ -263,7 +294,9 @@ impl MethodKey {
 }
 
 impl CommunicationKey {
-    pub(crate) const fn communication(self) -> Communication {
+    /// The kind of communication.
+    #[must_use]
+    pub const fn communication(self) -> Communication {
         match self {
             Self::Collectives => Communication::Collectives,
             Self::OnDemand => Communication::OnDemand,

@@ -22,6 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   Packing and communication over the minibatch size, for ODC's fit of a 1.5B model:
     debubble fsdp --devices 8 --minibatch-size 1,2,4,8 --packing-ratio 1
+  A model on a machine, in place of fitted costs:
+    debubble fsdp --model qwen2.5-7b --machine h100 --devices 8 --minibatch-size 4
   Lengths of a data set of your own, more devices, a picture and a table for machines:
     debubble fsdp --lengths file:lengths.txt --devices 8,32 --svg bubble.svg --csv rows.csv
   Links, of which eight devices own all parameters:
@@ -105,14 +107,15 @@ impl Fsdp {
         let host = Host::listening();
         let context = Context::new(&host);
         if let Some(path) = &self.timeline {
-            let settings = self.keys.settings(&context)?;
+            let keys = planning::samples::of_keys(&context, &self.keys)?;
+            let settings = keys.settings(&context)?;
             let [setting] = &settings[..] else {
                 let count = settings.len();
                 let message = format!("--timeline takes one setting, but there are {count}");
                 let cure = "name one of --devices, --minibatch-size and --packing-ratio each";
                 return Err(Error::question(message).with_help(cure));
             };
-            let (ways, layers) = (self.keys.ways(), self.keys.layers());
+            let (ways, layers) = (keys.ways(), keys.layers());
             let picture = pictures::timelines(setting, &ways, layers, self.drawn.width)?;
             files::write(path, picture)?;
         }

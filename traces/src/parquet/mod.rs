@@ -1,6 +1,7 @@
 //! Reads the operations of a Parquet file, one row each.
 
 mod column;
+mod numbers;
 mod pages;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use self::column::Column;
+pub use self::numbers::whole_numbers;
 use self::pages::Pages;
 use crate::error::{Place, TraceError};
 use crate::guard::guarded;

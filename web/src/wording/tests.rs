@@ -11,18 +11,22 @@ use super::*;
 const ROOMS: [&str; 6] =
     ["question/src", "planning/src", "answer/src", "draw/src", "pipeline/src", "search/src"];
 
-/// Files with texts for the command line alone: packing, fits, stored answers, a prediction beside another, pages and
+/// Files with texts for the command line alone: packing, reinforcement learning, fits, stored answers, a prediction beside another, pages and
 /// pictures of sweeps; and files that have flags of frameworks, written or read.
-const ELSEWHERE: [&str; 10] = [
+const ELSEWHERE: [&str; 14] = [
     "answer/src/fsdp.rs",
+    "answer/src/rl",
     "answer/src/plan/export",
     "answer/src/plan/fit.rs",
     "answer/src/simulate/baseline",
     "draw/src/pictures/explain.rs",
     "draw/src/pictures/fsdp.rs",
+    "draw/src/pictures/rl.rs",
     "draw/src/pictures/sweep",
     "planning/src/fit",
     "planning/src/import",
+    "planning/src/rl",
+    "planning/src/samples.rs",
     "answer/src/compare/mod.rs",
 ];
 

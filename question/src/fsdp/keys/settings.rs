@@ -67,7 +67,7 @@ impl FsdpKeys {
                     let study = Study {
                         machine: machine.clone(),
                         lengths: lengths.clone(),
-                        model: self.cost.model(),
+                        model: self.cost_model(),
                         minibatch: minibatch_size,
                         limit: max_tokens,
                         minibatches: self.minibatches,
@@ -124,9 +124,11 @@ impl FsdpKeys {
 
     fn machine(&self, context: &Context<'_>, devices: usize) -> Result<Machine, Diagnostic> {
         let fail = |fault: FsdpError| Diagnostic::new(fault.to_string());
-        let mut machine = Machine::new(devices, self.layers).map_err(fail)?;
+        let mut machine = Machine::new(devices, self.layers()).map_err(fail)?;
         if let (Some(parameters), Some(bandwidth)) = (self.parameters, self.bandwidth) {
             let nodes = self.devices_per_node.zip(self.node_bandwidth);
+            // Fewer devices than a node of a named machine has sit on one node.
+            let nodes = nodes.filter(|(node, _)| self.machine.is_none() || devices > *node);
             let sharding = self.sharding.sharding();
             let nodes = nodes.map(|(devices, bandwidth)| Nodes { devices, bandwidth, sharding });
             let links = Links {

@@ -1,0 +1,291 @@
+//! A step of reinforcement learning: its phases, where devices wait, and what levers would save.
+
+mod levers;
+
+use fsdp::CostModel;
+use fsdp::rl::Mean;
+use pipeline::Nanos;
+use planning::rl::{Asked, asked};
+use serde::Serialize;
+
+use question::host::{Context, announce_estimate};
+use question::rl::RlKeys;
+use question::sheet::Sheet;
+use question::values::packing::PlacementKey;
+use question::{Diagnostic, format};
+
+pub use self::levers::LeverRow;
+
+/// A phase of a step.
+#[derive(Serialize, Clone, Debug)]
+pub struct PhaseRow {
+    /// Its name.
+    pub phase: &'static str,
+    /// Mean over the steps.
+    pub time_ns: u64,
+    /// Its share of the step. With devices of their own, rollout and training run side by side, so that shares
+    /// add up to more than 1.
+    pub share: f64,
+}
+
+/// How engines generate.
+#[derive(Serialize, Clone, Debug)]
+pub struct RolloutRow {
+    /// Replicas.
+    pub engines: u64,
+    /// Tokens of a step that all of them generate, per second of the rollout.
+    pub tokens_per_second: f64,
+    /// From when nine of ten responses were done to the end.
+    pub tail_ns: u64,
+    /// Its share of the rollout.
+    pub tail_share: f64,
+    /// Share of the rollout in which the average engine has nothing to do: it waits for the slowest.
+    pub idle_rate: f64,
+    /// Prefills of the average engine.
+    pub prefill_ns: u64,
+    /// Sequences of an engine in the average decode step.
+    pub mean_sequences: f64,
+    /// The most sequences of an engine at a time.
+    pub most_sequences: u64,
+    /// Sequences of a step that had to leave for want of memory.
+    pub preemptions: f64,
+    /// Tokens whose keys and values an engine holds.
+    pub cache_tokens: u64,
+    /// Bytes of keys and values of a token.
+    pub cache_bytes_per_token: f64,
+}
+
+/// How the policy is updated.
+#[derive(Serialize, Clone, Debug)]
+pub struct UpdateRow {
+    /// Updates of a step.
+    pub updates: f64,
+    /// Of the average device, or group of devices that share sequences, in an update.
+    pub microbatches: f64,
+    /// Share of the updates in which the average device waits or transfers.
+    pub idle_rate: f64,
+}
+
+/// The answer to a question about a step of reinforcement learning.
+#[derive(Serialize, Clone, Debug)]
+pub struct RlAnswer {
+    /// Devices that generate.
+    pub rollout_devices: u64,
+    /// Devices that train.
+    pub training_devices: u64,
+    /// `colocated` or `separate`.
+    pub placement: &'static str,
+    /// Steps that means are over.
+    pub steps: u64,
+    /// The mean step.
+    pub step_ns: u64,
+    /// Responses of a step that are trained on.
+    pub responses: f64,
+    /// Tokens of prompts and responses that are trained on, per second.
+    pub tokens_per_second: f64,
+    /// Its phases.
+    pub phases: Vec<PhaseRow>,
+    /// The rollout.
+    pub rollout: RolloutRow,
+    /// The updates.
+    pub update: UpdateRow,
+    /// What changes would save, each by itself.
+    pub levers: Vec<LeverRow>,
+    /// Forward and backward of a sample on its devices, as `--cost` of `debubble fsdp` takes it.
+    pub cost: Option<String>,
+    /// What was assumed, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<String>,
+    /// `Some(true)` after a stop: over the steps and levers that were done by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<bool>,
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn float(number: u128) -> f64 {
+    number as f64
+}
+
+/// `part` of `all`; 0 of nothing.
+fn share(part: u128, all: u128) -> f64 {
+    if all == 0 { 0.0 } else { float(part) / float(all) }
+}
+
+/// The mean over steps.
+fn mean(sum: u128, of: &Mean) -> u64 {
+    u64::try_from(sum / u128::from(of.steps.max(1))).unwrap_or(u64::MAX)
+}
+
+/// The phases that have a time, in their order.
+fn phases(of: &Mean) -> Vec<PhaseRow> {
+    let all = [
+        ("rollout", of.rollout),
+        ("reward", of.reward),
+        ("old log-probabilities", of.old),
+        ("reference log-probabilities", of.reference),
+        ("values", of.values),
+        ("update", of.update),
+        ("update of the critic", of.critic),
+        ("weights to engines", of.sync),
+    ];
+    let row =
+        |(phase, time)| PhaseRow { phase, time_ns: mean(time, of), share: share(time, of.time) };
+    all.into_iter().filter(|(_, time)| *time > 0).map(row).collect()
+}
+
+impl RolloutRow {
+    fn new(asked: &Asked, of: &Mean) -> Self {
+        let per_step = |count: u64| share(u128::from(count), u128::from(of.steps));
+        Self {
+            engines: of.replicas,
+            tokens_per_second: 1e9 * share(u128::from(of.generated), of.rollout),
+            tail_ns: mean(of.tail, of),
+            tail_share: share(of.tail, of.rollout),
+            idle_rate: share(of.engine_idle, of.rollout * u128::from(of.replicas)),
+            prefill_ns: mean(of.prefill, of),
+            mean_sequences: share(u128::from(of.generated), u128::from(of.decode_steps)),
+            most_sequences: of.peak,
+            preemptions: per_step(of.preemptions),
+            cache_tokens: asked.engine.capacity,
+            cache_bytes_per_token: asked.engine.token_bytes,
+        }
+    }
+}
+
+impl UpdateRow {
+    fn new(of: &Mean) -> Self {
+        let microbatches = u128::from(of.microbatches);
+        Self {
+            updates: share(u128::from(of.updates), u128::from(of.steps)),
+            microbatches: share(microbatches, u128::from(of.updates) * u128::from(of.groups)),
+            idle_rate: 1.0 - share(of.update_busy, of.update * u128::from(of.groups)),
+        }
+    }
+}
+
+/// The constants of a cost, as `--cost` takes them.
+fn written(cost: CostModel) -> Option<String> {
+    cost.constants().map(|[a, b]| format!("quadratic:{a:.6},{b:.6}"))
+}
+
+/// Simulates the steps that `keys` ask for, and what levers would make of them.
+///
+/// # Errors
+/// If a key is wrong, a file cannot be read, or responses do not fit the engines or microbatches.
+pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> {
+    let question = asked(context, keys)?;
+    let levers = levers::of(keys, &question);
+    let rounds = 1 + levers.len() as u64;
+    let work = context.host().begin(question.steps.steps.saturating_mul(rounds), "steps");
+    announce(context, &question, rounds);
+    let run = |asked: &Asked| {
+        let steps = &asked.steps;
+        let run = steps.run(|| work.inc(1), || context.stopped());
+        run.map_err(|fault| Diagnostic::new(fault.to_string()))
+    };
+    let of = run(&question)?;
+    let Some(base) = of.per_response() else {
+        let message = "no response ends within the steps: give a larger --rollout-budget";
+        return Err(Diagnostic::new(message).about("rollout-budget"));
+    };
+    let mut rows = Vec::new();
+    for lever in levers {
+        if context.stopped() {
+            break;
+        }
+        let ran = asked(context, &lever.keys).and_then(|asked| run(&asked));
+        rows.push(LeverRow::new(lever, ran, base));
+    }
+    let [rollout_devices, training_devices] = question.devices;
+    Ok(RlAnswer {
+        rollout_devices,
+        training_devices,
+        placement: keys.placement.name(),
+        steps: of.steps,
+        step_ns: mean(of.time, &of),
+        responses: share(u128::from(of.responses), u128::from(of.steps)),
+        tokens_per_second: 1e9 * share(u128::from(of.tokens), of.time),
+        phases: phases(&of),
+        rollout: RolloutRow::new(&question, &of),
+        update: UpdateRow::new(&of),
+        levers: levers::best(rows),
+        cost: written(question.cost),
+        assumed: question.assumed,
+        interrupted: context.cut_short().then_some(true),
+    })
+}
+
+/// Says before steps are simulated if that takes minutes.
+fn announce(context: &Context<'_>, asked: &Asked, rounds: u64) {
+    // Packing goes through all devices for every response.
+    const PAIRS_PER_SECOND: u64 = 6_000_000;
+    let steps = &asked.steps;
+    let responses = steps.rollout.prompts.saturating_mul(steps.rollout.responses);
+    let pairs = u128::from(responses) * u128::from(asked.devices[1]);
+    let all = pairs.saturating_mul(u128::from(steps.steps.saturating_mul(rounds)));
+    let what = format!("{} steps of {responses} responses, {rounds} times", steps.steps);
+    announce_estimate(context.host(), all, PAIRS_PER_SECOND, &what);
+}
+
+impl RlAnswer {
+    /// The phases as CSV, with the keys of the JSON as columns.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        crate::csv(&self.phases)
+    }
+
+    /// The tables for people.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        let time = |nanos: u64| format::time(Nanos(nanos));
+        let phase = |row: &PhaseRow| {
+            vec![row.phase.to_owned(), time(row.time_ns), format::percent(row.share)]
+        };
+        let step = vec!["step".to_owned(), time(self.step_ns), format::percent(1.0)];
+        let phases = self.phases.iter().map(phase).chain([step]);
+        let sheet = Sheet::table(&["phase", "time", "of the step"], phases)
+            .and_text("\n")
+            .and_text(self.in_words());
+        let sheet = match self.levers.is_empty() {
+            true => sheet,
+            false => sheet.and_text("\n").and(levers::sheet(&self.levers)),
+        };
+        let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
+        sheet.and_text(assumed.collect::<String>())
+    }
+
+    fn in_words(&self) -> String {
+        let RolloutRow { engines, tail_ns, tail_share, idle_rate, .. } = self.rollout;
+        let side_by_side = match self.placement == PlacementKey::Separate.name() {
+            true => format!(
+                "rollout on {} devices and training on {} run side by side\n",
+                self.rollout_devices, self.training_devices
+            ),
+            false => String::new(),
+        };
+        let preempted = match self.rollout.preemptions > 0.0 {
+            true => format!("; {:.0} sequences of a step preempted", self.rollout.preemptions),
+            false => String::new(),
+        };
+        format!(
+            "{side_by_side}{:.0} tokens/s trained on, {:.1} responses of a step\n\
+             {engines} engines generate {:.0} tokens/s, {:.1} sequences each in the mean, {} at most\
+             {preempted}\n\
+             tail of the rollout, nine of ten responses done: {}, {} of it; engines idle {}\n\
+             {:.0} updates of a step, {:.2} microbatches of a device each, devices idle {}\n",
+            self.tokens_per_second,
+            self.responses,
+            self.rollout.tokens_per_second,
+            self.rollout.mean_sequences,
+            self.rollout.most_sequences,
+            format::time(Nanos(tail_ns)),
+            format::percent(tail_share),
+            format::percent(idle_rate),
+            self.update.updates,
+            self.update.microbatches,
+            format::percent(self.update.idle_rate),
+        )
+    }
+}

@@ -1,0 +1,323 @@
+//! A step of reinforcement learning by model and machine: engines by a roofline of decoding, training by the
+//! layer formulas.
+
+mod engine;
+
+use fsdp::rl::{Beside, Forwards, Placement, Rollout, Steps, Training};
+use fsdp::{CostModel, FsdpError, Lengths, Links, Nodes, Sharding, Way};
+use pipeline::Nanos;
+use plan::{Mixer, gathered, number};
+use question::diagnostic::Diagnostic;
+use question::host::Context;
+use question::rl::RlKeys;
+use question::values::packing::{CommunicationKey, MethodKey, PlacementKey, RecomputeKey};
+
+pub use self::engine::EngineFacts;
+use crate::samples::{Cost, HALF, Samples, constants, rate};
+
+/// Forward over forward and backward where costs are given: with and without recomputation.
+const FORWARD: [f64; 2] = [0.25, 1.0 / 3.0];
+
+/// The steps of a question, and what was assumed.
+pub struct Asked {
+    /// The steps.
+    pub steps: Steps,
+    /// What an engine holds, and how fast it is.
+    pub engine: EngineFacts,
+    /// The cost of a sample on a device, as `--cost` takes it.
+    pub cost: CostModel,
+    /// Devices of rollout and of training.
+    pub devices: [u64; 2],
+    /// Attention heads of the model, which groups of devices must divide.
+    pub heads: u64,
+    /// What was assumed, a sentence each.
+    pub assumed: Vec<String>,
+}
+
+/// The question that `keys` ask, whole and checked.
+///
+/// # Errors
+/// If keys contradict each other, a file makes no sense, or the model does not fit the engines.
+pub fn asked(context: &Context<'_>, keys: &RlKeys) -> Result<Asked, Diagnostic> {
+    let missing = |key: &str, cure: &str| {
+        Diagnostic::new(format!("--{key} is missing")).with_help(cure).about(key)
+    };
+    let model = keys.model.as_ref().ok_or_else(|| {
+        missing("model", "name one such as qwen2.5-7b, or a config.json of Hugging Face")
+    })?;
+    let machine = keys.machine.as_ref();
+    let machine =
+        machine.ok_or_else(|| missing("machine", "name one such as h100, or its file"))?;
+    let samples = Samples::read(context, model, machine)?;
+    let prompts =
+        keys.prompt_lengths.read(context).map_err(|error| error.about("prompt-lengths"))?;
+    let responses =
+        keys.response_lengths.read(context).map_err(|error| error.about("response-lengths"))?;
+    Reader { keys, samples, lengths: [prompts, responses] }.read()
+}
+
+struct Reader<'a> {
+    keys: &'a RlKeys,
+    samples: Samples,
+    /// Of prompts and responses.
+    lengths: [Lengths; 2],
+}
+
+fn wrong(key: &str, message: String) -> Diagnostic {
+    Diagnostic::new(message).about(key)
+}
+
+fn fault(fault: &FsdpError) -> Diagnostic {
+    Diagnostic::new(fault.to_string())
+}
+
+impl Reader<'_> {
+    fn read(self) -> Result<Asked, Diagnostic> {
+        let [generating, training] = self.devices()?;
+        let (engine, facts) = self.engine(generating)?;
+        let cost = self.cost()?;
+        let steps = Steps {
+            rollout: Rollout {
+                engine,
+                replicas: generating / self.keys.tensor,
+                prompts: self.keys.prompts,
+                responses: self.keys.responses,
+                prompt_lengths: self.lengths[0].clone(),
+                response_lengths: self.lengths[1].clone(),
+                budget: self.budget()?,
+                seed: self.keys.seed,
+            },
+            training: self.training(training, cost)?,
+            placement: match self.keys.placement {
+                PlacementKey::Colocated => Placement::Colocated,
+                PlacementKey::Separate => Placement::Separate,
+            },
+            beside: Beside {
+                reward: self.keys.reward.unwrap_or_default(),
+                sync: self.keys.sync.unwrap_or_else(|| self.sync(generating)),
+                switch: self.keys.switch.unwrap_or_default(),
+            },
+            steps: self.keys.steps,
+        };
+        let updates = |error: FsdpError| match error {
+            FsdpError::Updates { .. } => fault(&error)
+                .with_help("give a --mini-batch that divides --prompts")
+                .about("mini-batch"),
+            FsdpError::Budget { .. } => {
+                fault(&error).with_help("give a larger --rollout-budget").about("rollout-budget")
+            }
+            other => fault(&other),
+        };
+        steps.check().map_err(updates)?;
+        let [both, _] = cost;
+        Ok(Asked {
+            steps,
+            engine: facts,
+            cost: both,
+            devices: [generating, training],
+            heads: self.samples.model.heads,
+            assumed: self.assumed(),
+        })
+    }
+
+    /// Devices of rollout and of training.
+    fn devices(&self) -> Result<[u64; 2], Diagnostic> {
+        let RlKeys { devices, tensor, sequence_parallel, .. } = *self.keys;
+        if devices == 0 || devices > fsdp::MAX_DEVICES {
+            let message = format!("--devices is {devices}: from 1 to {}", fsdp::MAX_DEVICES);
+            return Err(wrong("devices", message));
+        }
+        let both = match (self.keys.placement, self.keys.rollout_devices) {
+            (PlacementKey::Colocated, None) => [devices; 2],
+            (PlacementKey::Colocated, Some(_)) => {
+                let message = "--rollout-devices needs --placement separate".to_owned();
+                return Err(wrong("rollout-devices", message));
+            }
+            (PlacementKey::Separate, given) => {
+                let own = given.unwrap_or(devices / 2);
+                if own == 0 || own >= devices {
+                    let message = format!(
+                        "{own} of {devices} devices generate: both rollout and training need some"
+                    );
+                    return Err(wrong("rollout-devices", message));
+                }
+                [own, devices - own]
+            }
+        };
+        let heads = self.samples.model.heads;
+        let parts = [
+            ("tensor", tensor, both[0], "generate"),
+            ("sequence-parallel", sequence_parallel, both[1], "train"),
+        ];
+        for (key, size, of, what) in parts {
+            if size == 0 || !of.is_multiple_of(size) {
+                let message =
+                    format!("--{key} {size} does not divide the {of} devices that {what}");
+                return Err(wrong(key, message));
+            }
+            if !heads.is_multiple_of(size) {
+                let message = format!("--{key} {size} does not divide the {heads} attention heads");
+                return Err(wrong(key, message));
+            }
+        }
+        Ok(both)
+    }
+
+    fn budget(&self) -> Result<Option<u32>, Diagnostic> {
+        match self.keys.rollout_budget {
+            Some(0) => Err(wrong("rollout-budget", "--rollout-budget must be 1 or more".into())),
+            given => Ok(given),
+        }
+    }
+
+    /// Tokens of the longest sample.
+    fn longest(&self) -> u64 {
+        self.lengths.iter().map(|lengths| u64::from(lengths.longest())).sum()
+    }
+
+    /// The most tokens of a microbatch of a device, in updates and in forwards alone.
+    fn limits(&self) -> Result<[u64; 2], Diagnostic> {
+        let shared = self.keys.sequence_parallel;
+        let longest = self.longest().div_ceil(shared);
+        let limit = self.keys.max_tokens.unwrap_or(longest);
+        let forward = self.keys.log_prob_max_tokens.unwrap_or(limit);
+        for (key, given) in [("max-tokens", limit), ("log-prob-max-tokens", forward)] {
+            if given < longest {
+                let message = format!(
+                    "--{key} is {given}, but the longest sample has {longest} tokens on a device: samples are \
+                     not split"
+                );
+                let cure = "raise it, or --sequence-parallel";
+                return Err(wrong(key, message).with_help(cure));
+            }
+        }
+        Ok([limit, forward])
+    }
+
+    /// Forward and backward of a sample by a group, and the forward alone.
+    fn cost(&self) -> Result<[CostModel; 2], Diagnostic> {
+        let shared = self.keys.sequence_parallel;
+        let [limit, _] = self.limits()?;
+        let recompute = self.keys.recompute;
+        if let Some(given) = &self.keys.cost {
+            let both = given.model().scaled(1.0 / number(shared));
+            let part = FORWARD[usize::from(recompute == RecomputeKey::None)];
+            let models = both.and_then(|both| Ok([both, both.scaled(part)?]));
+            return models.map_err(|error| fault(&error).about("cost"));
+        }
+        let cost = self.samples.cost(limit, shared, recompute);
+        let exchange = self.exchange();
+        // Gradients of all that is exchanged, and once more what is computed again.
+        let passes = if recompute == RecomputeKey::Full { 3.0 } else { 2.0 };
+        let model = |[squares, tokens]: [f64; 2], passes: f64| {
+            let [a, b] = constants([squares, tokens + exchange * passes]);
+            CostModel::quadratic(a, b).map_err(|error| fault(&error))
+        };
+        let Cost { forward, both } = cost;
+        Ok([model(both, passes)?, model(forward, 1.0)?])
+    }
+
+    /// Seconds for each token of a sample that the all-to-alls of a sequence-parallel group take in a forward:
+    /// queries, keys, values and the output of attention change from tokens to heads and back (DeepSpeed
+    /// Ulysses, arXiv 2309.14509, section 3).
+    fn exchange(&self) -> f64 {
+        let (model, machine) = (&self.samples.model, &self.samples.machine);
+        let members = self.keys.sequence_parallel;
+        let numbers = model.query_size() + model.kv_size() + model.attended_size();
+        let bytes = number(numbers * model.layers) * HALF / number(members);
+        let rate =
+            if members <= machine.domain { machine.hop_inside() } else { machine.hop_outside() };
+        gathered(bytes, members, rate)
+    }
+
+    fn training(&self, devices: u64, cost: [CostModel; 2]) -> Result<Training, Diagnostic> {
+        let keys = self.keys;
+        if keys.method == MethodKey::LbMini && keys.communication == CommunicationKey::Collectives {
+            let message = "--method lb-mini gives devices unequal numbers of microbatches, with which collectives \
+                           would deadlock";
+            return Err(wrong("communication", message.to_owned())
+                .with_help("add --communication on-demand, or take lb-micro"));
+        }
+        let shared = keys.sequence_parallel;
+        let [limit, forward_limit] = self.limits()?.map(|limit| limit.saturating_mul(shared));
+        let groups = usize::try_from(devices / shared).unwrap_or(usize::MAX);
+        let [model, forward] = cost;
+        let links = self.links(devices)?;
+        let machine = fsdp::Machine::new(groups, self.samples.model.layers)
+            .and_then(|machine| machine.with_links(links))
+            .map_err(|error| fault(&error))?;
+        let mini_batch = keys.mini_batch.unwrap_or(keys.prompts);
+        Ok(Training {
+            machine,
+            model,
+            forward,
+            way: Way {
+                method: keys.method.method(),
+                communication: keys.communication.communication(),
+            },
+            limit,
+            forward_limit,
+            update: mini_batch.saturating_mul(keys.responses),
+            epochs: keys.epochs,
+            forwards: Forwards {
+                old: !keys.no_old_log_probs,
+                reference: keys.reference,
+                critic: keys.critic,
+            },
+        })
+    }
+
+    /// The links between the groups that train.
+    fn links(&self, devices: u64) -> Result<Links, Diagnostic> {
+        let samples = &self.samples;
+        let of_node = (samples.machine.domain / self.keys.sequence_parallel).max(1);
+        let network = samples.network(devices)?;
+        let nodes = network.map(|bandwidth| Nodes {
+            devices: usize::try_from(of_node).unwrap_or(usize::MAX),
+            bandwidth,
+            sharding: Sharding::Full,
+        });
+        Ok(Links {
+            bandwidth: rate(samples.machine.link * samples.machine.efficiency.link)?,
+            latency: samples.latency(),
+            parameters: samples.bytes(),
+            owners: None,
+            pull_bandwidth: None,
+            nodes,
+            overlap: true,
+        })
+    }
+
+    /// How long all weights take to the engines: gathered over the devices that share them, or sent to the
+    /// devices of an engine.
+    fn sync(&self, generating: u64) -> Nanos {
+        let machine = &self.samples.machine;
+        let bytes = number(self.samples.bytes().0);
+        let devices = self.keys.devices;
+        plan::nanos(match self.keys.placement {
+            PlacementKey::Colocated => gathered(bytes, generating, machine.ring(generating, 1)),
+            PlacementKey::Separate => {
+                let inside = devices <= machine.domain;
+                let rate = if inside { machine.hop_inside() } else { machine.hop_outside() };
+                bytes / (rate * number(self.keys.tensor))
+            }
+        })
+    }
+
+    fn assumed(&self) -> Vec<String> {
+        let model = &self.samples.model;
+        let mut assumed: Vec<String> = self.samples.assumed.clone();
+        // The lengths of the question count, not those of the config.
+        assumed.retain(|one| !one.starts_with("`sequence`"));
+        if model.experts.is_some() {
+            assumed.push(
+                "every decode step reads all experts, which a small batch does not touch"
+                    .to_owned(),
+            );
+        }
+        if model.layer_kinds().iter().any(|kind| kind.mixer == Mixer::Window) {
+            assumed.push("layers with a window keep and read all of a context".to_owned());
+        }
+        assumed
+    }
+}

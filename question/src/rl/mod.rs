@@ -1,0 +1,107 @@
+//! The question of a step of reinforcement learning: rollout, log-probabilities, updates.
+
+use std::path::PathBuf;
+
+use pipeline::Nanos;
+
+use crate::keys::table::{Lists, keys};
+use crate::values::packing::{
+    CommunicationKey, CostKey, LengthsKey, MethodKey, PlacementKey, RecomputeKey,
+};
+
+/// Heading in the help of what engines generate.
+const ROLLOUT: &str = "Rollout";
+/// Heading in the help of where both parts run.
+const PLACEMENT: &str = "Placement";
+/// Heading in the help of what stands between rollout and update.
+const FORWARDS: &str = "Rewards and log-probabilities";
+/// Heading in the help of updates.
+const UPDATE: &str = "Update";
+
+keys! {
+    /// A question about a step of reinforcement learning.
+    pub struct RlKeys as "Keys": "The question", Lists::OfValues;
+
+    /// The model that is trained: a config.json of Hugging Face, or a name such as qwen2.5-7b
+    model: Option<PathBuf>, label: "Model", value: "MODEL";
+    /// The machine: a built-in one such as h100, or a file
+    machine: Option<String>, label: "Machine", value: "MACHINE";
+    /// All devices
+    devices: u64, label: "Devices", value: "N", default: Some("8");
+    /// Prompts of a step
+    prompts: u64, label: "Prompts of a step", value: "N", default: Some("128");
+    /// Responses to each prompt
+    responses: u64, label: "Responses to a prompt", value: "N", default: Some("8");
+    /// How long prompts are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
+    /// longtail:LEAST-MOST:INDEX, file:FILE or in-order:FILE, as `debubble fsdp --lengths` has them
+    prompt_lengths: LengthsKey, label: "Lengths of prompts (tokens)", value: "LAW",
+        default: Some("lognormal:150:0.5:1024");
+    /// How long responses are, in tokens, in the same way; the longest is the limit of generation
+    response_lengths: LengthsKey, label: "Lengths of responses (tokens)", value: "LAW",
+        default: Some("lognormal:1000:0.9:8192");
+    /// Steps that the mean is over
+    steps: u64, label: "Steps", value: "N", default: Some("4");
+    /// Seed of all lengths
+    seed: u64, label: "Seed", value: "N", default: Some("0");
+    /// Tensor-parallel devices of an engine
+    tensor: u64, label: "Tensor parallelism of an engine", value: "N", heading: ROLLOUT, default: Some("1");
+    /// Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on devices
+    /// of its own]
+    engine_memory: Option<f64>, label: "Memory share of an engine", value: "SHARE", heading: ROLLOUT;
+    /// The most sequences that an engine generates at a time
+    max_sequences: u64, label: "Sequences of an engine at a time", value: "N", heading: ROLLOUT,
+        default: Some("256");
+    /// Of a decode step beside reading and computing: scheduling, sampling, launches; more without CUDA graphs
+    /// [default: 3ms]
+    step_latency: Option<Nanos>, label: "Latency of a decode step", value: "TIME", heading: ROLLOUT;
+    /// Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
+    /// formulas]
+    generation_rate: Option<f64>, label: "Measured tokens per second of an engine", value: "RATE",
+        heading: ROLLOUT;
+    /// The most tokens that a response gets in a step: longer ones go on in the next (partial rollouts)
+    /// [default: all]
+    rollout_budget: Option<u32>, label: "Tokens of a response in a step", value: "TOKENS", heading: ROLLOUT;
+    /// Where rollout and training run: colocated (the same devices, one after the other) or separate (devices
+    /// of their own, side by side, one step off-policy)
+    placement: PlacementKey, label: "Placement", value: "HOW", heading: PLACEMENT, default: Some("colocated");
+    /// The devices of the rollout where it is separate [default: half of them]
+    rollout_devices: Option<u64>, label: "Devices of the rollout", value: "N", heading: PLACEMENT;
+    /// How long new weights take to the engines [default: their bytes over the links]
+    sync: Option<Nanos>, label: "Weights to engines (time)", value: "TIME", heading: PLACEMENT;
+    /// How long devices take to change between rollout and training, and back: offloading, waking
+    /// [default: 0ns]
+    switch: Option<Nanos>, label: "Change between rollout and training", value: "TIME", heading: PLACEMENT;
+    /// How long rewards take behind the rollout [default: 0ns]
+    reward: Option<Nanos>, label: "Rewards (time)", value: "TIME", heading: FORWARDS;
+    /// Log-probabilities of the policy before the update are not computed, as with one update of a step
+    no_old_log_probs: bool, label: "Without old log-probabilities", heading: FORWARDS;
+    /// Log-probabilities of a reference model, for a KL term
+    reference: bool, label: "Reference log-probabilities", heading: FORWARDS;
+    /// A critic of the same size, as PPO has it: values before the update, and updates of its own
+    critic: bool, label: "Critic", heading: FORWARDS;
+    /// Prompts of an update, all of whose responses are in it [default: all of a step]
+    mini_batch: Option<u64>, label: "Prompts of an update", value: "N", heading: UPDATE;
+    /// How often the responses of a step are gone through
+    epochs: u64, label: "Epochs of a step", value: "N", heading: UPDATE, default: Some("1");
+    /// The most tokens of a microbatch of a device [default: those of the longest sample, shared by a
+    /// sequence-parallel group]
+    max_tokens: Option<u64>, label: "Tokens of a microbatch", value: "TOKENS", heading: UPDATE;
+    /// The same where log-probabilities are computed [default: as max-tokens]
+    log_prob_max_tokens: Option<u64>, label: "Tokens of a microbatch of log-probabilities", value: "TOKENS",
+        heading: UPDATE;
+    /// Packing method: local-sort, lb-micro or lb-mini
+    method: MethodKey, label: "Packing", value: "METHOD", heading: UPDATE, default: Some("lb-micro");
+    /// collectives or on-demand, which lb-mini needs
+    communication: CommunicationKey, label: "Communication", value: "HOW", heading: UPDATE,
+        default: Some("collectives");
+    /// Devices that share each sequence (Ulysses)
+    sequence_parallel: u64, label: "Sequence parallelism (Ulysses)", value: "N", heading: UPDATE,
+        default: Some("1");
+    /// Activations that the backward computes again: full (of whole layers) or none
+    recompute: RecomputeKey, label: "Recomputation", value: "WHAT", heading: UPDATE, default: Some("full");
+    /// Forward and backward time of a sample on a device, in place of formulas: quadratic:A,B and more, as
+    /// `debubble fsdp --cost` has them
+    cost: Option<CostKey>, label: "Cost of a sample", value: "MODEL", heading: UPDATE;
+}
+#[cfg(feature = "clap")]
+crate::keys::flags::flags!(RlKeys);

@@ -1,0 +1,87 @@
+//! `debubble rl`: a step of reinforcement learning, phase by phase.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use answer::rl::rl;
+use clap::Args;
+use draw::pictures::rl as pictures;
+use draw::text;
+use question::Context;
+use question::rl::RlKeys;
+
+use super::width::Pictures;
+use super::{OUTPUT, Verdict, note, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  GRPO of a 7B model on a node of H100: phases of a step, and what levers would save:
+    debubble rl --model qwen2.5-7b --machine h100 --devices 8
+  Long responses, several updates of a step, packed by token limits with sequence parallelism:
+    debubble rl --model qwen2.5-7b --machine h100 --devices 16 --prompts 512 --responses 16 \\
+      --response-lengths lognormal:3000:0.9:20480 --mini-batch 32 --sequence-parallel 4 --tensor 2
+  Rollout and training on devices of their own, one step off-policy:
+    debubble rl --model qwen2.5-7b --machine h100 --devices 16 --placement separate --rollout-devices 8
+  Lengths that a run recorded, partial rollouts of 4096 tokens:
+    debubble rl --model qwen2.5-7b --machine h100 --rollout-budget 4096 \\
+      --response-lengths file:rollouts.jsonl:response_length
+  PPO with a critic and a reference model:
+    debubble rl --model qwen2.5-1.5b --machine a100-80g --critic --reference --json
+
+A step draws prompts and responses, and deals prompts to engines in turn. An engine is a tensor-parallel group
+with continuous batching: a decode step takes the longer of reading weights, keys and values and of computing.
+Sequences are admitted as far as memory holds their keys and values; the rollout ends with its longest
+response, while the batch drains. Log-probabilities are forwards over all responses, updates are forward and
+backward over --mini-batch prompts each, packed and timed as `debubble fsdp` does. The times of samples are
+the planner's layer formulas.
+
+A lever is a change of the question, tried by itself; what it saves is told of the time of a trained
+response, for with partial rollouts fewer responses end in a step. Longer minibatches make fewer updates,
+and separate devices train on responses of the policy before: both change what is learned.";
+
+/// Predict a step of reinforcement learning (GRPO, PPO): rollout, log-probabilities, updates, and what would save time
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Rl {
+    #[command(flatten)]
+    keys: RlKeys,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write the phases as CSV, with the keys of the JSON as columns
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
+    csv: Option<PathBuf>,
+    /// Write a picture of the phases
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    drawn: Pictures,
+}
+
+impl Rl {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        let answer = rl(&context, &self.keys)?;
+        if answer.interrupted.is_some() {
+            note("interrupted: over the steps and levers that were done by then, not over all");
+        }
+        if let Some(path) = &self.csv {
+            files::write(path, answer.csv()?)?;
+        }
+        if let Some(path) = &self.svg {
+            files::write(path, pictures::phases(&answer, self.drawn.width)?)?;
+        }
+        match self.json {
+            true => print_json(out, &answer)?,
+            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+        }
+        Ok(Verdict::Done)
+    }
+}
