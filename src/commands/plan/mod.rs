@@ -12,7 +12,7 @@ use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
 use measured::memory_error;
-use question::{Context, Diagnostic};
+use question::Context;
 
 use self::validate::Options;
 use super::width::Pictures;
@@ -191,25 +191,15 @@ impl Plan {
             files::write(path, pictures::html(planned)?)?;
         }
         if let Some(folder) = &self.export {
-            let winner = planned.winner().ok_or_else(nothing_to_export)?;
+            let exported = export::exported(planned)?;
             files::make_folder(folder)?;
-            for (name, content) in export::files(question, winner) {
+            for (name, content) in exported.files {
                 files::write(&folder.join(name), content)?;
             }
-            if let Some(text) = export::lacks(question, winner) {
-                note(&text);
-            }
+            exported.notes.iter().for_each(|line| note(line));
         }
         Ok(())
     }
-}
-
-/// Why no file is written: no set-up is known to fit.
-fn nothing_to_export() -> Diagnostic {
-    Diagnostic::new("--export writes the set-up that is told to be taken, and none is").with_help(
-        "name one as [setup] in the question: `debubble plan QUESTION.toml --export FOLDER` writes it then; or \
-         leave --export out",
-    )
 }
 
 /// The columns of an answer on the terminal, or of one in a file.
