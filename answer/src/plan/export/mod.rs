@@ -26,6 +26,8 @@ pub struct Exported {
     pub files: Vec<(String, String)>,
     /// What is missing or said otherwise, a sentence each.
     pub notes: Vec<String>,
+    /// Whether some framework runs the plan.
+    pub runs: bool,
 }
 
 /// The files of the plan to take or, where one set-up is asked for, of that set-up if it may fit.
@@ -34,7 +36,8 @@ pub struct Exported {
 /// If no plan is to be taken, or the set-up does not fit, with the cure.
 pub fn exported(planned: &Planned) -> Result<Exported, Diagnostic> {
     let (question, plan) = (&planned.question, to_export(planned)?);
-    Ok(Exported { files: files(question, plan), notes: notes(question, plan) })
+    let runs = planned.runs(plan);
+    Ok(Exported { files: files(question, plan), notes: notes(question, plan), runs })
 }
 
 /// The plan whose files are written.
@@ -51,10 +54,11 @@ fn to_export(planned: &Planned) -> Result<&Plan, Diagnostic> {
     let may_fit = |plan: &&Plan| plan.shortage.is_none_or(|shortage| shortage.may_hold.is_some());
     let dollars = |a: &&Plan, b: &&Plan| a.dollars.total_cmp(&b.dollars);
     plans.iter().filter(may_fit).min_by(dollars).ok_or_else(|| {
-        let reason = plans.first().map_or_else(String::new, |plan| format!(": it {}", fit(plan)));
-        let message = format!("an export has a set-up that may fit, and this one does not{reason}");
-        Diagnostic::new(message)
-            .with_help("recompute more, or take more devices, tensor groups, stages or shards (zero)")
+        let reason = plans.first().map_or_else(|| "does not fit".to_owned(), fit);
+        let message = format!("an export has a set-up that may fit, and this one {reason}");
+        Diagnostic::new(message).with_help(
+            "recompute more, or take more devices, tensor groups, stages or shards (zero)",
+        )
     })
 }
 

@@ -28,7 +28,9 @@ pub(super) fn megatron(question: &Question, plan: &Plan, route: &Route) -> Vec<S
         parts if is_own => {
             Some(format!("--fine-grained-activation-offloading --offload-modules {parts}"))
         }
-        parts => Some(format!("# offload = {parts}: not tried with debubble.megatron, and left out")),
+        parts => {
+            Some(format!("# offload = {parts}: not tried with debubble.megatron, and left out"))
+        }
     };
     lines.extend(offload.as_deref());
     if question.recipe.fp8_activation_input {

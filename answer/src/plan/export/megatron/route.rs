@@ -28,11 +28,19 @@ impl Route {
         let with_own_order = Setup { family, searched: false, ..*own };
         let runs_otherwise = Framework::Megatron.runs(&with_own_order, &question.recipe);
         if own.pipeline == 1 || (own.family.in_megatron() && !own.searched) || !runs_otherwise {
+            let name = own.schedule_name();
             return Self::No(match own.family.vocabulary() {
-                Vocabulary::Whole => "Megatron-LM does not run this set-up".to_owned(),
+                Vocabulary::Whole if own.family.in_megatron() && !own.searched => {
+                    "Megatron-LM does not run this set-up".to_owned()
+                }
+                Vocabulary::Whole if own.pipeline == 1 => {
+                    "Megatron-LM does not run this set-up".to_owned()
+                }
+                Vocabulary::Whole => format!(
+                    "{name} is not in Megatron-LM, which does not run the rest of the set-up with its own orders"
+                ),
                 _ => format!(
-                    "{} is not in Megatron-LM; the authors' fork is sail-sg/VocabularyParallelism",
-                    own.schedule_name()
+                    "{name} is not in Megatron-LM; the authors' fork is sail-sg/VocabularyParallelism"
                 ),
             });
         }

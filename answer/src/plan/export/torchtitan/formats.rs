@@ -38,7 +38,11 @@ impl Formats {
             }
         };
         let is_mx = precision == Precision::MxFp8;
-        formats.converters.push(if is_mx { "quantize.linear.mx" } else { "quantize.linear.float8" });
+        formats.converters.push(if is_mx {
+            "quantize.linear.mx"
+        } else {
+            "quantize.linear.float8"
+        });
         let kept = list(&kept(question, "output"));
         formats.tables += &format!(
             "\n[quantize.linear.{linear}]\nrecipe_name = \"{recipe}\"\nfilter_fqns = [{kept}]\n"

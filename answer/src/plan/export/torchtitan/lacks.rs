@@ -97,7 +97,8 @@ fn of_keys(question: &Question, plan: &Plan) -> Vec<String> {
     let own = &plan.finalist.costed().setup;
     let recipe = &question.recipe;
     let software = own.software(recipe);
-    let named = |is: bool, key: &str| is.then(|| format!("{key}: not in torchtitan as the plan has it"));
+    let named =
+        |is: bool, key: &str| is.then(|| format!("{key}: not in torchtitan as the plan has it"));
     let experts = software.overlap_experts && own.expert > 1;
     let capacity = recipe.imbalance.routing().is_some_and(|one| one.capacity().is_some());
     let head = recipe.head != Precision::Bf16 && recipe.precision == Precision::Bf16;
