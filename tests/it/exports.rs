@@ -104,7 +104,9 @@ fn exported(folder: &Path) -> Vec<Exported> {
             "rounds" => (4, model.replace("batch = 64", "batch = 10")),
             _ => (16, model.to_owned()),
         };
-        let cluster = format!("[[cluster]]\nmachine = \"h100\"\ndevices = {devices}\n[search]\n");
+        // A search would order two chunks of each stage.
+        let table = if name == "searched" { "setup" } else { "search" };
+        let cluster = format!("[[cluster]]\nmachine = \"h100\"\ndevices = {devices}\n[{table}]\n");
         let question = format!("tokens = 1e9\nplans = 1\n{model}{cluster}{search}\n");
         let (file, winner) = (folder.join(format!("{name}.toml")), folder.join(name));
         fs::write(&file, question).unwrap();
@@ -449,7 +451,7 @@ const SAID: [Said; 13] = [
         ],
     ),
     (
-        "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-auto\"\nchunks = 1",
+        "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-auto\"\nchunks = 1",
         "",
         &[
             ("megatron.sh", "/zb-auto.txt"),
