@@ -49,8 +49,8 @@ pub enum PrimusRefusal {
         /// One that has to come before.
         earlier: Pass,
     },
-    /// A pair that is no forward with a backward for the input.
-    #[error("Primus runs pairs of F and B, whose W comes later, and no {0}")]
+    /// A pair that is no forward with a backward.
+    #[error("Primus runs pairs of a forward and a backward alone, and no {0}")]
     Pair(Slot),
     /// Pairs without a V.
     #[error(
@@ -146,12 +146,13 @@ fn first_pair(schedule: &Schedule) -> Option<Slot> {
     slots.find(|slot| matches!(slot, Slot::Pair(..)))
 }
 
-/// Whether Primus runs `slot`: its runner of pairs keeps the gradients of weights for a W.
+/// Whether Primus runs `slot`.
 fn is_run(slot: Slot) -> bool {
     match slot {
         Slot::One(_) => true,
         Slot::Pair(one, other) => {
-            matches!((one.kind, other.kind), (Kind::F, Kind::B) | (Kind::B, Kind::F))
+            let kinds = [one.kind, other.kind];
+            kinds.contains(&Kind::F) && (kinds.contains(&Kind::B) || kinds.contains(&Kind::BW))
         }
     }
 }
@@ -173,10 +174,11 @@ fn table(schedule: &Schedule) -> Vec<Vec<(Turn, String)>> {
                     format!(", \"combined_node\": true, \"combined_group\": [{first}, {second}]")
                 }
             };
-            for (place, pass) in forward_first(slot).enumerate() {
+            for (place, pass) in nodes_of(slot).enumerate() {
                 let is_copied =
                     pass.kind == Kind::F && copied[shape.cell(pass.chunk, pass.microbatch)];
                 let offload = if is_copied { ", \"should_offload\": true" } else { "" };
+                let group = if pass.kind == Kind::W { "" } else { &group };
                 let args = format!("\"time_step\": {step}{offload}{group}");
                 let chunk = on_rank(schedule, pass.chunk);
                 let node = node(kind_name(pass.kind), pass.microbatch, chunk, &args);
@@ -191,18 +193,29 @@ fn table(schedule: &Schedule) -> Vec<Vec<(Turn, String)>> {
     table
 }
 
-/// The passes of a pair.
+/// The passes of a pair as nodes of Primus, F first; a whole backward without its W.
 fn both(slot: Slot) -> [Pass; 2] {
-    match slot {
+    let [first, second] = match slot {
         Slot::One(one) => [one, one],
         Slot::Pair(one, other) if other.kind == Kind::F => [other, one],
         Slot::Pair(one, other) => [one, other],
-    }
+    };
+    [first, Pass { kind: Kind::B, ..second }]
 }
 
-/// The passes of a slot, F first.
-fn forward_first(slot: Slot) -> impl Iterator<Item = Pass> {
-    both(slot).into_iter().take(slot.passes().count())
+/// The passes of a slot as nodes of Primus. Its runner of pairs keeps the gradients of weights for a W, so that of a
+/// whole backward in a pair stands right behind the pair.
+fn nodes_of(slot: Slot) -> impl Iterator<Item = Pass> {
+    let passes = match slot {
+        Slot::One(one) => [Some(one), None, None],
+        Slot::Pair(one, other) => {
+            let [first, second] = both(slot);
+            let is_whole = one.kind == Kind::BW || other.kind == Kind::BW;
+            let rest = Pass { kind: Kind::W, ..second };
+            [Some(first), Some(second), is_whole.then_some(rest)]
+        }
+    };
+    passes.into_iter().flatten()
 }
 
 /// Adds the transfer of what `pass` of `stage` makes for another chunk, if it does, in step `step`.
