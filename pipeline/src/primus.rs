@@ -188,7 +188,7 @@ fn table(schedule: &Schedule) -> Vec<Vec<(Turn, String)>> {
         }
     }
     for nodes in &mut table {
-        nodes.sort_by(|(one, _), (other, _)| one.cmp(other));
+        nodes.sort_by_key(|(turn, _)| *turn);
     }
     table
 }

@@ -1,7 +1,8 @@
 """Tables of Primus: every pass, each transfer on both ranks, no deadlock, copies to the host in their turn.
 
-Primus is a stand-in with the names that `debubble.primus` uses of it; where DEBUBBLE_FRAMEWORKS names a folder with a
-clone of github.com/AMD-AGI/Primus in `primus`, its own nodes, its own pass of transfers and its own runner are asked too.
+Primus is a stand-in with the names that `debubble.primus` uses of it. Where DEBUBBLE_FRAMEWORKS names a
+folder with a clone of github.com/AMD-AGI/Primus in `primus`, its nodes, pass of transfers and runner are
+asked too.
 """
 
 from __future__ import annotations
@@ -242,7 +243,8 @@ def test_other_files_are_refused(primus: Any, tmp_path: Path) -> None:
     refused("offload is neither true nor false", offload="no")
     refused("no list of nodes for each rank", table=right["table"][:2])
     node = right["table"][0][0]
-    for changed in ({"func_type": "X"}, {"chunk": 1}, {"mini_batch": -1}, {"args": None}, {"func_type": "SF"}):
+    wrong = ({"func_type": "X"}, {"chunk": 1}, {"mini_batch": -1}, {"args": None}, {"func_type": "SF"})
+    for changed in wrong:
         refused("node 0 of rank 0 is none", table=[[{**node, **changed}], *right["table"][1:]])
     (tmp_path / "text.json").write_text("F0.0")
     with pytest.raises(db.InputError, match="is no JSON"):
@@ -299,8 +301,10 @@ def real(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Ranks:
-    """Runs a table in Primus' runner, a thread for each rank. Transfers begin as Primus' handler begins them: those that
-    stand together in one step at once, and each waits until the other end has begun.
+    """Runs a table in Primus' runner, a thread for each rank.
+
+    Transfers begin as Primus' handler begins them: those that stand together in one step at once, and each
+    waits until the other end has begun.
     """
 
     def __init__(self, table: list[list[Any]], buffers: Any) -> None:
@@ -366,9 +370,9 @@ class Ranks:
     def _transfer(self, pending: list[Any], node: Any, at: int, row: list[Any]) -> None:
         pending.append(node)
         following = row[at + 1] if at + 1 < len(row) else None
-        if following is not None and following.func_type.name in ("SF", "SB", "RF", "RB"):
-            if following.args["time_step"] == node.args["time_step"]:
-                return
+        is_transfer = following is not None and following.func_type.name in ("SF", "SB", "RF", "RB")
+        if is_transfer and following.args["time_step"] == node.args["time_step"]:
+            return
         with self.changed:
             self.begun.update(map(_end, pending))
             self.changed.notify_all()
@@ -423,7 +427,8 @@ def test_primus_runs_every_node(real: Any) -> None:
                     continue
                 # Primus knows the directions of B alone.
                 asked = type(kind).F if kind.name == "F" else type(kind).B
-                for given in made.generate_send_recv_nodes_comm_pair(rank, node.mini_batch, node.chunk, asked):
+                cell = (node.mini_batch, node.chunk)
+                for given in made.generate_send_recv_nodes_comm_pair(rank, *cell, asked):
                     if given is not None:
                         given[1].args["time_step"] = node.args["time_step"] + 1
                         own[given[0]][_told(given[1])] += 1
