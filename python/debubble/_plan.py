@@ -243,8 +243,8 @@ class Planned(_frames.Tabular):
 
     def export(self, folder: Union[str, os.PathLike[str]]) -> list[str]:
         """Writes the plan to take for Megatron-LM, torchtitan and `debubble simulate` into `folder`, which is
-        made if its parent is there, and gives the names of the files. Of one set-up the files are written if it
-        may fit. A `Note` says each thing that they lack of the plan.
+        made if its parent is there, and gives the names of the files. Of one set-up the files are written if
+        it may fit. A `Note` says each thing that they lack of the plan.
 
         Raises:
             InputError: If no plan is to be taken, or the set-up does not fit.

@@ -217,8 +217,8 @@ class Schedule:
         return self._inner.svg(width)
 
     def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
-        """Writes the text form (`.txt`), the CSV of torch (`.csv`), the table of Primus (`.json`) or a picture
-        (`.svg`) of that `width`.
+        """Writes the text form (`.txt`), the CSV of torch (`.csv`), the table of Primus (`.json`) or a
+        picture (`.svg`) of that `width`.
         """
         forms = {
             ".txt": self.to_text,

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any, Union
 
 from . import _orders
@@ -92,8 +93,7 @@ def _read(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
     """The table in a file, if it is one."""
     name = os.fspath(path)
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         message = f"{name} cannot be read: {error.strerror}"
         raise InputError(message, message=message, file=name) from error

@@ -369,10 +369,10 @@ class Ranks:
 
     def _transfer(self, pending: list[Any], node: Any, at: int, row: list[Any]) -> None:
         pending.append(node)
-        following = row[at + 1] if at + 1 < len(row) else None
-        is_transfer = following is not None and following.func_type.name in ("SF", "SB", "RF", "RB")
-        if is_transfer and following.args["time_step"] == node.args["time_step"]:
-            return
+        for following in row[at + 1 : at + 2]:
+            is_transfer = following.func_type.name in ("SF", "SB", "RF", "RB")
+            if is_transfer and following.args["time_step"] == node.args["time_step"]:
+                return
         with self.changed:
             self.begun.update(map(_end, pending))
             self.changed.notify_all()

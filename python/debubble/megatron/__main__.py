@@ -1,4 +1,4 @@
-"""`python -m debubble.megatron SCRIPT ARGS.. --debubble-order FILE`: a training script in the order of a file."""
+"""`python -m debubble.megatron SCRIPT ARGS.. --debubble-order FILE`: a script in the order of a file."""
 
 import runpy
 import sys

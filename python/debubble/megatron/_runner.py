@@ -37,9 +37,9 @@ def use(order: Optional[Order] = None) -> ForwardBackward:
     """Makes Megatron's training loop run an order: to be called once, before `pretrain(..)`.
 
     Args:
-        order: See `forward_backward_func`. Where it is left out, the file that `--debubble-order` names among the
-            arguments of the script, as in the `megatron.sh` of a plan; the argument is taken out, for Megatron-LM
-            refuses it.
+        order: See `forward_backward_func`. Where it is left out, the file that `--debubble-order` names
+            among the arguments of the script, as in the `megatron.sh` of a plan; the argument is taken out,
+            for Megatron-LM refuses it.
 
     Raises:
         InputError: If there is no such order, Megatron-LM cannot run its passes, or Megatron-core is
