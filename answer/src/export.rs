@@ -1,8 +1,12 @@
 //! A schedule for other tools: its order, or its timeline.
 
+use std::path::Path;
+
+use pipeline::{Schedule, primus, torch_csv};
 use question::case::{self, Case};
+use question::export::Form;
 use question::scenario::Scenario;
-use question::{Context, Diagnostic, Warnings};
+use question::{Context, Diagnostic, Warnings, quote};
 use sim::{Details, Replay};
 
 use crate::outcome::Outcome;
@@ -40,34 +44,74 @@ pub fn export(
     Ok(case)
 }
 
-/// The order of `case` as `torch.distributed.pipelining` reads it. Copies to the host are left out, with a
-/// warning.
+/// The order of `case` in `form`; a timeline as the text of its order.
 ///
 /// # Errors
-/// If torch cannot run it, with the reason.
-pub fn torch_csv(context: &Context<'_>, case: &Case) -> Result<String, Diagnostic> {
-    let refused = |why: &str| {
-        let cure = "`debubble schedules` says of each schedule what runs it";
-        Err(case.error(&format!("torch cannot run it: {why}")).with_help(cure))
+/// If the trainer of the form cannot run it, with the reason.
+pub fn order(context: &Context<'_>, case: &Case, form: Form) -> Result<String, Diagnostic> {
+    let trainer = match form {
+        Form::Text | Form::Chrome => return Ok(case.schedule.to_string()),
+        Form::TorchCsv => "torch",
+        Form::Primus => "Primus",
     };
-    if case.steady.is_some() {
-        return refused("its orders have no updates while the pipeline runs");
-    }
-    if case.problem.segments() > 1 {
-        return refused("its orders have no segments of a microbatch");
-    }
-    let csv = match pipeline::torch_csv::write(&case.schedule) {
-        Ok(csv) => csv,
-        Err(refusal) => return refused(&refusal.to_string()),
+    let order = match (case.steady.is_some(), case.problem.segments() > 1) {
+        (true, _) => Err("its orders have no updates while the pipeline runs".to_owned()),
+        (_, true) => Err("its orders have no segments of a microbatch".to_owned()),
+        (false, false) => written(context, &case.name, &case.schedule, form),
     };
-    if case.schedule.copies().is_some() {
-        let name = &case.name;
-        context.warn(format!(
-            "{name}: copies to the host are left out, for torch has none: all activations stay on \
-             the device"
-        ));
+    let cure = "`debubble schedules` says of each schedule what runs it";
+    order.map_err(|why| case.error(&format!("{trainer} cannot run it: {why}")).with_help(cure))
+}
+
+/// `schedule`, called `name`, in the form of a file called `path` ([`Form::of_order_in`]).
+///
+/// # Errors
+/// As [`order`].
+pub fn order_in(
+    context: &Context<'_>,
+    path: &Path,
+    name: &str,
+    schedule: &Schedule,
+) -> Result<String, Diagnostic> {
+    let form = Form::of_order_in(path);
+    written(context, name, schedule, form).map_err(|why| {
+        let file = quote::path(path);
+        let cure = "name a file that ends in .txt: it has the order as text, which debubble reads";
+        Diagnostic::new(format!("{name} cannot be written as {file}: {why}")).with_help(cure)
+    })
+}
+
+/// `schedule` in `form`, or why its trainer cannot run it. What is left out is warned of.
+fn written(
+    context: &Context<'_>,
+    name: &str,
+    schedule: &Schedule,
+    form: Form,
+) -> Result<String, String> {
+    let copies = schedule.copies();
+    match form {
+        Form::Text | Form::Chrome => Ok(schedule.to_string()),
+        Form::TorchCsv => {
+            let csv = torch_csv::write(schedule).map_err(|refusal| refusal.to_string())?;
+            if copies.is_some() {
+                context.warn(format!(
+                    "{name}: copies to the host are left out, for torch has none: all activations stay on \
+                     the device"
+                ));
+            }
+            Ok(csv)
+        }
+        Form::Primus => {
+            let table = primus::write(schedule).map_err(|refusal| refusal.to_string())?;
+            if copies.is_some() {
+                context.warn(format!(
+                    "{name}: Primus copies what its offload_ops name of an activation, out and back on one stream; train \
+                     with offload: true"
+                ));
+            }
+            Ok(table)
+        }
     }
-    Ok(csv)
 }
 
 /// Simulates `case` and keeps its run.

@@ -51,6 +51,7 @@ mod units;
 mod walk;
 
 pub mod closed_form;
+pub mod primus;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod torch_csv;

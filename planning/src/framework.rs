@@ -6,7 +6,7 @@
 //! and `distributed/fsdp.py`.
 
 use pipeline::{Family, InTorch, Placement};
-use plan::{Module, Modules, Recipe, Recompute, Setup, Software, Zero};
+use plan::{Module, Modules, Precision, Recipe, Recompute, Setup, Software, Zero};
 
 /// A training framework, or any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,9 +104,11 @@ impl Framework {
         self == Self::Any
     }
 
-    /// Whether it runs `setup` by `recipe`.
+    /// Whether it runs `setup` by `recipe`. Of the formats that are planned, torchtitan has no 8 bits with a scale for
+    /// each block of 128 x 128 weights.
     pub fn runs(self, setup: &Setup, recipe: &Recipe) -> bool {
-        self.runs_on(setup, recipe.batch, &setup.software(recipe))
+        let has_format = self != Self::Torchtitan || recipe.precision != Precision::Fp8Block;
+        has_format && self.runs_on(setup, recipe.batch, &setup.software(recipe))
     }
 
     /// The first of the real ones that runs `setup` by `recipe`.

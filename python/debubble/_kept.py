@@ -23,7 +23,7 @@ class Kept:
         """The `fields` of `inner`, and what it gives to `calls`, each a method and its arguments."""
         if isinstance(inner, cls):
             return inner
-        given = {_call(name, args): getattr(inner, name)(*args) for name, *args in calls}
+        given = {_call(name, args): _asked(inner, name, args) for name, *args in calls}
         return cls({name: getattr(inner, name) for name in fields}, given)
 
     def written(self) -> dict[str, Any]:
@@ -44,11 +44,14 @@ class Kept:
 
     def _given(self, name: str, args: list[Any]) -> Any:
         try:
-            return self._calls[_call(name, args)]
+            given = self._calls[_call(name, args)]
         except KeyError:
             message = "a copy of this answer has its pictures in their own width alone"
             cure = "ask for the width before the answer is pickled or copied"
             raise InputError(f"{message}\n  help: {cure}", message=message) from None
+        if isinstance(given, InputError):
+            raise InputError._again(*given._parts())
+        return given
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Kept, (self._fields, self._calls)
@@ -62,6 +65,8 @@ def _written(value: Any) -> Any:
     """A value for JSON: bytes as text, and long texts, such as pictures, packed."""
     if isinstance(value, bytes):
         return {"bytes": value.decode()}
+    if isinstance(value, InputError):
+        return {"refused": value._parts()}
     if isinstance(value, str) and len(value) > _PLAIN:
         return {"packed": base64.b64encode(zlib.compress(value.encode())).decode()}
     return value
@@ -72,7 +77,17 @@ def _read(written: Any) -> Any:
         return written
     if "bytes" in written:
         return written["bytes"].encode()
+    if "refused" in written:
+        return InputError._again(*written["refused"])
     return zlib.decompress(base64.b64decode(written["packed"])).decode()
+
+
+def _asked(inner: Any, name: str, args: list[Any]) -> Any:
+    """What `inner` gives to a call: the refusal, where it refuses."""
+    try:
+        return getattr(inner, name)(*args)
+    except InputError as refusal:
+        return refusal
 
 
 def _call(name: str, args: list[Any]) -> str:

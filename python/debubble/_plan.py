@@ -231,12 +231,15 @@ class Planned(Answer):
 
     def export(self, folder: Union[str, os.PathLike[str]]) -> list[str]:
         """Writes the plan to take for Megatron-LM, torchtitan and `debubble simulate` into `folder`, which is
-        made if its parent is there, and gives the names of the files. A `Note` says why `megatron.sh` is not
-        among them, where Megatron-LM does not run the schedule.
+        made if its parent is there, and gives the names of the files. Of one set-up the files are written if
+        it may fit. A `Note` says each thing that they lack of the plan.
+
+        Raises:
+            InputError: If no plan is to be taken, or the set-up does not fit.
         """
+        files, notes = self._inner.export()
         into = Path(folder)
         into.mkdir(exist_ok=True)
-        files, notes = self._inner.export()
         _ask.note(notes)
         for name, content in files:
             (into / name).write_text(content, encoding="utf-8")

@@ -198,13 +198,34 @@ class Schedule:
         """
         return self._inner.torch_csv()
 
+    def to_primus(self) -> str:
+        r"""The order as a table of nodes for Primus: JSON, which `debubble.primus.use` reads.
+
+        Raises:
+            InputError: If Primus cannot run it, with the reason.
+
+        >>> import json
+        >>> import debubble as db
+        >>> table = json.loads(db.Schedule.from_text("F0.0 B0.0 W0.0\nF1.0 BW1.0").to_primus())["table"]
+        >>> [node["func_type"] for node in table[1]]
+        ['RF', 'F', 'BW', 'SB']
+        """
+        return self._inner.primus()
+
     def to_svg(self, width: Optional[str] = None) -> str:
         """The order as SVG, with all passes equally long; `width` as in `Answers.front_svg`."""
         return self._inner.svg(width)
 
     def save(self, path: Union[str, os.PathLike[str]], *, width: Optional[str] = None) -> None:
-        """Writes the text form (`.txt`), the CSV of torch (`.csv`) or a picture (`.svg`) of that `width`."""
-        forms = {".txt": self.to_text, ".csv": self.to_torch_csv, ".svg": lambda: self.to_svg(width)}
+        """Writes the text form (`.txt`), the CSV of torch (`.csv`), the table of Primus (`.json`) or a
+        picture (`.svg`) of that `width`.
+        """
+        forms = {
+            ".txt": self.to_text,
+            ".csv": self.to_torch_csv,
+            ".json": self.to_primus,
+            ".svg": lambda: self.to_svg(width),
+        }
         _pictures.save(path, forms)
 
     def _path(self) -> str:

@@ -3,40 +3,49 @@
 ```python
 import debubble.primus as dbp
 
-dbp.use("best.txt")  # in a patch or a training script, before training begins
+dbp.use("best.json")  # in a patch or a training script, before training begins
 ```
 
 Primus runs tables of nodes (`SchedulerNode`). `use` puts the table of an order in the place of one of
 Primus' own schedules, whose name is the `pp_algorithm` of the run: `zero-bubble` for one chunk on a
 rank, `1f1b-interleaved` for looped chunks and `zbv-formatted` for a V. Primus itself is not changed.
+`debubble export --format primus` writes the table, `Schedule.to_primus` gives it.
 
 The tables were run through Primus' own nodes at commit fd1eeabb; on GPUs they have not run.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import os
+from pathlib import Path
+from typing import Any, Union
 
+from . import _orders
 from ._errors import InputError
-from ._orders import chunk_of
-from ._schedule import Pass
+from ._schedule import Schedule
 from .megatron._modules import load
-from .megatron._order import Order, Plan, schedule_of
+from .megatron._order import Order
 
 __all__ = ["table", "use"]
 
-#: The name of Primus' schedule in whose place an order is put, by the placement of chunks.
-_NAMES = {"one": "zero-bubble", "looped": "1f1b-interleaved", "v": "zbv-formatted"}
-
 #: The folder of Primus' schedules.
 _SCHEDULER = "primus.core.pipeline_parallel.scheduler"
+
+#: The keys of a table, and the settings of Primus that must be as they say.
+_SIZES = ("pp_size", "vpp_size", "micro_batches")
+_SETTINGS = {
+    "offload": "offload: true and offload_ops of Primus, which copy activations to the host",
+    "combined_forward_backward": "overlap_moe_expert_parallel_comm: true, which runs passes in pairs",
+}
 
 
 def use(order: Order) -> str:
     """Puts an order in the place of one of Primus' schedules.
 
     Args:
-        order: A schedule, the answer of a search, an outcome, or the file of an order.
+        order: A schedule, the answer of a search, an outcome, the file of an order, or that of a table
+            (`debubble export --format primus`).
 
     Returns:
         The name of that schedule: the `pp_algorithm` to train with.
@@ -44,13 +53,9 @@ def use(order: Order) -> str:
     Raises:
         InputError: If there is no such order, Primus is not there, or it cannot run the passes of the order.
     """
-    plan = Plan(schedule_of(order))
-    placement = plan.schedule.placement if plan.schedule.chunks > 1 else "one"
-    if placement not in _NAMES:
-        message = f"Primus has no schedule with chunks placed as in {plan.schedule.name!r}"
-        raise InputError(message, message=message, key="order")
-    name = _NAMES[placement]
-    _primus("schedule_table_factory").pp_algorithm_map[name] = _schedule(plan)
+    document = _document(order)
+    name = str(document["pp_algorithm"])
+    _primus("schedule_table_factory").pp_algorithm_map[name] = _schedule(document)
     return name
 
 
@@ -60,7 +65,7 @@ def table(order: Order) -> list[list[Any]]:
     Raises:
         InputError: As `use`.
     """
-    return _table(Plan(schedule_of(order)), _primus("scheduler_node"))
+    return _table(_document(order), _primus("scheduler_node"))
 
 
 def _primus(name: str) -> Any:
@@ -72,124 +77,152 @@ def _primus(name: str) -> Any:
         raise InputError.with_help(message, cure) from error
 
 
-def _schedule(plan: Plan) -> Any:
-    """The class of Primus' schedules that has the order of `plan`."""
+def _document(order: Order) -> dict[str, Any]:
+    """The table of an order, or of the file of one, with what it is for."""
+    if not isinstance(order, (str, os.PathLike)):
+        schedule = _orders.schedule_of(order, "the name of a file")
+    elif os.fspath(order).endswith(".json"):
+        return _read(order)
+    else:
+        schedule = Schedule.from_file(order)
+    found: dict[str, Any] = json.loads(schedule.to_primus())
+    return found
+
+
+def _read(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
+    """The table in a file, if it is one."""
+    name = os.fspath(path)
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        message = f"{name} cannot be read: {error.strerror}"
+        raise InputError(message, message=message, file=name) from error
+    except (ValueError, RecursionError) as error:
+        message = f"{name} is no JSON: {error}"
+        raise InputError(message, message=message, file=name) from error
+    wrong = _wrong(found)
+    if wrong is not None:
+        cure = "write it with `debubble export --format primus`, or name the file of an order"
+        raise InputError.with_help(f"{name} is no table of Primus: {wrong}", cure)
+    table: dict[str, Any] = found
+    return table
+
+
+def _wrong(found: Any) -> Union[str, None]:
+    """What a file lacks of a table."""
+    if not isinstance(found, dict):
+        return "it is no object"
+    if not isinstance(found.get("pp_algorithm"), str):
+        return "pp_algorithm is no name"
+    for key in _SIZES:
+        if type(found.get(key)) is not int or found[key] < 1:
+            return f"{key} is no number from 1"
+    for key in _SETTINGS:
+        if not isinstance(found.get(key), bool):
+            return f"{key} is neither true nor false"
+    ranks = found.get("table")
+    if not isinstance(ranks, list) or len(ranks) != found["pp_size"]:
+        return "table has no list of nodes for each rank"
+    for rank, nodes in enumerate(ranks):
+        for at, node in enumerate(nodes if isinstance(nodes, list) else [None]):
+            if not _is_node(node, found):
+                return f"node {at} of rank {rank} is none"
+    return None
+
+
+def _is_node(node: Any, found: dict[str, Any]) -> bool:
+    if not isinstance(node, dict) or not isinstance(node.get("args"), dict):
+        return False
+    kind, chunk, number = node.get("func_type"), node.get("chunk"), node.get("mini_batch")
+    if type(chunk) is not int or type(number) is not int or not isinstance(kind, str):
+        return False
+    ends = [node["args"].get(key) for key in ("from_pp_rank", "to_pp_rank")]
+    is_transfer = kind in ("SF", "SB", "RF", "RB")
+    is_between = all(type(end) is int and 0 <= end < found["pp_size"] for end in ends)
+    is_placed = 0 <= chunk < found["vpp_size"] and 0 <= number < found["micro_batches"]
+    return is_placed and (is_between if is_transfer else kind in ("F", "B", "W", "BW", "O", "R"))
+
+
+def _schedule(document: dict[str, Any]) -> Any:
+    """The class of Primus' schedules that has the table `document`."""
     base: Any = _primus("algorithms.base").PipelineScheduleAlgo
     nodes = _primus("scheduler_node")
+    ends = _ends(document)
+    first, last = (_end_of_model(document, ends, kind) for kind in ("RF", "SF"))
 
     class Ordered(base):  # type: ignore[misc]
         """An order of debubble."""
 
         def __init__(self, pp_size: int, vpp_size: int, micro_batches: int, **settings: Any) -> None:
             super().__init__(pp_size, vpp_size, micro_batches)
-            _check(plan, (pp_size, vpp_size, micro_batches), settings)
+            _check(document, (pp_size, vpp_size, micro_batches), settings)
 
         def generate_schedule_table(self) -> list[list[Any]]:
-            return _table(plan, nodes)
+            return _table(document, nodes)
 
         def direction_map(self, rank: int, chunk: int, func_type: Any) -> dict[str, Any]:
-            return _direction(plan, nodes.FuncType, rank, chunk, func_type)
+            letter = "F" if func_type == nodes.FuncType.F else "B"
+            receive, send = (ends.get((rank, chunk, way + letter), (None, chunk)) for way in "RS")
+            return {
+                "prev": (receive[0], nodes.FuncType["R" + letter]),
+                "next": (send[0], nodes.FuncType["S" + letter]),
+                "recv_from_chunk": receive[1],
+                "send_to_chunk": send[1],
+            }
 
         def first_pp_stage_rank(self) -> int:
-            return plan.home[0]
+            return first
 
         def last_pp_stage_rank(self) -> int:
-            return plan.home[-1]
+            return last
 
     return Ordered
 
 
-def _check(plan: Plan, sizes: tuple[int, int, int], settings: dict[str, Any]) -> None:
+def _check(document: dict[str, Any], sizes: tuple[int, ...], settings: dict[str, Any]) -> None:
     """Refuses another pipeline, and settings that change the order."""
-    schedule = plan.schedule
-    own = (schedule.stages, schedule.chunks, schedule.microbatches)
+
+    def refuse(why: str) -> None:
+        message = f"the order for {document['pp_algorithm']} {why}"
+        raise InputError(message, message=message, key="order")
+
+    own = tuple(document[key] for key in _SIZES)
     if sizes != own:
         words = "{} ranks, {} chunks on each and {} microbatches"
-        message = f"the order {schedule.name!r} is for {words.format(*own)}, not {words.format(*sizes)}"
-        raise InputError(message, message=message, key="order")
+        refuse(f"is for {words.format(*own)}, not {words.format(*sizes)}")
     for name, value in settings.items():
-        if value:
-            message = f"the order {schedule.name!r} does not run with {name}={value!r} of Primus"
-            raise InputError(message, message=message, key="order")
+        if value and not document.get(name if name in _SETTINGS else ""):
+            refuse(f"does not run with {name}={value!r} of Primus")
+    for name, setting in _SETTINGS.items():
+        if document[name] and not settings.get(name):
+            refuse(f"needs {setting}")
 
 
-def _times(plan: Plan) -> dict[tuple[int, Pass], int]:
-    """The step of each pass, where every pass takes one and begins as soon as it can."""
-    times: dict[tuple[int, Pass], int] = {}
-    made: dict[Any, int] = {}
-    at, clock = [0] * plan.ranks, [0] * plan.ranks
-    moved = True
-    while moved:
-        moved = False
-        for rank in range(plan.ranks):
-            while at[rank] < len(plan.passes[rank]):
-                one = plan.passes[rank][at[rank]]
-                needed = plan.needed(one)
-                if needed is not None and needed not in made:
-                    break
-                time = max(clock[rank], made.get(needed, -1) + 1)
-                times[rank, one] = time
-                value = plan.made(one)
-                if value is not None:
-                    made[value] = time
-                clock[rank], at[rank], moved = time + 1, at[rank] + 1, True
-    return times
-
-
-def _table(plan: Plan, nodes: Any) -> list[list[Any]]:
-    """The nodes of all ranks. A value is sent and received in the step behind the pass that makes it, on both
-    ranks before the passes of that step and in the same order.
-    """
+def _table(document: dict[str, Any], nodes: Any) -> list[list[Any]]:
+    """The nodes of all ranks, new ones each time: Primus keeps tensors in them."""
     kinds, make = nodes.FuncType, nodes.SchedulerNode
-    places = [{chunk: at for at, chunk in enumerate(plan.chunks_of(rank))} for rank in range(plan.ranks)]
-    found: list[list[tuple[tuple[int, ...], Any]]] = [[] for _ in range(plan.ranks)]
-    for (rank, one), time in _times(plan).items():
-        chunk = chunk_of(one)
-        args = {"time_step": time}
-        place = places[rank][chunk]
-        node = make(func_type=kinds[one.kind], mini_batch=one.microbatch, chunk=place, args=args)
-        found[rank].append(((time, 1, 0, 0, 0, 0), node))
-        value = plan.made(one)
-        if value is None:
-            continue
-        target = plan.home[value.chunk]
-        taken = places[target][value.chunk]
-        ends = {"from_pp_rank": rank, "to_pp_rank": target, "time_step": time + 1}
-        letter = value.kind
-        send = make(
-            func_type=kinds["S" + letter],
-            mini_batch=one.microbatch,
-            chunk=place,
-            args={**ends, "send_to_chunk": taken},
-        )
-        receive = make(
-            func_type=kinds["R" + letter],
-            mini_batch=one.microbatch,
-            chunk=taken,
-            args={**ends, "recv_from_chunk": place},
-        )
-        turn = (time + 1, 0, min(rank, target), rank, value.chunk)
-        found[rank].append(((*turn, 0), send))
-        found[target].append(((*turn, 1), receive))
-    return [[node for _, node in sorted(own, key=lambda entry: entry[0])] for own in found]
+
+    def node(one: dict[str, Any]) -> Any:
+        kind = kinds[one["func_type"]]
+        return make(func_type=kind, mini_batch=one["mini_batch"], chunk=one["chunk"], args=dict(one["args"]))
+
+    return [[node(one) for one in own] for own in document["table"]]
 
 
-def _direction(plan: Plan, kinds: Any, rank: int, place: int, kind: Any) -> dict[str, Any]:
-    """Where the value of a pass comes from and goes to, as Primus' schedules say it."""
-    chunk = plan.chunks_of(rank)[place]
-    step = 1 if kind == kinds.F else -1
-    letter = "F" if kind == kinds.F else "B"
+def _ends(document: dict[str, Any]) -> dict[tuple[int, int, str], tuple[int, int]]:
+    """By rank, chunk and kind of a transfer, the rank and the chunk at its other end."""
+    found: dict[tuple[int, int, str], tuple[int, int]] = {}
+    for rank, own in enumerate(document["table"]):
+        for one in own:
+            kind, args = one["func_type"], one["args"]
+            if kind in ("SF", "SB"):
+                found[rank, one["chunk"], kind] = (args["to_pp_rank"], args["send_to_chunk"])
+            elif kind in ("RF", "RB"):
+                found[rank, one["chunk"], kind] = (args["from_pp_rank"], args["recv_from_chunk"])
+    return found
 
-    def end(other: int) -> tuple[Any, Any]:
-        if not 0 <= other < plan.chunks:
-            return None, place
-        home = plan.home[other]
-        return home, plan.chunks_of(home).index(other)
 
-    (previous, from_place), (following, to_place) = end(chunk - step), end(chunk + step)
-    return {
-        "prev": (previous, kinds["R" + letter]),
-        "next": (following, kinds["S" + letter]),
-        "recv_from_chunk": from_place,
-        "send_to_chunk": to_place,
-    }
+def _end_of_model(document: dict[str, Any], ends: dict[tuple[int, int, str], Any], kind: str) -> int:
+    """The rank of the chunk whose forwards have no transfer of that kind."""
+    chunks = ((rank, one["chunk"]) for rank, own in enumerate(document["table"]) for one in own)
+    return next((rank for rank, chunk in chunks if (rank, chunk, kind) not in ends), 0)

@@ -108,12 +108,10 @@ impl Planned {
         Ok(Against { json, table: draw::text::against(&both) })
     }
 
-    /// The files that make the plan to take run in other programs, and their contents; and why one is not there.
-    fn export(&self) -> (Vec<(String, String)>, Vec<String>) {
-        let (question, winner) = (&self.planned.question, self.planned.winner());
-        let files = winner.map_or_else(Vec::new, |winner| export::files(question, winner));
-        let lacks = winner.and_then(|winner| export::lacks(question, winner));
-        (files, lacks.into_iter().collect())
+    /// The files that make the plan to take run in other programs, and their contents; and what they lack of it.
+    fn export(&self, py: Python<'_>) -> PyResult<(Vec<(String, String)>, Vec<String>)> {
+        let exported = export::exported(&self.planned).map_err(|wrong| raised(py, &wrong))?;
+        Ok((exported.files, exported.notes))
     }
 }
 

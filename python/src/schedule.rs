@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use draw::gantt::{self, Style};
 use draw::{Width, pictures};
+use pipeline::primus::{self, PrimusRefusal};
 use pipeline::torch_csv::{self, ScheduleTextError, TorchRefusal};
 use pipeline::{Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, Vocabulary};
 use pyo3::basic::CompareOp;
@@ -50,6 +51,12 @@ impl Schedule {
     fn torch_csv(&self, py: Python<'_>) -> PyResult<String> {
         let refused = |refusal: TorchRefusal| raised(py, &Diagnostic::new(refusal.to_string()));
         torch_csv::write(&self.schedule).map_err(refused)
+    }
+
+    /// The order as Primus runs it.
+    fn primus(&self, py: Python<'_>) -> PyResult<String> {
+        let refused = |refusal: PrimusRefusal| raised(py, &Diagnostic::new(refusal.to_string()));
+        primus::write(&self.schedule).map_err(refused)
     }
 
     /// The text form, one line per stage.
@@ -155,8 +162,9 @@ pub(crate) fn export(
         let scenario = asked(context, &scenario, schedules)?;
         let case = answer::export::export(context, scenario, form == Form::Chrome)?;
         match form {
-            Form::Text => Ok(case.schedule.to_string()),
-            Form::TorchCsv => answer::export::torch_csv(context, &case),
+            Form::Text | Form::TorchCsv | Form::Primus => {
+                answer::export::order(context, &case, form)
+            }
             Form::Chrome => {
                 let outcome = answer::export::run(case)?;
                 let bytes =

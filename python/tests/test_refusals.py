@@ -452,7 +452,7 @@ def test_other_questions_refuse_what_they_do_not_know() -> None:
         "at most": lambda: db.reproduce("table5", beyond=True, effort=10**9),
         "there is no question": lambda: db.schema("x"),
         "one schedule": lambda: db.export(question, ["1f1b", "zb-h1"]),
-        "the words here are text, torch-csv, chrome": lambda: db.export(question, "1f1b", format="svg"),
+        "are text, torch-csv, primus, chrome": lambda: db.export(question, "1f1b", format="svg"),
         "at least": lambda: db.search(question, memory_limit="0.01p"),
         "cannot be compared": lambda: db.compare(first[0], first[1]),
         "not a timeline": lambda: db.compare(first[0], b"{}"),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use answer::export::{export, run, torch_csv};
+use answer::export::{export, order, run};
 use clap::Args;
 use draw::pictures::simulate::Traced;
 use question::Context;
@@ -30,9 +30,12 @@ activation. Times are needed only where the order depends on them.
 
 --format torch-csv writes what torch.distributed.pipelining loads (`_load_csv`, torchtitan's
 --parallelism.pipeline_parallel_schedule_csv): F, I (our B), W, B (our BW); pairs as OVERLAP_F_B. Such a
-file is read back wherever a schedule is named: --schedule order.csv.";
+file is read back wherever a schedule is named: --schedule order.csv.
 
-/// Print one schedule, in the text form or as torch reads it, or its timeline
+--format primus writes what Primus runs on Megatron-LM: a list of nodes for each rank, with sends and receives, pairs of a V
+and copies to the host. In Python `debubble.primus.use(\"order.json\")` puts it in the place of one of Primus' schedules.";
+
+/// Print one schedule, in the text form or as torch or Primus reads it, or its timeline
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Export {
@@ -53,14 +56,13 @@ impl Export {
             export(&context, scenario, needs_times)
         });
         let case = case.and_then(|case| {
-            let csv = matches!(self.format, Form::TorchCsv).then(|| torch_csv(&context, &case));
-            Ok((case, csv.transpose()?))
+            let order = order(&context, &case, self.format)?;
+            Ok((case, order))
         });
         note_all(&context);
-        let (case, csv) = case?;
+        let (case, order) = case?;
         match self.format {
-            Form::Text => write!(out, "{}", case.schedule)?,
-            Form::TorchCsv => write!(out, "{}", csv.unwrap_or_default())?,
+            Form::Text | Form::TorchCsv | Form::Primus => write!(out, "{order}")?,
             Form::Chrome => {
                 let outcome = run(case)?;
                 Traced::of(&outcome, &outcome.case.name)?.write(out)?;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use answer::export::order_in;
 use answer::search::{SearchRow, certificate, program, scenario, search, settings};
 use clap::Args;
 use draw::pictures::search as pictures;
@@ -97,8 +98,8 @@ pub struct Search {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml")]
     #[arg(value_parser = files::output)]
     certificate: Option<PathBuf>,
-    /// Write the schedule in the text form; one search only
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt")]
+    /// Write the order as text, for torch (.csv) or for Primus (.json), by how the name ends; one search only
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt|.csv|.json")]
     #[arg(value_parser = files::output)]
     export: Option<PathBuf>,
     /// Write the question with what --vary has chosen, for `debubble simulate` beside the schedule; one search
@@ -174,9 +175,18 @@ impl Search {
             files::write(path, pictures::svg_with(title, &answer.rows, self.drawn.width)?)?;
         }
         match self.json {
-            true => print_json(out, &answer),
-            false => Ok(write!(out, "{}", text::sheet(&answer.sheet()))?),
+            true => print_json(out, &answer)?,
+            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
         }
+        self.write_order(&context, &answer.rows)
+    }
+
+    /// Writes the order, when the answer is printed: a trainer may not run it.
+    fn write_order(&self, context: &Context<'_>, rows: &[SearchRow]) -> Result<(), Error> {
+        let (Some(path), [row]) = (&self.export, rows) else { return Ok(()) };
+        let order = order_in(context, path, "the order", &row.searched.found.schedule);
+        note_all(context);
+        files::write(path, order?)
     }
 
     /// Writes the integer program of `row` where that is asked for.
@@ -196,9 +206,6 @@ impl Search {
 
     /// Writes the files of the searches.
     fn write_files(&self, title: Option<&str>, rows: &[SearchRow]) -> Result<(), Error> {
-        if let (Some(path), [row]) = (&self.export, rows) {
-            files::write(path, row.searched.found.schedule.to_string())?;
-        }
         if let (Some(path), [row]) = (&self.export_scenario, rows) {
             files::write(path, scenario(row)?)?;
         }

@@ -12,6 +12,7 @@ files in each folder, `layouts` how many layers of each kind each chunk has, or 
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -169,6 +170,8 @@ def titan_answer(config) -> dict:
         answer[name] = getattr(training, name, None)
     kind = type(checkpoint).__qualname__.split(".")[0]
     answer["checkpoint"] = getattr(checkpoint, "mode", kind)
+    model = getattr(config, "model", None)
+    answer["converters"] = getattr(model, "converters", None)
     return answer
 
 
@@ -192,7 +195,7 @@ def titan_main_check(cases: list[tuple[Path, int]]) -> list[dict]:
 def titan_record(config, tables: list[str]) -> list[list[str]]:
     rows = []
     for table in tables:
-        section = getattr(config, table)
+        section = functools.reduce(getattr, table.split("."), config)
         hints = typing.get_type_hints(type(section))
         for field in dataclasses.fields(section):
             kind, choices = dataclass_kind(hints[field.name])
@@ -214,7 +217,8 @@ def dataclass_kind(hint) -> tuple[str, str]:
 def titan_02_record() -> list[list[str]]:
     from torchtitan.config.job_config import JobConfig
 
-    return titan_record(JobConfig(), ["training", "parallelism", "activation_checkpoint"])
+    formats = [f"quantize.{of}.{kind}" for of in ("linear", "grouped_mm") for kind in ("float8", "mx")]
+    return titan_record(JobConfig(), ["training", "parallelism", "activation_checkpoint", "model", *formats])
 
 
 def titan_main_record() -> list[list[str]]:

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pipeline::LayerLayout;
+use pipeline::{LayerLayout, Schedule};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -21,7 +21,7 @@ const EXPERTS: &str = "batch = 64\nsequence = 4096\n[model]\nlayers = 32\nhidden
                        kv-heads = 8\ngated = true\nffn = 4096\nvocabulary = 32000\nexperts = 8\ntop-k = 2\n";
 
 /// A name, the model, and the set-up.
-const QUESTIONS: [(&str, &str, &str); 12] = [
+const QUESTIONS: [(&str, &str, &str); 15] = [
     ("llama", LLAMA, "pipeline = 4\ntensor = 2\nzero = 1\nschedule = \"1f1b\"\nsplit = \"even\""),
     (
         "interleaved",
@@ -51,6 +51,17 @@ const QUESTIONS: [(&str, &str, &str); 12] = [
         "pipeline = 4\ntensor = 1\nchunks = 2\nschedule = \"1f1b-i\"\nrecompute = \"full\"",
     ),
     ("experts", EXPERTS, "pipeline = 2\ntensor = 2\nexpert = 4\nzero = 1\nschedule = \"1f1b\""),
+    (
+        "fp8",
+        LLAMA,
+        "pipeline = 2\ntensor = 1\nzero = 1\nschedule = \"1f1b\"\n[training]\nprecision = \"fp8\"",
+    ),
+    (
+        "experts in fp8",
+        EXPERTS,
+        "pipeline = 1\ntensor = 1\nexpert = 4\nzero = 3\n[training]\nprecision = \"fp8\"",
+    ),
+    ("searched", LLAMA, "pipeline = 4\ntensor = 1\nchunks = 1\nzero = 1\nschedule = \"zb-auto\""),
 ];
 
 const CONFIG: &str = r#"{ "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
@@ -74,6 +85,11 @@ impl Exported {
         self.plan["runs_in_megatron"] == true
     }
 
+    /// Whether `debubble.megatron` runs its order: that of a searched or split schedule of one chunk.
+    fn has_runner(&self) -> bool {
+        ["half", "searched"].contains(&self.name)
+    }
+
     fn read(&self, file: &str) -> String {
         fs::read_to_string(self.folder.join(file)).unwrap()
     }
@@ -88,7 +104,9 @@ fn exported(folder: &Path) -> Vec<Exported> {
             "rounds" => (4, model.replace("batch = 64", "batch = 10")),
             _ => (16, model.to_owned()),
         };
-        let cluster = format!("[[cluster]]\nmachine = \"h100\"\ndevices = {devices}\n[search]\n");
+        // A search would order two chunks of each stage.
+        let table = if name == "searched" { "setup" } else { "search" };
+        let cluster = format!("[[cluster]]\nmachine = \"h100\"\ndevices = {devices}\n[{table}]\n");
         let question = format!("tokens = 1e9\nplans = 1\n{model}{cluster}{search}\n");
         let (file, winner) = (folder.join(format!("{name}.toml")), folder.join(name));
         fs::write(&file, question).unwrap();
@@ -163,8 +181,13 @@ fn exported_files_have_options_that_there_are() {
     let folder = TempDir::new().unwrap();
     let [megatron, old, main] = ["megatron", "torchtitan-0.2", "torchtitan-main"].map(Recorded::of);
     for one in exported(folder.path()) {
-        if one.runs_in_megatron() {
-            let arguments = sourced(&one.folder.join("megatron.sh"), "MEGATRON_ARGS");
+        if one.runs_in_megatron() || one.has_runner() {
+            let mut arguments = sourced(&one.folder.join("megatron.sh"), "MEGATRON_ARGS");
+            if let Some(at) = arguments.iter().position(|one| one == "--debubble-order") {
+                // Megatron-LM itself has to refuse it.
+                assert!(!megatron.0.contains_key("--debubble-order"));
+                arguments.drain(at..at + 2);
+            }
             megatron.check_all(&arguments, str::to_owned);
             is_a_clean_script(&one.folder.join("megatron.sh"));
         }
@@ -179,15 +202,23 @@ fn exported_files_have_options_that_there_are() {
                 .replace('-', "_")
         });
         let config: toml::Table = one.read("torchtitan.toml").parse().unwrap();
-        for (table, keys) in config {
-            for (key, value) in keys.as_table().unwrap() {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                let values: &[&str] = if value.is_bool() { &[] } else { &[&text] };
-                old.check(&format!("{table}.{key}"), values);
-            }
-        }
+        check_keys(&old, "", &config);
         is_a_clean_script(&one.folder.join("torchtitan.sh"));
         says_what_it_cannot(&one);
+    }
+}
+
+/// Checks the keys of `table`, whose name is `prefix`, and of the tables in it.
+fn check_keys(options: &Recorded, prefix: &str, table: &toml::Table) {
+    for (key, value) in table {
+        let name = format!("{prefix}{key}");
+        if let Some(inner) = value.as_table() {
+            check_keys(options, &format!("{name}."), inner);
+            continue;
+        }
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let values: &[&str] = if value.is_bool() { &[] } else { &[&text] };
+        options.check(&name, values);
     }
 }
 
@@ -198,19 +229,31 @@ fn is_a_clean_script(path: &Path) {
     }
 }
 
-/// Checks the comments on what a framework cannot run, and that there is an order only where it can.
+/// Checks the comments on what a framework cannot run, and that an order goes with the files that name it.
 fn says_what_it_cannot(one: &Exported) {
     let [old, main] = ["torchtitan.toml", "torchtitan.sh"].map(|name| one.read(name));
     let lacks = |text: &str| text.contains(": not in ");
     let recipe = one.name == "recipe";
-    let megatron = fs::read_to_string(one.folder.join("megatron.sh")).ok();
-    assert_eq!(megatron.is_some(), one.runs_in_megatron(), "{}", one.name);
-    assert_eq!(megatron.is_some_and(|text| lacks(&text)), recipe, "{}", one.name);
+    let script = fs::read_to_string(one.folder.join("megatron.sh")).ok();
+    assert_eq!(script.is_some(), one.runs_in_megatron() || one.has_runner(), "{}", one.name);
+    let script = script.unwrap_or_default();
+    assert_eq!(lacks(&script), recipe, "{}", one.name);
+    assert_eq!(script.contains("--debubble-order"), one.has_runner(), "{}", one.name);
+    assert_eq!(script.contains("-m debubble.megatron"), one.has_runner(), "{}", one.name);
+    if one.has_runner() {
+        let arguments = sourced(&one.folder.join("megatron.sh"), "MEGATRON_ARGS");
+        let at = arguments.iter().position(|one| one == "--debubble-order").unwrap();
+        let order: Schedule = fs::read_to_string(&arguments[at + 1]).unwrap().parse().unwrap();
+        assert_eq!(order.shape().stages() as u64, one.number("pipeline"), "{}", one.name);
+    }
     let in_titan = one.plan["runs_in_torchtitan"] == true && !recipe;
     assert_eq!(lacks(&old), !in_titan, "{}: {old}", one.name);
-    assert_eq!(lacks(&main), !in_titan, "{}: {main}", one.name);
+    // Formats stand in its configurations.
+    let arguments = main.replace("fp8: not in these arguments", "");
+    assert_eq!(lacks(&arguments), !in_titan, "{}: {main}", one.name);
     let has_order = one.folder.join("schedule.csv").exists();
-    assert_eq!(has_order, ["v", "half"].contains(&one.name), "{}", one.name);
+    let expected = ["v", "half", "searched"].contains(&one.name);
+    assert_eq!(has_order, expected, "{}", one.name);
     assert_eq!(old.contains("schedule.csv") && main.contains("schedule.csv"), has_order);
     let class = if one.name == "v" { "ZBVZeroBubble" } else { "1F1B" };
     assert!(!has_order || (old.contains(class) && main.contains(class)), "{old}");
@@ -361,47 +404,229 @@ fn megatron_reads_layouts_as_they_are_read_here() {
     }
 }
 
-/// The files of the set-up `search` of a question with `keys` on 16 H100, and what is printed beside them.
+/// The files of the set-up `search` of a question with `keys` on 16 H100, and what is printed beside them. Behind
+/// `setup ` nothing is searched, and behind `machine NAME ` it is on that machine.
 fn export(search: &str, keys: &str) -> (TempDir, std::process::Output) {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("config.json"), CONFIG).unwrap();
-    let cluster = "[[cluster]]\nmachine = \"h100\"\ndevices = 16\n";
+    let (machine, keys) = match keys.strip_prefix("machine ").and_then(|rest| rest.split_once(' '))
+    {
+        Some((machine, keys)) => (machine, keys),
+        None => ("h100", keys),
+    };
+    let (table, search) = match search.strip_prefix("setup ") {
+        Some(search) => ("setup", search),
+        None => ("search", search),
+    };
+    let cluster = format!("[[cluster]]\nmachine = \"{machine}\"\ndevices = 16\n");
     let file = folder.path().join("plan.toml");
-    fs::write(
-        &file,
-        format!("tokens = 1e9\nplans = 1\n{keys}{LLAMA}{cluster}[search]\n{search}\n"),
-    )
-    .unwrap();
+    let question = format!("tokens = 1e9\nplans = 1\n{keys}{LLAMA}{cluster}[{table}]\n{search}\n");
+    fs::write(&file, question).unwrap();
     let out =
         command().arg("plan").arg(&file).arg("--export").arg(folder.path().join("out")).output();
     (folder, out.unwrap())
 }
 
+/// What a question asks for, and what each file and the notes have to say of it. Where a name begins with !, the file
+/// is not there, or lacks the words.
+type Said = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const SAID: [Said; 13] = [
+    (
+        "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "",
+        &[
+            ("megatron.sh", "--pipeline-model-parallel-size 4"),
+            ("!megatron.sh", "--debubble-order"),
+        ],
+    ),
+    (
+        "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-v\"",
+        "",
+        &[
+            ("!megatron.sh", ""),
+            ("notes", "there is no megatron.sh: zb-v is not in Megatron-LM"),
+            ("torchtitan.toml", "\"schedule.csv\""),
+            ("torchtitan.sh", "/schedule.csv"),
+        ],
+    ),
+    (
+        "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-auto\"\nchunks = 1",
+        "",
+        &[
+            ("megatron.sh", "/zb-auto.txt"),
+            ("megatron.sh", "--no-gradient-accumulation-fusion"),
+            ("zb-auto.txt", "F0.0"),
+            ("torchtitan.toml", "\"schedule.csv\""),
+        ],
+    ),
+    (
+        "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-h1\"\nrecompute = \"full\"",
+        "training.precision = \"fp8\"\n",
+        &[
+            ("!megatron.sh", ""),
+            ("notes", "splits no backward of checkpointed layers"),
+            ("torchtitan.toml", "torch recomputes for B and once more for W"),
+            ("torchtitan.toml", "converters = [\"quantize.linear.float8\"]"),
+            ("torchtitan.toml", "recipe_name = \"tensorwise\"\nfilter_fqns = [\"output\"]"),
+            ("torchtitan.sh", "Float8LinearConverter"),
+            ("notes", "torchtitan.sh: fp8: not in these arguments, which train in BF16"),
+        ],
+    ),
+    (
+        "pipeline = 2\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "training.precision = \"fp8-blockwise\"\n",
+        &[
+            ("megatron.sh", "--fp8-recipe blockwise"),
+            ("torchtitan.toml", "fp8-blockwise: not in torchtitan 0.2.x, which trains in BF16"),
+            ("torchtitan.sh", "fp8-blockwise: not in torchtitan, which trains in BF16"),
+            ("!torchtitan.toml", "converters"),
+            ("notes", "fp8-blockwise: not in torchtitan"),
+        ],
+    ),
+    (
+        "pipeline = 2\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "machine b200 training.precision = \"mxfp8\"\n",
+        &[
+            ("megatron.sh", "--fp8-recipe mxfp8"),
+            ("torchtitan.toml", "converters = [\"quantize.linear.mx\"]"),
+            ("torchtitan.toml", "recipe_name = \"mxfp8_cublas\""),
+            ("torchtitan.sh", "MXFP8LinearConverter"),
+            ("notes", "mxfp8: not in these arguments"),
+        ],
+    ),
+    (
+        "pipeline = 2\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "machine b200 training.precision = \"nvfp4\"\n",
+        &[
+            ("megatron.sh", "--fp4-recipe nvfp4"),
+            ("torchtitan.toml", "nvfp4: not in torchtitan 0.2.x, which trains in BF16"),
+            ("torchtitan.sh", "NVFP4LinearConverter"),
+            ("notes", "torchtitan.toml: nvfp4: not in torchtitan 0.2.x"),
+        ],
+    ),
+    (
+        "pipeline = 1\ntensor = 8\nzero = 1\nrecompute = \"full\"",
+        "",
+        &[("megatron.sh", "--use-distributed-optimizer"), ("notes", "this is stage 2")],
+    ),
+    (
+        "pipeline = 1\ntensor = 1\nzero = 2\nrecompute = \"full\"",
+        "",
+        &[
+            ("megatron.sh", "--data-parallel-sharding-strategy optim_grads\n"),
+            ("torchtitan.toml", "fsdp_reshard_after_forward = \"never\""),
+            ("!notes", "ZeRO"),
+        ],
+    ),
+    (
+        "setup pipeline = 1\ntensor = 1\nzero = 3\nrecompute = \"full\"\nshard-groups = 2",
+        "",
+        &[
+            ("megatron.sh", "--data-parallel-sharding-strategy optim_grads_params"),
+            ("megatron.sh", "--num-distributed-optimizer-instances 2"),
+            (
+                "torchtitan.toml",
+                "data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 8",
+            ),
+            (
+                "torchtitan.sh",
+                "data_parallel_replicate_degree 2\n  --parallelism.data_parallel_shard_degree 8",
+            ),
+        ],
+    ),
+    (
+        "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "training.offload = [\"core_attn\"]\ntraining.cuda-graphs = \"full\"\n",
+        &[
+            ("megatron.sh", "--offload-modules core_attn"),
+            ("megatron.sh", "--cuda-graph-impl full_iteration"),
+            ("torchtitan.toml", "# offload = core_attn: not in torchtitan"),
+            ("torchtitan.sh", "# cuda-graphs: not in torchtitan with a pipeline"),
+            ("notes", "torchtitan.toml: cuda-graphs: not in torchtitan 0.2.x"),
+        ],
+    ),
+    (
+        "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-h1\"",
+        "training.offload = [\"core_attn\"]\ntraining.cuda-graphs = \"full\"\n",
+        &[
+            ("megatron.sh", "# offload = core_attn: not tried with debubble.megatron"),
+            ("!megatron.sh", "--cuda-graph-impl"),
+            ("!megatron.sh", "NVTE_CPU_OFFLOAD_V1"),
+            ("notes", "megatron.sh: cuda-graphs: not tried with debubble.megatron"),
+        ],
+    ),
+    (
+        "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "framework = \"torchtitan\"\ntraining.optimizer-bytes = 8\n",
+        &[("!notes", "megatron.sh"), ("notes", "optimizer-bytes = 8")],
+    ),
+];
+
 #[test]
-fn torchtitan_files_say_that_they_train_in_16_bits_and_what_checkpointing_beside_a_split_costs() {
-    let search = "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"zb-h1\"\nrecompute = \"full\"";
-    let (folder, out) = export(search, "training.precision = \"fp8\"\n");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    for name in ["torchtitan.toml", "torchtitan.sh"] {
-        let text = fs::read_to_string(folder.path().join("out").join(name)).unwrap();
-        assert!(text.contains("torchtitan trains in BF16 with these settings"), "{text}");
-        assert!(text.contains("torch recomputes for B and once more for W"), "{text}");
+fn every_file_says_what_it_lacks_and_so_do_the_notes() {
+    for (search, keys, said) in SAID {
+        let (folder, out) = export(search, keys);
+        let notes = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.success(), "{search}: {notes}");
+        for (name, words) in said {
+            let (has, name) = name.strip_prefix('!').map_or((true, *name), |name| (false, name));
+            let text = match name {
+                "notes" => Some(notes.clone()),
+                _ => fs::read_to_string(folder.path().join("out").join(name)).ok(),
+            };
+            let found = text.as_ref().is_some_and(|text| text.contains(words));
+            assert_eq!(found, has, "{search}: {name} and `{words}`: {text:?}\n{notes}");
+        }
     }
 }
 
-/// All that fits of DeepSeek-V3 as it was trained may fit, and is not told to be taken.
+/// Pairs on two streams go to torch as OVERLAP_F_B; what has no words for them is not written, and says so.
 #[test]
-fn an_export_without_a_plan_to_take_is_refused() {
+fn pairs_on_two_streams_are_written_and_told() {
+    let folder = TempDir::new().unwrap();
+    for (schedule, has_script) in [("dualpipe-v", false), ("1f1b-i-overlap", true)] {
+        let cluster = "[[cluster]]\nmachine = \"h100\"\ndevices = 16\n";
+        let question = format!(
+            "tokens = 1e9\nplans = 1\n{EXPERTS}[training]\ntwo-streams = true\n{cluster}[setup]\npipeline = 4\n\
+             expert = 4\nzero = 1\nschedule = \"{schedule}\"\n"
+        );
+        let file = folder.path().join("plan.toml");
+        fs::write(&file, question).unwrap();
+        let into = folder.path().join(schedule);
+        let out = command().arg("plan").arg(&file).arg("--export").arg(&into).output().unwrap();
+        let notes = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{notes}");
+        let csv = fs::read_to_string(into.join("schedule.csv")).unwrap();
+        assert!(csv.contains(")OVERLAP_F_B"), "{csv}");
+        assert_eq!(into.join("megatron.sh").exists(), has_script, "{schedule}");
+        assert_eq!(notes.contains("there is no megatron.sh"), !has_script, "{notes}");
+        assert!(
+            notes.contains("there is no scenario.toml") && notes.contains("in GraphPP"),
+            "{notes}"
+        );
+    }
+}
+
+/// All of DeepSeek-V3 as it was trained may fit: its files are written, and say so.
+#[test]
+fn a_set_up_that_may_fit_is_written_and_one_that_does_not_is_refused() {
     let folder = TempDir::new().unwrap();
     let into = folder.path().join("out");
     let mut ask = command();
-    let out = ask
-        .args(["plan", "scenarios/plan/deepseek-v3.toml", "--export"])
-        .arg(&into)
-        .output()
-        .unwrap();
+    let ask = ask.args(["plan", "scenarios/plan/deepseek-v3.toml", "--export"]).arg(&into);
+    let out = ask.output().unwrap();
+    let notes = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{notes}");
+    assert!(notes.contains("torchtitan.sh: may fit:"), "{notes}");
+    assert!(notes.contains("there is no megatron.sh: dualpipe is not in Megatron-LM"), "{notes}");
+    for name in ["torchtitan.toml", "torchtitan.sh"] {
+        let text = fs::read_to_string(into.join(name)).unwrap();
+        assert!(text.contains("# may fit: ") && text.contains("# dualpipe: not in"), "{text}");
+    }
+    let (folder, out) = export("setup pipeline = 1\ntensor = 1\nzero = 0", "");
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{said}");
-    assert!(said.contains("none is") && said.contains("name one as [setup]"), "{said}");
-    assert!(!into.exists());
+    assert!(said.contains("this one does not fit: stage 0 needs"), "{said}");
+    assert!(!folder.path().join("out").exists());
 }

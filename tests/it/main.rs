@@ -64,6 +64,7 @@ mod plan_page;
 mod plan_setup;
 mod plan_software;
 mod planner_today;
+mod primus;
 mod processes;
 mod recompute;
 mod recorded;

@@ -253,6 +253,8 @@ class Plan {
       ...answer.runs || !answer.taken.length ? [] : [make("p", { class: "note" }, "No framework runs this plan: there is no script that would train with it.")],
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
         ...answer.svg ? [saver("Picture", "plans.svg", () => answer.svg)] : [], ...files),
+      ...answer.lacks.length ? [make("details", { class: "box" }, make("summary", {}, "What these files lack of the plan"),
+        make("ul", {}, ...answer.lacks.map((one) => make("li", {}, one))))] : [],
     ];
   }
 }

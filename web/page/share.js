@@ -91,7 +91,7 @@ export class Share {
       group("Figures", file("CSV", "figures.csv", async () => (await this.ask({ ask: "sweep", file: SCENARIO })).csv),
         file("Scenario (TOML)", SCENARIO, () => state.now.scenario)),
       group("Order of", this.schedule, order("As text", "order.txt", "text"), order("CSV for torch", "order.csv", "torch-csv"),
-        order("Trace for Perfetto", "timeline.json", "chrome")),
+        order("Table for Primus", "primus.json", "primus"), order("Trace for Perfetto", "timeline.json", "chrome")),
       this.said, this.shown, this.fault);
   }
   /** Opens the menu, and puts the focus in it. */

@@ -43,8 +43,7 @@ impl Request {
         let needs_times = self.form == Form::Chrome;
         let case = export::export(context, scenario, needs_times)?;
         let content = match self.form {
-            Form::Text => case.schedule.to_string(),
-            Form::TorchCsv => export::torch_csv(context, &case)?,
+            Form::Text | Form::TorchCsv | Form::Primus => export::order(context, &case, self.form)?,
             Form::Chrome => {
                 let outcome = export::run(case)?;
                 text(Traced::of(&outcome, &outcome.case.name)?.bytes()?)

@@ -46,6 +46,8 @@ pub(crate) struct Answer {
     /// The files that make the plan to take run in other programs, and their contents: where no framework runs it,
     /// those of this program alone.
     export: Vec<(String, String)>,
+    /// What those files lack of the plan.
+    lacks: Vec<String>,
     /// This answer beside that of the other question, as the command line prints both.
     against: Option<String>,
 }
@@ -67,8 +69,14 @@ impl Request {
         let svg = has_errors.then(|| pictures::plan::svg(&planned.question, &planned.answer, None));
         let winner = planned.winner();
         let runs = winner.is_some_and(|one| planned.runs(one));
-        let export = winner.map_or_else(Vec::new, |one| export::files(&planned.question, one));
-        let export = export.into_iter().filter(|(name, _)| runs || is_own(name)).collect();
+        let (export, lacks) = match export::exported(&planned) {
+            Ok(exported) if exported.runs => (exported.files, exported.notes),
+            Ok(exported) => {
+                let own = exported.files.into_iter().filter(|(name, _)| is_own(name));
+                (own.collect(), Vec::new())
+            }
+            Err(_) => (Vec::new(), Vec::new()),
+        };
         let plans = (1..).zip(&planned.answer.plans);
         let line = |(number, plan)| tables::line(&planned.question, number, plan);
         let taken = winner.map_or_else(Vec::new, |one| {
@@ -87,6 +95,7 @@ impl Request {
             svg: svg.transpose()?,
             runs,
             export,
+            lacks: lacks.iter().map(|line| said(line)).collect(),
             against,
             planned,
         })

@@ -285,6 +285,7 @@ fn a_plan_is_that_of_the_command_line() {
     assert_eq!(text(&planned, "csv").lines().count(), 1 + plans);
     assert!(planned["taken"].as_array().unwrap().len() >= 2);
     assert!(!planned["export"].as_array().unwrap().is_empty());
+    assert!(!planned["lacks"].as_array().unwrap().is_empty());
 }
 
 #[test]

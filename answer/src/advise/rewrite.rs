@@ -31,7 +31,7 @@ impl Advice {
     pub fn written(&self, context: &Context<'_>, change: &Change) -> Result<Written, Diagnostic> {
         let plan = predicted(context, change)?;
         let mut files = export::files(&change.question, &plan);
-        let mut notes: Vec<String> = export::lacks(&change.question, &plan).into_iter().collect();
+        let mut notes = export::notes(&change.question, &plan);
         let edits = self.edits(&plan, change);
         if let Some(edits) = &edits {
             let lines: String = edits.lines().iter().map(|line| format!("{line}\n")).collect();

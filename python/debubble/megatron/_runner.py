@@ -29,17 +29,23 @@ def forward_backward_func(order: Order) -> ForwardBackward:
     return ForwardBackward(Plan(schedule_of(order)))
 
 
-def use(order: Order) -> ForwardBackward:
+#: The argument of a training script that names the file of an order.
+_ARGUMENT = "--debubble-order"
+
+
+def use(order: Optional[Order] = None) -> ForwardBackward:
     """Makes Megatron's training loop run an order: to be called once, before `pretrain(..)`.
 
     Args:
-        order: See `forward_backward_func`.
+        order: See `forward_backward_func`. Where it is left out, the file that `--debubble-order` names
+            among the arguments of the script, as in the `megatron.sh` of a plan; the argument is taken out,
+            for Megatron-LM refuses it.
 
     Raises:
         InputError: If there is no such order, Megatron-LM cannot run its passes, or Megatron-core is
             missing or too old.
     """
-    made = forward_backward_func(order)
+    made = forward_backward_func(_taken() if order is None else order)
     own = schedules().get_forward_backward_func
 
     def get_forward_backward_func(*_: Any, **__: Any) -> ForwardBackward:
@@ -50,6 +56,22 @@ def use(order: Order) -> ForwardBackward:
         if getattr(module, "get_forward_backward_func", None) is own:
             module.get_forward_backward_func = get_forward_backward_func  # type: ignore[attr-defined]
     return made
+
+
+def _taken() -> str:
+    """The file that the arguments of the script name, which are left without it."""
+    for at, argument in enumerate(sys.argv):
+        name, equals, value = argument.partition("=")
+        if name == _ARGUMENT and equals:
+            del sys.argv[at]
+            return value
+        if name == _ARGUMENT and at + 1 < len(sys.argv):
+            value = sys.argv[at + 1]
+            del sys.argv[at : at + 2]
+            return value
+    message = "the arguments of the script name no order"
+    cure = f"add {_ARGUMENT} FILE, as the megatron.sh of a plan does, or call use(FILE)"
+    raise InputError.with_help(message, cure, "order")
 
 
 class ForwardBackward:

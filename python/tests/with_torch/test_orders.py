@@ -166,3 +166,50 @@ def test_losses_and_gradients_are_those_of_one_process_to_the_bit() -> None:
             run_losses = next(given for given, _ in of if given)
             assert all(torch.equal(ours, theirs) for ours, theirs in zip(run_losses, losses)), wanted.name
             assert len(run_losses) == wanted.microbatches
+
+
+#: The times of a layer of experts, by segment: F, B and W, or F and B of what is sent.
+CHAIN = [
+    "attention=4.37ms/9.341ms/2.389ms",
+    "dispatch=6.69ms/7.487ms",
+    "experts=4.604ms/5.306ms/6.378ms",
+    "combine=8.684ms/5.769ms",
+]
+
+
+def searched_pairs() -> db.Schedule:
+    """A searched order of pairs on two streams, in a V."""
+    question = db.Question(
+        stages=4, microbatches=8, chunks=2, layers=8, hop="300us", chain_measured="beside", chain=CHAIN
+    )
+    return db.search(question, effort=1, placement="v").schedule
+
+
+def test_a_searched_order_of_pairs_is_read_by_torch_and_trains_as_one_process() -> None:
+    from torch.distributed.pipelining.schedules import _Action
+
+    wanted = searched_pairs()
+    rows = [line.split(",") for line in wanted.to_torch_csv().splitlines()]
+    cells = [cell for row in rows for cell in row]
+    pairs = [cell for cell in cells if cell.endswith(")OVERLAP_F_B")]
+    assert len(pairs) >= 8, rows
+    actions = [_Action.from_str(cell) for cell in cells]
+    assert [str(action) for action in actions] == cells
+    for action in actions:
+        if action.sub_actions:
+            kinds = [part.computation_type.name for part in action.sub_actions]
+            assert kinds[0] == "FORWARD", action
+            assert kinds[1] in ("BACKWARD_INPUT", "FULL_BACKWARD"), action
+    made = dbt.schedule(unstarted(wanted, 3), wanted, loss_fn=pipelines.loss)
+    assert [[str(one) for one in made.pipeline_order[rank]] for rank in range(4)] == rows
+    by_rank = pipelines.ranks(4, train, [wanted])
+    for one in by_rank:
+        assert isinstance(one, list), one
+    losses, gradients = pipelines.alone(wanted)
+    for run in (0, 1):
+        of = [rank[0][run] for rank in by_rank]
+        seen = {name: gradient for _, part in of for name, gradient in part.items()}
+        assert seen.keys() == gradients.keys()
+        assert all(torch.equal(seen[name], gradient) for name, gradient in gradients.items())
+        run_losses = next(given for given, _ in of if given)
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(run_losses, losses))

@@ -12,7 +12,7 @@ use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
 use measured::memory_error;
-use question::{Context, Diagnostic};
+use question::Context;
 
 use self::validate::Options;
 use super::width::Pictures;
@@ -59,10 +59,11 @@ tensor, pipeline, chunks, context, expert, microbatch, batch, sequence, precisio
 tokens_per_s_per_gpu. It fits three scales of the machine's efficiencies, each drawn to 1, leaves out one
 set-up after the other to see what they are worth, and keeps the machine as it is where they are not.
 
---export FOLDER writes megatron.sh (if Megatron-LM has the schedule), torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
-schedule.csv where the order is no class of torch, scenario.toml and cluster.toml of the plan to take (not with two-streams),
-and its order where the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives the
-same step.";
+--export FOLDER writes the plan to take, or the one set-up that is asked for if it may fit: megatron.sh (if Megatron-LM has the
+schedule, or debubble.megatron runs its order), torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
+schedule.csv where the order is no class of torch, scenario.toml and cluster.toml (not with two-streams), and its order where
+the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives the same step. What a file lacks of the plan stands in
+it as a comment, and is printed as a note.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
@@ -191,25 +192,15 @@ impl Plan {
             files::write(path, pictures::html(planned)?)?;
         }
         if let Some(folder) = &self.export {
-            let winner = planned.winner().ok_or_else(nothing_to_export)?;
+            let exported = export::exported(planned)?;
             files::make_folder(folder)?;
-            for (name, content) in export::files(question, winner) {
+            for (name, content) in exported.files {
                 files::write(&folder.join(name), content)?;
             }
-            if let Some(text) = export::lacks(question, winner) {
-                note(&text);
-            }
+            exported.notes.iter().for_each(|line| note(line));
         }
         Ok(())
     }
-}
-
-/// Why no file is written: no set-up is known to fit.
-fn nothing_to_export() -> Diagnostic {
-    Diagnostic::new("--export writes the set-up that is told to be taken, and none is").with_help(
-        "name one as [setup] in the question: `debubble plan QUESTION.toml --export FOLDER` writes it then; or \
-         leave --export out",
-    )
 }
 
 /// The columns of an answer on the terminal, or of one in a file.

@@ -1,29 +1,76 @@
 //! A plan for those who run it: scripts and configurations of Megatron-LM and torchtitan, and the scenario
-//! that reproduces it here.
+//! that reproduces it here. What a file lacks of the plan stands in it as a comment, and in the notes.
 
 mod megatron;
+mod scenario;
 mod software;
 mod torch_order;
 mod torchtitan;
 
-use std::fmt::Write;
-
-use pipeline::{Bandwidth, Bytes, Nanos, PassTimes};
-use sim::cluster::ClusterSpec;
-
-use self::torch_order::TorchOrder;
-use super::priced::Plan;
 use planning::{Framework, Question};
+use question::Diagnostic;
+
+use self::megatron::Route;
+use self::torch_order::TorchOrder;
+use super::choice::is_late;
+use super::planned::Planned;
+use super::priced::Plan;
+use super::setup_report::fit;
 
 /// The order of the plan as torch reads it, beside the configurations of torchtitan that name it.
 const SCHEDULE_CSV: &str = "schedule.csv";
+
+/// The files of a plan, and what they lack of it.
+pub struct Exported {
+    /// Name and content of each file.
+    pub files: Vec<(String, String)>,
+    /// What is missing or said otherwise, a sentence each.
+    pub notes: Vec<String>,
+    /// Whether some framework runs the plan.
+    pub runs: bool,
+}
+
+/// The files of the plan to take or, where one set-up is asked for, of that set-up if it may fit.
+///
+/// # Errors
+/// If no plan is to be taken, or the set-up does not fit, with the cure.
+pub fn exported(planned: &Planned) -> Result<Exported, Diagnostic> {
+    let (question, plan) = (&planned.question, to_export(planned)?);
+    let runs = planned.runs(plan);
+    Ok(Exported { files: files(question, plan), notes: notes(question, plan), runs })
+}
+
+/// The plan whose files are written.
+fn to_export(planned: &Planned) -> Result<&Plan, Diagnostic> {
+    if let Some(winner) = planned.winner() {
+        return Ok(winner);
+    }
+    if !planned.question.is_of_one() {
+        let message = "an export has the set-up that is told to be taken, and none is";
+        return Err(Diagnostic::new(message)
+            .with_help("name one as [setup] in the question: its files are written then"));
+    }
+    let plans = &planned.answer.plans;
+    let may_fit = |plan: &&Plan| plan.shortage.is_none_or(|shortage| shortage.may_hold.is_some());
+    let dollars = |a: &&Plan, b: &&Plan| a.dollars.total_cmp(&b.dollars);
+    plans.iter().filter(may_fit).min_by(dollars).ok_or_else(|| {
+        let reason = plans.first().map_or_else(|| "does not fit".to_owned(), fit);
+        let message = format!("an export has a set-up that may fit, and this one {reason}");
+        Diagnostic::new(message).with_help(
+            "recompute more, or take more devices, tensor groups, stages or shards (zero)",
+        )
+    })
+}
 
 /// The files that `plan` is run from, by name: in Megatron-LM, in torchtitan, and here.
 #[must_use]
 pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     let order = TorchOrder::of(plan);
     let mut files = settings_with(question, plan, &order);
-    let order_file = order_file(plan).filter(|_| is_scenario(plan));
+    let order_file = match Route::of(question, plan) {
+        Route::Runner(name) => Some(name),
+        Route::Own | Route::No(_) => scenario::order_file(plan),
+    };
     files.extend(order_file.map(|name| (name, plan.finalist.schedule().to_string())));
     if let TorchOrder::File { csv, .. } = order {
         files.push((SCHEDULE_CSV.to_owned(), csv));
@@ -31,21 +78,63 @@ pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
     files
 }
 
-/// Why there is no `megatron.sh` among [`files`]: Megatron-LM would refuse the order of the plan, or
-/// run another one on layers that were split for it. `None` where the question asks for torchtitan.
+/// What the [`files`] lack of `plan`, a sentence each: why there is no `megatron.sh`, and the comments of the
+/// files for the framework of the question, or for both.
 #[must_use]
-pub fn lacks(question: &Question, plan: &Plan) -> Option<String> {
-    let reason = megatron::lacks(question, plan)?;
-    if question.framework == Framework::Torchtitan {
-        return None;
+pub fn notes(question: &Question, plan: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    if question.framework != Framework::Torchtitan {
+        match Route::of(question, plan) {
+            Route::No(reason) => notes.push(format!("there is no megatron.sh: {reason}")),
+            Route::Own | Route::Runner(_) => notes.extend(
+                megatron::comments(question, plan).map(|line| format!("megatron.sh: {line}")),
+            ),
+        }
     }
-    Some(format!("there is no megatron.sh: {reason}"))
+    if question.framework != Framework::Megatron {
+        let order = TorchOrder::of(plan);
+        let [old, main] = torchtitan::comments(question, plan, &order);
+        let both = |line: &String| old.contains(line);
+        notes.extend(old.iter().map(|line| match main.contains(line) {
+            true => format!("torchtitan.toml and torchtitan.sh: {line}"),
+            false => format!("torchtitan.toml: {line}"),
+        }));
+        notes.extend(
+            main.iter().filter(|line| !both(line)).map(|line| format!("torchtitan.sh: {line}")),
+        );
+    }
+    if !scenario::is_scenario(plan) {
+        notes.push(
+            "there is no scenario.toml: a scenario has no keys for the work of pairs on two streams"
+                .to_owned(),
+        );
+    }
+    if is_late(question, plan) {
+        notes.push("the plan misses the deadline or the budget".to_owned());
+    }
+    notes
+}
+
+/// That memory may not suffice, if it may not.
+fn unsure(plan: &Plan) -> Option<String> {
+    plan.shortage.map(|_| fit(plan))
+}
+
+/// Keys about gradients and optimizer that neither framework has as the plan has them, a line each.
+fn state(question: &Question) -> impl Iterator<Item = String> {
+    let own = &question.recipe;
+    let keys =
+        [("gradient-bytes", own.gradient_bytes, 4), ("optimizer-bytes", own.optimizer_bytes, 12)];
+    keys.into_iter().filter(|(_, bytes, usual)| bytes != usual).map(|(key, bytes, usual)| {
+        format!("{key} = {bytes}: these settings leave it to the framework, by default {usual}")
+    })
 }
 
 /// The arguments of Megatron-LM for `plan`, a line each, where it runs the plan; those that begin with # are comments.
 #[must_use]
 pub fn megatron_arguments(question: &Question, plan: &Plan) -> Option<Vec<String>> {
-    megatron::lacks(question, plan).is_none().then(|| megatron::arguments(question, plan))
+    let route = Route::of(question, plan);
+    matches!(route, Route::Own).then(|| megatron::arguments(question, plan, &route))
 }
 
 /// The [`files`] that are short enough to be shown: all but orders.
@@ -59,132 +148,15 @@ fn settings_with(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<(S
         ("torchtitan.toml", torchtitan::toml(question, plan, order)),
         ("torchtitan.sh", torchtitan::script(question, plan, order)),
     ];
-    if megatron::lacks(question, plan).is_none() {
-        all.insert(0, ("megatron.sh", megatron::script(question, plan)));
+    let route = Route::of(question, plan);
+    if !matches!(route, Route::No(_)) {
+        all.insert(0, ("megatron.sh", megatron::script(question, plan, &route)));
     }
-    if is_scenario(plan) {
-        all.push(("scenario.toml", scenario(question, plan)));
-        all.push(("cluster.toml", cluster(question, plan)));
+    if scenario::is_scenario(plan) {
+        all.push(("scenario.toml", scenario::scenario(question, plan)));
+        all.push(("cluster.toml", scenario::cluster(question, plan)));
     }
     all.into_iter().map(|(name, file)| (name.to_owned(), file)).collect()
-}
-
-/// Whether a scenario can describe the passes: it has no keys for the further work of chunks with
-/// segments.
-fn is_scenario(plan: &Plan) -> bool {
-    plan.finalist.costs.overlap().is_none()
-}
-
-/// The scenario whose simulation is this plan: its step is the plan's, to the nanosecond.
-fn scenario(question: &Question, plan: &Plan) -> String {
-    let costed = plan.finalist.costed();
-    let chunks = plan.finalist.costs.chunks();
-    let times = |of: fn(&PassTimes) -> Nanos| times(chunks.iter().map(of));
-    let footprints = || (0..costed.shape.chunks()).map(|chunk| costed.footprints.of(chunk));
-    let layout = &plan.finalist.layout;
-    let seats: Vec<String> = layout.devices.iter().map(usize::to_string).collect();
-    let shape = costed.shape;
-    let mut text = format!(
-        "# Written by `debubble plan`: {} on {} {}, {}.\n# The step on hardware is the plan's; \
-         under noise, that of one replica.\n",
-        question.title.replace(['\r', '\n'], " "),
-        question.clusters[plan.cluster].devices(),
-        question.clusters[plan.cluster].name(),
-        super::tables::setup(&costed.setup),
-    );
-    let mut add = |key: &str, value: String| {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{key} = {value}");
-    };
-    add(
-        "schedule",
-        format!("[\"{}\"]", order_file(plan).unwrap_or(costed.setup.schedule_name().to_owned())),
-    );
-    add("stages", shape.stages().to_string());
-    add("microbatches", shape.microbatches().to_string());
-    add("chunks", shape.chunks_per_stage().to_string());
-    add("forward", times(|one| one.forward));
-    add("backward-input", times(|one| one.backward_input));
-    add("backward-weight", times(|one| one.backward_weight));
-    if plan.finalist.costs.has_whole() {
-        add("backward", times(|one| one.whole_backward()));
-    }
-    add("cluster", "\"cluster.toml\"".to_owned());
-    add("seating", format!("\"{}\"", seats.join(",")));
-    add("message", format!("\"{}B\"", plan.finalist.message().0));
-    add("communication", "\"blocking\"".to_owned());
-    for (key, value) in vocabulary(plan) {
-        add(key, value);
-    }
-    add("activation", sizes(footprints().map(|one| one.until_backward)));
-    add("activation-until-weight", sizes(footprints().map(|one| one.until_weight)));
-    add("resident", sizes(plan.finalist.resident.iter().copied()));
-    add("device-memory", sizes(layout.by_device(&costed.capacities).into_iter()));
-    let crossing = plan.finalist.crossing();
-    add("steps", plan.finalist.steps().to_string());
-    add("boundary", format!("\"{}\"", question.recipe.boundary.name()));
-    add("gradient-reduction", format!("\"{}ns\"", crossing.reduction.time.0));
-    add("exchange", format!("\"{}ns\"", crossing.exchange.0));
-    add("optimizer", format!("\"{}ns\"", crossing.optimizer.0));
-    text
-}
-
-/// The file with the order of `plan`, beside the scenario, where it depends on times: it was made for
-/// others than the scenario's, the same on all links, or by a search.
-fn order_file(plan: &Plan) -> Option<String> {
-    let setup = &plan.finalist.costed().setup;
-    let is_made = setup.searched || setup.family.depends_on_times();
-    is_made.then(|| format!("{}.txt", setup.schedule_name()))
-}
-
-/// The keys about the vocabulary on all stages, if it is there.
-fn vocabulary(plan: &Plan) -> Vec<(&'static str, String)> {
-    let (shards, waits) = (plan.finalist.costs.shards(), plan.finalist.costs.collectives());
-    if shards.is_empty() {
-        return Vec::new();
-    }
-    let [behind_s, behind_t] = [waits.statistics, waits.hidden_gradient];
-    vec![
-        ("vocab-s", times(shards.iter().map(|one| one.before))),
-        ("vocab-t", times(shards.iter().map(|one| one.after))),
-        ("vocab-barrier", format!("\"{}ns,{}ns\"", behind_s.0, behind_t.0)),
-        ("vocab-broadcast", format!("\"{}ns\"", waits.broadcast.0)),
-        ("vocab-activation", sizes(plan.finalist.costed().footprints.shards().iter().copied())),
-    ]
-}
-
-/// A list of times.
-fn times(values: impl Iterator<Item = Nanos>) -> String {
-    let all: Vec<String> = values.map(|one| format!("\"{}ns\"", one.0)).collect();
-    format!("[{}]", all.join(", "))
-}
-
-/// A list of sizes.
-fn sizes(values: impl Iterator<Item = Bytes>) -> String {
-    let all: Vec<String> = values.map(|one| format!("\"{}B\"", one.0)).collect();
-    format!("[{}]", all.join(", "))
-}
-
-/// The part of the cluster that the scenario runs on: one device of each stage.
-fn cluster(question: &Question, plan: &Plan) -> String {
-    let ClusterSpec { nodes, devices_per_node, intra, inter, host, .. } = plan.finalist.layout.spec;
-    let host = host.map_or_else(String::new, |host| {
-        let (rate, devices) = (host.bandwidth.bytes_per_second(), host.devices_per_link);
-        format!("\n[host]\nbandwidth = \"{rate}B/s\"\ndevices-per-link = {devices}\n")
-    });
-    let wire = |bandwidth: Bandwidth, latency: Nanos| {
-        let rate = bandwidth.bytes_per_second();
-        format!("bandwidth = \"{rate}B/s\"\nlatency = \"{}ns\"\n", latency.0)
-    };
-    format!(
-        "# Written by `debubble plan`: one device of each stage of {}, at the rates that transfers \
-         reach.\nnodes = {nodes}\ndevices-per-node = {devices_per_node}\n\n[intra]\n{}\n[inter]\n\
-         nics = {}\n{}{host}",
-        question.clusters[plan.cluster].name(),
-        wire(intra.bandwidth, intra.latency),
-        inter.nics,
-        wire(inter.bandwidth, inter.latency),
-    )
 }
 
 /// A script of bash that sets the array `name` to the arguments in `lines`, of which those that begin with #

@@ -221,8 +221,8 @@ fn assumed(question: &Question, answer: &PlanAnswer) -> String {
 
 /// The files that run the plan to take.
 fn files(question: &Question, winner: &Plan) -> String {
-    let lacks = export::lacks(question, winner);
-    let lacks = lacks.map_or_else(String::new, |lacks| paragraph("soft", &lacks));
+    let lacks = export::notes(question, winner);
+    let lacks: String = lacks.iter().map(|line| paragraph("soft", line)).collect();
     let files = export::settings(question, winner).into_iter().map(|(name, file)| {
         folded(&name, &format!("<pre tabindex=\"0\">{}</pre>\n", escape(&file)))
     });

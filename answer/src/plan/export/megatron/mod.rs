@@ -1,17 +1,19 @@
 //! Arguments of Megatron-LM.
 
 mod model;
+mod route;
 
-use pipeline::{Choice, Family, Vocabulary};
-use plan::{Boundary, Loss, Offload, Recompute, Setup, Zero};
+use pipeline::Family;
+use plan::{Boundary, Loss, Offload, Precision, Recompute, Setup, Zero};
 
+pub(super) use self::route::Route;
 use super::super::chunk_layers;
 use super::super::priced::Plan;
-use planning::{Framework, Question};
+use planning::Question;
 
 /// A script of bash with the arguments as an array, and the environment that they need. What Megatron-LM
 /// cannot do of the plan is said in comments.
-pub(super) fn script(question: &Question, plan: &Plan) -> String {
+pub(super) fn script(question: &Question, plan: &Plan, route: &Route) -> String {
     let costed = plan.finalist.costed();
     let own = &costed.setup;
     let is_fsdp = matches!(own.zero, Zero::Gradients | Zero::Parameters);
@@ -20,8 +22,8 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         (false, true) => "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
         (false, false) => "",
     };
-    let copies = match own.offload(&question.recipe) {
-        Offload::NONE => "",
+    let copies = match (own.offload(&question.recipe), route) {
+        (Offload::NONE, _) | (_, Route::Runner(_) | Route::No(_)) => "",
         _ => {
             "export NVTE_CPU_OFFLOAD_V1=1 # so that Transformer Engine 2.10 or newer copies no weights\n"
         }
@@ -30,25 +32,42 @@ pub(super) fn script(question: &Question, plan: &Plan) -> String {
         true => "pretrain_mamba.py",
         false => "pretrain_gpt.py",
     };
+    let (runner, module) = match route {
+        Route::Runner(file) => (
+            format!(
+                "# Megatron-LM has no such order: debubble.megatron runs that of {file}, and without it Megatron-LM \
+                 refuses\n# --debubble-order. Scripts of your own call `debubble.megatron.use()` before pretrain(..).\n"
+            ),
+            "-m debubble.megatron ",
+        ),
+        Route::Own | Route::No(_) => (String::new(), ""),
+    };
     let head = format!(
         "# Arguments of Megatron-LM, written by `debubble plan`. Beside those of data, checkpoints and \
          learning rate:\n#   source megatron.sh\n\
-         #   torchrun --nproc-per-node 8 .. {program} \"${{MEGATRON_ARGS[@]}}\" ..\n{connections}{copies}"
+         #   torchrun --nproc-per-node 8 .. {module}{program} \"${{MEGATRON_ARGS[@]}}\" ..\n{runner}{connections}{copies}"
     );
-    super::array(&head, "MEGATRON_ARGS", &arguments(question, plan))
+    super::array(&head, "MEGATRON_ARGS", &arguments(question, plan, route))
 }
 
 /// The arguments of `plan`, a line each; those that begin with # are comments.
-pub(super) fn arguments(question: &Question, plan: &Plan) -> Vec<String> {
+pub(super) fn arguments(question: &Question, plan: &Plan, route: &Route) -> Vec<String> {
     let own = &plan.finalist.costed().setup;
     let lines = [
+        super::unsure(plan).map(|line| format!("# {line}")).into_iter().collect(),
         model::arguments(&question.model, question.rotary_base),
         parallelism(question, own),
         recipe(question, own),
-        super::software::megatron(question, plan),
-        schedule(question, plan),
+        super::software::megatron(question, plan, route),
+        schedule(question, plan, route),
     ];
     lines.concat()
+}
+
+/// The comments among the arguments of `plan`: what they lack of it.
+pub(super) fn comments(question: &Question, plan: &Plan) -> impl Iterator<Item = String> {
+    let lines = arguments(question, plan, &Route::of(question, plan)).into_iter();
+    lines.filter_map(|line| line.strip_prefix("# ").map(str::to_owned))
 }
 
 /// Groups of devices, and the state that replicas shard.
@@ -91,6 +110,9 @@ fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
             add(format!("--data-parallel-sharding-strategy {shared}"));
             add("--ckpt-format fsdp_dtensor".to_owned());
         }
+    }
+    if own.zero != Zero::None && own.shard_groups > 1 {
+        add(format!("--num-distributed-optimizer-instances {}", own.shard_groups));
     }
     if question.recipe.overlap_gradients && own.data > 1 {
         add("--overlap-grad-reduce".to_owned());
@@ -137,11 +159,16 @@ fn recipe(question: &Question, own: &Setup) -> Vec<String> {
                 .to_owned(),
         );
     }
+    lines.extend(super::state(question).map(|line| format!("# {line}")));
+    if question.recipe.head != Precision::Bf16 {
+        let head = question.recipe.head.name();
+        lines.push(format!("# head-precision = \"{head}\": the head stays in BF16 here"));
+    }
     lines
 }
 
 /// Schedule and layers.
-fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
+fn schedule(question: &Question, plan: &Plan, route: &Route) -> Vec<String> {
     let costed = plan.finalist.costed();
     let own = &costed.setup;
     let is_placed = own.pipeline > 1;
@@ -155,6 +182,13 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     if own.pipeline == 1 {
         return lines;
     }
+    if let Route::Runner(file) = route {
+        lines.push(format!("--debubble-order \"$(dirname \"${{BASH_SOURCE[0]}}\")/{file}\""));
+        if route::splits(plan.finalist.schedule()) {
+            // Gradients of weights that are computed apart.
+            lines.push("--no-gradient-accumulation-fusion".to_owned());
+        }
+    }
     let is_interleaved = matches!(own.family, Family::Interleaved | Family::InterleavedOverlap);
     let even = costed.layers.iter().all(|layers| *layers == costed.layers[0]);
     let is_given = own.split.is_given();
@@ -162,7 +196,7 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
     if (is_given || !even) && is_placed && !is_hybrid {
         let layout = chunk_layers::layout(question, plan);
         lines.extend(layout.map(|one| format!("--pipeline-model-parallel-layout '{one}'")));
-    } else if is_interleaved && !is_hybrid {
+    } else if (is_interleaved || own.chunks > 1) && !is_hybrid {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));
     }
     if is_interleaved {
@@ -180,27 +214,4 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Why Megatron-LM cannot run the order of the plan, and who can; `None` if it can.
-pub(super) fn lacks(question: &Question, plan: &Plan) -> Option<String> {
-    let own = &plan.finalist.costed().setup;
-    if Framework::Megatron.runs(own, &question.recipe) {
-        return None;
-    }
-    let name = own.schedule_name();
-    let reason = match own.family {
-        _ if own.pipeline == 1 || (own.family.in_megatron() && !own.searched) => {
-            return Some("Megatron-LM does not run this set-up".to_owned());
-        }
-        _ if own.searched => "it takes no order that is found by search",
-        family if family.vocabulary() != Vocabulary::Whole => {
-            "the authors' fork is sail-sg/VocabularyParallelism"
-        }
-        family if family.about().choice == Choice::Offload => {
-            "the authors' fork is sail-sg/zero-bubble-pipeline-parallelism"
-        }
-        _ => "its fork sail-sg/zero-bubble has --enable-zero-bubble and --zero-bubble-v-schedule",
-    };
-    Some(format!("{name} is not in Megatron-LM; {reason}"))
 }

@@ -1,13 +1,16 @@
 //! Configurations of torchtitan: TOML for 0.2.x, arguments for its main branch.
 
-use pipeline::{Kind, Nanos};
-use plan::{Boundary, Costed, Precision, Recompute, Zero};
+mod formats;
+mod lacks;
 
+use plan::{Costed, Recompute, Zero};
+
+use self::formats::Formats;
+pub(super) use self::lacks::comments;
 use super::super::priced::Plan;
 use super::torch_order::TorchOrder;
 use super::{SCHEDULE_CSV, array};
-use planning::{Framework, Question};
-use question::format;
+use planning::Question;
 
 /// A TOML file for torchtitan 0.2.x.
 pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> String {
@@ -19,21 +22,14 @@ pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> Stri
         1 => own.microbatch,
         _ => question.recipe.batch / own.data.max(1),
     };
+    let formats = Formats::of(question, plan);
     let mut text =
-        "# Configuration of torchtitan 0.2.x, written by `debubble plan`: beside [model], \
-                    [optimizer] and what is left of\n# [training]. torchtitan.sh is for its main \
-                    branch.\n"
+        "# Configuration of torchtitan 0.2.x, written by `debubble plan`: beside [optimizer] and what is left of [model] \
+         and\n# [training]. torchtitan.sh is for its main branch.\n"
             .to_owned();
-    let mut lack: Vec<String> = lacks(question, plan, order);
-    if own.zero == Zero::None && own.data > 1 && own.data != own.devices() {
-        lack.push(
-            "0.2.x replicates only where nothing else is parallel; its main branch does".to_owned(),
-        );
-    }
-    if own.tensor > 1 && !question.recipe.sequence_parallel {
-        lack.push("0.2.x has tensor groups only with sequence parallelism".to_owned());
-    }
+    let [lack, _] = comments(question, plan, order);
     text.extend(lack.iter().map(|line| format!("# {line}\n")));
+    text += &formats.model();
     text += &format!(
         "\n[training]\nlocal_batch_size = {local}\nglobal_batch_size = {batch}\nseq_len = {sequence}\n\n\
          [parallelism]\ndata_parallel_replicate_degree = {replicate}\n\
@@ -53,6 +49,7 @@ pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> Stri
     if own.pipeline > 1 {
         text += &pipeline(costed, order);
     }
+    text += formats.tables();
     text + &format!("\n[activation_checkpoint]\nmode = \"{}\"\n", checkpoint(own.recompute))
 }
 
@@ -82,8 +79,8 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
     let costed = plan.finalist.costed();
     let own = &costed.setup;
     let [replicate, shard] = replicas(costed);
-    let mut lines: Vec<String> =
-        lacks(question, plan, order).iter().map(|line| format!("# {line}")).collect();
+    let [_, lack] = comments(question, plan, order);
+    let mut lines: Vec<String> = lack.iter().map(|line| format!("# {line}")).collect();
     let tokens = question.model.sequence * own.microbatch;
     let mut flag =
         |name: &str, value: &dyn std::fmt::Display| lines.push(format!("--{name} {value}"));
@@ -118,7 +115,6 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
     if own.tensor > 1 && !question.recipe.sequence_parallel {
         lines.push("--parallelism.no-enable-sequence-parallel".to_owned());
     }
-    lines.extend(comments(question, plan));
     // A subcommand of its parser, which must come after all flags.
     lines.push(format!("activation_checkpoint:{}", checkpoint(own.recompute)));
     let head = "# Arguments of the main branch of torchtitan, written by `debubble plan`; torchtitan.toml is \
@@ -127,106 +123,33 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
     array(head, "TORCHTITAN_ARGS", &lines)
 }
 
-/// Features of a plan that torchtitan lacks or does otherwise, a sentence each.
-fn lacks(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> {
-    let own = &plan.finalist.costed().setup;
-    let name = own.schedule_name();
-    let all = [
-        match order {
-            TorchOrder::No(lacks) => {
-                Some(format!("{name}: not in torchtitan, whose orders have no {lacks}"))
-            }
-            TorchOrder::Class(_) | TorchOrder::File { .. } => None,
-        },
-        (own.zero == Zero::Optimizer && own.pipeline > 1).then(|| {
-            "ZeRO stage 1: FSDP that does not reshard keeps parameters and gradients whole while the \
-             pipeline runs"
-                .to_owned()
-        }),
-        (own.zero == Zero::Optimizer && own.pipeline == 1).then(|| {
-            "ZeRO stage 1: not in torchtitan without a pipeline; this is stage 2".to_owned()
-        }),
-        (own.recompute == Recompute::Selective)
-            .then(|| "selective recomputation: torchtitan recomputes other parts".to_owned()),
-        matches!(own.recompute, Recompute::First(_))
-            .then(|| "recomputation of some layers: torchtitan recomputes all".to_owned()),
-        (question.recipe.boundary == Boundary::PostValidation)
-            .then(|| "post-validation: not in torchtitan".to_owned()),
-        (question.recipe.precision != Precision::Bf16).then(|| {
-            format!(
-                "{}: torchtitan trains in BF16 with these settings; FP8 is an option of its own there",
-                question.recipe.precision.name()
-            )
-        }),
-        software(question, plan),
-        recomputed_twice(plan),
-    ];
-    all.into_iter().flatten().collect()
-}
-
-/// The software that the search turned on for a framework that has it.
-fn software(question: &Question, plan: &Plan) -> Option<String> {
-    let keys = super::super::software::line(question, plan);
-    let lacks = !keys.is_empty() && !plan.runs_in(Framework::Torchtitan, question);
-    lacks.then(|| format!("{keys}: not in torchtitan as the plan has it"))
-}
-
-/// The keys of `[parallelism]` in 0.2.x about the software that the search turned on for torchtitan.
+/// The keys of `[parallelism]` in 0.2.x about software and the products of experts.
 fn keys(question: &Question, plan: &Plan) -> String {
     let own = &plan.finalist.costed().setup;
-    let tensor = match own.options.overlap_tensor {
-        true => "enable_async_tensor_parallel = true # needs [compile]\n",
-        false => "",
-    };
+    let software = own.software(&question.recipe);
+    let mut text = String::new();
+    if software.overlap_tensor && own.tensor > 1 {
+        text += "enable_async_tensor_parallel = true # needs [compile]\n";
+    }
     // HybridEP has no word in 0.2.x.
     let dispatcher = question.dispatcher_of(own, &question.clusters[plan.cluster]);
-    let experts = match own.options.sends_once && dispatcher == "deepep" {
-        true => "expert_parallel_comm_backend = \"deepep\"\n",
-        false => "",
-    };
-    format!("{tensor}{experts}")
-}
-
-/// The same as comments for the main branch, which has no arguments for it.
-fn comments(question: &Question, plan: &Plan) -> Vec<String> {
-    let keys = super::super::software::line(question, plan);
-    let is_run = plan.runs_in(Framework::Torchtitan, question) && !keys.is_empty();
-    is_run
-        .then(|| format!("# {keys}: set them in the configuration of the model"))
-        .into_iter()
-        .collect()
-}
-
-/// Note on checkpointing with split backwards: torch recomputes for B and once more for W.
-fn recomputed_twice(plan: &Plan) -> Option<String> {
-    let costed = plan.finalist.costed();
-    let schedule = plan.finalist.schedule();
-    let mut passes = schedule.orders().iter().flat_map(|order| order.passes());
-    let splits = passes.any(|pass| pass.kind == Kind::W);
-    if !splits || costed.setup.recompute == Recompute::None {
-        return None;
+    if software.sends_once && dispatcher == "deepep" {
+        text += "expert_parallel_comm_backend = \"deepep\"\n";
     }
-    let (shape, placement) = (costed.shape, schedule.placement());
-    let forward = |stage| -> Nanos {
-        placement
-            .chunks_of(shape, stage)
-            .map(|at| plan.finalist.costs.chunks()[usize::from(at)].forward)
-            .sum()
-    };
-    let most = (0..shape.stages()).map(forward).max().unwrap_or_default();
-    let most = Nanos(most.0.saturating_mul(u64::from(shape.microbatches())));
-    Some(format!(
-        "checkpointing beside split backwards: torch recomputes for B and once more for W, up to {} a step that the \
-         plan does not have; a schedule of whole backwards does not pay it",
-        format::time(most)
-    ))
+    if question.model.experts.is_some() && own.expert_tensor > 1 {
+        text += &format!("expert_tensor_parallel_degree = {}\n", own.expert_tensor);
+    }
+    text
 }
 
 /// Replicas that hold all, and those that share.
 fn replicas(costed: &Costed) -> [u64; 2] {
+    let groups = costed.setup.shard_groups.max(1);
     match costed.setup.zero {
         Zero::None => [costed.setup.data, 1],
-        Zero::Optimizer | Zero::Gradients | Zero::Parameters => [1, costed.setup.data],
+        Zero::Optimizer | Zero::Gradients | Zero::Parameters => {
+            [groups, costed.setup.data / groups]
+        }
     }
 }
 
