@@ -40,6 +40,7 @@ mod document;
 mod experts;
 pub mod fit;
 mod framework;
+mod frozen;
 pub mod import;
 mod lengths;
 pub mod machines;
@@ -143,6 +144,7 @@ impl Reader<'_> {
             return Err(self.wrong("batch", message));
         }
         let config::Model { transformer: model, rotary_base, assumed } = self.model()?;
+        let model = self.freezing(model)?;
         let plans = document.plans.unwrap_or(3);
         if !(1..=1000).contains(&plans) {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));

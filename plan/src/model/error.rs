@@ -95,40 +95,4 @@ pub enum ModelError {
         /// Experts.
         count: u64,
     },
-    /// A rank of no adapter.
-    #[error("rank {rank} of adapters: it must be from 1 to the hidden size, {hidden}")]
-    Rank {
-        /// The rank.
-        rank: u64,
-        /// The hidden size.
-        hidden: u64,
-    },
-    /// Adapters of a product and of a part of it.
-    #[error("{part} is a part of {whole}: a product has one adapter")]
-    TargetTwice {
-        /// The product.
-        whole: &'static str,
-        /// Its part.
-        part: &'static str,
-    },
-    /// Adapters of a product that no layer has.
-    #[error("no layer of the model has {target}")]
-    NoTarget {
-        /// The product.
-        target: &'static str,
-    },
-    /// Adapters of queries, keys or values alone where latents make them.
-    #[error("queries, keys and values come from latents: no product makes one of them alone")]
-    TargetOfLatents,
-    /// A frozen layer beyond the last.
-    #[error("layer {layer} is frozen, but the last of {layers} layers is {}", layers - 1)]
-    FrozenLayer {
-        /// The layer, from 0.
-        layer: u64,
-        /// Layers.
-        layers: u64,
-    },
-    /// Nothing to train.
-    #[error("all weights are frozen: nothing is trained")]
-    AllFrozen,
 }

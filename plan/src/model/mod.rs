@@ -18,7 +18,7 @@ pub use self::kinds::{Ffn, Latent, LayerCounts, LayerKind, Linear, Mamba, Mixer}
 pub use self::parameters::KindParameters;
 pub use self::products::{Product, Role, Side};
 pub use self::recompute::{Module, Modules, Recompute};
-pub use self::trained::{Adapter, Adapters, Frozen, Target, Targets, Trained};
+pub use self::trained::{Adapter, Adapters, Frozen, FrozenError, Target, Targets, Trained};
 
 /// The largest size of any kind that a model may have: keeps every product within 128 bits and
 /// every sum of floats exact enough.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use thiserror::Error;
+
 use super::error::ModelError;
 use super::products::{Product, Role, Side};
 use super::{LayerKind, Sizes, Transformer, number};
@@ -260,6 +262,50 @@ impl Adapter {
     }
 }
 
+/// Why weights cannot be frozen.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum FrozenError {
+    /// A rank of no adapter.
+    #[error("rank {rank} of adapters: it must be from 1 to the hidden size, {hidden}")]
+    Rank {
+        /// The rank.
+        rank: u64,
+        /// The hidden size.
+        hidden: u64,
+    },
+    /// Adapters of a product and of a part of it.
+    #[error("{part} is a part of {whole}: a product has one adapter")]
+    TargetTwice {
+        /// The product.
+        whole: &'static str,
+        /// Its part.
+        part: &'static str,
+    },
+    /// Adapters of a product that no layer has.
+    #[error("no layer of the model has {target}")]
+    NoTarget {
+        /// The product.
+        target: &'static str,
+    },
+    /// Adapters of queries, keys or values alone where latents make them.
+    #[error("queries, keys and values come from latents: no product makes one of them alone")]
+    TargetOfLatents,
+    /// A frozen layer beyond the last.
+    #[error("layer {layer} is frozen, but the last of {layers} layers is {}", layers - 1)]
+    FrozenLayer {
+        /// The layer, from 0.
+        layer: u64,
+        /// Layers.
+        layers: u64,
+    },
+    /// Nothing to train.
+    #[error("all weights are frozen: nothing is trained")]
+    AllFrozen,
+    /// The layers are of too many kinds.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
 /// The weights of a model that are not trained.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Frozen {
@@ -291,7 +337,7 @@ impl Transformer {
     /// # Errors
     /// A rank of none of its products, targets that it has not or that overlap, layers beyond its last,
     /// or nothing left to train.
-    pub fn freezing(&self, frozen: Frozen) -> Result<Self, ModelError> {
+    pub fn freezing(&self, frozen: Frozen) -> Result<Self, FrozenError> {
         if frozen.is_none() {
             return Ok(self.clone());
         }
@@ -300,7 +346,7 @@ impl Transformer {
         }
         let layers = self.layers;
         if let Some(range) = frozen.layers.iter().find(|range| *range.end() >= layers) {
-            return Err(ModelError::FrozenLayer { layer: *range.end(), layers });
+            return Err(FrozenError::FrozenLayer { layer: *range.end(), layers });
         }
         let all_adapters = frozen.adapters.is_some();
         let both = self.tied && (frozen.embedding || frozen.head);
@@ -314,7 +360,7 @@ impl Transformer {
         let is_trained = |kind: &LayerKind| kind.trained != Trained::Frozen;
         let first = kinds.iter().position(is_trained);
         if first.is_none() && frozen.embedding && frozen.head {
-            return Err(ModelError::AllFrozen);
+            return Err(FrozenError::AllFrozen);
         }
         if frozen.embedding {
             let untouched = first.unwrap_or(kinds.len());
@@ -340,13 +386,13 @@ impl Transformer {
         self.sizes.products(kind).iter().any(|product| targets.has_any(product.role, product.side))
     }
 
-    fn check_adapters(&self, adapters: &Adapters) -> Result<(), ModelError> {
+    fn check_adapters(&self, adapters: &Adapters) -> Result<(), FrozenError> {
         let Adapters { rank, targets } = *adapters;
         if rank == 0 || rank > self.hidden {
-            return Err(ModelError::Rank { rank, hidden: self.hidden });
+            return Err(FrozenError::Rank { rank, hidden: self.hidden });
         }
         if let Some([whole, part]) = targets.twice() {
-            return Err(ModelError::TargetTwice { whole: whole.name(), part: part.name() });
+            return Err(FrozenError::TargetTwice { whole: whole.name(), part: part.name() });
         }
         let has_latent = self.latent.is_some();
         let kinds = self.layer_kinds();
@@ -357,9 +403,9 @@ impl Transformer {
         let is_all = Targets::named("all-linear") == Some(targets);
         match targets.iter().find(|target| !of_kinds(*target)).filter(|_| !is_all) {
             Some(Target::Query | Target::Key | Target::Value) if has_latent => {
-                Err(ModelError::TargetOfLatents)
+                Err(FrozenError::TargetOfLatents)
             }
-            Some(target) => Err(ModelError::NoTarget { target: target.name() }),
+            Some(target) => Err(FrozenError::NoTarget { target: target.name() }),
             None => Ok(()),
         }
     }

@@ -158,6 +158,11 @@ fn lacks(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> {
                 question.recipe.precision.name()
             )
         }),
+        (!question.model.frozen().is_none()).then(|| {
+            "frozen weights and adapters: they belong to the model's configuration, as LoRAConverter of torchtitan's \
+             main branch"
+                .to_owned()
+        }),
         software(question, plan),
         recomputed_twice(plan),
     ];

@@ -185,6 +185,10 @@ fn schedule(question: &Question, plan: &Plan) -> Vec<String> {
 /// Why Megatron-LM cannot run the order of the plan, and who can; `None` if it can.
 pub(super) fn lacks(question: &Question, plan: &Plan) -> Option<String> {
     let own = &plan.finalist.costed().setup;
+    if !question.model.frozen().is_none() {
+        let reason = "its scripts of pre-training train all weights; Megatron-Bridge has adapters";
+        return Some(reason.to_owned());
+    }
     if Framework::Megatron.runs(own, &question.recipe) {
         return None;
     }
