@@ -115,6 +115,7 @@ pub const PAPER: Folder = folder!(
         "today-models.csv",
         "today-mlperf.csv",
         "today-megatron-bridge.csv",
+        "today-lora.csv",
         "today-simumax.csv",
         "today-torchtitan.csv",
         "today-ccl-bench.csv",

@@ -18,9 +18,26 @@ const LAYERS: &str = "layers:";
 const MOST: usize = 1000;
 
 impl Reader<'_> {
-    /// `model` with the weights frozen that the question does not train.
-    pub(crate) fn freezing(&self, model: Transformer) -> Result<Transformer, Diagnostic> {
+    /// `model` with the weights frozen that the question, or the file of the model as `given`, does not train.
+    pub(crate) fn freezing(
+        &self,
+        model: Transformer,
+        given: Option<Frozen>,
+    ) -> Result<Transformer, Diagnostic> {
         let training = &self.document.training;
+        if let Some(given) = given {
+            if training.lora_rank.is_some() || training.lora_modules.is_some() {
+                let path = if training.lora_rank.is_some() { RANK } else { MODULES };
+                let message = "the adapters are those of the adapter_config.json".to_owned();
+                let cure =
+                    "take lora-rank and lora-modules out, or name the config.json as the model";
+                return Err(self.wrong(path, message).with_help(cure));
+            }
+            let own = self.frozen()?;
+            let layers = [given.layers, own.layers].concat();
+            let frozen = Frozen { adapters: given.adapters, layers, ..own };
+            return model.freezing(frozen).map_err(|error| self.cannot_freeze(&error));
+        }
         let lists = [(MODULES, &training.lora_modules), (FROZEN, &training.frozen)];
         for (path, list) in lists {
             if list.as_ref().is_some_and(|list| list.len() > MOST) {

@@ -35,8 +35,8 @@ fn one(task: &Task<'_>, product: Product, adapter: Adapter, kernels: &mut Kernel
     let [down, up] = [down, up].map(|sizes| passes(sizes, machine));
     let (part, group) = place(task, product);
     kernels.add(part, group, std::array::from_fn(|pass| (down[pass] + up[pass]) * slow));
-    let eager = task.software.elementwise_slowdown(&machine.efficiency);
-    let moved = |numbers: f64| machine.stream(count * rows * numbers * HALF) * eager * slow;
+    // Each is one plain kernel: none of what makes the small kernels between products slower than their bytes.
+    let moved = |numbers: f64| machine.stream(count * rows * numbers * HALF) * slow;
     let back = BACKWARD_TRAFFIC * outer + INPUT_TRAFFIC * inner;
     let traffic = [moved(FORWARD_TRAFFIC * outer), moved(back), 0.0];
     kernels.add(Part::Elementwise, group, traffic);

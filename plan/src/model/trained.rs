@@ -72,7 +72,7 @@ pub enum Target {
 
 impl Target {
     /// All names, those of Megatron-Bridge before those of PEFT and of torchtitan.
-    pub const NAMES: [(&'static str, Self); 25] = [
+    pub const NAMES: [(&'static str, Self); 26] = [
         ("linear_qkv", Self::Qkv),
         ("linear_proj", Self::Output),
         ("linear_fc1", Self::First),
@@ -91,6 +91,7 @@ impl Target {
         ("gate_proj", Self::Gate),
         ("up_proj", Self::Up),
         ("down_proj", Self::Down),
+        ("wqkv", Self::Qkv),
         ("wq", Self::Query),
         ("wk", Self::Key),
         ("wv", Self::Value),
@@ -146,9 +147,10 @@ impl Target {
 pub struct Targets(u16);
 
 /// Names of several targets, and the targets.
-const GROUPS: [(&str, &[Target]); 3] = [
+const GROUPS: [(&str, &[Target]); 4] = [
     ("attention", &[Target::Qkv, Target::Output]),
     ("mlp", &[Target::First, Target::Down]),
+    ("wkv", &[Target::Key, Target::Value]),
     (
         "all-linear",
         &[
