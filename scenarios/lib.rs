@@ -199,6 +199,7 @@ mod tests {
             let given = [
                 "fig9-sweep.toml",
                 "llama3-405b.toml",
+                "llama3-70b-lora.toml",
                 "llama3-70b.toml",
                 "moe.toml",
                 "today-memory.csv",

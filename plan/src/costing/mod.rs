@@ -208,7 +208,9 @@ impl<'a> Costing<'a> {
             let sum: f64 = own.map(|(layer, count)| layer.alone.sum() * number(count)).sum();
             sum / number(model.layers)
         };
+        let weights = self.layer_weights(by_stage);
         let split = LayerSplit {
+            weights: &weights,
             layers: model.layers,
             stages,
             layer: &by_stage.iter().map(mean).collect::<Vec<_>>(),
@@ -218,6 +220,22 @@ impl<'a> Costing<'a> {
             Some(layout) => layout.layers().to_vec(),
             None => split.by(self.setup.split),
         }
+    }
+
+    /// The duration of each layer over the mean, where frozen layers make them differ.
+    fn layer_weights(&self, by_stage: &[Rc<[LayerTimes]>]) -> Vec<f64> {
+        let model = self.inputs.model;
+        let (false, Some(times)) = (model.frozen().is_none(), by_stage.first()) else {
+            return Vec::new();
+        };
+        let of = |layer: u64| {
+            let counts = model.counts(layer..layer + 1);
+            let own = times.iter().zip(counts.iter());
+            own.map(|(time, count)| time.alone.sum() * number(count)).sum::<f64>()
+        };
+        let all: Vec<f64> = (0..model.layers).map(of).collect();
+        let mean = all.iter().sum::<f64>() / number(model.layers);
+        all.into_iter().map(|one| one / mean).collect()
     }
 
     /// The layers of each chunk by kind, which are those behind the layers of the chunks before it, in two
