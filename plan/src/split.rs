@@ -142,7 +142,13 @@ mod tests {
     #[test]
     fn the_rest_goes_to_the_middle() {
         let stages: Vec<usize> = (0..8).collect();
-        let split = LayerSplit { weights: &[], layers: 30, stages: &stages, layer: &[1.0; 8], ends: &[0.0; 8] };
+        let split = LayerSplit {
+            weights: &[],
+            layers: 30,
+            stages: &stages,
+            layer: &[1.0; 8],
+            ends: &[0.0; 8],
+        };
         assert_eq!(split.by(Split::Even), [3, 4, 4, 4, 4, 4, 4, 3]);
         let split = LayerSplit { layers: 33, ..split };
         assert_eq!(split.by(Split::Even).iter().sum::<u64>(), 33);
@@ -152,7 +158,13 @@ mod tests {
     fn slow_stages_and_heavy_ends_get_fewer() {
         let mut ends = [0.0; 4];
         ends[3] = 2.0;
-        let split = LayerSplit { weights: &[], layers: 14, stages: &[0, 1, 2, 3], layer: &[1.0; 4], ends: &ends };
+        let split = LayerSplit {
+            weights: &[],
+            layers: 14,
+            stages: &[0, 1, 2, 3],
+            layer: &[1.0; 4],
+            ends: &ends,
+        };
         assert_eq!(split.by(Split::Balanced), [4, 4, 4, 2]);
         let split =
             LayerSplit { layers: 12, layer: &[2.0, 2.0, 1.0, 1.0], ends: &[0.0; 4], ..split };
@@ -169,8 +181,13 @@ mod tests {
     fn light_layers_make_long_chunks() {
         let weights = [vec![0.4; 8], vec![1.6; 8]].concat();
         let (stages, ends) = ([0, 1, 2, 3], [0.0; 4]);
-        let split =
-            LayerSplit { weights: &weights, layers: 16, stages: &stages, layer: &[1.0; 4], ends: &ends };
+        let split = LayerSplit {
+            weights: &weights,
+            layers: 16,
+            stages: &stages,
+            layer: &[1.0; 4],
+            ends: &ends,
+        };
         let layers = split.by(Split::Balanced);
         assert!(layers[0] >= 8 && layers.iter().sum::<u64>() == 16, "{layers:?}");
         assert!(layers[1..].iter().all(|&count| count <= 3), "{layers:?}");

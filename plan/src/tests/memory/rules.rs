@@ -71,7 +71,8 @@ fn standing(model: &Transformer, setup: &Setup, recipe: &Recipe) -> StageMemory 
         mtp: model.mtp,
     };
     let parameters = Parameters::of(model, setup, share);
-    resident(model, setup, recipe, &Activations::of(model, setup, recipe), share, parameters)
+    let activations = Activations::of(model, setup, recipe);
+    resident(model, setup, recipe, &activations, share, parameters, parameters)
 }
 
 fn modules(bits: u8) -> Recompute {
