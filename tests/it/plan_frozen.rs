@@ -193,7 +193,7 @@ fn adapters_of_peft_are_read_beside_their_model() {
     ];
     for (adapters, keys, message) in wrong {
         let out = ask(&adapters, keys);
-        let error = String::from_utf8(out.stderr).unwrap();
+        let error = String::from_utf8([out.stdout, out.stderr].concat()).unwrap();
         assert_eq!(out.status.code(), Some(2), "{error}");
         assert!(
             error.split_whitespace().collect::<Vec<_>>().join(" ").contains(message),
