@@ -118,6 +118,7 @@ pub const PAPER: Folder = folder!(
         "today-models.csv",
         "today-mlperf.csv",
         "today-megatron-bridge.csv",
+        "today-lora.csv",
         "today-simumax.csv",
         "today-torchtitan.csv",
         "today-ccl-bench.csv",
@@ -201,6 +202,7 @@ mod tests {
             let given = [
                 "fig9-sweep.toml",
                 "llama3-405b.toml",
+                "llama3-70b-lora.toml",
                 "llama3-70b.toml",
                 "moe.toml",
                 "today-memory.csv",

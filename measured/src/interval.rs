@@ -28,12 +28,17 @@ const DEVICES: f64 = 0.015;
 /// dense layers or experts. Rows of a machine that was left out of the fit are 8 % off in the mean.
 const UNSEEN: f64 = 0.08;
 
+/// The word of a kind of which some weights are frozen.
+const FROZEN: &str = "frozen weights";
+
 /// The words of a kind, as they are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Words<'a> {
     device: &'a str,
     experts: &'a str,
     software: &'a str,
+    /// Whether some weights are frozen.
+    frozen: bool,
     /// All of them.
     whole: &'a str,
 }
@@ -42,7 +47,10 @@ impl<'a> Words<'a> {
     pub(super) fn of(kind: &'a str) -> Self {
         let words: Vec<&str> = kind.split(", ").collect();
         let at = |place: usize| words.get(place).copied().unwrap_or_default();
-        Self { device: at(0), experts: at(3), software: at(5), whole: kind }
+        // Without a word for the software, that for frozen weights stands in its place.
+        let frozen = words.contains(&FROZEN);
+        let software = Some(at(5)).filter(|word| *word != FROZEN).unwrap_or_default();
+        Self { device: at(0), experts: at(3), software, frozen, whole: kind }
     }
 
     /// The generation of its devices, of those that were measured.
@@ -80,6 +88,10 @@ impl Level {
     fn holds(self, own: Words<'_>, other: Words<'_>) -> bool {
         let software = own.software == other.software;
         let experts = own.experts == other.experts;
+        // Steps that train all weights are told by such alone.
+        if other.frozen && !own.frozen {
+            return false;
+        }
         match self {
             Self::Kind => own == other,
             Self::Generation => software && experts && own.generation() == other.generation(),

@@ -130,7 +130,7 @@ impl Costed {
             let first = recompute.of_chunk(layers).1;
             let counts = model.counts(begun..begun + first);
             begun += layers;
-            counts.sum_of(model.layer_kinds(), |kind| model.flops_of(kind))
+            counts.sum_of(model.layer_kinds(), |kind| model.flops_again(kind))
         });
         model.model_flops() + again.sum::<f64>()
     }

@@ -26,6 +26,8 @@ pub struct Kind {
     pub tuning: Option<Tuning>,
     /// Whether the times of layers come from a profile of the user's in place of the formulas.
     pub profiled: bool,
+    /// Whether some weights are frozen, beside adapters or alone.
+    pub frozen: bool,
 }
 
 /// The state that data-parallel replicas shard instead of holding all of it each.
@@ -72,6 +74,7 @@ impl Kind {
             reach: if cluster.devices() > domain { Reach::ManyNodes } else { Reach::OneNode },
             profiled: machines()
                 .any(|machine| machine.measured.is_some_and(|measured| measured.is_of(partition))),
+            frozen: !model.frozen().is_none(),
         }
     }
 }
@@ -96,6 +99,9 @@ impl fmt::Display for Kind {
         write!(f, "{device}, {attention}, {sharding}, {experts}, {reach}")?;
         if let Some(tuning) = self.tuning {
             write!(f, ", {}", tuning.name())?;
+        }
+        if self.frozen {
+            f.write_str(", frozen weights")?;
         }
         if self.profiled { f.write_str(", layers of a profile") } else { Ok(()) }
     }

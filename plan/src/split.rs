@@ -6,6 +6,9 @@ use std::collections::BinaryHeap;
 use crate::model::number;
 use crate::setup::Split;
 
+/// Halvings of the time of the slowest chunk: to a millionth of a millionth of the whole.
+const HALVINGS: u32 = 40;
+
 /// The inputs for assigning layers to chunks, the chunks in model order.
 pub(crate) struct LayerSplit<'a> {
     /// Layers of the model.
@@ -16,6 +19,9 @@ pub(crate) struct LayerSplit<'a> {
     pub(crate) layer: &'a [f64],
     /// The duration of each chunk without its layers, in seconds: the ends of the model.
     pub(crate) ends: &'a [f64],
+    /// The duration of each layer in model order over the mean, where frozen layers make them differ; empty where all
+    /// count alike.
+    pub(crate) weights: &'a [f64],
 }
 
 impl LayerSplit<'_> {
@@ -24,7 +30,10 @@ impl LayerSplit<'_> {
     pub(crate) fn by(&self, split: Split) -> Vec<u64> {
         match split {
             Split::Even | Split::Layout => self.even(),
-            Split::Balanced | Split::Searched => self.balanced(),
+            Split::Balanced | Split::Searched if self.weights.is_empty() => self.balanced(),
+            Split::Balanced | Split::Searched => {
+                self.by_weight().unwrap_or_else(|| self.balanced())
+            }
         }
     }
 
@@ -72,6 +81,44 @@ impl LayerSplit<'_> {
         layers_of
     }
 
+    /// Runs of layers of which the slowest chunk is as fast as can be, each with a layer at least; `None` where there
+    /// are not enough.
+    fn by_weight(&self) -> Option<Vec<u64>> {
+        let work: f64 =
+            self.weights.iter().sum::<f64>() * self.layer.iter().copied().fold(0.0, f64::max);
+        let ends: f64 = self.ends.iter().sum();
+        let (mut low, mut high) = (0.0, work + ends);
+        let mut best = self.within(high)?;
+        for _ in 0..HALVINGS {
+            let most = (low + high) / 2.0;
+            match self.within(most) {
+                Some(layers) => (best, high) = (layers, most),
+                None => low = most,
+            }
+        }
+        Some(best)
+    }
+
+    /// Layers of each chunk, as many as take `most` at most, if all find a place.
+    fn within(&self, most: f64) -> Option<Vec<u64>> {
+        let mut left = self.weights;
+        let chunks = self.stages.len();
+        let one = |(chunk, (&stage, &end)): (usize, (&usize, &f64))| {
+            let spare = left.len().checked_sub(chunks - 1 - chunk)?;
+            let mut work = end;
+            let fits = |weight: &&f64| {
+                work += **weight * self.layer[stage];
+                work <= most
+            };
+            let count = left.iter().take_while(fits).count().min(spare);
+            left = &left[count..];
+            (count > 0).then_some(count as u64)
+        };
+        let layers: Option<Vec<u64>> =
+            self.stages.iter().zip(self.ends).enumerate().map(one).collect();
+        layers.filter(|_| left.is_empty())
+    }
+
     /// Layers that each stage surely gets, so that few are left to assign one by one: all but one of
     /// those that would bring the stage, whose ends take `work`, to the time at which all stages finish
     /// if layers were divisible.
@@ -95,7 +142,13 @@ mod tests {
     #[test]
     fn the_rest_goes_to_the_middle() {
         let stages: Vec<usize> = (0..8).collect();
-        let split = LayerSplit { layers: 30, stages: &stages, layer: &[1.0; 8], ends: &[0.0; 8] };
+        let split = LayerSplit {
+            weights: &[],
+            layers: 30,
+            stages: &stages,
+            layer: &[1.0; 8],
+            ends: &[0.0; 8],
+        };
         assert_eq!(split.by(Split::Even), [3, 4, 4, 4, 4, 4, 4, 3]);
         let split = LayerSplit { layers: 33, ..split };
         assert_eq!(split.by(Split::Even).iter().sum::<u64>(), 33);
@@ -105,7 +158,13 @@ mod tests {
     fn slow_stages_and_heavy_ends_get_fewer() {
         let mut ends = [0.0; 4];
         ends[3] = 2.0;
-        let split = LayerSplit { layers: 14, stages: &[0, 1, 2, 3], layer: &[1.0; 4], ends: &ends };
+        let split = LayerSplit {
+            weights: &[],
+            layers: 14,
+            stages: &[0, 1, 2, 3],
+            layer: &[1.0; 4],
+            ends: &ends,
+        };
         assert_eq!(split.by(Split::Balanced), [4, 4, 4, 2]);
         let split =
             LayerSplit { layers: 12, layer: &[2.0, 2.0, 1.0, 1.0], ends: &[0.0; 4], ..split };
@@ -116,5 +175,25 @@ mod tests {
         // Ten thousand layers are split as fast as ten.
         let split = LayerSplit { layers: 10_000, ..split };
         assert_eq!(split.by(Split::Balanced), [2525, 2525, 2525, 2425]);
+    }
+
+    #[test]
+    fn light_layers_make_long_chunks() {
+        let weights = [vec![0.4; 8], vec![1.6; 8]].concat();
+        let (stages, ends) = ([0, 1, 2, 3], [0.0; 4]);
+        let split = LayerSplit {
+            weights: &weights,
+            layers: 16,
+            stages: &stages,
+            layer: &[1.0; 4],
+            ends: &ends,
+        };
+        let layers = split.by(Split::Balanced);
+        assert!(layers[0] >= 8 && layers.iter().sum::<u64>() == 16, "{layers:?}");
+        assert!(layers[1..].iter().all(|&count| count <= 3), "{layers:?}");
+        // Each chunk has a layer, however long an end is.
+        let split = LayerSplit { ends: &[100.0, 0.0, 0.0, 0.0], ..split };
+        let layers = split.by(Split::Balanced);
+        assert!(layers[0] == 1 && layers.iter().sum::<u64>() == 16, "{layers:?}");
     }
 }

@@ -242,6 +242,15 @@ keys! {
     /// Whose software runs the step: `tuned`, Megatron-LM by a vendor's recipe for the model and the machine, or `stock`,
     /// with its defaults, which overlap less [default: the times of tuned, with the error of both].
     tuning: Option<String>, label: "Tuning of the software", words: &["tuned", "stock"];
+    /// The rank of adapters beside frozen weights (LoRA): these alone are trained [default: no adapters].
+    lora_rank: Option<u64>, label: "Rank of adapters (LoRA)";
+    /// The products with adapters: `attention`, `mlp` or `all-linear`, or names of Megatron-Bridge (linear_qkv,
+    /// linear_proj, linear_fc1, linear_fc2), of PEFT (q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj),
+    /// of mixers (in_proj, out_proj) or of torchtitan (wq, wk, wv, wo, w1, w2, w3) [default: attention and mlp].
+    lora_modules: Option<Vec<String>>, label: "Products with adapters";
+    /// Parts whose weights are not trained, and which have no adapters: `embedding`, `head`, or layers by their
+    /// numbers from 0, such as `layers:0-23` [default: none; with lora-rank all weights but adapters].
+    frozen: Option<Vec<String>>, label: "Frozen parts";
     /// Bytes of gradients per parameter [default: 4].
     gradient_bytes: Option<u64>, label: "Gradient bytes per parameter";
     /// Bytes of optimizer state per parameter [default: 12].

@@ -40,6 +40,7 @@ mod document;
 mod experts;
 pub mod fit;
 mod framework;
+mod frozen;
 pub mod import;
 mod lengths;
 pub mod machines;
@@ -144,7 +145,8 @@ impl Reader<'_> {
             let message = format!("batch is {}: it must be from 1 to 2^30", document.batch);
             return Err(self.wrong("batch", message));
         }
-        let config::Model { transformer: model, rotary_base, assumed } = self.model()?;
+        let config::Model { transformer: model, rotary_base, assumed, frozen } = self.model()?;
+        let model = self.freezing(model, frozen)?;
         let plans = document.plans.unwrap_or(3);
         if !(1..=1000).contains(&plans) {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
@@ -211,7 +213,8 @@ impl Reader<'_> {
             ),
             ModelDocument::Sizes(sizes) => {
                 let transformer = self.sizes(sizes, attention)?;
-                Ok(config::Model { transformer, rotary_base: None, assumed: Vec::new() })
+                let assumed = Vec::new();
+                Ok(config::Model { transformer, rotary_base: None, assumed, frozen: None })
             }
         }
     }

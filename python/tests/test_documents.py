@@ -296,6 +296,27 @@ def test_a_plan(command: doors.Command, tmp_path: Path) -> None:
     assert planned.details() in command.stdout("plan", file, "--details")
 
 
+def test_a_plan_with_adapters(command: doors.Command, tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    training = '[training]\nlora-rank = 8\nlora-modules = ["q_proj", "v_proj"]\nfrozen = ["layers:0-1"]\n'
+    file.write_text(MODEL + training, encoding="utf-8")
+    told = command.stdout("plan", file, "--json")
+    keywords = db.plan(
+        sequence=1024,
+        tokens=1e9,
+        batch=64,
+        model={"layers": 8, "hidden": 1024, "heads": 16, "vocabulary": 32000},
+        cluster=[{"machine": "a100-80g", "devices": [4]}],
+        search={"tensor": [1], "chunks": [1]},
+        training={"lora_rank": 8, "lora_modules": ["q_proj", "v_proj"], "frozen": ["layers:0-1"]},
+    )
+    assert printed(keywords) == told
+    # r (K + N) of two products of h x h in six of eight layers.
+    assert json.loads(told)["parameters_trained"] == 6 * 8 * 2 * (1024 + 1024)
+    with pytest.raises(ValueError, match="from 1 to the hidden size, 1024"):
+        db.plan(file, training={"lora_rank": 2000})
+
+
 def test_a_plan_against_another(command: doors.Command, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("plan.toml", "other.toml")]
     files[0].write_text(MODEL, encoding="utf-8")

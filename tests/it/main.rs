@@ -55,6 +55,7 @@ mod plan_bars;
 mod plan_boundary;
 mod plan_experts;
 mod plan_fit;
+mod plan_frozen;
 mod plan_lengths;
 mod plan_machines;
 mod plan_memory;

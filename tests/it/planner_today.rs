@@ -39,7 +39,8 @@ fn validated() -> &'static Validated {
 
 /// The sets of today's runs, by name.
 fn today() -> BTreeMap<&'static str, &'static Value> {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 10] = [
+        "LoRA",
         "MLPerf, dense",
         "MLPerf, experts",
         "Megatron-Bridge, dense",

@@ -12,7 +12,7 @@ use planning::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All omissions, the largest effect first.
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 22] = [
     (
         |question, plan| {
             let software = setup(plan).software(&question.recipe);
@@ -100,6 +100,17 @@ const RULES: [Rule; 20] = [
     (
         |question, _| question.packed.is_some(),
         "MFU and HFU count all pairs of tokens of a sequence, those of different documents, too",
+    ),
+    (
+        |question, _| !question.model.frozen().is_none(),
+        "MFU and HFU count what is computed: no gradients of frozen weights, no backward in front of the first trained \
+         one",
+    ),
+    (
+        |question, _| {
+            question.model.frozen().adapters.is_some() && question.model.experts.is_some()
+        },
+        "each routed expert has adapters of its own",
     ),
     (
         |question, _| question.recipe.boundary == Boundary::PostValidation,

@@ -25,6 +25,9 @@ struct Json<'a> {
     /// All parameters of the model, and those that a token meets.
     parameters_total: u64,
     parameters_active: u64,
+    /// Only where some are frozen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters_trained: Option<u64>,
     /// The assumptions made when the model was read.
     model_assumed: &'a [String],
     plans: Vec<PlanRow>,
@@ -81,6 +84,8 @@ fn json(planned: &Planned) -> Json<'_> {
     Json {
         parameters_total: question.model.parameters(),
         parameters_active: question.model.active_parameters(),
+        parameters_trained: (!question.model.frozen().is_none())
+            .then(|| question.model.trained_parameters()),
         model_assumed: &question.model_assumed,
         plans: answer.plans.iter().map(|plan| PlanRow::of(question, plan)).collect(),
         setups: setup_report::all(planned),

@@ -1,16 +1,16 @@
 //! The layers of a model, in words, where they differ from each other or are not plain.
 
-use plan::{Ffn, LayerKind, Mixer, Transformer};
+use plan::{Ffn, LayerKind, Mixer, Transformer, number};
 
 /// Its layers by kind, latents, shared experts and layers of multi-token prediction; nothing where all
 /// layers have attention to all tokens of queries, keys and values, and one MLP or routed experts alone.
 pub(super) fn layers(model: &Transformer) -> Option<String> {
-    let kinds = model.layer_kinds();
-    let is_plain = matches!(kinds, [only] if only.mixer == Mixer::Full && only.ffn != Ffn::None);
+    let kinds = shapes(model);
+    let is_plain =
+        matches!(kinds[..], [(only, _)] if only.mixer == Mixer::Full && only.ffn != Ffn::None);
     let mut parts = Vec::new();
     if !is_plain {
-        let counts = model.counts(0..model.layers);
-        let own = kinds.iter().zip(counts.iter());
+        let own = kinds.iter();
         parts.extend(own.map(|(kind, count)| format!("{count} with {}", words(model, *kind))));
     }
     let mut more = Vec::new();
@@ -31,6 +31,45 @@ pub(super) fn layers(model: &Transformer) -> Option<String> {
     let all = [parts.join(", "), more.join("; ")];
     let all: Vec<String> = all.into_iter().filter(|part| !part.is_empty()).collect();
     (!all.is_empty()).then(|| format!("layers: {}", all.join("; ")))
+}
+
+/// The kinds of layers, whatever is trained of them, each with its number.
+fn shapes(model: &Transformer) -> Vec<(LayerKind, u64)> {
+    let mut all: Vec<(LayerKind, u64)> = Vec::new();
+    let counts = model.counts(0..model.layers);
+    for (kind, count) in model.layer_kinds().iter().zip(counts.iter()) {
+        match all.iter_mut().find(|(known, _)| *known == kind.shape()) {
+            Some((_, known)) => *known += count,
+            None => all.push((kind.shape(), count)),
+        }
+    }
+    all
+}
+
+/// What is trained, where that is not all, in words.
+pub(super) fn trained(model: &Transformer) -> Option<String> {
+    let frozen = model.frozen();
+    if frozen.is_none() {
+        return None;
+    }
+    let trained = format!("trained: {:.6} B", number(model.trained_parameters()) / 1e9);
+    let layers: Vec<String> =
+        frozen.layers.iter().map(|range| format!("{}-{}", range.start(), range.end())).collect();
+    let parts = [
+        (frozen.embedding && frozen.adapters.is_none()).then(|| "embedding".to_owned()),
+        (frozen.head && frozen.adapters.is_none()).then(|| "head".to_owned()),
+        (!layers.is_empty()).then(|| format!("layers {}", layers.join(", "))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let adapters = frozen.adapters.map(|one| {
+        format!("adapters of rank {} for {}; all other weights are frozen", one.rank, one.targets)
+    });
+    let left_out = (!parts.is_empty()).then(|| match frozen.adapters {
+        Some(_) => format!("no adapters in {}", parts.join(", ")),
+        None => format!("frozen are {}", parts.join(", ")),
+    });
+    let all: Vec<String> = [Some(trained), adapters, left_out].into_iter().flatten().collect();
+    Some(all.join("; "))
 }
 
 /// A kind of layers in words.

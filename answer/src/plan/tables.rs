@@ -120,7 +120,12 @@ pub fn model(question: &Question) -> Vec<String> {
     };
     let count = format!("parameters: {total} total, {active} active for a token{experts}");
     let layers = super::model::layers(model);
-    std::iter::once(count).chain(layers).chain(question.model_assumed.iter().cloned()).collect()
+    let trained = super::model::trained(model);
+    std::iter::once(count)
+        .chain(layers)
+        .chain(trained)
+        .chain(question.model_assumed.iter().cloned())
+        .collect()
 }
 
 /// The columns of the whole table of plans.

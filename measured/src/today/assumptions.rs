@@ -4,10 +4,10 @@
 //! `src/megatron/bridge/perf_recipes` of Megatron-Bridge, as of the releases named here.
 
 use pipeline::LayerLayout;
-use plan::{Loss, Precision, Recompute, Reshard, Tuning};
+use plan::{Adapters, Loss, Precision, Recompute, Reshard, Targets, Tuning};
 
 use super::models::Model;
-use super::published::{Published, Source};
+use super::published::{Published, Source, amount, whole};
 
 /// Of the launches that a host makes, the share that CUDA graphs of attention and router replace, where
 /// experts stay outside of them.
@@ -59,7 +59,7 @@ impl Line<'_> {
             Source::Bridge => {
                 self.is_of_table() && self.releases_before() == 0 || self.is_of_new_recipe()
             }
-            Source::Torchtitan | Source::SimuMax | Source::CclBench => false,
+            Source::Torchtitan | Source::SimuMax | Source::CclBench | Source::Lora => false,
         }
     }
 
@@ -90,7 +90,7 @@ impl Line<'_> {
     /// recipes of dense models set `tp_comm_overlap`, those of experts do not.
     pub(super) fn overlaps_tensor(&self) -> bool {
         match self.source {
-            Source::MlPerf => self.row.tp_comm_overlap == "on",
+            Source::MlPerf | Source::Lora => self.row.tp_comm_overlap == "on",
             Source::Bridge => !self.model.has_experts(),
             Source::Torchtitan => self.row.async_tp == "on",
             Source::SimuMax | Source::CclBench => false,
@@ -110,6 +110,9 @@ impl Line<'_> {
         let given = self.row.cuda_graphs.as_str();
         if given.starts_with("full") {
             return 1.0;
+        }
+        if self.source == Source::Lora && given == "partial" {
+            return PARTIAL_GRAPHS;
         }
         if self.source != Source::Bridge || given == "none" {
             return 0.0;
@@ -148,7 +151,7 @@ impl Line<'_> {
         match self.source {
             Source::MlPerf => true,
             Source::Bridge => self.row.dispatcher != "alltoall",
-            Source::Torchtitan | Source::SimuMax | Source::CclBench => false,
+            Source::Torchtitan | Source::SimuMax | Source::CclBench | Source::Lora => false,
         }
     }
 
@@ -166,7 +169,7 @@ impl Line<'_> {
     pub(super) fn tuning(&self) -> Tuning {
         match self.source {
             _ if self.is_torchtitan() => Tuning::Torchtitan,
-            Source::MlPerf | Source::Bridge => Tuning::Tuned,
+            Source::MlPerf | Source::Bridge | Source::Lora => Tuning::Tuned,
             Source::Torchtitan | Source::SimuMax | Source::CclBench => Tuning::Stock,
         }
     }
@@ -180,7 +183,7 @@ impl Line<'_> {
     /// off; read in those of DeepSeek-V3 and Qwen3), as MLPerf does; plain Megatron and torchtitan in 32.
     pub(super) fn gradient_bytes(&self) -> u64 {
         match self.source {
-            Source::MlPerf => 2,
+            Source::MlPerf | Source::Lora => 2,
             Source::Bridge if self.row.kind == "pull request" && self.is_megatron() => 4,
             Source::Bridge => 2,
             Source::Torchtitan | Source::SimuMax | Source::CclBench => 4,
@@ -229,7 +232,7 @@ impl Line<'_> {
     /// Whether parameters are shared by replicas.
     pub(super) fn shares_parameters(&self) -> bool {
         match self.source {
-            Source::MlPerf => false,
+            Source::MlPerf | Source::Lora => false,
             Source::Bridge => !["", "0", "1"].contains(&self.row.fsdp.as_str()),
             Source::Torchtitan | Source::SimuMax | Source::CclBench => self.is_torchtitan(),
         }
@@ -264,6 +267,26 @@ impl Line<'_> {
         } else {
             Loss::Fused
         }
+    }
+
+    /// The adapters that are trained in place of the model, if there are any.
+    pub(super) fn adapters(&self) -> Result<Option<Adapters>, String> {
+        let rank = whole("lora_rank", &self.row.lora_rank, 0)?;
+        if rank == 0 {
+            return Ok(None);
+        }
+        let mut targets = Targets::default();
+        for name in self.row.lora_modules.split_whitespace() {
+            let own = Targets::named(name);
+            targets = targets.and(own.ok_or("lora_modules must be names of products")?);
+        }
+        Ok(Some(Adapters { rank, targets }))
+    }
+
+    /// The share of the pairs of tokens of a sequence that attend to each other: all, unless documents are packed.
+    pub(super) fn attended(&self) -> Result<f64, String> {
+        let share = amount("attended", &self.row.attended)?.unwrap_or(1.0);
+        if share > 1.0 { Err("attended must be at most 1".to_owned()) } else { Ok(share) }
     }
 
     /// The format of products. Rowwise scales are no slower than one for a tensor where they are fused.

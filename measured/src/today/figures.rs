@@ -54,7 +54,7 @@ pub(super) struct RowKind {
 
 impl RowKind {
     /// All kinds.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self { source: Source::MlPerf, experts: false },
         Self { source: Source::Bridge, experts: false },
         Self { source: Source::Torchtitan, experts: false },
@@ -63,6 +63,7 @@ impl RowKind {
         Self { source: Source::SimuMax, experts: false },
         Self { source: Source::SimuMax, experts: true },
         Self { source: Source::CclBench, experts: false },
+        Self { source: Source::Lora, experts: false },
     ];
 
     /// The kind of `run`; ccl-bench is one kind.
@@ -82,6 +83,7 @@ impl RowKind {
             (Source::SimuMax, false) => "SimuMax, dense",
             (Source::SimuMax, true) => "SimuMax, experts",
             (Source::CclBench, _) => "ccl-bench",
+            (Source::Lora, _) => "LoRA",
         }
     }
 

@@ -108,7 +108,8 @@ pub(super) fn file(path: &Path, source: Source, text: &str) -> Result<ValidatedS
     let outcomes = study::without_fits(runs.collect())?;
     let mut rows = Vec::new();
     for one in &outcomes {
-        let is_known = source != Source::CclBench && known.contains(&one.run.configuration);
+        let is_fitted = !matches!(source, Source::CclBench | Source::Lora);
+        let is_known = is_fitted && known.contains(&one.run.configuration);
         let own = rows_of(one).into_iter();
         rows.extend(own.map(|row| super::Row { fitted: is_known && row.quantity == TIME, ..row }));
     }

@@ -198,10 +198,10 @@ impl Model<'_> {
         let line = self.line;
         let at = usize::try_from(layer).unwrap_or(usize::MAX);
         match line.layer_pattern.as_bytes().get(at) {
-            Some(b'M') => return LayerKind { mixer: Mixer::Mamba, ffn: Ffn::None },
-            Some(b'*') => return LayerKind { mixer: Mixer::Full, ffn: Ffn::None },
-            Some(b'E') => return LayerKind { mixer: Mixer::None, ffn: Ffn::Experts },
-            Some(_) => return LayerKind { mixer: Mixer::None, ffn: Ffn::Dense },
+            Some(b'M') => return LayerKind::of(Mixer::Mamba, Ffn::None),
+            Some(b'*') => return LayerKind::of(Mixer::Full, Ffn::None),
+            Some(b'E') => return LayerKind::of(Mixer::None, Ffn::Experts),
+            Some(_) => return LayerKind::of(Mixer::None, Ffn::Dense),
             None => {}
         }
         let mixer = match line.sliding_pattern.as_str() {
@@ -210,7 +210,7 @@ impl Model<'_> {
             _ => Mixer::Full,
         };
         let is_dense = line.experts.is_none() || layer < self.dense;
-        LayerKind { mixer, ffn: if is_dense { Ffn::Dense } else { Ffn::Experts } }
+        LayerKind::of(mixer, if is_dense { Ffn::Dense } else { Ffn::Experts })
     }
 }
 

@@ -21,12 +21,14 @@ pub(in super::super) enum Source {
     SimuMax,
     /// Runs of ccl-bench on Perlmutter.
     CclBench,
+    /// Fine-tuning with LoRA: tables of Megatron-Bridge and NeMo, and logs of MLPerf.
+    Lora,
 }
 
 impl Source {
     /// All sources, in the order of reports.
-    pub(in super::super) const ALL: [Self; 5] =
-        [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::SimuMax, Self::CclBench];
+    pub(in super::super) const ALL: [Self; 6] =
+        [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::SimuMax, Self::CclBench, Self::Lora];
 
     /// Its name in answers.
     pub(in super::super) const fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Source {
             Self::Torchtitan => "torchtitan",
             Self::SimuMax => "SimuMax",
             Self::CclBench => "ccl-bench",
+            Self::Lora => "LoRA",
         }
     }
 
@@ -47,6 +50,7 @@ impl Source {
             Self::Torchtitan => "today-torchtitan.csv",
             Self::SimuMax => "today-simumax.csv",
             Self::CclBench => "today-ccl-bench.csv",
+            Self::Lora => "today-lora.csv",
         }
     }
 
@@ -58,6 +62,7 @@ impl Source {
             Self::Torchtitan => const { PAPER.text(Self::Torchtitan.file()) },
             Self::SimuMax => const { PAPER.text(Self::SimuMax.file()) },
             Self::CclBench => const { PAPER.text(Self::CclBench.file()) },
+            Self::Lora => const { PAPER.text(Self::Lora.file()) },
         }
     }
 
@@ -69,6 +74,7 @@ impl Source {
             Self::Torchtitan => &["local_batch", "async_tp", "compile", "step_seconds"],
             Self::SimuMax => &["row", "layers", "peak_memory_gib", "step_seconds"],
             Self::CclBench => &["framework", "metric", "repeats", "step_seconds"],
+            Self::Lora => &["lora_rank", "lora_modules", "attended", "step_seconds"],
         }
     }
 
@@ -117,6 +123,9 @@ pub(super) struct Published {
     pub(super) routing: String,
     pub(super) tp_comm_overlap: String,
     pub(super) cuda_graphs: String,
+    pub(super) lora_rank: String,
+    pub(super) lora_modules: String,
+    pub(super) attended: String,
     pub(super) metric: String,
     pub(super) tokens_per_s_per_gpu: String,
     pub(super) tflops_per_gpu: String,
@@ -166,7 +175,8 @@ mod tests {
             let text = PAPER.get(source.file()).unwrap();
             assert_eq!(Source::of(text), Some(source));
             let lines = lines(Path::new(source.file()), text).unwrap();
-            assert!(lines.len() >= 18, "{}", source.name());
+            let least = if source == Source::Lora { 11 } else { 18 };
+            assert!(lines.len() >= least, "{}", source.name());
             assert!(lines.iter().all(|line| !line.model.is_empty() && !line.machine.is_empty()));
         }
         assert_eq!(Source::of(PAPER.text("megatron2021.csv")), None);

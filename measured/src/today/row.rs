@@ -2,8 +2,8 @@
 
 use pipeline::{Bytes, Family, LayerLayout};
 use plan::{
-    Boundary, Imbalance, Machine, MemoryBudget, Recipe, Setup, Software, Split, Transformer, Zero,
-    number,
+    Boundary, Frozen, Imbalance, Machine, MemoryBudget, Recipe, Setup, Software, Split,
+    Transformer, Zero, number,
 };
 use planning::machines;
 use question::Diagnostic;
@@ -124,6 +124,8 @@ pub(super) fn read(
     let run = Line { source, row, model, hopper };
     let sizes = sizes(&run)?;
     let transformer = model.transformer(sizes.sequence, run.trains_mtp())?;
+    let frozen = Frozen { adapters: run.adapters()?, ..Frozen::default() };
+    let transformer = transformer.freezing(frozen).map_err(|error| error.to_string())?;
     let seconds = seconds(row, &sizes, &transformer)?;
     let memory = memory(row)?;
     let setup = setup(&run, &sizes)?;
@@ -314,7 +316,7 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
         precision,
         head: run.head(),
         imbalance: Imbalance::Factor(run.imbalance()),
-        attended: 1.0,
+        attended: run.attended()?,
         software: Software {
             tuning: Some(run.tuning()),
             graphs: run.graphs(),
@@ -351,6 +353,9 @@ fn configuration(
         run.routes_freely(),
         run.trains_mtp()
     );
+    if !run.row.lora_rank.is_empty() {
+        all += &format!(" lora {} {}", run.row.lora_rank, run.row.lora_modules);
+    }
     let software = recipe.software;
     let compared = name.ends_with("layers") || name == "qwen3-30b-a3b" && run.hopper;
     if compared {
@@ -369,6 +374,7 @@ fn release(source: Source, line: usize, row: &Published) -> String {
     match source {
         Source::MlPerf => row.source.split(" (").next().unwrap_or_default().to_owned(),
         Source::Bridge if !row.release.is_empty() => row.release.clone(),
+        Source::Lora => format!("{} {}", row.source, row.release),
         Source::Bridge => format!("{} {}", row.kind, row.model),
         Source::Torchtitan | Source::SimuMax => source.name().to_owned(),
         Source::CclBench => format!("ccl-bench {line}"),

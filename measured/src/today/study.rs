@@ -64,10 +64,10 @@ impl Outcome {
     }
 }
 
-/// Whether constants are fitted to `run`: it has a step, is not set apart, and is not of stock
-/// software, to which one constant is fitted when all other constants are known.
+/// Whether constants are fitted to `run`: it has a step, is not set apart, trains all weights, and is not of
+/// stock software, to which one constant is fitted when all other constants are known.
 fn is_fitted(run: &Run) -> bool {
-    let is_of_others = matches!(run.source, Source::CclBench | Source::SimuMax);
+    let is_of_others = matches!(run.source, Source::CclBench | Source::SimuMax | Source::Lora);
     run.seconds.is_some() && run.apart.is_none() && !is_of_others
 }
 

@@ -304,6 +304,27 @@ impl Costs {
         &self.chunks
     }
 
+    /// The first chunks whose backwards take no time: no weight of them is trained, so that no gradient is sent to
+    /// them.
+    #[must_use]
+    #[inline]
+    pub fn forward_only_chunks(&self) -> u16 {
+        let has_none =
+            |times: &&PassTimes| times.whole_backward().max(times.least_backward()) == Nanos(0);
+        (0..)
+            .zip(self.chunks.iter().take_while(has_none))
+            .map(|(chunk, _)| chunk + 1)
+            .last()
+            .unwrap_or(0)
+    }
+
+    /// Whether `value` has no bytes: the gradient for a chunk of [`Self::forward_only_chunks`].
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self, value: Value) -> bool {
+        matches!(value, Value::Gradient { chunk, .. } if chunk <= self.forward_only_chunks())
+    }
+
     /// The times of each shard of the vocabulary, by stage; none if nothing was said of them.
     #[must_use]
     #[inline]

@@ -29,10 +29,11 @@ type Ring = fn(&Machine, u64, u64) -> f64;
 
 impl Costing<'_> {
     /// Gradients of all stages reduced side by side, parameters gathered, and the tied embedding between
-    /// its two stages, in seconds, as far as nothing hides them.
+    /// its two stages, in seconds, as far as nothing hides them: of the trained parameters; where replicas shard
+    /// parameters, frozen ones are gathered, too.
     pub(super) fn exchange(
         &self,
-        parameters: &[Parameters],
+        [parameters, trained]: [&[Parameters]; 2],
         stages: &[usize],
         passes: &[Times],
     ) -> f64 {
@@ -47,15 +48,19 @@ impl Costing<'_> {
         let backward = self.last_backward(stages, passes);
         let work = self.work(stages, passes);
         let longest = work.iter().copied().fold(0.0, f64::max);
+        let gathers_all = self.setup.zero == Zero::Parameters && !self.reshards();
         let one = |(stage, own): (usize, &Parameters)| {
-            let time = bytes * self.ring_seconds(*own, stage, Machine::ring);
+            let frozen = parameters[stage].without(*own);
+            let frozen = if gathers_all { frozen } else { Parameters::default() };
+            let time = bytes * self.ring_seconds(*own, stage, Machine::ring)
+                + HALF * self.ring_seconds(frozen, stage, Machine::ring);
             match (recipe.overlap_gradients, recipe.overlap_parameters) {
                 (true, true) => self.exposed(time, longest),
                 (true, false) => (time - backward[stage]).max(0.0),
                 (false, _) => time,
             }
         };
-        let reduced = parameters.iter().enumerate().map(one).fold(0.0, f64::max);
+        let reduced = trained.iter().enumerate().map(one).fold(0.0, f64::max);
         reduced + self.tied_embedding()
     }
 
@@ -86,26 +91,32 @@ impl Costing<'_> {
     }
 
     /// `times` of a chunk of `stage` with the collectives of ZeRO in every microbatch: parameters
-    /// gathered for F and for B, gradients reduced after W.
-    pub(super) fn with_gathers(&self, times: Times, own: Parameters, stage: usize) -> Times {
+    /// gathered for F and for B, gradients of those that are trained reduced after W.
+    pub(super) fn with_gathers(
+        &self,
+        times: Times,
+        [own, trained]: [Parameters; 2],
+        stage: usize,
+    ) -> Times {
         if self.setup.zero < Zero::Gradients || !self.reshards() {
             return times;
         }
         let chunks = number(u64::from(self.shape.chunks_per_stage()));
-        let byte = self.ring_seconds(own, stage, Machine::sharded_ring) / chunks;
-        let own = own.sum() / chunks;
-        let beside = |pass: f64, bytes: f64, moved: f64| {
-            let time = bytes * byte;
-            longer(pass, time) + EXPOSED * time + self.machines[stage].stream(own * moved)
+        let beside = |pass: f64, own: Parameters, bytes: f64, moved: f64| {
+            let time = bytes * (self.ring_seconds(own, stage, Machine::sharded_ring) / chunks);
+            let moved = self.machines[stage].stream(own.sum() / chunks * moved);
+            longer(pass, time) + EXPOSED * time + moved
         };
         let gradient = number(self.inputs.recipe.gradient_bytes);
-        let backward_weight = beside(times.backward_weight, gradient, COPIED);
+        let backward_weight = beside(times.backward_weight, trained, gradient, COPIED);
         if self.setup.zero == Zero::Gradients {
             return Times { backward_weight, ..times };
         }
+        let gathered = |pass: f64| beside(pass, own, HALF, CAST);
+        let has_backward = self.has_backward(times);
         Times {
-            forward: beside(times.forward, HALF, CAST),
-            backward_input: beside(times.backward_input, HALF, CAST),
+            forward: gathered(times.forward),
+            backward_input: if has_backward { gathered(times.backward_input) } else { 0.0 },
             backward_weight,
         }
     }
@@ -118,7 +129,8 @@ impl Costing<'_> {
     /// The gradient of a tied embedding between the first and the last stage, in seconds.
     fn tied_embedding(&self) -> f64 {
         let model = self.inputs.model;
-        if !model.tied || self.setup.pipeline == 1 || self.setup.vocabulary_parallel {
+        let is_tied = model.tied && model.trains_head();
+        if !is_tied || self.setup.pipeline == 1 || self.setup.vocabulary_parallel {
             return 0.0;
         }
         let embedding = number(model.vocabulary * model.hidden) / number(self.setup.tensor);
@@ -144,7 +156,7 @@ impl Costing<'_> {
         sums
     }
 
-    /// The optimizer on the stage that has most to do, in seconds.
+    /// The optimizer on the stage that has most to do, in seconds, of the parameters that are trained.
     pub(super) fn optimizer(&self, parameters: &[Parameters]) -> f64 {
         let one = |(stage, parameters): (usize, &Parameters)| {
             let own = parameters.shared(self.setup, Zero::Optimizer);

@@ -58,10 +58,12 @@ impl<'a> Costing<'a> {
         let shares = self.shares(&stages, &of_chunks);
         let by_kind = LayerParameters::of(model, self.setup);
         let parameters = self.parameters(&by_kind, &shares);
-        let sends = self.sends(&stages);
+        let trained_by_kind = LayerParameters::trained(model, self.setup);
+        let trained = self.parameters(&trained_by_kind, &shares);
+        let sends = self.sends(&stages, &layers);
         let runs = self.runs(&stages, &parts, [first, behind]);
         let of = |sends: &[[Nanos; 2]]| {
-            let costs = self.costs(&passes, &parameters, &stages, sends);
+            let costs = self.costs(&passes, [&parameters, &trained], &stages, sends);
             self.on_streams(costs, &runs)
         };
         let [costs, apart] = [of(&sends)?, of(&vec![[Nanos(0); 2]; sends.len()])?];
@@ -80,11 +82,11 @@ impl<'a> Costing<'a> {
             limit: None,
             message: bytes(self.message()),
             footprints,
-            resident: self.resident(&activations, &shares, &parameters),
-            gradients: self.passing_gradients(&by_kind, &of_chunks),
+            resident: self.resident(&activations, &shares, [&parameters, &trained]),
+            gradients: self.passing_gradients(&trained_by_kind, &of_chunks),
             capacities: self.capacities(),
-            exchange: nanos(self.exchange(&parameters, &stages, &passes)),
-            optimizer: nanos(self.optimizer(&parameters)),
+            exchange: nanos(self.exchange([&parameters, &trained], &stages, &passes)),
+            optimizer: nanos(self.optimizer(&trained)),
             boundary: recipe.boundary,
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
             parts: own.iter().map(|chunk| chunk.parts).collect(),
@@ -101,13 +103,13 @@ impl<'a> Costing<'a> {
         &self,
         activations: &Activations,
         shares: &[Share],
-        parameters: &[Parameters],
+        [parameters, trained]: [&[Parameters]; 2],
     ) -> Vec<StageMemory> {
         let Inputs { model, recipe, .. } = self.inputs;
-        let of_stage = |(share, parameters): (&Share, &Parameters)| {
-            memory::resident(model, self.setup, recipe, activations, *share, *parameters)
+        let of_stage = |(share, (parameters, trained)): (&Share, (&Parameters, &Parameters))| {
+            memory::resident(model, self.setup, recipe, activations, *share, *parameters, *trained)
         };
-        shares.iter().zip(parameters).map(of_stage).collect()
+        shares.iter().zip(parameters.iter().zip(trained)).map(of_stage).collect()
     }
 
     /// Bytes that may be used on a device of each stage.
@@ -130,7 +132,9 @@ impl<'a> Costing<'a> {
         let by_kind = LayerParameters::of(model, self.setup);
         let shares = self.shares(&stages, &self.shares_of_chunks(&whole_chunks(&parts)));
         let parameters = self.parameters(&by_kind, &shares);
-        Ok(self.costs(&passes, &parameters, &stages, &vec![[Nanos(0); 2]; stages.len()]))
+        let trained = self.parameters(&LayerParameters::trained(model, self.setup), &shares);
+        let of = [parameters.as_slice(), &trained];
+        Ok(self.costs(&passes, of, &stages, &vec![[Nanos(0); 2]; stages.len()]))
     }
 
     /// The stage of each chunk.
@@ -204,7 +208,9 @@ impl<'a> Costing<'a> {
             let sum: f64 = own.map(|(layer, count)| layer.alone.sum() * number(count)).sum();
             sum / number(model.layers)
         };
+        let weights = self.layer_weights(by_stage);
         let split = LayerSplit {
+            weights: &weights,
             layers: model.layers,
             stages,
             layer: &by_stage.iter().map(mean).collect::<Vec<_>>(),
@@ -214,6 +220,22 @@ impl<'a> Costing<'a> {
             Some(layout) => layout.layers().to_vec(),
             None => split.by(self.setup.split),
         }
+    }
+
+    /// The duration of each layer over the mean, where frozen layers make them differ.
+    fn layer_weights(&self, by_stage: &[Rc<[LayerTimes]>]) -> Vec<f64> {
+        let model = self.inputs.model;
+        let (false, Some(times)) = (model.frozen().is_none(), by_stage.first()) else {
+            return Vec::new();
+        };
+        let of = |layer: u64| {
+            let counts = model.counts(layer..layer + 1);
+            let own = times.iter().zip(counts.iter());
+            own.map(|(time, count)| time.alone.sum() * number(count)).sum::<f64>()
+        };
+        let all: Vec<f64> = (0..model.layers).map(of).collect();
+        let mean = all.iter().sum::<f64>() / number(model.layers);
+        all.into_iter().map(|one| one / mean).collect()
     }
 
     /// The layers of each chunk by kind, which are those behind the layers of the chunks before it, in two
@@ -241,8 +263,9 @@ impl<'a> Costing<'a> {
         let one = |((layers, &stage), end): ((&LayerTimes, &usize), &LayerTimes)| {
             let latency = self.machines[stage].efficiency.pass_latency * (1.0 - graphs);
             let half = latency / 2.0 / number(u64::from(self.shape.chunks_per_stage()));
-            let latency = Times { forward: half, backward_input: half, backward_weight: 0.0 };
             let chunk = layers.plus(*end);
+            let back = if self.has_backward(chunk.times) { half } else { 0.0 };
+            let latency = Times { forward: half, backward_input: back, backward_weight: 0.0 };
             LayerTimes {
                 times: chunk.times.plus(latency),
                 alone: chunk.alone.plus(latency),
@@ -251,6 +274,12 @@ impl<'a> Costing<'a> {
             }
         };
         own.iter().zip(stages).zip(ends).map(one).collect()
+    }
+
+    /// Whether a chunk whose passes take `times` has a backward: not where it and all before it are frozen.
+    fn has_backward(&self, times: Times) -> bool {
+        let is_all_trained = self.inputs.model.frozen().is_none();
+        is_all_trained || times.backward_input + times.backward_weight > 0.0
     }
 
     /// The layers of each chunk, where the question gives them.
@@ -369,8 +398,9 @@ impl<'a> Costing<'a> {
 
     /// Send time of the output of a pass of each chunk: forward to the next chunk, backward to the one
     /// before. Of a mirrored pipeline, where a chunk has two stages, the shorter of the two; and half
-    /// of it where passes are paired and their transfers overlap: never more than in the engine.
-    fn sends(&self, stages: &[usize]) -> Vec<[Nanos; 2]> {
+    /// of it where passes are paired and their transfers overlap: never more than in the engine. No gradient is sent
+    /// to chunks of which, with all before them, no weight is trained.
+    fn sends(&self, stages: &[usize], layers: &[u64]) -> Vec<[Nanos; 2]> {
         let (wires, bytes) = (Wires::of(self.inputs.cluster), bytes(self.message()));
         let stride = self.setup.stage_stride();
         let last = self.shape.stages() - 1;
@@ -384,8 +414,12 @@ impl<'a> Costing<'a> {
             let time = if mirrored { time.min(twin()) } else { time };
             if paired { Nanos(time.0 / 2) } else { time }
         };
-        let of =
-            |chunk: usize| [between(chunk, Some(chunk + 1)), between(chunk, chunk.checked_sub(1))];
+        let begun = |chunk: usize| layers[..chunk].iter().sum::<u64>();
+        let before = |chunk: usize| {
+            let takes = self.inputs.model.trains_before(begun(chunk));
+            chunk.checked_sub(1).filter(|_| takes)
+        };
+        let of = |chunk: usize| [between(chunk, Some(chunk + 1)), between(chunk, before(chunk))];
         (0..stages.len()).map(of).collect()
     }
 
@@ -413,7 +447,7 @@ impl<'a> Costing<'a> {
     fn costs(
         &self,
         passes: &[Times],
-        parameters: &[Parameters],
+        [parameters, trained]: [&[Parameters]; 2],
         stages: &[usize],
         sends: &[[Nanos; 2]],
     ) -> Costs {
@@ -424,7 +458,8 @@ impl<'a> Costing<'a> {
             Nanos(nanos(seconds).0.saturating_add(send))
         };
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
-            let times = self.with_gathers(*times, parameters[stage], stage);
+            let own = [parameters[stage], trained[stage]];
+            let times = self.with_gathers(*times, own, stage);
             PassTimes::new(
                 with(times.forward, next),
                 with(times.backward_input, before),

@@ -36,9 +36,21 @@ fn whole(part: Part, times: Times) -> LayerTimes {
 #[must_use]
 pub fn head(task: &Task<'_>) -> LayerTimes {
     if let Some(measured) = task.measured() {
-        return whole(Part::Products, measured.ends);
+        return whole(Part::Products, needed(task, measured.ends));
     }
     logits(task, number(task.model.vocabulary)).plus(last_norm(task))
+}
+
+/// Of the passes of the head, those that are needed: a gradient of its input if a weight before it is trained, one
+/// of its weights if they are.
+fn needed(task: &Task<'_>, times: Times) -> Times {
+    let model = task.model;
+    let has_gradient = model.trains_before(model.layers);
+    Times {
+        forward: times.forward,
+        backward_input: if has_gradient { times.backward_input } else { 0.0 },
+        backward_weight: if model.trains_head() { times.backward_weight } else { 0.0 },
+    }
 }
 
 /// The duration of `rows` rows of the vocabulary, shared by the tensor group of a device: a product
@@ -55,11 +67,12 @@ fn logits(task: &Task<'_>, rows: f64) -> LayerTimes {
     let third = traffic(FUSED_LOGIT_BYTES) / 3.0;
     let [forward, backward, weight] = match task.partition.loss {
         Loss::Separate => [traffic(LOGIT_BYTES[0]), traffic(LOGIT_BYTES[1]), 0.0],
-        Loss::Fused => [third; 3],
+        Loss::Fused if task.model.trains_head() => [third; 3],
+        Loss::Fused => [third, 2.0 * third, 0.0],
     };
     let loss = Times { forward, backward_input: backward, backward_weight: weight };
     let products = Times { forward: product, backward_input: product, backward_weight: product };
-    whole(Part::Products, products).plus(whole(Part::Elementwise, loss))
+    whole(Part::Products, needed(task, products)).plus(whole(Part::Elementwise, loss))
 }
 
 /// The duration of the parts of multi-token prediction beside its layer: the product that joins the
@@ -70,6 +83,7 @@ pub(crate) fn mtp(task: &Task<'_>) -> LayerTimes {
     let machine = task.machine;
     let rate = machine.rate(task.precision);
     let passes = shared(task, task.model.mtp_product()).passes(machine, rate);
+    let passes = task.model.mtp_kind().trained.of_passes(passes);
     let [forward, backward_input, backward_weight] = task.slowed(passes);
     whole(Part::Products, Times { forward, backward_input, backward_weight }).plus(head(task))
 }
@@ -78,8 +92,8 @@ pub(crate) fn mtp(task: &Task<'_>) -> LayerTimes {
 /// The lookup is left out: below 0.1 % of a layer.
 #[must_use]
 pub(crate) fn embedding(task: &Task<'_>) -> LayerTimes {
-    if task.measured().is_some() {
-        // Included in the measured ends.
+    // Included in the measured ends.
+    if task.measured().is_some() || !task.model.trains_embedding() {
         return LayerTimes::default();
     }
     let own =
@@ -98,7 +112,7 @@ pub(crate) fn last_norm(task: &Task<'_>) -> LayerTimes {
     let bytes = task.tokens() * number(task.model.hidden) * HEAD_BYTES;
     let third = task.machine.stream(bytes) / 3.0;
     let times = Times { forward: third, backward_input: third, backward_weight: third };
-    whole(Part::Elementwise, times)
+    whole(Part::Elementwise, needed(task, times))
 }
 
 /// A third of the time of one of `shards` of the head, in seconds; [`Vocabulary::thirds`] is the number
@@ -107,7 +121,7 @@ pub(crate) fn last_norm(task: &Task<'_>) -> LayerTimes {
 pub(crate) fn shard(task: &Task<'_>, shards: usize) -> f64 {
     let count = number(shards as u64);
     if let Some(measured) = task.measured() {
-        return measured.ends.sum() / 3.0 / count;
+        return needed(task, measured.ends).sum() / 3.0 / count;
     }
     let rows = number(Vocabulary::padded(task.model.vocabulary, shards)) / count;
     logits(task, rows).times.sum() / 3.0

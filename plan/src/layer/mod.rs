@@ -1,5 +1,6 @@
 //! Times of the parts of a model on a device: layers, the head, and their collectives.
 
+mod adapters;
 mod attention;
 mod ends;
 mod part;
@@ -8,7 +9,7 @@ mod traffic;
 
 use crate::experts::Load;
 use crate::machine::Machine;
-use crate::model::{Ffn, LayerKind, Mixer, Recompute, Transformer};
+use crate::model::{Ffn, LayerKind, Mixer, Recompute, Trained, Transformer, number};
 use crate::partition::Partition;
 use crate::precision::Precision;
 use crate::setup::{Recipe, Setup};
@@ -27,6 +28,10 @@ const HALF: f64 = 2.0;
 const BACKWARD_TRAFFIC: f64 = 0.923;
 /// Share of the launches of a layer that its forward is; the rest are backward and forward again.
 const FORWARD_LAUNCHES: f64 = 0.27;
+/// Share of the launches of a layer that gradients of weights are, which frozen weights have not. Assumed.
+const WEIGHT_LAUNCHES: f64 = 0.2;
+/// The launches of an adapter over those of a layer: ten small kernels forward and backward. Assumed.
+const ADAPTER_LAUNCHES: f64 = 0.05;
 /// Of the launches of a layer with experts, those before its experts: attention and its normalisation.
 const MIXER_LAUNCHES: f64 = 0.3;
 
@@ -146,16 +151,16 @@ impl LayerTimes {
 #[must_use]
 pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
     if let Some(measured) = task.measured() {
-        return measured_layer(measured.layer, task.recompute);
+        return measured_layer(measured.layer, task, kind);
     }
     let kernels = kernels(task, kind);
-    let launch = launches(task, kind);
+    let [ahead, behind] = launches(task, kind);
     let with = |[forward, backward, weight]: [f64; 3]| {
         let both = backward + weight;
-        let back = longer(both, launch * (1.0 - FORWARD_LAUNCHES));
+        let back = longer(both, behind);
         let stretch = if both > 0.0 { back / both } else { 1.0 };
         Times {
-            forward: longer(forward, launch * FORWARD_LAUNCHES),
+            forward: longer(forward, ahead),
             backward_input: backward * stretch,
             backward_weight: weight * stretch,
         }
@@ -168,14 +173,26 @@ pub fn layer(task: &Task<'_>, kind: LayerKind) -> LayerTimes {
     LayerTimes { times, alone: with(kernels.without_collectives()).plus(latency), parts, segments }
 }
 
-/// A layer whose times were measured without recomputation; attention is not split off.
-fn measured_layer(layer: Times, recompute: Recompute) -> LayerTimes {
-    let again = if recompute == Recompute::None { 0.0 } else { layer.forward };
-    let times = Times { backward_input: layer.backward_input + again, ..layer };
+/// A layer of `kind` whose times were measured with all weights trained and without recomputation; attention
+/// is not split off.
+fn measured_layer(layer: Times, task: &Task<'_>, kind: LayerKind) -> LayerTimes {
+    let recomputes = task.recompute != Recompute::None && kind.trained != Trained::ForwardOnly;
+    let again = if recomputes { layer.forward } else { 0.0 };
+    let mut beside = Kernels::default();
+    adapters::add(task, kind, &mut beside);
+    beside.again(task.recompute, task.precision.is_low());
+    let [forward, backward_input, backward_weight] = kind.trained.of_passes(passes_of(layer));
+    let own = Times { forward, backward_input: backward_input + again, backward_weight };
+    let times = own.plus(times_of(beside.sum()));
     let mut parts = PartTimes::default();
     parts.add(Part::Products, times.sum());
     let segments = Segments::default().within(passes_of(times));
     LayerTimes { times, alone: times, parts, segments }
+}
+
+/// F, B and W, in seconds.
+const fn times_of([forward, backward_input, backward_weight]: [f64; 3]) -> Times {
+    Times { forward, backward_input, backward_weight }
 }
 
 /// F, B and W.
@@ -187,15 +204,19 @@ const fn passes_of(times: Times) -> [f64; 3] {
 fn kernels(task: &Task<'_>, kind: LayerKind) -> Kernels {
     let mut kernels = Kernels::default();
     products::add(task, kind, &mut kernels);
+    adapters::add(task, kind, &mut kernels);
     attention::add(task, kind, &mut kernels);
     traffic::elementwise(task, kind, &mut kernels);
     traffic::collectives(task, kind, &mut kernels);
+    if kind.trained == Trained::ForwardOnly {
+        return kernels.forward_only();
+    }
     kernels.again(task.recompute, task.precision.is_low());
     kernels
 }
 
-/// Host time to launch the kernels of a layer of `kind`, in seconds.
-fn launches(task: &Task<'_>, kind: LayerKind) -> f64 {
+/// Host time to launch the kernels of a layer of `kind`, in seconds: of its forward, and of its backward.
+fn launches(task: &Task<'_>, kind: LayerKind) -> [f64; 2] {
     let rates = &task.machine.efficiency;
     let own = match (kind.mixer, kind.ffn) {
         (Mixer::None, Ffn::Experts) => rates.launch_experts * (1.0 - MIXER_LAUNCHES),
@@ -206,7 +227,20 @@ fn launches(task: &Task<'_>, kind: LayerKind) -> f64 {
     let has_latent = task.model.latent.is_some() && kind.mixer != Mixer::None;
     let latent = if has_latent { rates.launch_latent } else { 1.0 };
     let tensor = if task.partition.tensor > 1 { rates.launch_tensor } else { 1.0 };
-    own * latent * tensor * (1.0 - task.software.graphs)
+    let all = own * latent * tensor * (1.0 - task.software.graphs);
+    let products = task.model.products_of(kind).iter();
+    let adapters =
+        products.map(|product| task.model.adapters_of(kind, product).len()).sum::<usize>();
+    let adapters = number(adapters as u64) * ADAPTER_LAUNCHES;
+    let ahead = FORWARD_LAUNCHES + adapters * FORWARD_LAUNCHES;
+    let behind = match kind.trained {
+        Trained::Whole => 1.0 - FORWARD_LAUNCHES,
+        Trained::Adapters | Trained::Frozen => {
+            1.0 - FORWARD_LAUNCHES - WEIGHT_LAUNCHES + adapters * (1.0 - FORWARD_LAUNCHES)
+        }
+        Trained::ForwardOnly => 0.0,
+    };
+    [all * ahead, all * behind]
 }
 
 /// Additional latency of a layer with experts, in seconds: tokens are sorted before they are sent.
@@ -214,8 +248,9 @@ fn latency(task: &Task<'_>, kind: LayerKind) -> Times {
     if kind.ffn != Ffn::Experts {
         return Times::default();
     }
-    let each = task.machine.efficiency.expert_latency;
-    Times { forward: each / 2.0, backward_input: each / 2.0, backward_weight: 0.0 }
+    let half = task.machine.efficiency.expert_latency / 2.0;
+    let back = if kind.trained == Trained::ForwardOnly { 0.0 } else { half };
+    Times { forward: half, backward_input: back, backward_weight: 0.0 }
 }
 
 /// The longer of two things that run side by side: near each other a little more than that.

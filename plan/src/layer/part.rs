@@ -264,6 +264,19 @@ impl Kernels {
         }
     }
 
+    /// The same without a backward.
+    pub(super) fn forward_only(mut self) -> Self {
+        for passes in &mut self.passes {
+            *passes = [passes[0], 0.0, 0.0];
+        }
+        let Segments { attention, experts, travel } = &mut self.segments;
+        for passes in [attention, experts] {
+            *passes = [passes[0], 0.0, 0.0];
+        }
+        travel[1] = 0.0;
+        self
+    }
+
     /// F, B and W.
     pub(super) fn sum(&self) -> [f64; 3] {
         self.sum_of(|_| true)

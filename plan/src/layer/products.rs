@@ -3,7 +3,7 @@
 use super::Task;
 use super::part::{Group, Kernels, Part};
 use crate::machine::Machine;
-use crate::model::{Experts, Ffn, LayerKind, Product, Role, Side, number};
+use crate::model::{Experts, Ffn, LayerKind, Product, Role, Side, Trained, number};
 use crate::precision::Precision;
 
 /// Rows of an expert's product that are padding, on the mean.
@@ -32,10 +32,15 @@ impl Sizes {
         [[m, n, k], [m, k, n], [n, k, m]].map(|sizes| machine.product(sizes, count, rate))
     }
 
-    /// Seconds to make its input and its result low-precision numbers, in F, B and W.
-    fn quantizing(self, machine: &Machine) -> [f64; 3] {
+    /// Seconds to make its input and its result low-precision numbers, in F, B and W. A transposed copy is for the
+    /// gradient of the weights alone: where these are frozen, a quarter of the bytes is left out.
+    fn quantizing(self, machine: &Machine, trained: Trained) -> [f64; 3] {
         let numbers = self.count * self.rows * (self.inner + self.columns);
-        [machine.stream(numbers * QUANTIZED) / 3.0; 3]
+        let all = machine.stream(numbers * QUANTIZED);
+        match trained {
+            Trained::Whole => [all / 3.0; 3],
+            frozen => frozen.of_passes([all * 0.375; 3]),
+        }
     }
 }
 
@@ -56,9 +61,11 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     let products = task.model.products_of(kind);
     for &product in products {
         match (product.role, task.model.experts) {
-            (Role::RoutedExpert, Some(experts)) => routed(task, experts, product, kernels),
-            (Role::Router, _) => router(task, product, kernels),
-            _ => plain(task, product, kernels),
+            (Role::RoutedExpert, Some(experts)) => {
+                routed(task, kind.trained, experts, product, kernels);
+            }
+            (Role::Router, _) => router(task, kind.trained, product, kernels),
+            _ => plain(task, kind.trained, product, kernels),
         }
     }
     if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
@@ -67,12 +74,13 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
         let local =
             number(experts.count) / number(task.partition.expert * task.partition.expert_tensor);
         let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);
-        kernels.add(Part::Experts, Group::Routed, [seconds * task.experts() * task.load.mean; 3]);
+        let passes = [seconds * task.experts() * task.load.mean; 3];
+        kernels.add(Part::Experts, Group::Routed, kind.trained.of_passes(passes));
     }
 }
 
 /// Adds a product that all tokens meet.
-fn plain(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
+fn plain(task: &Task<'_>, trained: Trained, product: Product, kernels: &mut Kernels) {
     let group = match product.role {
         Role::Dense => Group::Mlp,
         Role::SharedExpert => Group::Shared,
@@ -81,17 +89,18 @@ fn plain(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
     };
     let (machine, sizes) = (task.machine, shared(task, product));
     let passes = sizes.passes(machine, machine.rate(task.precision));
-    kernels.add(Part::Products, group, task.slowed(passes));
+    kernels.add(Part::Products, group, task.slowed(trained.of_passes(passes)));
     if task.precision.is_low() {
-        kernels.add(Part::Elementwise, group, task.slowed(sizes.quantizing(machine)));
+        let quantizing = sizes.quantizing(machine, trained);
+        kernels.add(Part::Elementwise, group, task.slowed(quantizing));
     }
 }
 
 /// Adds the choice of experts, which stays in 16 bits.
-fn router(task: &Task<'_>, product: Product, kernels: &mut Kernels) {
+fn router(task: &Task<'_>, trained: Trained, product: Product, kernels: &mut Kernels) {
     let machine = task.machine;
     let rate = machine.rate(Precision::Bf16) * machine.efficiency.head;
-    let passes = shared(task, product).passes(machine, rate);
+    let passes = trained.of_passes(shared(task, product).passes(machine, rate));
     kernels.add(Part::Products, Group::Routed, task.slowed(passes));
 }
 
@@ -102,9 +111,33 @@ pub(super) fn rows(task: &Task<'_>, experts: Experts) -> f64 {
     task.tokens() * number(experts.top_k) / groups
 }
 
-/// Adds `product` of each routed expert of a device.
-fn routed(task: &Task<'_>, experts: Experts, product: Product, kernels: &mut Kernels) {
-    let (machine, etp) = (task.machine, number(task.partition.expert_tensor));
+/// How a device sees a product and the adapters beside it.
+pub(super) struct Rows {
+    /// Rows of each.
+    pub(super) rows: f64,
+    /// Products that run together.
+    pub(super) count: f64,
+    /// The shares of the inner and of the outer side that the device has.
+    pub(super) shares: [f64; 2],
+    /// Factor on the time.
+    pub(super) slow: f64,
+}
+
+/// `product`, of a routed expert or of all tokens, as a device of `task` sees it.
+pub(super) fn rows_of(task: &Task<'_>, product: Product) -> Rows {
+    if let (Role::RoutedExpert, Some(experts)) = (product.role, task.model.experts) {
+        let Sizes { rows, columns, inner, count } = sizes_of_routed(task, experts, product);
+        let shares = [inner / number(product.inner), columns / number(product.outer)];
+        return Rows { rows: rows + PADDING, count, shares, slow: task.experts() * task.load.mean };
+    }
+    let Sizes { rows, columns, inner, count } = shared(task, product);
+    let shares = [inner / number(product.inner), columns / number(product.outer)];
+    Rows { rows, count, shares, slow: task.software.compute }
+}
+
+/// `product` of each routed expert of a device, without padding.
+fn sizes_of_routed(task: &Task<'_>, experts: Experts, product: Product) -> Sizes {
+    let etp = number(task.partition.expert_tensor);
     let local = (number(experts.count) / number(task.partition.expert)).max(1.0);
     let (inner, outer) = (number(product.inner), number(product.outer));
     let [columns, inner] = match product.side {
@@ -112,15 +145,27 @@ fn routed(task: &Task<'_>, experts: Experts, product: Product, kernels: &mut Ker
         Side::Inner => [outer, inner / etp],
         Side::Neither => [outer, inner],
     };
-    let own = rows(task, experts) / local;
-    let sizes = Sizes { rows: own + PADDING, columns, inner, count: local };
+    Sizes { rows: rows(task, experts) / local, columns, inner, count: local }
+}
+
+/// Adds `product` of each routed expert of a device.
+fn routed(
+    task: &Task<'_>,
+    trained: Trained,
+    experts: Experts,
+    product: Product,
+    kernels: &mut Kernels,
+) {
+    let machine = task.machine;
+    let plain = sizes_of_routed(task, experts, product);
+    let sizes = Sizes { rows: plain.rows + PADDING, ..plain };
     let rate = machine.rate(task.precision) * machine.efficiency.grouped;
     let slow =
         |passes: [f64; 3], times: f64| passes.map(|seconds| seconds * task.experts() * times);
-    let passes = sizes.passes(machine, rate);
+    let passes = trained.of_passes(sizes.passes(machine, rate));
     kernels.add(Part::Experts, Group::Routed, slow(passes, task.load.mean));
     if task.precision.is_low() {
-        let passes = Sizes { rows: own, ..sizes }.quantizing(machine);
+        let passes = plain.quantizing(machine, trained);
         kernels.add(Part::Elementwise, Group::Routed, slow(passes, task.load.sent));
     }
 }

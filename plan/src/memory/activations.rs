@@ -5,7 +5,7 @@ use pipeline::{Bytes, Footprint, Vocabulary};
 use super::layers::Keeper;
 use super::{HALF, bytes};
 use crate::model::{
-    LayerCounts, LayerKind, MAX_KINDS, Module, Modules, Recompute, Transformer, number,
+    LayerCounts, LayerKind, MAX_KINDS, Module, Modules, Recompute, Trained, Transformer, number,
 };
 use crate::offload::Offload;
 use crate::setup::{Recipe, Setup};
@@ -44,6 +44,7 @@ impl Activations {
             recompute,
             offload,
             fp8_activation_input: recipe.fp8_activation_input,
+            trained: Trained::Whole,
         };
         let tokens = partition.tokens(model);
         // Activations that are recomputed in B, or back from the host, stay for W, except scores of
@@ -72,7 +73,13 @@ impl Activations {
             all.held[at] = whole(own, kind);
             all.held_behind[at] = whole(behind, kind);
             all.whole[at] = whole(none, kind);
-            all.until_weight[at] = tokens * scores.layer(kind).values;
+            all.until_weight[at] = match kind.trained {
+                Trained::Whole => tokens * scores.layer(kind).values,
+                Trained::Adapters => {
+                    (tokens * none.until_weight_of_adapters(kind)).min(all.whole[at])
+                }
+                Trained::Frozen | Trained::ForwardOnly => 0.0,
+            };
             [all.away[at], all.away_behind[at]] =
                 [own, behind].map(|keeper| tokens * keeper.layer(kind).away);
         }
@@ -90,10 +97,14 @@ impl Activations {
     ) -> Footprint {
         let behind = behind + model.counts(model.layers..model.layers + mtp);
         let joined = number(mtp) * self.mtp;
+        let joined_until_weight = match model.mtp_kind().trained {
+            Trained::Whole => joined,
+            _ => 0.0,
+        };
         let held = sum(first, &self.held) + sum(behind, &self.held_behind);
         Footprint {
             until_backward: bytes(held + joined),
-            until_weight: bytes(sum(first + behind, &self.until_weight) + joined),
+            until_weight: bytes(sum(first + behind, &self.until_weight) + joined_until_weight),
         }
     }
 
@@ -147,7 +158,8 @@ pub(crate) fn shard(model: &Transformer, setup: &Setup, recipe: &Recipe, shards:
 /// Bytes that an MTP layer holds beside those of a layer: the inputs of its two normalisations and of
 /// the projection that joins their results, 2 h wide.
 fn mtp(model: &Transformer, keeper: Keeper<'_>, tokens: f64) -> f64 {
-    if model.mtp == 0 || keeper.recompute == Recompute::Full {
+    let is_held = model.mtp_kind().trained != Trained::ForwardOnly;
+    if model.mtp == 0 || keeper.recompute == Recompute::Full || !is_held {
         return 0.0;
     }
     tokens * 4.0 * HALF * number(model.hidden) / keeper.shared()

@@ -2,13 +2,15 @@
 //!
 //! For GPT these are the forms of Korthikanti et al. 2022 (arXiv 2205.05198, section 4, table 2). Other
 //! parts are counted from what autograd saves in Megatron-LM with Transformer Engine: the input of every
-//! product and normalisation, what attention reads and gives, and the input of every activation function.
+//! product and normalisation, what attention reads and gives, and the input of every activation function. Of a
+//! frozen product the input is not kept, unless its adapter needs it; of a layer without a backward nothing is.
 
 use std::ops::Add;
 
 use super::HALF;
 use crate::model::{
-    Attention, Ffn, LayerKind, Mixer, Module, Norm, Recompute, Transformer, number,
+    Attention, Ffn, LayerKind, Mixer, Module, Norm, Product, Recompute, Role, Side, Trained,
+    Transformer, number,
 };
 use crate::offload::{Offload, Offloaded};
 use crate::partition::Partition;
@@ -32,6 +34,8 @@ pub(super) struct Keeper<'a> {
     pub(super) offload: Offload,
     /// Whether the input of activation functions is kept in 8 bits.
     pub(super) fp8_activation_input: bool,
+    /// Which weights of the layer are trained.
+    pub(super) trained: Trained,
 }
 
 /// Bytes that a token keeps in a layer.
@@ -66,11 +70,18 @@ impl Add for Kept {
 impl Keeper<'_> {
     /// Of a layer of `kind`.
     pub(super) fn layer(&self, kind: LayerKind) -> Kept {
+        match kind.trained {
+            Trained::ForwardOnly => Kept::default(),
+            trained => Keeper { trained, ..*self }.with_backward(kind),
+        }
+    }
+
+    fn with_backward(&self, kind: LayerKind) -> Kept {
         let whole = number(self.model.hidden) / self.shared();
         if self.recompute == Recompute::Full {
             return Kept::of(HALF * whole);
         }
-        let parts = self.mixer(kind.mixer) + self.ffn(kind.ffn);
+        let parts = self.mixer(kind.mixer) + self.ffn(kind.ffn) + Kept::of(self.ranks(kind));
         if self.recompute.has(Module::SelectiveOp) {
             return Kept::of(HALF * whole) + parts;
         }
@@ -85,6 +96,42 @@ impl Keeper<'_> {
             + self.part(Offloaded::MlpNorm, norms(of_ffn))
             + Kept::of(norms(all - of_mixer - of_ffn));
         norms + parts + Kept { masks, ..Kept::default() }
+    }
+
+    /// The results of the first products of adapters, which the gradients of their second ones need.
+    fn ranks(&self, kind: LayerKind) -> f64 {
+        self.of_adapters(kind, |_, adapters, rows| rows * HALF * adapters * self.rank())
+    }
+
+    /// The sum of `of` over the products of a layer of `kind` that have adapters, given the product, their number and
+    /// the rows of a token.
+    fn of_adapters(&self, kind: LayerKind, of: impl Fn(&Product, f64, f64) -> f64) -> f64 {
+        let one = |product: &Product| {
+            let adapters = self.model.adapters_of(kind, product).len();
+            let rows = if product.role == Role::RoutedExpert { self.rows() } else { 1.0 };
+            if adapters == 0 { 0.0 } else { of(product, number(adapters as u64), rows) }
+        };
+        self.model.products_of(kind).iter().map(one).sum()
+    }
+
+    fn rank(&self) -> f64 {
+        self.model.frozen().adapters.map_or(0.0, |adapters| number(adapters.rank))
+    }
+
+    /// Between B and W of a layer with adapters: their inputs, the results of their first products, and the
+    /// gradients of their results.
+    pub(super) fn until_weight_of_adapters(&self, kind: LayerKind) -> f64 {
+        let inputs = |product: &Product| {
+            let (inner, outer) = (number(product.inner), number(product.outer));
+            match (product.role, product.side) {
+                (Role::RoutedExpert, Side::Inner) => inner / number(self.expert_tensor) + outer,
+                (Role::RoutedExpert, _) => inner + outer / number(self.expert_tensor),
+                (_, Side::Inner) => inner / self.tensor() + outer / self.shared(),
+                (_, Side::Outer) => inner / self.shared() + outer / self.tensor(),
+                (_, Side::Neither) => (inner + outer) / self.shared(),
+            }
+        };
+        self.ranks(kind) + self.of_adapters(kind, |product, _, rows| rows * HALF * inputs(product))
     }
 
     /// `values` that are copied to the host where `part` is.
@@ -143,13 +190,31 @@ impl Keeper<'_> {
         if self.precision.is_low() { self.input() } else { 0.0 }
     }
 
+    /// Bytes per number of the input of products of `role` divided on `side`: it is kept for the gradient of their
+    /// weights, or in 16 bits for that of their adapters.
+    fn input_of(&self, role: Role, side: Side) -> f64 {
+        let adapters = self.model.frozen().adapters;
+        match self.trained {
+            Trained::Whole => self.input(),
+            Trained::Adapters if adapters.is_some_and(|one| one.targets.has_any(role, side)) => {
+                HALF
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Bytes per number of a quantized copy that is kept for the gradient of weights.
+    fn copy_for_weights(&self) -> f64 {
+        if self.trained == Trained::Whole { self.copy() } else { 0.0 }
+    }
+
     /// Bytes per number that the products down to latents keep of their normalised input, less what
     /// recomputing the normalisation saves: other products are fused with the normalisation before
     /// them, and a quantized copy stays.
     fn normed(&self) -> f64 {
         match self.again(Module::LayerNorm) {
-            true => self.copy(),
-            false => self.input(),
+            true => self.copy_for_weights(),
+            false => self.input_of(Role::LatentDown, Side::Neither),
         }
     }
 
@@ -188,8 +253,9 @@ impl Keeper<'_> {
         // A gate for the output of attention, and their product.
         let gate = if model.attention_gate { 2.0 * HALF * given } else { 0.0 };
         let read = HALF * (queries + keys + values);
-        let given = (HALF + self.copy()) * given;
-        let input = self.input() * number(model.hidden) / self.shared();
+        let given = (HALF + self.copy_for_weights()) * given;
+        let input =
+            self.input_of(Role::Attention, Side::Outer) * number(model.hidden) / self.shared();
         self.part(Offloaded::QkvLinear, input)
             + self.part(Offloaded::CoreAttention, read / self.tensor())
             + self.part(Offloaded::AttentionProjection, given / self.tensor())
@@ -221,10 +287,11 @@ impl Keeper<'_> {
         if self.is_selective_op() {
             return Kept::of(HALF * own / 2.0 + up / 2.0 + HALF * values / self.tensor());
         }
-        let given = (HALF + self.copy()) * values / self.tensor();
+        let given = (HALF + self.copy_for_weights()) * values / self.tensor();
         let input = self.normed() * number(model.hidden) / self.shared();
         let again = self.again(Module::LatentUp);
-        let [normed, up] = if again { [0.0; 2] } else { [self.input() * own, up] };
+        let [normed, up] =
+            if again { [0.0; 2] } else { [self.input_of(Role::Attention, Side::Outer) * own, up] };
         self.part(Offloaded::QkvLinear, input)
             + self.part(Offloaded::CoreAttention, up)
             + self.part(Offloaded::AttentionProjection, given)
@@ -237,11 +304,12 @@ impl Keeper<'_> {
         let (model, Some(mamba)) = (self.model, self.model.mamba) else { return 0.0 };
         let [inner, convolved, projected] =
             [mamba.inner(), mamba.channels(), mamba.projected()].map(number);
-        let input = self.input() * number(model.hidden) / self.shared();
+        let [into, out] = [Side::Outer, Side::Inner].map(|side| self.input_of(Role::Mamba, side));
+        let input = into * number(model.hidden) / self.shared();
         if self.is_selective_op() {
             return (HALF * projected + HALF * inner) / self.tensor();
         }
-        let held = HALF * (projected + convolved + inner) + self.input() * inner;
+        let held = HALF * (projected + convolved + inner) + out * inner;
         input + held / self.tensor()
     }
 
@@ -257,8 +325,9 @@ impl Keeper<'_> {
             return (HALF * projected + HALF * values) / self.tensor();
         }
         let inside = 2.0 * SINGLE * heads + HALF * CHUNK * heads;
-        let held = HALF * (projected + convolved + values) + inside + self.input() * values;
-        let input = self.input() * number(model.hidden) / self.shared();
+        let [into, out] = [Side::Outer, Side::Inner].map(|side| self.input_of(Role::Linear, side));
+        let held = HALF * (projected + convolved + values) + inside + out * values;
+        let input = into * number(model.hidden) / self.shared();
         input + held / self.tensor()
     }
 
@@ -278,8 +347,10 @@ impl Keeper<'_> {
         if self.again(Module::Mlp) {
             return 0.0;
         }
-        let inner = self.activated() * self.gate() * width + self.input() * width;
-        self.input() * hidden + inner / self.tensor()
+        let [first, second] =
+            [Side::Outer, Side::Inner].map(|side| self.input_of(Role::Dense, side));
+        let inner = self.activated() * self.gate() * width + second * width;
+        first * hidden + inner / self.tensor()
     }
 
     /// Experts: the router's input and scores, the rows that are dispatched to a device, what each
@@ -294,22 +365,33 @@ impl Keeper<'_> {
         let hidden = number(model.hidden);
         // The router works in 16 bits, and the normalisation before it is a kernel of its own.
         let spared = self.again(Module::LayerNorm);
-        let router = if spared { 0.0 } else { HALF * hidden / self.shared() };
+        // Its input is that of shared experts, too.
+        let needed = self.trained == Trained::Whole
+            || experts.shared > 0 && self.input_of(Role::SharedExpert, Side::Outer) > 0.0;
+        let router = if spared || !needed { 0.0 } else { HALF * hidden / self.shared() };
         if self.again(Module::Moe) {
             return Kept::of(router);
         }
         let scores = 2.0 * SINGLE * number(experts.count) / self.shared();
         let own = number(self.expert_tensor);
-        let rows = self.imbalance * number(experts.top_k) * own / self.tensor();
+        let rows = self.rows();
         let width = number(model.ffn) / own;
+        let [into, out] =
+            [Side::Outer, Side::Inner].map(|side| self.input_of(Role::RoutedExpert, side));
         let op = self.is_selective_op();
         let again = self.again(Module::MoeActivation);
-        let result = if again || op { 0.0 } else { self.input() * width };
-        let input = self.input() * hidden + SINGLE;
+        let result = if again || op { 0.0 } else { out * width };
+        let input = into * hidden + SINGLE;
         let first = self.activated() * self.gate() * width;
         self.part(Offloaded::ExpertFirst, rows * input)
             + self.part(Offloaded::ExpertActivation, rows * first)
             + Kept::of(router + scores + rows * result + self.shared_experts(experts.shared))
+    }
+
+    /// Rows of experts that a device gets for each of its tokens.
+    fn rows(&self) -> f64 {
+        let visits = self.model.experts.map_or(0, |experts| experts.top_k);
+        self.imbalance * number(visits) * number(self.expert_tensor) / self.tensor()
     }
 
     fn shared_experts(&self, width: u64) -> f64 {
@@ -317,7 +399,8 @@ impl Keeper<'_> {
             return 0.0;
         }
         let width = number(width) / self.tensor();
-        let input = self.copy() * number(self.model.hidden) / self.shared();
-        input + self.activated() * self.gate() * width + self.input() * width
+        let input = self.copy_for_weights() * number(self.model.hidden) / self.shared();
+        let out = self.input_of(Role::SharedExpert, Side::Inner);
+        input + self.activated() * self.gate() * width + out * width
     }
 }

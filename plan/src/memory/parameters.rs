@@ -1,6 +1,8 @@
 //! Parameters of a stage, and the shard of one device.
 
-use crate::model::{KindParameters, LayerCounts, MAX_KINDS, Side, Transformer, number};
+use crate::model::{
+    KindParameters, LayerCounts, LayerKind, MAX_KINDS, Side, Trained, Transformer, number,
+};
 use crate::setup::{Setup, Zero};
 
 /// The part of the model on a stage: layers, and ends.
@@ -35,7 +37,7 @@ impl Share {
 pub struct Parameters {
     /// Without experts.
     pub dense: f64,
-    /// Of these, the embeddings and the head, which stay in 16 bits.
+    /// Of these, the embeddings, the head and adapters, which stay in 16 bits.
     pub ends: f64,
     /// Of experts.
     pub experts: f64,
@@ -48,6 +50,15 @@ impl Parameters {
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup, share: Share) -> Self {
         LayerParameters::of(model, setup).stage(model, setup, share)
+    }
+
+    /// Those that `other` has not.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self {
+            dense: self.dense - other.dense,
+            ends: self.ends - other.ends,
+            experts: self.experts - other.experts,
+        }
     }
 
     /// All.
@@ -77,12 +88,33 @@ pub struct LayerParameters {
     experts: [f64; MAX_KINDS],
     /// Of an MTP layer.
     mtp: [f64; 2],
+    /// Adapters of a layer of each kind, beside the experts.
+    adapters: [f64; MAX_KINDS],
+    /// Whether the embeddings count, and whether the head does.
+    ends: [bool; 2],
 }
 
 impl LayerParameters {
-    /// Of `setup`.
+    /// Of `setup`: weights and adapters.
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup) -> Self {
+        Self::counting(model, setup, [true; 2], |_| true)
+    }
+
+    /// Of `setup`, those that are trained.
+    #[must_use]
+    pub fn trained(model: &Transformer, setup: &Setup) -> Self {
+        let ends = [model.trains_embedding(), model.trains_head()];
+        Self::counting(model, setup, ends, |kind| kind.trained == Trained::Whole)
+    }
+
+    /// Those of the `ends` and of the layers whose weights count; adapters always do.
+    fn counting(
+        model: &Transformer,
+        setup: &Setup,
+        ends: [bool; 2],
+        counts: impl Fn(LayerKind) -> bool,
+    ) -> Self {
         let (t, group) = (number(setup.tensor), number(setup.expert * setup.expert_tensor));
         let kinds = model.layer_kinds();
         let whole = |kind| {
@@ -94,12 +126,23 @@ impl LayerParameters {
             let dense = (number(parameters.dense) - whole) / t + whole;
             [dense, number(parameters.experts) / group]
         };
-        let mut all = Self { dense: [0.0; MAX_KINDS], experts: [0.0; MAX_KINDS], mtp: [0.0; 2] };
+        let none = [0.0; MAX_KINDS];
+        let mut all = Self { dense: none, experts: none, mtp: [0.0; 2], adapters: none, ends };
         for (at, &kind) in kinds.iter().enumerate() {
-            [all.dense[at], all.experts[at]] = divided(model.parameters_of(kind), whole(kind));
+            if counts(kind) {
+                [all.dense[at], all.experts[at]] = divided(model.parameters_of(kind), whole(kind));
+            }
+            let [adapters, of_experts] = model.adapter_weights(kind).map(number);
+            all.adapters[at] = adapters / t;
+            all.experts[at] += of_experts / group;
         }
         if model.mtp > 0 {
-            all.mtp = divided(model.mtp_parameters(), whole(model.mtp_kind()));
+            let kind = model.mtp_kind();
+            if counts(kind) {
+                all.mtp = divided(model.mtp_parameters(), whole(kind));
+            }
+            let [adapters, of_experts] = model.adapter_weights(kind).map(number);
+            all.mtp = [all.mtp[0] + adapters / t, all.mtp[1] + of_experts / group];
         }
         all
     }
@@ -107,34 +150,43 @@ impl LayerParameters {
     /// The parameters of `share`, with its ends.
     #[must_use]
     pub fn stage(&self, model: &Transformer, setup: &Setup, share: Share) -> Parameters {
-        let ends = ends(model, setup, share) / number(setup.tensor);
+        let ends = ends(model, setup, share, self.ends) / number(setup.tensor);
         let sum = |each: &[f64; MAX_KINDS], mtp: f64| -> f64 {
             let layers = share.layers.iter().zip(each);
             layers.map(|(count, one)| number(count) * one).sum::<f64>() + number(share.mtp) * mtp
         };
         let [mtp, mtp_experts] = self.mtp;
+        let wide = ends + sum(&self.adapters, 0.0);
         Parameters {
-            dense: sum(&self.dense, mtp) + ends,
-            ends,
+            dense: sum(&self.dense, mtp) + wide,
+            ends: wide,
             experts: sum(&self.experts, mtp_experts),
         }
     }
 }
 
-/// Parameters of embeddings and head on a stage, for a whole tensor group.
-fn ends(model: &Transformer, setup: &Setup, share: Share) -> f64 {
+/// Parameters of embeddings and head on a stage, for a whole tensor group, as far as they count.
+fn ends(
+    model: &Transformer,
+    setup: &Setup,
+    share: Share,
+    [of_embedding, of_head]: [bool; 2],
+) -> f64 {
     let matrix = model.vocabulary * model.hidden;
+    let counted = |counts: bool, parameters: u64| if counts { parameters } else { 0 };
     if setup.vocabulary_parallel {
-        let all = model.embedding_parameters() + model.head_parameters();
+        let all = counted(of_embedding, model.embedding_parameters())
+            + counted(of_head, model.head_parameters());
         return number(all) / number(setup.pipeline);
     }
     // A tied head on another stage is a copy of the embedding; so are those that MTP layers need.
     let head = if model.tied && setup.pipeline > 1 { matrix } else { model.head_parameters() };
     let embedding = if share.embedding { model.embedding_parameters() } else { 0 };
     let needed = |here: bool| if share.mtp > 0 && !here { matrix } else { 0 };
-    let copies = match model.tied {
-        true => needed(share.embedding || share.head),
-        false => needed(share.embedding) + needed(share.head),
+    let [of_first, of_last] = match model.tied {
+        true => [0, needed(share.embedding || share.head)],
+        false => [needed(share.embedding), needed(share.head)],
     };
-    number(embedding + copies + if share.head { head } else { 0 })
+    let head = if share.head { head } else { 0 };
+    number(counted(of_embedding, embedding + of_first) + counted(of_head, head + of_last))
 }

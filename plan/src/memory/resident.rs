@@ -11,7 +11,8 @@ use crate::setup::{Recipe, Reshard, Setup, Zero};
 /// Units of parameters that are gathered at once: the layer at work, and the next.
 const GATHERED: f64 = 2.0;
 
-/// The memory of a stage without activations: held all the time, or while it computes.
+/// The memory of a stage without activations: held all the time, or while it computes. Gradients and the optimizer's
+/// state are those of the `trained` parameters.
 #[must_use]
 pub fn resident(
     model: &Transformer,
@@ -20,16 +21,15 @@ pub fn resident(
     activations: &Activations,
     share: Share,
     parameters: Parameters,
+    trained: Parameters,
 ) -> StageMemory {
     let logits = logits(model, setup, recipe, share);
     let again = activations.again(share.layers, setup.recompute);
     let buffers = bytes(logits.max(again) + gathered(setup, recipe, parameters, share));
     StageMemory {
         parameters: bytes(weights(setup, recipe, parameters)),
-        gradients: bytes(number(recipe.gradient_bytes) * gradients(setup, parameters)),
-        optimizer: bytes(
-            number(recipe.optimizer_bytes) * parameters.shared(setup, Zero::Optimizer),
-        ),
+        gradients: bytes(number(recipe.gradient_bytes) * gradients(setup, trained)),
+        optimizer: bytes(number(recipe.optimizer_bytes) * trained.shared(setup, Zero::Optimizer)),
         activations: Bytes(0),
         buffers: Bytes(buffers.0.saturating_add(recipe.reserved.0)),
     }
@@ -40,7 +40,7 @@ fn keeps(setup: &Setup) -> bool {
     setup.reshard != Reshard::AfterForward
 }
 
-/// Bytes of the weights: embeddings and head in 16 bits, the rest in the precision of the recipe.
+/// Bytes of the weights: embeddings, head and adapters in 16 bits, the rest in the precision of the recipe.
 fn weights(setup: &Setup, recipe: &Recipe, parameters: Parameters) -> f64 {
     let Parameters { dense, ends, experts } = parameters;
     let layers = Parameters { dense: dense - ends, ends: 0.0, experts };

@@ -2,7 +2,9 @@
 
 use super::error::ModelError;
 use super::kinds::Layers;
-use super::{Experts, Ffn, LayerKind, MAX_LAYERS, MAX_MTP, MAX_SIZE, Mixer, Sizes, Transformer};
+use super::{
+    Experts, Ffn, Frozen, LayerKind, MAX_LAYERS, MAX_MTP, MAX_SIZE, Mixer, Sizes, Transformer,
+};
 
 /// A size by the name of its key, its value, and the largest that is planned.
 type Bounded = (&'static str, u64, u64);
@@ -20,7 +22,7 @@ impl Transformer {
         let by_kind = Layers::of(&sizes)?;
         by_kind.kinds().iter().try_for_each(|kind| check_kind_sizes(&sizes, *kind))?;
         let products = by_kind.kinds().iter().map(|kind| sizes.products(*kind)).collect();
-        let model = Self { sizes, by_kind, products };
+        let model = Self { sizes, by_kind, products, frozen: Frozen::default() };
         match model.is_beyond_counting() {
             true => Err(ModelError::Parameters),
             false => Ok(model),
@@ -199,7 +201,7 @@ mod tests {
     }
 
     fn all(mixer: Mixer, ffn: Ffn) -> Vec<LayerKind> {
-        vec![LayerKind { mixer, ffn }; 2]
+        vec![LayerKind::of(mixer, ffn); 2]
     }
 
     #[test]
@@ -273,10 +275,10 @@ mod tests {
                 convolution,
             }),
             kinds: vec![
-                LayerKind { mixer: Mixer::Window, ffn: Ffn::Dense },
-                LayerKind { mixer: Mixer::Mamba, ffn: Ffn::Experts },
-                LayerKind { mixer: Mixer::Linear, ffn: Ffn::Experts },
-                LayerKind { mixer: Mixer::Full, ffn: Ffn::Experts },
+                LayerKind::of(Mixer::Window, Ffn::Dense),
+                LayerKind::of(Mixer::Mamba, Ffn::Experts),
+                LayerKind::of(Mixer::Linear, Ffn::Experts),
+                LayerKind::of(Mixer::Full, Ffn::Experts),
             ],
             ..Sizes::default()
         };

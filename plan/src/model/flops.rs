@@ -1,7 +1,7 @@
 //! Floating-point operations: of layers by kind, of the head, of all.
 
 use super::products::{Product, Role};
-use super::{LayerKind, Mixer, Module, Modules, Recompute, Transformer, number};
+use super::{LayerKind, Mixer, Module, Modules, Recompute, Trained, Transformer, number};
 
 /// Operations of a Mamba-2 mixer's state for each of its numbers and each token, as Megatron-LM counts
 /// them (`num_floating_point_operations` in megatron/training/training.py).
@@ -67,12 +67,39 @@ impl Transformer {
 
     /// Model FLOPs of one token, forward and backward: three times the forward. For GPT and whole
     /// sequences 72 B L s h^2 (1 + s/(6h) + V/(12 h L)) (Korthikanti et al. 2022, arXiv 2205.05198,
-    /// equation 7). What MFU counts.
+    /// equation 7). What MFU counts. Where weights are frozen, those that are left out are not counted:
+    /// gradients of frozen weights, and the whole backward of layers before the first that is trained.
     #[must_use]
     pub fn model_flops(&self) -> f64 {
-        let layers = self.counts(0..self.layers);
-        let layers = layers.sum_of(self.layer_kinds(), |kind| self.flops_of(kind));
-        3.0 * (layers + self.head_flops() + self.mtp_flops())
+        let counts = self.counts(0..self.layers);
+        if self.frozen().is_none() {
+            let layers = counts.sum_of(self.layer_kinds(), |kind| self.flops_of(kind));
+            return 3.0 * (layers + self.head_flops() + self.mtp_flops());
+        }
+        let layers = counts.sum_of(self.layer_kinds(), |kind| self.trained_flops(kind));
+        let kind = self.mtp_kind();
+        let joined = self.mtp_product();
+        let joined = 2.0 * number(joined.inner * joined.outer) * kind.trained.passes();
+        let head = self.head_flops() * self.head_passes();
+        let mtp = number(self.mtp) * (self.trained_flops(kind) + joined + head);
+        layers + head + mtp
+    }
+
+    /// Floating-point operations of all passes of a layer of `kind` for one token: attention and states have
+    /// no weights, and take twice the forward in the backward.
+    fn trained_flops(&self, kind: LayerKind) -> f64 {
+        let without = self.attention_flops(kind) + self.state_flops(kind);
+        let back = if kind.trained == Trained::ForwardOnly { 1.0 } else { 3.0 };
+        self.product_flops(kind) * kind.trained.passes()
+            + without * back
+            + self.adapter_flops(kind) * 3.0
+    }
+
+    /// Products of the size of the head's forward in a step: forward, gradient of its input where a weight
+    /// before it is trained, and of its weights where they are.
+    fn head_passes(&self) -> f64 {
+        let also = |is: bool| if is { 1.0 } else { 0.0 };
+        1.0 + also(self.trains_before(self.layers)) + also(self.trains_head())
     }
 
     /// Hardware FLOPs of one token under `recompute`: model FLOPs and what is done again; what HFU
@@ -85,13 +112,22 @@ impl Transformer {
     pub fn hardware_flops(&self, recompute: Recompute) -> f64 {
         let again = |kind: LayerKind| match recompute {
             Recompute::None => 0.0,
+            _ if kind.trained == Trained::ForwardOnly => 0.0,
             Recompute::Selective => 3.0 * self.attention_flops(kind),
-            Recompute::Full | Recompute::First(_) => self.flops_of(kind),
+            Recompute::Full | Recompute::First(_) => self.flops_again(kind),
             Recompute::Modules(modules) => self.flops_of_modules(kind, modules),
         };
         let all = self.layers + self.mtp;
         let layers = self.counts(0..recompute.of_chunk(all).1);
         self.model_flops() + layers.sum_of(self.layer_kinds(), again)
+    }
+
+    /// The forward of a layer of `kind` that is recomputed whole.
+    pub(crate) fn flops_again(&self, kind: LayerKind) -> f64 {
+        match kind.trained {
+            Trained::ForwardOnly => 0.0,
+            _ => self.flops_of(kind) + self.adapter_flops(kind),
+        }
     }
 
     /// Of [`Self::flops_of`], those of `modules`. Activations and normalisations have no products.
@@ -106,16 +142,25 @@ impl Transformer {
             Role::LatentDown | Role::Mamba | Role::Linear | Role::Prediction => false,
         };
         let products = self.products_of(kind);
-        let again = products.iter().filter(|one| is_again(one)).map(|one| self.weights_met(one));
+        let with_adapters = |one: &Product| -> u64 {
+            let adapters = self.adapters_of(kind, one);
+            let adapters = adapters.iter().map(super::Adapter::weights).sum::<u64>();
+            self.weights_met(one) + self.visits(one) * adapters
+        };
+        let again = products.iter().filter(|one| is_again(one)).map(with_adapters);
         attention + 2.0 * number(again.sum())
     }
 
     /// The weights of `product` that a token meets.
     fn weights_met(&self, product: &Product) -> u64 {
-        let visits = match product.role {
+        self.visits(product) * product.inner * product.outer
+    }
+
+    /// How many of `product` a token meets: those of the experts that it visits, or one.
+    pub(super) fn visits(&self, product: &Product) -> u64 {
+        match product.role {
             Role::RoutedExpert => self.experts.map_or(1, |experts| experts.top_k),
             _ => 1,
-        };
-        visits * product.inner * product.outer
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! The kind of a layer: its mixer of tokens (attention, Mamba, linear attention) and its feed-forward
-//! part.
+//! The kind of a layer: its mixer of tokens (attention, Mamba, linear attention), its feed-forward
+//! part, and which of its weights are trained.
 
 use std::ops::Range;
 
 use super::Sizes;
 use super::error::{MAX_KINDS, ModelError};
+use super::trained::Trained;
 
 /// The kind of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -13,18 +14,32 @@ pub struct LayerKind {
     pub mixer: Mixer,
     /// The feed-forward part, which sees one token at a time.
     pub ffn: Ffn,
+    /// Which of its weights are trained.
+    pub trained: Trained,
 }
 
 impl LayerKind {
+    /// A layer with this mixer and this feed-forward part, all of whose weights are trained.
+    #[must_use]
+    pub const fn of(mixer: Mixer, ffn: Ffn) -> Self {
+        Self { mixer, ffn, trained: Trained::Whole }
+    }
+
+    /// The same layer with all its weights trained.
+    #[must_use]
+    pub const fn shape(self) -> Self {
+        Self::of(self.mixer, self.ffn)
+    }
+
     /// The kind of a letter of a hybrid's pattern, as Megatron-LM and Nemotron-H write them: M is
     /// Mamba-2, * is attention, - an MLP and E experts, each a layer of its own.
     #[must_use]
     pub const fn of_letter(letter: char) -> Option<Self> {
         match letter {
-            'M' => Some(Self { mixer: Mixer::Mamba, ffn: Ffn::None }),
-            '*' => Some(Self { mixer: Mixer::Full, ffn: Ffn::None }),
-            '-' => Some(Self { mixer: Mixer::None, ffn: Ffn::Dense }),
-            'E' => Some(Self { mixer: Mixer::None, ffn: Ffn::Experts }),
+            'M' => Some(Self::of(Mixer::Mamba, Ffn::None)),
+            '*' => Some(Self::of(Mixer::Full, Ffn::None)),
+            '-' => Some(Self::of(Mixer::None, Ffn::Dense)),
+            'E' => Some(Self::of(Mixer::None, Ffn::Experts)),
             _ => None,
         }
     }
@@ -32,7 +47,9 @@ impl LayerKind {
     /// Its letter in a hybrid's pattern, if it has one.
     #[must_use]
     pub fn letter(self) -> Option<char> {
-        ['M', '*', '-', 'E'].into_iter().find(|letter| Self::of_letter(*letter) == Some(self))
+        ['M', '*', '-', 'E']
+            .into_iter()
+            .find(|letter| Self::of_letter(*letter) == Some(self.shape()))
     }
 }
 

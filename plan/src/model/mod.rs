@@ -9,6 +9,7 @@ mod products;
 mod recompute;
 #[cfg(test)]
 mod tests;
+mod trained;
 
 use self::kinds::Layers;
 
@@ -17,6 +18,7 @@ pub use self::kinds::{Ffn, Latent, LayerCounts, LayerKind, Linear, Mamba, Mixer}
 pub use self::parameters::KindParameters;
 pub use self::products::{Product, Role, Side};
 pub use self::recompute::{Module, Modules, Recompute};
+pub use self::trained::{Adapter, Adapters, Frozen, FrozenError, Target, Targets, Trained};
 
 /// The largest size of any kind that a model may have: keeps every product within 128 bits and
 /// every sum of floats exact enough.
@@ -145,6 +147,7 @@ pub struct Transformer {
     by_kind: Layers,
     /// Of each kind of layer.
     products: Vec<Vec<Product>>,
+    frozen: Frozen,
 }
 
 impl std::ops::Deref for Transformer {

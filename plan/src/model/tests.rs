@@ -25,8 +25,8 @@ fn latent() -> Sizes {
     }
 }
 
-const DENSE: LayerKind = LayerKind { mixer: Mixer::Full, ffn: Ffn::Dense };
-const SPARSE: LayerKind = LayerKind { mixer: Mixer::Full, ffn: Ffn::Experts };
+const DENSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Dense);
+const SPARSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Experts);
 
 fn model(sizes: Sizes) -> Transformer {
     Transformer::new(sizes).unwrap()
@@ -118,7 +118,7 @@ fn windows_bound_the_tokens_that_are_attended_to() {
 /// The tensors of a Mamba-2 layer of Nemotron-H 8B, and of the other letters of its pattern.
 #[test]
 fn hybrids_have_one_part_and_one_norm_a_layer() {
-    let alone = |mixer, ffn| LayerKind { mixer, ffn };
+    let alone = |mixer, ffn| LayerKind::of(mixer, ffn);
     let kinds = vec![
         alone(Mixer::Mamba, Ffn::None),
         alone(Mixer::None, Ffn::Dense),

@@ -3,6 +3,7 @@
 mod costs;
 mod documents;
 mod finalists;
+mod frozen;
 mod kinds;
 mod machines;
 mod memory;

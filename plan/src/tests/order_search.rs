@@ -165,7 +165,7 @@ fn a_search_that_is_ended_has_an_order() {
 fn layers_are_assigned_together_with_the_order() {
     let mut question = Question::new(80, Boundary::Barrier);
     // Layers without attention first, and heavy ones at the end.
-    let kind = |mixer, ffn| LayerKind { mixer, ffn };
+    let kind = |mixer, ffn| LayerKind::of(mixer, ffn);
     let [light, heavy] = [kind(Mixer::None, Ffn::Dense), kind(Mixer::Full, Ffn::Dense)];
     let kinds = (0..30).map(|layer| if layer < 12 { light } else { heavy }).collect();
     question.model = model(Sizes { attention: Attention::Flash, kinds, ..gpt(30, 3072, 24) });

@@ -37,7 +37,7 @@ impl Config<'_> {
         let has_experts = self.experts_of_layers(family, count)?;
         let ffn = |has: bool| if has { Ffn::Experts } else { Ffn::Dense };
         let kinds = mixers.into_iter().zip(has_experts);
-        let kinds = kinds.map(|(mixer, has)| LayerKind { mixer, ffn: ffn(has) }).collect();
+        let kinds = kinds.map(|(mixer, has)| LayerKind::of(mixer, ffn(has))).collect();
         Ok(Layers { kinds, window })
     }
 

@@ -1,5 +1,6 @@
 //! A model from the `config.json` that Hugging Face keeps beside its weights.
 
+mod adapters;
 mod document;
 mod families;
 mod keys;
@@ -13,7 +14,7 @@ mod unsupported_keys;
 
 use std::path::Path;
 
-use plan::{Attention, Sizes, Transformer};
+use plan::{Attention, Frozen, Sizes, Transformer};
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::quote;
@@ -36,10 +37,12 @@ pub struct Model {
     pub rotary_base: Option<u64>,
     /// The assumptions that were made on the way, a sentence each.
     pub assumed: Vec<String>,
+    /// The weights that its file says are not trained, if it is an `adapter_config.json`.
+    pub frozen: Option<Frozen>,
 }
 
 /// Reads the model of `path`, trained on sequences of `sequence` tokens, or as many as it was made
-/// for.
+/// for. Of an `adapter_config.json` it is that of the `config.json` beside it.
 pub fn read(
     context: &Context<'_>,
     path: &Path,
@@ -47,10 +50,24 @@ pub fn read(
     attention: Attention,
 ) -> Result<Model, Diagnostic> {
     let text = context.read_text(path, MAX_FILE)?;
-    parse(&File { path, text: &text }, sequence, attention)
+    let file = File { path, text: &text };
+    let keys = object(&file)?;
+    let Some(own) = adapters::of(&file, &keys)? else {
+        return of_keys(&file, keys, sequence, attention);
+    };
+    let text = context.read_text(&own.base, MAX_FILE)?;
+    let mut model = parse(&File { path: &own.base, text: &text }, sequence, attention)?;
+    model.frozen = Some(own.frozen(model.transformer.layers));
+    model.assumed.extend(own.assumed);
+    Ok(model)
 }
 
 fn parse(file: &File, sequence: Option<u64>, attention: Attention) -> Result<Model, Diagnostic> {
+    of_keys(file, object(file)?, sequence, attention)
+}
+
+/// The keys of a file.
+fn object(file: &File) -> Result<Map<String, Value>, Diagnostic> {
     let File { path, text } = *file;
     // Nesting beyond 128 levels is refused by the parser.
     let Unique(value) = serde_json::from_str(&python::as_json(text)).map_err(|error| {
@@ -61,9 +78,18 @@ fn parse(file: &File, sequence: Option<u64>, attention: Attention) -> Result<Mod
         };
         Diagnostic::at(path, text, place, wrong)
     })?;
-    let Value::Object(keys) = value else {
-        return Err(Diagnostic::at(path, text, None, "a config is an object: { .. }".to_owned()));
-    };
+    match value {
+        Value::Object(keys) => Ok(keys),
+        _ => Err(Diagnostic::at(path, text, None, "a config is an object: { .. }".to_owned())),
+    }
+}
+
+fn of_keys(
+    file: &File,
+    keys: Map<String, Value>,
+    sequence: Option<u64>,
+    attention: Attention,
+) -> Result<Model, Diagnostic> {
     let parts = parts::of(file, keys)?;
     let model_type = match parts.keys.get("model_type") {
         None | Some(Value::Null) => "",
@@ -148,7 +174,7 @@ impl Config<'_> {
         }
         assumed.extend(self.assumptions(&sizes));
         let transformer = Transformer::new(sizes).map_err(|error| self.size_error(&error))?;
-        Ok(Model { transformer, rotary_base: self.rotary_base(), assumed })
+        Ok(Model { transformer, rotary_base: self.rotary_base(), assumed, frozen: None })
     }
 
     /// The assumptions about a model with these `sizes`, a sentence each.

@@ -202,7 +202,7 @@ impl Config<'_> {
             norm: Norm::Rms,
             attention,
             mamba: mixers.contains(&Mixer::Mamba).then(|| self.granite_mamba()).transpose()?,
-            kinds: mixers.into_iter().map(|mixer| LayerKind { mixer, ffn }).collect(),
+            kinds: mixers.into_iter().map(|mixer| LayerKind::of(mixer, ffn)).collect(),
             ..Sizes::default()
         })
     }

@@ -1,6 +1,7 @@
 //! Questions of the planner from the files that people have: scripts, logs, configurations and recipes of training
 //! frameworks. Nothing of them is run.
 
+mod adapters;
 mod arguments;
 mod assemble;
 pub mod edit;

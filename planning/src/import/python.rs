@@ -21,7 +21,7 @@ use self::values::Value;
 use super::arguments::Arguments;
 use super::assemble::machine_in;
 use super::source::Source;
-use super::{Given, Imported, models, torchtitan};
+use super::{Given, Imported, adapters, models, torchtitan};
 
 /// Words of which a recipe has one.
 const WORDS: [&str; 9] = [
@@ -222,6 +222,7 @@ fn of_torchtitan(
     let filtered = spec.pointer("/converters/0/filter_fqns").cloned().unwrap_or_default();
     arguments.add_tree("float8.filter-fqns", &filtered);
     arguments.set("model.converters", Some(converters));
+    adapters::of_converters(spec.get("converters").unwrap_or(&Tree::Null), &mut arguments);
     let backend = spec.get("moe_comm_backend").and_then(Tree::as_str);
     let backend = backend.filter(|name| matches!(*name, "deepep" | "hybridep"));
     arguments

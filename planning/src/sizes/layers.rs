@@ -43,17 +43,18 @@ impl Reader<'_> {
             let cure = "a model whose layers all have an MLP has no experts";
             return Err(self.wrong("dense-layers", message).with_help(cure));
         }
-        let one = |layer: u64| LayerKind {
-            mixer: match every {
+        let one = |layer: u64| {
+            let mixer = match every {
                 Some(every) if (layer + 1).is_multiple_of(every) => Mixer::Full,
                 _ => other,
-            },
-            ffn: match given.experts {
+            };
+            let ffn = match given.experts {
                 Some(_) if layer >= dense && (layer + 1).is_multiple_of(experts_every) => {
                     Ffn::Experts
                 }
                 _ => Ffn::Dense,
-            },
+            };
+            LayerKind::of(mixer, ffn)
         };
         let kinds: Vec<LayerKind> = (0..given.layers.min(MAX_LAYERS)).map(one).collect();
         self.widths(given, &kinds)?;

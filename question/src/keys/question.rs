@@ -115,7 +115,7 @@ keys! {
     /// Bytes a stage holds for one microbatch from F to B, in place of the model's sizes; or one
     /// per stage, or one per chunk
     activation: Option<Vec<Bytes>>, label: "Activations of a microbatch", value: "SIZE,..", heading: ACTIVATIONS;
-    /// Bytes still held from B to W [default: as from F to B]
+    /// Bytes still held from B to W [default: as from F to B; none where W takes no time]
     activation_until_weight: Option<Vec<Bytes>>, label: "Activations kept from B to W", value: "SIZE,..",
         heading: ACTIVATIONS;
     /// Activations that a chunk discards after F and recomputes by a pass R before B: none, full

@@ -91,7 +91,8 @@ pub(super) fn footprints(keys: &Keys, pipeline: &Pipeline) -> Result<Option<Foot
         (None, None) => return Ok(None),
     };
     let pair = |(until_backward, until_weight)| Footprint { until_backward, until_weight };
-    let held = Footprints::new(until_backward.into_iter().zip(until_weight).map(pair).collect());
+    let held = until_backward.into_iter().zip(until_weight).map(pair).collect();
+    let held = Footprints::new(of_frozen(keys, pipeline, held)?);
     Ok(Some(match &keys.vocab_activation {
         Some(shards) if shape.has_shards() => {
             held.with_shards(vocabulary::by_stage("vocab-activation", shards, shape)?)
@@ -100,8 +101,49 @@ pub(super) fn footprints(keys: &Keys, pipeline: &Pipeline) -> Result<Option<Foot
     }))
 }
 
+/// `held` by chunk, less what frozen weights spare as far as no key says otherwise: nothing is held for a W that takes
+/// no time, nor on the first chunks whose whole backward takes none.
+fn of_frozen(
+    keys: &Keys,
+    pipeline: &Pipeline,
+    mut held: Vec<Footprint>,
+) -> Result<Vec<Footprint>, Fault> {
+    let times =
+        [("backward-weight", &keys.backward_weight), ("backward-input", &keys.backward_input)];
+    let [Some(weight), Some(input)] =
+        times.map(|(what, times)| times.as_ref().map(|one| (what, one)))
+    else {
+        return Ok(held);
+    };
+    let by_chunk = |(what, times): (_, &Vec<Nanos>)| pipeline.by_chunk(what, times);
+    let times: Vec<_> = by_chunk(weight)?.into_iter().zip(by_chunk(input)?).collect();
+    if keys.activation_until_weight.is_none() {
+        let no_weight = held.iter_mut().zip(&times).filter(|(_, (weight, _))| *weight == Nanos(0));
+        no_weight.for_each(|(held, _)| held.until_weight = Bytes(0));
+    }
+    if keys.activation.is_none() {
+        let has_none = |times: &&(Nanos, Nanos)| **times == (Nanos(0), Nanos(0));
+        let frozen = times.iter().take_while(has_none).count();
+        held.iter_mut().take(frozen).for_each(|held| held.until_backward = Bytes(0));
+    }
+    Ok(held)
+}
+
+/// The footprints of a problem whose keys give no sizes of activations: proportional to the layers of each chunk where
+/// these differ, less what frozen weights spare; `None` where each chunk holds one unit.
+pub(super) fn units(keys: &Keys, pipeline: &Pipeline) -> Result<Option<Footprints>, Fault> {
+    let held = layers_held(pipeline);
+    let chunks = usize::from(pipeline.shape.chunks());
+    let before = match &held {
+        Some(held) => (0..pipeline.shape.chunks()).map(|chunk| held.of(chunk)).collect(),
+        None => vec![Footprint { until_backward: Bytes(1), until_weight: Bytes(1) }; chunks],
+    };
+    let after = of_frozen(keys, pipeline, before.clone())?;
+    Ok(if after == before { held } else { Some(Footprints::new(after)) })
+}
+
 /// Footprints proportional to the layers of each chunk, for an uneven layout without activation sizes.
-pub(super) fn layers_held(pipeline: &Pipeline) -> Option<Footprints> {
+fn layers_held(pipeline: &Pipeline) -> Option<Footprints> {
     let layers = &pipeline.layers;
     let is_even = layers.iter().all(|one| *one == layers[0]);
     if is_even || layers.len() != usize::from(pipeline.shape.chunks()) {

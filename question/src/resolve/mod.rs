@@ -233,7 +233,11 @@ impl Reader<'_> {
         if let Some(group) = keys.group {
             problem = problem.with_group(group);
         }
-        if let Some(footprints) = footprints.or_else(|| amounts::layers_held(pipeline)) {
+        let footprints = match footprints {
+            Some(footprints) => Some(footprints),
+            None => amounts::units(keys, pipeline).map_err(fault)?,
+        };
+        if let Some(footprints) = footprints {
             problem = problem.with_footprints(footprints).map_err(fault)?;
         }
         if let Some(limits) = &keys.memory_limit {

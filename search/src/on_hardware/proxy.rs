@@ -19,12 +19,15 @@ fn ends(instance: &Instance) -> Vec<(usize, usize)> {
 }
 
 /// By link, the time of a transfer on an idle network: until the slowest wire on its route has carried
-/// the last byte, in whole nanoseconds as the engine counts them, and the latency.
+/// the last byte, in whole nanoseconds as the engine counts them, and the latency. Where a gradient that crosses the
+/// link has no bytes, the latency alone: bounds hold for both directions.
 #[must_use]
 pub fn idle_link_times(instance: &Instance, hardware: &Hardware) -> Vec<Nanos> {
     let Hardware { cluster, seats, messages, .. } = hardware;
     let bytes = u128::from(messages.bytes.0) * 1_000_000_000;
-    let time = |from, to| {
+    let empty = empty_links(instance);
+    let time = |from: usize, to: usize| {
+        let bytes = if empty.contains(&[from.min(to), from.max(to)]) { 0 } else { bytes };
         let route = cluster.route(seats.device(from), seats.device(to));
         let rates =
             route.wires.iter().map(|&wire| cluster.wires()[wire].bandwidth.bytes_per_second());
@@ -33,6 +36,15 @@ pub fn idle_link_times(instance: &Instance, hardware: &Hardware) -> Vec<Nanos> {
     };
     let ends = ends(instance).into_iter();
     ends.map(|(from, to)| time(from, to).min(time(to, from))).collect()
+}
+
+/// The stages of links over which a gradient without bytes goes, the lower first.
+fn empty_links(instance: &Instance) -> Vec<[usize; 2]> {
+    let Instance { shape, placement, costs, .. } = instance;
+    let stage = |chunk| placement.stage(*shape, chunk, 0);
+    let chunks = 0..costs.forward_only_chunks().min(shape.chunks() - 1);
+    let ends = |chunk: u16| [stage(chunk), stage(chunk + 1)];
+    chunks.map(ends).map(|[one, other]| [one.min(other), one.max(other)]).collect()
 }
 
 /// `links`, as many as [`idle_link_times`] gives, as hops of `instance`.

@@ -76,7 +76,9 @@ fn loads(instance: &Instance, on: &OnHardware<'_>) -> Vec<Option<Load>> {
         (down, up) = (down + one.forward.0, up + one.backward_input.0);
         let beyond = hops - crossed - hop;
         add(near, far, down + crossed, forwards - down + beyond + backwards + hops + end);
-        add(far, near, forwards + hops + backwards - up + beyond, up + crossed + end);
+        if chunk >= costs.forward_only_chunks() {
+            add(far, near, forwards + hops + backwards - up + beyond, up + crossed + end);
+        }
         crossed += hop;
     }
     loads

@@ -67,7 +67,7 @@ impl<C: Durations> EventLoop<'_, C> {
         let now = self.now;
         let Transfer { value, step, from, to, .. } = self.transfers[transfer as usize];
         self.transfers[transfer as usize].begin = Nanos(now);
-        let bytes = self.job.messages.bytes.0;
+        let bytes = if self.job.costs.is_empty(value) { 0 } else { self.job.messages.bytes.0 };
         if bytes == 0 || self.channels[channel].route.wires.is_empty() {
             self.deliver(transfer);
             return;

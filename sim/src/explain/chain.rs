@@ -174,8 +174,10 @@ impl Durations for Alone<'_> {
         nominal
     }
 
-    fn hop(&self, _: u64, _: pipeline::Value, from: usize, to: usize, _: u32, _: u64) -> u64 {
-        alone(self.job.cluster, self.job.seats, self.job.messages, [from, to])
+    fn hop(&self, _: u64, value: pipeline::Value, from: usize, to: usize, _: u32, _: u64) -> u64 {
+        let is_empty = self.job.costs.is_empty(value);
+        let messages = if is_empty { Messages::default() } else { self.job.messages };
+        alone(self.job.cluster, self.job.seats, messages, [from, to])
     }
 }
 

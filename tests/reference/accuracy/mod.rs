@@ -220,7 +220,11 @@ fn machines() -> String {
     let mut machines: BTreeMap<(&str, &str), Vec<&SetErrors>> = BTreeMap::new();
     for set in built_in.chain(&validated().recorded) {
         let device = set.kind.split(", ").next().unwrap_or_default();
-        let model = if set.kind.contains("experts") { "experts" } else { "dense" };
+        let model = match set.kind.as_str() {
+            kind if kind.contains("frozen weights") => "dense, LoRA",
+            kind if kind.contains("experts") => "experts",
+            _ => "dense",
+        };
         machines.entry((device, model)).or_default().push(set);
     }
     let percent = |error: f64| format!("{:.1}\u{a0}%", error * 100.0);

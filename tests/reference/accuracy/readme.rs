@@ -101,7 +101,7 @@ fn of_plans() -> [String; 2] {
     let is_of_today = |line: &&Line| today.iter().any(|name| line.source.starts_with(name));
     let steps = || lines.iter().filter(|line| !line.what.contains("memory"));
     let (sharded, of_a100): (Vec<&Line>, Vec<&Line>) = steps()
-        .filter(|line| !is_of_today(line) && line.source != "ccl-bench")
+        .filter(|line| !is_of_today(line) && !["ccl-bench", "LoRA"].contains(&line.source.as_str()))
         .partition(|line| line.what.contains("ZeRO 3"));
     let error = |line: &&Line| mean(&[&line.fitted[..], &line.held_out[..]].concat()).unwrap();
     let [sharded, of_a100] =

@@ -3,8 +3,8 @@
 use super::super::llama;
 use crate::{Experts, Ffn, Latent, LayerKind, Mamba, Mixer, Sizes};
 
-const SPARSE: LayerKind = LayerKind { mixer: Mixer::Full, ffn: Ffn::Experts };
-const DENSE: LayerKind = LayerKind { mixer: Mixer::Full, ffn: Ffn::Dense };
+const SPARSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Experts);
+const DENSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Dense);
 
 /// The model of that name, for sequences of `sequence` tokens.
 pub(super) fn named(name: &str, sequence: u64) -> Sizes {
@@ -55,9 +55,9 @@ fn latent(
 
 fn hybrid() -> Sizes {
     let kind = |letter| match letter {
-        'M' => LayerKind { mixer: Mixer::Mamba, ffn: Ffn::None },
-        '*' => LayerKind { mixer: Mixer::Full, ffn: Ffn::None },
-        _ => LayerKind { mixer: Mixer::None, ffn: Ffn::Experts },
+        'M' => LayerKind::of(Mixer::Mamba, Ffn::None),
+        '*' => LayerKind::of(Mixer::Full, Ffn::None),
+        _ => LayerKind::of(Mixer::None, Ffn::Experts),
     };
     let pattern = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME";
     Sizes {

@@ -45,7 +45,7 @@ fn all_models() -> Vec<Transformer> {
             value_size: 128,
             convolution: 4,
         }),
-        kinds: mixers.map(|mixer| LayerKind { mixer, ffn: Ffn::Experts }).to_vec(),
+        kinds: mixers.map(|mixer| LayerKind::of(mixer, Ffn::Experts)).to_vec(),
         ..models::named("qwen3-30b-a3b", 4096)
     });
     all.push(gpt(4, 2048, 16));
@@ -71,7 +71,8 @@ fn standing(model: &Transformer, setup: &Setup, recipe: &Recipe) -> StageMemory 
         mtp: model.mtp,
     };
     let parameters = Parameters::of(model, setup, share);
-    resident(model, setup, recipe, &Activations::of(model, setup, recipe), share, parameters)
+    let activations = Activations::of(model, setup, recipe);
+    resident(model, setup, recipe, &activations, share, parameters, parameters)
 }
 
 fn modules(bits: u8) -> Recompute {

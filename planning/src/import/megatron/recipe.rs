@@ -1,5 +1,6 @@
 //! The recipe of training.
 
+use super::super::adapters;
 use super::super::arguments::{Arguments, Wrong};
 use super::Notes;
 use crate::{SetupDocument, TrainingDocument};
@@ -33,7 +34,7 @@ pub(super) fn training(
     };
     let small = arguments.has("grad-reduce-in-bf16")
         && !arguments.has("accumulate-allreduce-grads-in-fp32");
-    Ok(TrainingDocument {
+    let training = TrainingDocument {
         gradient_bytes: small.then_some(2),
         optimizer_bytes: optimizer_bytes(arguments)?,
         offload,
@@ -54,7 +55,8 @@ pub(super) fn training(
         overlap_gradients: Some(arguments.has("overlap-grad-reduce")),
         loss: fused,
         ..TrainingDocument::default()
-    })
+    };
+    adapters::with(arguments, notes, training)
 }
 
 /// The format of the products of layers.

@@ -6,7 +6,7 @@ use serde_json::Value as Tree;
 
 use super::super::arguments::Arguments;
 use super::super::source::Source;
-use super::super::{Given, Imported, models, of_megatron};
+use super::super::{Given, Imported, adapters, models, of_megatron};
 use super::{Recipe, devices_in, plain};
 use crate::SizesDocument;
 
@@ -145,7 +145,9 @@ pub(super) fn question(
     };
     ASIDE.into_iter().for_each(|path| add(path, &mut arguments));
     arguments.inherit();
-    OBJECTS.into_iter().for_each(|path| add(path, &mut arguments));
+    let trains_adapters = adapters::of_peft(tree.get("peft"), &recipe.name, &mut arguments);
+    let is_read = |path: &&str| !(trains_adapters && *path == "/peft");
+    OBJECTS.into_iter().filter(is_read).for_each(|path| add(path, &mut arguments));
     if let Some(Tree::Array(callbacks)) = tree.pointer("/trainer/callbacks") {
         let is_overlap = |own: &&Tree| {
             own.get("class")

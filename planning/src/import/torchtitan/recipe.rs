@@ -1,5 +1,6 @@
 //! Sharding, recomputation and formats of a job.
 
+use super::super::adapters;
 use super::super::arguments::{Arguments, Wrong};
 use super::super::assemble::Notes;
 use crate::{SetupDocument, SizesDocument, TrainingDocument};
@@ -97,7 +98,7 @@ pub(super) fn training(
                 .to_owned(),
         );
     }
-    Ok(TrainingDocument {
+    let training = TrainingDocument {
         // Parameters, gradients and both moments in 16 bits, without a copy in 32.
         gradient_bytes: small.then_some(2),
         optimizer_bytes: small.then_some(4),
@@ -115,7 +116,8 @@ pub(super) fn training(
             _ => "all-gather".to_owned(),
         }),
         ..TrainingDocument::default()
-    })
+    };
+    adapters::with(arguments, notes, training)
 }
 
 /// Formats of the products of layers, and of that with the vocabulary.

@@ -20,6 +20,10 @@ impl Route {
     /// That of `plan`.
     pub(in super::super) fn of(question: &Question, plan: &Plan) -> Self {
         let own = &plan.finalist.costed().setup;
+        if !question.model.frozen().is_none() {
+            let reason = "Megatron-LM's scripts of pre-training train all weights; Megatron-Bridge has adapters";
+            return Self::No(reason.to_owned());
+        }
         if Framework::Megatron.runs(own, &question.recipe) {
             return Self::Own;
         }

@@ -84,6 +84,11 @@ fn of_both(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> 
             .then(|| "post-validation: not in torchtitan".to_owned()),
         own.vocabulary_parallel
             .then(|| "vocabulary-parallel: not in torchtitan".to_owned()),
+        (!question.model.frozen().is_none()).then(|| {
+            "frozen weights and adapters: they belong to the model's configuration, as LoRAConverter of torchtitan's \
+             main branch"
+                .to_owned()
+        }),
         recomputed_twice(plan),
     ];
     let mut all: Vec<String> = all.into_iter().flatten().collect();
