@@ -60,7 +60,7 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     activation_until_weight: OneOrMany[Size] | None
-    """Bytes still held from B to W [default: as from F to B]."""
+    """Bytes still held from B to W [default: as from F to B; none where W takes no time]."""
 
     backward: OneOrMany[Time] | None
     """Backward time as profilers measure it, B and W together, in place of both; likewise. Split by FLOPs
@@ -1335,6 +1335,11 @@ class PlanTrainingKeys(TypedDict, total=False):
     fp8_activation_input: bool | None
     """Whether the input of the activation function of MLPs and experts is kept in 8 bits [default: false]."""
 
+    frozen: OneOrMany[Name] | None
+    """Parts whose weights are not trained, and which have no adapters: `embedding`, `head`, or layers by
+    their numbers from 0, such as `layers:0-23` [default: none; with lora-rank all weights but adapters].
+    """
+
     fused_experts: bool | None
     """Whether the kernels around experts are fused, as in Megatron-LM from its releases of 2026 on [default:
     true on machines with products of 8 bits].
@@ -1356,6 +1361,16 @@ class PlanTrainingKeys(TypedDict, total=False):
 
     logit_bytes: Whole | None
     """Bytes of a logit while the loss is computed [default: 6; 12 with torchtitan]."""
+
+    lora_modules: OneOrMany[Name] | None
+    """The products with adapters: `attention`, `mlp` or `all-linear`, or names of Megatron-Bridge
+    (linear_qkv, linear_proj, linear_fc1, linear_fc2), of PEFT (q_proj, k_proj, v_proj, o_proj, gate_proj,
+    up_proj, down_proj), of mixers (in_proj, out_proj) or of torchtitan (wq, wk, wv, wo, w1, w2, w3) [default:
+    attention and mlp].
+    """
+
+    lora_rank: Whole | None
+    """The rank of adapters beside frozen weights (LoRA): these alone are trained [default: no adapters]."""
 
     loss: Literal["separate", "fused"] | None
     """How the loss is computed: `separate` or `fused` [default: separate]."""

@@ -313,8 +313,9 @@ def test_a_plan_with_adapters(command: doors.Command, tmp_path: Path) -> None:
     assert printed(keywords) == told
     # r (K + N) of two products of h x h in six of eight layers.
     assert json.loads(told)["parameters_trained"] == 6 * 8 * 2 * (1024 + 1024)
+    file.write_text(MODEL + training.replace("8", "2000", 1), encoding="utf-8")
     with pytest.raises(ValueError, match="from 1 to the hidden size, 1024"):
-        db.plan(file, training={"lora_rank": 2000})
+        db.plan(file)
 
 
 def test_a_plan_against_another(command: doors.Command, tmp_path: Path) -> None:

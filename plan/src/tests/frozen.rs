@@ -51,7 +51,8 @@ fn frozen_weights_have_no_gradient_and_no_state() {
         // The adapters are held beside the weights.
         assert!(after.parameters > before.parameters);
     }
-    assert!(after.exchange < before.exchange);
+    // Beside the backward nothing of it may be left.
+    assert!(after.exchange <= before.exchange);
     assert!(after.optimizer.0 * 20 < before.optimizer.0);
     // Inputs of frozen products are not kept, those of adapters are; W needs these alone.
     let held = |costed: &Costed| costed.footprints.of(1);
