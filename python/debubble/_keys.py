@@ -147,6 +147,11 @@ class _SharedKeys(TypedDict, total=False):
     0.7 of the time given [default: 2].
     """
 
+    documents: Whole | None
+    """Documents of a step, whose lengths `microbatch_lengths` then gives, packed into its microbatches
+    [default: one document in each].
+    """
+
     exchange: Time | None
     """Time of the all-reduce at the barrier, or of one hop of post-validation [default: 0ns]."""
 
@@ -228,8 +233,26 @@ class _SharedKeys(TypedDict, total=False):
     message: Size | None
     """Size of one output or gradient [default: 2 bytes x hidden x seq x microbatch-size]."""
 
+    microbatch_lengths: str | None
+    """The same by the tokens of each microbatch, one document: uniform:LEAST-MOST,
+    lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-
+    order:FILE. The times given are those of `seq` tokens [default: of the mean length]; attention grows with
+    the square where `hidden` is given.
+    """
+
     microbatch_size: Whole | None
     """Samples in one microbatch, b."""
+
+    microbatch_work: OneOrMany[Share] | None
+    """Work of each microbatch over that of the one whose times are given, as in 1,1,2,0.5: all its passes
+    take so many times as long. Orders of schedules are made for the mean microbatch, and a search also
+    chooses which microbatch goes when. Every microbatch holds the memory given: give that of the largest.
+    """
+
+    microbatch_work_file: Name | None
+    """The same from a CSV file with the column work, or with the columns forward, backward-input and
+    backward-weight, a line for each microbatch; in a scenario, relative to its folder.
+    """
 
     microbatches: Whole | None
     """Microbatches per step, m."""
@@ -258,6 +281,17 @@ class _SharedKeys(TypedDict, total=False):
     overhead: Time | None
     """Time that the runtime of a trainer takes before every pass: it counts as work of the stage [default:
     0ns].
+    """
+
+    packing: Literal["in-order", "tokens", "work"] | None
+    """How documents are packed: in-order (as they come, about as many tokens in each microbatch), tokens
+    (equal tokens), or work (equal FLOPs, attention included) [default: in-order].
+
+    `in-order`: As they come, about as many tokens in each microbatch.
+
+    `tokens`: As equal numbers of tokens as can be.
+
+    `work`: As equal work as can be, with that of attention.
     """
 
     parameter_bytes: OneOrMany[Size] | None
@@ -476,6 +510,7 @@ class QuestionValues:
     dense_layers: Key[int] = Key()
     device_memory: Key[list[str]] = Key()
     devices_per_host_link: Key[int] = Key()
+    documents: Key[int] = Key()
     exchange: Key[str] = Key()
     expert_parallel: Key[int] = Key()
     forward: Key[list[str]] = Key()
@@ -494,7 +529,10 @@ class QuestionValues:
     lone_backward: Key[str] = Key()
     memory_limit: Key[list[str]] = Key()
     message: Key[str] = Key()
+    microbatch_lengths: Key[str] = Key()
     microbatch_size: Key[int] = Key()
+    microbatch_work: Key[list[float]] = Key()
+    microbatch_work_file: Key[str] = Key()
     microbatches: Key[int] = Key()
     offload: Key[float] = Key()
     offload_chunks: Key[int] = Key()
@@ -502,6 +540,7 @@ class QuestionValues:
     offload_time: Key[list[str]] = Key()
     optimizer: Key[str] = Key()
     overhead: Key[str] = Key()
+    packing: Key[str] = Key()
     parameter_bytes: Key[list[str]] = Key()
     prefetch: Key[int] = Key()
     profile: Key[str | Profile] = Key()
