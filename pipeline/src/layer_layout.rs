@@ -6,7 +6,8 @@
 //! anywhere and mean nothing. Chunks stand in model order and may be empty.
 //!
 //! Read is what Megatron-LM reads (`core/transformer/pipeline_parallel_layer_layout.py`, 2026), less what it
-//! reads but cannot train: an embedding behind the first chunk, a loss before the last, no layer at all.
+//! reads but cannot train: an embedding behind the first chunk, a loss before the last, no layer at all. MTP layers may
+//! stand in several chunks, which it reads and refuses to run.
 
 mod read;
 
@@ -26,8 +27,8 @@ const MAX_TEXT: usize = 1 << 16;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LayerLayout {
     layers: Vec<u64>,
-    /// The chunk of all MTP layers, and how many there are.
-    mtp: Option<(usize, u64)>,
+    /// The chunks that have MTP layers, ascending, and how many each has.
+    mtp: Vec<(usize, u64)>,
 }
 
 /// Why a text is no layout.
@@ -117,7 +118,7 @@ impl LayerLayout {
         let sum = layers.iter().fold(0, |sum: u64, one| sum.saturating_add(*one));
         match sum {
             0 => Err(LayoutError::Missing("transformer layer (t)")),
-            1..=MAX_LAYERS => Ok(Self { layers, mtp: None }),
+            1..=MAX_LAYERS => Ok(Self { layers, mtp: Vec::new() }),
             _ => Err(LayoutError::TooLarge { what: "layers", most: MAX_LAYERS }),
         }
     }
@@ -126,11 +127,22 @@ impl LayerLayout {
     /// there is no such chunk, transformer layers lie behind it, or they are too many.
     #[must_use]
     pub fn with_mtp(self, chunk: usize, layers: u64) -> Option<Self> {
-        let behind = self.layers.get(chunk + 1..)?;
-        let is_last = chunk < self.layers.len() && behind.iter().all(|layers| *layers == 0);
-        let mtp = (layers > 0).then_some((chunk, layers));
-        (is_last && self.total().saturating_add(layers) <= MAX_LAYERS)
-            .then_some(Self { mtp, ..self })
+        let mut mtp = vec![0; self.layers.len()];
+        *mtp.get_mut(chunk)? = layers;
+        self.with_mtp_by_chunk(&mtp)
+    }
+
+    /// The same with layers of multi-token prediction in several chunks, by chunk; `None` if they are those of other
+    /// chunks, transformer layers lie behind the first of them, or they are too many.
+    #[must_use]
+    pub fn with_mtp_by_chunk(self, layers: &[u64]) -> Option<Self> {
+        let mtp: Vec<(usize, u64)> =
+            layers.iter().copied().enumerate().filter(|(_, layers)| *layers > 0).collect();
+        let first = mtp.first().map_or(self.layers.len(), |(chunk, _)| *chunk);
+        let is_last = self.layers.get(first + 1..).unwrap_or_default().iter().all(|one| *one == 0);
+        let all = layers.iter().fold(self.total(), |sum, one| sum.saturating_add(*one));
+        let fits = layers.len() == self.layers.len() && is_last && all <= MAX_LAYERS;
+        fits.then_some(Self { mtp, ..self })
     }
 
     /// Transformer layers of each chunk in model order.
@@ -154,13 +166,29 @@ impl LayerLayout {
     /// Layers of multi-token prediction.
     #[must_use]
     pub fn mtp(&self) -> u64 {
-        self.mtp.map_or(0, |(_, layers)| layers)
+        self.mtp.iter().map(|(_, layers)| layers).sum()
     }
 
-    /// The chunk that holds them, if there are any.
+    /// Those of them in chunk `chunk`.
+    #[must_use]
+    pub fn mtp_in(&self, chunk: usize) -> u64 {
+        self.mtp.iter().filter(|(at, _)| *at == chunk).map(|(_, layers)| layers).sum()
+    }
+
+    /// The chunk that holds all of them, if there are any; `None` where several do.
     #[must_use]
     pub fn mtp_chunk(&self) -> Option<usize> {
-        self.mtp.map(|(chunk, _)| chunk)
+        match self.mtp[..] {
+            [(chunk, _)] => Some(chunk),
+            _ => None,
+        }
+    }
+
+    /// Whether several chunks hold layers of multi-token prediction, each with a loss of its own. Megatron-LM runs all
+    /// of them in one.
+    #[must_use]
+    pub const fn spreads_mtp(&self) -> bool {
+        self.mtp.len() > 1
     }
 
     /// Chunks per stage on `stages` stages, v.
@@ -172,8 +200,8 @@ impl LayerLayout {
         if stages == 0 || !chunks.is_multiple_of(stages) {
             return Err(LayoutMisfit::Stages { chunks, stages });
         }
-        match self.mtp {
-            Some((chunk, _)) if (chunk as u64) < chunks - stages => {
+        match self.mtp.first() {
+            Some(&(chunk, _)) if (chunk as u64) < chunks - stages => {
                 Err(LayoutMisfit::Mtp { chunk, stages })
             }
             _ => Ok(chunks / stages),
@@ -182,8 +210,7 @@ impl LayerLayout {
 
     /// The chunk at `index` without embedding and loss, as it is written.
     fn symbols(&self, index: usize) -> String {
-        let mtp = self.mtp.filter(|(chunk, _)| *chunk == index).map_or(0, |(_, layers)| layers);
-        run('t', self.layers[index]) + &run('m', mtp)
+        run('t', self.layers[index]) + &run('m', self.mtp_in(index))
     }
 }
 
@@ -259,7 +286,6 @@ mod tests {
             ("EtEL", "character 3: E may stand there only once"),
             ("EtL*2", "character 3: L may stand there only once"),
             ("EmtL", "character 3: t must stand before all m"),
-            ("Etm|mL", "character 5: all m must stand in one chunk"),
             ("Ett x L", "character 4 is ` `"),
             ("Ex|tL", "character 2 is `x`"),
             ("E(tt|L", "character 2 begins a group that is never closed"),
@@ -307,6 +333,10 @@ mod tests {
         let misfit = |stages| layout.chunks_per_stage(stages).unwrap_err().to_string();
         assert_eq!(misfit(3), "the layout has 4 chunks, no multiple of 3 stages");
         assert!(layout.chunks_per_stage(0).is_err());
+        let spread: LayerLayout = "Et|t|m|m|mL".parse().unwrap();
+        assert_eq!((spread.mtp(), spread.mtp_in(3), spread.mtp_chunk()), (3, 1, None));
+        assert!(spread.spreads_mtp() && spread.chunks_per_stage(5) == Ok(1));
+        assert_eq!(spread.to_string(), "Et|t|m|m|mL");
         let early: LayerLayout = "Et|tm||L".parse().unwrap();
         assert_eq!(early.chunks_per_stage(4), Ok(1));
         assert!(early.chunks_per_stage(2).unwrap_err().to_string().contains("chunk 1"));
@@ -320,6 +350,10 @@ mod tests {
         assert_eq!(layout().with_mtp(1, 0), Some(layout()));
         assert_eq!((layout().with_mtp(0, 1), layout().with_mtp(3, 1)), (None, None));
         assert_eq!(layout().with_mtp(2, u64::MAX), None);
+        let spread = layout().with_mtp_by_chunk(&[0, 1, 2]).unwrap();
+        assert_eq!(spread.to_string(), "Ett|tm|mmL");
+        assert_eq!(layout().with_mtp_by_chunk(&[1, 0, 1]), None);
+        assert_eq!(layout().with_mtp_by_chunk(&[0, 1]), None);
     }
 
     #[test]
@@ -346,7 +380,7 @@ mod tests {
             let mut layers: Vec<u64> = [1].into_iter().chain(runs).collect();
             let chunk = layers.len() - 1 - back.min(layers.len() - 1);
             layers.iter_mut().skip(chunk + 1).for_each(|behind| *behind = 0);
-            let layout = LayerLayout { layers, mtp: (mtp > 0).then_some((chunk, mtp)) };
+            let layout = LayerLayout { layers, mtp: (mtp > 0).then_some((chunk, mtp)).into_iter().collect() };
             prop_assert_eq!(layout.to_string().parse(), Ok(layout));
         }
 

@@ -51,8 +51,8 @@ pub struct Costed {
     pub shape: Shape,
     /// Layers of each chunk in model order.
     pub layers: Vec<u64>,
-    /// The chunk that has the layers of multi-token prediction, where the model has any.
-    pub mtp_chunk: usize,
+    /// Layers of multi-token prediction of each chunk in model order.
+    pub mtp: Vec<u64>,
     /// Time of the passes of each chunk, with the transfer of its output: a stage does nothing else
     /// meanwhile.
     pub costs: Costs,
@@ -135,11 +135,10 @@ impl Costed {
         model.model_flops() + again.sum::<f64>()
     }
 
-    /// The layers of the chunks, with those of multi-token prediction of `model`; none where there are no words
-    /// for them.
+    /// The layers of the chunks, with those of multi-token prediction; none where there are no words for them.
     #[must_use]
-    pub fn layout(&self, model: &Transformer) -> Option<LayerLayout> {
-        LayerLayout::of(self.layers.clone()).ok()?.with_mtp(self.mtp_chunk, model.mtp)
+    pub fn layout(&self) -> Option<LayerLayout> {
+        LayerLayout::of(self.layers.clone()).ok()?.with_mtp_by_chunk(&self.mtp)
     }
 
     /// The problem that the schedule orders, under [`Costed::limit`].

@@ -100,7 +100,7 @@ impl Inputs<'_> {
     ) -> Result<Finalist, FinalistError> {
         let orders = Orders::given(Arc::clone(&known.schedule));
         let setup = Setup { options, ..known.costed().setup };
-        let layout = known.costed().layout(self.model);
+        let layout = known.costed().layout();
         let inputs = Inputs { layout: layout.as_ref(), ..*self };
         let costed = Costed { limit: known.costed().limit, ..inputs.cost(&setup)? };
         let evaluation = self.evaluate_one(costed, &mut Replay::new(), &orders)?;

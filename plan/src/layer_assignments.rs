@@ -112,14 +112,13 @@ impl LayerAssignments<'_> {
 
     /// The search space: the layers of the known run, in as many chunks with the same placement.
     fn space(&self) -> Space {
-        let Costed { setup, shape, layers, mtp_chunk, .. } = self.known.costed();
+        let Costed { setup, shape, layers, mtp, .. } = self.known.costed();
         let placement = setup.family.about().placement;
-        let model = self.inputs.model;
         let asked = Choice {
             chunks_per_stage: shape.chunks_per_stage(),
             placement,
             layers: layers.clone(),
-            mtp: (model.mtp > 0).then_some(*mtp_chunk),
+            mtp: mtp.iter().position(|layers| *layers > 0),
             activations: vec![0; layers.len()],
             pairs: false,
         };
@@ -147,7 +146,11 @@ impl LayerAssignments<'_> {
             return Err(Unfit::Layers.into());
         }
         let layout = LayerLayout::of(choice.layers.clone()).ok();
+        let mtp = &self.known.costed().mtp;
+        let spread = mtp.iter().filter(|layers| **layers > 0).count() > 1;
         let layout = layout.and_then(|one| match choice.mtp {
+            // Several chunks keep theirs.
+            Some(_) if spread => one.with_mtp_by_chunk(mtp),
             Some(chunk) => one.with_mtp(chunk, self.inputs.model.mtp),
             None => Some(one),
         });

@@ -132,6 +132,7 @@ fn questions_without_an_answer_are_refused() {
             "--schedule zb-h1 --microbatch-lengths uniform:1-9 --documents 3",
             "3 documents do not fill 4",
         ),
+        ("--schedule zb-h1 --microbatch-lengths uniform:1-9 --documents 99999", "at most 65536"),
         (
             "--schedule zb-h1 --microbatch-lengths uniform:1-9 --microbatch-work 1",
             "exclude each other",

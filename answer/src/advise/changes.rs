@@ -235,7 +235,7 @@ fn together(tried: &Tried<'_>) -> Result<Option<Ran>, Diagnostic> {
     let Ok(answer) = (Planner { context, question }).answer(&orders) else { return Ok(None) };
     let Some(plan) = winner(question, &answer.plans) else { return Ok(None) };
     let own = plan.finalist.costed().setup;
-    let layout = plan.finalist.costed().layout(&question.model);
+    let layout = plan.finalist.costed().layout();
     let setup =
         Setup { split: if layout.is_some() { plan::Split::Layout } else { own.split }, ..own };
     let mut changed = question.of_setup(setup, layout);

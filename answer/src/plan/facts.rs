@@ -19,7 +19,7 @@ pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
         Some(tables::useful(winner)),
         Some(tables::contingency(question, answer)),
         quantities::least(winner),
-        chunk_layers::dealt(question, winner),
+        chunk_layers::dealt(winner),
         tables::more_headroom(question, &answer.plans, winner),
     ];
     lines.into_iter().flatten().collect()

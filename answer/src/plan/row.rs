@@ -141,7 +141,7 @@ impl PlanRow {
             on_front: plan.on_front,
             gpu_hours: plan.gpu_hours,
             split: split(own.split),
-            layout: super::chunk_layers::given_layout(question, plan),
+            layout: super::chunk_layers::given_layout(plan),
             software: super::software::line(question, plan),
             runs_in_megatron: plan.runs_in(Framework::Megatron, question),
             runs_in_torchtitan: plan.runs_in(Framework::Torchtitan, question),

@@ -127,7 +127,7 @@ impl SetupReport {
             documents: plan.documents.clone(),
             experts: ExpertLoad::of(question, plan),
             streams: AllToAllOverlap::of(&plan.finalist),
-            layout: layout(question, plan).map(|layout| layout.to_string()),
+            layout: layout(plan).map(|layout| layout.to_string()),
             busiest_stage: parts::busiest(&plan.finalist),
             time: plan.all_parts(),
             memory: (0..costed.shape.stages()).map(|stage| of_stage(plan, stage)).collect(),
@@ -190,7 +190,7 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         format::grouped(plan.tokens_per_second * seconds(plan.step)),
     )];
     lines.extend(least(plan));
-    lines.extend(dealt(question, plan));
+    lines.extend(dealt(plan));
     lines.extend(plan.documents.iter().flat_map(PackedSteps::lines));
     lines.extend(report.experts.into_iter().flat_map(ExpertLoad::lines));
     lines.extend(report.streams.map(AllToAllOverlap::line));

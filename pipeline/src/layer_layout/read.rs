@@ -120,7 +120,8 @@ struct Builder {
     /// Of the chunk that is not.
     own: u64,
     total: u64,
-    mtp: Option<(usize, u64)>,
+    /// Of the chunks that have any.
+    mtp: Vec<(usize, u64)>,
 }
 
 impl Builder {
@@ -161,15 +162,14 @@ impl Builder {
             'E' => self.has_embedding = true,
             'L' if count > 1 => return order("L may stand there only once, in the last chunk"),
             'L' => self.has_loss = true,
-            't' if self.mtp.is_some() => return order("t must stand before all m"),
+            't' if !self.mtp.is_empty() => return order("t must stand before all m"),
             't' => (self.own, self.total) = (self.own + count, self.total + count),
             'm' => {
                 let chunk = self.layers.len();
-                let (other, before) = self.mtp.unwrap_or((chunk, 0));
-                if other != chunk {
-                    return order("all m must stand in one chunk");
+                match self.mtp.last_mut() {
+                    Some((last, before)) if *last == chunk => *before += count,
+                    _ => self.mtp.push((chunk, count)),
                 }
-                self.mtp = Some((chunk, before + count));
                 self.total += count;
             }
             _ => {

@@ -90,7 +90,7 @@ impl<'a> Costing<'a> {
             boundary: recipe.boundary,
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
             parts: own.iter().map(|chunk| chunk.parts).collect(),
-            mtp_chunk: self.predicting(layers.len() - 1),
+            mtp: (0..layers.len()).map(|chunk| self.mtp_in(chunk, layers.len() - 1)).collect(),
             layers,
             sends,
             ends: ends.iter().map(|end| end.times).collect(),
@@ -287,17 +287,21 @@ impl<'a> Costing<'a> {
         self.inputs.layout.filter(|_| self.setup.split.is_given())
     }
 
-    /// The chunk of the MTP layers: the `last` one, unless a layout says another.
-    fn predicting(&self, last: usize) -> usize {
-        self.layout().and_then(LayerLayout::mtp_chunk).unwrap_or(last)
+    /// The MTP layers of `chunk`: all are in the `last` one, unless a layout deals them otherwise.
+    fn mtp_in(&self, chunk: usize, last: usize) -> u64 {
+        match self.layout().filter(|layout| layout.mtp() > 0) {
+            Some(layout) => layout.mtp_in(chunk),
+            None if chunk == last => self.inputs.model.mtp,
+            None => 0,
+        }
     }
 
     /// The activations that a microbatch holds in each chunk, and in each shard of the head.
     fn footprints(&self, activations: &Activations, chunks: &[[LayerCounts; 2]]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
-        let (predicting, stages) = (self.predicting(chunks.len() - 1), self.shape.stages());
+        let (last, stages) = (chunks.len() - 1, self.shape.stages());
         let one = |(chunk, &layers): (usize, &[LayerCounts; 2])| {
-            activations.footprint(model, layers, if chunk == predicting { model.mtp } else { 0 })
+            activations.footprint(model, layers, self.mtp_in(chunk, last))
         };
         let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {
@@ -312,12 +316,11 @@ impl<'a> Costing<'a> {
     /// The passes of each chunk without its layers: embedding, head and loss, MTP.
     fn ends(&self, stages: &[usize]) -> Vec<LayerTimes> {
         let last = stages.len() - 1;
-        let predicting = self.predicting(last);
         let own = |(chunk, &stage): (usize, &usize)| {
             let task = self.task(self.machines[stage]);
             let head = || layer::head(&task);
             let embedding = || layer::embedding(&task);
-            let mtp = if chunk == predicting { self.mtp(&task) } else { LayerTimes::default() };
+            let mtp = self.mtp(&task, self.mtp_in(chunk, last));
             mtp.plus(match (self.setup.vocabulary_parallel, chunk == last) {
                 // Every chunk of a stage has its part: columns are divided among all p v.
                 (true, at_end) if self.has_shards() => {
@@ -335,14 +338,13 @@ impl<'a> Costing<'a> {
         stages.iter().enumerate().map(own).collect()
     }
 
-    /// The layers of multi-token prediction, behind the last.
-    fn mtp(&self, task: &Task<'_>) -> LayerTimes {
-        let model = self.inputs.model;
-        if model.mtp == 0 {
+    /// `count` layers of multi-token prediction, each with its loss.
+    fn mtp(&self, task: &Task<'_>, count: u64) -> LayerTimes {
+        if count == 0 {
             return LayerTimes::default();
         }
-        let layer = layer::layer(task, model.mtp_kind());
-        layer.plus(layer::mtp(task)).times(number(model.mtp))
+        let layer = layer::layer(task, self.inputs.model.mtp_kind());
+        layer.plus(layer::mtp(task)).times(number(count))
     }
 
     /// Whether the head is work of its own on every stage.
@@ -353,12 +355,11 @@ impl<'a> Costing<'a> {
     /// The part of the model that is in each chunk.
     fn shares_of_chunks(&self, chunks: &[LayerCounts]) -> Vec<Share> {
         let last = chunks.len() - 1;
-        let predicting = self.predicting(last);
         let one = |(chunk, &layers): (usize, &LayerCounts)| Share {
             layers,
             embedding: chunk == 0,
             head: chunk == last,
-            mtp: if chunk == predicting { self.inputs.model.mtp } else { 0 },
+            mtp: self.mtp_in(chunk, last),
         };
         chunks.iter().enumerate().map(one).collect()
     }

@@ -32,23 +32,23 @@ impl<'a> Costing<'a> {
             return Vec::new();
         }
         let layers = recompute.map(|recompute| self.layers_by_stage(recompute));
-        let predicting = self.predicting(stages.len() - 1);
+        let last = stages.len() - 1;
         let one = |(chunk, (&stage, parts)): (usize, (&usize, &[LayerCounts; 2]))| {
             let of = |(counts, layers): (&LayerCounts, &Vec<Rc<[LayerTimes]>>)| -> Runs {
                 let own = layers[stage].iter().zip(counts.iter()).filter(|(_, count)| *count > 0);
                 own.map(|(layer, count)| (layer.segments, count)).collect()
             };
             let own = parts.iter().zip(&layers).flat_map(of);
-            own.chain(self.mtp_run(self.machines[stage]).filter(|_| chunk == predicting)).collect()
+            own.chain(self.mtp_run(self.machines[stage], self.mtp_in(chunk, last))).collect()
         };
         stages.iter().zip(chunks).enumerate().map(one).collect()
     }
 
-    /// The layers of multi-token prediction, if there are any, without the projection before them.
-    fn mtp_run(&self, machine: &'a Machine) -> Option<(Segments, u64)> {
+    /// `count` layers of multi-token prediction, if there are any, without the projection before them.
+    fn mtp_run(&self, machine: &'a Machine, count: u64) -> Option<(Segments, u64)> {
         let model = self.inputs.model;
         let layer = || layer::layer(&self.task(machine), model.mtp_kind());
-        (model.mtp > 0).then(|| (layer().segments, model.mtp))
+        (count > 0).then(|| (layer().segments, count))
     }
 
     /// `costs` whose passes are the segments of the layers in `runs`, by chunk; the rest of their time

@@ -18,7 +18,7 @@ pub(super) fn passes_of(
     setup: &Setup,
     costed: &Costed,
 ) -> Result<Vec<[f64; 3]>, Rejected> {
-    let layout = costed.layout(inputs.model);
+    let layout = costed.layout();
     let inputs = Inputs { layout: layout.as_ref(), ..*inputs };
     let costs = inputs.costing(setup, costed.shape)?.passes(&costed.layers)?;
     let one = |times: &PassTimes| {

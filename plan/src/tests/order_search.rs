@@ -192,7 +192,7 @@ fn layers_are_assigned_together_with_the_order() {
         let held = assigned.evaluation.memory.iter().map(StageMemory::sum);
         assert!(held.zip(&costed.capacities).all(|(held, has)| held <= *has));
         // Asked for by its layers, it is the same; and so it is once more.
-        let layout = costed.layout(&question.model).unwrap();
+        let layout = costed.layout().unwrap();
         let given = Inputs { layout: Some(&layout), ..inputs };
         let again = given.run_single(&Setup { split: Split::Layout, ..own }, &Orders::default());
         assert_eq!(again.unwrap().finalist.step, assigned.step);

@@ -93,7 +93,7 @@ keys! {
     microbatch_lengths: Option<LengthsKey>, label: "Lengths of microbatches", value: "LAW", heading: MICROBATCHES;
     /// Documents of a step, whose lengths --microbatch-lengths then gives, packed into its microbatches [default: one
     /// document in each]
-    documents: Option<u64>, label: "Documents of a step", value: "N", heading: MICROBATCHES, range: Some((1, 65_536));
+    documents: Option<u64>, label: "Documents of a step", value: "N", heading: MICROBATCHES;
     /// How documents are packed: in-order (as they come, about as many tokens in each microbatch), tokens (equal
     /// tokens), or work (equal FLOPs, attention included) [default: in-order]
     packing: Option<PackingKey>, label: "Packing of documents", value: "HOW", heading: MICROBATCHES;

@@ -223,11 +223,10 @@ fn layers(keys: &Keys, rows: Option<&[Row]>, pipeline: &Pipeline) -> Result<Vec<
         })?;
         (0..chunks).map(|chunk| all / chunks + u64::from(chunk < all % chunks)).collect()
     };
-    let mtp = keys.layout.as_ref().map_or(0, pipeline::LayerLayout::mtp);
-    let mtp_chunk = keys.layout.as_ref().and_then(pipeline::LayerLayout::mtp_chunk);
     let mut first = 0;
     let one = |(at, count): (usize, u64)| {
-        let own = OfChunk { first, count, mtp: if mtp_chunk == Some(at) { mtp } else { 0 } };
+        let mtp = keys.layout.as_ref().map_or(0, |layout| layout.mtp_in(at));
+        let own = OfChunk { first, count, mtp };
         first += count;
         own
     };

@@ -13,6 +13,8 @@ use crate::values::packing::PackingKey;
 
 /// The largest file of work.
 const MAX_FILE: u64 = 16 << 20;
+/// The most documents of a step.
+const MAX_DOCUMENTS: u64 = fsdp::MAX_SAMPLES;
 /// Cure for a file without the columns.
 const COLUMNS: &str =
     "write the column work, or the columns forward, backward-input and backward-weight";
@@ -85,6 +87,10 @@ fn by_lengths(
     if documents < u64::from(microbatches) {
         let message = format!("{documents} documents do not fill {microbatches} microbatches");
         return Err(Diagnostic::new(message).with_help("give --documents, at least one for each"));
+    }
+    if documents > MAX_DOCUMENTS {
+        let message = format!("documents is {documents}: a step has at most {MAX_DOCUMENTS}");
+        return Err(Diagnostic::new(message));
     }
     let documents = usize::try_from(documents).unwrap_or(usize::MAX);
     let lengths = law.read(context)?.draw(keys.seed.unwrap_or(0), 0, documents);

@@ -179,9 +179,7 @@ impl Modelled<'_> {
         let last = self.layout.layers().len() - 1;
         let chunk = |(at, layers): (usize, &u64)| {
             let mut runs = vec![(plain.clone(), count(*layers))];
-            if self.layout.mtp_chunk() == Some(at) {
-                runs.push((mtp.clone(), count(self.layout.mtp())));
-            }
+            runs.push((mtp.clone(), count(self.layout.mtp_in(at))));
             runs.retain(|(_, count)| *count > 0);
             let tail = if at == last { output.clone() } else { Layer::default() };
             Chain::new(Layer::default(), runs, tail)

@@ -10,6 +10,8 @@ use super::{changed, counts, read};
 const CONFIGS: &[(&str, &str)] = &[
     ("gpt3-175b", config!("gpt3-175b")),
     ("llama2-7b", config!("llama2-7b")),
+    ("llama2-13b", config!("llama2-13b")),
+    ("llama2-70b", config!("llama2-70b")),
     ("llama3-8b", config!("llama-3-8b")),
     ("llama3-70b", config!("llama3-70b")),
     ("llama3.1-405b", config!("llama3.1-405b")),

@@ -115,6 +115,11 @@ fn check_ends(
     asked: &SearchKeys,
 ) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
+    if !asked.vary.is_empty() && keys.layout.as_ref().is_some_and(LayerLayout::spreads_mtp) {
+        let message = "the layout has layers of multi-token prediction (m) in several chunks, which --vary does not move";
+        let cure = "put all m into one chunk, or leave --vary out";
+        return Err(scenario.error(setting, Some("layout"), message.to_owned()).with_help(cure));
+    }
     let has_mtp = keys.layout.as_ref().is_some_and(|layout| layout.mtp() > 0);
     if asked.mtp_layers.is_some() && (has_mtp || !keys.has_chain()) {
         let message = match has_mtp {

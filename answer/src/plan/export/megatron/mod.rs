@@ -194,7 +194,7 @@ fn schedule(question: &Question, plan: &Plan, route: &Route) -> Vec<String> {
     let is_given = own.split.is_given();
     // The pattern of a hybrid says where its chunks end.
     if (is_given || !even) && is_placed && !is_hybrid {
-        let layout = chunk_layers::layout(question, plan);
+        let layout = chunk_layers::layout(plan);
         lines.extend(layout.map(|one| format!("--pipeline-model-parallel-layout '{one}'")));
     } else if (is_interleaved || own.chunks > 1) && !is_hybrid {
         lines.push(format!("--num-layers-per-virtual-pipeline-stage {}", costed.layers[0]));

@@ -4,6 +4,7 @@ use pipeline::{Choice, Family, Kind, Placement, Schedule, Semantics, Vocabulary}
 use plan::{Recompute, Setup};
 use planning::{Framework, Question};
 
+use super::super::super::chunk_layers;
 use super::super::super::priced::Plan;
 
 /// How a plan runs in Megatron-LM.
@@ -23,6 +24,11 @@ impl Route {
         if !question.model.frozen().is_none() {
             let reason = "Megatron-LM's scripts of pre-training train all weights; Megatron-Bridge has adapters";
             return Self::No(reason.to_owned());
+        }
+        if chunk_layers::layout(plan).is_some_and(|layout| layout.spreads_mtp()) {
+            return Self::No(
+                "Megatron-LM runs all layers of multi-token prediction in one chunk".to_owned(),
+            );
         }
         if Framework::Megatron.runs(own, &question.recipe) {
             return Self::Own;
