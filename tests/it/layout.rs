@@ -191,3 +191,43 @@ fn a_plan_for_megatron_writes_its_layout_back() {
     assert!(script.contains(&format!("--pipeline-model-parallel-layout '{layout}'")), "{script}");
     assert!(!script.contains("virtual-pipeline-stage"), "{script}");
 }
+
+/// A plan of 16 layers and two of multi-token prediction, with this layout.
+fn with_mtp(layout: &str) -> Value {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.toml");
+    let text = format!(
+        "tokens = 1e12\nbatch = 64\nsequence = 4096\n[model]\nlayers = 16\nhidden = 4096\nheads = 32\nffn = 11008\n\
+         vocabulary = 32000\nmtp = 2\n[[cluster]]\nmachine = \"h100\"\ndevices = [16]\n[setup]\ntensor = 2\n\
+         pipeline = 4\ndata = 2\nmicrobatch = 1\nlayout = \"{layout}\"\n"
+    );
+    fs::write(&path, text).unwrap();
+    let export = folder.path().join("out");
+    let line = format!("plan {} --export {} --json", path.display(), export.display());
+    let out = run(&line);
+    let mut answer: Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+    answer["said"] = String::from_utf8_lossy(&out.stderr).into();
+    answer
+}
+
+#[test]
+fn layers_of_multi_token_prediction_lie_in_several_chunks() {
+    let (one, several) = (with_mtp("Et*5|t*5|t*5|tmmL"), with_mtp("Et*5|t*5|t*5m|tmL"));
+    let step = |answer: &Value| answer["plans"][0]["step_ns"].as_u64().unwrap();
+    // The last stage, with head and two such layers, holds the others up.
+    assert!(step(&several) < step(&one), "{} {}", step(&several), step(&one));
+    assert_eq!(several["plans"][0]["layout"], "Et*5|t*5|t*5m|tmL");
+    let said = several["said"].as_str().unwrap();
+    assert!(said.contains("multi-token prediction in one chunk"), "{said}");
+    assert!(!one["said"].as_str().unwrap().contains("in one chunk"));
+    // All of them must be there.
+    let few = with_mtp("Et*5|t*5|t*5m|tL");
+    assert!(few["said"].as_str().unwrap().contains("1 layers of multi-token prediction"), "{few}");
+    let vary = run(
+        "search --layout Et|t|m|mL --microbatches 4 --forward 4ms,4ms,2ms,3ms --backward-input 4ms,4ms,2ms,3ms \
+         --backward-weight 4ms,4ms,2ms,3ms --stages 4 --activation 1GiB --memory-limit 5GiB --vary layers",
+    );
+    assert_eq!(vary.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&vary.stderr).into_owned();
+    assert!(said.contains("in several chunks, which --vary does not move"), "{said}");
+}
