@@ -21,10 +21,17 @@ impl Reader<'_> {
     /// `model` with the weights frozen that the question, or the file of the model as `given`, does not train.
     pub(crate) fn freezing(
         &self,
-        model: Transformer,
+        model: &Transformer,
         given: Option<Frozen>,
     ) -> Result<Transformer, Diagnostic> {
         let training = &self.document.training;
+        let lists = [(MODULES, &training.lora_modules), (FROZEN, &training.frozen)];
+        for (path, list) in lists {
+            if list.as_ref().is_some_and(|list| list.len() > MOST) {
+                let message = format!("more than {MOST} values");
+                return Err(self.wrong(path, message).with_help("write ranges of layers"));
+            }
+        }
         if let Some(given) = given {
             if training.lora_rank.is_some() || training.lora_modules.is_some() {
                 let path = if training.lora_rank.is_some() { RANK } else { MODULES };
@@ -37,13 +44,6 @@ impl Reader<'_> {
             let layers = [given.layers, own.layers].concat();
             let frozen = Frozen { adapters: given.adapters, layers, ..own };
             return model.freezing(frozen).map_err(|error| self.cannot_freeze(&error));
-        }
-        let lists = [(MODULES, &training.lora_modules), (FROZEN, &training.frozen)];
-        for (path, list) in lists {
-            if list.as_ref().is_some_and(|list| list.len() > MOST) {
-                let message = format!("more than {MOST} values");
-                return Err(self.wrong(path, message).with_help("write ranges of layers"));
-            }
         }
         let frozen = Frozen { adapters: self.adapters()?, ..self.frozen()? };
         model.freezing(frozen).map_err(|error| self.cannot_freeze(&error))

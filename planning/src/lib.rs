@@ -146,7 +146,7 @@ impl Reader<'_> {
             return Err(self.wrong("batch", message));
         }
         let config::Model { transformer: model, rotary_base, assumed, frozen } = self.model()?;
-        let model = self.freezing(model, frozen)?;
+        let model = self.freezing(&model, frozen)?;
         let plans = document.plans.unwrap_or(3);
         if !(1..=1000).contains(&plans) {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));

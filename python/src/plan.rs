@@ -68,6 +68,9 @@ pub(crate) fn plan_files<'py>(
     in_python(py, &answered.answer)
 }
 
+/// Files of an export by name, and what they lack of the plan.
+type Exported = (Vec<(String, String)>, Vec<String>);
+
 #[pymethods]
 impl Planned {
     /// All of it as JSON, as the command line prints it.
@@ -109,7 +112,7 @@ impl Planned {
     }
 
     /// The files that make the plan to take run in other programs, and their contents; and what they lack of it.
-    fn export(&self, py: Python<'_>) -> PyResult<(Vec<(String, String)>, Vec<String>)> {
+    fn export(&self, py: Python<'_>) -> PyResult<Exported> {
         let exported = export::exported(&self.planned).map_err(|wrong| raised(py, &wrong))?;
         Ok((exported.files, exported.notes))
     }

@@ -127,7 +127,7 @@ fn copies_lie_between(name: &str, nodes: &[Value]) {
         let cell = (number(node, "mini_batch"), number(node, "chunk"));
         let own = seen.entry(cell).or_default();
         match node["func_type"].as_str().unwrap() {
-            "F" if node["args"]["should_offload"] == true => own.push_str("f"),
+            "F" if node["args"]["should_offload"] == true => own.push('f'),
             "F" => own.push('F'),
             "B" | "BW" => own.push('B'),
             kind @ ("O" | "R") => own.push_str(kind),

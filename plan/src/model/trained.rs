@@ -415,8 +415,8 @@ impl Transformer {
     /// Whether `target` names an adapter of `product` in this model.
     fn is_adapted(&self, target: Target, product: &Product) -> bool {
         let is_part = matches!(target, Target::Query | Target::Key | Target::Value);
-        let has = !(is_part && self.latent.is_some()) && !(target == Target::Gate && !self.gated);
-        has && target.is_of(product.role, product.side)
+        let lacks = is_part && self.latent.is_some() || target == Target::Gate && !self.gated;
+        !lacks && target.is_of(product.role, product.side)
     }
 
     /// The weights that are not trained.

@@ -26,7 +26,8 @@ pub(super) fn of_peft(peft: Option<&Tree>, name: &str, arguments: &mut Arguments
     let names_it = |text: &str| ["lora", "dora", "peft"].iter().any(|word| text.contains(word));
     let has_fields = fields.contains_key("target_modules") || fields.contains_key("dim");
     let is_own = words.iter().any(|word| names_it(word));
-    if !is_own && !(has_fields && names_it(&name.to_lowercase())) {
+    let is_named = has_fields && names_it(&name.to_lowercase());
+    if !(is_own || is_named) {
         return false;
     }
     let mut told = Vec::new();
