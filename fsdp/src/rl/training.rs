@@ -75,7 +75,7 @@ impl Training {
         responses - responses % self.machine.devices()
     }
 
-    /// The times of training on `samples`, in tokens: forwards over all of them, then updates of [`Self::update`]; the last may have
+    /// The times of training on `samples`, in tokens: forwards over all of them, then updates of `update` samples; the last may have
     /// fewer. `step` numbers the step, for noise.
     ///
     /// # Errors
