@@ -30,6 +30,8 @@ smartquotes = False
 napoleon_numpy_docstring = False
 napoleon_attr_annotations = False
 default_role = "code"
+# The package imports it, and the book asks nothing.
+autodoc_mock_imports = ["numpy"]
 autodoc_member_order = "bysource"
 
 html_theme = "furo"
