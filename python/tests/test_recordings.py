@@ -204,7 +204,7 @@ def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dbt.stages_of(order, 0) == [0]
     for call in (lambda: dbt.record(None), lambda: dbt.schedule([None], order)):
         with pytest.raises(
-            db.InputError, match=r"needs PyTorch 2\.13 or newer, which cannot be loaded"
+            db.InputError, match=r"needs PyTorch 2\.8 or newer, which cannot be loaded"
         ) as caught:
             call()
         assert caught.value.help == "pip install torch"
