@@ -303,6 +303,18 @@ impl Slot {
         std::iter::once(first).chain(second)
     }
 
+    /// Whether it is a single pass, or a pair of a forward and a backward: what trainers run.
+    #[must_use]
+    pub const fn is_overlap(self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Pair(one, other) => matches!(
+                (one.kind, other.kind),
+                (Kind::F, Kind::B | Kind::BW) | (Kind::B | Kind::BW, Kind::F)
+            ),
+        }
+    }
+
     /// The values that this slot of `stage` needs and that the stage does not make alone: they come
     /// from other stages, or from a collective.
     #[inline]

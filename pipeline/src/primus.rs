@@ -16,10 +16,11 @@ use std::fmt::Write;
 use thiserror::Error;
 
 use crate::copy_op::{CopyDirection, CopyOp};
+use crate::family::times::spans_of;
 use crate::offload::each_pass;
 use crate::pass::{Kind, Pass, Slot};
 use crate::schedule::Schedule;
-use crate::shape::{Placement, Shape, Vocabulary};
+use crate::shape::{Placement, Vocabulary};
 
 /// Why Primus cannot run a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -115,18 +116,12 @@ fn check(schedule: &Schedule) -> Result<&'static str, PrimusRefusal> {
     if let Some(pass) = passes().find(|pass| pass.kind == Kind::R) {
         return Err(PrimusRefusal::Recompute(*pass));
     }
-    let mut next = vec![0; usize::from(shape.chunks())];
-    for pass in passes().filter(|pass| pass.kind == Kind::F) {
-        let expected = &mut next[usize::from(pass.chunk)];
-        if pass.microbatch != *expected {
-            let earlier = Pass { microbatch: *expected, ..*pass };
-            return Err(PrimusRefusal::Data { later: *pass, earlier });
-        }
-        *expected += 1;
+    if let Some([later, earlier]) = schedule.early_forward() {
+        return Err(PrimusRefusal::Data { later, earlier });
     }
     let is_vee = algorithm == "zbv-formatted";
     let mut slots = schedule.orders().iter().flat_map(|order| order.slots());
-    if let Some(slot) = slots.find(|slot| !is_run(*slot)) {
+    if let Some(slot) = slots.find(|slot| !slot.is_overlap()) {
         return Err(PrimusRefusal::Pair(slot));
     }
     let pair = first_pair(schedule);
@@ -144,17 +139,6 @@ fn check(schedule: &Schedule) -> Result<&'static str, PrimusRefusal> {
 fn first_pair(schedule: &Schedule) -> Option<Slot> {
     let mut slots = schedule.orders().iter().flat_map(|order| order.slots());
     slots.find(|slot| matches!(slot, Slot::Pair(..)))
-}
-
-/// Whether Primus runs `slot`.
-fn is_run(slot: Slot) -> bool {
-    match slot {
-        Slot::One(_) => true,
-        Slot::Pair(one, other) => {
-            let kinds = [one.kind, other.kind];
-            kinds.contains(&Kind::F) && (kinds.contains(&Kind::B) || kinds.contains(&Kind::BW))
-        }
-    }
 }
 
 /// Where a node stands among those of its rank: step; transfers, passes or copies; and the order of these.
@@ -286,50 +270,8 @@ fn copies(
 
 /// The step in which each slot of each stage runs, where every slot takes one and begins as soon as it can.
 fn steps(schedule: &Schedule) -> Vec<Vec<u64>> {
-    let shape = schedule.shape();
-    let mut made = [(); 2].map(|()| vec![None; shape.cells()]);
-    let mut steps: Vec<Vec<u64>> = vec![Vec::new(); shape.stages()];
-    let slots: Vec<Vec<Slot>> =
-        schedule.orders().iter().map(|order| order.slots().collect()).collect();
-    let mut moved = true;
-    // A schedule has no deadlock, so each round moves until all have run.
-    while moved {
-        moved = false;
-        for (own, steps) in slots.iter().zip(&mut steps) {
-            while let Some(slot) = own.get(steps.len()) {
-                let ready = |pass: Pass| match needed(shape, pass) {
-                    None => Some(0),
-                    Some((way, cell)) => made[way][cell].map(|step: u64| step + 1),
-                };
-                let begins = slot.passes().map(ready).collect::<Option<Vec<u64>>>();
-                let Some(begins) = begins else { break };
-                let free = steps.last().map_or(0, |last| last + 1);
-                let step = begins.into_iter().fold(free, u64::max);
-                for pass in slot.passes() {
-                    let way = match pass.kind {
-                        Kind::F => 0,
-                        Kind::B | Kind::BW => 1,
-                        _ => continue,
-                    };
-                    made[way][shape.cell(pass.chunk, pass.microbatch)] = Some(step);
-                }
-                steps.push(step);
-                moved = true;
-            }
-        }
-    }
-    steps
-}
-
-/// What `pass` takes of another chunk: a forward (0) or a backward (1), and the cell of it.
-fn needed(shape: Shape, pass: Pass) -> Option<(usize, usize)> {
-    match pass.kind {
-        Kind::F if pass.chunk > 0 => Some((0, shape.cell(pass.chunk - 1, pass.microbatch))),
-        Kind::B | Kind::BW if pass.chunk + 1 < shape.chunks() => {
-            Some((1, shape.cell(pass.chunk + 1, pass.microbatch)))
-        }
-        _ => None,
-    }
+    let spans = spans_of(schedule, |_| 1, |_, _| 0);
+    spans.into_iter().map(|own| own.into_iter().map(|[start, _]| start).collect()).collect()
 }
 
 /// The number of `chunk` among those of its rank.

@@ -140,6 +140,27 @@ impl Schedule {
         !self.recomputed.is_empty()
     }
 
+    /// Whether some backward is split: it has a W apart from its B.
+    #[must_use]
+    pub fn splits_backward(&self) -> bool {
+        let mut passes = self.orders.iter().flat_map(|order| order.passes());
+        passes.any(|pass| pass.kind == Kind::W)
+    }
+
+    /// The first forward that runs before one of its chunk with a smaller microbatch, and that one. None where data
+    /// can come microbatch by microbatch. Not for mirrored placements, which have each chunk twice.
+    #[must_use]
+    pub fn early_forward(&self) -> Option<[Pass; 2]> {
+        let mut next = vec![0; usize::from(self.shape.chunks())];
+        let passes = self.orders.iter().flat_map(|order| order.passes());
+        passes.filter(|pass| pass.kind == Kind::F).find_map(|pass| {
+            let expected = &mut next[usize::from(pass.chunk)];
+            let earlier = Pass { microbatch: *expected, ..*pass };
+            *expected += 1;
+            (*pass != earlier).then_some([*pass, earlier])
+        })
+    }
+
     /// The activations copied to the host between forward and backward, if there are any.
     #[must_use]
     #[inline]

@@ -142,7 +142,7 @@ fn check(schedule: &Schedule) -> Result<(), TorchRefusal> {
     let last = shape.chunks() - 1;
     for order in schedule.orders() {
         let mut slots = order.slots().filter_map(without_recompute);
-        if let Some(slot) = slots.find(|slot| !is_overlap(*slot)) {
+        if let Some(slot) = slots.find(|slot| !slot.is_overlap()) {
             return Err(TorchRefusal::Pair(slot));
         }
         let own = |pass: &&Pass| pass.kind == Kind::F && pass.chunk == last;
@@ -153,19 +153,6 @@ fn check(schedule: &Schedule) -> Result<(), TorchRefusal> {
         }
     }
     Ok(())
-}
-
-/// Whether `slot` is a single pass, or a pair that torch has: a forward and a backward. It writes whole
-/// backwards in pairs, and reads others.
-fn is_overlap(slot: Slot) -> bool {
-    let is_backward = |kind: Kind| matches!(kind, Kind::B | Kind::BW);
-    match slot {
-        Slot::One(_) => true,
-        Slot::Pair(one, other) => {
-            one.kind == Kind::F && is_backward(other.kind)
-                || other.kind == Kind::F && is_backward(one.kind)
-        }
-    }
 }
 
 /// The letter of torch for a kind of pass.
@@ -291,7 +278,7 @@ fn read_cell(text: &str) -> Option<Option<Slot>> {
     match passes?[..] {
         [one] => Some(Some(Slot::One(one))),
         [first, second] => {
-            Some(Slot::Pair(first, second)).filter(|pair| is_overlap(*pair)).map(Some)
+            Some(Slot::Pair(first, second)).filter(|pair| pair.is_overlap()).map(Some)
         }
         _ => None,
     }

@@ -105,6 +105,33 @@ pub struct Document {
     pub noise: NoiseDocument,
 }
 
+impl Document {
+    /// A question of nothing but its model, with one token to train on, one sample at a time.
+    pub(crate) fn of_model(model: ModelDocument) -> Self {
+        Self {
+            title: None,
+            model,
+            sequence: None,
+            attention: None,
+            tokens: 1.0,
+            batch: 1,
+            deadline_days: None,
+            budget: None,
+            contingency: None,
+            storage: None,
+            price: None,
+            framework: None,
+            plans: None,
+            cluster: Vec::new(),
+            setup: None,
+            search: SearchDocument::default(),
+            training: TrainingDocument::default(),
+            lengths: LengthsDocument::default(),
+            noise: NoiseDocument::default(),
+        }
+    }
+}
+
 /// The model of a question.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[derive(Serialize, Clone, PartialEq, Debug)]

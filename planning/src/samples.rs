@@ -19,9 +19,7 @@ use crate::import::models;
 use crate::machines;
 use crate::memory_error::MemoryError;
 use crate::reader::Reader;
-use crate::{
-    Document, LengthsDocument, ModelDocument, NoiseDocument, SearchDocument, TrainingDocument,
-};
+use crate::{Document, ModelDocument};
 
 /// Bytes of a parameter as it travels, and of a number of an activation.
 pub(crate) const HALF: f64 = 2.0;
@@ -164,7 +162,7 @@ pub fn constants([squares, tokens]: [f64; 2]) -> [f64; 2] {
     [squares * NORMAL_LENGTH * NORMAL_LENGTH, tokens * NORMAL_LENGTH]
 }
 
-pub(crate) fn rate(bytes_per_second: f64) -> Result<Bandwidth, Diagnostic> {
+fn rate(bytes_per_second: f64) -> Result<Bandwidth, Diagnostic> {
     // Bytes of so many nanoseconds are whole.
     let whole = plan::nanos(bytes_per_second / SECOND).0.max(1);
     Bandwidth::new(whole).map_err(|fault| Diagnostic::new(fault.to_string()))
@@ -182,7 +180,8 @@ fn read_model(context: &Context<'_>, path: &Path) -> Result<config::Model, Diagn
     let name = path.to_string_lossy();
     let sizes = models::named(&name);
     if let (Some(sizes), false) = (sizes, context.exists(path)) {
-        let document = of_model(ModelDocument::Sizes(sizes));
+        let document =
+            Document { sequence: Some(4096), ..Document::of_model(ModelDocument::Sizes(sizes)) };
         let reader = Reader {
             context,
             folder: Path::new(""),
@@ -199,31 +198,6 @@ fn read_model(context: &Context<'_>, path: &Path) -> Result<config::Model, Diagn
     let message = format!("there is no model `{}`", quote::clip(&name));
     let cure = format!("write the path of a config.json, or the name of a model {}", models::NAMES);
     Err(Diagnostic::new(message).with_help(cure).about("model"))
-}
-
-/// A question of nothing but its model.
-fn of_model(model: ModelDocument) -> Document {
-    Document {
-        title: None,
-        model,
-        sequence: Some(4096),
-        attention: None,
-        tokens: 1.0,
-        batch: 1,
-        deadline_days: None,
-        budget: None,
-        contingency: None,
-        storage: None,
-        price: None,
-        framework: None,
-        plans: None,
-        cluster: Vec::new(),
-        setup: None,
-        search: SearchDocument::default(),
-        training: TrainingDocument::default(),
-        lengths: LengthsDocument::default(),
-        noise: NoiseDocument::default(),
-    }
 }
 
 /// `keys` with costs, layers and links by their model and machine, as far as they are not given.

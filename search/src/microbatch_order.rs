@@ -1,6 +1,8 @@
 //! Which microbatch goes when, where their work differs: an order of passes names places, and local search deals the
 //! microbatches to them.
 
+use pipeline::Nanos;
+
 use crate::annealing::{self, Cooling, Tolerance, Walker};
 use crate::chance::Chance;
 use crate::found::Effort;
@@ -20,12 +22,12 @@ type Order = Vec<u32>;
 pub type Evaluate<'a> = &'a (dyn Fn(&[u32]) -> Option<f64> + Sync);
 
 /// The best order of microbatches by `evaluate`, which is to be minimised, its value, and the number of orders
-/// evaluated; `None` if the order 0, 1, .. has no value. `work` is that of each microbatch, in nanoseconds.
+/// evaluated; `None` if the order 0, 1, .. has no value. `work` is that of each microbatch.
 ///
 /// The result is the same on any number of threads, as long as `stop` returns false.
 #[must_use]
 pub fn order_microbatches(
-    work: &[u64],
+    work: &[Nanos],
     evaluate: Evaluate<'_>,
     effort: Effort,
     stop: Stop<'_>,
@@ -38,7 +40,7 @@ pub fn order_microbatches(
     let total = effort.limited().total(ORDERS.saturating_mul(count));
     let each = (total / u64::from(ROUNDS) / CHAINS as u64).max(1);
     #[allow(clippy::cast_precision_loss)] // A temperature.
-    let mean = work.iter().sum::<u64>() as f64 / count.max(1) as f64;
+    let mean = work.iter().copied().sum::<Nanos>().0 as f64 / count.max(1) as f64;
     let steps = if count > 1 { each } else { 0 };
     let dealt = Dealt { evaluate, seed: effort.seed, mean, steps, best };
     let mut search = SideBySide::new(dealt, u64::MAX, |_| (f64::INFINITY, Vec::new()));
@@ -49,7 +51,7 @@ pub fn order_microbatches(
 
 /// The microbatches as they come, the short ones first, the long ones first, and the short or the long ones at both
 /// ends.
-pub(crate) fn starts(work: &[u64]) -> Vec<Order> {
+pub(crate) fn starts(work: &[Nanos]) -> Vec<Order> {
     let given: Order = (0u32..).zip(work).map(|(at, _)| at).collect();
     let mut ascending = given.clone();
     ascending.sort_by_key(|&at| work[at as usize]);
@@ -195,7 +197,7 @@ mod tests {
             if one < other { (0, one) } else { (1, u64::MAX - other) }
         });
         let best = flow_shop(&jobs, &johnson);
-        let work: Vec<u64> = jobs.iter().map(|(one, other)| one + other).collect();
+        let work: Vec<Nanos> = jobs.iter().map(|(one, other)| Nanos(one + other)).collect();
         let evaluate = |order: &[u32]| Some(flow_shop(&jobs, order) as f64);
         let found = order_microbatches(&work, &evaluate, Effort::default(), &|| false).unwrap();
         assert!((found.1 - best as f64).abs() < 0.5, "{} for {best}", found.1);
@@ -206,13 +208,14 @@ mod tests {
 
     #[test]
     fn every_start_has_each_microbatch_once() {
-        for order in starts(&[5, 1, 4, 2, 3]) {
+        let work = [5, 1, 4, 2, 3].map(Nanos);
+        for order in starts(&work) {
             let mut sorted = order.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, [0, 1, 2, 3, 4]);
         }
-        assert!(starts(&[5, 1, 4, 2, 3]).contains(&vec![1, 4, 0, 2, 3]));
-        let one = order_microbatches(&[7], &|_| Some(7.0), Effort::default(), &|| false);
+        assert!(starts(&work).contains(&vec![1, 4, 0, 2, 3]));
+        let one = order_microbatches(&[Nanos(7)], &|_| Some(7.0), Effort::default(), &|| false);
         assert_eq!(one.unwrap().0, [0]);
     }
 }

@@ -42,8 +42,8 @@ pub fn search(
     stop: Stop<'_>,
 ) -> Result<Found, SearchError> {
     check(instance)?;
-    if instance.costs.microbatch_work().is_some() {
-        return unequal::search(instance, effort, progress, stop);
+    if let Some(work) = instance.costs.microbatch_work() {
+        return unequal::search((instance, work), effort, progress, stop);
     }
     if instance.costs.overlap().is_some_and(|overlap| !overlap.communicates()) {
         // Without communication a pair takes the sum of its passes.

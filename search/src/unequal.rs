@@ -27,16 +27,13 @@ struct Dealt {
     found: Found,
 }
 
-/// Searches as [`search`](crate::search) does, whose bound is that of [`bounds`] where microbatches differ.
+/// Searches as [`search`](crate::search) does, with the bound of [`bounds`] for microbatches of `work` that differ.
 pub(crate) fn search(
-    instance: &Instance,
+    (instance, work): (&Instance, &MicrobatchWork),
     effort: Effort,
     mut progress: impl FnMut(Progress),
     stop: Stop<'_>,
 ) -> Result<Found, SearchError> {
-    let Some(work) = instance.costs.microbatch_work() else {
-        return crate::search(instance, effort, progress, stop);
-    };
     let bound = bounds::best(instance);
     let (count, once) = (passes(instance), effort.limited());
     let search = Unequal { instance, work, bound, seed: effort.seed };
@@ -45,7 +42,7 @@ pub(crate) fn search(
         let of = (all < u64::MAX).then_some(all);
         progress(Progress::nominal(best, bound.cost, (spent.min(all), of)));
     };
-    let given = starts(&search.weights()).into_iter();
+    let given = starts(&weights(instance)).into_iter();
     let firsts = given.map(|order| search.passes(order, None, (part(FIRST), &mut |_| {}), stop));
     let firsts = firsts.collect::<Result<Vec<_>, _>>()?;
     let mut spent = part(FIRST) * firsts.len() as u64;
@@ -126,21 +123,14 @@ impl Unequal<'_> {
             let metrics = Replay::new().metrics(schedule, &costs).ok()?;
             Some(now.objective.of(&metrics).0 as f64)
         };
-        let all = self.weights();
-        let weights: Vec<u64> = best.microbatches.iter().map(|&at| all[at as usize]).collect();
-        let (order, ..) = order_microbatches(&weights, &evaluate, effort, stop)?;
+        let (order, ..) = order_microbatches(&weights(&now), &evaluate, effort, stop)?;
         Some(order.iter().map(|&at| best.microbatches[at as usize]).collect())
     }
+}
 
-    /// The work of each microbatch on all stages, in nanoseconds.
-    fn weights(&self) -> Vec<u64> {
-        let chunks = self.instance.shape.chunks();
-        let of = |microbatch| {
-            let times = (0..chunks).map(|chunk| self.instance.costs.times(chunk, microbatch));
-            times.map(|times| times.forward + times.least_backward()).sum::<Nanos>().0
-        };
-        (0u32..).zip(self.work.each()).map(|(microbatch, _)| of(microbatch)).collect()
-    }
+/// The work of each microbatch of `instance`.
+fn weights(instance: &Instance) -> Vec<Nanos> {
+    instance.costs.work_by_microbatch().unwrap_or_default()
 }
 
 #[cfg(test)]

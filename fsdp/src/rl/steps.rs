@@ -140,8 +140,8 @@ impl Steps {
             if step < warm_up {
                 continue;
             }
-            waiting.extend(&rollout.samples);
-            let samples = waiting.split_off(0);
+            let mut samples = std::mem::take(&mut waiting);
+            samples.extend(&rollout.samples);
             let trained = match self.rollout.budget {
                 // Responses that groups cannot share equally are trained on in the next step.
                 Some(_) => self.training.trained(samples.len()),
@@ -203,7 +203,7 @@ impl Mean {
         self.updates += trained.updates;
         self.microbatches += trained.microbatches;
         self.update_busy += trained.busy;
-        self.groups = trained.groups;
+        self.groups = of.training.machine.devices() as u64;
         Ok(())
     }
 

@@ -64,8 +64,6 @@ pub struct TrainedStep {
     pub microbatches: u64,
     /// What groups computed in updates of the policy, in nanoseconds, of all together.
     pub busy: u128,
-    /// Groups.
-    pub groups: u64,
 }
 
 impl Training {
@@ -84,8 +82,7 @@ impl Training {
         count("epochs", self.epochs, 1, MAX_EPOCHS)?;
         let size = usize::try_from(self.update.max(1)).unwrap_or(usize::MAX);
         let Forwards { old, reference, critic } = self.forwards;
-        let mut trained =
-            TrainedStep { groups: self.machine.devices() as u64, ..TrainedStep::default() };
+        let mut trained = TrainedStep::default();
         let has_forwards = (old || reference || critic) && !samples.is_empty();
         let forward = if has_forwards { self.forward(samples, step)? } else { Nanos(0) };
         for minibatch in samples.chunks(size) {

@@ -207,6 +207,18 @@ impl Costs {
         }
     }
 
+    /// The work of each microbatch on all chunks, where they differ.
+    #[must_use]
+    pub fn work_by_microbatch(&self) -> Option<Vec<Nanos>> {
+        let chunks = 0..u16::try_from(self.chunks.len()).unwrap_or(u16::MAX);
+        let of = |microbatch| {
+            let times = chunks.clone().map(|chunk| self.times(chunk, microbatch));
+            times.map(|times| times.forward + times.least_backward()).sum()
+        };
+        let each = self.microbatch_work()?.each();
+        Some((0u32..).zip(each).map(|(microbatch, _)| of(microbatch)).collect())
+    }
+
     /// The same with another latency of a hop, over all links.
     #[must_use]
     pub fn with_hop(self, hop: Nanos) -> Self {

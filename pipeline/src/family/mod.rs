@@ -19,7 +19,7 @@ mod run_ahead;
 mod seq1f1b;
 mod sharded;
 mod slots;
-mod times;
+pub(crate) mod times;
 mod v_zb;
 mod vocabulary;
 mod zb_h1;

@@ -178,6 +178,14 @@ impl Transformer {
     pub fn counts(&self, range: std::ops::Range<u64>) -> LayerCounts {
         self.by_kind.counts(range)
     }
+
+    /// The kind of `layer`, from 0.
+    #[must_use]
+    pub fn kind_of(&self, layer: u64) -> LayerKind {
+        let counts = self.counts(layer..layer + 1);
+        let mut own = self.layer_kinds().iter().zip(counts.iter());
+        own.find(|(_, count)| *count > 0).map_or_else(LayerKind::default, |(kind, _)| *kind)
+    }
 }
 
 /// A count as a float: sizes are far below 2^53.

@@ -526,11 +526,4 @@ impl Transformer {
         let head = self.head_parameters() + self.norm_parameters();
         layers + embedding + if self.trains_head() { head } else { 0 }
     }
-
-    /// The kind of `layer`, from 0.
-    fn kind_of(&self, layer: u64) -> LayerKind {
-        let counts = self.counts(layer..layer + 1);
-        let mut own = self.layer_kinds().iter().zip(counts.iter());
-        own.find(|(_, count)| *count > 0).map_or_else(LayerKind::default, |(kind, _)| *kind)
-    }
 }

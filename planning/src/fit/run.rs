@@ -221,25 +221,12 @@ fn framework(line: Line<'_>) -> Framework {
 fn document(line: Line<'_>, setup: SetupDocument) -> Result<Document, String> {
     let attention = line.text("attention");
     Ok(Document {
-        title: None,
-        model: ModelDocument::File(PathBuf::from(line.text("model"))),
         sequence: line.whole("sequence", 1 << 24)?,
         attention: (!attention.is_empty()).then(|| attention.to_owned()),
-        tokens: 1.0,
         batch: line.whole("batch", MAX_BATCH)?.ok_or("batch is empty")?,
-        deadline_days: None,
-        budget: None,
-        contingency: None,
-        storage: None,
-        price: None,
-        framework: None,
-        plans: None,
-        cluster: Vec::new(),
         setup: Some(setup),
-        search: questions::SearchDocument::default(),
         training: line.part(Part::Training)?,
-        lengths: questions::LengthsDocument::default(),
-        noise: questions::NoiseDocument::default(),
+        ..Document::of_model(ModelDocument::File(PathBuf::from(line.text("model"))))
     })
 }
 

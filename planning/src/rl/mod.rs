@@ -13,7 +13,7 @@ use question::rl::RlKeys;
 use question::values::packing::{CommunicationKey, MethodKey, PlacementKey, RecomputeKey};
 
 pub use self::engine::EngineFacts;
-use crate::samples::{Cost, HALF, Samples, constants, rate};
+use crate::samples::{Cost, HALF, Samples, constants};
 
 /// Forward over forward and backward where costs are given: with and without recomputation.
 const FORWARD: [f64; 2] = [0.25, 1.0 / 3.0];
@@ -278,7 +278,7 @@ impl Reader<'_> {
             sharding: Sharding::Full,
         });
         Ok(Links {
-            bandwidth: rate(samples.machine.link * samples.machine.efficiency.link)?,
+            bandwidth: samples.link()?,
             latency: samples.latency(),
             parameters: samples.bytes(),
             owners: None,

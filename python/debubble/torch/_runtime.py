@@ -214,13 +214,7 @@ def hooked(schedule: Any, hooks: Hooks) -> Iterator[None]:
 
 def _put(put: contextlib.ExitStack, owner: Any, name: str, around: Around) -> None:
     """Puts `around` before the attribute `name` of `owner` until `put` is closed."""
-    own = vars(owner)
-    original = getattr(owner, name)
-    if name in own:
-        put.callback(setattr, owner, name, own[name])
-    else:
-        put.callback(delattr, owner, name)
-    setattr(owner, name, functools.partial(around, original))
+    _set(put, owner, name, functools.partial(around, getattr(owner, name)))
 
 
 def received_by(stage: Any, microbatch: int) -> list[Any]:
@@ -385,5 +379,9 @@ def _between_ranks(stage: Any, messages: Any) -> list[Any]:
 
 def _set(put: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
     """Sets an attribute until `put` is closed."""
-    put.callback(setattr, owner, name, getattr(owner, name))
+    own = vars(owner)
+    if name in own:
+        put.callback(setattr, owner, name, own[name])
+    else:
+        put.callback(delattr, owner, name)
     setattr(owner, name, value)

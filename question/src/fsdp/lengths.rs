@@ -66,12 +66,11 @@ impl LengthsKey {
 /// Lengths from a file, or from a column of it: `data.parquet:length`.
 fn read(context: &Context<'_>, path: &Path) -> Result<Vec<u32>, Diagnostic> {
     if let Some((file, column, form)) = column(path) {
-        let lengths = match form {
+        return match form {
             Form::Parquet => of_parquet(context, &file, &column),
             Form::Jsonl => of_jsonl(context, &file, &column),
             Form::Csv(delimiter) => of_csv(context, &file, &column, delimiter),
-        }?;
-        return Ok(lengths);
+        };
     }
     if let Some(Form::Jsonl | Form::Parquet) = Form::of(path) {
         let cure = format!("write file:{}:COLUMN, with the name of a column", path.display());

@@ -65,9 +65,9 @@ fn to_export(planned: &Planned) -> Result<&Plan, Diagnostic> {
 /// The files that `plan` is run from, by name: in Megatron-LM, in torchtitan, and here.
 #[must_use]
 pub fn files(question: &Question, plan: &Plan) -> Vec<(String, String)> {
-    let order = TorchOrder::of(plan);
-    let mut files = settings_with(question, plan, &order);
-    let order_file = match Route::of(question, plan) {
+    let (route, order) = (Route::of(question, plan), TorchOrder::of(plan));
+    let mut files = settings_with(question, plan, &route, &order);
+    let order_file = match route {
         Route::Runner(name) => Some(name),
         Route::Own | Route::No(_) => scenario::order_file(plan),
     };
@@ -86,8 +86,9 @@ pub fn notes(question: &Question, plan: &Plan) -> Vec<String> {
     if question.framework != Framework::Torchtitan {
         match Route::of(question, plan) {
             Route::No(reason) => notes.push(format!("there is no megatron.sh: {reason}")),
-            Route::Own | Route::Runner(_) => notes.extend(
-                megatron::comments(question, plan).map(|line| format!("megatron.sh: {line}")),
+            route => notes.extend(
+                megatron::comments(question, plan, &route)
+                    .map(|line| format!("megatron.sh: {line}")),
             ),
         }
     }
@@ -140,17 +141,21 @@ pub fn megatron_arguments(question: &Question, plan: &Plan) -> Option<Vec<String
 /// The [`files`] that are short enough to be shown: all but orders.
 #[must_use]
 pub fn settings(question: &Question, plan: &Plan) -> Vec<(String, String)> {
-    settings_with(question, plan, &TorchOrder::of(plan))
+    settings_with(question, plan, &Route::of(question, plan), &TorchOrder::of(plan))
 }
 
-fn settings_with(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<(String, String)> {
+fn settings_with(
+    question: &Question,
+    plan: &Plan,
+    route: &Route,
+    order: &TorchOrder,
+) -> Vec<(String, String)> {
     let mut all = vec![
         ("torchtitan.toml", torchtitan::toml(question, plan, order)),
         ("torchtitan.sh", torchtitan::script(question, plan, order)),
     ];
-    let route = Route::of(question, plan);
     if !matches!(route, Route::No(_)) {
-        all.insert(0, ("megatron.sh", megatron::script(question, plan, &route)));
+        all.insert(0, ("megatron.sh", megatron::script(question, plan, route)));
     }
     if scenario::is_scenario(plan) {
         all.push(("scenario.toml", scenario::scenario(question, plan)));

@@ -237,8 +237,8 @@ impl Candidates<'_> {
             return done;
         }
         let budget = (self.effort, goal);
-        let (better, runs) = match done.case.problem.costs().microbatch_work() {
-            Some(work) => unequal::improve(&done, work, budget, self.stop),
+        let (better, runs) = match done.case.problem.costs().work_by_microbatch() {
+            Some(work) => unequal::improve(&done, &work, budget, self.stop),
             None => climb(&done.instance, &simulator, &best.order, budget, self.stop),
         };
         let better = better.and_then(|order| simulator.candidate(None, order));

@@ -1,6 +1,6 @@
 //! Microbatches of unequal work: which goes when, and the order of passes for it, in turn.
 
-use pipeline::{MicrobatchWork, Nanos, Schedule};
+use pipeline::{Nanos, Schedule};
 use search::{Effort, climb, order_microbatches};
 
 use super::{Candidate, Done, Simulator};
@@ -29,14 +29,13 @@ impl Dealt {
 /// best order found, if it is better than all candidates, and the number of orders simulated.
 pub(super) fn improve(
     done: &Done,
-    work: &MicrobatchWork,
+    work: &[Nanos],
     (effort, goal): (Effort, f64),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> (Option<Schedule>, u64) {
     let simulator = Simulator::new(&done.case, done.goal);
     let mut starts: Vec<&(Candidate, f64)> = done.candidates.iter().collect();
     starts.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-    let weights = weights(done, work);
     let (mut runs, mut best) = (0, None::<Dealt>);
     let keep = |new: Option<Dealt>, best: &mut Option<Dealt>| {
         let Some(new) = new else { return false };
@@ -47,7 +46,7 @@ pub(super) fn improve(
         is_better
     };
     for (one, _) in starts.iter().take(STARTS) {
-        let found = dealt(&simulator, &one.order, &weights, effort, stop);
+        let found = dealt(&simulator, &one.order, work, effort, stop);
         runs += found.as_ref().map_or(0, |(_, runs)| *runs);
         keep(found.map(|(dealt, _)| dealt), &mut best);
     }
@@ -61,8 +60,8 @@ pub(super) fn improve(
         let (order, climbed) = climb(&done.instance, &ordered, &now.order, budget, stop);
         runs += climbed;
         let Some(order) = order else { break };
-        let weights: Vec<u64> = now.microbatches.iter().map(|&at| weights[at as usize]).collect();
-        let found = dealt(&ordered, &order, &weights, effort, stop);
+        let work: Vec<Nanos> = now.microbatches.iter().map(|&at| work[at as usize]).collect();
+        let found = dealt(&ordered, &order, &work, effort, stop);
         let found = found.map(|(one, runs)| (one.after(&now.microbatches), runs));
         runs += found.as_ref().map_or(0, |(_, runs)| *runs);
         if !keep(found.map(|(dealt, _)| dealt), &mut best) {
@@ -78,7 +77,7 @@ pub(super) fn improve(
 fn dealt(
     simulator: &Simulator<'_>,
     order: &Schedule,
-    weights: &[u64],
+    work: &[Nanos],
     effort: Effort,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<(Dealt, u64)> {
@@ -87,17 +86,6 @@ fn dealt(
         let ordered = simulator.with_microbatches(microbatches);
         ordered.value_in(&prepared, ordered.climbed()).ok()
     };
-    let (microbatches, value, runs) = order_microbatches(weights, &evaluate, effort, stop)?;
+    let (microbatches, value, runs) = order_microbatches(work, &evaluate, effort, stop)?;
     Some((Dealt { value, order: order.clone(), microbatches }, runs))
-}
-
-/// The work of each microbatch on all stages, in nanoseconds.
-fn weights(done: &Done, work: &MicrobatchWork) -> Vec<u64> {
-    let costs = done.case.problem.costs();
-    let chunks = done.case.schedule.shape().chunks();
-    let of = |microbatch| {
-        let times = (0..chunks).map(|chunk| costs.times(chunk, microbatch));
-        times.map(|times| times.forward + times.least_backward()).sum::<Nanos>().0
-    };
-    (0u32..).zip(work.each()).map(|(microbatch, _)| of(microbatch)).collect()
 }

@@ -65,8 +65,12 @@ pub(super) fn arguments(question: &Question, plan: &Plan, route: &Route) -> Vec<
 }
 
 /// The comments among the arguments of `plan`: what they lack of it.
-pub(super) fn comments(question: &Question, plan: &Plan) -> impl Iterator<Item = String> {
-    let lines = arguments(question, plan, &Route::of(question, plan)).into_iter();
+pub(super) fn comments(
+    question: &Question,
+    plan: &Plan,
+    route: &Route,
+) -> impl Iterator<Item = String> + use<> {
+    let lines = arguments(question, plan, route).into_iter();
     lines.filter_map(|line| line.strip_prefix("# ").map(str::to_owned))
 }
 
@@ -184,7 +188,7 @@ fn schedule(question: &Question, plan: &Plan, route: &Route) -> Vec<String> {
     }
     if let Route::Runner(file) = route {
         lines.push(format!("--debubble-order \"$(dirname \"${{BASH_SOURCE[0]}}\")/{file}\""));
-        if route::splits(plan.finalist.schedule()) {
+        if plan.finalist.schedule().splits_backward() {
             // Gradients of weights that are computed apart.
             lines.push("--no-gradient-accumulation-fusion".to_owned());
         }

@@ -159,7 +159,7 @@ fn experts(model: &Transformer) -> Vec<String> {
 /// Which layers are of a kind, as a list in Python's words: `[0]*3+[1]*58`. Where the last of every n layers
 /// alone has the value `rare`, Megatron-LM takes n, but for experts, whose n it counts from the first.
 fn frequency(model: &Transformer, is: impl Fn(LayerKind) -> bool, rare: u8) -> String {
-    let of: Vec<u8> = (0..model.layers).map(|layer| u8::from(is(kind_of(model, layer)))).collect();
+    let of: Vec<u8> = (0..model.layers).map(|layer| u8::from(is(model.kind_of(layer)))).collect();
     let first = of.iter().position(|one| *one == rare).unwrap_or(0);
     let periodic = of
         .iter()
@@ -173,13 +173,6 @@ fn frequency(model: &Transformer, is: impl Fn(LayerKind) -> bool, rare: u8) -> S
     format!("'{}'", runs.join("+"))
 }
 
-/// The kind of a layer.
-fn kind_of(model: &Transformer, layer: u64) -> LayerKind {
-    let counts = model.counts(layer..layer + 1);
-    let own = model.layer_kinds().iter().zip(counts.iter()).find(|(_, count)| *count > 0);
-    own.map_or_else(LayerKind::default, |(kind, _)| *kind)
-}
-
 /// Whether each layer of `model` is one part alone, which Megatron-LM writes as letters.
 pub(super) fn is_hybrid(model: &Transformer) -> bool {
     model.layer_kinds().iter().all(|kind| kind.letter().is_some())
@@ -188,7 +181,7 @@ pub(super) fn is_hybrid(model: &Transformer) -> bool {
 /// The letters of the layers of a hybrid, with a stroke where a chunk of `layers` ends; behind them those of
 /// multi-token prediction.
 pub(super) fn hybrid_pattern(model: &Transformer, layers: &[u64]) -> String {
-    let letter = |layer: u64| kind_of(model, layer).letter();
+    let letter = |layer: u64| model.kind_of(layer).letter();
     let mut from = 0;
     let chunks: Vec<String> = layers
         .iter()

@@ -1,6 +1,6 @@
 //! How Megatron-LM gets the order of a plan: it is its own, or that of a file, which `debubble.megatron` runs.
 
-use pipeline::{Choice, Family, Kind, Placement, Schedule, Semantics, Vocabulary};
+use pipeline::{Choice, Family, Placement, Semantics, Vocabulary};
 use plan::{Recompute, Setup};
 use planning::{Framework, Question};
 
@@ -37,13 +37,11 @@ impl Route {
         let family = if own.chunks > 1 { Family::Interleaved } else { Family::OneFOneB };
         let with_own_order = Setup { family, searched: false, ..*own };
         let runs_otherwise = Framework::Megatron.runs(&with_own_order, &question.recipe);
-        if own.pipeline == 1 || (own.family.in_megatron() && !own.searched) || !runs_otherwise {
+        let is_own = own.family.in_megatron() && !own.searched;
+        if own.pipeline == 1 || is_own || !runs_otherwise {
             let name = own.schedule_name();
             return Self::No(match own.family.vocabulary() {
-                Vocabulary::Whole if own.family.in_megatron() && !own.searched => {
-                    "Megatron-LM does not run this set-up".to_owned()
-                }
-                Vocabulary::Whole if own.pipeline == 1 => {
+                Vocabulary::Whole if own.pipeline == 1 || is_own => {
                     "Megatron-LM does not run this set-up".to_owned()
                 }
                 Vocabulary::Whole => format!(
@@ -84,11 +82,11 @@ fn lacks(question: &Question, plan: &Plan) -> Option<&'static str> {
         Placement::Looped if schedule.orders().iter().any(|order| !order.is_unpaired()) => {
             Some("runs no pairs on two streams")
         }
-        Placement::Looped if has(schedule, Kind::R) => Some("recomputes in no pass of its own"),
-        Placement::Looped if !takes_data_in_turn(schedule) => {
+        Placement::Looped if schedule.has_recompute() => Some("recomputes in no pass of its own"),
+        Placement::Looped if schedule.early_forward().is_some() => {
             Some("takes data microbatch by microbatch, which the order does not")
         }
-        Placement::Looped if splits(schedule) && own.recompute != Recompute::None => {
+        Placement::Looped if schedule.splits_backward() && own.recompute != Recompute::None => {
             Some("splits no backward of checkpointed layers, as Megatron-LM's checkpoints do not")
         }
         Placement::Looped if overlaps => Some("overlaps no all-to-alls of experts"),
@@ -111,24 +109,4 @@ fn fork(own: &Setup) -> &'static str {
         }
         _ => "",
     }
-}
-
-/// Whether some stage runs W apart.
-pub(super) fn splits(schedule: &Schedule) -> bool {
-    has(schedule, Kind::W)
-}
-
-fn has(schedule: &Schedule, kind: Kind) -> bool {
-    schedule.orders().iter().flat_map(|order| order.passes()).any(|pass| pass.kind == kind)
-}
-
-/// Whether each chunk runs the forwards of its microbatches ascending.
-fn takes_data_in_turn(schedule: &Schedule) -> bool {
-    let mut next = vec![0; usize::from(schedule.shape().chunks())];
-    let passes = schedule.orders().iter().flat_map(|order| order.passes());
-    passes.filter(|pass| pass.kind == Kind::F).all(|pass| {
-        let expected = &mut next[usize::from(pass.chunk)];
-        *expected += 1;
-        pass.microbatch + 1 == *expected
-    })
 }

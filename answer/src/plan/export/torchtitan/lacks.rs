@@ -1,6 +1,6 @@
 //! What torchtitan lacks of a plan or does otherwise, a sentence each.
 
-use pipeline::{Kind, Nanos};
+use pipeline::Nanos;
 use plan::{Boundary, Loss, Offload, Precision, Recompute, Zero};
 use planning::Question;
 use question::format;
@@ -137,9 +137,7 @@ fn pairs(plan: &Plan, order: &TorchOrder) -> Option<String> {
 fn recomputed_twice(plan: &Plan) -> Option<String> {
     let costed = plan.finalist.costed();
     let schedule = plan.finalist.schedule();
-    let mut passes = schedule.orders().iter().flat_map(|order| order.passes());
-    let splits = passes.any(|pass| pass.kind == Kind::W);
-    if !splits || costed.setup.recompute == Recompute::None {
+    if !schedule.splits_backward() || costed.setup.recompute == Recompute::None {
         return None;
     }
     let (shape, placement) = (costed.shape, schedule.placement());
