@@ -39,6 +39,7 @@ run() {
 run || { cat "$folder/said"; fail "gpu.sh has failed on stand-ins"; }
 [ "$(ls "$folder/out" | tr '\n' ' ')" = "gpu-results.tar.gz summary.md " ] || fail "other files than two: $(ls "$folder/out")"
 grep -q "^| timed stages | zb-auto |" "$folder/out/summary.md" || fail "the summary has no timed stages"
+grep -q "^| timed stages, unequal microbatches | zb-h1 |" "$folder/out/summary.md" || fail "the summary has no unequal microbatches"
 grep -q "^| searched | zb-auto |" "$folder/out/summary.md" || fail "the summary has no searched order"
 if grep -q "FAILED\|not run" "$folder/out/summary.md"; then fail "the summary has failed steps"; fi
 for part in measured-gpu-timed.csv passes-gpu-by-profile.csv gpu-part-alone.toml gpu-ratio-1.5B.csv steps.tsv; do

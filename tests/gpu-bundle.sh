@@ -14,12 +14,13 @@ built=$(cargo test --profile dist --no-run --locked -p debubble-cuda --features 
 tests=$(sed -n 's/.*Executable .*(\(.*\))$/\1/p' <<<"$built")
 
 rm -rf "$bundle"
-mkdir -p "$bundle/scenarios/paper" "$bundle/scenarios/execute"
+mkdir -p "$bundle/scenarios/paper" "$bundle/scenarios/execute" "$bundle/scenarios/examples"
 strip -o "$bundle/debubble" "$target/dist/debubble"
 strip -o "$bundle/executor-tests" "$tests"
-cp tests/gpu.sh tests/gpu_summary.py tests/gpu_torch.py "$bundle/"
+cp tests/gpu.sh tests/gpu_summary.py tests/gpu_torch.py tests/gpu_layers.py "$bundle/"
 cp scenarios/paper/table5.toml "$bundle/scenarios/paper/"
 cp scenarios/execute/table5-row.toml "$bundle/scenarios/execute/"
+cp scenarios/examples/unequal-microbatches.toml "$bundle/scenarios/examples/"
 tar -C "$target/gpu-bundle" -czf "$target/gpu-bundle/debubble-gpu.tar.gz" debubble-gpu
 
 bytes=$(du -sb "$bundle" | cut -f1)

@@ -1,12 +1,13 @@
 #!/bin/bash
 # The checks that need a GPU, in six stages of less than ten minutes each, most telling first:
 #   smoke     driver, libraries, parts of the GPU; the tests that need a GPU
-#   timed     launches and hand-overs; a row of table 5 with the paper's times on a GPU that computes
-#             nothing; the same orders by torch (gpu_torch.py)
+#   timed     launches and hand-overs; a row of table 5 with the paper's times, and microbatches of unequal
+#             work, on a GPU that computes nothing; the same orders by torch (gpu_torch.py)
 #   bubbles   profiles of a part alone and beside busy ones; five schedules on 8 parts, predicted by both;
 #             the share of neighbours in a difference; the same orders by torch
 #   more      fewer microbatches, larger ones, post-validation, a V, a searched order
-#   speed     products of a layer, beside torch's; F : B : W of the models of the Zero Bubble paper
+#   speed     products of a layer, beside torch's; layers by torch: frozen weights, adapters, lengths, decoding
+#             (gpu_layers.py); F : B : W of the models of the Zero Bubble paper
 #   correct   the tests under compute-sanitizer where it is installed; every family of schedules against
 #             the model in one piece, in bf16 and f32
 #
@@ -40,7 +41,9 @@ DEBUBBLE=${DEBUBBLE:-$(beside debubble target/release/debubble)}
 TESTS=${TESTS:-$(beside executor-tests target/gpu-bundle/debubble-gpu/executor-tests)}
 TABLE5=$(beside scenarios/paper/table5.toml scenarios/paper/table5.toml)
 ROW=$(beside scenarios/execute/table5-row.toml scenarios/execute/table5-row.toml)
+UNEQUAL=$(beside scenarios/examples/unequal-microbatches.toml scenarios/examples/unequal-microbatches.toml)
 WITNESS=$(beside gpu_torch.py tests/gpu_torch.py)
+LAYERS=$(beside gpu_layers.py tests/gpu_layers.py)
 SUMMARY=$(beside gpu_summary.py tests/gpu_summary.py)
 OUT=${OUT:-results}
 if [ -e "$here/../Cargo.toml" ]; then WORK=${WORK:-$here/../target/gpu-work}; else WORK=${WORK:-$here/gpu-work}; fi
@@ -49,7 +52,7 @@ OUT=$(realpath "$OUT")
 WORK=$(realpath "$WORK")
 # The driver has 8 queues to a GPU unless it is told before it starts, and stages have two each.
 export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-32}
-export DEBUBBLE TESTS TABLE5 ROW WITNESS SUMMARY OUT WORK
+export DEBUBBLE TESTS TABLE5 ROW UNEQUAL WITNESS LAYERS SUMMARY OUT WORK
 
 # ---- steps
 
@@ -100,6 +103,14 @@ small_parts() {
 timed_row() {
   "$DEBUBBLE" execute "$ROW" --device cuda-timed --gpus 0 --warm-up 1 --steps "${TIMED_STEPS:-5}" \
     --csv "$WORK/measured-gpu-timed.csv" --fail-above "${TIMED_POINTS:-0.3}" ${TIMED:-}
+}
+
+# Microbatches of unequal work: published orders, and one that is searched: 1.8 to 2.7 s a step.
+timed_unequal() {
+  "$DEBUBBLE" search "$UNEQUAL" --export "$WORK/unequal-searched.txt" &&
+    "$DEBUBBLE" execute "$UNEQUAL" --schedule "1f1b,zb-h1,$WORK/unequal-searched.txt" --device cuda-timed --gpus 0 \
+      --warm-up 1 --steps "${TIMED_STEPS:-5}" --csv "$WORK/measured-gpu-unequal.csv" \
+      --fail-above "${TIMED_POINTS:-0.3}"
 }
 
 # exported FOLDER STAGES: the orders that torch runs, too; those of timed_row.
@@ -182,6 +193,12 @@ for columns, inner in [(3 * h, h), (h, h), (4 * h, h), (h, 4 * h)]:
     speed = 2 * tokens * columns * inner / (start.elapsed_time(end) / 100) / 1e9
     print(f"[{tokens}, {inner}] x [{inner}, {columns}]: {speed:.0f} TFLOP/s")
 PYTHON
+}
+
+# Layers by torch alone.
+layers() {
+  python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null || left_out "there is no torch with a GPU"
+  python3 "$LAYERS" --csv "$WORK/gpu-layers.csv" ${LAYER_FLAGS:-}
 }
 
 # F : B : W of a layer, and of the paper's A100: name, hidden size, heads, microbatch size. RATIO_SHAPE is
@@ -300,6 +317,7 @@ stage_smoke() {
 
 stage_timed() {
   step timed-row 240 timed_row
+  step timed-unequal 120 timed_unequal
   step timed-witness 120 witnessed timed 8 --timed 18.522ms,18.086ms,9.337ms
 }
 
@@ -335,6 +353,7 @@ stage_more() {
 stage_speed() {
   step products 60 products
   step torch-products 60 torch_products
+  step layers 240 layers
   step ratio-1.5B 90 ratio 1.5B 2304 24 6
   step ratio-6.2B 90 ratio 6.2B 4096 32 3
   step ratio-14.6B 90 ratio 14.6B 5120 40 1

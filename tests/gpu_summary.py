@@ -16,6 +16,7 @@ from pathlib import Path
 # Tables of `debubble execute`, by the middle of their names, in the order of the summary.
 TABLES = {
     "timed": "timed stages",
+    "unequal": "timed stages, unequal microbatches",
     "by-profile": "kernels, by profile",
     "few-microbatches": "few microbatches",
     "larger-microbatches": "larger microbatches",

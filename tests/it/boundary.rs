@@ -4,6 +4,7 @@ use pipeline::{Family, Nanos};
 use sim::boundary::{Boundary, GradientReduction, Synchronisation};
 
 use crate::bench::Bench;
+use crate::cli::{results, run, stdout};
 
 #[test]
 fn steps_follow_each_other_over_the_boundary() {
@@ -55,4 +56,27 @@ fn gradient_reduction_is_exposed_or_hidden() {
     };
     // Two chunks: the one that ends first is reduced beside the last passes.
     assert!(zb(true).step_time() < zb(false).step_time());
+}
+
+/// Stages of a run that meet at a barrier end a step before any begins the next; with post-validation they
+/// need not, and a step takes less time than from its first pass to its last.
+#[test]
+fn steps_of_a_run_overlap_without_a_barrier() {
+    let question = "execute --stages 4 --microbatches 8 --schedule zb-2p --forward 5ms --backward-input 5ms \
+                    --backward-weight 5ms --steps 4 --boundary";
+    let measured = |boundary: &str| {
+        let ran = results(&format!("{question} {boundary} --json")).remove(0);
+        ["period_ns", "makespan_ns"]
+            .map(|key| ran["measured"][key].as_u64().unwrap_or_else(|| panic!("{ran}")))
+    };
+    let [period, makespan] = measured("barrier");
+    assert!(period >= makespan, "{period} {makespan}");
+    let [period, makespan] = measured("post-validation");
+    assert!(period < makespan, "{period} {makespan}");
+    let text = stdout(&run(&format!("{question} post-validation")));
+    assert!(text.contains("zb-2p: steps overlap: one begins every "), "{text}");
+    assert!(!stdout(&run(&format!("{question} barrier"))).contains("overlap"));
+    let alone =
+        results(&format!("{} --json", question.replace("--steps 4 --boundary", "--steps 1")));
+    assert!(alone[0]["measured"]["period_ns"].is_null());
 }

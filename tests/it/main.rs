@@ -37,6 +37,7 @@ mod hops;
 mod ilp;
 mod import;
 mod law;
+mod layers_measured;
 mod layout;
 mod levers;
 mod machine;

@@ -118,6 +118,42 @@ fn a_recorded_timeline_keeps_the_work_of_its_microbatches() {
     refused(&compared, &["its work of a microbatch is no factor"]);
 }
 
+/// Stages that wait for the time of each microbatch: all that the machine adds comes on top.
+#[test]
+fn a_run_takes_the_time_of_each_microbatch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.json");
+    let work = [1.0, 0.5, 2.0, 1.0, 1.0, 0.25, 3.0, 1.0, 0.5, 0.5, 1.0, 1.0];
+    let question =
+        format!("{SIZES} --microbatch-work 1,0.5,2,1,1,0.25,3,1,0.5,0.5,1,1 --schedule zb-h1");
+    let scaled = format!("{question} --time-scale 0.5 --steps 1 --timeline {}", path.display());
+    let ran = results(&format!("execute {scaled} --json")).remove(0);
+    let simulated = results(&format!("simulate {question} --json")).remove(0);
+    assert!(
+        whole(&ran, "span_ns").abs_diff(whole(&simulated, "span_ns") / 2) < 50,
+        "{ran} {simulated}"
+    );
+    let raw: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let stages = raw["steps"][0]["stages"].as_array().unwrap();
+    let slots: Vec<&Value> =
+        stages.iter().flat_map(|one| one["slots"].as_array().unwrap()).collect();
+    assert_eq!(slots.len(), 4 * 12 * 3);
+    for slot in slots {
+        let pass = slot["slot"].as_str().unwrap();
+        let microbatch: usize = pass.rsplit('.').next().unwrap().parse().unwrap();
+        let alike = match &pass[..1] {
+            "F" => 5e6,
+            "B" => 5.5e6,
+            _ => 4.5e6,
+        };
+        #[allow(clippy::cast_precision_loss)] // Times below 100 days have exact floats.
+        let took = (whole(slot, "end_ns") - whole(slot, "start_ns")) as f64;
+        assert!(took >= alike * work[microbatch], "{pass} took {took} ns");
+    }
+    let trained = format!("execute --device cpu --layers 4 {question}");
+    refused(&run(&trained), &["as many tokens", "--device timed"]);
+}
+
 #[test]
 fn questions_without_an_answer_are_refused() {
     let one = "simulate --stages 2 --microbatches 4 --forward 1ms --backward-input 1ms --backward-weight 1ms";

@@ -32,11 +32,15 @@ pub fn scaled(costs: &Costs, by: (u128, u128)) -> Costs {
     };
     let chunks = (0u16..).zip(costs.chunks());
     let recompute = chunks.map(|(chunk, _)| costs.recompute(chunk).map(time)).collect();
-    Costs::new(costs.chunks().iter().map(chunk).collect(), Nanos(0))
+    let scaled = Costs::new(costs.chunks().iter().map(chunk).collect(), Nanos(0))
         .with_hops(costs.hops().map(time))
         .with_recompute(recompute)
         .with_copies(costs.copies().iter().map(copy).collect())
-        .with_shards(costs.shards().iter().map(shard).collect(), collectives)
+        .with_shards(costs.shards().iter().map(shard).collect(), collectives);
+    match costs.microbatch_work() {
+        Some(work) => scaled.with_microbatch_work(work.clone()),
+        None => scaled,
+    }
 }
 
 /// Gives `case` other costs and leaves its order as it is.

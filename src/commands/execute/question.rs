@@ -80,7 +80,7 @@ fn common(
     devices: &dyn Devices,
 ) -> Result<Common, Error> {
     let trains = execute.backend().trains();
-    let taken = take(&mut scenario.settings[at])?;
+    let taken = take(&mut scenario.settings[at], trains)?;
     let setting = &scenario.settings[at];
     let rules = case::rules(context, scenario, setting)?;
     let has_times = !trains || setting.keys.forward.is_some() || setting.keys.profile.is_some();
@@ -198,8 +198,8 @@ fn job(
 }
 
 /// Takes the keys out of `setting` that ask the simulator for a cluster, but mean something by
-/// themselves to a run; refuses the others.
-fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
+/// themselves to a run, on a device that `trains` or not; refuses the others.
+fn take(setting: &mut Setting, trains: bool) -> Result<HardwareKeys, Error> {
     let given = std::mem::take(&mut setting.keys.hardware);
     let HardwareKeys { steps, boundary, vocabulary, .. } = given.clone();
     let taken = HardwareKeys { steps, boundary, vocabulary, ..HardwareKeys::default() };
@@ -213,11 +213,11 @@ fn take(setting: &mut Setting) -> Result<HardwareKeys, Error> {
         ("replicas", keys.replicas.is_some()),
     ];
     let noise = noise.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
-    if let Some(key) = keys.of_unequal_microbatches().next() {
-        let message = format!(
-            "--{key} is for `debubble simulate`: microbatches of a run have as many tokens"
-        );
-        return Err(Error::question(message));
+    if let (Some(key), true) = (keys.of_unequal_microbatches().next(), trains) {
+        let message = format!("--{key}: all microbatches of a run that trains have as many tokens");
+        let cure =
+            "run it on --device timed or cuda-timed, whose passes take the times of the question";
+        return Err(Error::question(message).with_help(cure));
     }
     if let Some(key) = keys.given().find(|key| key.starts_with("chain")) {
         let message =

@@ -1,7 +1,7 @@
 //! Simulated and measured side by side: as a table, as JSON.
 
 use executor::{Check, HostBound, MeasuredCopy};
-use pipeline::{Bytes, Metrics, Step, Timeline};
+use pipeline::{Bytes, Metrics, Nanos, Step, Timeline};
 use serde::Serialize;
 use sim::HostCopy;
 
@@ -66,6 +66,24 @@ impl Ran {
     pub fn copies(&self, step: usize) -> Vec<HostCopy> {
         let copied = self.copied.get(step).map_or(&[][..], |copied| copied);
         copies::drawn(&self.outcome.case, copied)
+    }
+
+    /// From the beginning of a step to that of the next, in the median; `None` of a lone step.
+    pub fn period(&self) -> Option<Nanos> {
+        let began: Vec<u64> = self.measured.steps.iter().map(|step| step.began.0).collect();
+        let mut periods: Vec<u64> =
+            began.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+        periods.sort_unstable();
+        periods.get(periods.len().saturating_sub(1) / 2).copied().map(Nanos)
+    }
+
+    /// Whether a step begins before all stages have done the passes of the last one.
+    fn overlaps(&self) -> bool {
+        let last = |step: &Step| {
+            let ends = step.stages.iter().filter_map(|slots| slots.last());
+            step.began.0 + ends.map(|slot| slot.end.0).max().unwrap_or(0)
+        };
+        self.measured.steps.windows(2).any(|pair| pair[1].began.0 < last(&pair[0]))
     }
 
     /// The simulated makespan over the measured, less 1.
@@ -191,7 +209,23 @@ pub fn text(all: &[Ran]) -> String {
         }
     }
     let named = all.iter().map(|one| (outcome::title(&one.outcome), &one.host_bound[..]));
-    text + &host_overheads::table(named) + &order(all)
+    text + &periods(all) + &host_overheads::table(named) + &order(all)
+}
+
+/// A line for each run whose steps overlap: their makespans say little about how many there are in a second.
+fn periods(all: &[Ran]) -> String {
+    let line = |one: &Ran| {
+        let period = one.period().filter(|_| one.overlaps())?;
+        let (_, measured) = one.median();
+        Some(format!(
+            "{}: steps overlap: one begins every {}, and its makespan is {}\n",
+            outcome::title(&one.outcome),
+            format::time(period),
+            format::time(measured.makespan()),
+        ))
+    };
+    let lines: String = all.iter().filter_map(line).collect();
+    if lines.is_empty() { lines } else { "\n".to_owned() + &lines }
 }
 
 /// The table of predictions by busy stages, if that was asked.
@@ -314,6 +348,8 @@ struct Measured<'a> {
     #[serde(flatten)]
     median: outcome::OutcomeJson<'a>,
     device: &'a str,
+    /// From the beginning of a step to that of the next, in the median; null of a lone step.
+    period_ns: Option<u64>,
     /// Which of `steps` that is.
     step: usize,
     steps: Vec<JsonStep>,
@@ -394,6 +430,7 @@ impl<'a> From<&'a Ran> for Json<'a> {
                     .filter(|_| has_copies)
                     .map(|held| bytes(&held.planned)),
                 device: &one.measured.device,
+                period_ns: one.period().map(|period| period.0),
                 step,
                 steps: one.measured.steps.iter().map(|step| JsonStep::of(one, step)).collect(),
                 rollbacks: one.rollbacks,

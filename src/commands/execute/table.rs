@@ -27,6 +27,7 @@ struct Row<'a> {
     difference_makespan_points: String,
     makespan_ms_simulated: String,
     makespan_ms_measured: String,
+    period_ms_measured: Option<String>,
     bubble_rate_published: &'a str,
     published_convention: &'a str,
     host_bound_percent: String,
@@ -43,9 +44,13 @@ fn rate(rate: f64) -> String {
     format!("{rate:.4}")
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn millis(metrics: &Metrics) -> String {
-    format!("{:.3}", metrics.makespan().0 as f64 / 1e6)
+    milliseconds(metrics.makespan().0)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn milliseconds(nanos: u64) -> String {
+    format!("{:.3}", nanos as f64 / 1e6)
 }
 
 /// Launches per second of one thread, of all of them together, and microseconds of a hand-over.
@@ -85,6 +90,7 @@ fn row<'a>(one: &'a Ran, overheads: Option<&Overheads>) -> Row<'a> {
         difference_makespan_points: format!("{by_makespan:+.2}"),
         makespan_ms_simulated: millis(simulated),
         makespan_ms_measured: millis(&measured),
+        period_ms_measured: one.period().map(|period| milliseconds(period.0)),
         bubble_rate_published: published.map_or("", |one| &one.rate),
         published_convention: convention.map_or("", Convention::name),
         host_bound_percent,
