@@ -10,9 +10,9 @@ lengths   the same of one sequence of 1,024 to 32,768 tokens, all weights traine
 decode    a step of a decoder of 8 layers by a CUDA graph, over batch and context: what an engine that
           generates takes for a layer
 
-Columns: model, experiment, mode, kernels, tokens of a sequence or of a context, sequences, forward_ms, backward_ms,
-each of one layer, the median of the repetitions. Needs torch 2.5 or newer with CUDA. Exit code 1 where
-there is none. `--device cpu` is for trying the script.
+Columns: model, experiment, mode, kernels, tokens of a sequence or of a context, sequences, forward_ms and
+backward_ms of one layer, each the median of the repetitions, device. Needs torch 2.5 or newer with CUDA. Exit
+code 1 where there is none. `--device cpu` is for trying the script.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ COLUMNS = [
     *("model", "experiment", "mode", "kernels", "tokens", "sequences"),
     *("forward_ms", "backward_ms", "device"),
 ]
+EXPERIMENTS = ["training", "lengths", "decode"]
 RANK = 16
 # A moment: an event of a GPU, or seconds of the host.
 Mark = Any
@@ -93,9 +94,7 @@ class Layer(nn.Module):
         self.gate = Linear(h, sizes.ffn, trained, rank)
         self.wide = Linear(h, sizes.ffn, trained, rank)
         self.narrow = Linear(sizes.ffn, h, trained, rank)
-        self.norms = nn.ParameterList(
-            nn.Parameter(torch.ones(h), requires_grad=trained) for _ in range(2)
-        )
+        self.norms = nn.ParameterList(nn.Parameter(torch.ones(h), requires_grad=trained) for _ in range(2))
 
     def normed(self, x: torch.Tensor, at: int) -> torch.Tensor:
         return functional.rms_norm(x, (self.sizes.hidden,), self.norms[at], 1e-5)
@@ -109,9 +108,7 @@ class Layer(nn.Module):
         query = rotated(self.heads(self.query(inner), sizes.heads), cos, sin)
         key = rotated(self.heads(self.key(inner), sizes.kv_heads), cos, sin)
         value = self.heads(self.value(inner), sizes.kv_heads)
-        mixed = functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, enable_gqa=True
-        )
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
         x = x + self.projection(mixed.transpose(1, 2).flatten(2))
         inner = self.normed(x, 1)
         return x + self.narrow(functional.silu(self.gate(inner)) * self.wide(inner))
@@ -161,7 +158,7 @@ class Bench:
         self.sizes, self.layers, self.repeats, self.device = sizes, layers, repeats, device
 
     def timed(self, parts: Sequence[Callable[[], None]], behind: Callable[[], None]) -> list[float]:
-        """Median milliseconds of a layer in each of `parts`, which run one after another; then runs `behind`."""
+        """Median milliseconds of a layer in each of `parts`, one after another, and `behind` after them."""
         found: list[list[float]] = [[] for _ in parts]
         for step in range(3 + self.repeats):
             marks = [self.mark()]
@@ -251,18 +248,18 @@ def graph_of(run: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
-def rows(bench: Bench, only: list[str], scale: int) -> Iterator[list[Any]]:
-    """The rows of all experiments, one after another."""
+def rows(bench: Bench, only: list[str], scale: int, kernels: Sequence[bool]) -> Iterator[list[Any]]:
+    """The rows of all experiments, one after another; `kernels`: whether layers are compiled."""
     if "training" in only:
-        for compiled in (False, True):
-            kernels = "compiled" if compiled else "op by op"
+        for compiled in kernels:
+            how = "compiled" if compiled else "op by op"
             for mode in ("trained", "frozen", "adapters"):
                 for tokens, sequences in ((4096, 1), (4096, 2), (8192, 1)):
                     tokens //= scale
                     if compiled and (tokens, sequences) != (4096 // scale, 2):
                         continue
                     times = bench.training(mode, tokens, sequences, compiled)
-                    yield ["training", mode, kernels, tokens, sequences, *times]
+                    yield ["training", mode, how, tokens, sequences, *times]
     if "lengths" in only:
         for power in range(10, 16):
             tokens = (1 << power) // scale
@@ -285,7 +282,8 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=10, help="repetitions after a warm-up of 3")
     parser.add_argument("--scale", type=int, default=1, help="divisor of all lengths")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--only", nargs="+", default=["training", "lengths", "decode"])
+    parser.add_argument("--no-compile", action="store_true", help="leave out what torch compiles")
+    parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=EXPERIMENTS)
     given = parser.parse_args()
     on_gpu = given.device == "cuda"
     if on_gpu and not torch.cuda.is_available():
@@ -297,8 +295,9 @@ def main() -> int:
     torch.set_default_dtype(torch.bfloat16)
     name = torch.cuda.get_device_name() if on_gpu else "CPU"
     bench = Bench(MODELS[given.model], given.layers, given.repeats, given.device)
+    kernels = [False] if given.no_compile else [False, True]
     done: list[list[Any]] = []
-    for row in rows(bench, given.only, given.scale):
+    for row in rows(bench, given.only, given.scale, kernels):
         done.append([given.model, *row[:5], *(f"{time:.4f}" for time in row[5:]), name])
         print(*done[-1], sep=", ", flush=True)
         if on_gpu:
