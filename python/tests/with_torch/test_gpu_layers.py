@@ -15,6 +15,7 @@ PROGRAM = doors.ROOT / "tests/gpu_layers.py"
 @pytest.fixture(scope="module")
 def layers():
     found = importlib.util.spec_from_file_location("gpu_layers", PROGRAM)
+    assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
     sys.modules["gpu_layers"] = module
     found.loader.exec_module(module)
