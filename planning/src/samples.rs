@@ -156,6 +156,12 @@ impl Cost {
     }
 }
 
+/// The names of the models that are built in.
+#[must_use]
+pub fn model_names() -> Vec<String> {
+    models::names()
+}
+
 /// a and b of quadratic costs, in seconds at 32,000 tokens.
 #[must_use]
 pub fn constants([squares, tokens]: [f64; 2]) -> [f64; 2] {

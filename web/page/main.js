@@ -108,7 +108,7 @@ async function begin() {
   skip();
   book();
   const engine = new Engine();
-  const { examples } = await engine.ask({ ask: "examples" });
+  const { examples } = await engine.ask({ ask: "examples", of: "scenario" });
   const asked = link.read();
   const view = asked.view in TABS ? asked.view : "play";
   document.body.classList.toggle("embedded", asked.embed === "1");

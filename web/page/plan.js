@@ -19,7 +19,7 @@ const KEPT = "kept/";
 /** Makes the tab. */
 export async function begin({ engine }) {
   const [schema, { examples }, built] = await Promise.all([
-    engine.ask({ ask: "schema", of: "plan" }), engine.ask({ ask: "plan-examples" }), engine.ask({ ask: "built-in" })]);
+    engine.ask({ ask: "schema", of: "plan" }), engine.ask({ ask: "examples", of: "plan" }), engine.ask({ ask: "built-in" })]);
   const tab = new Plan(engine, schema, examples, built);
   document.getElementById("plan").append(...tab.parts());
   addEventListener("hashchange", () => tab.restore());
