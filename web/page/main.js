@@ -8,11 +8,13 @@ import * as theme from "page/theme.js";
 import * as play from "page/play.js";
 import * as search from "page/search.js";
 import * as plan from "page/plan.js";
+import * as fsdp from "page/fsdp.js";
+import * as rl from "page/rl.js";
 import * as records from "page/records.js";
 import * as open from "page/open.js";
 
 /** @type {Record<string, { begin(page: object): Promise<void> }>} */
-const TABS = { play, search, plan, records, open };
+const TABS = { play, search, plan, fsdp, rl, records, open };
 const el = (id) => document.getElementById(id);
 
 /** Says `text` at the top, as an error if it is one. */

@@ -42,7 +42,7 @@ onPage("an answer stands beside the one that was kept", { link: { view: "plan", 
 });
 
 onPage("a model that is pasted over an example begins a new question, and what is kept is said", { link: { view: "plan" } }, async (opened) => {
-  const { page } = opened, { examples } = await opened.answer("plan-examples");
+  const { page } = opened, { examples } = await opened.examples("plan");
   assert.match(examples[0].text, /precision = "fp8-blockwise"/);
   await page.$eval("textarea[aria-label='config.json of the model']", (field, text) => {
     /** @type {HTMLTextAreaElement} */ (field).value = text;
