@@ -222,7 +222,8 @@ pub fn of_keys(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpKeys, Diagn
         }
     };
     let samples = Samples::read(context, model, machine)?;
-    let longest = keys.lengths.read(context)?.longest();
+    let lengths = keys.lengths.read(context).map_err(|error| error.about("lengths"))?;
+    let longest = lengths.longest();
     let mut keys = keys.clone();
     if keys.cost.is_none() {
         let cost = samples.cost(u64::from(longest), 1, keys.recompute);
