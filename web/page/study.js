@@ -52,10 +52,10 @@ export class Study {
       this.pending = true;
       written();
     };
-    /** The fields of each group by its name; those of none come first. */
+    /** The fields of each group by its name, of which the first is not folded. */
     this.groups = new Map([...new Set(order.map((key) => key.group))].map((group) =>
       [group, new Fields(new Map(order.filter((key) => key.group === group).map((key) => [key.name, key])), changed)]));
-    this.given = new Given(this, order.filter(({ name }) => kind.lengths.includes(name)));
+    this.given = new Given(this, kind.lengths.map((name) => all.get(name)));
     this.work = new Work(kind.act, (own, options) => this.answer(own, options));
     this.copier = new Copier();
     this.shown = make("div", { class: "answer", "aria-live": "polite" });
@@ -63,7 +63,7 @@ export class Study {
   }
 
   parts() {
-    const { title, about, name } = this.kind;
+    const { title, about, name } = this.kind, [[, first], ...others] = this.groups;
     const box = ([group, fields]) => make("details", { class: "box" }, make("summary", {}, group), fields.element);
     const example = make("select", { "aria-label": `Examples: ${title}` }, make("option", { value: "" }, "Examples …"),
       ...this.examples.map((one) => make("option", { value: one.name }, one.title)));
@@ -79,7 +79,7 @@ export class Study {
     });
     return [
       make("h2", {}, title), make("p", {}, about), make("div", { class: "buttons" }, example),
-      this.groups.get("").element, ...[...this.groups].filter(([group]) => group).map(box), this.given.element,
+      first.element, ...others.map(box), this.given.element,
       make("details", { class: "box" }, make("summary", {}, "The question elsewhere"), this.written,
         make("div", { class: "buttons" }, saver("Question", `${name}.toml`, () => this.text), copy("Copy the link", () => location.href),
           copy("Copy as Python", () => called(name, this.values())), copy("Copy for the command line", () => commanded(name, this.values()))),
@@ -142,14 +142,14 @@ export class Study {
     keep({ ...link.read(), [name]: text, [`${name}-files`]: long || !files.size ? "" : JSON.stringify(texts) });
   }
 
-  /** Shows the question `text` in the fields. */
+  /** Shows the question `text` in the fields; one that is no table of keys is held, too, and refused when it is asked. */
   async show(text, keep = link.write) {
+    this.pending = false;
+    this.hold(text, keep);
     try {
       const { keys } = await this.engine.ask({ ask: "keys", text });
       for (const fields of this.groups.values()) fields.show(keys);
-      this.pending = false;
       this.unfold();
-      this.hold(text, keep);
       this.work.complain("");
     } catch (error) {
       this.work.complain(error.text || error.message);

@@ -27,7 +27,7 @@ const TABS = [
 ];
 
 /** The flags that ask for `keys`. @param {Record<string, any>} keys */
-const flags = (keys) => Object.entries(keys).flatMap(([key, one]) => one === true ? [`--${key}`] : [`--${key}`, [one].flat().join(",")]);
+const flags = (keys) => Object.entries(keys).flatMap(([key, one]) => one === true ? [`--${key}`] : [`--${key}`, [one].flat().join(",").replaceAll(", ", ",")]);
 
 /** @param {import("./watch.js").Asked} asked */
 const done = ({ answer, failure, broken, ended }) => Boolean(answer || failure || broken || ended);
