@@ -18,18 +18,21 @@ function shown(answer, tab) {
   return [
     ...sheet(answer.sheet), picture(answer.svg, "The bubble rate over the minibatch size"),
     make("h3", {}, "Take it with you"), downloads("packing", answer),
-    make("h3", {}, "The first minibatch in time"), ...minibatch(answer.settings, tab),
+    make("h3", {}, "The first minibatch in time"), ...minibatch(answer, tab),
   ];
 }
 
 /** A choice of the settings, and the first minibatch of the one that is chosen. */
-function minibatch(settings, tab) {
-  const choice = make("select", { "aria-label": "Setting" }, ...settings.map((one, at) => make("option", { value: String(at) }, one)));
+function minibatch({ settings, best }, tab) {
+  const choice = make("select", { "aria-label": "Setting" },
+    ...settings.map((one, at) => make("option", { value: String(at), selected: at === best }, one)));
   const text = tab.text, drawn = make("div", {});
   const draw = async () => {
     try {
       const { svg } = await tab.ask({ ask: "minibatch", text, setting: Number(choice.value) });
-      drawn.replaceChildren(picture(svg, `The layers of each device: ${settings[Number(choice.value)]}`),
+      const timeline = picture(svg, `The layers of each device: ${settings[Number(choice.value)]}`);
+      timeline.tabIndex = 0;
+      drawn.replaceChildren(timeline,
         make("div", { class: "buttons" }, saver("Timeline", "minibatch.svg", () => svg)));
     } catch (error) {
       drawn.replaceChildren(make("p", { class: "note" }, error.text || error.message));

@@ -16,7 +16,7 @@ export const begin = (page) => study({
 function shown(answer, tab) {
   const { levers } = answer.answer;
   const tried = levers.flatMap(({ lever, change }, at) => answer.changes[at]
-    ? [button(`Ask with ${lever}`, () => tab.change(answer.changes[at]), { title: change })] : []);
+    ? [button(`Ask with ${lever}`, () => tab.tried(answer.changes[at]), { title: change })] : []);
   return [
     ...sheet(answer.sheet),
     ...tried.length ? [make("div", { class: "buttons" }, ...tried)] : [],

@@ -108,6 +108,13 @@ export class Study {
     await this.write(link.step);
   }
 
+  /** Asks the question with `changes`. */
+  async tried(changes) {
+    await this.change(changes);
+    this.work.begin.scrollIntoView({ block: "start" });
+    await this.work.run();
+  }
+
   /** Makes the question of the fields the one that is asked. */
   async write(keep = link.write) {
     this.pending = false;

@@ -33,6 +33,8 @@ pub(crate) struct Answer {
     svg: String,
     /// The settings in words, of each of which the first minibatch can be drawn.
     settings: Vec<String>,
+    /// The number of the one in which a way gains most.
+    best: usize,
 }
 
 /// A question, and which of its settings is drawn.
@@ -62,6 +64,7 @@ impl Request {
             sheet: parts(answer.sheet()),
             csv: text(answer.csv()?),
             svg: pictures::fsdp::bubbles(&answer.results, None)?,
+            best: best(&answer.results).map_or(0, |row| place(&settings, row)),
             settings: settings.iter().map(in_words).collect(),
             answer,
         })
@@ -94,12 +97,28 @@ fn settings(context: &Context<'_>, keys: &FsdpKeys) -> Result<Vec<FsdpSetting>, 
 
 fn in_words(setting: &FsdpSetting) -> String {
     let FsdpSetting { devices, minibatch_size, max_tokens, .. } = setting;
-    format!("{devices} devices, {minibatch_size} samples each, microbatches of {max_tokens} tokens")
+    format!(
+        "{devices} devices, minibatch size {minibatch_size}, at most {max_tokens} tokens of a microbatch"
+    )
+}
+
+/// The number of the setting of `row`.
+fn place(settings: &[FsdpSetting], row: &FsdpRow) -> usize {
+    let own = |one: &FsdpSetting| {
+        (one.devices, one.minibatch_size, one.max_tokens)
+            == (row.devices, row.minibatch_size, row.max_tokens)
+    };
+    settings.iter().position(own).unwrap_or(0)
+}
+
+/// The row that gains most.
+fn best(rows: &[FsdpRow]) -> Option<&FsdpRow> {
+    rows.iter().max_by(|a, b| a.speedup.total_cmp(&b.speedup))
 }
 
 /// What `rows` say first: which way gains most, and where.
 fn lead(rows: &[FsdpRow]) -> Option<String> {
-    let best = rows.iter().max_by(|a, b| a.speedup.total_cmp(&b.speedup))?;
+    let best = best(rows)?;
     let [method, communication] = [BASELINE.method.name(), BASELINE.communication.name()];
     let is_baseline = |row: &FsdpRow| (row.method, row.communication) == (method, communication);
     let time = format::time(Nanos(best.step_ns));

@@ -89,11 +89,11 @@ fn lead(answer: &RlAnswer, devices: u64) -> Vec<String> {
     });
     let change = match best {
         Some(LeverRow { lever, change, saved: Some(saved), .. }) => format!(
-            "Of the changes that were tried, {lever} ({change}) saves most: {} of the time of a response.",
+            "The change that saves most is {lever} ({change}): {} of the time of a response.",
             format::percent(*saved)
         ),
         _ if answer.levers.is_empty() => return vec![step],
-        _ => "None of the changes that were tried saves time.".to_owned(),
+        _ => "No change that was tried saves time.".to_owned(),
     };
     vec![step, change]
 }

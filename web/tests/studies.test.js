@@ -72,11 +72,13 @@ onPage("a change that is tried is asked with a button", { link: { view: "rl", rl
   await ask(opened, "rl", "Predict the step");
   const before = await opened.answer("rl");
   const { step_ns: expected, lever } = before.answer.levers.find((/** @type {any} */ one) => one.lever === "partial rollouts");
+  const asked = (await opened.questions("rl")).length;
   await opened.press(`Ask with ${lever}`);
+  await opened.page.waitForFunction((asked) => /** @type {any} */ (window).watched.asked.filter((/** @type {any} */ one) => one.request.ask === "rl").length > asked, {}, asked);
+  await opened.until("rl", done);
   await opened.rest();
   assert.match(await opened.page.evaluate(() => new URLSearchParams(location.hash.slice(1)).get("rl") ?? ""), /^rollout-budget = 500$/m);
   assert.equal((await values(opened, "rl"))["rollout-budget"], "500");
-  await ask(opened, "rl", "Predict the step");
   assert.equal((await opened.answer("rl")).answer.step_ns, expected);
   // Back leads to the question before.
   await opened.page.goBack();
@@ -119,7 +121,7 @@ onPage("lengths and a config.json are pasted", { link: { view: "rl", rl: RL } },
   await ask(opened, "rl", "Predict the step");
   assert.ok((await opened.answer("rl")).answer.step_ns > 0);
   await paste("{ broken");
-  assert.match(await page.$eval("#rl details .fault", (one) => one.textContent ?? ""), /pasted\.jsonl/);
+  assert.match(await page.$eval("#rl .fault[role=alert]", (one) => one.textContent ?? ""), /pasted\.jsonl/);
 });
 
 onPage("a fault stands at its field with the cure, and names no flag", { link: { view: "rl", rl: RL.replace("devices = 4", "devices = 4\ntensor = 3") } }, async (opened) => {

@@ -79,6 +79,9 @@ fn packing_is_that_of_the_command_line() {
     assert!(lead.contains(" times as fast as lb-micro with collectives"), "{lead}");
     let settings = found["settings"].as_array().unwrap();
     assert_eq!(settings.len(), 4);
+    assert!(
+        settings[found["best"].as_u64().unwrap() as usize].as_str().unwrap().contains("size 4")
+    );
     for setting in 0..4 {
         let request = json!({ "ask": "minibatch", "text": FSDP, "setting": setting });
         let drawn = asked(&request, &Files::new());
@@ -173,7 +176,11 @@ fn faults_name_their_field_and_their_cure_without_flags() {
 #[test]
 fn hostile_sizes_are_refused_before_they_are_worked_out() {
     for (kind, text, key) in [
-        ("rl", format!("{RL}rollout-budget = 1\n").replace("steps = 2", "steps = 10000"), ""),
+        (
+            "rl",
+            format!("{RL}rollout-budget = 1\n").replace("prompts = 8", "prompts = 2048"),
+            "prompts",
+        ),
         ("rl", RL.replace("prompts = 8", "prompts = 262144"), "prompts"),
         (
             "rl",
