@@ -26,10 +26,10 @@ function shown(answer, tab) {
 function minibatch({ settings, best }, tab) {
   const choice = make("select", { "aria-label": "Setting" },
     ...settings.map((one, at) => make("option", { value: String(at), selected: at === best }, one)));
-  const text = tab.text, drawn = make("div", {});
+  const ask = tab.asker(), drawn = make("div", {});
   const draw = async () => {
     try {
-      const { svg } = await tab.ask({ ask: "minibatch", text, setting: Number(choice.value) });
+      const { svg } = await ask({ ask: "minibatch", setting: Number(choice.value) });
       const timeline = picture(svg, `The layers of each device: ${settings[Number(choice.value)]}`);
       timeline.tabIndex = 0;
       drawn.replaceChildren(timeline,

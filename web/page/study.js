@@ -184,9 +184,10 @@ export class Study {
     link.write(before);
   }
 
-  /** Asks the library `request` about the question. */
-  ask(request, engine = this.engine, options = {}) {
-    return engine.ask({ text: this.text, ...request }, { ...options, files: this.named() });
+  /** What asks the library about the question as it is now. */
+  asker(engine = this.engine, options = {}) {
+    const { text } = this, files = this.named();
+    return (request) => engine.ask({ text, ...request }, { ...options, files });
   }
 
   /** Asks the library, and shows what it says. */
@@ -194,7 +195,7 @@ export class Study {
     await this.settle();
     this.groups.forEach((fields) => fields.settle());
     try {
-      const answer = await this.ask({ ask: this.kind.name }, engine, options);
+      const answer = await this.asker(engine, options)({ ask: this.kind.name });
       this.shown.classList.remove("stale");
       this.shown.replaceChildren(
         ...answer.lead.map((one) => make("p", { class: "lead" }, one)),

@@ -57,7 +57,7 @@ impl Request {
     /// Answers it.
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
         let keys: FsdpKeys = table(&self.text)?;
-        let settings = settings(context, &keys)?;
+        let settings = settings(context, &planning::samples::of_keys(context, &keys)?)?;
         let answer = answer::fsdp::fsdp(context, &keys)?;
         Ok(Answer {
             lead: lead(&answer.results).into_iter().collect(),
@@ -87,9 +87,8 @@ impl Minibatch {
     }
 }
 
-/// The settings of `keys`, if a browser bears them.
+/// The settings of `keys`, which have what follows from a model and a machine, if a browser bears them.
 fn settings(context: &Context<'_>, keys: &FsdpKeys) -> Result<Vec<FsdpSetting>, Diagnostic> {
-    let keys = planning::samples::of_keys(context, keys)?;
     let settings = keys.settings(context)?;
     limits::check_packing(&settings, keys.minibatches())?;
     Ok(settings)

@@ -29,7 +29,8 @@ keys! {
     /// Data-parallel devices, N
     devices: Vec<usize>, label: "Data-parallel devices", value: "N,..", default: Some("8");
     /// Samples of a minibatch per device
-    minibatch_size: Vec<u64>, label: "Samples of a minibatch per device", value: "N,..", default: Some("1,2,4,8");
+    minibatch_size: Vec<u64>, label: "Samples of a minibatch per device", value: "N,..",
+        default: Some("1,2,4,8");
     /// The most tokens of a microbatch over those of the longest sample [default: 1]
     packing_ratio: Vec<PackingRatio>, label: "Packing ratio", value: "RATIO,..";
     /// The most tokens of a microbatch
@@ -37,7 +38,8 @@ keys! {
     /// How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
     /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE; of a file in CSV, JSONL
     /// or Parquet a column, as in file:data.parquet:length
-    lengths: LengthsKey, label: "Lengths of samples (tokens)", value: "LAW", default: Some("longtail:8000-64000:1");
+    lengths: LengthsKey, label: "Lengths of samples (tokens)", value: "LAW",
+        default: Some("longtail:8000-64000:1");
     /// Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per
     /// token, or quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds [default: by --model and --machine, or
     /// 1.5b]
@@ -59,7 +61,8 @@ keys! {
     /// The machine, with --model: a built-in one such as a100-80g, or a file; costs and links follow from it
     machine: Option<String>, label: "Machine", value: "MACHINE", heading: MODEL;
     /// Activations that the backward computes again, for costs by --model: full (of whole layers) or none
-    recompute: RecomputeKey, label: "Recomputation", value: "WHAT", heading: MODEL, default: Some("full");
+    recompute: RecomputeKey, label: "Recomputation", value: "WHAT", heading: MODEL,
+        default: Some("full");
     /// Size of all parameters as they travel [default: none, transfers take no time]
     parameters: Option<Bytes>, label: "Size of all parameters", value: "SIZE", heading: LINKS;
     /// Of every device, in and out, as in 50GB/s or 400Gbit/s
