@@ -187,10 +187,8 @@ class Plan {
   }
 
   /** Shows the first example, without a word of it in the link. */
-  async begin() {
-    const before = link.read();
-    await this.show(this.examples[0].text, "");
-    link.write(before);
+  begin() {
+    return this.show(this.examples[0].text, "", () => {});
   }
 
   /** Takes a file that was opened. */
