@@ -216,8 +216,11 @@ class Plan {
     }
   }
 
+  /** Says beside the field of a key what is wrong with it; keys of a table are told as `training.frozen`. */
   blame({ failure, text }) {
-    if (failure?.key) [...Object.values(this.fields), this.sizes].some((one) => one.complain(failure.key, text));
+    const [name, table] = (failure?.key ?? "").split(".").reverse();
+    const own = table === "model" ? this.sizes : this.fields[table ?? ""];
+    [own, ...Object.values(this.fields), this.sizes].some((one) => one?.complain(name, text));
   }
 
   /** The answer beside the one that was kept, and buttons to keep this one, whose files are `own`, or none. */
