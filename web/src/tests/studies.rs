@@ -79,9 +79,8 @@ fn packing_is_that_of_the_command_line() {
     assert!(lead.contains(" times as fast as lb-micro with collectives"), "{lead}");
     let settings = found["settings"].as_array().unwrap();
     assert_eq!(settings.len(), 4);
-    assert!(
-        settings[found["best"].as_u64().unwrap() as usize].as_str().unwrap().contains("size 4")
-    );
+    let best = &settings[usize::try_from(found["best"].as_u64().unwrap()).unwrap()];
+    assert!(best.as_str().unwrap().contains("size 4"), "{best}");
     for setting in 0..4 {
         let request = json!({ "ask": "minibatch", "text": FSDP, "setting": setting });
         let drawn = asked(&request, &Files::new());

@@ -139,6 +139,28 @@ fn no_text_of_the_library_names_a_flag_on_the_page() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods)] // The page's own texts are the input of the test.
+fn no_text_of_the_page_itself_names_a_flag() {
+    let folder = root().join("web/page");
+    let style = fs::read_to_string(folder.join("style.css")).unwrap();
+    let mut files = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.extension().is_some_and(|one| one == "js" || one == "html") {
+            continue;
+        }
+        files += 1;
+        // Backticks are quotes there.
+        let source = fs::read_to_string(&path).unwrap().replace('`', "\"");
+        let mut named = flags(&source);
+        // What the style calls so is a variable of it.
+        named.retain(|name| !style.contains(&format!("{name}:")));
+        assert_eq!(named, Vec::<String>::new(), "{}", path.display());
+    }
+    assert!(files > 25, "{files}");
+}
+
+#[test]
 fn every_step_of_the_command_line_stands_in_a_text_of_the_library() {
     let texts = texts();
     let helps = schemas::SCHEMAS.iter().map(|schema| schema.text);
