@@ -10,8 +10,11 @@ use question::{Context, Diagnostic};
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
 /// The most passes of an order that is searched or written down.
 const MOST_PASSES: u64 = 300_000;
-/// The most samples that are packed, times the devices that each may go to, between two looks at whether to stop.
-const MOST_PAIRS: u64 = 50_000_000;
+/// The most samples that are packed for each device between two looks at whether to stop: packing takes the square of
+/// their number.
+const MOST_SAMPLES: u64 = 2_048;
+/// The most such samples of all devices, times the devices that each may go to.
+const MOST_PAIRS: u64 = 4_000_000;
 /// The most responses that are generated between two such looks.
 const MOST_RESPONSES: u64 = 1_000_000;
 /// The most layers of a minibatch that are drawn.
@@ -71,12 +74,10 @@ fn check_count(passes: u64) -> Result<(), Diagnostic> {
 /// # Errors
 /// If there are such, or too many of them.
 pub(crate) fn check_packing(settings: &[FsdpSetting], minibatches: u64) -> Result<(), Diagnostic> {
-    let devices = |setting: &FsdpSetting| setting.devices as u64;
-    let samples = |setting: &FsdpSetting| setting.minibatch_size.saturating_mul(devices(setting));
-    let pairs = |setting: &FsdpSetting| samples(setting).saturating_mul(devices(setting));
-    let pairs = settings.iter().map(pairs).max().unwrap_or(0);
+    for setting in settings {
+        check_samples(setting.minibatch_size, setting.devices as u64, "minibatch-size")?;
+    }
     let all = minibatches.saturating_mul(settings.len() as u64);
-    check_pairs(pairs, "minibatch-size")?;
     if all <= MOST_RESPONSES {
         return Ok(());
     }
@@ -93,7 +94,8 @@ pub(crate) fn check_rl(context: &Context<'_>, keys: &RlKeys) -> Result<(), Diagn
     let (rollout, [_, training]) = (&asked.steps.rollout, asked.devices);
     let responses = rollout.prompts.saturating_mul(rollout.responses);
     let before = responses.saturating_mul(rollout.warm_up().saturating_add(1));
-    check_pairs(responses.saturating_mul(training / keys.sequence_parallel.max(1)), "prompts")?;
+    let groups = (training / keys.sequence_parallel.max(1)).max(1);
+    check_samples(responses.div_ceil(groups), groups, "prompts")?;
     if before <= MOST_RESPONSES {
         return Ok(());
     }
@@ -122,11 +124,15 @@ pub(crate) fn check_layers(
     Err(Diagnostic::new(message).with_help("take fewer devices, layers, samples or ways"))
 }
 
-/// Refuses so many pairs of samples and devices of the question's key `key`.
-fn check_pairs(pairs: u64, key: &str) -> Result<(), Diagnostic> {
-    if pairs <= MOST_PAIRS {
+/// Refuses `each` samples for each of so many devices, of which the question's key `key` tells, if that is too much.
+fn check_samples(each: u64, devices: u64, key: &str) -> Result<(), Diagnostic> {
+    let pairs = each.saturating_mul(devices).saturating_mul(devices);
+    let message = if each > MOST_SAMPLES {
+        format!("{each} samples for a device: at most {MOST_SAMPLES} on a page")
+    } else if pairs > MOST_PAIRS {
+        format!("samples times devices are {pairs}: at most {MOST_PAIRS} on a page")
+    } else {
         return Ok(());
-    }
-    let message = format!("samples times devices are {pairs}: at most {MOST_PAIRS} on a page");
+    };
     Err(Diagnostic::new(message).with_help(ELSEWHERE).about(key))
 }

@@ -148,7 +148,7 @@ const REFUSED = [
   ["rl", "modle = 1\n", /modle/],
   ["rl", RL.replace("prompts = 8", "prompts = 1000000"), /page|responses/],
   ["rl", "model = \"<img src=x onerror=document.title='broken'>\"\nmachine = \"h100\"\n", /<img src=x/],
-  ["fsdp", FSDP.replace("[1, 4]", "60000"), /page|from 1 to/],
+  ["fsdp", FSDP.replace("[1, 4]", "60000"), /page/],
   ["fsdp", FSDP.replace("minibatches = 5", "minibatches = 10000000"), /page/],
   ["fsdp", "lengths = \"file:../../etc/passwd\"\n", /passwd/],
 ];
