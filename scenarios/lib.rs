@@ -74,6 +74,17 @@ pub const EXAMPLES: Folder = folder!(
 /// Questions for the planner to begin with.
 pub const PLANS: Folder = folder!("plan", ".toml", ["deepseek-v3", "gpt3"]);
 
+/// Steps of reinforcement learning to begin with. The first line of each, a comment, is its title.
+pub const RL: Folder =
+    folder!("rl", ".toml", ["grpo-7b", "long-responses", "separate-devices", "ppo"]);
+
+/// Questions of packing and communication to begin with. The first line of each, a comment, is its title.
+pub const FSDP: Folder = folder!(
+    "fsdp",
+    ".toml",
+    ["long-contexts", "model-on-machine", "nodes", "slow-pulls", "slow-device"]
+);
+
 /// Published settings and figures, under the names of their files.
 pub const PAPER: Folder = folder!(
     "paper",
@@ -191,6 +202,8 @@ mod tests {
             ("machines", MACHINES, ".toml"),
             ("examples", EXAMPLES, ".toml"),
             ("plan", PLANS, ".toml"),
+            ("rl", RL, ".toml"),
+            ("fsdp", FSDP, ".toml"),
             ("paper", PAPER, ""),
         ];
         for (name, folder, extension) in folders {

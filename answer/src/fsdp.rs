@@ -32,14 +32,14 @@ pub struct FsdpRow {
     /// Of the average device.
     microbatches_per_device: f64,
     /// Mean over the minibatches.
-    step_ns: u64,
+    pub step_ns: u64,
     longest_step_ns: u64,
     /// Of the average device, mean over the minibatches.
     idle_ns: u64,
     /// The share of the step in which the average device waits.
     pub bubble_rate: f64,
-    /// Over LB-Micro with collectives.
-    speedup: f64,
+    /// How many times as fast as [`BASELINE`].
+    pub speedup: f64,
     /// Why on-demand communication is slower than collectives with the same packing (LB-Micro's where
     /// collectives would deadlock): `ports`, `pulls`, `owners` or `nodes`, which bound the rate of
     /// pulls; `None` where it is not.

@@ -156,6 +156,12 @@ impl Cost {
     }
 }
 
+/// The names of the models that are built in.
+#[must_use]
+pub fn model_names() -> Vec<String> {
+    models::names()
+}
+
 /// a and b of quadratic costs, in seconds at 32,000 tokens.
 #[must_use]
 pub fn constants([squares, tokens]: [f64; 2]) -> [f64; 2] {
@@ -216,7 +222,8 @@ pub fn of_keys(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpKeys, Diagn
         }
     };
     let samples = Samples::read(context, model, machine)?;
-    let longest = keys.lengths.read(context)?.longest();
+    let lengths = keys.lengths.read(context).map_err(|error| error.about("lengths"))?;
+    let longest = lengths.longest();
     let mut keys = keys.clone();
     if keys.cost.is_none() {
         let cost = samples.cost(u64::from(longest), 1, keys.recompute);

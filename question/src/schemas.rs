@@ -32,14 +32,18 @@ pub const SCENARIO: Schema =
 pub const PLAN: Schema = schema!("plan", "A question for the planner");
 /// The schema of the keys of a search.
 pub const SEARCH: Schema = schema!("search", "The keys of a search, besides those of its scenario");
+/// The schema of a question of packing and communication.
+pub const FSDP: Schema = schema!("fsdp", "A study of packing and communication");
+/// The schema of a question about a step of reinforcement learning.
+pub const RL: Schema = schema!("rl", "A step of reinforcement learning");
 
 /// The schemas of all questions.
 pub static SCHEMAS: &[Schema] = &[
     SCENARIO,
     schema!("sweep", "A scenario with axes, for sweep"),
     PLAN,
-    schema!("fsdp", "A study of packing and communication"),
-    schema!("rl", "A step of reinforcement learning"),
+    FSDP,
+    RL,
     SEARCH,
     schema!("replay", "The changes of a run that are tried on its trace"),
     schema!("reproduce", "A question for published tables"),
@@ -80,7 +84,7 @@ mod tests {
     #[test]
     fn every_key_that_forms_show_has_a_label_of_its_own() {
         let mut seen = 0;
-        for one in [SCENARIO, SEARCH, PLAN] {
+        for one in [SCENARIO, SEARCH, PLAN, RL, FSDP] {
             let schema: Value = serde_json::from_str(one.text).unwrap();
             let mut tables = vec![labels(&schema, &schema["properties"])];
             let definitions = schema["definitions"].as_object().unwrap().values();

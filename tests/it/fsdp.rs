@@ -223,7 +223,7 @@ fn bad_input_is_refused() {
     refuses("--slowdown device:9=2", &["device 9"]);
     refuses("--slowdown stage:1=2", &["only devices"]);
     refuses("--slowdown device:1=NaN", &["NaN"]);
-    refuses("--timeline x.svg --minibatch-size 8192", &["--timeline would show"]);
+    refuses("--timeline x.svg --minibatch-size 8192", &["a picture of up to"]);
     let many = (1..=2_000).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
     refuses(&format!("--minibatch-size {many}"), &["2000 settings"]);
     refuses("--jitter hop=normal:0.1", &["no hops"]);

@@ -21,7 +21,7 @@ export class Control {
     this.changed = changed;
     this.value = "";
     const id = fresh("key"), help = fresh("help"), raw = fresh("name");
-    this.field = key.choices ? this.choice(id) : make("input", { id, type: "text", autocomplete: "off", spellcheck: false });
+    this.field = key.choices ? this.choice(id) : make("input", { id, type: "text", autocomplete: "off", spellcheck: false, placeholder: shown(key.initial) });
     this.field.setAttribute("aria-describedby", `${raw} ${help}`);
     this.field.addEventListener(key.choices ? "change" : "input", () => this.typed());
     if (key.time) this.field.addEventListener("change", () => { this.field.value = shown(meant(key, this.field.value)); });
@@ -33,10 +33,17 @@ export class Control {
     this.element = make("div", { class: "control" }, named(key, id, raw), ask, this.field);
     this.element.dataset.key = key.name;
     if (slider && !key.choices) this.element.append(this.slide());
+    if (key.suggested) this.element.append(this.suggestions(id));
     this.element.append(this.help, this.fault);
   }
+  // Values that may be typed, as a list below the field.
+  suggestions(id) {
+    this.field.setAttribute("list", `${id}-list`);
+    return make("datalist", { id: `${id}-list` }, ...this.key.suggested.map((value) => make("option", { value })));
+  }
   choice(id) {
-    const options = ["", ...this.key.choices].map((name) => make("option", { value: name }, name || "not given"));
+    const none = this.key.initial === undefined ? "not given" : `${shown(this.key.initial)} (not given)`;
+    const options = ["", ...this.key.choices].map((name) => make("option", { value: name }, name || none));
     return make("select", { id }, ...options);
   }
   slide() {

@@ -16,7 +16,7 @@ export function resolved(schema, part) {
 function plain(schema, part) {
   const whole = resolved(schema, part);
   const words = whole.oneOf?.map((one) => one.const);
-  return words?.every((word) => typeof word === "string") ? { type: "string", enum: words, title: whole.title, description: whole.description } : part;
+  return words?.every((word) => typeof word === "string") ? { ...part, type: "string", enum: words, title: whole.title, description: whole.description, allOf: undefined, $ref: undefined } : part;
 }
 
 /** Keys of the table `part` of `schema` by name, as `keys` tells those of a question. */

@@ -8,11 +8,13 @@ import * as theme from "page/theme.js";
 import * as play from "page/play.js";
 import * as search from "page/search.js";
 import * as plan from "page/plan.js";
+import * as fsdp from "page/fsdp.js";
+import * as rl from "page/rl.js";
 import * as records from "page/records.js";
 import * as open from "page/open.js";
 
 /** @type {Record<string, { begin(page: object): Promise<void> }>} */
-const TABS = { play, search, plan, records, open };
+const TABS = { play, search, plan, fsdp, rl, records, open };
 const el = (id) => document.getElementById(id);
 
 /** Says `text` at the top, as an error if it is one. */
@@ -108,7 +110,7 @@ async function begin() {
   skip();
   book();
   const engine = new Engine();
-  const { examples } = await engine.ask({ ask: "examples" });
+  const { examples } = await engine.ask({ ask: "examples", of: "scenario" });
   const asked = link.read();
   const view = asked.view in TABS ? asked.view : "play";
   document.body.classList.toggle("embedded", asked.embed === "1");

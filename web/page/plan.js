@@ -19,7 +19,7 @@ const KEPT = "kept/";
 /** Makes the tab. */
 export async function begin({ engine }) {
   const [schema, { examples }, built] = await Promise.all([
-    engine.ask({ ask: "schema", of: "plan" }), engine.ask({ ask: "plan-examples" }), engine.ask({ ask: "built-in" })]);
+    engine.ask({ ask: "schema", of: "plan" }), engine.ask({ ask: "examples", of: "plan" }), engine.ask({ ask: "built-in" })]);
   const tab = new Plan(engine, schema, examples, built);
   document.getElementById("plan").append(...tab.parts());
   addEventListener("hashchange", () => tab.restore());
@@ -187,10 +187,8 @@ class Plan {
   }
 
   /** Shows the first example, without a word of it in the link. */
-  async begin() {
-    const before = link.read();
-    await this.show(this.examples[0].text, "");
-    link.write(before);
+  begin() {
+    return this.show(this.examples[0].text, "", () => {});
   }
 
   /** Takes a file that was opened. */
@@ -218,8 +216,11 @@ class Plan {
     }
   }
 
+  /** Says beside the field of a key what is wrong with it; keys of a table are told as `training.frozen`. */
   blame({ failure, text }) {
-    if (failure?.key) [...Object.values(this.fields), this.sizes].some((one) => one.complain(failure.key, text));
+    const [name, table] = (failure?.key ?? "").split(".").reverse();
+    const own = table === "model" ? this.sizes : this.fields[table ?? ""];
+    [own, ...Object.values(this.fields), this.sizes].some((one) => one?.complain(name, text));
   }
 
   /** The answer beside the one that was kept, and buttons to keep this one, whose files are `own`, or none. */

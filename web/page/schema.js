@@ -11,7 +11,7 @@ export function keys(schema) {
 const TIME = "#/definitions/Time";
 
 /** A key: its `label` in the words of the field, its `help`, whether it may have `many` values, whether these are times,
- *  its `type`, the `choices` and `examples`. */
+ *  its `type`, the `choices` and `examples`, what it is where it is not given (`initial`), and the `group` that it is in. */
 function describe(schema, name, part) {
   const whole = resolved(schema, part);
   const forms = (whole.anyOf || whole.allOf || [whole]).map((form) => resolved(schema, form));
@@ -28,6 +28,8 @@ function describe(schema, name, part) {
     choices: single.enum || null,
     examples: single.examples || [],
     plain: !single.properties && !tables,
+    initial: whole.default,
+    group: whole.group || "",
   };
 }
 

@@ -1,5 +1,6 @@
 // The menu that takes the question of “Play” elsewhere: links, pictures, figures, orders and code.
 
+import { Copier } from "page/copier.js";
 import { button, make } from "page/dom.js";
 import { bytes, save } from "page/files.js";
 import * as link from "page/link.js";
@@ -64,9 +65,8 @@ export class Share {
   constructor(engine) {
     this.engine = engine;
     this.schedule = make("select", { "aria-label": "Schedule" });
-    this.said = make("p", { class: "told", role: "status" });
+    this.copier = new Copier();
     this.fault = make("pre", { class: "error", role: "alert", hidden: true });
-    this.shown = make("textarea", { rows: 6, readOnly: true, spellcheck: false, hidden: true, "aria-label": "What was copied" });
     this.element = /** @type {HTMLDetailsElement} */ (make("details", { class: "share" }, make("summary", {}, "Share"), this.menu()));
     this.element.addEventListener("toggle", () => { if (this.element.open) this.offer(); });
     this.element.addEventListener("keydown", (event) => {
@@ -81,7 +81,7 @@ export class Share {
   }
   menu() {
     const group = (name, ...buttons) => make("div", { class: "buttons", role: "group", "aria-label": name }, make("span", { class: "name" }, name), ...buttons);
-    const copy = (text, what) => button(text, () => this.copy(what(), text));
+    const copy = (text, what) => button(text, () => this.copier.copy(what(), text));
     const file = (text, name, what) => button(text, () => this.save(name, what));
     const order = (text, name, form) => file(text, name, () => this.exported(form));
     return make("div", { class: "menu" },
@@ -92,7 +92,7 @@ export class Share {
         file("Scenario (TOML)", SCENARIO, () => state.now.scenario)),
       group("Order of", this.schedule, order("As text", "order.txt", "text"), order("CSV for torch", "order.csv", "torch-csv"),
         order("Table for Primus", "primus.json", "primus"), order("Trace for Perfetto", "timeline.json", "chrome")),
-      this.said, this.shown, this.fault);
+      this.copier.said, this.copier.shown, this.fault);
   }
   /** Opens the menu, and puts the focus in it. */
   open() {
@@ -103,8 +103,7 @@ export class Share {
   // Shows the schedules of the question in the choice of orders.
   async offer() {
     this.complain("");
-    this.shown.hidden = true;
-    this.said.textContent = "";
+    this.copier.clear();
     const { keys } = await this.engine.ask({ ask: "keys", text: state.now.scenario }).catch(() => ({ keys: {} }));
     this.schedule.replaceChildren(...[keys.schedule ?? []].flat().map((name) => make("option", { value: name }, name)));
   }
@@ -115,28 +114,15 @@ export class Share {
   async exported(form) {
     return (await this.ask({ ask: "export", text: state.now.scenario, schedule: this.schedule.value || undefined, form })).content;
   }
-  // Without leave to write to the clipboard, the text is there to be copied by hand.
-  async copy(text, what) {
-    this.shown.value = text;
-    this.shown.hidden = false;
-    try {
-      await navigator.clipboard.writeText(text);
-      this.say(`${what}: copied.`);
-    } catch {
-      this.shown.select();
-      this.say(`${what}: copy it from below.`);
-    }
-  }
   async save(name, what) {
     this.complain("");
     try {
       save(name, await what());
-      this.say(`${name} is saved.`);
+      this.copier.say(`${name} is saved.`);
     } catch (error) {
       this.complain(error.text || error.message);
     }
   }
-  say(text) { this.said.textContent = text; }
   complain(text) {
     this.fault.textContent = text;
     this.fault.hidden = !text;

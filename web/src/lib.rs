@@ -7,6 +7,7 @@
 mod edit;
 mod export;
 mod figure9;
+mod fsdp;
 mod groups;
 mod host;
 mod limits;
@@ -14,6 +15,7 @@ mod lists;
 mod open;
 mod plan;
 mod request;
+mod rl;
 mod search;
 mod sheet;
 mod simulate;

@@ -1,6 +1,8 @@
 //! Limits of a browser: smaller than those of the library on a machine of its own.
 
 use question::case::{self, ScheduleSource};
+use question::fsdp::FsdpSetting;
+use question::rl::RlKeys;
 use question::scenario::Scenario;
 use question::{Context, Diagnostic};
 
@@ -8,6 +10,17 @@ use question::{Context, Diagnostic};
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
 /// The most passes of an order that is searched or written down.
 const MOST_PASSES: u64 = 300_000;
+/// The most samples that are packed for each device between two looks at whether to stop: packing takes the square of
+/// their number.
+const MOST_SAMPLES: u64 = 2_048;
+/// The most such samples of all devices, times the devices that each may go to.
+const MOST_PAIRS: u64 = 4_000_000;
+/// The most responses that are generated between two such looks.
+const MOST_RESPONSES: u64 = 1_000_000;
+/// The most layers of a minibatch that are drawn.
+const MOST_LAYERS: u64 = 40_000;
+/// What those do who ask for more.
+const ELSEWHERE: &str = "ask `debubble` on the command line";
 
 /// Refuses the file `name` of `bytes` bytes, if it is too large to be read here.
 ///
@@ -53,5 +66,73 @@ fn check_count(passes: u64) -> Result<(), Diagnostic> {
         return Ok(());
     }
     let message = format!("{passes} passes are too many for this: at most {MOST_PASSES} on a page");
-    Err(Diagnostic::new(message).with_help("ask `debubble` on the command line"))
+    Err(Diagnostic::new(message).with_help(ELSEWHERE))
+}
+
+/// Refuses minibatches of `settings` that take too long one by one.
+///
+/// # Errors
+/// If there are such, or too many of them.
+pub(crate) fn check_packing(settings: &[FsdpSetting], minibatches: u64) -> Result<(), Diagnostic> {
+    for setting in settings {
+        check_samples(setting.minibatch_size, setting.devices as u64, "minibatch-size")?;
+    }
+    let all = minibatches.saturating_mul(settings.len() as u64);
+    if all <= MOST_RESPONSES {
+        return Ok(());
+    }
+    let message = format!("{all} minibatches in all: at most {MOST_RESPONSES} on a page");
+    Err(Diagnostic::new(message).with_help(ELSEWHERE).about("minibatches"))
+}
+
+/// Refuses steps of `keys` that take too long one by one.
+///
+/// # Errors
+/// If they do, or the question has a fault.
+pub(crate) fn check_rl(context: &Context<'_>, keys: &RlKeys) -> Result<(), Diagnostic> {
+    let asked = planning::rl::asked(context, keys)?;
+    let (rollout, [_, training]) = (&asked.steps.rollout, asked.devices);
+    let responses = rollout.prompts.saturating_mul(rollout.responses);
+    let before = responses.saturating_mul(rollout.warm_up().saturating_add(1));
+    let groups = (training / keys.sequence_parallel.max(1)).max(1);
+    check_samples(responses.div_ceil(groups), groups, "prompts")?;
+    if before <= MOST_RESPONSES {
+        return Ok(());
+    }
+    let message = format!(
+        "{before} responses, with those of steps that go before: at most {MOST_RESPONSES} on a page"
+    );
+    Err(Diagnostic::new(message).with_help(ELSEWHERE).about("prompts"))
+}
+
+/// Refuses a picture of the layers of a minibatch of `setting` in so many ways, if it has too many.
+///
+/// # Errors
+/// If it has.
+pub(crate) fn check_layers(
+    setting: &FsdpSetting,
+    ways: usize,
+    layers: u64,
+) -> Result<(), Diagnostic> {
+    let samples = setting.minibatch_size.saturating_mul(setting.devices as u64);
+    let drawn = samples.saturating_mul(2 * layers).saturating_mul(ways as u64);
+    if drawn <= MOST_LAYERS {
+        return Ok(());
+    }
+    let message =
+        format!("up to {drawn} layers are too many to draw: at most {MOST_LAYERS} on a page");
+    Err(Diagnostic::new(message).with_help("take fewer devices, layers, samples or ways"))
+}
+
+/// Refuses `each` samples for each of so many devices, of which the question's key `key` tells, if that is too much.
+fn check_samples(each: u64, devices: u64, key: &str) -> Result<(), Diagnostic> {
+    let pairs = each.saturating_mul(devices).saturating_mul(devices);
+    let message = if each > MOST_SAMPLES {
+        format!("{each} samples for a device: at most {MOST_SAMPLES} on a page")
+    } else if pairs > MOST_PAIRS {
+        format!("samples times devices are {pairs}: at most {MOST_PAIRS} on a page")
+    } else {
+        return Ok(());
+    };
+    Err(Diagnostic::new(message).with_help(ELSEWHERE).about(key))
 }

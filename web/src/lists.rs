@@ -42,11 +42,19 @@ struct Example {
 pub(crate) fn examples(folder: Folder) -> Result<Examples, Diagnostic> {
     let example = |(name, text)| {
         let keys = keywords::document(Path::new(name), text)?;
-        let title = keys["title"].as_str().unwrap_or(name).to_owned();
+        let comment = text.lines().next().and_then(|line| line.strip_prefix("# "));
+        let title = keys["title"].as_str().or(comment).unwrap_or(name).to_owned();
         Ok(Example { name, title, text })
     };
     let examples = folder.files().map(example).collect::<Result<_, Diagnostic>>()?;
     Ok(Examples { examples })
+}
+
+/// The columns of a file.
+#[derive(Serialize)]
+pub(crate) struct Columns {
+    /// Their names; none of a plain list.
+    pub(crate) columns: Vec<String>,
 }
 
 /// The names of the built-in items.
@@ -54,12 +62,14 @@ pub(crate) fn examples(folder: Folder) -> Result<Examples, Diagnostic> {
 pub(crate) struct BuiltIn {
     machines: Vec<&'static str>,
     clusters: Vec<&'static str>,
+    models: Vec<String>,
 }
 
-/// Machines and clusters.
+/// Machines, clusters and models.
 pub(crate) fn built_in() -> BuiltIn {
     BuiltIn {
         machines: scenarios::MACHINES.names().collect(),
         clusters: scenarios::CLUSTERS.names().collect(),
+        models: planning::samples::model_names(),
     }
 }

@@ -1,12 +1,20 @@
 //! Requests of the page, by name, and errors as the page shows them.
 
+use std::path::PathBuf;
+
+use question::fsdp::FsdpKeys;
+use question::keys::table::Row;
+use question::rl::RlKeys;
 use question::schemas::{self, Schema};
 use question::{Context, Diagnostic, keywords};
+use scenarios::Folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::text::{keys, unwritable};
-use crate::{edit, export, figure9, groups, limits, lists, open, plan, search, simulate, wording};
+use crate::{
+    edit, export, figure9, fsdp, groups, limits, lists, open, plan, rl, search, simulate, wording,
+};
 
 /// A request.
 #[derive(Deserialize)]
@@ -16,8 +24,8 @@ enum Request {
     Schema { of: Of },
     /// All schedules: description, requirements and figures of each.
     Schedules,
-    /// Questions to begin with.
-    Examples,
+    /// Questions of the kind `of` to begin with.
+    Examples { of: Of },
     /// The keys of a scenario file.
     Keys { text: String },
     /// The scenario file of keys.
@@ -30,8 +38,14 @@ enum Request {
     Search(search::Request),
     /// Set-ups of a model on machines.
     Plan(plan::Request),
-    /// Questions for the planner, to begin with.
-    PlanExamples,
+    /// A step of reinforcement learning.
+    Rl(rl::Request),
+    /// Packing and communication side by side.
+    Fsdp(fsdp::Request),
+    /// A minibatch of such a question in time.
+    Minibatch(fsdp::Minibatch),
+    /// The columns of a file of lengths.
+    Columns { file: PathBuf },
     /// The names of the built-in items.
     BuiltIn,
     /// A schedule for other tools.
@@ -73,6 +87,8 @@ enum Of {
     Scenario,
     Plan,
     Search,
+    Rl,
+    Fsdp,
 }
 
 impl Of {
@@ -81,7 +97,39 @@ impl Of {
             Self::Scenario => schemas::SCENARIO,
             Self::Plan => schemas::PLAN,
             Self::Search => schemas::SEARCH,
+            Self::Rl => schemas::RL,
+            Self::Fsdp => schemas::FSDP,
         }
+    }
+
+    /// Questions to begin with.
+    const fn examples(self) -> Folder {
+        match self {
+            Self::Scenario | Self::Search => scenarios::EXAMPLES,
+            Self::Plan => scenarios::PLANS,
+            Self::Rl => scenarios::RL,
+            Self::Fsdp => scenarios::FSDP,
+        }
+    }
+
+    /// The rows of a question that is one table, whose headings group its fields.
+    const fn rows(self) -> &'static [Row] {
+        match self {
+            Self::Scenario | Self::Plan | Self::Search => &[],
+            Self::Rl => RlKeys::ROWS,
+            Self::Fsdp => FsdpKeys::ROWS,
+        }
+    }
+
+    /// The schema as the page shows it: texts without flags, and the group of each field as `group`.
+    fn shown(self) -> Result<Value, Diagnostic> {
+        let mut schema: Value = keywords::value(self.schema().text)?;
+        wording::describe(&mut schema);
+        for row in self.rows() {
+            schema["properties"][row.name]["group"] = row.heading.into();
+        }
+        schema["order"] = self.rows().iter().map(|row| row.name).collect();
+        Ok(schema)
     }
 }
 
@@ -124,13 +172,9 @@ impl From<Diagnostic> for Failure {
 pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     let request: Request = keywords::value(request)?;
     Ok(match request {
-        Request::Schema { of } => {
-            let mut schema: Value = keywords::value(of.schema().text)?;
-            wording::describe(&mut schema);
-            json(context, &schema)
-        }
+        Request::Schema { of } => json(context, &of.shown()?),
         Request::Schedules => json(context, &groups::schedules()),
-        Request::Examples => json(context, &lists::examples(scenarios::EXAMPLES)?),
+        Request::Examples { of } => json(context, &lists::examples(of.examples())?),
         Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),
         Request::Text { keys } => {
             let text = keywords::written(&keys)?;
@@ -140,7 +184,13 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
         Request::Simulate(request) => json(context, &request.answer(context)?),
         Request::Search(request) => json(context, &request.answer(context)?),
         Request::Plan(request) => json(context, &request.answer(context)?),
-        Request::PlanExamples => json(context, &lists::examples(scenarios::PLANS)?),
+        Request::Rl(request) => json(context, &request.answer(context)?),
+        Request::Fsdp(request) => json(context, &request.answer(context)?),
+        Request::Minibatch(request) => json(context, &request.answer(context)?),
+        Request::Columns { file } => {
+            let columns = question::fsdp::columns(context, &file)?;
+            json(context, &lists::Columns { columns })
+        }
         Request::BuiltIn => json(context, &lists::built_in()),
         Request::Export(request) => json(context, &request.answer(context)?),
         Request::Picture(request) => json(context, &request.answer(context)?),

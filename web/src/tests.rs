@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod studies;
+
 const QUESTION: &str = "schedule = [\"1f1b\", \"zb-h1\"]\nstages = 4\nmicrobatches = 8\nforward = \"10ms\"\n\
                         backward-input = \"11ms\"\nbackward-weight = \"8ms\"\nhop = \"500us\"\n";
 

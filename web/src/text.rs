@@ -4,6 +4,7 @@ use std::path::Path;
 
 use question::scenario::Scenario;
 use question::{Context, Diagnostic, keywords};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The name of a question that the page has written.
@@ -12,6 +13,12 @@ pub(crate) const QUESTION: &str = "question.toml";
 /// The keys of the scenario `text`.
 pub(crate) fn keys(text: &str) -> Result<Value, Diagnostic> {
     keywords::document(Path::new(QUESTION), text)
+}
+
+/// The keys of a question that is one table, from its `text`.
+pub(crate) fn table<T: DeserializeOwned>(text: &str) -> Result<T, Diagnostic> {
+    let wrong = |error: toml::de::Error| Diagnostic::toml(Path::new(QUESTION), text, &error, &[]);
+    toml::from_str(text).map_err(wrong)
 }
 
 /// The scenario `text`, checked.

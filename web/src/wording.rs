@@ -4,7 +4,7 @@ use question::{Diagnostic, spelling};
 use serde_json::Value;
 
 /// Steps of the command line, as texts name them, and their counterparts on the page.
-const OWN: [(&str, &str); 7] = [
+const OWN: [(&str, &str); 9] = [
     (
         "--export best.txt, then `debubble simulate --schedule best.txt`",
         "press “Beside the others in Play” under the order",
@@ -17,6 +17,8 @@ const OWN: [(&str, &str); 7] = [
     ("--details: ", "“Everything about each plan” says: "),
     (" more: see --json", " more"),
     ("--pareto: ", "the picture: "),
+    ("`debubble fsdp --lengths`", "“Lengths of samples” of the tab “Packing”"),
+    ("`debubble fsdp --cost`", "“Cost of a sample” of the tab “Packing”"),
     (", or write the program out with --write-lp for another solver", ""),
 ];
 

@@ -121,7 +121,7 @@ onPage("the page says what it is, and its title follows the question", {}, async
   const metas = await page.$$eval("meta[name=description], meta[property^='og:']", (all) => all.map((one) => one.getAttribute("content") ?? ""));
   assert.ok(metas.length >= 4 && metas.every(Boolean));
   const title = () => page.title();
-  const { examples } = await opened.answer("examples");
+  const { examples } = await opened.examples();
   assert.equal(await title(), `${examples[0].title} - debubble`);
   await page.select("select[aria-label=Examples]", examples[1].name);
   await opened.rest();

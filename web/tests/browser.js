@@ -13,7 +13,7 @@ import { server } from "./server.js";
 export const BUILT = process.env.DEBUBBLE_PAGE ?? fileURLToPath(new URL("../dist/index.html", import.meta.url));
 
 /** The names of the tabs, as they stand. */
-export const TABS = ["Play", "Search", "Plan", "Records", "Open a file"];
+export const TABS = ["Play", "Search", "Plan", "Packing", "RL step", "Records", "Open a file"];
 
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"];
@@ -150,6 +150,13 @@ export class Opened {
       .findLast((/** @type {any} */ one) => one.request.ask === kind && one.answer)?.answer, kind);
     assert.ok(last, `the page has no answer to "${kind}"`);
     return JSON.parse(last);
+  }
+
+  /** The questions to begin with of this kind. @param {string} [of] @returns {Promise<any>} */
+  async examples(of = "scenario") {
+    const asked = (await this.questions("examples")).find(({ request, answer }) => request.of === of && answer);
+    assert.ok(asked?.answer, `the page has asked for no examples of "${of}"`);
+    return JSON.parse(asked.answer);
   }
 
   /** Follows a link to this page, as if it were typed. @param {Record<string, string>} link */

@@ -6,7 +6,7 @@ import { onPage } from "./browser.js";
 import { agrees, file, json } from "./program.js";
 
 onPage("each example gives the numbers of the command line", {}, async (opened) => {
-  const { examples } = await opened.answer("examples");
+  const { examples } = await opened.examples();
   assert.ok(examples.length > 1);
   for (const { name, text } of examples) {
     await opened.follow({ view: "play", scenario: text });

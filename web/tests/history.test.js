@@ -9,7 +9,7 @@ import { file } from "./program.js";
 const title = (opened) => opened.page.$eval("h2", (one) => one.textContent);
 
 onPage("Back leads from an example to the one before, and Forward to it again", {}, async (opened) => {
-  const { page } = opened, { examples } = await opened.answer("examples");
+  const { page } = opened, { examples } = await opened.examples();
   await page.select("select[aria-label=Examples]", "gpt-28.3b");
   await opened.rest();
   const chosen = examples.find((/** @type {any} */ one) => one.name === "gpt-28.3b").title;
@@ -23,7 +23,7 @@ onPage("Back leads from an example to the one before, and Forward to it again", 
 });
 
 onPage("Back leads from tab to tab, and from a file that was opened", {}, async (opened) => {
-  const { page } = opened, { examples } = await opened.answer("examples");
+  const { page } = opened, { examples } = await opened.examples();
   await opened.choose("Open a file");
   await opened.give(file("mine.toml", 'title = "Mine"\nschedule = "1f1b"\nstages = 3\nmicrobatches = 6\nforward = "1ms"\nbackward = "2ms"\n'));
   assert.deepEqual([await opened.chosen(), await title(opened)], ["Play", "Mine"]);

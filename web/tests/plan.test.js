@@ -42,7 +42,7 @@ onPage("an answer stands beside the one that was kept", { link: { view: "plan", 
 });
 
 onPage("a model that is pasted over an example begins a new question, and what is kept is said", { link: { view: "plan" } }, async (opened) => {
-  const { page } = opened, { examples } = await opened.answer("plan-examples");
+  const { page } = opened, { examples } = await opened.examples("plan");
   assert.match(examples[0].text, /precision = "fp8-blockwise"/);
   await page.$eval("textarea[aria-label='config.json of the model']", (field, text) => {
     /** @type {HTMLTextAreaElement} */ (field).value = text;
@@ -96,4 +96,34 @@ onPage("a plan that a framework runs has its scripts", { link: { view: "plan", p
   assert.equal((await opened.answer("plan")).runs, true);
   const buttons = await opened.page.$$eval("#plan .answer button", (all) => all.map((one) => one.textContent));
   assert.ok(buttons.includes("torchtitan.toml"), buttons.join());
+});
+
+/** A question whose adapters and frozen parts stand in fields. */
+const ADAPTERS = `${QUESTION}
+[training]
+lora-rank = 16
+lora-modules = ["linear_qkv"]
+frozen = ["embeddings"]
+`;
+
+onPage("a fault of a key of a table stands at its field, and adapters are planned once it is mended", { link: { view: "plan", plan: ADAPTERS, config: CONFIG } }, async (opened) => {
+  const { page } = opened, field = "#plan [data-key=frozen]";
+  /** @param {import("./watch.js").Asked} asked */
+  const done = ({ answer, failure, broken, ended }) => Boolean(answer || failure || broken || ended);
+  await opened.press("Plan");
+  await opened.until("plan", done);
+  await opened.rest();
+  const [seen, fault] = await page.$eval(`${field} .fault`, (one) => [one.checkVisibility(), one.textContent ?? ""]);
+  assert.ok(seen, "the table of the field is folded");
+  assert.match(String(fault), /did you mean `embedding`/);
+  await page.$eval(`${field} input`, (one) => {
+    /** @type {HTMLInputElement} */ (one).value = "embedding, layers:0-3";
+    one.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  await page.waitForFunction(() => new URLSearchParams(location.hash.slice(1)).get("plan")?.includes("layers:0-3"));
+  await opened.press("Plan");
+  await opened.until("plan", done);
+  await opened.rest();
+  assert.ok((await opened.answer("plan")).plans.length > 0);
+  assert.equal(await page.$eval(`${field} .fault`, (one) => one.textContent), "");
 });

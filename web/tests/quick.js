@@ -11,4 +11,5 @@ import "./timelines.test.js";
 import "./links.test.js";
 import "./search.test.js";
 import "./plan.test.js";
+import "./studies.test.js";
 import "./records.test.js";

@@ -25,7 +25,7 @@ async function tick(opened, name) {
 }
 
 onPage("a question of times without a schedule is answered for the usual ones", { link: { view: "play", scenario: TIMES } }, async (opened) => {
-  const { examples } = await opened.answer("examples");
+  const { examples } = await opened.examples();
   const usual = JSON.parse(/^schedule = (.*)$/m.exec(examples[0].text)?.[1] ?? "[]");
   const { results, text } = await opened.answer("simulate");
   assert.deepEqual(results.map((/** @type {any} */ one) => one.schedule), usual);

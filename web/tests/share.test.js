@@ -94,7 +94,7 @@ onPage("the frame that the book prints shows its question, without a word of fla
       assert.ok(results.length > 0);
       const stages = /stages = (\d+)/.exec(link.scenario ?? "")?.[1];
       if (stages) assert.equal(results[0].stages, Number(stages));
-      const { examples } = await second.answer("examples");
+      const { examples } = await second.examples();
       const asked = examples.find((/** @type {any} */ one) => one.name === link.example);
       if (link.example) assert.equal(await second.page.$eval("h2", (one) => one.textContent), asked.title);
       second.quiet();

@@ -34,13 +34,16 @@ pub struct LeverRow {
     /// Why it cannot be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// The question with it.
+    #[serde(skip)]
+    pub keys: RlKeys,
 }
 
 impl LeverRow {
     /// What `ran` comes to, where a response takes `base` nanoseconds without the change.
     pub(super) fn new(lever: Lever, ran: Result<Mean, Diagnostic>, base: f64) -> Self {
-        let Lever { name, change, .. } = lever;
-        let row = Self { lever: name, change, step_ns: None, saved: None, refused: None };
+        let Lever { name, change, keys } = lever;
+        let row = Self { lever: name, change, step_ns: None, saved: None, refused: None, keys };
         match ran {
             Ok(of) => Self {
                 step_ns: Some(super::mean(of.time, &of)),

@@ -79,7 +79,7 @@ pub fn timelines(
     let samples = setting.minibatch_size.saturating_mul(setting.devices as u64);
     let spans = samples.saturating_mul(2 * layers).saturating_mul(ways.len() as u64);
     if spans > MAX_SPANS {
-        let message = format!("--timeline would show up to {spans} layers: at most {MAX_SPANS}");
+        let message = format!("a picture of up to {spans} layers: at most {MAX_SPANS}");
         let cure = "take fewer --devices, --layers, or a smaller --minibatch-size";
         return Err(Diagnostic::new(message).with_help(cure));
     }

@@ -56,6 +56,11 @@ pub(crate) fn named(name: &str) -> Option<SizesDocument> {
     }
 }
 
+/// The first name of each model.
+pub(crate) fn names() -> Vec<String> {
+    table().into_iter().filter_map(|entry| entry.names.into_iter().next()).collect()
+}
+
 /// The sizes of the model whose name `text` begins with, the longest of them, as in `llama31_405b_pretrain_config`.
 pub(super) fn begins(text: &str) -> Option<SizesDocument> {
     let text = plain(text);

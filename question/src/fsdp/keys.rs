@@ -27,66 +27,69 @@ keys! {
     pub struct FsdpKeys as "Keys": "The question", Lists::OfValues;
 
     /// Data-parallel devices, N
-    devices: Vec<usize>, value: "N,..", default: Some("8");
+    devices: Vec<usize>, label: "Data-parallel devices", value: "N,..", default: Some("8");
     /// Samples of a minibatch per device
-    minibatch_size: Vec<u64>, value: "N,..", default: Some("1,2,4,8");
+    minibatch_size: Vec<u64>, label: "Samples of a minibatch per device", value: "N,..",
+        default: Some("1,2,4,8");
     /// The most tokens of a microbatch over those of the longest sample [default: 1]
-    packing_ratio: Vec<PackingRatio>, value: "RATIO,..";
+    packing_ratio: Vec<PackingRatio>, label: "Packing ratio", value: "RATIO,..";
     /// The most tokens of a microbatch
-    max_tokens: Vec<u64>, value: "TOKENS,..";
+    max_tokens: Vec<u64>, label: "Tokens of a microbatch", value: "TOKENS,..";
     /// How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST,
     /// longtail:LEAST-MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE; of a file in CSV, JSONL
     /// or Parquet a column, as in file:data.parquet:length
-    lengths: LengthsKey, value: "LAW", default: Some("longtail:8000-64000:1");
+    lengths: LengthsKey, label: "Lengths of samples (tokens)", value: "LAW",
+        default: Some("longtail:8000-64000:1");
     /// Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per
     /// token, or quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds [default: by --model and --machine, or
     /// 1.5b]
-    cost: Option<CostKey>, value: "MODEL";
+    cost: Option<CostKey>, label: "Cost of a sample", value: "MODEL";
     /// Packing methods: local-sort, lb-micro, lb-mini [default: all]
-    method: Vec<MethodKey>, value: "METHOD,..";
+    method: Vec<MethodKey>, label: "Packing", value: "METHOD,..";
     /// collectives or on-demand [default: both; only on-demand for lb-mini]
-    communication: Vec<CommunicationKey>, value: "HOW,..";
+    communication: Vec<CommunicationKey>, label: "Communication", value: "HOW,..";
     /// How many minibatches to draw
-    minibatches: u64, value: "N", default: Some("100");
+    minibatches: u64, label: "Minibatches", value: "N", default: Some("100");
     /// Seed of all chance
-    seed: u64, value: "N", default: Some("0");
+    seed: u64, label: "Seed", value: "N", default: Some("0");
     /// Layers of the model: how often devices meet in a microbatch, forward and backward [default: those of
     /// --model, or 28]
-    layers: Option<u64>, value: "L";
+    layers: Option<u64>, label: "Layers", value: "L";
     /// The model, with --machine: a config.json of Hugging Face, or a name such as qwen2.5-7b; costs, layers and
     /// parameters follow from it
-    model: Option<PathBuf>, value: "MODEL", heading: MODEL;
+    model: Option<PathBuf>, label: "Model", value: "MODEL", heading: MODEL;
     /// The machine, with --model: a built-in one such as a100-80g, or a file; costs and links follow from it
-    machine: Option<String>, value: "MACHINE", heading: MODEL;
+    machine: Option<String>, label: "Machine", value: "MACHINE", heading: MODEL;
     /// Activations that the backward computes again, for costs by --model: full (of whole layers) or none
-    recompute: RecomputeKey, value: "WHAT", heading: MODEL, default: Some("full");
+    recompute: RecomputeKey, label: "Recomputation", value: "WHAT", heading: MODEL,
+        default: Some("full");
     /// Size of all parameters as they travel [default: none, transfers take no time]
-    parameters: Option<Bytes>, value: "SIZE", heading: LINKS;
+    parameters: Option<Bytes>, label: "Size of all parameters", value: "SIZE", heading: LINKS;
     /// Of every device, in and out, as in 50GB/s or 400Gbit/s
-    bandwidth: Option<Bandwidth>, value: "RATE", heading: LINKS;
+    bandwidth: Option<Bandwidth>, label: "Bandwidth of a device", value: "RATE", heading: LINKS;
     /// Of one message [default: 0ns]
-    latency: Option<Nanos>, value: "TIME", heading: LINKS;
+    latency: Option<Nanos>, label: "Latency of a message", value: "TIME", heading: LINKS;
     /// Devices that own parameters in on-demand communication [default: all]
-    owners: Option<usize>, value: "N", heading: LINKS;
+    owners: Option<usize>, label: "Devices that own parameters", value: "N", heading: LINKS;
     /// The most that a pull or a push of one device gets in on-demand communication, where a ring gets
     /// more: owners are asked in turn, over links of pairs [default: --bandwidth]
-    pull_bandwidth: Option<Bandwidth>, value: "RATE", heading: LINKS;
+    pull_bandwidth: Option<Bandwidth>, label: "Bandwidth of a pull", value: "RATE", heading: LINKS;
     /// Devices of a node [default: all]
-    devices_per_node: Option<usize>, value: "N", heading: LINKS;
+    devices_per_node: Option<usize>, label: "Devices of a node", value: "N", heading: LINKS;
     /// Of every node to all others, in and out, which its devices share, as in 800Gbit/s
-    node_bandwidth: Option<Bandwidth>, value: "RATE", heading: LINKS;
+    node_bandwidth: Option<Bandwidth>, label: "Bandwidth of a node", value: "RATE", heading: LINKS;
     /// Over which devices parameters are divided: full (all, FSDP) or hybrid (those of a node, and every
     /// node has all of them: HSDP)
-    sharding: ShardingKey, value: "HOW", heading: LINKS, default: Some("full");
+    sharding: ShardingKey, label: "Sharding", value: "HOW", heading: LINKS, default: Some("full");
     /// Transfers do not hide behind computing
-    no_overlap: bool, heading: LINKS;
+    no_overlap: bool, label: "Without overlap of transfers", heading: LINKS;
     /// Slow devices: how many times as long their work takes, as in device:3=1.5
-    slowdown: Vec<Slowdown>, value: "WHAT=FACTOR,..", heading: NOISE;
+    slowdown: Vec<Slowdown>, label: "Slow devices", value: "WHAT=FACTOR,..", heading: NOISE;
     /// Random durations of layers, as in pass=lognormal:0.05; the laws are those of
     /// `debubble simulate`
-    jitter: Option<JitterOf>, value: "pass=LAW", heading: NOISE;
+    jitter: Option<JitterOf>, label: "Jitter of layers", value: "pass=LAW", heading: NOISE;
     /// Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms
-    stall: Option<Stall>, value: "PROBABILITY:TIME", heading: NOISE;
+    stall: Option<Stall>, label: "Stalls", value: "PROBABILITY:TIME", heading: NOISE;
 }
 #[cfg(feature = "clap")]
 crate::keys::flags::flags!(FsdpKeys);

@@ -16,16 +16,16 @@ use crate::values::packing::{LengthsKey, tokens};
 /// The largest file of lengths.
 const MAX_FILE: u64 = 64 << 20;
 /// The largest file whose columns are read.
-const MAX_TABLE: u64 = 1 << 30;
+pub(super) const MAX_TABLE: u64 = 1 << 30;
 /// The most rows of such a file.
-const MAX_ROWS: usize = 1 << 24;
+pub(super) const MAX_ROWS: usize = 1 << 24;
 
 /// What a build without Parquet, and texts that are no numbers, need.
 const CURE: &str = "write the number of tokens as a column in CSV or JSONL";
 
 /// A file whose columns have names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+pub(super) enum Form {
     Csv(u8),
     Jsonl,
     Parquet,
@@ -42,7 +42,8 @@ const FORMS: [(&str, Form); 6] = [
 ];
 
 impl Form {
-    fn of(path: &Path) -> Option<Self> {
+    /// The form that the ending of `path` promises.
+    pub(super) fn of(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_lowercase();
         FORMS.into_iter().find(|(name, _)| *name == ending).map(|(_, form)| form)
     }

@@ -87,7 +87,7 @@ keys! {
     /// sequence-parallel group]
     max_tokens: Option<u64>, label: "Tokens of a microbatch", value: "TOKENS", heading: UPDATE;
     /// The same where log-probabilities are computed [default: as max-tokens]
-    log_prob_max_tokens: Option<u64>, label: "Tokens of a microbatch of log-probabilities", value: "TOKENS",
+    log_prob_max_tokens: Option<u64>, label: "Tokens of a log-probability microbatch", value: "TOKENS",
         heading: UPDATE;
     /// Packing method: local-sort, lb-micro or lb-mini
     method: MethodKey, label: "Packing", value: "METHOD", heading: UPDATE, default: Some("lb-micro");

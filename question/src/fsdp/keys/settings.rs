@@ -51,7 +51,7 @@ impl FsdpKeys {
     /// At keys that exclude or need each other, files that cannot be read, and too many settings.
     pub fn settings(&self, context: &Context<'_>) -> Result<Vec<FsdpSetting>, Diagnostic> {
         self.check()?;
-        let lengths = self.lengths.read(context)?;
+        let lengths = self.lengths.read(context).map_err(|error| error.about("lengths"))?;
         let limits = self.limits(&lengths);
         let count = self.devices.len().saturating_mul(self.minibatch_size.len());
         let count = count.saturating_mul(limits.len());

@@ -1,0 +1,146 @@
+//! Data-parallel training: packing and communication side by side, and one minibatch in time.
+
+use answer::fsdp::{BASELINE, FsdpAnswer, FsdpRow};
+use draw::pictures;
+use pipeline::Nanos;
+use question::fsdp::{FsdpKeys, FsdpSetting};
+use question::{Context, Diagnostic, format};
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+use crate::sheet::{Part, parts};
+use crate::text::{table, text};
+
+/// A question for [`answer::fsdp::fsdp`].
+#[derive(Deserialize)]
+pub(crate) struct Request {
+    /// Its keys, as a file.
+    text: String,
+}
+
+/// Every way in every setting.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    /// Output of the command line.
+    answer: FsdpAnswer,
+    /// What it comes to, a sentence each.
+    lead: Vec<String>,
+    /// The same as tables.
+    sheet: Vec<Part>,
+    /// The rows as CSV.
+    csv: String,
+    /// The bubble over the minibatch size.
+    svg: String,
+    /// The settings in words, of each of which the first minibatch can be drawn.
+    settings: Vec<String>,
+    /// The number of the one in which a way gains most.
+    best: usize,
+}
+
+/// A question, and which of its settings is drawn.
+#[derive(Deserialize)]
+pub(crate) struct Minibatch {
+    /// Its keys, as a file.
+    text: String,
+    /// The number of the setting, from 0.
+    setting: usize,
+}
+
+/// A minibatch in time.
+#[derive(Serialize)]
+pub(crate) struct Drawn {
+    /// Its timelines, one for each way.
+    svg: String,
+}
+
+impl Request {
+    /// Answers it.
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+        let keys: FsdpKeys = table(&self.text)?;
+        let settings = settings(context, &planning::samples::of_keys(context, &keys)?)?;
+        let answer = answer::fsdp::fsdp(context, &keys)?;
+        Ok(Answer {
+            lead: lead(&answer.results).into_iter().collect(),
+            sheet: parts(answer.sheet()),
+            csv: text(answer.csv()?),
+            svg: pictures::fsdp::bubbles(&answer.results, None)?,
+            best: best(&answer.results).map_or(0, |row| place(&settings, row)),
+            settings: settings.iter().map(in_words).collect(),
+            answer,
+        })
+    }
+}
+
+impl Minibatch {
+    /// Draws it.
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Drawn, Diagnostic> {
+        let keys: FsdpKeys = table(&self.text)?;
+        let keys = planning::samples::of_keys(context, &keys)?;
+        let settings = settings(context, &keys)?;
+        let Some(setting) = settings.get(self.setting) else {
+            return Err(Diagnostic::new(format!("there are {} settings", settings.len())));
+        };
+        let (ways, layers) = (keys.ways(), keys.layers());
+        limits::check_layers(setting, ways.len(), layers)?;
+        let svg = pictures::fsdp::timelines(setting, &ways, layers, None)?;
+        Ok(Drawn { svg })
+    }
+}
+
+/// The settings of `keys`, which have what follows from a model and a machine, if a browser bears them.
+fn settings(context: &Context<'_>, keys: &FsdpKeys) -> Result<Vec<FsdpSetting>, Diagnostic> {
+    let settings = keys.settings(context)?;
+    limits::check_packing(&settings, keys.minibatches())?;
+    Ok(settings)
+}
+
+fn in_words(setting: &FsdpSetting) -> String {
+    let FsdpSetting { devices, minibatch_size, max_tokens, .. } = setting;
+    format!(
+        "{devices} devices, minibatch size {minibatch_size}, at most {max_tokens} tokens of a microbatch"
+    )
+}
+
+/// The number of the setting of `row`.
+fn place(settings: &[FsdpSetting], row: &FsdpRow) -> usize {
+    let own = |one: &FsdpSetting| {
+        (one.devices, one.minibatch_size, one.max_tokens)
+            == (row.devices, row.minibatch_size, row.max_tokens)
+    };
+    settings.iter().position(own).unwrap_or(0)
+}
+
+/// The row that gains most.
+fn best(rows: &[FsdpRow]) -> Option<&FsdpRow> {
+    rows.iter().max_by(|a, b| a.speedup.total_cmp(&b.speedup))
+}
+
+/// What `rows` say first: which way gains most, and where.
+fn lead(rows: &[FsdpRow]) -> Option<String> {
+    let best = best(rows)?;
+    let [method, communication] = [BASELINE.method.name(), BASELINE.communication.name()];
+    let is_baseline = |row: &FsdpRow| (row.method, row.communication) == (method, communication);
+    let time = format::time(Nanos(best.step_ns));
+    let FsdpRow { devices, minibatch_size, speedup, bubble_rate, .. } = best;
+    let step = format!(
+        "With {minibatch_size} samples for each of {devices} devices, a step takes {}",
+        time.trim()
+    );
+    if is_baseline(best) {
+        return Some(format!("Nothing is faster than {method} with {communication}. {step}."));
+    }
+    let same = |row: &&FsdpRow| {
+        (row.devices, row.minibatch_size, row.max_tokens)
+            == (best.devices, best.minibatch_size, best.max_tokens)
+    };
+    let beside = rows.iter().filter(same).find(|row| is_baseline(row));
+    let beside = beside
+        .map_or(String::new(), |row| format!(" in place of {}", format::percent(row.bubble_rate)));
+    Some(format!(
+        "{} with {} is the fastest. {step}, {speedup:.2} times as fast as {method} with {communication}, and \
+         devices wait {} of it{beside}.",
+        best.method,
+        best.communication,
+        format::percent(*bubble_rate),
+    ))
+}
