@@ -40,8 +40,13 @@ impl Failures {
     /// (the same, equation 20).
     #[must_use]
     pub fn goodput(&self) -> f64 {
+        self.goodput_at(self.interval())
+    }
+
+    /// The same with `interval` between two checkpoints.
+    #[must_use]
+    pub fn goodput_at(&self, interval: f64) -> f64 {
         let Self { between, checkpoint, restart } = *self;
-        let interval = self.interval();
         if interval <= 0.0 {
             return 1.0;
         }
