@@ -50,4 +50,6 @@ pub use policy::{Goodput, Policy, Rates, borne};
 pub use step::{Ran, Rerouting, Step};
 
 #[cfg(test)]
+mod monte_carlo;
+#[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
 //! Rerouted steps checked from scratch, on random pipelines.
+#![allow(clippy::cast_possible_truncation)] // Small counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
