@@ -61,7 +61,10 @@ impl Share {
             chunks.fold([0u64; 2], |[before, weights], chunk| {
                 let [back, weight] = backward(of.costs, chunk, microbatch, split, of);
                 let forward = of.costs.times(chunk, microbatch).forward.0;
-                [before.saturating_add(forward).saturating_add(back), weights.saturating_add(weight)]
+                [
+                    before.saturating_add(forward).saturating_add(back),
+                    weights.saturating_add(weight),
+                ]
             })
         };
         let microbatches = u64::from(shape.microbatches());
@@ -70,9 +73,9 @@ impl Share {
             let most = (pipelines * microbatches).div_ceil(live);
             sums(0).map(|one| one.saturating_mul(most))
         } else {
-            let all = (0..shape.microbatches()).map(sums).fold([0u128; 2], |[a, b], [c, d]| {
-                [a + u128::from(c), b + u128::from(d)]
-            });
+            let all = (0..shape.microbatches())
+                .map(sums)
+                .fold([0u128; 2], |[a, b], [c, d]| [a + u128::from(c), b + u128::from(d)]);
             // The worker with most of both need not be the one with most of the first: W counts as none.
             let share = |sum: u128| {
                 let share = (sum * u128::from(pipelines)).div_ceil(u128::from(live));
@@ -87,7 +90,13 @@ impl Share {
 }
 
 /// The time of the backward of `chunk` that others wait for, and that of a W apart.
-fn backward(costs: &Costs, chunk: u16, microbatch: u32, split: bool, of: &Pipelines<'_>) -> [u64; 2] {
+fn backward(
+    costs: &Costs,
+    chunk: u16,
+    microbatch: u32,
+    split: bool,
+    of: &Pipelines<'_>,
+) -> [u64; 2] {
     let times = costs.times(chunk, microbatch);
     let again = match of.schedule.recomputes(chunk) {
         true => costs.of(pipeline::Pass::r(chunk, microbatch)).0,
@@ -119,9 +128,7 @@ impl Paths {
             Some(_) => all().map(time).min().unwrap_or(0),
         };
         let hop = |chunk: u16| hop(of, (shape, placement), chunk);
-        let down = |chunk: u16| {
-            [least(&|one| of.costs.times(chunk, one).forward.0), hop(chunk)]
-        };
+        let down = |chunk: u16| [least(&|one| of.costs.times(chunk, one).forward.0), hop(chunk)];
         let up = |chunk: u16| {
             let time = least(&|one| backward(of.costs, chunk, one, split, of)[0]);
             let is_empty = chunk <= of.costs.forward_only_chunks();

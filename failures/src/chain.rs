@@ -40,7 +40,10 @@ pub(crate) fn survival(pipelines: u32, stages: u32, most: usize) -> Vec<f64> {
         sets = (0..=most).map(product).collect();
     }
     let all = row(u64::from(pipelines) * u64::from(stages));
-    sets.iter().zip(all).map(|(some, all)| if all > 0.0 { (some / all).min(1.0) } else { 0.0 }).collect()
+    sets.iter()
+        .zip(all)
+        .map(|(some, all)| if all > 0.0 { (some / all).min(1.0) } else { 0.0 })
+        .collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use crate::error::{FailureError, count};
 
 /// The most pipelines.
@@ -57,6 +60,33 @@ impl Dead {
             Some(stage) => Err(FailureError::StageLost { stage, pipelines }),
             None => Ok(dead),
         }
+    }
+
+    /// `lost` workers drawn by chance from those of `pipelines` pipelines of `stages` stages, so that every stage
+    /// keeps one: the same for the same `seed` and number of the draw. None where no such set was found in a
+    /// thousand.
+    #[must_use]
+    pub fn drawn(pipelines: u64, stages: u64, lost: u64, seed: u64, draw: u64) -> Option<Self> {
+        const TRIES: usize = 1_000;
+        let none = Self::new(pipelines, stages, &[]).ok()?;
+        let all = pipelines.checked_mul(stages)?;
+        let [all, lost] = [all, lost].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        if lost > all {
+            return None;
+        }
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32) ^ draw);
+        (0..TRIES).find_map(|_| {
+            let of = |number: usize| {
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                Worker { pipeline: number / none.stages, stage: number % none.stages }
+            };
+            let mut numbers = BTreeSet::new();
+            while numbers.len() < lost {
+                numbers.insert(chance.random_range(0..all));
+            }
+            let workers: Vec<Worker> = numbers.into_iter().map(of).collect();
+            Self::new(pipelines, stages, &workers).ok()
+        })
     }
 
     /// Number of pipelines.
@@ -125,6 +155,19 @@ mod tests {
         assert!(refused(&all).contains("all 3 workers of stage 1"));
         assert!(Dead::new(0, 2, &[]).is_err() && Dead::new(1 << 40, 2, &[]).is_err());
         assert!(Dead::new(4096, 4096, &[]).is_err());
+    }
+
+    #[test]
+    fn drawn_sets_leave_every_stage_a_worker() {
+        for draw in 0..50 {
+            let dead = Dead::drawn(3, 4, 5, 7, draw).unwrap();
+            assert_eq!(dead.workers().len(), 5);
+            assert!((0..4).all(|stage| dead.live(stage).count() > 0));
+            assert_eq!(Dead::drawn(3, 4, 5, 7, draw), Some(dead));
+        }
+        assert_eq!(Dead::drawn(3, 4, 9, 0, 0), None);
+        assert_eq!(Dead::drawn(3, 4, 13, 0, 0), None);
+        assert_ne!(Dead::drawn(9, 4, 2, 0, 0), Dead::drawn(9, 4, 2, 0, 1));
     }
 
     #[test]

@@ -47,13 +47,7 @@ impl Dealt {
         dealt
     }
 
-    fn stage(
-        &mut self,
-        dead: &Dead,
-        stage: u32,
-        deal: Deal,
-        work: &impl Fn(u32, u32) -> Nanos,
-    ) {
+    fn stage(&mut self, dead: &Dead, stage: u32, deal: Deal, work: &impl Fn(u32, u32) -> Nanos) {
         let live: Vec<u32> = dead.live(stage).collect();
         let each = u32::try_from(self.microbatches).unwrap_or(u32::MAX);
         let own: u128 = (0..each).map(|one| u128::from(work(stage, one).0)).sum();
@@ -98,10 +92,8 @@ mod tests {
         let dealt = Dealt::new(&dead, microbatches, deal, |_, _| Nanos(10));
         let taken = |taker| {
             let all = (0..5).flat_map(|pipeline| (0..microbatches).map(move |one| (pipeline, one)));
-            all.filter(|&(pipeline, one)| {
-                dealt.taker(Worker { pipeline, stage: 1 }, one) == taker
-            })
-            .count()
+            all.filter(|&(pipeline, one)| dealt.taker(Worker { pipeline, stage: 1 }, one) == taker)
+                .count()
         };
         (0..5).map(taken).collect()
     }

@@ -31,7 +31,8 @@ pub(crate) fn improve(
     let Some(timing) = Timing::of(instance, &orders) else { return (orders, u64::MAX) };
     let cost = aim.cost(instance, &timing, &orders);
     let chance = Xoshiro256PlusPlus::seed_from_u64(0x0dea_d57a_6e00);
-    let mut climb = Climb { instance, room, aim, orders, timing, spare: Timing::default(), cost, chance };
+    let mut climb =
+        Climb { instance, room, aim, orders, timing, spare: Timing::default(), cost, chance };
     for done in 0..evaluations {
         if climb.cost <= bound || (done % 64 == 63 && stop()) {
             break;
@@ -96,8 +97,9 @@ impl Climb<'_> {
         };
         let stage = (0..spans.len()).max_by_key(|&stage| length(&spans[stage]))?;
         let lasts = self.orders.iter().filter_map(|order| order.last().copied());
-        let of_stage =
-            lasts.filter(|&node| self.instance.stage(self.instance.nodes[node as usize].worker) == stage);
+        let of_stage = lasts.filter(|&node| {
+            self.instance.stage(self.instance.nodes[node as usize].worker) == stage
+        });
         let mut at = of_stage.max_by_key(|&node| self.timing.end(self.instance, node))?;
         let mut waits = Vec::new();
         while self.timing.starts[at as usize] > 0 {

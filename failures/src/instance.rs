@@ -276,7 +276,8 @@ impl<'a> Builder<'a> {
 
     /// Refuses times and bytes whose sums could leave their range.
     fn check_sum(&self) -> Result<(), FailureError> {
-        let inputs = |node: &Node| node.inputs.iter().map(|input| u128::from(input.1)).sum::<u128>();
+        let inputs =
+            |node: &Node| node.inputs.iter().map(|input| u128::from(input.1)).sum::<u128>();
         let time = |node: &Node| u128::from(node.time) + inputs(node);
         let bytes = |node: &Node| u128::from(node.taken) + u128::from(node.left[0]);
         let time = self.nodes.iter().map(time).sum::<u128>() + u128::from(self.of.optimizer.0);
@@ -311,7 +312,10 @@ pub(crate) const fn class(kind: Kind) -> usize {
 fn successors(nodes: &[Node]) -> (Vec<u32>, Vec<u32>) {
     let inputs = || {
         (0u32..).zip(nodes).flat_map(|(number, node)| {
-            node.inputs.into_iter().filter(|input| input.0 != NONE).map(move |input| (input.0, number))
+            node.inputs
+                .into_iter()
+                .filter(|input| input.0 != NONE)
+                .map(move |input| (input.0, number))
         })
     };
     let mut first = vec![0u32; nodes.len() + 1];

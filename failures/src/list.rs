@@ -60,7 +60,8 @@ impl Room {
         for node in &instance.nodes {
             if class(node.pass.kind) == 0 {
                 let stage = instance.stage(node.worker);
-                needed[stage] = needed[stage].max(node.taken + self.reserves[usize::from(node.pass.chunk)]);
+                needed[stage] =
+                    needed[stage].max(node.taken + self.reserves[usize::from(node.pass.chunk)]);
             }
         }
         needed

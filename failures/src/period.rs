@@ -52,7 +52,8 @@ fn cycle_mean(rows: &[Vec<i128>]) -> u64 {
     for _ in 0..count {
         let last = &walks[walks.len() - 1];
         let to = |to: usize| {
-            let all = rows.iter().zip(last).filter(|(row, before)| is_path(row[to]) && is_path(**before));
+            let all =
+                rows.iter().zip(last).filter(|(row, before)| is_path(row[to]) && is_path(**before));
             all.map(|(row, before)| before + row[to]).max().unwrap_or(NO_PATH)
         };
         let next = (0..count).map(to).collect();

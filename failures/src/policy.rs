@@ -77,8 +77,11 @@ impl Policy {
                 return Err(FailureError::Time { what, given, range: "above 0 s" });
             }
         }
-        let others =
-            [("a reconfiguration", reconfigure), ("a restart", restart), ("a checkpoint", checkpoint)];
+        let others = [
+            ("a reconfiguration", reconfigure),
+            ("a restart", restart),
+            ("a checkpoint", checkpoint),
+        ];
         for (what, given) in others {
             if !(given >= 0.0 && given < between) {
                 return Err(FailureError::Time {
@@ -99,19 +102,35 @@ impl Policy {
         u64::from(self.pipelines) * u64::from(self.stages)
     }
 
-    /// How many numbers of dead workers are common enough to count, 0 among them: what [`Self::rerouting`] asks
-    /// steps of.
+    /// How many numbers of dead workers, 0 among them, make up all but `rare` of the time: for so many
+    /// [`Self::rerouting`] needs a step of its own.
     #[must_use]
-    pub fn states(&self) -> usize {
+    pub fn common(&self, rare: f64) -> usize {
+        let shares = self.dead();
+        let mut left = 1.0;
+        let enough = shares.iter().position(|share| {
+            left -= share;
+            left <= rare
+        });
+        enough.map_or(shares.len(), |at| at + 1)
+    }
+
+    /// How many numbers of dead workers are common enough to count, 0 among them.
+    fn states(&self) -> usize {
+        let shares = self.dead();
+        shares.iter().rposition(|&share| share > RARE).unwrap_or(0) + 1
+    }
+
+    /// About the share of the time with each number of dead workers: by a Poisson law that is cut off.
+    fn dead(&self) -> Vec<f64> {
         let load = self.rates.repair / self.rates.between;
         let most = usize::try_from(self.workers()).unwrap_or(STATES).min(STATES - 1);
         let up = vec![load; most];
         let down: Vec<f64> = (0..most).map(|state| (state + 1) as f64).collect();
-        let shares = shares(&up, &down);
-        shares.iter().rposition(|&share| share > RARE).unwrap_or(0) + 1
+        shares(&up, &down)
     }
 
-    /// Rerouting: peers run the passes of the dead. `step(k)` is the mean step in seconds over sets of k dead
+    /// Rerouting: peers run the passes of the dead. `steps[k]` is the mean step in seconds over sets of k dead
     /// workers that leave every stage one; the last one stands for more.
     ///
     /// With more dead the job still runs unless a stage has lost all of its workers; then it stops until one is
@@ -132,7 +151,7 @@ impl Policy {
     }
 
     /// Leaving whole pipelines out: one with a dead worker waits for its repair, and the others take its
-    /// microbatches. `step(k)` is the step in seconds with k pipelines left out.
+    /// microbatches. `steps[k]` is the step in seconds with k pipelines left out.
     ///
     /// Workers of a pipeline that waits do not fail. Costs as of [`Self::rerouting`].
     #[must_use]

@@ -98,7 +98,8 @@ impl Pipelines<'_> {
         let candidates = candidates(&instance, &room);
         let best = |aim: Aim| {
             let timed = candidates.iter().filter_map(|orders| {
-                Timing::of(&instance, orders).map(|timing| (aim.cost(&instance, &timing, orders), orders))
+                Timing::of(&instance, orders)
+                    .map(|timing| (aim.cost(&instance, &timing, orders), orders))
             });
             timed.min_by_key(|(cost, _)| *cost).map(|(_, orders)| orders.clone())
         };
@@ -192,8 +193,11 @@ fn candidates(instance: &Instance, room: &Room) -> Vec<Orders> {
         .map(|node| (u64::from(node.pass.microbatch) << 16) | u64::from(node.pass.chunk))
         .collect();
     let is_large = instance.nodes.len() > MANY;
-    let urgencies: &[&Vec<u64>] =
-        if is_large { &[&by_schedule, &by_tail] } else { &[&by_schedule, &by_tail, &by_microbatch] };
+    let urgencies: &[&Vec<u64>] = if is_large {
+        &[&by_schedule, &by_tail]
+    } else {
+        &[&by_schedule, &by_tail, &by_microbatch]
+    };
     let patience: &[u64] = if is_large { &[0, 100] } else { &[0, 50, 100] };
     let mut all: Vec<Orders> = inserted(instance, &by_schedule, room).into_iter().collect();
     for urgency in urgencies {
@@ -222,7 +226,10 @@ fn by_schedule(instance: &Instance) -> Vec<u64> {
             while let Some(&number) = order.get(places[stage]) {
                 let node = &instance.nodes[number as usize];
                 let inputs = || {
-                    node.inputs.iter().filter(|input| (input.0 as usize) < each).map(|input| input.0 as usize)
+                    node.inputs
+                        .iter()
+                        .filter(|input| (input.0 as usize) < each)
+                        .map(|input| input.0 as usize)
                 };
                 if !inputs().all(|input| done[input]) {
                     break;
@@ -246,7 +253,8 @@ fn by_tail(instance: &Instance) -> Vec<u64> {
     let mut tails = vec![0u64; count];
     let mut open: Vec<u32> = vec![0; count];
     for number in 0..u32::try_from(count).unwrap_or(u32::MAX) {
-        open[number as usize] = u32::try_from(instance.successors(number).len()).unwrap_or(u32::MAX);
+        open[number as usize] =
+            u32::try_from(instance.successors(number).len()).unwrap_or(u32::MAX);
     }
     let mut stack: Vec<usize> = (0..count).filter(|&number| open[number] == 0).collect();
     while let Some(number) = stack.pop() {
@@ -285,8 +293,8 @@ fn inserted(instance: &Instance, starts: &[u64], room: &Room) -> Option<Orders> 
             (starts[number as usize], class(node.pass.kind), place[local], node.pipeline)
         });
     }
-    let fits = (0u32..).zip(&orders).all(|(worker, order)| {
-        peak(instance, order) <= room.limits[instance.stage(worker)]
-    });
+    let fits = (0u32..)
+        .zip(&orders)
+        .all(|(worker, order)| peak(instance, order) <= room.limits[instance.stage(worker)]);
     (fits && Timing::of(instance, &orders).is_some()).then_some(orders)
 }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pipeline::{
-    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Nanos, Pass, PassTimes, Problem,
-    Schedule, Shape,
+    Bytes, Costs, Family, Footprint, Footprints, Kind, Limit, Memory, Nanos, Pass, PassTimes,
+    Problem, Schedule, Shape,
 };
 use proptest::prelude::*;
 

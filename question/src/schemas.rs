@@ -41,6 +41,7 @@ pub static SCHEMAS: &[Schema] = &[
     schema!("fsdp", "A study of packing and communication"),
     schema!("rl", "A step of reinforcement learning"),
     SEARCH,
+    schema!("failures", "The keys of dead workers, besides those of their schedules"),
     schema!("replay", "The changes of a run that are tried on its trace"),
     schema!("reproduce", "A question for published tables"),
 ];
