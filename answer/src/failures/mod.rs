@@ -177,7 +177,7 @@ pub fn failures(
     let mut results = Vec::new();
     let mut warnings = Warnings::default();
     for setting in &scenario.settings {
-        warnings.add_assumed(context, setting);
+        case::assumed(context, setting).into_iter().for_each(|text| warnings.add_of_setting(text));
         for rule in case::rules(context, scenario, setting)? {
             if !results.is_empty() && context.stopped() {
                 break;
