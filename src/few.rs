@@ -22,7 +22,7 @@ const FEW: [(&str, &[&str]); 8] = [
     ),
     (
         "failures",
-        &["data_parallel", "dead", "peer_hop", "optimizer", "staggered", "mtbf", "repair", "json"],
+        &["data_parallel", "dead", "peer_hop", "update", "staggered", "mtbf", "repair", "json"],
     ),
     ("export", &["format"]),
     (

@@ -4,7 +4,7 @@
 //! share of them. Before its first pass a forward goes through all chunks before its first one; behind its last
 //! backward one goes back through them, and where B and W are apart the first stage ends with a W.
 
-use pipeline::{Costs, Nanos, Placement, Shape};
+use pipeline::{Kind, Nanos, Pass, Placement, Shape};
 
 use crate::dead::Dead;
 use crate::instance::Pipelines;
@@ -20,15 +20,17 @@ pub struct Bound {
     pub stage: u32,
 }
 
-/// The bounds of a step of `of` where the workers of `dead` run nothing. `split` says whether B and W are apart.
+/// The bounds of a step of `of` where the workers of `dead` run nothing. `split` says whether whole backwards are
+/// run as a B and a W.
 #[must_use]
 pub fn bound(of: &Pipelines<'_>, dead: &Dead, split: bool) -> Bound {
     let shape = of.schedule.shape();
-    let paths = Paths::new(of, split);
+    let backwards = Backwards::new(of, split);
+    let paths = Paths::new(of, backwards);
     let one = paths.one_microbatch();
     let mut best = Bound { step: of.optimizer + Nanos(one), staggered: Nanos(0), stage: 0 };
     for stage in 0..dead.stages() {
-        let share = Share::new(of, dead, stage, split, shape);
+        let share = Share::new(of, dead, stage, backwards);
         let first = of.schedule.placement().chunks_of(shape, stage as usize).next().unwrap_or(0);
         let head = paths.head(first);
         let all = share.before_weights.saturating_add(share.weights);
@@ -52,14 +54,15 @@ struct Share {
 }
 
 impl Share {
-    fn new(of: &Pipelines<'_>, dead: &Dead, stage: u32, split: bool, shape: Shape) -> Self {
+    fn new(of: &Pipelines<'_>, dead: &Dead, stage: u32, backwards: Backwards) -> Self {
+        let shape = of.schedule.shape();
         let live = dead.live(stage).count().max(1) as u64;
         let pipelines = u64::from(dead.pipelines());
         let placement = of.schedule.placement();
         let sums = |microbatch: u32| {
             let chunks = placement.chunks_of(shape, stage as usize);
             chunks.fold([0u64; 2], |[before, weights], chunk| {
-                let [back, weight] = backward(of.costs, chunk, microbatch, split, of);
+                let [back, weight] = backwards.of(of, chunk, microbatch);
                 let forward = of.costs.times(chunk, microbatch).forward.0;
                 [
                     before.saturating_add(forward).saturating_add(back),
@@ -89,22 +92,49 @@ impl Share {
     }
 }
 
-/// The time of the backward of `chunk` that others wait for, and that of a W apart.
-fn backward(
-    costs: &Costs,
-    chunk: u16,
-    microbatch: u32,
-    split: bool,
-    of: &Pipelines<'_>,
-) -> [u64; 2] {
-    let times = costs.times(chunk, microbatch);
-    let again = match of.schedule.recomputes(chunk) {
-        true => costs.of(pipeline::Pass::r(chunk, microbatch)).0,
-        false => 0,
-    };
-    match split {
-        true => [times.backward_input.0.saturating_add(again), times.backward_weight.0],
-        false => [times.least_backward().0.saturating_add(again), 0],
+/// How the backwards of a step are run.
+#[derive(Clone, Copy)]
+enum Backwards {
+    Whole,
+    Split,
+    /// Some so, some so.
+    Mixed,
+}
+
+impl Backwards {
+    fn new(of: &Pipelines<'_>, split: bool) -> Self {
+        let has = |kind: Kind| {
+            let mut passes = of.schedule.orders().iter().flat_map(|order| order.passes());
+            passes.any(|pass| pass.kind == kind)
+        };
+        match (has(Kind::W), has(Kind::BW) && !split) {
+            (false, true) => Self::Whole,
+            (true, true) => Self::Mixed,
+            (_, false) => Self::Split,
+        }
+    }
+
+    /// The least time of the backward of `chunk` that others wait for, and of what may follow later.
+    fn of(self, of: &Pipelines<'_>, chunk: u16, microbatch: u32) -> [u64; 2] {
+        let times = of.costs.times(chunk, microbatch);
+        let again = match of.schedule.recomputes(chunk) {
+            true => of.costs.of(Pass::r(chunk, microbatch)).0,
+            false => 0,
+        };
+        let [first, later] = match self {
+            Self::Whole => [times.whole_backward(), Nanos(0)],
+            Self::Split => [times.backward_input, times.backward_weight],
+            Self::Mixed => {
+                let first = times.backward_input.min(times.whole_backward());
+                [first, times.least_backward() - first]
+            }
+        };
+        [first.0.saturating_add(again), later.0]
+    }
+
+    /// Whether the first stage has a W behind its last B.
+    const fn ends_with_weights(self) -> bool {
+        matches!(self, Self::Split)
     }
 }
 
@@ -119,7 +149,7 @@ struct Paths {
 }
 
 impl Paths {
-    fn new(of: &Pipelines<'_>, split: bool) -> Self {
+    fn new(of: &Pipelines<'_>, backwards: Backwards) -> Self {
         let shape = of.schedule.shape();
         let placement = of.schedule.placement();
         let all = || 0..shape.microbatches();
@@ -130,12 +160,15 @@ impl Paths {
         let hop = |chunk: u16| hop(of, (shape, placement), chunk);
         let down = |chunk: u16| [least(&|one| of.costs.times(chunk, one).forward.0), hop(chunk)];
         let up = |chunk: u16| {
-            let time = least(&|one| backward(of.costs, chunk, one, split, of)[0]);
+            let time = least(&|one| backwards.of(of, chunk, one)[0]);
             let is_empty = chunk <= of.costs.forward_only_chunks();
             [time, if chunk == 0 || is_empty { 0 } else { hop(chunk - 1) }]
         };
         let chunks = || 0..shape.chunks();
-        let last_weight = least(&|one| backward(of.costs, 0, one, split, of)[1]);
+        let last_weight = match backwards.ends_with_weights() {
+            true => least(&|one| backwards.of(of, 0, one)[1]),
+            false => 0,
+        };
         Self { down: chunks().map(down).collect(), up: chunks().map(up).collect(), last_weight }
     }
 

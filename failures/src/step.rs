@@ -72,7 +72,7 @@ impl Pipelines<'_> {
         let instance = Instance::new(self, &dead, Deal::default(), false)?;
         let orders = instance.published();
         let timing = timed(&instance, &orders)?;
-        let bound = bound(self, &dead, self.schedule.splits_backward());
+        let bound = bound(self, &dead, false);
         Ok(answer(&instance, bound, [(&orders, &timing), (&orders, &timing)], false))
     }
 
@@ -86,16 +86,14 @@ impl Pipelines<'_> {
         how: &Rerouting<'_>,
         stop: &dyn Fn() -> bool,
     ) -> Result<Step, FailureError> {
-        let split = how.split || self.schedule.splits_backward();
         let instance = Instance::new(self, dead, how.deal, how.split)?;
         let limits: Vec<u64> = how.limits.iter().map(|limit| limit.0).collect();
         let room = Room::new(&instance, &limits);
-        let unfit = unfit(&instance, &room);
-        if let Some(fault) = &unfit {
-            return Err(fault.clone());
+        if let Some(fault) = unfit(&instance, &room) {
+            return Err(fault);
         }
-        let bound = bound(self, dead, split);
-        let candidates = candidates(&instance, &room);
+        let bound = bound(self, dead, how.split);
+        let candidates = candidates(&instance, &room, stop);
         let best = |aim: Aim| {
             let timed = candidates.iter().filter_map(|orders| {
                 Timing::of(&instance, orders)
@@ -183,8 +181,8 @@ fn passes(instance: &Instance, timing: &Timing, orders: &Orders) -> Vec<Ran> {
 }
 
 /// Orders to begin a search with: the passes of peers inserted where their own pipelines have them, and list
-/// schedules by several rules.
-fn candidates(instance: &Instance, room: &Room) -> Vec<Orders> {
+/// schedules by several rules. At a stop no more than one of them is made.
+fn candidates(instance: &Instance, room: &Room, stop: &dyn Fn() -> bool) -> Vec<Orders> {
     let by_schedule = by_schedule(instance);
     let by_tail = by_tail(instance);
     let by_microbatch: Vec<u64> = instance
@@ -203,6 +201,9 @@ fn candidates(instance: &Instance, room: &Room) -> Vec<Orders> {
     for urgency in urgencies {
         for backward_first in [true, false] {
             for &patience in patience {
+                if !all.is_empty() && stop() {
+                    return all;
+                }
                 let rule = Rule { urgency, backward_first, patience };
                 all.extend(schedule(instance, rule, room));
             }

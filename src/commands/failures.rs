@@ -19,9 +19,9 @@ Examples:
   One of 4 x 8 workers is dead: the step that remains under each schedule, at the worst stage:
     debubble failures --schedule 1f1b,zb-h1,zb-2p --stages 8 --microbatches 16 --data-parallel 4 \\
       --forward 10ms --backward-input 10ms --backward-weight 10ms --hop 500us
-  Two of them, one in another node's reach, with an all-reduce and optimizer of 40 ms:
+  Two of them, with slower links between pipelines, and an all-reduce and optimizer of 40 ms:
     debubble failures --schedule zb-h1 --stages 8 --microbatches 16 --data-parallel 4 --dead 0.2,3.5 \\
-      --forward 10ms --backward-input 10ms --backward-weight 10ms --hop 500us --peer-hop 2ms --optimizer 40ms
+      --forward 10ms --backward-input 10ms --backward-weight 10ms --hop 500us --peer-hop 2ms --update 40ms
   Policies where a worker fails every two hours and is repaired in one:
     debubble failures scenarios/failures.toml --data-parallel 4 --mtbf 7200s --repair 3600s --staggered --json
 

@@ -92,7 +92,7 @@ fn a_slow_link_between_pipelines_counts() {
         number(&answer["results"][0]["rerouted"]["step_ns"])
     };
     assert!(step("--peer-hop 5ms") > step(""));
-    assert_eq!(step("--optimizer 4ms"), step("") + 4e6);
+    assert_eq!(step("--update 4ms"), step("") + 4e6);
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl<'a> Asked<'a> {
             footprints: self.case.problem.footprints(),
             pipelines: self.pipelines,
             peer_hop: self.keys.peer_hop,
-            optimizer: self.keys.optimizer.unwrap_or_default(),
+            optimizer: self.keys.update.unwrap_or_default(),
         }
     }
 

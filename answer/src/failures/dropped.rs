@@ -56,7 +56,7 @@ pub(super) fn steps(
             footprints: case.problem.footprints(),
             pipelines: 1,
             peer_hop: None,
-            optimizer: keys.optimizer.unwrap_or_default(),
+            optimizer: keys.update.unwrap_or_default(),
         };
         let step = pipelines.healthy().map_err(|fault| diagnostic(&case, &fault))?;
         Ok(Some(DroppedRow { pipelines: left, microbatches, step: StepRow::of(&step) }))

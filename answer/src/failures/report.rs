@@ -72,7 +72,7 @@ pub(super) fn assumed(keys: &FailureKeys) -> Vec<String> {
             Some(hop) => format!("a hop to another pipeline takes {hop}"),
             None => "a hop to another pipeline takes as long as one within".to_owned(),
         },
-        match keys.optimizer {
+        match keys.update {
             Some(time) => format!("all-reduce and optimizer of a stage take {time} behind its last pass"),
             None => "all-reduce and optimizer of a stage take no time".to_owned(),
         },

@@ -32,7 +32,7 @@ keys! {
     peer_hop: Option<Nanos>, label: "Time of a hop between pipelines", value: "TIME", heading: DEAD;
     /// All-reduce of the gradients of a stage over its pipelines, and its optimizer, behind its last pass
     /// [default: 0ns]
-    optimizer: Option<Nanos>, label: "All-reduce and optimizer", value: "TIME", heading: DEAD;
+    update: Option<Nanos>, label: "All-reduce and optimizer of a stage", value: "TIME", heading: DEAD;
     /// How long orders are searched, in multiples of the default; 0 for list schedules alone
     effort: u64, label: "Search effort", value: "TIMES", heading: DEAD, default: Some("1"), range: Some((0, 1_000));
     /// Policies with a staggered optimizer: a stage begins its next step when its own optimizer is done
