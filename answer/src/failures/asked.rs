@@ -1,10 +1,12 @@
 //! What is asked of a case, checked.
 
 use failures::{Dead, Deal, Pipelines, Policy, Rates, Rerouting, Worker};
-use pipeline::{Bytes, Memory, Nanos};
+use pipeline::{Bytes, Costs, Hops, Memory, Nanos};
 use question::Diagnostic;
 use question::case::Case;
 use question::failures::{DealKey, FailureKeys};
+use question::scenario::Setting;
+use search::{Instance, Objective, idle_link_times};
 
 use super::diagnostic;
 
@@ -32,6 +34,10 @@ pub(super) struct Asked<'a> {
     pub(super) limits: Vec<Bytes>,
     /// Seed of the sets of dead workers that are drawn.
     pub(super) seed: u64,
+    /// How long passes and hops take.
+    pub(super) costs: Costs,
+    /// All-reduce and optimizer of a stage.
+    pub(super) update: Nanos,
 }
 
 /// Checks what concerns no schedule.
@@ -52,11 +58,6 @@ pub(super) fn check(keys: &FailureKeys) -> Result<(), Diagnostic> {
 /// Refuses what the steps of peers would be wrong about.
 fn unsuitable(case: &Case) -> Option<(&'static str, &'static str)> {
     let keys = [
-        (
-            case.hardware.is_some(),
-            "cluster",
-            "wires and devices of a cluster are not shared by pipelines here: give --hop and --peer-hop",
-        ),
         (case.noise.is_some(), "jitter", "noise is not drawn for rerouted passes: leave it out"),
         (
             case.steady.is_some(),
@@ -77,11 +78,37 @@ fn unsuitable(case: &Case) -> Option<(&'static str, &'static str)> {
     keys.into_iter().find(|(is_given, ..)| *is_given).map(|(_, key, text)| (key, text))
 }
 
+/// The costs of `case`, where it has a cluster with the hops of an idle network.
+///
+/// # Errors
+/// If costs and footprints do not fit the pipeline.
+pub(super) fn costs(case: &Case) -> Result<Costs, Diagnostic> {
+    let costs = case.problem.costs().clone();
+    let Some(hardware) = &case.hardware else { return Ok(costs) };
+    let (shape, placement) = (case.schedule.shape(), case.schedule.placement());
+    let footprints = case.problem.footprints().clone();
+    let instance =
+        Instance::new(shape, placement, costs.clone(), footprints, None, Objective::Makespan);
+    let instance = instance.map_err(|fault| case.error(&fault))?;
+    let links = idle_link_times(&instance, hardware);
+    // A single stage has no link.
+    let hops = Hops::placed(shape, placement, &links).unwrap_or_else(|_| Hops::alike(Nanos(0)));
+    Ok(costs.with_hops(hops))
+}
+
+/// All-reduce and optimizer of a stage: as said, or as the scenario has them at the boundary of a step.
+pub(super) fn update(keys: &FailureKeys, setting: &Setting) -> Nanos {
+    let hardware = &setting.keys.hardware;
+    let boundary = [hardware.exchange, hardware.optimizer].into_iter().flatten();
+    keys.update
+        .unwrap_or_else(|| boundary.fold(Nanos(0), |sum, one| Nanos(sum.0.saturating_add(one.0))))
+}
+
 impl<'a> Asked<'a> {
     pub(super) fn new(
         case: &'a Case,
         keys: &'a FailureKeys,
-        seed: u64,
+        setting: &Setting,
     ) -> Result<Self, Diagnostic> {
         if let Some((key, text)) = unsuitable(case) {
             return Err(case.error(&text).about(key));
@@ -96,7 +123,15 @@ impl<'a> Asked<'a> {
             }
         };
         let pipelines = keys.data_parallel.unwrap_or_default();
-        let asked = Self { case, keys, pipelines, limits, seed };
+        let asked = Self {
+            case,
+            keys,
+            pipelines,
+            limits,
+            seed: setting.keys.seed.unwrap_or(0),
+            costs: costs(case)?,
+            update: update(keys, setting),
+        };
         asked.of().check().map_err(|fault| diagnostic(case, &fault))?;
         asked.dead()?;
         if let Some(policy) = asked.policy() {
@@ -106,14 +141,14 @@ impl<'a> Asked<'a> {
     }
 
     /// All pipelines.
-    pub(super) fn of(&self) -> Pipelines<'a> {
+    pub(super) fn of(&self) -> Pipelines<'_> {
         Pipelines {
             schedule: &self.case.schedule,
-            costs: self.case.problem.costs(),
+            costs: &self.costs,
             footprints: self.case.problem.footprints(),
             pipelines: self.pipelines,
             peer_hop: self.keys.peer_hop,
-            optimizer: self.keys.update.unwrap_or_default(),
+            optimizer: self.update,
         }
     }
 

@@ -8,6 +8,7 @@ use question::scenario::{Scenario, Setting};
 use question::{Context, Diagnostic};
 use serde::Serialize;
 
+use super::asked::{costs, update};
 use super::{StepRow, diagnostic};
 
 /// The most pipelines that are left out.
@@ -50,13 +51,14 @@ pub(super) fn steps(
             (case.microbatches() == u32::try_from(number).ok()?).then_some((number, case))
         });
         let Some((microbatches, case)) = cases else { return Ok(None) };
+        let costs = costs(&case)?;
         let pipelines = Pipelines {
             schedule: &case.schedule,
-            costs: case.problem.costs(),
+            costs: &costs,
             footprints: case.problem.footprints(),
             pipelines: 1,
             peer_hop: None,
-            optimizer: keys.update.unwrap_or_default(),
+            optimizer: update(keys, of.1),
         };
         let step = pipelines.healthy().map_err(|fault| diagnostic(&case, &fault))?;
         Ok(Some(DroppedRow { pipelines: left, microbatches, step: StepRow::of(&step) }))

@@ -84,6 +84,9 @@ pub struct FailureRow {
     pub borne: Vec<BorneRow>,
     /// Policies in the long run, where the time between failures is given.
     pub policies: Vec<PolicyRow>,
+    /// Whether activations of chunks are counted, for no sizes are given.
+    #[serde(skip)]
+    pub counts_chunks: bool,
 }
 
 /// The answer to a question about dead workers.
@@ -189,7 +192,7 @@ pub fn failures(
     warnings.lines().into_iter().for_each(|line| context.warn(line));
     Ok(FailuresAnswer {
         results,
-        assumed: report::assumed(keys),
+        assumed: report::assumed(scenario, keys),
         interrupted: context.cut_short().then_some(true),
     })
 }
@@ -201,7 +204,7 @@ fn rows(
     keys: &FailureKeys,
 ) -> Result<Vec<FailureRow>, Diagnostic> {
     let case = case::case(context, of.0, of.1, of.2)?;
-    let asked = Asked::new(&case, keys, of.1.keys.seed.unwrap_or(0))?;
+    let asked = Asked::new(&case, keys, of.1)?;
     let dropped = dropped::steps(context, of, &case, keys)?;
     let is_whole = !case.schedule.splits_backward();
     let can_split =
@@ -247,5 +250,6 @@ fn row(
         fault_scaled_ns: u64::try_from(scaled).unwrap_or(u64::MAX),
         borne: sets.rows(),
         policies: policies::rows(asked, healthy, &sets, dropped)?,
+        counts_chunks: !case.has_footprints,
     })
 }

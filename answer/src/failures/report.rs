@@ -3,11 +3,15 @@
 use pipeline::{Bytes, Nanos};
 use question::failures::{DealKey, FailureKeys};
 use question::format;
+use question::scenario::Scenario;
 use question::sheet::Sheet;
 use serde::Serialize;
 
 use super::asked::default;
 use super::{FailureRow, FailuresAnswer, float};
+
+/// Columns of a line of words.
+const COLUMNS: usize = 110;
 
 /// A row as CSV has it.
 #[derive(Serialize)]
@@ -58,7 +62,7 @@ impl<'a> From<&'a FailureRow> for Flat<'a> {
 }
 
 /// What was assumed, a sentence each.
-pub(super) fn assumed(keys: &FailureKeys) -> Vec<String> {
+pub(super) fn assumed(scenario: &Scenario, keys: &FailureKeys) -> Vec<String> {
     let mut all = vec![
         "every pipeline has the stages, times and microbatches of the question, and a worker that dies has a peer \
          with its weights in every other pipeline"
@@ -74,9 +78,19 @@ pub(super) fn assumed(keys: &FailureKeys) -> Vec<String> {
         },
         match keys.update {
             Some(time) => format!("all-reduce and optimizer of a stage take {time} behind its last pass"),
-            None => "all-reduce and optimizer of a stage take no time".to_owned(),
+            None => "all-reduce and optimizer of a stage take what the scenario says of its step boundary, or no time"
+                .to_owned(),
         },
     ];
+    if scenario.settings.iter().any(|setting| setting.keys.hardware.cluster.is_some()) {
+        all.push("transfers take the time of an idle network and hold up nobody".to_owned());
+    }
+    if keys.most_dead > 1 || keys.mtbf.is_some() {
+        all.push(format!(
+            "steps with several dead workers are means over {} sets of them, drawn by chance",
+            keys.draws
+        ));
+    }
     if let Some(mtbf) = keys.mtbf {
         let time = |key: Option<Nanos>, or: Nanos| key.unwrap_or(or).to_string();
         all.push(format!(
@@ -88,13 +102,15 @@ pub(super) fn assumed(keys: &FailureKeys) -> Vec<String> {
              when a worker is back; a stage without a live worker waits for a repair",
             time(keys.reconfigure, default::RECONFIGURE)
         ));
+        let checkpoints = match keys.checkpoint_interval {
+            Some(interval) => format!("every {interval}"),
+            None => "at the interval that loses least (Daly 2006)".to_owned(),
+        };
         all.push(format!(
-            "wait-for-spare has {} spares, restarts in {} from checkpoints that take {} and come every {}",
+            "wait-for-spare has {} spares, restarts in {}, and writes checkpoints in {} {checkpoints}",
             keys.spares,
             time(keys.restart, default::RESTART),
             time(keys.checkpoint, default::CHECKPOINT),
-            keys.checkpoint_interval
-                .map_or_else(|| "interval that loses least (Daly 2006)".to_owned(), |one| one.to_string())
         ));
     }
     all
@@ -128,7 +144,8 @@ pub(super) fn sheet(answer: &FailuresAnswer) -> Sheet {
     if rows.iter().any(|row| !row.policies.is_empty()) {
         sheet.push(policies(rows).under_a_gap());
     }
-    let assumed = answer.assumed.iter().map(|one| format!("assumed: {one}\n"));
+    let wrapped = |one: &String| format::wrapped(&format!("assumed: {one}"), COLUMNS, "  ");
+    let assumed = answer.assumed.iter().map(|one| format!("{}\n", wrapped(one).trim_end()));
     sheet.and_text(format!("\n{}", assumed.collect::<String>()))
 }
 
@@ -170,7 +187,7 @@ fn steps(rows: &[FailureRow], staggered: bool) -> Sheet {
         });
         cells
     };
-    let last = if staggered { "than healthy unstaggered" } else { "fault-scaled" };
+    let last = if staggered { "than healthy, not staggered" } else { "fault-scaled" };
     let header = [
         "schedule",
         "backward",
@@ -188,7 +205,10 @@ fn steps(rows: &[FailureRow], staggered: bool) -> Sheet {
 
 fn memory(rows: &[FailureRow]) -> Sheet {
     let row = |row: &FailureRow| {
-        let size = |bytes: u64| format::size(Bytes(bytes));
+        let size = |bytes: u64| match row.counts_chunks {
+            true => bytes.to_string(),
+            false => format::size(Bytes(bytes)),
+        };
         vec![
             name(row),
             row.backward.to_owned(),

@@ -31,7 +31,7 @@ keys! {
     /// Time of a transfer to a worker of another pipeline [default: as a hop within one]
     peer_hop: Option<Nanos>, label: "Time of a hop between pipelines", value: "TIME", heading: DEAD;
     /// All-reduce of the gradients of a stage over its pipelines, and its optimizer, behind its last pass
-    /// [default: 0ns]
+    /// [default: --exchange and --optimizer of the question]
     update: Option<Nanos>, label: "All-reduce and optimizer of a stage", value: "TIME", heading: DEAD;
     /// How long orders are searched, in multiples of the default; 0 for list schedules alone
     effort: u64, label: "Search effort", value: "TIMES", heading: DEAD, default: Some("1"), range: Some((0, 1_000));
