@@ -167,6 +167,11 @@ class Rerouted(Document):
         return _frames.Table(self._each("policies"))
 
     @property
+    def timeline(self) -> _frames.Table:
+        """The passes of all live workers, of each schedule; empty without `timeline=True`."""
+        return _frames.Table(self._each("timeline"))
+
+    @property
     def assumed(self) -> list[str]:
         """What was assumed, a sentence each."""
         return list(self.to_dict()["assumed"])
@@ -176,7 +181,7 @@ class Rerouted(Document):
         return [
             {**{key: row[key] for key in keys if key in row}, **one}
             for row in self.to_dict()["results"]
-            for one in row[name]
+            for one in row.get(name, [])
         ]
 
 

@@ -281,6 +281,9 @@ def test_dead_workers(command: doors.Command, tmp_path: Path) -> None:
     assert found == [("1f1b", "whole"), ("1f1b", "split"), ("zb-h1", "split")]
     assert all(row.rerouted["bound_ns"] <= row.rerouted["step_ns"] for row in answer.rows)
     assert [row.dead for row in answer.borne] == [1, 2] * 3
+    assert not answer.timeline
+    timed = db.failures(q, "zb-h1", data_parallel=3, dead=["0.1", "2.3"], most_dead=0, timeline=True)
+    assert len(timed.timeline) == 3 * 4 * 8 * 3 and {row.worker for row in timed.timeline}.isdisjoint({"0.1", "2.3"})
     policies = {row.policy for row in answer.policies}
     assert policies == {"reroute", "drop-pipeline", "wait-for-spare"} and answer.assumed
     saves: Saves = [("--csv .csv", answer.save)]

@@ -96,6 +96,24 @@ fn a_slow_link_between_pipelines_counts() {
 }
 
 #[test]
+fn the_timeline_has_every_pass_once_on_live_workers() {
+    let line = format!("{SMALL} --schedule zb-h1 --most-dead 0 --dead 0.1,2.3 --timeline");
+    let answer = json(&line);
+    let row = &answer["results"][0];
+    let passes = row["timeline"].as_array().unwrap();
+    assert_eq!(passes.len(), 3 * 4 * 6 * 3);
+    let mut seen = std::collections::BTreeSet::new();
+    for one in passes {
+        assert!(one["worker"] != "0.1" && one["worker"] != "2.3", "{one}");
+        assert!(seen.insert((one["of_pipeline"].as_u64(), one["pass"].as_str())), "{one}");
+        assert_eq!(number(&one["end_ns"]) - number(&one["start_ns"]), 1e6);
+    }
+    let end = passes.iter().map(|one| number(&one["end_ns"])).fold(0.0, f64::max);
+    assert_eq!(end, number(&row["rerouted"]["step_ns"]));
+    assert!(json(&line.replace("--timeline", ""))["results"][0]["timeline"].is_null());
+}
+
+#[test]
 fn a_cluster_gives_hops_and_its_step_boundary_the_update() {
     let step = |more: &str| {
         let line = format!("{SMALL} --schedule zb-h1 --most-dead 0 --dead 0.1 {more}");

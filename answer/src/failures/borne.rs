@@ -82,11 +82,18 @@ impl Sets {
             Some(dead) => all.extend([dead.clone()]),
             None => all.extend(singles.iter().cloned()),
         }
-        let steps = steps(context, asked, split, &all, named.as_ref())?;
+        let mut steps = steps(context, asked, split, &all, named.as_ref())?;
         let worst = || singles.iter().max_by_key(|dead| steps.get(dead).map(|one| one.step));
         let Some(dead) = named.clone().or_else(|| worst().cloned()) else {
             return Err(asked.case.error(&"there is no stage to lose a worker of"));
         };
+
+        if asked.keys.timeline {
+            // The same step again, with its passes, which are not kept of all sets.
+            let how = asked.how(&asked.limits, split, asked.keys.effort);
+            let step = asked.of().rerouted(&dead, &how, &|| context.stopped());
+            steps.insert(dead.clone(), step.map_err(|fault| diagnostic(asked.case, &fault))?);
+        }
         let pipelines = dead.pipelines();
         Ok(Self { asked: dead, pipelines, stages, drawn, shown, steps })
     }

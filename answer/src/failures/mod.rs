@@ -7,7 +7,9 @@ mod dropped;
 mod policies;
 mod report;
 
-use ::failures::{FailureError, Step};
+use std::collections::BTreeSet;
+
+use ::failures::{FailureError, Ran, Step};
 use pipeline::{Bytes, Nanos};
 use question::case::{self, Case, ScheduleSource};
 use question::failures::FailureKeys;
@@ -51,6 +53,33 @@ pub struct ReroutedRow {
     pub limit_bytes: Option<u64>,
 }
 
+/// A pass of a rerouted step.
+#[derive(Serialize, Clone, Debug)]
+pub struct PassRow {
+    /// The worker that runs it, as PIPELINE.STAGE.
+    pub worker: String,
+    /// The pipeline whose microbatch it is of.
+    pub of_pipeline: u32,
+    /// The pass, as schedules in the text form have it. A backward that recomputes does so at its start.
+    pub pass: String,
+    /// Its start in the step.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+}
+
+impl From<&Ran> for PassRow {
+    fn from(ran: &Ran) -> Self {
+        Self {
+            worker: ran.worker.to_string(),
+            of_pipeline: ran.pipeline,
+            pass: ran.pass.to_string(),
+            start_ns: ran.start.0,
+            end_ns: ran.end.0,
+        }
+    }
+}
+
 /// One schedule of one setting.
 #[derive(Serialize, Clone, Debug)]
 pub struct FailureRow {
@@ -84,6 +113,9 @@ pub struct FailureRow {
     pub borne: Vec<BorneRow>,
     /// Policies in the long run, where the time between failures is given.
     pub policies: Vec<PolicyRow>,
+    /// The passes of all live workers in the rerouted step, worker by worker in their order, if they are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Vec<PassRow>>,
     /// Whether activations of chunks are counted, for no sizes are given.
     #[serde(skip)]
     pub counts_chunks: bool,
@@ -232,8 +264,7 @@ fn row(
     let workers = pipelines * u64::from(dead.stages());
     let live = workers - dead.workers().len() as u64;
     let scaled = u128::from(healthy.step_ns) * u128::from(workers) / u128::from(live.max(1));
-    let hit: std::collections::BTreeSet<u32> =
-        dead.workers().map(|worker| worker.pipeline).collect();
+    let hit: BTreeSet<u32> = dead.workers().map(|worker| worker.pipeline).collect();
     let is_split = split || case.schedule.splits_backward();
     Ok(FailureRow {
         setting: case.setting.clone(),
@@ -250,6 +281,7 @@ fn row(
         fault_scaled_ns: u64::try_from(scaled).unwrap_or(u64::MAX),
         borne: sets.rows(),
         policies: policies::rows(asked, healthy, &sets, dropped)?,
+        timeline: keys.timeline.then(|| step.passes.iter().map(PassRow::from).collect()),
         counts_chunks: !case.has_footprints,
     })
 }

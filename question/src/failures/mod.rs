@@ -35,6 +35,8 @@ keys! {
     update: Option<Nanos>, label: "All-reduce and optimizer of a stage", value: "TIME", heading: DEAD;
     /// How long orders are searched, in multiples of the default; 0 for list schedules alone
     effort: u64, label: "Search effort", value: "TIMES", heading: DEAD, default: Some("1"), range: Some((0, 1_000));
+    /// The passes of all live workers with their times, in the JSON
+    timeline: bool, label: "Timeline of the live workers", heading: DEAD;
     /// Policies with a staggered optimizer: a stage begins its next step when its own optimizer is done
     staggered: bool, label: "Staggered optimizer in policies", heading: RATES;
     /// The most dead workers whose steps are answered, drawn by chance; 0 for none
