@@ -216,7 +216,9 @@ fn what_cannot_be_answered_is_refused_with_a_cure() {
     no("--schedule 1f1b --dead 0.1,1.1,2.1", &["all 3 workers of stage 1", "checkpoint"]);
     no("--schedule 1f1b --dead 01", &["PIPELINE.STAGE"]);
     no("--schedule 1f1b --dead -1.0", &["PIPELINE.STAGE"]);
-    no("--schedule dualpipe", &["dualpipe", "mirrored"]);
+    let mirrored =
+        "failures --stages 4 --microbatches 8 --forward 1ms --backward 2ms --data-parallel 3";
+    refused(&run(&format!("{mirrored} --schedule dualpipe")), &["dualpipe", "mirrored"]);
     let many =
         "failures --schedule 1f1b --stages 4 --microbatches 100000 --forward 1ms --backward 2ms";
     refused(&run(&format!("{many} --data-parallel 100")), &["passes of all pipelines"]);
