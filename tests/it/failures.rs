@@ -222,7 +222,7 @@ fn what_cannot_be_answered_is_refused_with_a_cure() {
     let many =
         "failures --schedule 1f1b --stages 4 --microbatches 100000 --forward 1ms --backward 2ms";
     refused(&run(&format!("{many} --data-parallel 100")), &["passes of all pipelines"]);
-    no("--schedule zb-h1 --memory-limit 0.1p", &["zb-h1", "enough for one microbatch"]);
+    no("--schedule zb-h1 --memory-limit 0.1p", &["zb-h1", "memory limit is 0.1p"]);
     no(
         "--schedule 1f1b --mtbf 1s --repair 100s --restart 0s --reconfigure 0s --checkpoint 0s",
         &["dead at a time"],
