@@ -199,10 +199,11 @@ def failures(
         schedules: Names, files, schedules of one's own; in place of those that the question names.
         progress: See `debubble.Progress`.
         **keys: `data_parallel` is the number of pipelines, `dead` names workers as `"PIPELINE.STAGE"`, `mtbf`
-            compares policies; and keys over those of the question. `debubble.schema("failures")` describes them.
+            compares policies; and keys over those of the question. `debubble.schema("failures")` describes
+            them.
 
     Raises:
-        InputError: If a key is missing or wrong, a stage has lost all of its workers, or memory does not suffice.
+        InputError: If a key is missing or wrong, a stage has no worker left, or memory does not suffice.
         Interrupted: After a Ctrl-C, with the rows that were done by then.
 
     >>> import debubble as db
@@ -479,7 +480,8 @@ def schema(name: str = "scenario") -> dict[str, Any]:
     """The JSON schema of a question: its keys, their meaning and form.
 
     Args:
-        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"search"`, `"failures"`, `"replay"` or `"reproduce"`.
+        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"search"`, `"failures"`, `"replay"` or
+            `"reproduce"`.
 
     >>> import debubble as db
     >>> db.schema("search")["properties"]["time-limit"]["description"]

@@ -198,7 +198,9 @@ def test_the_list_of_schedules(command: doors.Command) -> None:
     assert printed(db.schedules()) == command.stdout("schedules", "--json")
 
 
-@pytest.mark.parametrize("name", ["scenario", "sweep", "plan", "fsdp", "rl", "search", "failures", "replay", "reproduce"])
+@pytest.mark.parametrize(
+    "name", ["scenario", "sweep", "plan", "fsdp", "rl", "search", "failures", "replay", "reproduce"]
+)
 def test_schemas(command: doors.Command, name: str) -> None:
     assert db.schema(name) == json.loads(command.stdout("schema", name))
 
@@ -272,7 +274,8 @@ def test_a_step_of_reinforcement_learning(command: doors.Command, tmp_path: Path
 def test_dead_workers(command: doors.Command, tmp_path: Path) -> None:
     q = db.Question(stages=4, microbatches=8, forward="5ms", backward_input="6ms", backward_weight="4ms")
     schedules = ["1f1b", "zb-h1"]
-    answer = db.failures(q, schedules, data_parallel=3, dead=["0.1", "2.3"], mtbf="7200s", draws=2, most_dead=2)
+    dead = ["0.1", "2.3"]
+    answer = db.failures(q, schedules, data_parallel=3, dead=dead, mtbf="7200s", draws=2, most_dead=2)
     words = ["failures", "--schedule=1f1b,zb-h1", "--stages=4", "--microbatches=8", "--forward=5ms"]
     words += ["--backward-input=6ms", "--backward-weight=4ms", "--data-parallel=3", "--dead=0.1,2.3"]
     words += ["--mtbf=7200s", "--draws=2", "--most-dead=2", "--json"]
@@ -282,8 +285,9 @@ def test_dead_workers(command: doors.Command, tmp_path: Path) -> None:
     assert all(row.rerouted["bound_ns"] <= row.rerouted["step_ns"] for row in answer.rows)
     assert [row.dead for row in answer.borne] == [1, 2] * 3
     assert not answer.timeline
-    timed = db.failures(q, "zb-h1", data_parallel=3, dead=["0.1", "2.3"], most_dead=0, timeline=True)
-    assert len(timed.timeline) == 3 * 4 * 8 * 3 and {row.worker for row in timed.timeline}.isdisjoint({"0.1", "2.3"})
+    timed = db.failures(q, "zb-h1", data_parallel=3, dead=dead, most_dead=0, timeline=True)
+    assert len(timed.timeline) == 3 * 4 * 8 * 3
+    assert {row.worker for row in timed.timeline}.isdisjoint(dead)
     policies = {row.policy for row in answer.policies}
     assert policies == {"reroute", "drop-pipeline", "wait-for-spare"} and answer.assumed
     saves: Saves = [("--csv .csv", answer.save)]
