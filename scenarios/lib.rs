@@ -126,6 +126,8 @@ pub const PAPER: Folder = folder!(
         "overlap-gains.csv",
         "overlap-settings.csv",
         "overlap-claims.csv",
+        "recycle.csv",
+        "recycle-claims.csv",
         "today-models.csv",
         "today-mlperf.csv",
         "today-megatron-bridge.csv",

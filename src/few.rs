@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Commands with more flags than fit a screen or two, and the flags that `--help` shows of each.
-const FEW: [(&str, &[&str]); 7] = [
+const FEW: [(&str, &[&str]); 8] = [
     ("simulate", &["explain", "json", "svg", "html", "baseline"]),
     ("sweep", &["out", "svg", "plot", "plot_over", "shard"]),
     (
@@ -19,6 +19,10 @@ const FEW: [(&str, &[&str]); 7] = [
             "json",
             "svg",
         ],
+    ),
+    (
+        "failures",
+        &["data_parallel", "dead", "peer_hop", "update", "staggered", "mtbf", "repair", "json"],
     ),
     ("export", &["format"]),
     (

@@ -39,6 +39,7 @@ use crate::commands::calibrate::Calibrate;
 use crate::commands::compare::Compare;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
+use crate::commands::failures::Failures;
 use crate::commands::fsdp::Fsdp;
 use crate::commands::import::Import;
 use crate::commands::man::Man;
@@ -93,6 +94,7 @@ enum Command {
     Compare(Compare),
     Fsdp(Box<Fsdp>),
     Rl(Box<Rl>),
+    Failures(Box<Failures>),
     Plan(Box<Plan>),
     Import(Import),
     Advise(Advise),
@@ -172,6 +174,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Compare(compare) => return compare.run(out),
         Command::Fsdp(fsdp) => return fsdp.run(out),
         Command::Rl(rl) => return rl.run(out),
+        Command::Failures(failures) => return failures.run(out),
         Command::Plan(plan) => return plan.run(out),
         Command::Import(import) => import.run(out)?,
         Command::Advise(advise) => return advise.run(out),

@@ -8,6 +8,7 @@
 //! | set-ups of a model on machines | [`plan::plan`] | [`plan::Planned`] |
 //! | what to change of a run | [`advise::advise`] | [`advise::Advice`] |
 //! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::FsdpAnswer`] |
+//! | dead workers of data-parallel pipelines | [`failures::failures`] | [`failures::FailuresAnswer`] |
 //! | a step of reinforcement learning | [`rl::rl`] | [`rl::RlAnswer`] |
 //! | a trace of a real run | [`replay::replay`] | [`replay::ReplayAnswer`] |
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
@@ -44,6 +45,7 @@ pub mod advise;
 pub mod compare;
 pub mod explain;
 pub mod export;
+pub mod failures;
 pub mod front;
 pub mod fsdp;
 mod gathered;

@@ -40,10 +40,16 @@ impl Failures {
     /// (the same, equation 20).
     #[must_use]
     pub fn goodput(&self) -> f64 {
+        self.goodput_at(self.interval())
+    }
+
+    /// The same with `interval` between two checkpoints.
+    #[must_use]
+    pub fn goodput_at(&self, interval: f64) -> f64 {
         let Self { between, checkpoint, restart } = *self;
-        let interval = self.interval();
         if interval <= 0.0 {
-            return 1.0;
+            // Checkpoints that take no time are always there: restarts are all that is lost.
+            return libm::exp(-restart / between);
         }
         let cycle = libm::expm1((interval + checkpoint) / between);
         interval / (between * libm::exp(restart / between) * cycle)
@@ -58,6 +64,14 @@ mod tests {
     fn without_failures_all_time_is_useful() {
         let calm = Failures { between: 1e12, checkpoint: 30.0, restart: 600.0 };
         assert!(calm.goodput() > 0.9999);
+    }
+
+    #[test]
+    fn checkpoints_that_take_no_time_leave_restarts() {
+        let failures = Failures { between: 10_000.0, checkpoint: 0.0, restart: 500.0 };
+        let brief = failures.goodput_at(1e-3);
+        assert!((failures.goodput() - brief).abs() < 1e-6, "{brief}");
+        assert!((failures.goodput() - 0.951).abs() < 1e-3);
     }
 
     #[test]

@@ -275,6 +275,13 @@ def plan(path: _Path, files: _Files | None = None, progress: _Report | None = No
 def plan_files(path: _Path, files: _Files | None = None) -> dict[str, bytes]: ...
 def fsdp(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
 def rl(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
+def failures(
+    question: Question,
+    keys: str,
+    schedules: Sequence[str] | None = None,
+    files: _Files | None = None,
+    progress: _Report | None = None,
+) -> Document: ...
 def replay(
     paths: Sequence[_Path],
     keys: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, NoReturn, Optional, Union
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Optional, Union, cast
 
 from . import _ask, _debubble, _frames, _pictures, _values
 from ._answers import Outcome
@@ -16,7 +16,7 @@ from ._question import Question, Schedules, check, named
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._keys import FsdpKeys, QuestionKeys, ReplayKeys, RlKeys
+    from ._keys import FailureKeys, FsdpKeys, QuestionKeys, ReplayKeys, RlKeys
 
 #: A file: a path, an open file, or its content.
 Source = Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]
@@ -151,6 +151,75 @@ def rl(*, progress: _ask.Progress = None, **keys: Unpack[RlKeys]) -> Reinforced:
         inner = _debubble.rl(document, None, report)
     _ask.note(inner.warnings)
     return _ask.whole(Reinforced(inner), inner.interrupted)
+
+
+class Rerouted(Document):
+    """Steps with dead workers whose passes peers run, and policies against failures."""
+
+    @property
+    def borne(self) -> _frames.Table:
+        """Steps with each number of dead workers, a row for each schedule and number."""
+        return _frames.Table(self._each("borne"))
+
+    @property
+    def policies(self) -> _frames.Table:
+        """Policies in the long run, the best of each schedule first; empty without `mtbf`."""
+        return _frames.Table(self._each("policies"))
+
+    @property
+    def timeline(self) -> _frames.Table:
+        """The passes of all live workers, of each schedule; empty without `timeline=True`."""
+        return _frames.Table(self._each("timeline"))
+
+    @property
+    def assumed(self) -> list[str]:
+        """What was assumed, a sentence each."""
+        return list(self.to_dict()["assumed"])
+
+    def _each(self, name: str) -> list[dict[str, Any]]:
+        keys = ("setting", "schedule", "backward")
+        return [
+            {**{key: row[key] for key in keys if key in row}, **one}
+            for row in self.to_dict()["results"]
+            for one in row.get(name, [])
+        ]
+
+
+def failures(
+    question: Union[Question, Profile],
+    schedules: Optional[Schedules] = None,
+    *,
+    progress: _ask.Progress = None,
+    **keys: Unpack[FailureKeys],
+) -> Rerouted:
+    """Predicts the step with dead workers whose passes data-parallel peers run (ReCycle, arXiv 2405.14009).
+
+    Args:
+        question: The question.
+        schedules: Names, files, schedules of one's own; in place of those that the question names.
+        progress: See `debubble.Progress`.
+        **keys: `data_parallel` is the number of pipelines, `dead` names workers as `"PIPELINE.STAGE"`, `mtbf`
+            compares policies; and keys over those of the question. `debubble.schema("failures")` describes
+            them.
+
+    Raises:
+        InputError: If a key is missing or wrong, a stage has no worker left, or memory does not suffice.
+        Interrupted: After a Ctrl-C, with the rows that were done by then.
+
+    >>> import debubble as db
+    >>> q = db.Question(stages=4, microbatches=6, forward="1ms", backward_input="1ms", backward_weight="1ms")
+    >>> answer = db.failures(q, "zb-h1", data_parallel=3, dead="0.3")
+    >>> [(row.healthy["step_ns"], row.rerouted["step_ns"], row.rerouted["bound_ns"]) for row in answer.rows]
+    [(21000000, 30000000, 30000000)]
+    """
+    own, rest = _values.parted(keys)
+    document = _values.document("failures", own)
+    names, files = named(schedules)
+    question = check(question, cast("QuestionKeys", rest))
+    with _ask.watching(progress) as report:
+        inner = _debubble.failures(question._inner, document, names, {**question._files, **files}, report)
+    _ask.note(inner.warnings)
+    return _ask.whole(Rerouted(inner), inner.interrupted)
 
 
 class Replayed(Document):
@@ -411,7 +480,8 @@ def schema(name: str = "scenario") -> dict[str, Any]:
     """The JSON schema of a question: its keys, their meaning and form.
 
     Args:
-        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"search"`, `"replay"` or `"reproduce"`.
+        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"search"`, `"failures"`, `"replay"` or
+            `"reproduce"`.
 
     >>> import debubble as db
     >>> db.schema("search")["properties"]["time-limit"]["description"]

@@ -681,6 +681,73 @@ class SearchKeys(QuestionKeys, total=False):
     """
 
 
+class FailureKeys(QuestionKeys, total=False):
+    """Dead workers, and keys of the question, for `debubble.failures`."""
+
+    checkpoint: Time | None
+    """Time to write a checkpoint [default: 60s]."""
+
+    checkpoint_interval: Time | None
+    """Time between two checkpoints [default: that which loses least, Daly 2006]."""
+
+    data_parallel: Whole | None
+    """Data-parallel pipelines, each with the stages and microbatches of the question."""
+
+    dead: OneOrMany[str] | None
+    """Dead workers as PIPELINE.STAGE, both from 0, as in 0.1,2.3 [default: one, of the stage whose loss makes
+    the step longest].
+    """
+
+    deal: Literal["balanced", "in-turn"] | None
+    """How microbatches of dead workers are dealt to the live ones of their stage: balanced (each to the
+    worker with the least work so far) or in-turn (from the first worker again for each dead one).
+
+    `balanced`: Each to the worker with the least work so far.
+
+    `in-turn`: In turn, from the first worker again for each dead one.
+    """
+
+    draws: Whole | None
+    """Sets of dead workers that are drawn for each number of them."""
+
+    effort: Whole | None
+    """How long orders are searched, in multiples of the default; 0 for list schedules alone."""
+
+    most_dead: Whole | None
+    """The most dead workers whose steps are answered, drawn by chance; 0 for none."""
+
+    mtbf: Time | None
+    """Mean time between failures of any of all workers, as in 7200s: compares policies."""
+
+    peer_hop: Time | None
+    """Time of a transfer to a worker of another pipeline [default: as a hop within one]."""
+
+    reconfigure: Time | None
+    """Time from a failure until the other workers go on, and from a repair until the worker takes part:
+    detection, new groups of collectives, weights from a peer [default: 30s].
+    """
+
+    repair: Time | None
+    """Mean time until a dead worker is repaired or replaced [default: 3600s]."""
+
+    restart: Time | None
+    """Time to start all workers again from a checkpoint, once a spare is there [default: 600s]."""
+
+    spares: Whole | None
+    """Spare workers that run nothing until another dies, where policies wait for spares."""
+
+    staggered: bool | None
+    """Policies with a staggered optimizer: a stage begins its next step when its own optimizer is done."""
+
+    timeline: bool | None
+    """The passes of all live workers with their times, in the JSON."""
+
+    update: Time | None
+    """All-reduce of the gradients of a stage over its pipelines, and its optimizer, behind its last pass
+    [default: `exchange` and `optimizer` of the question].
+    """
+
+
 class ReplayKeys(TypedDict, total=False):
     """Changes of a run, for `debubble.replay`."""
 

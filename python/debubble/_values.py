@@ -27,6 +27,7 @@ _HOMES = {
     "plan": "debubble.plan",
     "replay": "debubble.replay",
     "fsdp": "debubble.fsdp",
+    "failures": "debubble.failures",
     "reproduce": "debubble.reproduce",
 }
 
@@ -74,7 +75,7 @@ def quantities() -> Mapping[str, bool]:
 
 
 def parted(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The keys of a search among `keys`, and those of its question."""
+    """The keys of a search, or of dead workers, among `keys`, and those of its question."""
     asked = names("scenario")
     own = {key: value for key, value in keys.items() if key not in asked}
     return own, {key: value for key, value in keys.items() if key in asked}

@@ -7,16 +7,21 @@ use ::reproduce::{self as published, Answer as Published};
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
 use answer::{
-    fsdp as packing, replay as traced, rl as reinforcement, schedules as listed, verify as checked,
+    failures as failing, fsdp as packing, replay as traced, rl as reinforcement,
+    schedules as listed, verify as checked,
 };
 use draw::{Width, pictures};
 use pyo3::prelude::*;
 use question::schemas;
 use question::sheet::Sheet;
-use question::{Context, Diagnostic, fsdp as packing_keys, replay as replay_keys, rl as rl_keys};
+use question::{
+    Context, Diagnostic, failures as failure_keys, fsdp as packing_keys, replay as replay_keys,
+    rl as rl_keys,
+};
 
 use crate::ask::{Files, ask, look};
 use crate::error::{raised, unwritable};
+use crate::question::{Question, asked};
 use crate::width::wide;
 use question::keywords;
 
@@ -36,6 +41,7 @@ pub(crate) struct Document {
 enum Content {
     Packed(packing::FsdpAnswer),
     Reinforced(Box<reinforcement::RlAnswer>),
+    Rerouted(failing::FailuresAnswer),
     Replayed(traced::ReplayAnswer),
     Compared(Box<[Recorded; 2]>),
     Verified(checked::VerifyAnswer),
@@ -51,6 +57,7 @@ impl Content {
         Ok(match self {
             Self::Packed(answer) => serde_json::to_string_pretty(answer),
             Self::Reinforced(answer) => serde_json::to_string_pretty(answer),
+            Self::Rerouted(answer) => serde_json::to_string_pretty(answer),
             Self::Replayed(answer) => serde_json::to_string_pretty(answer),
             Self::Compared(both) => {
                 serde_json::to_string_pretty(&Comparison::of(&both[0], &both[1])?)
@@ -65,6 +72,7 @@ impl Content {
         Ok(match self {
             Self::Packed(answer) => answer.sheet(),
             Self::Reinforced(answer) => answer.sheet(),
+            Self::Rerouted(answer) => answer.sheet(),
             Self::Replayed(answer) => answer.sheet(),
             Self::Compared(both) => report::sheet(&Comparison::of(&both[0], &both[1])?),
             Self::Verified(answer) => answer.sheet(),
@@ -77,6 +85,7 @@ impl Content {
         match self {
             Self::Packed(answer) => Ok(vec![("fsdp".to_owned(), answer.csv()?)]),
             Self::Reinforced(answer) => Ok(vec![("rl".to_owned(), answer.csv()?)]),
+            Self::Rerouted(answer) => Ok(vec![("failures".to_owned(), answer.csv()?)]),
             Self::Published(Published::Reproduced { tables, .. }) => {
                 tables.iter().map(|one| Ok((one.table.to_owned(), one.csv()?))).collect()
             }
@@ -189,6 +198,27 @@ pub(crate) fn rl(
     let keys: rl_keys::RlKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
         reinforcement::rl(context, &keys).map(|answer| Content::Reinforced(Box::new(answer)))
+    })
+}
+
+/// Predicts steps with dead workers for `question` under `schedules`, if they are given, in place of its own, by
+/// `keys`, an object of keywords as JSON.
+#[pyfunction]
+#[pyo3(signature = (question, keys, schedules=None, files=None, progress=None))]
+pub(crate) fn failures(
+    py: Python<'_>,
+    question: &Question,
+    keys: &str,
+    schedules: Option<Vec<String>>,
+    files: Option<Files>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Document> {
+    let keys: failure_keys::FailureKeys =
+        keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let scenario = Arc::clone(&question.scenario);
+    document(py, files, progress.as_ref(), move |context| {
+        let scenario = asked(context, &scenario, schedules)?;
+        failing::failures(context, &scenario, &keys).map(Content::Rerouted)
     })
 }
 

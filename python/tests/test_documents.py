@@ -198,7 +198,9 @@ def test_the_list_of_schedules(command: doors.Command) -> None:
     assert printed(db.schedules()) == command.stdout("schedules", "--json")
 
 
-@pytest.mark.parametrize("name", ["scenario", "sweep", "plan", "fsdp", "rl", "search", "replay", "reproduce"])
+@pytest.mark.parametrize(
+    "name", ["scenario", "sweep", "plan", "fsdp", "rl", "search", "failures", "replay", "reproduce"]
+)
 def test_schemas(command: doors.Command, name: str) -> None:
     assert db.schema(name) == json.loads(command.stdout("schema", name))
 
@@ -266,6 +268,29 @@ def test_a_step_of_reinforcement_learning(command: doors.Command, tmp_path: Path
     assert {lever.lever for lever in step.levers} >= {"on-demand communication", "partial rollouts"}
     assert 0 <= step.update["idle_rate"] < 1 and step.rollout["engines"] == 8 and step.tokens_per_second > 0
     saves: Saves = [("--csv .csv", step.save), ("--svg .svg", step.save)]
+    check_files(command, words, saves, tmp_path)
+
+
+def test_dead_workers(command: doors.Command, tmp_path: Path) -> None:
+    q = db.Question(stages=4, microbatches=8, forward="5ms", backward_input="6ms", backward_weight="4ms")
+    schedules = ["1f1b", "zb-h1"]
+    dead = ["0.1", "2.3"]
+    answer = db.failures(q, schedules, data_parallel=3, dead=dead, mtbf="7200s", draws=2, most_dead=2)
+    words = ["failures", "--schedule=1f1b,zb-h1", "--stages=4", "--microbatches=8", "--forward=5ms"]
+    words += ["--backward-input=6ms", "--backward-weight=4ms", "--data-parallel=3", "--dead=0.1,2.3"]
+    words += ["--mtbf=7200s", "--draws=2", "--most-dead=2", "--json"]
+    assert printed(answer) == command.stdout(*words)
+    found = [(row.schedule, row.backward) for row in answer.rows]
+    assert found == [("1f1b", "whole"), ("1f1b", "split"), ("zb-h1", "split")]
+    assert all(row.rerouted["bound_ns"] <= row.rerouted["step_ns"] for row in answer.rows)
+    assert [row.dead for row in answer.borne] == [1, 2] * 3
+    assert not answer.timeline
+    timed = db.failures(q, "zb-h1", data_parallel=3, dead=dead, most_dead=0, timeline=True)
+    assert len(timed.timeline) == 3 * 4 * 8 * 3
+    assert {row.worker for row in timed.timeline}.isdisjoint(dead)
+    policies = {row.policy for row in answer.policies}
+    assert policies == {"reroute", "drop-pipeline", "wait-for-spare"} and answer.assumed
+    saves: Saves = [("--csv .csv", answer.save)]
     check_files(command, words, saves, tmp_path)
 
 

@@ -24,6 +24,7 @@ def test_the_types_of_keys_are_what_the_tool_writes() -> None:
     [
         ("scenario", "QuestionKeys"),
         ("search", "SearchKeys"),
+        ("failures", "FailureKeys"),
         ("replay", "ReplayKeys"),
         ("fsdp", "FsdpKeys"),
         ("rl", "RlKeys"),
@@ -36,8 +37,8 @@ def test_every_key_of_a_schema_has_a_type(schema: str, name: str) -> None:
     typed: set[str] = set()
     for base in getattr(_keys, name).__mro__:
         typed |= set(getattr(base, "__annotations__", {}))
-    # A search takes keys of its question, too.
-    schemas = [schema, "scenario"] if schema == "search" else [schema]
+    # These take keys of their question, too.
+    schemas = [schema, "scenario"] if schema in ("search", "failures") else [schema]
     assert typed == {key.replace("-", "_") for one in schemas for key in db.schema(one)["properties"]}
 
 
@@ -46,6 +47,7 @@ def test_no_key_is_also_another_keyword() -> None:
 
     for function, keys in [
         (db.search, _keys.SearchKeys),
+        (db.failures, _keys.FailureKeys),
         (db.replay, _keys.ReplayKeys),
         (db.fsdp, _keys.FsdpKeys),
         (db.rl, _keys.RlKeys),

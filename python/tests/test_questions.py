@@ -160,6 +160,7 @@ def test_no_function_answers_a_key_with_a_bare_type_error() -> None:
         "replay": (b"[]",),
         "simulate": (question(), "1f1b"),
         "search": (question(),),
+        "failures": (question(), "1f1b"),
         "export": (question(), "1f1b"),
         "reproduce": ("table2",),
         "plan": (),
@@ -198,6 +199,12 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: db.search(question(), memory_limit="1p", max_chunks=3),
     lambda: db.search(question(), memory_limit="1p", placement="v", vary="placement"),
     lambda: db.search(question(jitter="pass=lognormal:0.1", replicas=2), memory_limit="1p", objective="p99"),
+    lambda: db.failures(question(), "1f1b"),
+    lambda: db.failures(question(), "1f1b", data_parallel=2, dead=["0.1", "1.1"]),
+    lambda: db.failures(question(), "1f1b", data_parallel=2, dead="4.0"),
+    lambda: db.failures(question(), "zb-h1", data_parallel=2, memory_limit="0.01p"),
+    lambda: db.failures(question(), "dualpipe", data_parallel=2),
+    lambda: db.failures(question(), "1f1b", data_parallel=2, mtbf="10s", repair="1000000s"),
     lambda: db.fsdp(devices=2, minibatch_size=1, minibatches=2, parameters="1GB"),
     lambda: db.fsdp(devices=2, minibatch_size=1, minibatches=2, bandwidth="1GB/s", sharding="hybrid"),
     lambda: db.fsdp(devices=2, minibatch_size=1, minibatches=2, packing_ratio=1, max_tokens=10**6),
@@ -221,7 +228,7 @@ def test_mistakes_name_keywords_and_no_flags(ask: Callable[[], object]) -> None:
     assert "--" not in prose.replace("───", ""), str(error)
     keys = {
         key
-        for name in ("scenario", "search", "fsdp", "replay", "plan")
+        for name in ("scenario", "search", "failures", "fsdp", "replay", "plan")
         for key in db.schema(name)["properties"]
     }
     hyphened = {key for key in keys if "-" in key}

@@ -89,6 +89,9 @@ def text() -> str:
         *_Tables("search").whole(
             "SearchKeys", "How to search, and keys of the question, for `debubble.search`.", "QuestionKeys"
         ),
+        *_Tables("failures").whole(
+            "FailureKeys", "Dead workers, and keys of the question, for `debubble.failures`.", "QuestionKeys"
+        ),
         *_Tables("replay").whole("ReplayKeys", "Changes of a run, for `debubble.replay`."),
         *_Tables("fsdp").whole("FsdpKeys", "Samples and how to pack them, for `debubble.fsdp`."),
         *_Tables("rl").whole("RlKeys", "A step of reinforcement learning, for `debubble.rl`."),

@@ -39,6 +39,7 @@ pub mod chain;
 pub mod diagnostic;
 pub mod excerpt;
 pub mod export;
+pub mod failures;
 pub mod files;
 pub mod format;
 pub mod fsdp;

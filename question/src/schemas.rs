@@ -45,6 +45,7 @@ pub static SCHEMAS: &[Schema] = &[
     FSDP,
     RL,
     SEARCH,
+    schema!("failures", "The keys of dead workers, besides those of their schedules"),
     schema!("replay", "The changes of a run that are tried on its trace"),
     schema!("reproduce", "A question for published tables"),
 ];

@@ -37,6 +37,7 @@ mod offload;
 mod overlap;
 mod picture;
 mod rates;
+mod recycle;
 mod sources;
 mod table;
 mod tables;

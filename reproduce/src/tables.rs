@@ -3,7 +3,7 @@
 use super::table::Table;
 use super::{
     beyond, closed_forms, controllable, fig9, headlines, odc, offload, overlap, picture, rates,
-    vocabulary, zero_bubble,
+    recycle, vocabulary, zero_bubble,
 };
 
 /// The default entry: a table without picture, whose orders are not searched.
@@ -20,7 +20,7 @@ const PLAIN: Table = Table {
 pub static TABLES: &[Table] = &[
     Table {
         name: "headlines",
-        help: "the gains that abstracts claim, each in a line: Zero Bubble, offloading, ODC, vocabulary",
+        help: "the gains that abstracts claim, each in a line: Zero Bubble, offloading, ODC, ReCycle, vocabulary",
         sources: &[
             headlines::CLAIMS,
             vocabulary::SETTINGS,
@@ -40,6 +40,8 @@ pub static TABLES: &[Table] = &[
             offload::FIGURE_1,
             offload::FIGURE_15,
             offload::MODELS,
+            recycle::SETTINGS,
+            recycle::CLAIMS,
         ],
         cells: headlines::cells,
         ..PLAIN
@@ -131,6 +133,13 @@ pub static TABLES: &[Table] = &[
         sources: &[offload::FIGURE_1, offload::FIGURE_15, offload::MODELS],
         cells: offload::cells,
         picture: Some(offload::picture),
+        ..PLAIN
+    },
+    Table {
+        name: "recycle",
+        help: "ReCycle: steps with a dead worker that peers take over, beside its claims",
+        sources: &[recycle::SETTINGS, recycle::CLAIMS],
+        cells: recycle::cells,
         ..PLAIN
     },
     Table {

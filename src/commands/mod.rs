@@ -5,6 +5,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod execute;
 pub mod export;
+pub mod failures;
 pub mod fsdp;
 pub mod import;
 pub mod man;

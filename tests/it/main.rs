@@ -28,6 +28,7 @@ mod examples;
 mod execute;
 mod explain;
 mod exports;
+mod failures;
 mod faults;
 mod fsdp;
 mod golden;

@@ -15,7 +15,7 @@ use question::keys::{Keys, Kind, Row};
 use question::scenario::{Scenario, Setting};
 use question::values::noise::{JitterOf, Slowdown, Stall};
 use question::values::segments::SegmentKey;
-use question::{fsdp, replay, rl, search};
+use question::{failures, fsdp, replay, rl, search};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -145,6 +145,11 @@ proptest! {
     }
 
     #[test]
+    fn dead_workers_return(written in some::<failures::FailureKeys>()) {
+        returns(&read::<failures::FailureKeys>(&written.into())?)?;
+    }
+
+    #[test]
     fn searches_return(written in some::<search::SearchKeys>()) {
         returns(&read::<search::SearchKeys>(&written.into())?)?;
     }
@@ -229,6 +234,8 @@ fn unset_keys_take_their_defaults() {
     assert_eq!(read::<fsdp::FsdpKeys>(&json!({})).unwrap(), fsdp::FsdpKeys::default());
     assert_eq!(read::<rl::RlKeys>(&json!({})).unwrap(), rl::RlKeys::default());
     assert_eq!(read::<search::SearchKeys>(&json!({})).unwrap(), search::SearchKeys::default());
+    let failures = read::<failures::FailureKeys>(&json!({})).unwrap();
+    assert_eq!(failures, failures::FailureKeys::default());
     assert_eq!(read::<replay::ReplayKeys>(&json!({})).unwrap(), replay::ReplayKeys::default());
 }
 

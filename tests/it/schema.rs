@@ -137,7 +137,8 @@ fn schemas_allow_the_files_of_the_repository() {
 
 #[test]
 fn schemas_allow_their_examples() {
-    let questions = ["scenario", "sweep", "plan", "fsdp", "rl", "search", "replay", "reproduce"];
+    let questions =
+        ["scenario", "sweep", "plan", "fsdp", "rl", "search", "failures", "replay", "reproduce"];
     for question in questions {
         let schema = schema(question);
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
@@ -315,6 +316,9 @@ fn the_keys_of_other_questions_are_flags_too() {
     let run = ["execute", "hidden", "heads", "vocabulary", "timeout"];
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &[&answer[..], &run[..]].concat()));
     assert_eq!(keys("rl", &[]), flags("rl", &["json", "csv", "svg", "width"]));
+    let failures = flags("failures", &["csv", "json"]);
+    let of_questions = keys("scenario", &["title", "source", "convention", "setting", "sweep"]);
+    assert_eq!(&of_questions | &keys("failures", &[]), failures);
     let answer = [
         "certificate",
         "export",

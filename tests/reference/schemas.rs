@@ -1,7 +1,7 @@
 //! The schemas of questions: files that every door shows, derived from the types that read the questions.
 
 use question::schemas::SCHEMAS;
-use question::{fsdp, replay, rl, schema, search};
+use question::{failures, fsdp, replay, rl, schema, search};
 use serde_json::{Value, json};
 
 use super::{CURE, hold, root};
@@ -15,6 +15,7 @@ pub fn named(name: &str) -> Result<Value, String> {
         "fsdp" => Ok(of_fsdp()),
         "rl" => Ok(of_rl()),
         "search" => Ok(of_search()),
+        "failures" => Ok(of_failures()),
         "replay" => Ok(of_replay()),
         "reproduce" => Ok(of_reproduce()),
         _ => Err(format!("there is no schema of `{name}`")),
@@ -54,6 +55,13 @@ fn of_search() -> Value {
     schema::of::<search::SearchKeys>(
         "debubble search",
         &[json!({ "memory-limits": ["1p", "1.5p"], "objective": "makespan" })],
+    )
+}
+
+fn of_failures() -> Value {
+    schema::of::<failures::FailureKeys>(
+        "debubble failures",
+        &[json!({ "data-parallel": 4, "dead": ["0.1"], "mtbf": "7200s", "repair": "3600s" })],
     )
 }
 

@@ -1,0 +1,67 @@
+//! Policies in the long run.
+
+use failures::Goodput;
+use question::Diagnostic;
+use serde::Serialize;
+
+use super::asked::Asked;
+use super::borne::Sets;
+use super::dropped::DroppedRow;
+use super::{StepRow, float};
+
+/// A policy in the long run.
+#[derive(Serialize, Clone, Debug)]
+pub struct PolicyRow {
+    /// `reroute`, `drop-pipeline` or `wait-for-spare`.
+    pub policy: &'static str,
+    /// Useful steps per hour.
+    pub steps_per_hour: f64,
+    /// The same over what a training without failures would do.
+    pub goodput: f64,
+    /// Workers that are paid for, spares among them.
+    pub workers: u64,
+    /// Useful steps per hour of each.
+    pub steps_per_worker_hour: f64,
+    /// The share of the time that goes to restarts, new groups, checkpoints and work that is done again.
+    pub overhead: f64,
+    /// The share of the time in which nothing can be computed.
+    pub stopped: f64,
+}
+
+impl PolicyRow {
+    fn new(policy: &'static str, goodput: &Goodput, healthy: f64) -> Self {
+        let steps_per_hour = 3600.0 * goodput.steps_per_second;
+        Self {
+            policy,
+            steps_per_hour,
+            goodput: goodput.steps_per_second * healthy,
+            workers: goodput.workers,
+            steps_per_worker_hour: steps_per_hour / float(goodput.workers.max(1)),
+            overhead: goodput.overhead,
+            stopped: goodput.stopped,
+        }
+    }
+}
+
+/// The policies of `asked`; none where it does not say how often workers fail.
+pub(super) fn rows(
+    asked: &Asked<'_>,
+    healthy: StepRow,
+    sets: &Sets,
+    dropped: &[Option<DroppedRow>],
+) -> Result<Vec<PolicyRow>, Diagnostic> {
+    let Some(policy) = asked.policy() else { return Ok(Vec::new()) };
+    let staggered = asked.keys.staggered;
+    let seconds = |step: StepRow| float(step.taken(staggered).max(1)) / 1e9;
+    let healthy = seconds(healthy);
+    let steps: Vec<f64> = std::iter::once(healthy).chain(sets.seconds(staggered)).collect();
+    let mut rows = vec![PolicyRow::new("reroute", &policy.rerouting(&steps), healthy)];
+    let left: Vec<f64> =
+        dropped.iter().map_while(|one| one.as_ref().map(|row| seconds(row.step))).collect();
+    if left.len() > 1 {
+        rows.push(PolicyRow::new("drop-pipeline", &policy.dropping(&left), healthy));
+    }
+    rows.push(PolicyRow::new("wait-for-spare", &policy.waiting(healthy), healthy));
+    rows.sort_by(|one, other| other.steps_per_hour.total_cmp(&one.steps_per_hour));
+    Ok(rows)
+}

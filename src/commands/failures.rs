@@ -1,0 +1,80 @@
+//! `debubble failures`: the step that remains when workers are dead, and which policy bears failures best.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use answer::failures::failures;
+use clap::Args;
+use draw::text;
+use question::Context;
+use question::failures::FailureKeys;
+
+use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  One of 4 x 8 workers is dead: the step that remains under each schedule, at the worst stage:
+    debubble failures --schedule 1f1b,zb-h1,zb-2p --stages 8 --microbatches 16 --data-parallel 4 \\
+      --forward 10ms --backward-input 10ms --backward-weight 10ms --hop 500us
+  Two of them, with slower links between pipelines, and an all-reduce and optimizer of 40 ms:
+    debubble failures --schedule zb-h1 --stages 8 --microbatches 16 --data-parallel 4 --dead 0.2,3.5 \\
+      --forward 10ms --backward-input 10ms --backward-weight 10ms --hop 500us --peer-hop 2ms --update 40ms
+  Policies where a worker fails every two hours and is repaired in one:
+    debubble failures scenarios/failures.toml --data-parallel 4 --mtbf 7200s --repair 3600s --staggered --json
+
+A stage has a peer with the same weights in each data-parallel pipeline. Where a worker is dead, its microbatches are
+dealt to the live workers of its stage, which run their passes beside their own; activations and gradients travel
+to other pipelines, weights do not (ReCycle, arXiv 2405.14009). Orders of all live workers are made by list
+schedules under several rules and by a local search, and kept within what a worker may hold: --memory-limit, or else
+the most that any stage holds while nothing is dead. `bound` is what no order undercuts. A schedule with whole
+backwards has a second row with B and W apart. With a staggered optimizer each stage begins its next step when its
+own optimizer is done, on all of its workers; the time is that of a step in the long run.
+
+Steps with several dead workers are means over sets of them that are drawn by chance, by list schedules alone unless
+--effort is 2 or more. With --mtbf policies are compared: reroute; drop-pipeline, where pipelines with a dead worker
+wait for its repair and the others run their microbatches; wait-for-spare, where all workers stop until a spare is
+there and go on from a checkpoint.";
+
+/// Predict the step with dead workers, rerouted to data-parallel peers, and compare policies against failures
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Failures {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    keys: FailureKeys,
+    /// Write the steps as CSV, with the keys of the JSON as columns
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
+    csv: Option<PathBuf>,
+    /// Print one JSON object instead of tables
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+}
+
+impl Failures {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        let scenario = self.asked.read(&context)?;
+        let answer = failures(&context, &scenario, &self.keys)?;
+        note_all(&context);
+        if answer.interrupted.is_some() {
+            note(
+                "interrupted: orders are searched as far as by then, and schedules may be missing",
+            );
+        }
+        if let Some(path) = &self.csv {
+            files::write(path, answer.csv()?)?;
+        }
+        match self.json {
+            true => print_json(out, &answer)?,
+            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+        }
+        Ok(Verdict::Done)
+    }
+}
