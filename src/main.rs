@@ -37,6 +37,7 @@ use crate::commands::Verdict;
 use crate::commands::advise::Advise;
 use crate::commands::calibrate::Calibrate;
 use crate::commands::compare::Compare;
+use crate::commands::encoder::Encoder;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::fsdp::Fsdp;
@@ -93,6 +94,7 @@ enum Command {
     Compare(Compare),
     Fsdp(Box<Fsdp>),
     Rl(Box<Rl>),
+    Encoder(Box<Encoder>),
     Plan(Box<Plan>),
     Import(Import),
     Advise(Advise),
@@ -172,6 +174,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Compare(compare) => return compare.run(out),
         Command::Fsdp(fsdp) => return fsdp.run(out),
         Command::Rl(rl) => return rl.run(out),
+        Command::Encoder(encoder) => return encoder.run(out),
         Command::Plan(plan) => return plan.run(out),
         Command::Import(import) => import.run(out)?,
         Command::Advise(advise) => return advise.run(out),

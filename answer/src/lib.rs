@@ -9,6 +9,7 @@
 //! | what to change of a run | [`advise::advise`] | [`advise::Advice`] |
 //! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::FsdpAnswer`] |
 //! | a step of reinforcement learning | [`rl::rl`] | [`rl::RlAnswer`] |
+//! | an encoder in front of a language model | [`encoder::encoder`] | [`encoder::EncoderAnswer`] |
 //! | a trace of a real run | [`replay::replay`] | [`replay::ReplayAnswer`] |
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
 //! | a trainer, recorded | [`profile::of`] | a [`TrainerProfile`](::profile::TrainerProfile) |
@@ -42,6 +43,7 @@
 
 pub mod advise;
 pub mod compare;
+pub mod encoder;
 pub mod explain;
 pub mod export;
 pub mod front;

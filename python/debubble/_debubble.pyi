@@ -32,6 +32,7 @@ __all__ = [
     "advise",
     "check_search",
     "compare",
+    "encoder",
     "export",
     "fsdp",
     "plan",
@@ -275,6 +276,7 @@ def plan(path: _Path, files: _Files | None = None, progress: _Report | None = No
 def plan_files(path: _Path, files: _Files | None = None) -> dict[str, bytes]: ...
 def fsdp(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
 def rl(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
+def encoder(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
 def replay(
     paths: Sequence[_Path],
     keys: str,

@@ -198,7 +198,7 @@ def test_the_list_of_schedules(command: doors.Command) -> None:
     assert printed(db.schedules()) == command.stdout("schedules", "--json")
 
 
-@pytest.mark.parametrize("name", ["scenario", "sweep", "plan", "fsdp", "rl", "search", "replay", "reproduce"])
+@pytest.mark.parametrize("name", ["scenario", "sweep", "plan", "fsdp", "rl", "encoder", "search", "replay", "reproduce"])
 def test_schemas(command: doors.Command, name: str) -> None:
     assert db.schema(name) == json.loads(command.stdout("schema", name))
 
@@ -267,6 +267,31 @@ def test_a_step_of_reinforcement_learning(command: doors.Command, tmp_path: Path
     assert 0 <= step.update["idle_rate"] < 1 and step.rollout["engines"] == 8 and step.tokens_per_second > 0
     saves: Saves = [("--csv .csv", step.save), ("--svg .svg", step.save)]
     check_files(command, words, saves, tmp_path)
+
+
+def test_an_encoder_in_front_of_a_language_model(command: doors.Command, tmp_path: Path) -> None:
+    steps = db.encoder(
+        schedule=["1f1b", "zb-h1"],
+        stages=4,
+        microbatches=8,
+        forward="10ms",
+        hop="100us",
+        encoder_forward="9ms",
+        encoder_layers=9,
+        encoder_work=[1, 0, 2, 1, 1, 0.5, 1, 1],
+    )
+    words = ["encoder", "--schedule=1f1b,zb-h1", "--stages=4", "--microbatches=8", "--forward=10ms", "--hop=100us"]
+    words += ["--encoder-forward=9ms", "--encoder-layers=9", "--encoder-work=1,0,2,1,1,0.5,1,1", "--json"]
+    assert printed(steps) == command.stdout(*words)
+    bubbles, first = steps.placed("bubbles"), steps.placed("first-stage")
+    assert bubbles is not None and first is not None
+    assert steps.bound_ns <= steps.step_ns == min(row.step_ns for row in steps.rows)
+    assert bubbles["step_ns"] < first["step_ns"] and sum(bubbles["microbatches_by_stage"]) == 8
+    assert steps.placed("nowhere") is None
+    saves: Saves = [("--csv .csv", steps.save), ("--svg .svg", steps.save)]
+    check_files(command, words, saves, tmp_path)
+    with pytest.raises(db.InputError, match="encoder_work"):
+        db.encoder(forward="10ms", encoder_forward="9ms", encoder_work=[1])
 
 
 def test_a_plan(command: doors.Command, tmp_path: Path) -> None:

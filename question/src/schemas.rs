@@ -40,6 +40,7 @@ pub static SCHEMAS: &[Schema] = &[
     PLAN,
     schema!("fsdp", "A study of packing and communication"),
     schema!("rl", "A step of reinforcement learning"),
+    schema!("encoder", "An encoder in front of a language model"),
     SEARCH,
     schema!("replay", "The changes of a run that are tried on its trace"),
     schema!("reproduce", "A question for published tables"),

@@ -1,6 +1,7 @@
 //! How texts name keys. The library writes a key as a flag, `--hop`: a door without flags shows its texts with the
 //! keys as files have them, or as keywords of Python.
 
+use crate::encoder::EncoderKeys;
 use crate::fsdp::FsdpKeys;
 use crate::keys::{HardwareKeys, Keys};
 use crate::replay::ReplayKeys;
@@ -8,13 +9,14 @@ use crate::rl::RlKeys;
 use crate::search::SearchKeys;
 
 /// The names of the keys that are flags.
-const NAMES: [&[&str]; 6] = [
+const NAMES: [&[&str]; 7] = [
     Keys::NAMES,
     HardwareKeys::NAMES,
     SearchKeys::NAMES,
     ReplayKeys::NAMES,
     FsdpKeys::NAMES,
     RlKeys::NAMES,
+    EncoderKeys::NAMES,
 ];
 
 /// `text` with `` `hop` `` in place of `--hop`, for every key. Commands, which stand between backticks, stay as they are.

@@ -95,7 +95,13 @@ pub fn timelines<'a>(
     }
     let shape = super::shape(shapes);
     let style =
-        Style { title: title.or(shape.as_deref()), figures: &figures, bounds: &bounds, width };
+        Style {
+            title: title.or(shape.as_deref()),
+            figures: &figures,
+            bounds: &bounds,
+            width,
+            darker: None,
+        };
     super::stages(&titled, &style)
 }
 

@@ -13,16 +13,19 @@ const ROOMS: [&str; 6] =
 
 /// Files with texts for the command line alone: packing, reinforcement learning, fits, stored answers, a prediction beside another, pages and
 /// pictures of sweeps; and files that have flags of frameworks, written or read.
-const ELSEWHERE: [&str; 14] = [
+const ELSEWHERE: [&str; 17] = [
+    "answer/src/encoder",
     "answer/src/fsdp.rs",
     "answer/src/rl",
     "answer/src/plan/export",
     "answer/src/plan/fit.rs",
     "answer/src/simulate/baseline",
+    "draw/src/pictures/encoder.rs",
     "draw/src/pictures/explain.rs",
     "draw/src/pictures/fsdp.rs",
     "draw/src/pictures/rl.rs",
     "draw/src/pictures/sweep",
+    "planning/src/encoder",
     "planning/src/fit",
     "planning/src/import",
     "planning/src/rl",
