@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use super::{
-    beyond, closed_forms, controllable, fig9, headlines, odc, offload, overlap, picture, rates,
+    beyond, closed_forms, controllable, encoder, fig9, headlines, odc, offload, overlap, picture, rates,
     vocabulary, zero_bubble,
 };
 
@@ -20,7 +20,7 @@ const PLAIN: Table = Table {
 pub static TABLES: &[Table] = &[
     Table {
         name: "headlines",
-        help: "the gains that abstracts claim, each in a line: Zero Bubble, offloading, ODC, vocabulary",
+        help: "the gains that abstracts claim, each in a line: Zero Bubble, offloading, ODC, encoders, vocabulary",
         sources: &[
             headlines::CLAIMS,
             vocabulary::SETTINGS,
@@ -40,6 +40,9 @@ pub static TABLES: &[Table] = &[
             offload::FIGURE_1,
             offload::FIGURE_15,
             offload::MODELS,
+            encoder::FIGURES,
+            encoder::MODELS,
+            encoder::CLAIMS,
         ],
         cells: headlines::cells,
         ..PLAIN
@@ -131,6 +134,13 @@ pub static TABLES: &[Table] = &[
         sources: &[offload::FIGURE_1, offload::FIGURE_15, offload::MODELS],
         cells: offload::cells,
         picture: Some(offload::picture),
+        ..PLAIN
+    },
+    Table {
+        name: "encoder",
+        help: "Optimus: an encoder in the bubbles of a language model, beside Megatron-LM and balanced layers",
+        sources: &[encoder::FIGURES, encoder::MODELS, encoder::CLAIMS],
+        cells: encoder::cells,
         ..PLAIN
     },
     Table {

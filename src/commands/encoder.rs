@@ -22,7 +22,7 @@ Examples:
     debubble encoder --stages 8 --microbatches 16 --forward 48ms --backward 96ms --hop 500us \\
       --encoder-forward 67ms --encoder-backward 96ms --encoder-layers 48
   1F1B as Megatron-LM has it, and the encoder in its bubbles, with every operation as a file:
-    debubble encoder scenarios/examples/encoder.toml --schedule 1f1b --placement first-stage,bubbles \\
+    debubble encoder scenarios/encoder/vit-22b.toml --schedule 1f1b --placement first-stage,bubbles \\
       --svg step.svg --operations step.csv
   A frozen encoder, microbatches with 0 to 4 images:
     debubble encoder --stages 4 --microbatches 8 --forward 20ms --encoder-forward 10ms --frozen-encoder \\

@@ -7,6 +7,7 @@ use pipeline::{Bytes, Nanos};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::table::{Lists, keys};
+use crate::kinds::{self, InputKind};
 use crate::values::packing::RecomputeKey;
 use crate::values::passes::WorkFactor;
 use crate::values::words::words;
@@ -123,8 +124,10 @@ impl EncoderKeys {
     /// If the file cannot be read, or has other keys.
     pub fn over(self, context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
         let text = context.read_toml(path, MAX_QUESTION)?;
-        let file: Self =
-            toml::from_str(&text).map_err(|error| Diagnostic::toml(path, &text, &error, &[]))?;
+        let file: Self = toml::from_str(&text).map_err(|error| {
+            let error = Diagnostic::toml(path, &text, &error, &[]);
+            kinds::misplaced(path, &text, &[InputKind::Encoder], error)
+        })?;
         let machine = file.machine.map(|name| in_folder(context, path, name));
         Ok(self.or(Self { machine, ..file }))
     }
