@@ -7,7 +7,8 @@ use ::reproduce::{self as published, Answer as Published};
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
 use answer::{
-    encoder as in_front, fsdp as packing, replay as traced, rl as reinforcement, schedules as listed, verify as checked,
+    encoder as in_front, fsdp as packing, replay as traced, rl as reinforcement,
+    schedules as listed, verify as checked,
 };
 use draw::{Width, pictures};
 use pyo3::prelude::*;
@@ -211,7 +212,8 @@ pub(crate) fn encoder(
     files: Option<Files>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Document> {
-    let keys: encoder_keys::EncoderKeys = keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    let keys: encoder_keys::EncoderKeys =
+        keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
     document(py, files, progress.as_ref(), move |context| {
         in_front::encoder(context, &keys).map(|answer| Content::Encoded(Box::new(answer)))
     })

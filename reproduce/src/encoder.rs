@@ -26,7 +26,7 @@ pub(super) const LARGEST: &str = "largest gain, %";
 /// How many points a gain may miss the published one by.
 const POINTS: f64 = 5.0;
 /// Why gains are missed: see the notes.
-pub(super) const KNOWN_MISS: &str = "known miss: the published steps do not follow from its set-up";
+pub(super) const KNOWN_MISS: &str = "known miss: published steps that no set of layer times gives";
 const MATCHED: &str = "measured gain";
 /// The layers of every encoder.
 const ENCODER_LAYERS: u64 = 48;
@@ -103,7 +103,8 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
     for (name, gain) in ["weak-megatron", "weak-balanced"].into_iter().zip(largest(&gains)) {
         all.push(claim(&format!("weak scaling over {}", method(name)), claimed(name)?, gain));
     }
-    let title = "Optimus (arXiv 2408.03505): an encoder in the bubbles of a language model".to_owned();
+    let title =
+        "Optimus (arXiv 2408.03505): an encoder in the bubbles of a language model".to_owned();
     let sheet = sheet(&all);
     Ok(Contents { title, cells: all, sheet })
 }
@@ -218,7 +219,8 @@ fn seconds(time: Nanos) -> f64 {
 
 /// The steps of all three methods.
 fn steps(sources: &Sources<'_>, model: &Model) -> Result<Steps, Diagnostic> {
-    let wrong = |fault: Fault| error_in(Path::new(MODELS), None, &format!("{}: {fault}", model.row));
+    let wrong =
+        |fault: Fault| error_in(Path::new(MODELS), None, &format!("{}: {fault}", model.row));
     let placed = |schedule: &str, family: Family, chunks: u64, place| {
         let question = question(sources, model, schedule, chunks)?;
         let problem = question.problem(Asked { family, chunks, is_named: true }).map_err(wrong)?;
@@ -250,6 +252,9 @@ const NOTES: &str = "
 steps: times of layers by the planner's formulas for H100, tensor parallelism 8; collectives of data parallelism, which
 the paper's steps have, are left out. Megatron-LM is 1F1B with the encoder in front of the first chunk, balanced is
 interleaved 1F1B with layers of both spread over its chunks, Optimus interleaved 1F1B with the encoder in bubbles.
+Known misses: the published steps of Megatron-LM are within 3 % of the balanced ones, though its first stage has the
+whole encoder beside an eighth of the language model; and the seconds that Optimus saves over balanced layers fall from
+1.00 to 0.63 while microbatches double. Times of layers that are the same in all methods give neither.
 ";
 
 fn sheet(all: &[Cell]) -> Sheet {

@@ -150,7 +150,11 @@ fn sheet(all: &[Headline]) -> Sheet {
             match cell.check {
                 Check::Matched => "yes".to_owned(),
                 Check::Missed => "no".to_owned(),
-                Check::NotChecked if [KNOWN_MISS, encoder::KNOWN_MISS].contains(&cell.convention) => "known miss".to_owned(),
+                Check::NotChecked
+                    if [KNOWN_MISS, encoder::KNOWN_MISS].contains(&cell.convention) =>
+                {
+                    "known miss".to_owned()
+                }
                 Check::NotChecked => "not checked".to_owned(),
             },
             settings.to_string(),

@@ -2,8 +2,8 @@
 
 use super::table::Table;
 use super::{
-    beyond, closed_forms, controllable, encoder, fig9, headlines, odc, offload, overlap, picture, rates,
-    vocabulary, zero_bubble,
+    beyond, closed_forms, controllable, encoder, fig9, headlines, odc, offload, overlap, picture,
+    rates, vocabulary, zero_bubble,
 };
 
 /// The default entry: a table without picture, whose orders are not searched.

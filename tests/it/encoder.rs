@@ -33,8 +33,14 @@ fn the_encoder_in_front_of_the_first_stage_is_a_schedule_with_a_longer_stage() {
         "simulate --schedule 1f1b,zb-h1 --stages 4 --microbatches 8 --forward 19ms,10ms,10ms,10ms \
          --backward-input 19ms,10ms,10ms,10ms --backward-weight 19ms,10ms,10ms,10ms --hop 200us --json",
     );
-    for (schedule, one) in ["1f1b", "zb-h1"].into_iter().zip(simulated["results"].as_array().unwrap()) {
-        assert_eq!(step(&asked, schedule, "first-stage"), one["makespan_ns"].as_u64().unwrap(), "{one}");
+    for (schedule, one) in
+        ["1f1b", "zb-h1"].into_iter().zip(simulated["results"].as_array().unwrap())
+    {
+        assert_eq!(
+            step(&asked, schedule, "first-stage"),
+            one["makespan_ns"].as_u64().unwrap(),
+            "{one}"
+        );
     }
 }
 
@@ -43,7 +49,8 @@ fn bubbles_take_less_than_other_placements_and_no_less_than_the_bound() {
     let answer = json(&format!("{SMALL} --json"));
     assert_eq!(rows(&answer).len(), 8);
     let bound = answer["bound_ns"].as_u64().unwrap();
-    let steps: Vec<u64> = rows(&answer).iter().map(|row| row["step_ns"].as_u64().unwrap()).collect();
+    let steps: Vec<u64> =
+        rows(&answer).iter().map(|row| row["step_ns"].as_u64().unwrap()).collect();
     assert!(steps.is_sorted() && steps[0] >= bound, "{steps:?}");
     assert_eq!(rows(&answer)[0]["placement"], "bubbles");
     for row in rows(&answer) {
@@ -71,7 +78,8 @@ fn operations_keep_every_dependency() {
     for line in text.lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
         let stage: u64 = cells[0].parse().unwrap();
-        let [start, end] = [cells.len() - 2, cells.len() - 1].map(|at| cells[at].parse::<u64>().unwrap());
+        let [start, end] =
+            [cells.len() - 2, cells.len() - 1].map(|at| cells[at].parse::<u64>().unwrap());
         let free = free.entry(stage).or_insert(0);
         assert!(start >= *free, "{line}");
         *free = end;
@@ -89,7 +97,8 @@ fn operations_keep_every_dependency() {
         assert!(of("EF")[1] + hop("EF") <= of("F0.")[0], "{microbatch}");
         assert!(of("BW0.")[1] + hop("EB") <= of("EB")[0], "{microbatch}");
         for chunk in 0..3 {
-            let [from, to] = [chunk, chunk + 1].map(|chunk| ends[&format!("F{chunk}.{microbatch}")]);
+            let [from, to] =
+                [chunk, chunk + 1].map(|chunk| ends[&format!("F{chunk}.{microbatch}")]);
             assert!(from[1] + 200_000 <= to[0]);
         }
     }
@@ -109,17 +118,25 @@ fn answers_do_not_depend_on_threads_and_files_say_what_the_answer_says() {
     let answer = json(&format!("{line} --csv {} --svg {}", csv.display(), svg.display()));
     let text = fs::read_to_string(csv).unwrap();
     assert_eq!(text.lines().count(), 1 + rows(&answer).len());
-    assert!(text.lines().nth(1).unwrap().contains(&rows(&answer)[0]["step_ns"].to_string()), "{text}");
+    assert!(
+        text.lines().nth(1).unwrap().contains(&rows(&answer)[0]["step_ns"].to_string()),
+        "{text}"
+    );
     let picture = fs::read_to_string(svg).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("encoder"), "no picture");
 }
 
 #[test]
 fn a_frozen_encoder_has_no_backward() {
-    let plain = "encoder --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms --encoder-forward 9ms";
-    let [trained, frozen] = ["", " --frozen-encoder"].map(|more| json(&format!("{plain}{more} --json")));
+    let plain =
+        "encoder --schedule 1f1b --stages 4 --microbatches 8 --forward 10ms --encoder-forward 9ms";
+    let [trained, frozen] =
+        ["", " --frozen-encoder"].map(|more| json(&format!("{plain}{more} --json")));
     for placement in ["first-stage", "own-stages", "spread", "bubbles"] {
-        assert!(step(&frozen, "1f1b", placement) < step(&trained, "1f1b", placement), "{placement}");
+        assert!(
+            step(&frozen, "1f1b", placement) < step(&trained, "1f1b", placement),
+            "{placement}"
+        );
     }
     assert_eq!(frozen["encoder_ns"], 9_000_000);
     assert_eq!(trained["encoder_ns"], 27_000_000);
@@ -147,7 +164,8 @@ fn a_memory_limit_is_kept_where_it_can_be() {
     };
     let free = with("");
     let peak = |row: &Value| row["peak_bytes"].as_u64().unwrap();
-    let most = rows(&free).iter().filter(|row| row["placement"] == "bubbles").map(peak).max().unwrap();
+    let most =
+        rows(&free).iter().filter(|row| row["placement"] == "bubbles").map(peak).max().unwrap();
     let limited = with(&format!("--memory-limit {}B", most - 1));
     assert!(rows(&limited).iter().any(|row| row["fits"] == true));
     for row in rows(&limited) {
@@ -200,14 +218,18 @@ fn wrong_questions_are_refused() {
     refused(&run("encoder --encoder-forward 10ms"), &["--forward is missing"]);
     refused(&run("encoder nowhere.toml"), &["nowhere.toml"]);
     refused(&run("encoder scenarios/first.toml"), &["is a scenario", "debubble simulate"]);
-    refused(&run("simulate scenarios/encoder/vit-22b.toml"), &["a question for `debubble encoder`"]);
+    refused(
+        &run("simulate scenarios/encoder/vit-22b.toml"),
+        &["a question for `debubble encoder`"],
+    );
     let long = "encoder --forward 200days --encoder-forward 100000days --schedule 1f1b --microbatches 1000";
     refused(&run(long), &["64-bit"]);
 }
 
 #[test]
 fn the_file_of_a_question_is_under_its_flags() {
-    let file = "encoder scenarios/encoder/vit-22b.toml --schedule 1f1b --placement first-stage --json";
+    let file =
+        "encoder scenarios/encoder/vit-22b.toml --schedule 1f1b --placement first-stage --json";
     let answer = json(file);
     assert_eq!(answer["encoder_ns"], 163_200_000);
     assert_eq!(answer["microbatches"], 16);

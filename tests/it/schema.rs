@@ -137,7 +137,8 @@ fn schemas_allow_the_files_of_the_repository() {
 
 #[test]
 fn schemas_allow_their_examples() {
-    let questions = ["scenario", "sweep", "plan", "fsdp", "rl", "encoder", "search", "replay", "reproduce"];
+    let questions =
+        ["scenario", "sweep", "plan", "fsdp", "rl", "encoder", "search", "replay", "reproduce"];
     for question in questions {
         let schema = schema(question);
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
@@ -315,7 +316,10 @@ fn the_keys_of_other_questions_are_flags_too() {
     let run = ["execute", "hidden", "heads", "vocabulary", "timeout"];
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &[&answer[..], &run[..]].concat()));
     assert_eq!(keys("rl", &[]), flags("rl", &["json", "csv", "svg", "width"]));
-    assert_eq!(keys("encoder", &[]), flags("encoder", &["json", "csv", "operations", "svg", "width"]));
+    assert_eq!(
+        keys("encoder", &[]),
+        flags("encoder", &["json", "csv", "operations", "svg", "width"])
+    );
     let answer = [
         "certificate",
         "export",

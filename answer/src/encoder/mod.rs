@@ -14,7 +14,7 @@ use sim::encoder::EncoderTimeline;
 
 pub use self::report::operations;
 
-/// Schedules whose bubbles are searched in full: those that are shortest by rules.
+/// Schedules whose bubbles are searched in full where none is named: those that are shortest by rules.
 const SEARCHED: usize = 3;
 
 /// A schedule with the encoder at a place.
@@ -128,7 +128,8 @@ impl Solver<'_> {
         self.search()?;
         if self.rows.is_empty() && !self.context.stopped() {
             let message = "none of the schedules can do any of the placements with this shape";
-            let cure = "own-stages takes schedules with one chunk per stage, and at least two stages";
+            let cure =
+                "own-stages takes schedules with one chunk per stage, and at least two stages";
             return Err(Diagnostic::new(message).with_help(cure).about("placement"));
         }
         let first = EncoderPlacement::FirstStage.name();
@@ -200,10 +201,13 @@ impl Solver<'_> {
     /// Searches the bubbles of the schedules whose steps are shortest by rules.
     fn search(&mut self) -> Result<(), Diagnostic> {
         let bubbles = EncoderPlacement::Bubbles.name();
-        let of_bubbles = self.rows.iter().enumerate().filter(|(_, one)| one.row.placement == bubbles);
+        let of_bubbles =
+            self.rows.iter().enumerate().filter(|(_, one)| one.row.placement == bubbles);
         let mut best: Vec<usize> = of_bubbles.map(|(at, _)| at).collect();
         best.sort_by_key(|&at| (self.rows[at].row.fits == Some(false), self.rows[at].row.step_ns));
-        best.truncate(SEARCHED);
+        if !self.question.schedules.iter().any(|one| one.is_named) {
+            best.truncate(SEARCHED);
+        }
         for at in best {
             let asked = self.rows[at].asked;
             if self.question.effort > 0 && !self.context.stopped() {
@@ -223,8 +227,7 @@ impl Solver<'_> {
     ) -> Result<Solved, Fault> {
         let problem = self.question.problem(asked)?;
         let encoder = &self.question.encoder;
-        let placed =
-            place_encoder(&problem, asked.family, encoder, (place, self.question.layers))?;
+        let placed = place_encoder(&problem, asked.family, encoder, (place, self.question.layers))?;
         let metrics = Metrics::of(&placed.timeline);
         let step = metrics.makespan();
         if step.0 == u64::MAX {
@@ -265,9 +268,8 @@ impl Solver<'_> {
         let asked = Asked { family: Family::OneFOneB, chunks: 1, is_named: false };
         let problem = self.question.problem(asked)?;
         let times = problem.costs().chunks().iter();
-        let model: u128 = times
-            .map(|one| u128::from(one.forward.0) + u128::from(one.whole_backward().0))
-            .sum();
+        let model: u128 =
+            times.map(|one| u128::from(one.forward.0) + u128::from(one.whole_backward().0)).sum();
         let mean = self.question.encoder.mean();
         let encoder = u128::from(mean.forward.0) + u128::from(mean.whole_backward().0);
         let fair = u128::from(stages) * encoder / (model + encoder).max(1);
@@ -335,9 +337,8 @@ impl Solver<'_> {
             return;
         }
         row.peak_bytes = held.iter().map(|bytes| bytes.0).max();
-        row.fits = limits.map(|limits| {
-            held.iter().zip(limits.by_stage()).all(|(held, limit)| held <= limit)
-        });
+        row.fits = limits
+            .map(|limits| held.iter().zip(limits.by_stage()).all(|(held, limit)| held <= limit));
     }
 }
 

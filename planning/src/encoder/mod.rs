@@ -90,8 +90,7 @@ pub fn asked(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderQuestio
     let stages = keys.stages.unwrap_or(STAGES);
     let microbatches = keys.microbatches.unwrap_or(MICROBATCHES);
     let shape = |chunks| {
-        Shape::new(stages, chunks, microbatches)
-            .map_err(|fault| Diagnostic::new(fault.to_string()))
+        Shape::new(stages, chunks, microbatches).map_err(|fault| Diagnostic::new(fault.to_string()))
     };
     shape(keys.chunks.unwrap_or(1))?;
     let sizes = Sizes::read(context, keys, stages)?;
@@ -152,10 +151,7 @@ fn own_stages(keys: &EncoderKeys, stages: u64) -> Result<Option<u16>, Diagnostic
 }
 
 /// The times of the language model, and what was assumed for them.
-fn times(
-    keys: &EncoderKeys,
-    sizes: Option<&Sizes>,
-) -> Result<(Times, Vec<String>), Diagnostic> {
+fn times(keys: &EncoderKeys, sizes: Option<&Sizes>) -> Result<(Times, Vec<String>), Diagnostic> {
     if let (Some(_), Some(forward)) = (&keys.model, keys.forward) {
         let message = format!("--forward {forward} and --model exclude each other");
         return Err(wrong("forward", message));
@@ -248,8 +244,10 @@ fn schedules(
     keys: &EncoderKeys,
     shape: &dyn Fn(u64) -> Result<Shape, Diagnostic>,
 ) -> Result<Vec<Asked>, Diagnostic> {
-    let asked = |family: Family, is_named| {
-        Asked { family, chunks: family.about().chunks.of(keys.chunks), is_named }
+    let asked = |family: Family, is_named| Asked {
+        family,
+        chunks: family.about().chunks.of(keys.chunks),
+        is_named,
     };
     if let Some(names) = &keys.schedule {
         let mut all: Vec<Asked> = Vec::new();
@@ -330,9 +328,5 @@ fn layers_of(layers: &[plan::Times], head: plan::Times, [chunk, chunks]: [u64; 2
         all = all.plus(head);
     }
     let plan::Times { forward, backward_input, backward_weight } = all;
-    PassTimes::new(
-        plan::nanos(forward),
-        plan::nanos(backward_input),
-        plan::nanos(backward_weight),
-    )
+    PassTimes::new(plan::nanos(forward), plan::nanos(backward_input), plan::nanos(backward_weight))
 }

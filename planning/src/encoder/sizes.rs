@@ -54,15 +54,23 @@ impl Sizes {
         let tensor = keys.tensor.unwrap_or(1);
         let samples = keys.microbatch_size.unwrap_or(1);
         let images = keys.images.unwrap_or(1);
-        for (key, number) in [("tensor", tensor), ("microbatch-size", samples), ("images", images)] {
+        let counts = [
+            ("tensor", tensor),
+            ("microbatch-size", samples),
+            ("images", images),
+            ("sequence", keys.sequence.unwrap_or(1)),
+        ];
+        for (key, number) in counts {
             if number == 0 || number > MAX_TOKENS {
                 return Err(wrong(key, format!("--{key} is {number}: from 1 to {MAX_TOKENS}")));
             }
         }
-        let (model, machine, mut assumed) = match &keys.model {
+        let (model, machine, assumed) = match &keys.model {
             Some(model) => {
-                let Samples { model, machine, assumed } = Samples::read(context, model, machine)?;
-                (Some(with_sequence(keys, model, stages)?), machine, assumed)
+                let samples = Samples::read_with(context, model, machine, keys.sequence)?;
+                let Samples { model, machine, assumed } = samples;
+                check_layers(&model, stages)?;
+                (Some(model), machine, assumed)
             }
             None => {
                 let machine = machines::named(context, machine, Path::new(""))
@@ -70,9 +78,6 @@ impl Sizes {
                 (None, machine, Vec::new())
             }
         };
-        if keys.sequence.is_some() {
-            assumed.retain(|one| !one.starts_with("`sequence`"));
-        }
         let encoder = encoder(keys)?;
         for one in [&model, &encoder].into_iter().flatten() {
             if one.heads % tensor != 0 {
@@ -80,7 +85,8 @@ impl Sizes {
                 let message = format!("--tensor {tensor} does not divide {heads} attention heads");
                 return Err(wrong("tensor", message));
             }
-            if one.sequence.saturating_mul(samples).saturating_mul(images) > MAX_TOKENS {
+            let tokens = one.sequence.saturating_mul(samples).saturating_mul(images);
+            if tokens > MAX_TOKENS {
                 let message = format!("a microbatch has more than {MAX_TOKENS} tokens");
                 return Err(wrong("microbatch-size", message));
             }
@@ -148,24 +154,13 @@ impl Sizes {
     }
 }
 
-/// `model` with the length of sequences that `keys` give.
-fn with_sequence(
-    keys: &EncoderKeys,
-    model: Transformer,
-    stages: u64,
-) -> Result<Transformer, Diagnostic> {
+/// Checks that every stage has a layer.
+fn check_layers(model: &Transformer, stages: u64) -> Result<(), Diagnostic> {
     if model.layers < stages {
         let layers = model.layers;
-        let message = format!("the model has {layers} layers for {stages} stages");
-        return Err(wrong("stages", message));
+        return Err(wrong("stages", format!("the model has {layers} layers for {stages} stages")));
     }
-    match keys.sequence {
-        None => Ok(model),
-        Some(tokens) if (1..=MAX_TOKENS).contains(&tokens) => Ok(model.with_sequence(tokens)),
-        Some(tokens) => {
-            Err(wrong("sequence", format!("--sequence is {tokens}: from 1 to {MAX_TOKENS}")))
-        }
-    }
+    Ok(())
 }
 
 /// The encoder that `keys` give the sizes of.

@@ -18,8 +18,8 @@ const FORESIGHT: u32 = 8;
 pub(super) struct Plan {
     /// The stage of the encoder of each microbatch; without one, the first stage that has time for it.
     pub(super) stages: Vec<Option<u16>>,
-    /// Microbatches whose forward does not wait until the stage is free of slots.
-    pub(super) urgent: Vec<bool>,
+    /// Microbatches whose forward, and whose backward, does not wait until the stage is free of slots.
+    pub(super) urgent: [Vec<bool>; 2],
     /// Stages where layers run though a slot may become ready meanwhile.
     pub(super) eager: Vec<bool>,
     /// Whether a stage takes up a microbatch without one only if all of its forward fits.
@@ -34,7 +34,7 @@ impl Plan {
         let microbatches = linked.microbatches.len();
         Self {
             stages: vec![None; microbatches],
-            urgent: vec![false; microbatches],
+            urgent: [vec![false; microbatches], vec![false; microbatches]],
             eager: vec![eager; linked.stages.len()],
             whole,
             ahead: microbatches,
@@ -193,15 +193,10 @@ impl<'a> State<'a> {
         if self.stages[stage].free > self.now {
             return;
         }
-        let gap = self.gap(stage);
-        let is_urgent =
-            self.next_forward(stage).is_some_and(|next| self.plan.urgent[next.microbatch as usize]);
-        if let (Gap::None, false) = (gap, is_urgent) {
-            return self.start_slot(stage);
-        }
-        if is_urgent && self.encode_forward(stage, Gap::Open) {
+        if self.encode_urgent(stage) {
             return;
         }
+        let gap = self.gap(stage);
         if let Gap::None = gap {
             return self.start_slot(stage);
         }
@@ -211,6 +206,17 @@ impl<'a> State<'a> {
         if let Gap::Until(time) = gap {
             self.events.push(Reverse((time, stage)));
         }
+    }
+
+    /// Runs the rest of a pass that does not wait for slots, if one is next; whether any did.
+    fn encode_urgent(&mut self, stage: usize) -> bool {
+        let [forwards, backwards] = &self.plan.urgent;
+        let is_in = |urgent: &[bool], pass: Pass| urgent[pass.microbatch as usize];
+        let forward = self.next_forward(stage).is_some_and(|next| is_in(forwards, next));
+        let backward = self.stages[stage].backwards.front();
+        let backward = backward.is_some_and(|&(_, next)| is_in(backwards, next));
+        (forward && self.encode_forward(stage, Gap::Open))
+            || (backward && self.encode_backward(stage, Gap::Open))
     }
 
     /// How long `stage` has until its next slot.

@@ -120,7 +120,10 @@ impl Search<'_> {
         match chance.below(8) {
             0..=2 => plan.stages[at] = u16::try_from(chance.below(stages)).ok(),
             3 | 4 => plan.stages.swap(at, chance.below(microbatches)),
-            5 => plan.urgent[at] = !plan.urgent[at],
+            5 => {
+                let urgent = &mut plan.urgent[chance.below(2)][at];
+                *urgent = !*urgent;
+            }
             6 => {
                 let stage = chance.below(stages);
                 plan.eager[stage] = !plan.eager[stage];
