@@ -981,7 +981,7 @@ class EncoderKeys(TypedDict, total=False):
     """Bytes that a stage holds for one microbatch from F to B."""
 
     backward: Time | None
-    """Backward time of the same, for inputs and weights together [default: twice the forward]."""
+    """Backward time of a stage for a microbatch, inputs and weights together [default: twice the forward]."""
 
     chunks: Whole | None
     """Chunks per stage, for schedules that take any number."""
@@ -993,10 +993,12 @@ class EncoderKeys(TypedDict, total=False):
     """Bytes that the encoder, all its layers, holds for one microbatch from forward to backward."""
 
     encoder_backward: Time | None
-    """Backward time of the same, for inputs and weights together [default: twice the forward]."""
+    """Backward time of the encoder for a microbatch, inputs and weights together [default: twice the
+    forward].
+    """
 
     encoder_ffn: Whole | None
-    """Width of its MLP [default: four times the hidden size]."""
+    """Width of the MLP of the encoder [default: four times the hidden size]."""
 
     encoder_forward: Time | None
     """Forward time of the encoder for a microbatch, all its layers."""
@@ -1024,7 +1026,7 @@ class EncoderKeys(TypedDict, total=False):
     """
 
     forward: Time | None
-    """Forward time of a stage and microbatch."""
+    """Forward time of a stage for a microbatch."""
 
     frozen_encoder: bool | None
     """No weight of the encoder is trained: it has no backward."""
@@ -1044,7 +1046,7 @@ class EncoderKeys(TypedDict, total=False):
     """The machine: a built-in one such as h100, or a file."""
 
     memory_limit: Size | None
-    """The most that a stage may hold of both."""
+    """The most activations that a stage may hold, of model and encoder."""
 
     microbatch_size: Whole | None
     """Samples of a microbatch [default: 1]."""

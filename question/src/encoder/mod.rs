@@ -38,9 +38,9 @@ keys! {
     microbatches: Option<u64>, label: "Microbatches (m)", value: "M";
     /// Chunks per stage, for schedules that take any number
     chunks: Option<u64>, label: "Chunks per stage (v)", value: "V";
-    /// Forward time of a stage and microbatch
+    /// Forward time of a stage for a microbatch
     forward: Option<Nanos>, label: "F (forward)", value: "TIME";
-    /// Backward time of the same, for inputs and weights together [default: twice the forward]
+    /// Backward time of a stage for a microbatch, inputs and weights together [default: twice the forward]
     backward: Option<Nanos>, label: "Whole backward (B and W)", value: "TIME";
     /// The part of it that is for weights, W [default: half]
     weight: Option<Nanos>, label: "W (weight gradient)", value: "TIME";
@@ -51,7 +51,7 @@ keys! {
     layers: Option<u64>, label: "Layers of the language model", value: "N";
     /// Forward time of the encoder for a microbatch, all its layers
     encoder_forward: Option<Nanos>, label: "Forward of the encoder", value: "TIME", heading: ENCODER;
-    /// Backward time of the same, for inputs and weights together [default: twice the forward]
+    /// Backward time of the encoder for a microbatch, inputs and weights together [default: twice the forward]
     encoder_backward: Option<Nanos>, label: "Backward of the encoder", value: "TIME", heading: ENCODER;
     /// No weight of the encoder is trained: it has no backward
     frozen_encoder: bool, label: "Frozen encoder", heading: ENCODER;
@@ -71,7 +71,7 @@ keys! {
     activation: Option<Bytes>, label: "Activations of a stage", value: "SIZE", heading: MEMORY;
     /// Bytes that the encoder, all its layers, holds for one microbatch from forward to backward
     encoder_activation: Option<Bytes>, label: "Activations of the encoder", value: "SIZE", heading: MEMORY;
-    /// The most that a stage may hold of both
+    /// The most activations that a stage may hold, of model and encoder
     memory_limit: Option<Bytes>, label: "Memory limit of a stage", value: "SIZE", heading: MEMORY;
     /// The language model, in place of --forward: a config.json of Hugging Face, or a name such as llama3-70b
     model: Option<PathBuf>, label: "Model", value: "MODEL", heading: SIZES;
@@ -89,7 +89,7 @@ keys! {
     encoder_hidden: Option<u64>, label: "Hidden size of the encoder", value: "H", heading: SIZES;
     /// Attention heads of the encoder [default: of 64 each]
     encoder_heads: Option<u64>, label: "Heads of the encoder", value: "A", heading: SIZES;
-    /// Width of its MLP [default: four times the hidden size]
+    /// Width of the MLP of the encoder [default: four times the hidden size]
     encoder_ffn: Option<u64>, label: "MLP of the encoder", value: "WIDTH", heading: SIZES;
     /// Tokens of an image, which all attend to each other [default: 1024]
     encoder_tokens: Option<u64>, label: "Tokens of an image", value: "TOKENS", heading: SIZES;
