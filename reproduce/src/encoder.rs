@@ -27,6 +27,8 @@ pub(super) const LARGEST: &str = "largest gain, %";
 const POINTS: f64 = 5.0;
 /// Why gains are missed: see the notes.
 pub(super) const KNOWN_MISS: &str = "known miss: published steps that no set of layer times gives";
+/// The rows whose gains over balanced layers are missed.
+const KNOWN_GPUS: [&str; 2] = ["1536 GPUs", "2048 GPUs"];
 const MATCHED: &str = "measured gain";
 /// The layers of every encoder.
 const ENCODER_LAYERS: u64 = 48;
@@ -122,12 +124,20 @@ fn largest(gains: &[[f64; 2]]) -> [f64; 2] {
     [0, 1].map(|at| gains.iter().map(|one| one[at]).fold(f64::NEG_INFINITY, f64::max))
 }
 
+/// Whether a gain is known to miss the published one: those over Megatron-LM, and over balanced layers on fewer GPUs.
+fn is_known(row: &str, column: &str) -> bool {
+    let is_over = |method: &str| row.ends_with(method) || column.contains(method);
+    let is_on_fewer = KNOWN_GPUS.contains(&row);
+    is_over(METHODS[0]) || (is_over(METHODS[1]) && is_on_fewer)
+}
+
 /// A gain beside the published one.
 fn gain(row: String, column: &str, figures: [f64; 2]) -> Cell {
     let [published, ours] = figures;
-    let (convention, check) = match (ours - published).abs() <= POINTS {
-        true => (MATCHED, Check::Matched),
-        false => (KNOWN_MISS, Check::NotChecked),
+    let matches = (ours - published).abs() <= POINTS;
+    let (convention, check) = match is_known(&row, column) {
+        true if !matches => (KNOWN_MISS, Check::NotChecked),
+        _ => (MATCHED, Check::of(matches)),
     };
     Cell { digits: 1, ..Cell::new(row, column, convention, figures, check) }
 }

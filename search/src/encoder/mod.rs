@@ -9,8 +9,10 @@ mod dispatch;
 mod parts;
 mod walk;
 
-use pipeline::{Bytes, Costs, Encoder, EncoderOrder, Fault, Footprints, Limits, Nanos, Schedule};
-use sim::encoder::{EncoderReplay, EncoderTimeline, held};
+use pipeline::{
+    Bytes, Costs, Encoder, EncoderKind, EncoderOrder, Fault, Footprints, Limits, Nanos, Schedule,
+};
+use sim::encoder::{EncoderReplay, EncoderTimeline, Linked, LinkedSlot, held};
 
 pub use self::bound::encoder_bound;
 use self::dispatch::{Dispatched, Job};
@@ -71,6 +73,7 @@ pub fn search_encoder(
 ) -> Result<FoundEncoder, Fault> {
     let Beside { schedule, costs, encoder, .. } = *beside;
     let replay = EncoderReplay::new(schedule, costs, encoder)?;
+    check_times(replay.linked(), encoder)?;
     let operations = operations(schedule, encoder);
     if operations > MAX_ENCODER_OPERATIONS {
         return Err(Fault::EncoderOperations { operations });
@@ -83,11 +86,27 @@ pub fn search_encoder(
     let Dispatched { order, stages, .. } = best;
     // A dispatched order is complete, and nothing in it waits for what comes later.
     let timeline = replay.timeline(&order).ok_or(Fault::BehindEncoder)?;
-    if timeline.step().0 >= u64::MAX - 1 {
-        return Err(Fault::Overflow { what: "the times" });
-    }
     let (held, fits) = over(beside, &order);
     Ok(FoundEncoder { order, stages, timeline, bound, held, fits: fits == 0 })
+}
+
+/// Checks that all operations one after the other, with their transfers, end before the clock does.
+fn check_times(linked: &Linked, encoder: &Encoder) -> Result<(), Fault> {
+    let time = |slot: &LinkedSlot| {
+        let hops = slot.needs.iter().map(|need| u128::from(need.hop)).sum::<u128>();
+        u128::from(slot.duration) + hops
+    };
+    let slots = linked.stages.iter().flatten().map(time).sum::<u128>();
+    let of_encoder = |&microbatch: &u32| {
+        let of = |kind| u128::from(encoder.pass(kind, microbatch).0);
+        let passes = of(EncoderKind::Forward) + of(EncoderKind::Backward);
+        passes + 2 * u128::from(encoder.transfer().0)
+    };
+    let all = slots + linked.microbatches.iter().map(of_encoder).sum::<u128>();
+    match all < u128::from(u64::MAX) {
+        true => Ok(()),
+        false => Err(Fault::Overflow { what: "the times" }),
+    }
 }
 
 /// Slots of `schedule` and layers of `encoder` in a step.

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use pipeline::{
-    EncoderKind, EncoderRun, EncoderSlot, Family, Footprint, Kind, Limit, MicrobatchWork, Pass,
+    EncoderRun, EncoderSlot, Family, Footprint, Kind, Limit, MicrobatchWork, Pass,
     PassTimes, Problem, Shape, Slot, Value, Work,
 };
 use proptest::prelude::*;
