@@ -105,6 +105,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn schemas_allow_the_files_of_the_repository() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let (scenario, sweep, plan) = (schema("scenario"), schema("sweep"), schema("plan"));
+    let encoder = schema("encoder");
     let is_none = |name: &str, text: &str| {
         for schema in [&scenario, &sweep, &plan] {
             assert!(!is_allowed(schema, text), "{name}");
@@ -118,6 +119,10 @@ fn schemas_allow_the_files_of_the_repository() {
             "clusters" | "machines" | "profiles" => is_none(&name, &text),
             _ if text.contains("[device]") => is_none(&name, &text),
             _ if name == "Cargo.toml" => is_none(&name, &text),
+            "encoder" => {
+                assert!(is_allowed(&encoder, &text), "{name}");
+                is_none(&name, &text);
+            }
             "plan" | "trainings" => {
                 assert!(is_allowed(&plan, &text), "{name}");
                 assert!(!is_allowed(&scenario, &text), "{name}");

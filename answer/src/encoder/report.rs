@@ -18,8 +18,10 @@ pub struct OperationRow {
     pub stage: usize,
     /// Passes as in the text form of a schedule; `EF` and `EB` for forward and backward of the encoder.
     pub operation: String,
-    /// Layers of the encoder that run, the first one and behind the last one.
-    pub layers: Option<[u32; 2]>,
+    /// The first layer of the encoder's pass that runs.
+    pub first_layer: Option<u32>,
+    /// The number of layers that run.
+    pub layers: Option<u32>,
     /// When it begins.
     pub start_ns: u64,
     /// When it ends.
@@ -32,15 +34,20 @@ pub fn operations(answer: &EncoderAnswer) -> Vec<OperationRow> {
     let mut rows = Vec::new();
     for (stage, spans) in answer.timeline.iter().flat_map(|all| all.stages.iter().enumerate()) {
         for span in spans {
-            let (operation, layers) = match span.operation {
+            let (operation, run) = match span.operation {
                 EncoderOperation::Slot(slot) => (slot.to_string(), None),
-                EncoderOperation::Encoder(run) => (
-                    format!("{}{}", word(run.kind), run.microbatch),
-                    Some([run.first, run.first + run.layers]),
-                ),
+                EncoderOperation::Encoder(run) => {
+                    (format!("{}{}", word(run.kind), run.microbatch), Some(run))
+                }
             };
-            let (start_ns, end_ns) = (span.start.0, span.end.0);
-            rows.push(OperationRow { stage, operation, layers, start_ns, end_ns });
+            rows.push(OperationRow {
+                stage,
+                operation,
+                first_layer: run.map(|run| run.first),
+                layers: run.map(|run| run.layers),
+                start_ns: span.start.0,
+                end_ns: span.end.0,
+            });
         }
     }
     rows

@@ -19,6 +19,9 @@ const STAGES: u64 = 8;
 const MICROBATCHES: u64 = 32;
 const ENCODER_LAYERS: u64 = 24;
 
+/// The most multiples of the default search.
+const MAX_EFFORT: u64 = 1000;
+
 /// Passes above which orders made for the durations are left out where no schedule is named.
 const FEW_PASSES: u64 = 50_000;
 
@@ -123,7 +126,7 @@ pub fn asked(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderQuestio
         microbatches,
         has_bytes: keys.activation.is_some() || keys.encoder_activation.is_some(),
         limit: limit(keys)?,
-        effort: keys.effort.unwrap_or(1),
+        effort: effort(keys)?,
         seed: keys.seed.unwrap_or(0),
         assumed,
         times,
@@ -138,6 +141,15 @@ fn limit(keys: &EncoderKeys) -> Result<Option<Bytes>, Diagnostic> {
         return Err(missing("activation", "--memory-limit needs the bytes that stages hold"));
     }
     Ok(keys.memory_limit)
+}
+
+fn effort(keys: &EncoderKeys) -> Result<u64, Diagnostic> {
+    match keys.effort.unwrap_or(1) {
+        effort if effort > MAX_EFFORT => {
+            Err(wrong("effort", format!("--effort is {effort}: from 0 to {MAX_EFFORT}")))
+        }
+        effort => Ok(effort),
+    }
 }
 
 fn own_stages(keys: &EncoderKeys, stages: u64) -> Result<Option<u16>, Diagnostic> {

@@ -96,7 +96,7 @@ keys! {
     /// Images of a sample [default: 1]
     images: Option<u64>, label: "Images of a sample", value: "N", heading: SIZES;
     /// How long to search bubbles, in multiples of the default, which takes seconds [default: 1]
-    effort: Option<u64>, label: "Search effort", value: "TIMES", heading: SEARCH, range: Some((0, 1000));
+    effort: Option<u64>, label: "Search effort", value: "TIMES", heading: SEARCH;
     /// Seed of the search [default: 0]
     seed: Option<u64>, label: "Seed", value: "N", heading: SEARCH;
 }

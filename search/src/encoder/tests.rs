@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 
 use pipeline::{
-    EncoderRun, EncoderSlot, Family, Footprint, Kind, Limit, MicrobatchWork, Pass,
-    PassTimes, Problem, Shape, Slot, Value, Work,
+    EncoderRun, EncoderSlot, Family, Footprint, Kind, Limit, MicrobatchWork, Pass, PassTimes,
+    Problem, Shape, Slot, Value, Work,
 };
 use proptest::prelude::*;
 use sim::encoder::{EncoderOperation, EncoderSpan};
