@@ -223,7 +223,8 @@ fn wrong_questions_are_refused() {
         &run("simulate scenarios/encoder/vit-22b.toml"),
         &["a question for `debubble encoder`"],
     );
-    let long = "encoder --forward 1000000s --encoder-forward 1000000s --schedule 1f1b --microbatches 1000";
+    let long =
+        "encoder --forward 1000000s --encoder-forward 1000000s --schedule 1f1b --microbatches 1000";
     refused(&run(long), &["64-bit"]);
 }
 

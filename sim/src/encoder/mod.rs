@@ -81,3 +81,6 @@ impl Timing for Together<'_> {
         self.model.collectives().of(value).0
     }
 }
+
+#[cfg(test)]
+mod tests;

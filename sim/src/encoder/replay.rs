@@ -44,7 +44,7 @@ impl<'a> EncoderReplay<'a> {
         while let Some(stage) = run.ready.pop() {
             run.go_on(stage);
         }
-        run.is_over().then(|| EncoderTimeline { stages: run.spans })
+        run.is_over().then_some(EncoderTimeline { stages: run.spans })
     }
 
     /// Whether every microbatch has all layers of its forward, and then those of its backward, in turn on one stage.
