@@ -129,6 +129,16 @@ impl Encoder {
         self.nominal().whole_backward() == Nanos(0)
     }
 
+    /// The times of all layers for `microbatch`.
+    ///
+    /// # Panics
+    /// If the work of no such microbatch is known.
+    #[must_use]
+    #[inline]
+    pub fn times(&self, microbatch: u32) -> PassTimes {
+        self.costs.times(0, microbatch)
+    }
+
     /// How long all layers of a pass for `microbatch` take.
     ///
     /// # Panics
@@ -136,7 +146,7 @@ impl Encoder {
     #[must_use]
     #[inline]
     pub fn pass(&self, kind: EncoderKind, microbatch: u32) -> Nanos {
-        let times = self.costs.times(0, microbatch);
+        let times = self.times(microbatch);
         match kind {
             EncoderKind::Forward => times.forward,
             EncoderKind::Backward => times.whole_backward(),

@@ -222,10 +222,12 @@ pub enum Fault {
         operations: usize,
     },
     /// More layers of encoder and model than are dealt to chunks.
-    #[error("{layers} layers are too many to be dealt to chunks: at most 100,000")]
+    #[error("{layers} layers are too many to be dealt to chunks: at most {most}")]
     EncoderUnits {
         /// Layers of both.
         layers: u64,
+        /// The most that are dealt.
+        most: u64,
     },
     /// Stages of an encoder of its own where the model has none left, or several chunks on each.
     #[error(

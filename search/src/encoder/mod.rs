@@ -1,8 +1,8 @@
 //! An encoder in front of a model: its layers in the bubbles of a schedule, or as a part of the chunks.
 //!
-//! Layers that fill bubbles are dispatched event by event ([`dispatch`]); which stage has the encoder of which
-//! microbatch, and where layers come before slots, is searched by simulated annealing ([`walk`]). Every result is
-//! timed anew by [`sim::encoder::EncoderReplay`].
+//! Layers that fill bubbles are dispatched event by event; which stage has the encoder of which microbatch, and where
+//! layers come before slots, is searched by simulated annealing. Every result is timed anew by
+//! [`sim::encoder::EncoderReplay`].
 
 mod bound;
 mod dispatch;
@@ -65,7 +65,8 @@ pub struct FoundEncoder {
 /// normal, from `seed`, until `stop`. The same on any number of threads. Without effort, the best of a few rules.
 ///
 /// # Errors
-/// Faults of [`EncoderReplay::new`], and [`Fault::Overflow`] for more than [`MAX_ENCODER_OPERATIONS`].
+/// Faults of [`EncoderReplay::new`], [`Fault::EncoderOperations`] for more than [`MAX_ENCODER_OPERATIONS`], and
+/// [`Fault::Overflow`] if times do not fit the clock.
 pub fn search_encoder(
     beside: &Beside<'_>,
     (effort, seed): (u64, u64),

@@ -97,7 +97,7 @@ pub fn encoder_parts(
     let of_encoder = u64::from(encoder.layers());
     let of_model = layers.map_or(PARTS * u64::from(chunks), u64::from);
     if of_encoder + of_model > MAX_UNITS {
-        return Err(Fault::EncoderUnits { layers: of_encoder + of_model });
+        return Err(Fault::EncoderUnits { layers: of_encoder + of_model, most: MAX_UNITS });
     }
     let total = costs.chunks().iter().fold(PassTimes::default(), |all, one| sum(all, *one));
     let weights =

@@ -176,6 +176,12 @@ proptest! {
         prop_assert!(step >= found.bound, "{step} below the bound {}", found.bound);
         let all = encoder_bound(problem.costs(), &encoder, stages as usize, microbatches as u32);
         prop_assert!(all <= step);
+        for place in [EncoderPlace::First, EncoderPlace::Own(1), EncoderPlace::Spread] {
+            let Ok(placed) = place_encoder(&problem, family, &encoder, (place, None)) else { continue };
+            let ends = placed.timeline.stages.iter().flatten().map(|span| span.end);
+            let end = ends.max().unwrap_or_default();
+            prop_assert!(all <= end, "{place:?} takes {end}, below the bound {all}");
+        }
         let alone = sim::Replay::new().metrics(&schedule, problem.costs()).unwrap().makespan();
         prop_assert!(alone <= step, "{step} below the model alone, {alone}");
     }
