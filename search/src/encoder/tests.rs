@@ -162,11 +162,12 @@ proptest! {
     ) {
         let microbatches = stages * rounds;
         let problem = problem((stages, chunks, microbatches), times, hop);
+        let shape = problem.shape();
         let Ok(schedule) = family.schedule(&problem) else { return Ok(()) };
         let of_encoder = if frozen { [of_encoder[0], 0, 0] } else { of_encoder };
         let mut encoder = encoder(of_encoder, layers, transfer);
         if is_unequal {
-            let each = factors.iter().take(microbatches as usize);
+            let each = factors.iter().take(shape.microbatches() as usize);
             let each = each.map(|&factor| Work::alike(factor).unwrap()).collect();
             encoder = encoder.with_microbatch_work(MicrobatchWork::new(each));
         }
@@ -174,7 +175,7 @@ proptest! {
         check(&problem, &schedule, &encoder, &found);
         let step = found.timeline.step();
         prop_assert!(step >= found.bound, "{step} below the bound {}", found.bound);
-        let all = encoder_bound(problem.costs(), &encoder, stages as usize, microbatches as u32);
+        let all = encoder_bound(problem.costs(), &encoder, shape.stages(), shape.microbatches());
         prop_assert!(all <= step);
         for place in [EncoderPlace::First, EncoderPlace::Own(1), EncoderPlace::Spread] {
             let Ok(placed) = place_encoder(&problem, family, &encoder, (place, None)) else { continue };
