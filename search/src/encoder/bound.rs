@@ -6,7 +6,8 @@ use sim::timed::{self, Timing};
 
 /// The least time of a step on `stages` devices, wherever encoder and model lie and in any order: all work in equal
 /// parts, and the way of the longest microbatch through the encoder, the model and back, without gradients of weights.
-/// Transfers are left out.
+/// Transfers are left out. Where microbatches differ, chunks that share an encoder may round a nanosecond off for each
+/// of their passes.
 #[must_use]
 pub fn encoder_bound(costs: &Costs, encoder: &Encoder, stages: usize, microbatches: u32) -> Nanos {
     let (mut work, mut longest) = (0u128, 0u128);
