@@ -167,7 +167,7 @@ impl Encoder {
     /// Checks that the work of `microbatches` microbatches is known, and that their times can be added up.
     ///
     /// # Errors
-    /// [`Fault::MicrobatchWork`] or [`Fault::Overflow`].
+    /// If they are not, or too long for the clock.
     pub fn check(&self, microbatches: u32) -> Result<(), Fault> {
         self.costs.check(crate::shape::Shape::new(1, 1, u64::from(microbatches))?)
     }
