@@ -459,7 +459,8 @@ def schema(name: str = "scenario") -> dict[str, Any]:
     """The JSON schema of a question: its keys, their meaning and form.
 
     Args:
-        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"encoder"`, `"search"`, `"replay"` or `"reproduce"`.
+        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"encoder"`, `"search"`, `"replay"` or
+            `"reproduce"`.
 
     >>> import debubble as db
     >>> db.schema("search")["properties"]["time-limit"]["description"]

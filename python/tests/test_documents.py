@@ -198,7 +198,9 @@ def test_the_list_of_schedules(command: doors.Command) -> None:
     assert printed(db.schedules()) == command.stdout("schedules", "--json")
 
 
-@pytest.mark.parametrize("name", ["scenario", "sweep", "plan", "fsdp", "rl", "encoder", "search", "replay", "reproduce"])
+@pytest.mark.parametrize(
+    "name", ["scenario", "sweep", "plan", "fsdp", "rl", "encoder", "search", "replay", "reproduce"]
+)
 def test_schemas(command: doors.Command, name: str) -> None:
     assert db.schema(name) == json.loads(command.stdout("schema", name))
 
@@ -280,8 +282,9 @@ def test_an_encoder_in_front_of_a_language_model(command: doors.Command, tmp_pat
         encoder_layers=9,
         encoder_work=[1, 0, 2, 1, 1, 0.5, 1, 1],
     )
-    words = ["encoder", "--schedule=1f1b,zb-h1", "--stages=4", "--microbatches=8", "--forward=10ms", "--hop=100us"]
-    words += ["--encoder-forward=9ms", "--encoder-layers=9", "--encoder-work=1,0,2,1,1,0.5,1,1", "--json"]
+    words = ["encoder", "--schedule=1f1b,zb-h1", "--stages=4", "--microbatches=8", "--forward=10ms"]
+    words += ["--hop=100us", "--encoder-forward=9ms", "--encoder-layers=9"]
+    words += ["--encoder-work=1,0,2,1,1,0.5,1,1", "--json"]
     assert printed(steps) == command.stdout(*words)
     bubbles, first = steps.placed("bubbles"), steps.placed("first-stage")
     assert bubbles is not None and first is not None
