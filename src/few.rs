@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Commands with more flags than fit a screen or two, and the flags that `--help` shows of each.
-const FEW: [(&str, &[&str]); 8] = [
+const FEW: [(&str, &[&str]); 9] = [
     ("simulate", &["explain", "json", "svg", "html", "baseline"]),
     ("sweep", &["out", "svg", "plot", "plot_over", "shard"]),
     (
@@ -69,6 +69,30 @@ const FEW: [(&str, &[&str]); 8] = [
             "method",
             "communication",
             "sequence_parallel",
+            "json",
+            "csv",
+            "svg",
+        ],
+    ),
+    (
+        "encoder",
+        &[
+            "schedule",
+            "stages",
+            "microbatches",
+            "forward",
+            "backward",
+            "hop",
+            "encoder_forward",
+            "encoder_backward",
+            "frozen_encoder",
+            "encoder_layers",
+            "encoder_work",
+            "placement",
+            "memory_limit",
+            "model",
+            "machine",
+            "encoder_hidden",
             "json",
             "csv",
             "svg",

@@ -37,6 +37,7 @@ use crate::commands::Verdict;
 use crate::commands::advise::Advise;
 use crate::commands::calibrate::Calibrate;
 use crate::commands::compare::Compare;
+use crate::commands::encoder::Encoder;
 use crate::commands::execute::Execute;
 use crate::commands::export::Export;
 use crate::commands::failures::Failures;
@@ -95,6 +96,7 @@ enum Command {
     Fsdp(Box<Fsdp>),
     Rl(Box<Rl>),
     Failures(Box<Failures>),
+    Encoder(Box<Encoder>),
     Plan(Box<Plan>),
     Import(Import),
     Advise(Advise),
@@ -175,6 +177,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<Verdict, Error> {
         Command::Fsdp(fsdp) => return fsdp.run(out),
         Command::Rl(rl) => return rl.run(out),
         Command::Failures(failures) => return failures.run(out),
+        Command::Encoder(encoder) => return encoder.run(out),
         Command::Plan(plan) => return plan.run(out),
         Command::Import(import) => import.run(out)?,
         Command::Advise(advise) => return advise.run(out),

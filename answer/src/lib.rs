@@ -10,6 +10,7 @@
 //! | packing for data-parallel training | [`fsdp::fsdp`] | [`fsdp::FsdpAnswer`] |
 //! | dead workers of data-parallel pipelines | [`failures::failures`] | [`failures::FailuresAnswer`] |
 //! | a step of reinforcement learning | [`rl::rl`] | [`rl::RlAnswer`] |
+//! | an encoder in front of a language model | [`encoder::encoder`] | [`encoder::EncoderAnswer`] |
 //! | a trace of a real run | [`replay::replay`] | [`replay::ReplayAnswer`] |
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
 //! | a trainer, recorded | [`profile::of`] | a [`TrainerProfile`](::profile::TrainerProfile) |
@@ -43,6 +44,7 @@
 
 pub mod advise;
 pub mod compare;
+pub mod encoder;
 pub mod explain;
 pub mod export;
 pub mod failures;

@@ -201,6 +201,44 @@ pub enum Fault {
         /// Whether the link from the last stage back to the first is the one that lacks a value.
         wraps: bool,
     },
+    /// An encoder without layers, or with more than [`MAX_ENCODER_LAYERS`](crate::MAX_ENCODER_LAYERS).
+    #[error("the encoder has {layers} layers: from 1 to {}", crate::encoder::MAX_ENCODER_LAYERS)]
+    EncoderLayers {
+        /// Its layers.
+        layers: u32,
+    },
+    /// A schedule whose stages are not free for layers of an encoder between their slots.
+    #[error(
+        "an encoder runs beside schedules with one first stage, without shards of the vocabulary, copies to the \
+         host or collectives of parameters"
+    )]
+    BehindEncoder,
+    /// More slots and layers of an encoder than are searched.
+    #[error(
+        "{operations} passes and layers of the encoder are too many: use fewer microbatches or layers"
+    )]
+    EncoderOperations {
+        /// Slots of the model and layers of the encoder in a step.
+        operations: usize,
+    },
+    /// More layers of encoder and model than are dealt to chunks.
+    #[error("{layers} layers are too many to be dealt to chunks: at most {most}")]
+    EncoderUnits {
+        /// Layers of both.
+        layers: u64,
+        /// The most that are dealt.
+        most: u64,
+    },
+    /// Stages of an encoder of its own where the model has none left, or several chunks on each.
+    #[error(
+        "an encoder has {own} of {stages} stages of its own: at least 1 and fewer than all, one chunk on each"
+    )]
+    EncoderStages {
+        /// Stages of the encoder.
+        own: u16,
+        /// All stages.
+        stages: usize,
+    },
     /// A step so long, or activations so large, that the numbers overflow.
     #[error("{what} of the whole step add up to more than a 64-bit number can hold")]
     Overflow {

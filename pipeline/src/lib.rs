@@ -27,6 +27,7 @@ mod backwards;
 mod bandwidth;
 mod copy_op;
 mod costs;
+mod encoder;
 mod family;
 mod fault;
 mod layer_layout;
@@ -61,6 +62,9 @@ pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, Hops, MicrobatchWork, PassTimes, ShardTimes,
     Work, check_sum,
+};
+pub use encoder::{
+    Encoder, EncoderKind, EncoderOrder, EncoderRun, EncoderSlot, MAX_ENCODER_LAYERS,
 };
 pub use family::{
     About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, ROUND_TRIPS, Semantics,

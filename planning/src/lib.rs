@@ -37,6 +37,7 @@ mod checked;
 mod clusters;
 pub mod config;
 mod document;
+pub mod encoder;
 mod experts;
 pub mod fit;
 mod framework;

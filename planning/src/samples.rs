@@ -29,6 +29,8 @@ const NORMAL_LENGTH: f64 = 32_000.0;
 const LEAST_TOKENS: u64 = 1_024;
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
+/// Tokens of the sequences of a model that is named, where none are given.
+const NAMED_SEQUENCE: u64 = 4_096;
 /// Share of the peak that fused attention reaches on long samples on devices without 8-bit products: the middle
 /// of the 50 to 73 % published for an A100 (FlashAttention-2, arXiv 2307.08691, abstract). Their machine files
 /// have the rate at 2,048 tokens.
@@ -59,12 +61,25 @@ impl Samples {
     /// # Errors
     /// If there is no such model or machine, or a file makes no sense.
     pub fn read(context: &Context<'_>, model: &Path, machine: &str) -> Result<Self, Diagnostic> {
+        Self::read_with(context, model, machine, None)
+    }
+
+    /// The same with sequences of so many tokens, if they are given.
+    ///
+    /// # Errors
+    /// The same, or if the model has no positions for them.
+    pub fn read_with(
+        context: &Context<'_>,
+        model: &Path,
+        machine: &str,
+        sequence: Option<u64>,
+    ) -> Result<Self, Diagnostic> {
         let mut machine = machines::named(context, machine, Path::new(""))
             .map_err(|error| error.about("machine"))?;
         if machine.peak_fp8.is_none() {
             machine.efficiency.flash = machine.efficiency.flash.max(LONG_ATTENTION);
         }
-        let config::Model { transformer, assumed, .. } = read_model(context, model)?;
+        let config::Model { transformer, assumed, .. } = read_model(context, model, sequence)?;
         Ok(Self { model: transformer, machine, assumed })
     }
 
@@ -182,12 +197,16 @@ const fn recompute_of(key: RecomputeKey) -> Recompute {
 }
 
 /// The model in the file at `path`, or of that name.
-fn read_model(context: &Context<'_>, path: &Path) -> Result<config::Model, Diagnostic> {
+fn read_model(
+    context: &Context<'_>,
+    path: &Path,
+    sequence: Option<u64>,
+) -> Result<config::Model, Diagnostic> {
     let name = path.to_string_lossy();
     let sizes = models::named(&name);
     if let (Some(sizes), false) = (sizes, context.exists(path)) {
-        let document =
-            Document { sequence: Some(4096), ..Document::of_model(ModelDocument::Sizes(sizes)) };
+        let sequence = sequence.or(Some(NAMED_SEQUENCE));
+        let document = Document { sequence, ..Document::of_model(ModelDocument::Sizes(sizes)) };
         let reader = Reader {
             context,
             folder: Path::new(""),
@@ -198,7 +217,7 @@ fn read_model(context: &Context<'_>, path: &Path) -> Result<config::Model, Diagn
         return reader.model().map_err(|error| error.about("model"));
     }
     if context.exists(path) || name.contains(".json") {
-        return config::read(context, path, None, Attention::Flash)
+        return config::read(context, path, sequence, Attention::Flash)
             .map_err(|error| error.about("model"));
     }
     let message = format!("there is no model `{}`", quote::clip(&name));

@@ -32,6 +32,7 @@ __all__ = [
     "advise",
     "check_search",
     "compare",
+    "encoder",
     "export",
     "fsdp",
     "plan",
@@ -282,6 +283,7 @@ def failures(
     files: _Files | None = None,
     progress: _Report | None = None,
 ) -> Document: ...
+def encoder(keys: str, files: _Files | None = None, progress: _Report | None = None) -> Document: ...
 def replay(
     paths: Sequence[_Path],
     keys: str,

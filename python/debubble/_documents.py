@@ -16,7 +16,7 @@ from ._question import Question, Schedules, check, named
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._keys import FailureKeys, FsdpKeys, QuestionKeys, ReplayKeys, RlKeys
+    from ._keys import EncoderKeys, FailureKeys, FsdpKeys, QuestionKeys, ReplayKeys, RlKeys
 
 #: A file: a path, an open file, or its content.
 Source = Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]
@@ -220,6 +220,52 @@ def failures(
         inner = _debubble.failures(question._inner, document, names, {**question._files, **files}, report)
     _ask.note(inner.warnings)
     return _ask.whole(Rerouted(inner), inner.interrupted)
+class Encoded(Document):
+    """Steps with an encoder in front of a language model, by schedule and placement, the shortest first."""
+
+    _list = "results"
+
+    @property
+    def bound_ns(self) -> int:
+        """No step is shorter, with any placement and order on these stages, in nanoseconds."""
+        return int(self.to_dict()["bound_ns"])
+
+    @property
+    def step_ns(self) -> int:
+        """The shortest step, in nanoseconds."""
+        return int(self.to_dict()["results"][0]["step_ns"])
+
+    def placed(self, placement: str) -> Optional[dict[str, Any]]:
+        """The shortest step with the encoder at `placement`, such as `"bubbles"`; `None` if there is none."""
+        rows: list[dict[str, Any]] = self.to_dict()["results"]
+        return next((row for row in rows if row["placement"] == placement), None)
+
+
+def encoder(*, progress: _ask.Progress = None, **keys: Unpack[EncoderKeys]) -> Encoded:
+    """Predicts steps with an encoder in front of a language model, by schedule and placement of the encoder.
+
+    Args:
+        progress: See `debubble.Progress`.
+        **keys: The flags of `debubble encoder` with underscores; `debubble.schema("encoder")` describes them.
+
+    Raises:
+        InputError: If a key is wrong, a file cannot be read, or no schedule can do any of the placements.
+        Interrupted: After a Ctrl-C, with the schedules and placements that were done by then.
+
+    >>> import debubble as db
+    >>> steps = db.encoder(
+    ...     schedule="1f1b", stages=4, microbatches=8, forward="10ms", encoder_forward="9ms", encoder_layers=9
+    ... )
+    >>> [row.placement for row in steps.rows]
+    ['bubbles', 'spread', 'own-stages', 'first-stage']
+    >>> steps.bound_ns <= steps.step_ns
+    True
+    """
+    document = _values.document("encoder", keys)
+    with _ask.watching(progress) as report:
+        inner = _debubble.encoder(document, None, report)
+    _ask.note(inner.warnings)
+    return _ask.whole(Encoded(inner), inner.interrupted)
 
 
 class Replayed(Document):
@@ -480,7 +526,7 @@ def schema(name: str = "scenario") -> dict[str, Any]:
     """The JSON schema of a question: its keys, their meaning and form.
 
     Args:
-        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"search"`, `"failures"`, `"replay"` or
+        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"encoder"`, `"search"`, `"failures"`, `"replay"` or
             `"reproduce"`.
 
     >>> import debubble as db

@@ -1041,6 +1041,136 @@ class RlKeys(TypedDict, total=False):
     """Tensor-parallel devices of an engine."""
 
 
+class EncoderKeys(TypedDict, total=False):
+    """An encoder in front of a language model, for `debubble.encoder`."""
+
+    activation: Size | None
+    """Bytes that a stage holds for one microbatch from F to B."""
+
+    backward: Time | None
+    """Backward time of a stage for a microbatch, inputs and weights together [default: twice the forward]."""
+
+    chunks: Whole | None
+    """Chunks per stage, for schedules that take any number."""
+
+    effort: Whole | None
+    """How long to search bubbles, in multiples of the default, which takes seconds [default: 1]."""
+
+    encoder_activation: Size | None
+    """Bytes that the encoder, all its layers, holds for one microbatch from forward to backward."""
+
+    encoder_backward: Time | None
+    """Backward time of the encoder for a microbatch, inputs and weights together [default: twice the
+    forward].
+    """
+
+    encoder_ffn: Whole | None
+    """Width of the MLP of the encoder [default: four times the hidden size]."""
+
+    encoder_forward: Time | None
+    """Forward time of the encoder for a microbatch, all its layers."""
+
+    encoder_heads: Whole | None
+    """Attention heads of the encoder [default: of 64 each]."""
+
+    encoder_hidden: Whole | None
+    """Hidden size of the encoder, a vision transformer, in place of `encoder_forward`."""
+
+    encoder_layers: Whole | None
+    """Layers of the encoder, between which its passes are cut [default: 24]."""
+
+    encoder_tokens: Whole | None
+    """Tokens of an image, which all attend to each other [default: 1024]."""
+
+    encoder_transfer: Time | None
+    """How long the output of the encoder takes to the first stage, and its gradient back, where it runs on
+    another one in bubbles [default: as `hop`].
+    """
+
+    encoder_work: OneOrMany[Share] | None
+    """Work of the encoder for each microbatch over that whose times are given, as in 1,0,2.5: unequal numbers
+    of images.
+    """
+
+    forward: Time | None
+    """Forward time of a stage for a microbatch."""
+
+    frozen_encoder: bool | None
+    """No weight of the encoder is trained: it has no backward."""
+
+    hop: Time | None
+    """Latency of a transfer between two stages [default: 0ns]."""
+
+    images: Whole | None
+    """Images of a sample [default: 1]."""
+
+    layers: Whole | None
+    """Layers of the language model, for `placement` spread and own-stages to cut it between them alone
+    [default: cut anywhere].
+    """
+
+    machine: Name | None
+    """The machine: a built-in one such as h100, or a file."""
+
+    memory_limit: Size | None
+    """The most activations that a stage may hold, of model and encoder."""
+
+    microbatch_size: Whole | None
+    """Samples of a microbatch [default: 1]."""
+
+    microbatches: Whole | None
+    """Microbatches of a step [default: 32]."""
+
+    model: Name | None
+    """The language model, in place of `forward`: a config.json of Hugging Face, or a name such as llama3-70b.
+    """
+
+    own_stages: Whole | None
+    """Stages that `placement` own-stages gives to the encoder, of all of them [default: those of the shortest
+    step].
+    """
+
+    placement: OneOrMany[Literal["first-stage", "own-stages", "spread", "bubbles"]] | None
+    """Where the encoder lies: first-stage, own-stages, spread or bubbles [default: all four].
+
+    `first-stage`: In front of the first chunk, on the first stage, as Megatron-LM has it.
+
+    `own-stages`: On the first stages, which have none of the language model.
+
+    `spread`: Layers of encoder and language model in turn, so that all chunks have equal work.
+
+    `bubbles`: On every stage, in the time between passes of the language model.
+    """
+
+    recompute: Literal["full", "none"] | None
+    """Activations that the backward computes again: full (of whole layers) or none [default: none].
+
+    `full`: Those of whole layers (activation or gradient checkpointing).
+
+    `none`: None.
+    """
+
+    schedule: OneOrMany[Name] | None
+    """Schedules of the language model to compare [default: all published ones that can have an encoder in
+    front].
+    """
+
+    seed: Whole | None
+    """Seed of the search [default: 0]."""
+
+    sequence: Whole | None
+    """Tokens of a sample of the language model [default: those of the config, 4096 for names]."""
+
+    stages: Whole | None
+    """Stages of the pipeline [default: 8]."""
+
+    tensor: Whole | None
+    """Tensor-parallel devices of a stage, for model and encoder, with sequence parallelism [default: 1]."""
+
+    weight: Time | None
+    """The part of it that is for weights, W [default: half]."""
+
+
 class PlanClusterKeys(TypedDict, total=False):
     """A cluster: a machine and its devices, or parts of several machines."""
 

@@ -7,16 +7,16 @@ use ::reproduce::{self as published, Answer as Published};
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
 use answer::{
-    failures as failing, fsdp as packing, replay as traced, rl as reinforcement,
-    schedules as listed, verify as checked,
+    encoder as in_front, failures as failing, fsdp as packing, replay as traced,
+    rl as reinforcement, schedules as listed, verify as checked,
 };
 use draw::{Width, pictures};
 use pyo3::prelude::*;
 use question::schemas;
 use question::sheet::Sheet;
 use question::{
-    Context, Diagnostic, failures as failure_keys, fsdp as packing_keys, replay as replay_keys,
-    rl as rl_keys,
+    Context, Diagnostic, encoder as encoder_keys, failures as failure_keys, fsdp as packing_keys,
+    replay as replay_keys, rl as rl_keys,
 };
 
 use crate::ask::{Files, ask, look};
@@ -42,6 +42,7 @@ enum Content {
     Packed(packing::FsdpAnswer),
     Reinforced(Box<reinforcement::RlAnswer>),
     Rerouted(failing::FailuresAnswer),
+    Encoded(Box<in_front::EncoderAnswer>),
     Replayed(traced::ReplayAnswer),
     Compared(Box<[Recorded; 2]>),
     Verified(checked::VerifyAnswer),
@@ -58,6 +59,7 @@ impl Content {
             Self::Packed(answer) => serde_json::to_string_pretty(answer),
             Self::Reinforced(answer) => serde_json::to_string_pretty(answer),
             Self::Rerouted(answer) => serde_json::to_string_pretty(answer),
+            Self::Encoded(answer) => serde_json::to_string_pretty(answer),
             Self::Replayed(answer) => serde_json::to_string_pretty(answer),
             Self::Compared(both) => {
                 serde_json::to_string_pretty(&Comparison::of(&both[0], &both[1])?)
@@ -73,6 +75,7 @@ impl Content {
             Self::Packed(answer) => answer.sheet(),
             Self::Reinforced(answer) => answer.sheet(),
             Self::Rerouted(answer) => answer.sheet(),
+            Self::Encoded(answer) => answer.sheet(),
             Self::Replayed(answer) => answer.sheet(),
             Self::Compared(both) => report::sheet(&Comparison::of(&both[0], &both[1])?),
             Self::Verified(answer) => answer.sheet(),
@@ -86,6 +89,7 @@ impl Content {
             Self::Packed(answer) => Ok(vec![("fsdp".to_owned(), answer.csv()?)]),
             Self::Reinforced(answer) => Ok(vec![("rl".to_owned(), answer.csv()?)]),
             Self::Rerouted(answer) => Ok(vec![("failures".to_owned(), answer.csv()?)]),
+            Self::Encoded(answer) => Ok(vec![("encoder".to_owned(), answer.csv()?)]),
             Self::Published(Published::Reproduced { tables, .. }) => {
                 tables.iter().map(|one| Ok((one.table.to_owned(), one.csv()?))).collect()
             }
@@ -104,6 +108,9 @@ impl Content {
             }
             Self::Reinforced(answer) => {
                 Ok(vec![("rl".to_owned(), pictures::rl::phases(answer, width)?)])
+            }
+            Self::Encoded(answer) if answer.timeline.is_some() => {
+                Ok(vec![("encoder".to_owned(), pictures::encoder::timeline(answer, width)?)])
             }
             Self::Compared(both) => {
                 let comparison = Comparison::of(&both[0], &both[1])?;
@@ -219,6 +226,22 @@ pub(crate) fn failures(
     document(py, files, progress.as_ref(), move |context| {
         let scenario = asked(context, &scenario, schedules)?;
         failing::failures(context, &scenario, &keys).map(Content::Rerouted)
+    })
+}
+
+/// Predicts steps with an encoder in front of a language model by `keys`, an object of keywords as JSON.
+#[pyfunction]
+#[pyo3(signature = (keys, files=None, progress=None))]
+pub(crate) fn encoder(
+    py: Python<'_>,
+    keys: &str,
+    files: Option<Files>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Document> {
+    let keys: encoder_keys::EncoderKeys =
+        keywords::keys(keys).map_err(|wrong| raised(py, &wrong))?;
+    document(py, files, progress.as_ref(), move |context| {
+        in_front::encoder(context, &keys).map(|answer| Content::Encoded(Box::new(answer)))
     })
 }
 

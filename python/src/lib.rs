@@ -36,7 +36,8 @@ mod _debubble {
     use crate::answers::{Answers, Outcome, Why, simulate};
     #[pymodule_export]
     use crate::document::{
-        Document, compare, failures, fsdp, replay, reproduce, rl, schedules, schema, toml, verify,
+        Document, compare, encoder, failures, fsdp, replay, reproduce, rl, schedules, schema, toml,
+        verify,
     };
     #[pymodule_export]
     use crate::plan::{Against, Planned, plan, plan_files};

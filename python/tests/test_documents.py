@@ -199,7 +199,8 @@ def test_the_list_of_schedules(command: doors.Command) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["scenario", "sweep", "plan", "fsdp", "rl", "search", "failures", "replay", "reproduce"]
+    "name",
+    ["scenario", "sweep", "plan", "fsdp", "rl", "encoder", "search", "failures", "replay", "reproduce"],
 )
 def test_schemas(command: doors.Command, name: str) -> None:
     assert db.schema(name) == json.loads(command.stdout("schema", name))
@@ -292,6 +293,32 @@ def test_dead_workers(command: doors.Command, tmp_path: Path) -> None:
     assert policies == {"reroute", "drop-pipeline", "wait-for-spare"} and answer.assumed
     saves: Saves = [("--csv .csv", answer.save)]
     check_files(command, words, saves, tmp_path)
+
+
+def test_an_encoder_in_front_of_a_language_model(command: doors.Command, tmp_path: Path) -> None:
+    steps = db.encoder(
+        schedule=["1f1b", "zb-h1"],
+        stages=4,
+        microbatches=8,
+        forward="10ms",
+        hop="100us",
+        encoder_forward="9ms",
+        encoder_layers=9,
+        encoder_work=[1, 0, 2, 1, 1, 0.5, 1, 1],
+    )
+    words = ["encoder", "--schedule=1f1b,zb-h1", "--stages=4", "--microbatches=8", "--forward=10ms"]
+    words += ["--hop=100us", "--encoder-forward=9ms", "--encoder-layers=9"]
+    words += ["--encoder-work=1,0,2,1,1,0.5,1,1", "--json"]
+    assert printed(steps) == command.stdout(*words)
+    bubbles, first = steps.placed("bubbles"), steps.placed("first-stage")
+    assert bubbles is not None and first is not None
+    assert steps.bound_ns <= steps.step_ns == min(row.step_ns for row in steps.rows)
+    assert bubbles["step_ns"] < first["step_ns"] and sum(bubbles["microbatches_by_stage"]) == 8
+    assert steps.placed("nowhere") is None
+    saves: Saves = [("--csv .csv", steps.save), ("--svg .svg", steps.save)]
+    check_files(command, words, saves, tmp_path)
+    with pytest.raises(db.InputError, match="encoder_work"):
+        db.encoder(forward="10ms", encoder_forward="9ms", encoder_work=[1])
 
 
 def test_a_plan(command: doors.Command, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def test_the_types_of_keys_are_what_the_tool_writes() -> None:
         ("replay", "ReplayKeys"),
         ("fsdp", "FsdpKeys"),
         ("rl", "RlKeys"),
+        ("encoder", "EncoderKeys"),
         ("plan", "PlanKeys"),
     ],
 )
@@ -51,6 +52,7 @@ def test_no_key_is_also_another_keyword() -> None:
         (db.replay, _keys.ReplayKeys),
         (db.fsdp, _keys.FsdpKeys),
         (db.rl, _keys.RlKeys),
+        (db.encoder, _keys.EncoderKeys),
         (db.plan, _keys.PlanKeys),
     ]:
         own = set(function.__annotations__) - {"return", "keys"}

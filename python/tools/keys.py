@@ -95,6 +95,9 @@ def text() -> str:
         *_Tables("replay").whole("ReplayKeys", "Changes of a run, for `debubble.replay`."),
         *_Tables("fsdp").whole("FsdpKeys", "Samples and how to pack them, for `debubble.fsdp`."),
         *_Tables("rl").whole("RlKeys", "A step of reinforcement learning, for `debubble.rl`."),
+        *_Tables("encoder").whole(
+            "EncoderKeys", "An encoder in front of a language model, for `debubble.encoder`."
+        ),
         *_Tables("plan", "Plan").whole("PlanKeys", "A model and machines, for `debubble.plan`."),
     ]
     return "\n\n".join([_HEAD, *tables])

@@ -19,6 +19,8 @@ pub enum InputKind {
     Sweep,
     /// A question for `debubble plan`.
     Plan,
+    /// A question for `debubble encoder`.
+    Encoder,
     /// The sizes of a model as Hugging Face writes them.
     ModelConfig,
     /// A profile, written by `debubble calibrate` or `debubble profile`.
@@ -40,8 +42,9 @@ pub enum InputKind {
 }
 
 /// Keys of which each is in no other kind of TOML file.
-const TOML: [(InputKind, &[&str]); 7] = [
+const TOML: [(InputKind, &[&str]); 8] = [
     (InputKind::Sweep, &["sweep"]),
+    (InputKind::Encoder, &["encoder-forward", "encoder-hidden", "encoder-layers"]),
     (InputKind::Plan, &["tokens", "batch", "deadline-days", "model"]),
     (InputKind::Certificate, &["cost-ns", "bound-ns", "argument"]),
     (InputKind::Profile, &["half-width", "embedding"]),
@@ -91,6 +94,7 @@ impl InputKind {
             Self::Scenario => "a scenario, for `debubble simulate`",
             Self::Sweep => "a scenario with axes, for `debubble sweep`",
             Self::Plan => "a question for `debubble plan`",
+            Self::Encoder => "a question for `debubble encoder`",
             Self::ModelConfig => "the config.json of a model: it names no tokens and no machines",
             Self::Profile => "a profile, which `debubble calibrate` or `debubble profile` wrote",
             Self::Machine => "a machine, of which plans have clusters",
@@ -109,6 +113,7 @@ impl InputKind {
             Self::Scenario => format!("`debubble simulate {file}` answers it"),
             Self::Sweep => format!("`debubble sweep {file} --out rows.csv` answers it"),
             Self::Plan => format!("`debubble plan {file}` answers it"),
+            Self::Encoder => format!("`debubble encoder {file}` answers it"),
             Self::ModelConfig => format!(
                 "write a plan beside it, such as: tokens = 1e12, batch = 1024, sequence = 4096, \
                  model = \"{file}\", and [[cluster]] with machine = \"h100\" and devices = [512]; \

@@ -37,6 +37,7 @@ pub mod built_in;
 pub mod case;
 pub mod chain;
 pub mod diagnostic;
+pub mod encoder;
 pub mod excerpt;
 pub mod export;
 pub mod failures;

@@ -44,6 +44,7 @@ pub static SCHEMAS: &[Schema] = &[
     PLAN,
     FSDP,
     RL,
+    schema!("encoder", "An encoder in front of a language model"),
     SEARCH,
     schema!("failures", "The keys of dead workers, besides those of their schedules"),
     schema!("replay", "The changes of a run that are tried on its trace"),

@@ -1,6 +1,7 @@
 //! How texts name keys. The library writes a key as a flag, `--hop`: a door without flags shows its texts with the
 //! keys as files have them, or as keywords of Python.
 
+use crate::encoder::EncoderKeys;
 use crate::failures::FailureKeys;
 use crate::fsdp::FsdpKeys;
 use crate::keys::{HardwareKeys, Keys};
@@ -9,7 +10,7 @@ use crate::rl::RlKeys;
 use crate::search::SearchKeys;
 
 /// The names of the keys that are flags.
-const NAMES: [&[&str]; 7] = [
+const NAMES: [&[&str]; 8] = [
     Keys::NAMES,
     HardwareKeys::NAMES,
     SearchKeys::NAMES,
@@ -17,6 +18,7 @@ const NAMES: [&[&str]; 7] = [
     FsdpKeys::NAMES,
     RlKeys::NAMES,
     FailureKeys::NAMES,
+    EncoderKeys::NAMES,
 ];
 
 /// `text` with `` `hop` `` in place of `--hop`, for every key. Commands, which stand between backticks, stay as they are.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::cell::{Cell, Check};
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
-use super::vocabulary;
+use super::{encoder, vocabulary};
 
 /// The file of claims that no other file has.
 pub(super) const CLAIMS: &str = "headlines.csv";
@@ -21,13 +21,14 @@ const KNOWN_MISS: &str =
     "known miss: of three and four nodes, whose hops and input layer no timer of the profile has";
 
 /// The headlines that other tables have a cell for: the table, the paper, and the column of its cells.
-const OF_TABLES: [(&str, &str, &str); 6] = [
+const OF_TABLES: [(&str, &str, &str); 7] = [
     ("throughput", "Zero Bubble", "largest gain, transfers beside"),
     ("offload", "PipeOffload over tensor parallelism", "least gain, %"),
     ("offload", "PipeOffload over tensor parallelism", "largest gain, %"),
     ("odc", "ODC", "largest gain, %"),
     ("recycle", "ReCycle", "least loss, %"),
     ("recycle", "ReCycle", "largest gain, %"),
+    ("encoder", "Optimus", encoder::LARGEST),
 ];
 
 #[derive(Deserialize)]
@@ -97,6 +98,10 @@ fn settings(cells: &[Cell], name: &str, row: &str) -> usize {
             count("gain over tensor 8, %", &|cell| cell.convention.starts_with("measured"))
         }
         "recycle" => count("staggered", &|_| true),
+        "encoder" if row.starts_with("strong") => {
+            count("gain over Megatron-LM, %", &|cell| cell.row.ends_with("GPUs"))
+        }
+        "encoder" => count("gain over Megatron-LM, %", &|cell| !cell.row.ends_with("GPUs")),
         _ if row.starts_with("reinforcement") => {
             count("gain of lb-mini on-demand, %", &|cell| cell.row.starts_with("aime"))
         }
@@ -148,7 +153,11 @@ fn sheet(all: &[Headline]) -> Sheet {
             match cell.check {
                 Check::Matched => "yes".to_owned(),
                 Check::Missed => "no".to_owned(),
-                Check::NotChecked if cell.convention == KNOWN_MISS => "known miss".to_owned(),
+                Check::NotChecked
+                    if [KNOWN_MISS, encoder::KNOWN_MISS].contains(&cell.convention) =>
+                {
+                    "known miss".to_owned()
+                }
                 Check::NotChecked => "not checked".to_owned(),
             },
             settings.to_string(),

@@ -30,6 +30,7 @@ mod cell;
 mod closed_forms;
 mod contender;
 mod controllable;
+mod encoder;
 mod fig9;
 mod headlines;
 mod odc;

@@ -2,8 +2,8 @@
 
 use super::table::Table;
 use super::{
-    beyond, closed_forms, controllable, fig9, headlines, odc, offload, overlap, picture, rates,
-    recycle, vocabulary, zero_bubble,
+    beyond, closed_forms, controllable, encoder, fig9, headlines, odc, offload, overlap, picture,
+    rates, recycle, vocabulary, zero_bubble,
 };
 
 /// The default entry: a table without picture, whose orders are not searched.
@@ -20,7 +20,7 @@ const PLAIN: Table = Table {
 pub static TABLES: &[Table] = &[
     Table {
         name: "headlines",
-        help: "the gains that abstracts claim, each in a line: Zero Bubble, offloading, ODC, ReCycle, vocabulary",
+        help: "the gains that abstracts claim, each in a line: Zero Bubble, offloading, ODC, encoders, ReCycle, vocabulary",
         sources: &[
             headlines::CLAIMS,
             vocabulary::SETTINGS,
@@ -42,6 +42,9 @@ pub static TABLES: &[Table] = &[
             offload::MODELS,
             recycle::SETTINGS,
             recycle::CLAIMS,
+            encoder::FIGURES,
+            encoder::MODELS,
+            encoder::CLAIMS,
         ],
         cells: headlines::cells,
         ..PLAIN
@@ -140,6 +143,13 @@ pub static TABLES: &[Table] = &[
         help: "ReCycle: steps with a dead worker that peers take over, beside its claims",
         sources: &[recycle::SETTINGS, recycle::CLAIMS],
         cells: recycle::cells,
+        ..PLAIN
+    },
+    Table {
+        name: "encoder",
+        help: "Optimus: an encoder in the bubbles of a language model, beside Megatron-LM and balanced layers",
+        sources: &[encoder::FIGURES, encoder::MODELS, encoder::CLAIMS],
+        cells: encoder::cells,
         ..PLAIN
     },
     Table {

@@ -38,6 +38,7 @@ mod chain;
 mod chance;
 mod climb;
 mod compiled_instance;
+pub mod encoder;
 mod error;
 mod forward_backward;
 mod found;

@@ -31,6 +31,7 @@
 pub mod boundary;
 pub mod cluster;
 pub mod contention;
+pub mod encoder;
 pub mod engine;
 mod expert_group;
 pub mod explain;

@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod calibrate;
 pub mod compare;
+pub mod encoder;
 pub mod execute;
 pub mod export;
 pub mod failures;

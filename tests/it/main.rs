@@ -21,6 +21,7 @@ mod controllable;
 mod ctrl_c;
 mod doors;
 mod draw;
+mod encoder;
 mod endings;
 mod engine;
 mod every;

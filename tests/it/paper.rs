@@ -311,3 +311,19 @@ fn post_validation_of_zero_bubble() {
         assert!(more > 0.05 && with["published"].is_null(), "{with} {without}");
     }
 }
+
+#[test]
+fn encoders_in_bubbles() {
+    let cells = cells("encoder");
+    assert_eq!(cells.len(), 2 + 3 * 5 + 2 + 4 * 5 + 2);
+    let matched = |cell: &&Value| cell["match"] == true;
+    let checked: Vec<&Value> = cells.iter().filter(matched).collect();
+    assert!(checked.len() >= 3, "{checked:?}");
+    for cell in checked {
+        let [ours, published] = ["ours", "published"].map(|key| cell[key].as_f64().unwrap());
+        assert!((ours - published).abs() <= 5.0, "{cell}");
+    }
+    let largest = cells.iter().filter(|cell| cell["column"] == "largest gain, %");
+    let over_balanced = largest.filter(|cell| cell["row"].as_str().unwrap().ends_with("balanced"));
+    assert!(over_balanced.into_iter().all(|cell| cell["match"] == true));
+}

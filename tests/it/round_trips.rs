@@ -15,7 +15,7 @@ use question::keys::{Keys, Kind, Row};
 use question::scenario::{Scenario, Setting};
 use question::values::noise::{JitterOf, Slowdown, Stall};
 use question::values::segments::SegmentKey;
-use question::{failures, fsdp, replay, rl, search};
+use question::{encoder, failures, fsdp, replay, rl, search};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -150,6 +150,11 @@ proptest! {
     }
 
     #[test]
+    fn questions_of_encoders_return(written in some::<encoder::EncoderKeys>()) {
+        returns(&read::<encoder::EncoderKeys>(&written.into())?)?;
+    }
+
+    #[test]
     fn searches_return(written in some::<search::SearchKeys>()) {
         returns(&read::<search::SearchKeys>(&written.into())?)?;
     }
@@ -233,6 +238,7 @@ fn unset_keys_take_their_defaults() {
     assert_eq!(json!(Keys::default()), json!({}));
     assert_eq!(read::<fsdp::FsdpKeys>(&json!({})).unwrap(), fsdp::FsdpKeys::default());
     assert_eq!(read::<rl::RlKeys>(&json!({})).unwrap(), rl::RlKeys::default());
+    assert_eq!(read::<encoder::EncoderKeys>(&json!({})).unwrap(), encoder::EncoderKeys::default());
     assert_eq!(read::<search::SearchKeys>(&json!({})).unwrap(), search::SearchKeys::default());
     let failures = read::<failures::FailureKeys>(&json!({})).unwrap();
     assert_eq!(failures, failures::FailureKeys::default());
@@ -258,6 +264,7 @@ mod flags {
     fn a_study_without_flags_is_the_default() {
         assert_eq!(parsed::<fsdp::FsdpKeys>(&Object::new()), fsdp::FsdpKeys::default());
         assert_eq!(parsed::<rl::RlKeys>(&Object::new()), rl::RlKeys::default());
+        assert_eq!(parsed::<encoder::EncoderKeys>(&Object::new()), encoder::EncoderKeys::default());
     }
 
     /// The keys of `written`, given as flags.
@@ -284,11 +291,13 @@ mod flags {
             keys in some::<Keys>(),
             study in some::<fsdp::FsdpKeys>(),
             step in some::<rl::RlKeys>(),
+            front in some::<encoder::EncoderKeys>(),
             changes in some::<replay::ReplayKeys>(),
         ) {
             prop_assert_eq!(parsed::<Keys>(&keys), read::<Keys>(&keys.into())?);
             prop_assert_eq!(parsed::<fsdp::FsdpKeys>(&study), read::<fsdp::FsdpKeys>(&study.into())?);
             prop_assert_eq!(parsed::<rl::RlKeys>(&step), read::<rl::RlKeys>(&step.into())?);
+            prop_assert_eq!(parsed::<encoder::EncoderKeys>(&front), read::<encoder::EncoderKeys>(&front.into())?);
             prop_assert_eq!(parsed::<replay::ReplayKeys>(&changes), read::<replay::ReplayKeys>(&changes.into())?);
         }
     }

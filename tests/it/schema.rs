@@ -105,6 +105,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn schemas_allow_the_files_of_the_repository() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let (scenario, sweep, plan) = (schema("scenario"), schema("sweep"), schema("plan"));
+    let encoder = schema("encoder");
     let is_none = |name: &str, text: &str| {
         for schema in [&scenario, &sweep, &plan] {
             assert!(!is_allowed(schema, text), "{name}");
@@ -118,6 +119,10 @@ fn schemas_allow_the_files_of_the_repository() {
             "clusters" | "machines" | "profiles" => is_none(&name, &text),
             _ if text.contains("[device]") => is_none(&name, &text),
             _ if name == "Cargo.toml" => is_none(&name, &text),
+            "encoder" => {
+                assert!(is_allowed(&encoder, &text), "{name}");
+                is_none(&name, &text);
+            }
             "plan" | "trainings" => {
                 assert!(is_allowed(&plan, &text), "{name}");
                 assert!(!is_allowed(&scenario, &text), "{name}");
@@ -137,8 +142,18 @@ fn schemas_allow_the_files_of_the_repository() {
 
 #[test]
 fn schemas_allow_their_examples() {
-    let questions =
-        ["scenario", "sweep", "plan", "fsdp", "rl", "search", "failures", "replay", "reproduce"];
+    let questions = [
+        "scenario",
+        "sweep",
+        "plan",
+        "fsdp",
+        "rl",
+        "encoder",
+        "search",
+        "failures",
+        "replay",
+        "reproduce",
+    ];
     for question in questions {
         let schema = schema(question);
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
@@ -319,6 +334,10 @@ fn the_keys_of_other_questions_are_flags_too() {
     let failures = flags("failures", &["csv", "json"]);
     let of_questions = keys("scenario", &["title", "source", "convention", "setting", "sweep"]);
     assert_eq!(&of_questions | &keys("failures", &[]), failures);
+    assert_eq!(
+        keys("encoder", &[]),
+        flags("encoder", &["json", "csv", "operations", "svg", "width"])
+    );
     let answer = [
         "certificate",
         "export",

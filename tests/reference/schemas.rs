@@ -1,7 +1,7 @@
 //! The schemas of questions: files that every door shows, derived from the types that read the questions.
 
 use question::schemas::SCHEMAS;
-use question::{failures, fsdp, replay, rl, schema, search};
+use question::{encoder, failures, fsdp, replay, rl, schema, search};
 use serde_json::{Value, json};
 
 use super::{CURE, hold, root};
@@ -14,6 +14,7 @@ pub fn named(name: &str) -> Result<Value, String> {
         "plan" => Ok(of_plan()),
         "fsdp" => Ok(of_fsdp()),
         "rl" => Ok(of_rl()),
+        "encoder" => Ok(of_encoder()),
         "search" => Ok(of_search()),
         "failures" => Ok(of_failures()),
         "replay" => Ok(of_replay()),
@@ -48,6 +49,16 @@ fn of_rl() -> Value {
         &[
             json!({ "model": "qwen2.5-7b", "machine": "h100", "devices": 8, "prompts": 128, "responses": 8 }),
         ],
+    )
+}
+
+fn of_encoder() -> Value {
+    schema::of::<encoder::EncoderKeys>(
+        "debubble encoder",
+        &[json!({
+            "stages": 8, "microbatches": 32, "forward": "48ms", "backward": "96ms",
+            "encoder-forward": "67ms", "encoder-backward": "96ms", "encoder-layers": 48,
+        })],
     )
 }
 

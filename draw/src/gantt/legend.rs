@@ -27,8 +27,10 @@ struct Entry {
 
 impl Legend {
     /// A sample of every kind that occurs in `charts`, in both shades where both occur.
-    pub(super) fn of(charts: &[Chart<'_>], layout: &Layout) -> Self {
-        let later = charts.iter().filter_map(|chart| later_chunk_means(chart.timeline));
+    pub(super) fn of(charts: &[Chart<'_>], layout: &Layout, darker: Option<&str>) -> Self {
+        let means = |chart: &Chart<'_>| later_chunk_means(chart.timeline);
+        let later =
+            charts.iter().filter_map(|chart| means(chart).map(|text| darker.unwrap_or(text)));
         let later: Vec<&str> = later.collect::<BTreeSet<_>>().into_iter().collect();
         let mut groups = vec![passes(charts, !later.is_empty())];
         if layout.lane > 0 {

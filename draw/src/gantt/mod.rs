@@ -42,7 +42,7 @@ pub fn svg_with(charts: &[Chart<'_>], style: &Style<'_>) -> Result<String, DrawE
     let mut layout = Layout::of(charts, style)?;
     lane::fit(&mut layout, charts);
     layout.explain_bounds(charts, style);
-    let legend = Legend::of(charts, &layout);
+    let legend = Legend::of(charts, &layout, style.darker);
     let size = (extent(layout.width), extent(layout.height(charts, legend.height(&layout))));
     canvas::picture(size, &about(&layout, charts, style), |area| {
         let mut top = layout.draw_title(area, style)?;

@@ -15,4 +15,6 @@ pub struct Style<'a> {
     pub bounds: &'a [Option<Nanos>],
     /// The width of the picture; without one, as wide as its passes need.
     pub width: Option<Width>,
+    /// The meaning of the darker shade, if it is not a later chunk of the stage.
+    pub darker: Option<&'a str>,
 }

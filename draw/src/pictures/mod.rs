@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod compare;
+pub mod encoder;
 pub mod explain;
 pub mod fsdp;
 pub mod plan;

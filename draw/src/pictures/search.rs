@@ -94,8 +94,13 @@ pub fn timelines<'a>(
         bounds.push(bound);
     }
     let shape = super::shape(shapes);
-    let style =
-        Style { title: title.or(shape.as_deref()), figures: &figures, bounds: &bounds, width };
+    let style = Style {
+        title: title.or(shape.as_deref()),
+        figures: &figures,
+        bounds: &bounds,
+        width,
+        darker: None,
+    };
     super::stages(&titled, &style)
 }
 

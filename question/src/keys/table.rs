@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::keys::Keys;
     use crate::keys::field::defaults;
-    use crate::{fsdp, replay, rl, search};
+    use crate::{encoder, fsdp, replay, rl, search};
 
     #[test]
     fn defaults_and_examples_of_rows_are_values() {
@@ -284,6 +284,7 @@ mod tests {
         check::<Keys>();
         check::<fsdp::FsdpKeys>();
         check::<rl::RlKeys>();
+        check::<encoder::EncoderKeys>();
         check::<search::SearchKeys>();
         check::<replay::ReplayKeys>();
     }

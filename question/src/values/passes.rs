@@ -103,7 +103,8 @@ pub struct WorkFactor(f64);
 
 impl WorkFactor {
     /// The work of all passes of the microbatch.
-    pub(crate) fn work(self) -> Option<Work> {
+    #[must_use]
+    pub fn work(self) -> Option<Work> {
         Work::alike(self.0)
     }
 }

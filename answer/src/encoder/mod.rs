@@ -1,0 +1,367 @@
+//! An encoder in front of a language model: the step by schedule and placement, and how far any can be from the best.
+
+mod report;
+
+use pipeline::{Bytes, EncoderKind, Family, Fault, Limits, Metrics, Nanos, Problem, Schedule};
+use planning::encoder::{Asked, EncoderQuestion, asked};
+use question::encoder::{EncoderKeys, EncoderPlacement};
+use question::{Context, Diagnostic};
+use search::encoder::{
+    Beside, EncoderPlace, FoundEncoder, encoder_bound, place_encoder, search_encoder,
+};
+use serde::Serialize;
+use sim::encoder::EncoderTimeline;
+
+pub use self::report::operations;
+
+/// Schedules whose bubbles are searched in full where none is named: those that are shortest by rules.
+const SEARCHED: usize = 3;
+
+/// A schedule with the encoder at a place.
+#[derive(Serialize, Clone, Debug)]
+pub struct EncoderRow {
+    /// `first-stage`, `own-stages`, `spread` or `bubbles`.
+    pub placement: &'static str,
+    /// The schedule of the language model.
+    pub schedule: &'static str,
+    /// Chunks per stage.
+    pub chunks: u64,
+    /// Stages of the encoder, where it has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_stages: Option<u16>,
+    /// The step.
+    pub step_ns: u64,
+    /// Share of the step in which the average stage waits.
+    pub bubble_rate: f64,
+    /// By how much more steps are done in a time than with the shortest step of `first-stage`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain: Option<f64>,
+    /// How much longer the step is than the bound of all placements and orders.
+    pub above_bound: f64,
+    /// The step of the language model alone, where the encoder lies in its bubbles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_alone_ns: Option<u64>,
+    /// The bound of a step with this order of the language model, where the encoder lies in its bubbles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order_bound_ns: Option<u64>,
+    /// The most that a stage holds, if bytes are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+    /// Whether that is within the limit, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fits: Option<bool>,
+    /// Microbatches whose encoder runs on each stage, where it lies in bubbles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microbatches_by_stage: Option<Vec<u64>>,
+}
+
+/// The answer to a question about an encoder.
+#[derive(Serialize, Clone, Debug)]
+pub struct EncoderAnswer {
+    /// Stages.
+    pub stages: u64,
+    /// Microbatches of a step.
+    pub microbatches: u64,
+    /// Forward and backward of the whole language model for a microbatch.
+    pub model_ns: u64,
+    /// Forward and backward of the encoder for the mean microbatch.
+    pub encoder_ns: u64,
+    /// No step is shorter, with any placement and order on these stages.
+    pub bound_ns: u64,
+    /// By step, the shortest first; those that exceed the memory limit last.
+    pub results: Vec<EncoderRow>,
+    /// What was assumed, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<String>,
+    /// `Some(true)` after a stop: with what was done by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<bool>,
+    /// When everything runs in the shortest step with the encoder in bubbles.
+    #[serde(skip)]
+    pub timeline: Option<EncoderTimeline>,
+    /// Whether the schedules were named.
+    #[serde(skip)]
+    names_schedules: bool,
+}
+
+/// The steps of all schedules and placements that `keys` ask for.
+///
+/// # Errors
+/// If a key is wrong, a file cannot be read, or no schedule can do any of the placements.
+pub fn encoder(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderAnswer, Diagnostic> {
+    let question = asked(context, keys)?;
+    Solver { context, question: &question, rows: Vec::new() }.answer()
+}
+
+/// A row, and what it is made of where the encoder lies in bubbles.
+struct Solved {
+    row: EncoderRow,
+    timeline: Option<EncoderTimeline>,
+    asked: Asked,
+}
+
+struct Solver<'a> {
+    context: &'a Context<'a>,
+    question: &'a EncoderQuestion,
+    rows: Vec<Solved>,
+}
+
+fn fault(asked: Asked, fault: &Fault) -> Diagnostic {
+    Diagnostic::new(format!("{}: {fault}", asked.family.name()))
+}
+
+impl Solver<'_> {
+    fn answer(mut self) -> Result<EncoderAnswer, Diagnostic> {
+        let question = self.question;
+        let names_schedules = question.schedules.iter().any(|one| one.is_named);
+        let bound = self.bound()?;
+        let all = (question.schedules.len() * question.placements.len()) as u64;
+        let work = self.context.host().begin(all, "schedules");
+        for &asked in &question.schedules {
+            for &placement in &question.placements {
+                if !self.context.stopped() {
+                    self.place(asked, placement)?;
+                }
+                work.inc(1);
+            }
+        }
+        self.search()?;
+        if self.rows.is_empty() && !self.context.stopped() {
+            let message = "none of the schedules can do any of the placements with this shape";
+            let cure =
+                "own-stages takes schedules with one chunk per stage, and at least two stages";
+            return Err(Diagnostic::new(message).with_help(cure).about("placement"));
+        }
+        let first = EncoderPlacement::FirstStage.name();
+        let fits = |row: &EncoderRow| row.fits != Some(false);
+        self.rows.sort_by_key(|one| (!fits(&one.row), one.row.step_ns));
+        let base = self.rows.iter().find(|one| one.row.placement == first);
+        let base = base.map(|one| one.row.step_ns);
+        for one in &mut self.rows {
+            one.row.gain = base.map(|base| ratio(base, one.row.step_ns) - 1.0);
+            one.row.above_bound = ratio(one.row.step_ns, bound.0) - 1.0;
+        }
+        let timeline = self.rows.iter().find_map(|one| one.timeline.clone());
+        let (model_ns, encoder_ns) = self.work()?;
+        Ok(EncoderAnswer {
+            stages: question.stages,
+            microbatches: question.microbatches,
+            model_ns,
+            encoder_ns,
+            bound_ns: bound.0,
+            results: self.rows.into_iter().map(|one| one.row).collect(),
+            assumed: question.assumed.clone(),
+            interrupted: self.context.cut_short().then_some(true),
+            timeline,
+            names_schedules,
+        })
+    }
+
+    /// The language model in one chunk per stage.
+    fn plain(&self) -> Result<Problem, Diagnostic> {
+        let asked = Asked { family: Family::OneFOneB, chunks: 1, is_named: false };
+        self.question.problem(asked).map_err(|fault| Diagnostic::new(fault.to_string()))
+    }
+
+    fn bound(&self) -> Result<Nanos, Diagnostic> {
+        let problem = self.plain()?;
+        let (stages, microbatches) = (problem.shape().stages(), problem.shape().microbatches());
+        let encoder = &self.question.encoder;
+        encoder.check(microbatches).map_err(|fault| Diagnostic::new(fault.to_string()))?;
+        Ok(encoder_bound(problem.costs(), encoder, stages, microbatches))
+    }
+
+    /// Forward and backward of a microbatch: of the language model, and of the encoder.
+    fn work(&self) -> Result<(u64, u64), Diagnostic> {
+        let times = self.plain()?;
+        let times = times.costs().chunks().iter();
+        let model = times.map(|one| one.forward.0.saturating_add(one.whole_backward().0));
+        let mean = self.question.encoder.mean();
+        let encoder = mean.forward.0.saturating_add(mean.whole_backward().0);
+        Ok((model.fold(0, u64::saturating_add), encoder))
+    }
+
+    /// Adds the row of a schedule and a placement, if they go together.
+    fn place(&mut self, asked: Asked, placement: EncoderPlacement) -> Result<(), Diagnostic> {
+        let solved = match placement {
+            EncoderPlacement::FirstStage => self.in_chunks(asked, placement, EncoderPlace::First),
+            EncoderPlacement::Spread => self.in_chunks(asked, placement, EncoderPlace::Spread),
+            EncoderPlacement::OwnStages => self.own_stages(asked),
+            EncoderPlacement::Bubbles => self.bubbles(asked, 0),
+        };
+        match solved {
+            Ok(solved) => self.rows.push(solved),
+            Err(Fault::EncoderStages { .. }) => {}
+            Err(why) if asked.is_named => return Err(fault(asked, &why)),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Searches the bubbles of the schedules whose steps are shortest by rules.
+    fn search(&mut self) -> Result<(), Diagnostic> {
+        let bubbles = EncoderPlacement::Bubbles.name();
+        let of_bubbles =
+            self.rows.iter().enumerate().filter(|(_, one)| one.row.placement == bubbles);
+        let mut best: Vec<usize> = of_bubbles.map(|(at, _)| at).collect();
+        best.sort_by_key(|&at| (self.rows[at].row.fits == Some(false), self.rows[at].row.step_ns));
+        if !self.question.schedules.iter().any(|one| one.is_named) {
+            best.truncate(SEARCHED);
+        }
+        for at in best {
+            let asked = self.rows[at].asked;
+            if self.question.effort > 0 && !self.context.stopped() {
+                let solved = self.bubbles(asked, self.question.effort);
+                self.rows[at] = solved.map_err(|why| fault(asked, &why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Encoder and model in the same chunks.
+    fn in_chunks(
+        &self,
+        asked: Asked,
+        placement: EncoderPlacement,
+        place: EncoderPlace,
+    ) -> Result<Solved, Fault> {
+        let problem = self.question.problem(asked)?;
+        let encoder = &self.question.encoder;
+        let placed = place_encoder(&problem, asked.family, encoder, (place, self.question.layers))?;
+        let metrics = Metrics::of(&placed.timeline);
+        let step = metrics.makespan();
+        if step.0 == u64::MAX {
+            return Err(Fault::Overflow { what: "the times" });
+        }
+        let mut row = self.row(asked, placement, step);
+        row.bubble_rate = metrics.bubble_rate_makespan();
+        row.own_stages = match place {
+            EncoderPlace::Own(stages) => Some(stages),
+            EncoderPlace::First | EncoderPlace::Spread => None,
+        };
+        let limits = self.limits(&problem, &placed.schedule)?;
+        self.weigh(&mut row, &placed.held, limits.as_ref());
+        Ok(Solved { row, timeline: None, asked })
+    }
+
+    /// Stages of the encoder alone, as many as make the step shortest if the question does not say.
+    fn own_stages(&self, asked: Asked) -> Result<Solved, Fault> {
+        let stages = u16::try_from(self.question.stages).unwrap_or(u16::MAX);
+        let tried = match self.question.own_stages {
+            Some(own) => own..=own,
+            None => self.fair_stages(stages)?,
+        };
+        let mut best: Option<Solved> = None;
+        for own in tried {
+            let place = EncoderPlace::Own(own);
+            let solved = self.in_chunks(asked, EncoderPlacement::OwnStages, place)?;
+            let value = |one: &Solved| (one.row.fits == Some(false), one.row.step_ns);
+            if best.as_ref().is_none_or(|best| value(&solved) < value(best)) {
+                best = Some(solved);
+            }
+        }
+        best.ok_or(Fault::EncoderStages { own: 0, stages: usize::from(stages) })
+    }
+
+    /// Numbers of stages about the share of the encoder in all work.
+    fn fair_stages(&self, stages: u16) -> Result<std::ops::RangeInclusive<u16>, Fault> {
+        let asked = Asked { family: Family::OneFOneB, chunks: 1, is_named: false };
+        let problem = self.question.problem(asked)?;
+        let times = problem.costs().chunks().iter();
+        let model: u128 =
+            times.map(|one| u128::from(one.forward.0) + u128::from(one.whole_backward().0)).sum();
+        let mean = self.question.encoder.mean();
+        let encoder = u128::from(mean.forward.0) + u128::from(mean.whole_backward().0);
+        let fair = u128::from(stages) * encoder / (model + encoder).max(1);
+        let fair = u16::try_from(fair).unwrap_or(stages);
+        let most = stages.saturating_sub(1);
+        Ok(fair.saturating_sub(1).clamp(1, most.max(1))..=fair.saturating_add(2).min(most))
+    }
+
+    /// The encoder in the bubbles of a schedule.
+    fn bubbles(&self, asked: Asked, effort: u64) -> Result<Solved, Fault> {
+        let problem = self.question.problem(asked)?;
+        let schedule = asked.family.schedule(&problem)?;
+        let limits = self.limits(&problem, &schedule)?;
+        let beside = Beside {
+            schedule: &schedule,
+            costs: problem.costs(),
+            footprints: problem.footprints(),
+            encoder: &self.question.encoder,
+            limits: limits.as_ref(),
+        };
+        let stop = || self.context.stopped();
+        let found = search_encoder(&beside, (effort, self.question.seed), &stop)?;
+        let alone = sim::Replay::new().metrics(&schedule, problem.costs())?.makespan();
+        let FoundEncoder { stages, timeline, bound, held, .. } = found;
+        let step = timeline.step();
+        let mut row = self.row(asked, EncoderPlacement::Bubbles, step);
+        row.bubble_rate = idle(&timeline, step);
+        row.model_alone_ns = Some(alone.0);
+        row.order_bound_ns = Some(bound.0);
+        let mut by_stage = vec![0; schedule.shape().stages()];
+        stages.iter().for_each(|&stage| by_stage[usize::from(stage)] += 1);
+        row.microbatches_by_stage = Some(by_stage);
+        self.weigh(&mut row, &held, limits.as_ref());
+        Ok(Solved { row, timeline: Some(timeline), asked })
+    }
+
+    fn row(&self, asked: Asked, placement: EncoderPlacement, step: Nanos) -> EncoderRow {
+        EncoderRow {
+            placement: placement.name(),
+            schedule: asked.family.name(),
+            chunks: asked.chunks,
+            own_stages: None,
+            step_ns: step.0,
+            bubble_rate: 0.0,
+            gain: None,
+            above_bound: 0.0,
+            model_alone_ns: None,
+            order_bound_ns: None,
+            peak_bytes: None,
+            fits: None,
+            microbatches_by_stage: None,
+        }
+    }
+
+    fn limits(&self, problem: &Problem, schedule: &Schedule) -> Result<Option<Limits>, Fault> {
+        match self.question.limit {
+            None => Ok(None),
+            Some(_) => problem.limits(schedule.placement()),
+        }
+    }
+
+    /// Notes what the stages hold.
+    fn weigh(&self, row: &mut EncoderRow, held: &[Bytes], limits: Option<&Limits>) {
+        if !self.question.has_bytes {
+            return;
+        }
+        row.peak_bytes = held.iter().map(|bytes| bytes.0).max();
+        row.fits = limits
+            .map(|limits| held.iter().zip(limits.by_stage()).all(|(held, limit)| held <= limit));
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(one: u64, other: u64) -> f64 {
+    if other == 0 { 1.0 } else { one as f64 / other as f64 }
+}
+
+/// Share of `step` in which the average stage waits.
+#[allow(clippy::cast_precision_loss)]
+fn idle(timeline: &EncoderTimeline, step: Nanos) -> f64 {
+    let available = u128::from(step.0) * timeline.stages.len() as u128;
+    match available {
+        0 => 0.0,
+        _ => available.saturating_sub(timeline.busy()) as f64 / available as f64,
+    }
+}
+
+/// The word of a direction of the encoder in tables and pictures.
+#[must_use]
+pub const fn word(kind: EncoderKind) -> &'static str {
+    match kind {
+        EncoderKind::Forward => "EF",
+        EncoderKind::Backward => "EB",
+    }
+}

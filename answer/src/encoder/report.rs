@@ -1,0 +1,183 @@
+//! The answer about an encoder as tables.
+
+use pipeline::{Bytes, Nanos};
+use question::sheet::Sheet;
+use question::{Diagnostic, format};
+use serde::Serialize;
+use sim::encoder::EncoderOperation;
+
+use super::{EncoderAnswer, EncoderRow, word};
+
+/// Rows of each placement that a table for people has where no schedule is named.
+const SHOWN: usize = 3;
+
+/// An operation of the step with the encoder in bubbles.
+#[derive(Serialize, Clone, PartialEq, Eq, Debug)]
+pub struct OperationRow {
+    /// The stage.
+    pub stage: usize,
+    /// Passes as in the text form of a schedule; `EF` and `EB` for forward and backward of the encoder.
+    pub operation: String,
+    /// The first layer of the encoder's pass that runs.
+    pub first_layer: Option<u32>,
+    /// The number of layers that run.
+    pub layers: Option<u32>,
+    /// When it begins.
+    pub start_ns: u64,
+    /// When it ends.
+    pub end_ns: u64,
+}
+
+/// The operations of the shortest step with the encoder in bubbles, by stage.
+#[must_use]
+pub fn operations(answer: &EncoderAnswer) -> Vec<OperationRow> {
+    let mut rows = Vec::new();
+    for (stage, spans) in answer.timeline.iter().flat_map(|all| all.stages.iter().enumerate()) {
+        for span in spans {
+            let (operation, run) = match span.operation {
+                EncoderOperation::Slot(slot) => (slot.to_string(), None),
+                EncoderOperation::Encoder(run) => {
+                    (format!("{}{}", word(run.kind), run.microbatch), Some(run))
+                }
+            };
+            rows.push(OperationRow {
+                stage,
+                operation,
+                first_layer: run.map(|run| run.first),
+                layers: run.map(|run| run.layers),
+                start_ns: span.start.0,
+                end_ns: span.end.0,
+            });
+        }
+    }
+    rows
+}
+
+/// A row of the table as CSV.
+#[derive(Serialize)]
+struct Flat<'a> {
+    placement: &'a str,
+    schedule: &'a str,
+    chunks: u64,
+    own_stages: Option<u16>,
+    step_ns: u64,
+    bubble_rate: f64,
+    gain: Option<f64>,
+    above_bound: f64,
+    model_alone_ns: Option<u64>,
+    order_bound_ns: Option<u64>,
+    peak_bytes: Option<u64>,
+    fits: Option<bool>,
+    microbatches_by_stage: String,
+}
+
+impl EncoderAnswer {
+    /// The rows as CSV, with the keys of the JSON as columns.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+        crate::csv(self.results.iter().map(|row| Flat {
+            placement: row.placement,
+            schedule: row.schedule,
+            chunks: row.chunks,
+            own_stages: row.own_stages,
+            step_ns: row.step_ns,
+            bubble_rate: row.bubble_rate,
+            gain: row.gain,
+            above_bound: row.above_bound,
+            model_alone_ns: row.model_alone_ns,
+            order_bound_ns: row.order_bound_ns,
+            peak_bytes: row.peak_bytes,
+            fits: row.fits,
+            microbatches_by_stage: counts(row),
+        }))
+    }
+
+    /// The tables for people.
+    #[must_use]
+    pub fn sheet(&self) -> Sheet {
+        let has_bytes = self.results.iter().any(|row| row.peak_bytes.is_some());
+        let has_limit = self.results.iter().any(|row| row.fits.is_some());
+        let mut head = vec!["placement", "schedule", "v", "step", "bubble", "gain", "above bound"];
+        if has_bytes {
+            head.push("peak memory");
+        }
+        if has_limit {
+            head.push("fits");
+        }
+        let rows = self.shown().into_iter().map(|row| {
+            let mut cells = vec![
+                placement(row),
+                row.schedule.to_owned(),
+                row.chunks.to_string(),
+                format::time(Nanos(row.step_ns)),
+                format::percent(row.bubble_rate),
+                row.gain.map_or_else(String::new, format::signed_percent),
+                format::percent(row.above_bound),
+            ];
+            if has_bytes {
+                let size = |bytes: u64| format::size(Bytes(bytes));
+                cells.push(row.peak_bytes.map_or_else(String::new, size));
+            }
+            if let (true, Some(fits)) = (has_limit, row.fits) {
+                cells.push(if fits { "yes" } else { "no" }.to_owned());
+            }
+            cells
+        });
+        let sheet = Sheet::table(&head, rows).and_text("\n").and_text(self.in_words());
+        let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
+        sheet.and_text(assumed.collect::<String>())
+    }
+
+    /// All rows where schedules are named, else the first ones of each placement.
+    fn shown(&self) -> Vec<&EncoderRow> {
+        let is_shown = |at: usize, row: &EncoderRow| {
+            let before = self.results[..at].iter().filter(|one| one.placement == row.placement);
+            self.names_schedules || before.count() < SHOWN
+        };
+        let rows = self.results.iter().enumerate();
+        rows.filter(|&(at, row)| is_shown(at, row)).map(|(_, row)| row).collect()
+    }
+
+    fn in_words(&self) -> String {
+        let time = |nanos: u64| format::time(Nanos(nanos));
+        let mut text = format!(
+            "language model {} and encoder {} for a microbatch, forward and backward\n\
+             bound: no placement and order on {} stages takes less than {}\n",
+            time(self.model_ns),
+            time(self.encoder_ns),
+            self.stages,
+            time(self.bound_ns),
+        );
+        let bubbles = self.results.iter().find(|row| row.microbatches_by_stage.is_some());
+        if let Some(row) = bubbles
+            && let (Some(alone), Some(bound)) = (row.model_alone_ns, row.order_bound_ns)
+        {
+            text += &format!(
+                "in bubbles of {}: {} beyond the language model alone; no step with its order of passes takes less \
+                 than {}\nmicrobatches of the encoder by stage: {}\n",
+                row.schedule,
+                time(row.step_ns.saturating_sub(alone)),
+                time(bound),
+                counts(row),
+            );
+        }
+        if self.results.iter().any(|row| row.gain.is_some()) {
+            text += "gain: steps in a time over those of the shortest first-stage\n";
+        }
+        text
+    }
+}
+
+fn placement(row: &EncoderRow) -> String {
+    match row.own_stages {
+        Some(own) => format!("{} {own}", row.placement),
+        None => row.placement.to_owned(),
+    }
+}
+
+fn counts(row: &EncoderRow) -> String {
+    let counts = row.microbatches_by_stage.iter().flatten().map(u64::to_string);
+    counts.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,101 @@
+//! `debubble encoder`: a step with an encoder in front of a language model, by schedule and placement.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use answer::encoder::{encoder, operations};
+use clap::Args;
+use draw::pictures::encoder as pictures;
+use draw::text;
+use question::Context;
+use question::encoder::EncoderKeys;
+
+use super::width::Pictures;
+use super::{OUTPUT, Verdict, note, note_all, print_json};
+use crate::error::Error;
+use crate::host::Host;
+use crate::{files, help};
+
+const EXAMPLES: &str = "\
+Examples:
+  A vision encoder in front of a language model on 8 stages: which placement and schedule is fastest:
+    debubble encoder --stages 8 --microbatches 16 --forward 48ms --backward 96ms --hop 500us \\
+      --encoder-forward 67ms --encoder-backward 96ms --encoder-layers 48
+  1F1B as Megatron-LM has it, and the encoder in its bubbles, with every operation as a file:
+    debubble encoder scenarios/encoder/vit-22b.toml --schedule 1f1b --placement first-stage,bubbles \\
+      --svg step.svg --operations step.csv
+  A frozen encoder, microbatches with 0 to 4 images:
+    debubble encoder --stages 4 --microbatches 8 --forward 20ms --encoder-forward 10ms --frozen-encoder \\
+      --encoder-work 1,0,4,2,1,0,3,1
+  Times by sizes and machine: ViT-22B in front of a model of 70B, tensor parallelism 8:
+    debubble encoder --model llama3-70b --machine h100 --tensor 8 --microbatch-size 2 --sequence 2048 \\
+      --encoder-hidden 6144 --encoder-layers 48 --encoder-heads 48 --encoder-tokens 2048
+
+first-stage runs the encoder in front of the first chunk. own-stages takes stages from the language model, whose
+work the others share. spread deals layers of both to all chunks, so that the longest is as short as can be. With
+bubbles every stage has the whole encoder, and runs it for some microbatches between the passes of the language
+model: a forward ends, and is sent, before the first chunk begins the microbatch, and a backward begins when the
+first chunk has ended its own. Layers are the pieces; passes keep their order, and are put off where the encoder
+is in the way. The stage of each microbatch is searched: the same seed gives the same step on any number of threads.
+
+The bound is that of all placements and orders: all work in equal parts, and the longest microbatch's way through
+encoder and model and back.";
+
+/// Predict a step with an encoder in front of a language model (VLM), by schedule and placement of the encoder
+#[derive(Args)]
+#[command(after_long_help = help::flow(EXAMPLES))]
+pub struct Encoder {
+    /// File of the question, with these keys; flags override it
+    #[arg(value_name = "QUESTION.toml")]
+    question: Option<PathBuf>,
+    #[command(flatten)]
+    keys: EncoderKeys,
+    /// Print one JSON object instead of a table
+    #[arg(long, help_heading = OUTPUT)]
+    json: bool,
+    /// Write the table as CSV, with the keys of the JSON as columns
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
+    csv: Option<PathBuf>,
+    /// Write when each pass and each run of layers begins and ends in the shortest step with the encoder in bubbles
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::output)]
+    operations: Option<PathBuf>,
+    /// Write a picture of that step
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::output)]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    drawn: Pictures,
+}
+
+impl Encoder {
+    /// Answers on `out`.
+    pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        let keys = match &self.question {
+            Some(path) => self.keys.over(&context, path)?,
+            None => self.keys,
+        };
+        let answer = encoder(&context, &keys)?;
+        note_all(&context);
+        if answer.interrupted.is_some() {
+            note("interrupted: the schedules and placements that were done by then, not all");
+        }
+        if let Some(path) = &self.csv {
+            files::write(path, answer.csv()?)?;
+        }
+        if let Some(path) = &self.operations {
+            files::write(path, answer::csv(operations(&answer))?)?;
+        }
+        if let Some(path) = &self.svg {
+            files::write(path, pictures::timeline(&answer, self.drawn.width)?)?;
+        }
+        match self.json {
+            true => print_json(out, &answer)?,
+            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+        }
+        Ok(Verdict::Done)
+    }
+}
