@@ -7,6 +7,7 @@ Of debubble it has nothing.
 training  F and the whole backward of a layer where all weights are trained, where all are frozen, and where
           adapters of rank 16 are trained beside frozen weights; op by op, and compiled where torch compiles
 lengths   the same of one sequence of 1,024 to 32,768 tokens, all weights trained
+encoder   a layer of a vision transformer, all weights trained: full attention, a norm and an MLP with biases
 decode    a step of a decoder of 8 layers by a CUDA graph, over batch and context: what an engine that
           generates takes for a layer
 
@@ -37,7 +38,7 @@ COLUMNS = [
     *("model", "experiment", "mode", "kernels", "tokens", "sequences"),
     *("forward_ms", "backward_ms", "device"),
 ]
-EXPERIMENTS = ["training", "lengths", "decode"]
+EXPERIMENTS = ["training", "lengths", "encoder", "decode"]
 RANK = 16
 # A moment: an event of a GPU, or seconds of the host.
 Mark = Any
@@ -61,6 +62,8 @@ MODELS = {
     "llama3-70b": Sizes(8192, 64, 8, 28672),
     "tiny": Sizes(64, 4, 2, 128),
 }
+# Of vision transformers.
+ENCODERS = {"vit-l": Sizes(1024, 16, 16, 4096), "vit-22b": Sizes(6144, 48, 48, 24576)}
 
 
 class Linear(nn.Module):
@@ -114,6 +117,27 @@ class Layer(nn.Module):
         return x + self.narrow(functional.silu(self.gate(inner)) * self.wide(inner))
 
 
+class VisionLayer(nn.Module):
+    """Attention of all tokens to all, and an MLP of two products, each behind a norm."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        h = sizes.hidden
+        self.heads = sizes.heads
+        self.norms = nn.ModuleList(nn.LayerNorm(h) for _ in range(2))
+        self.inner = nn.Linear(h, 3 * h)
+        self.projection = nn.Linear(h, h)
+        self.wide = nn.Linear(h, sizes.ffn)
+        self.narrow = nn.Linear(sizes.ffn, h)
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        inner = self.inner(self.norms[0](x)).unflatten(-1, (3, self.heads, -1))
+        query, key, value = inner.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value)
+        x = x + self.projection(mixed.transpose(1, 2).flatten(2))
+        return x + self.narrow(functional.gelu(self.wide(self.norms[1](x)), approximate="tanh"))
+
+
 class Cached(nn.Module):
     """A layer whose tokens attend to keys and values of a cache: one token of each sequence."""
 
@@ -154,8 +178,9 @@ def angles(tokens: int, head: int) -> tuple[torch.Tensor, torch.Tensor]:
 class Bench:
     """Layers on a device, timed by its events."""
 
-    def __init__(self, sizes: Sizes, layers: int, repeats: int, device: str) -> None:
-        self.sizes, self.layers, self.repeats, self.device = sizes, layers, repeats, device
+    def __init__(self, model: str, layers: int, repeats: int, device: str) -> None:
+        self.model, self.sizes = model, MODELS[model]
+        self.layers, self.repeats, self.device = layers, repeats, device
 
     def timed(self, parts: Sequence[Callable[[], None]], behind: Callable[[], None]) -> list[float]:
         """Median milliseconds of a layer in each of `parts`, one after another, and `behind` after them."""
@@ -181,15 +206,16 @@ class Bench:
 
     def training(self, mode: str, tokens: int, sequences: int, compiled: bool) -> tuple[float, float]:
         """Milliseconds of F and of the whole backward of a layer."""
-        trained, rank = mode == "trained", RANK if mode == "adapters" else 0
+        trained, rank = mode != "frozen" and mode != "adapters", RANK if mode == "adapters" else 0
         stack: list[Callable[..., torch.Tensor]] = []
         parameters: list[nn.Parameter] = []
         for _ in range(self.layers):
-            layer = Layer(self.sizes, trained, rank)
+            vision = ENCODERS.get(mode)
+            layer = VisionLayer(vision) if vision else Layer(self.sizes, trained, rank)
             parameters += [one for one in layer.parameters() if one.requires_grad]
             stack.append(torch.compile(layer) if compiled else layer)
         cos, sin = angles(tokens, self.sizes.head)
-        shape = (sequences, tokens, self.sizes.hidden)
+        shape = (sequences, tokens, ENCODERS.get(mode, self.sizes).hidden)
         x = torch.randn(shape, requires_grad=True)
         gradient = torch.randn(shape)
         made: list[torch.Tensor] = []
@@ -259,19 +285,32 @@ def rows(bench: Bench, only: list[str], scale: int, kernels: Sequence[bool]) -> 
                     if compiled and (tokens, sequences) != (4096 // scale, 2):
                         continue
                     times = bench.training(mode, tokens, sequences, compiled)
-                    yield ["training", mode, how, tokens, sequences, *times]
+                    yield [bench.model, "training", mode, how, tokens, sequences, *times]
     if "lengths" in only:
         for power in range(10, 16):
             tokens = (1 << power) // scale
             times = bench.training("trained", tokens, 1, False)
-            yield ["lengths", "trained", "op by op", tokens, 1, *times]
+            yield [bench.model, "lengths", "trained", "op by op", tokens, 1, *times]
+    if "encoder" in only:
+        for mode, tokens, sequences in (
+            ("vit-l", 576, 4),
+            ("vit-l", 576, 32),
+            ("vit-22b", 1024, 2),
+            ("vit-22b", 1024, 4),
+        ):
+            if scale > 1 and mode == "vit-22b":
+                continue
+            for compiled in kernels:
+                how = "compiled" if compiled else "op by op"
+                times = bench.training(mode, tokens // scale, sequences, compiled)
+                yield [mode, "encoder", "trained", how, tokens // scale, sequences, *times]
     if "decode" in only:
         for context in (1024, 4096, 16384):
             for sequences in (1, 8, 32, 64, 128, 256):
                 if context * sequences > 1 << 20:
                     continue
                 took = bench.decode(sequences, context // scale)
-                yield ["decode", "frozen", "graph", context // scale, sequences, took, 0.0]
+                yield [bench.model, "decode", "frozen", "graph", context // scale, sequences, took, 0.0]
 
 
 def main() -> int:
@@ -294,11 +333,11 @@ def main() -> int:
     torch.set_default_device(given.device)
     torch.set_default_dtype(torch.bfloat16)
     name = torch.cuda.get_device_name() if on_gpu else "CPU"
-    bench = Bench(MODELS[given.model], given.layers, given.repeats, given.device)
+    bench = Bench(given.model, given.layers, given.repeats, given.device)
     kernels = [False] if given.no_compile else [False, True]
     done: list[list[Any]] = []
     for row in rows(bench, given.only, given.scale, kernels):
-        done.append([given.model, *row[:5], *(f"{time:.4f}" for time in row[5:]), name])
+        done.append([*row[:6], *(f"{time:.4f}" for time in row[6:]), name])
         print(*done[-1], sep=", ", flush=True)
         if on_gpu:
             torch.cuda.empty_cache()

@@ -142,6 +142,27 @@ fn long_samples_take_the_time_of_their_length() {
     }
 }
 
+/// Vision transformers: wide layers take the time of their products; narrow ones are bound by the launches of
+/// Megatron-LM's host, which has more to do than torch alone.
+#[test]
+fn layers_of_encoders_take_the_time_that_is_predicted() {
+    for row in rows("encoder") {
+        let (hidden, heads) = if row.text(0) == "vit-22b" { (6144, 48) } else { (1024, 16) };
+        let (tokens, images) = (row.tokens(), row.sequences());
+        let question = format!(
+            "encoder --schedule 1f1b --stages 2 --microbatches 2 --forward 1s --machine h100 --placement first-stage \
+             --encoder-hidden {hidden} --encoder-heads {heads} --encoder-layers 4 --encoder-tokens {tokens} \
+             --images {images} --json"
+        );
+        let answer: Value = serde_json::from_str(&stdout(&run(&question))).unwrap();
+        let of_layer = answer["encoder_ns"].as_f64().unwrap_or_else(|| panic!("{answer}")) / 4e6;
+        let error = error(of_layer, row.both());
+        println!("{} {:+.1} %", row.cells[..6].join(" "), 100.0 * error);
+        let within = if hidden == 6144 { -0.1..0.0 } else { 0.0..2.5 };
+        assert!(within.contains(&error), "{:?}: {error}", row.cells);
+    }
+}
+
 /// One token of each sequence in 32 layers: the rollout of `rl` less its prefill.
 #[test]
 fn an_engine_decodes_as_fast_as_measured() {

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::dispatch::{Dispatched, Job, Plan};
 use super::{Beside, over};
+use crate::annealing::{self, Cooling, Tolerance, Walker};
 use crate::chance::Chance;
 use crate::side_by_side::CHAINS;
 
@@ -84,31 +85,18 @@ impl Search<'_> {
         Tried { plan, over, dispatched }
     }
 
-    /// Changes a plan step by step; worse ones stay with a probability that falls.
-    #[allow(clippy::cast_precision_loss)] // Rounding of temperatures does not matter to a search.
-    fn walk(&self, mut now: Tried, mut chance: Chance, stop: &(dyn Fn() -> bool + Sync)) -> Tried {
-        let chosen = now.dispatched.stages.iter().map(|&stage| Some(stage)).collect();
-        let plan = Plan { stages: chosen, ..now.plan.clone() };
-        if plan != now.plan {
-            now = self.tried(plan);
-        }
-        let mut best = now.clone();
+    /// The best step that a walk from the plan of `from` meets.
+    fn walk(&self, from: Tried, mut chance: Chance, stop: &(dyn Fn() -> bool + Sync)) -> Tried {
+        let chosen = from.dispatched.stages.iter().map(|&stage| Some(stage)).collect();
+        let plan = Plan { stages: chosen, ..from.plan.clone() };
+        let now = if plan == from.plan { from } else { self.tried(plan) };
+        let mut best = (now.value(), now.clone());
+        #[allow(clippy::cast_precision_loss)] // Rounding of temperatures does not matter to a search.
         let hot = now.dispatched.step as f64 * HOT;
-        for step in 0..self.steps {
-            if best.value() <= (0, self.bound.0) || stop() {
-                break;
-            }
-            let temperature = hot * (1.0 - step as f64 / self.steps as f64);
-            let next = self.tried(self.changed(&now.plan, &mut chance));
-            let more = next.dispatched.step as f64 - now.dispatched.step as f64;
-            if next.over <= now.over && (next.over < now.over || chance.takes(more, temperature)) {
-                now = next;
-            }
-            if now.value() < best.value() {
-                best = now.clone();
-            }
-        }
-        best
+        let cooling = Cooling { hot, ratio: 0.0, steps: self.steps as u64 };
+        let mut walk = Walk { search: self, now, dispatched: 0 };
+        annealing::anneal(&mut walk, (&mut chance, cooling), &mut best, stop);
+        best.1
     }
 
     /// `plan` with one change.
@@ -132,5 +120,53 @@ impl Search<'_> {
             _ => plan.stages.swap(at, (at + 1) % microbatches),
         }
         plan
+    }
+}
+
+/// A plan that changes step by step.
+struct Walk<'a> {
+    search: &'a Search<'a>,
+    now: Tried,
+    /// Steps dispatched.
+    dispatched: u64,
+}
+
+impl Walker for Walk<'_> {
+    type Value = (u64, u64);
+    type Order = Tried;
+    /// The plan before the change.
+    type Change = Tried;
+
+    fn value(&self) -> (u64, u64) {
+        self.now.value()
+    }
+
+    fn export(&self, into: &mut Tried) {
+        into.clone_from(&self.now);
+    }
+
+    fn spent(&self) -> u64 {
+        self.dispatched
+    }
+
+    fn propose(&mut self, chance: &mut Chance) -> Option<Tried> {
+        let next = self.search.tried(self.search.changed(&self.now.plan, chance));
+        Some(std::mem::replace(&mut self.now, next))
+    }
+
+    fn takes(&mut self, before: &Tried, tolerance: Tolerance<'_>) -> bool {
+        self.dispatched += 1;
+        #[allow(clippy::cast_precision_loss)] // As above.
+        let more = self.now.dispatched.step as f64 - before.dispatched.step as f64;
+        let over = self.now.over.cmp(&before.over);
+        over.is_lt() || over.is_eq() && more <= tolerance.draw()
+    }
+
+    fn undo(&mut self, before: Tried) {
+        self.now = before;
+    }
+
+    fn is_done(&self) -> bool {
+        self.now.value() <= (0, self.search.bound.0)
     }
 }
