@@ -220,6 +220,8 @@ def failures(
         inner = _debubble.failures(question._inner, document, names, {**question._files, **files}, report)
     _ask.note(inner.warnings)
     return _ask.whole(Rerouted(inner), inner.interrupted)
+
+
 class Encoded(Document):
     """Steps with an encoder in front of a language model, by schedule and placement, the shortest first."""
 
@@ -526,8 +528,8 @@ def schema(name: str = "scenario") -> dict[str, Any]:
     """The JSON schema of a question: its keys, their meaning and form.
 
     Args:
-        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"encoder"`, `"search"`, `"failures"`, `"replay"` or
-            `"reproduce"`.
+        name: `"scenario"`, `"sweep"`, `"plan"`, `"fsdp"`, `"rl"`, `"encoder"`, `"search"`, `"failures"`,
+            `"replay"` or `"reproduce"`.
 
     >>> import debubble as db
     >>> db.schema("search")["properties"]["time-limit"]["description"]
