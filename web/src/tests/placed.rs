@@ -107,6 +107,14 @@ fn questions_beyond_the_limits_are_refused_at_once() {
         (in_front(&ENCODER.replace("microbatches = 6", "microbatches = 60000")), "microbatches"),
         (
             in_front(&ENCODER.replace("encoder-layers = 4", "encoder-layers = 90000")),
+            "encoder-layers",
+        ),
+        (
+            in_front(
+                &ENCODER
+                    .replace("encoder-layers = 4", "encoder-layers = 1000")
+                    .replace("ches = 6", "ches = 200"),
+            ),
             "microbatches",
         ),
         (in_front(&ENCODER.replace("stages = 4", "stages = 18446744073709551615")), ""),
