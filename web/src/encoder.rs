@@ -74,27 +74,28 @@ fn place(row: &EncoderRow) -> String {
     }
 }
 
-/// The sentence about `row`, the shortest step.
+/// The sentences about `row`, the shortest step.
 fn lead(row: &EncoderRow) -> String {
     let time = format::time(Nanos(row.step_ns));
+    let above = format::percent(row.above_bound);
     let is_first = row.placement == EncoderPlacement::FirstStage.name();
-    let gain = match row.gain {
+    let far = match row.gain {
         Some(gain) if !is_first => format!(
-            ", which is {} steps in a time over the encoder on the first stage",
-            format::signed_percent(gain)
+            "That is {} {} steps in a time than with the encoder on the first stage, and the step is {above} above the \
+             bound of all placements and orders.",
+            format::percent(gain.abs()),
+            if gain < 0.0 { "fewer" } else { "more" },
         ),
-        _ => String::new(),
+        _ => format!("That is {above} above the bound of all placements and orders."),
     };
     let fits = match row.fits {
         Some(false) => " No step that was found fits the memory limit.",
         _ => "",
     };
     format!(
-        "The fastest is {} with the encoder {}: a step takes {}{gain}. No placement and order can be faster than by {} \
-         of it.{fits}",
+        "The fastest is {} with the encoder {}: a step takes {}. {far}{fits}",
         row.schedule,
         place(row),
         time.trim(),
-        format::percent(row.above_bound / (1.0 + row.above_bound)),
     )
 }

@@ -61,18 +61,19 @@ fn lead(rows: &[FailureRow]) -> Vec<String> {
     };
     let [rerouted, healthy] = [best.rerouted.step.step_ns, best.healthy.step_ns];
     let [after, before] = [rerouted, healthy].map(|time| format::time(Nanos(time)));
+    let longer = longer(rerouted, healthy);
     let step = format!(
-        "With {dead} passes rerouted to peers, {schedule} has the shortest step: {}, {} over the {} with all \
-         workers.",
+        "With {dead} passes rerouted to peers, {schedule} has the shortest step: {}, {} {} than the {} of all workers.",
         after.trim(),
-        format::signed_percent(longer(rerouted, healthy)),
+        format::percent(longer.abs()),
+        if longer < 0.0 { "shorter" } else { "longer" },
         before.trim(),
     );
     let policy = best.policies.iter().max_by(|a, b| a.goodput.total_cmp(&b.goodput));
     let policy = policy.map(|one| {
         format!(
-            "In the long run the policy {} has the most goodput with it: {} of the steps that a training without \
-             failures does.",
+            "In the long run the policy {} has the most goodput with it: {} of the steps of a training without \
+             failures.",
             one.policy,
             format::percent(one.goodput),
         )
