@@ -85,6 +85,12 @@ pub const FSDP: Folder = folder!(
     ["long-contexts", "model-on-machine", "nodes", "slow-pulls", "slow-device"]
 );
 
+/// Encoders in front of a language model to begin with. The first line of each, a comment, is its title.
+pub const ENCODERS: Folder = folder!("encoder", ".toml", ["vit-22b", "model-on-machine", "frozen"]);
+
+/// Keys of dead workers to begin with, beside those of a scenario. The first line of each, a comment, is its title.
+pub const FAILURES: Folder = folder!("failures", ".toml", ["one-dead", "policies", "two-dead"]);
+
 /// Published settings and figures, under the names of their files.
 pub const PAPER: Folder = folder!(
     "paper",
@@ -209,6 +215,8 @@ mod tests {
             ("plan", PLANS, ".toml"),
             ("rl", RL, ".toml"),
             ("fsdp", FSDP, ".toml"),
+            ("encoder", ENCODERS, ".toml"),
+            ("failures", FAILURES, ".toml"),
             ("paper", PAPER, ""),
         ];
         for (name, folder, extension) in folders {

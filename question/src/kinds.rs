@@ -21,6 +21,12 @@ pub enum InputKind {
     Plan,
     /// A question for `debubble encoder`.
     Encoder,
+    /// A question for `debubble rl`.
+    Rl,
+    /// A question for `debubble fsdp`.
+    Fsdp,
+    /// Keys of `debubble failures`, beside those of a scenario.
+    Failures,
     /// The sizes of a model as Hugging Face writes them.
     ModelConfig,
     /// A profile, written by `debubble calibrate` or `debubble profile`.
@@ -41,11 +47,40 @@ pub enum InputKind {
     Run,
 }
 
-/// Keys of which each is in no other kind of TOML file.
-const TOML: [(InputKind, &[&str]); 8] = [
+/// Keys that tell kinds of TOML files apart: the first row with a key of the file has its kind. A question for the
+/// planner has a machine in each cluster, the others with a model have one beside it.
+const TOML: [(InputKind, &[&str]); 13] = [
     (InputKind::Sweep, &["sweep"]),
     (InputKind::Encoder, &["encoder-forward", "encoder-hidden", "encoder-layers"]),
-    (InputKind::Plan, &["tokens", "batch", "deadline-days", "model"]),
+    (InputKind::Plan, &["tokens", "batch", "deadline-days"]),
+    (
+        InputKind::Rl,
+        &[
+            "critic",
+            "mini-batch",
+            "prompts",
+            "prompt-lengths",
+            "reference",
+            "responses",
+            "response-lengths",
+            "rollout-budget",
+            "rollout-devices",
+        ],
+    ),
+    (
+        InputKind::Fsdp,
+        &[
+            "minibatch-size",
+            "minibatches",
+            "no-overlap",
+            "owners",
+            "packing-ratio",
+            "pull-bandwidth",
+        ],
+    ),
+    (InputKind::Failures, &["data-parallel", "dead", "most-dead", "mtbf"]),
+    (InputKind::Rl, &["machine"]),
+    (InputKind::Plan, &["model"]),
     (InputKind::Certificate, &["cost-ns", "bound-ns", "argument"]),
     (InputKind::Profile, &["half-width", "embedding"]),
     (InputKind::Machine, &["device", "efficiency"]),
@@ -95,6 +130,9 @@ impl InputKind {
             Self::Sweep => "a scenario with axes, for `debubble sweep`",
             Self::Plan => "a question for `debubble plan`",
             Self::Encoder => "a question for `debubble encoder`",
+            Self::Rl => "a question for `debubble rl`",
+            Self::Fsdp => "a question for `debubble fsdp`",
+            Self::Failures => "a question for `debubble failures`, beside a scenario",
             Self::ModelConfig => "the config.json of a model: it names no tokens and no machines",
             Self::Profile => "a profile, which `debubble calibrate` or `debubble profile` wrote",
             Self::Machine => "a machine, of which plans have clusters",
@@ -114,6 +152,12 @@ impl InputKind {
             Self::Sweep => format!("`debubble sweep {file} --out rows.csv` answers it"),
             Self::Plan => format!("`debubble plan {file}` answers it"),
             Self::Encoder => format!("`debubble encoder {file}` answers it"),
+            Self::Rl => "`debubble rl` takes its keys as flags of the same names".to_owned(),
+            Self::Fsdp => "`debubble fsdp` takes its keys as flags of the same names".to_owned(),
+            Self::Failures => {
+                "`debubble failures SCENARIO.toml` takes its keys as flags of the same names"
+                    .to_owned()
+            }
             Self::ModelConfig => format!(
                 "write a plan beside it, such as: tokens = 1e12, batch = 1024, sequence = 4096, \
                  model = \"{file}\", and [[cluster]] with machine = \"h100\" and devices = [512]; \
@@ -144,5 +188,43 @@ pub fn misplaced(path: &Path, text: &str, wanted: &[InputKind], error: Diagnosti
             Diagnostic::new(format!("{file} is {}", kind.words())).with_help(kind.cure(&file))
         }
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_of_its_kind() {
+        for (folder, kind) in [
+            (scenarios::RL, InputKind::Rl),
+            (scenarios::FSDP, InputKind::Fsdp),
+            (scenarios::ENCODERS, InputKind::Encoder),
+            (scenarios::FAILURES, InputKind::Failures),
+            (scenarios::PLANS, InputKind::Plan),
+            (scenarios::EXAMPLES, InputKind::Scenario),
+            (scenarios::MACHINES, InputKind::Machine),
+            (scenarios::CLUSTERS, InputKind::Cluster),
+        ] {
+            for (name, text) in folder.files() {
+                assert_eq!(InputKind::of(text), Some(kind), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_question_with_a_model_is_known_by_keys_of_its_own() {
+        let model = "model = \"qwen2.5-7b\"\n";
+        for (more, kind) in [
+            ("machine = \"h100\"\n", InputKind::Rl),
+            ("prompts = 8\n", InputKind::Rl),
+            ("minibatch-size = 4\n", InputKind::Fsdp),
+            ("encoder-hidden = 1024\n", InputKind::Encoder),
+            ("tokens = 1e12\n", InputKind::Plan),
+            ("", InputKind::Plan),
+        ] {
+            assert_eq!(InputKind::of(&format!("{model}{more}")), Some(kind), "{more}");
+        }
     }
 }

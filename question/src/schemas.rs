@@ -36,6 +36,11 @@ pub const SEARCH: Schema = schema!("search", "The keys of a search, besides thos
 pub const FSDP: Schema = schema!("fsdp", "A study of packing and communication");
 /// The schema of a question about a step of reinforcement learning.
 pub const RL: Schema = schema!("rl", "A step of reinforcement learning");
+/// The schema of a question about an encoder in front of a language model.
+pub const ENCODER: Schema = schema!("encoder", "An encoder in front of a language model");
+/// The schema of the keys of dead workers.
+pub const FAILURES: Schema =
+    schema!("failures", "The keys of dead workers, besides those of their schedules");
 
 /// The schemas of all questions.
 pub static SCHEMAS: &[Schema] = &[
@@ -44,9 +49,9 @@ pub static SCHEMAS: &[Schema] = &[
     PLAN,
     FSDP,
     RL,
-    schema!("encoder", "An encoder in front of a language model"),
+    ENCODER,
     SEARCH,
-    schema!("failures", "The keys of dead workers, besides those of their schedules"),
+    FAILURES,
     schema!("replay", "The changes of a run that are tried on its trace"),
     schema!("reproduce", "A question for published tables"),
 ];
@@ -86,7 +91,7 @@ mod tests {
     #[test]
     fn every_key_that_forms_show_has_a_label_of_its_own() {
         let mut seen = 0;
-        for one in [SCENARIO, SEARCH, PLAN, RL, FSDP] {
+        for one in [SCENARIO, SEARCH, PLAN, RL, FSDP, ENCODER, FAILURES] {
             let schema: Value = serde_json::from_str(one.text).unwrap();
             let mut tables = vec![labels(&schema, &schema["properties"])];
             let definitions = schema["definitions"].as_object().unwrap().values();

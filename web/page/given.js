@@ -21,8 +21,8 @@ export class Given {
   constructor(study, keys) {
     this.study = study;
     this.keys = keys;
-    this.pasted = make("textarea", { rows: 4, spellcheck: false, "aria-label": `Lengths or a config.json: ${study.kind.title}`,
-      placeholder: "Paste lengths (numbers, CSV or JSONL) or a config.json of Hugging Face, or drop files" });
+    this.pasted = make("textarea", { rows: 4, spellcheck: false, "aria-label": `${keys.length ? "Lengths or a" : "A"} config.json: ${study.kind.title}`,
+      placeholder: `Paste ${keys.length ? "lengths (numbers, CSV or JSONL) or " : ""}a config.json of Hugging Face, or drop files` });
     const choose = make("input", { type: "file", "aria-label": `Choose a file: ${study.kind.title}` });
     choose.addEventListener("change", () => this.dropped([...choose.files]));
     this.told = make("p", { class: "told", role: "status" });
@@ -34,8 +34,8 @@ export class Given {
     this.columns = labelled("Column", this.column);
     this.lengths = make("div", { class: "buttons", hidden: true }, this.columns,
       keys.length > 1 ? labelled("For", this.key) : null, labelled("Taken", this.way), button("Take these lengths", () => this.use()));
-    this.element = make("details", { class: "box" }, make("summary", {}, "Lengths, models and machines of your own"),
-      make("p", { class: "help" }, "Lengths are numbers of tokens: a list, or a column of CSV, JSONL or Parquet. A list in JSONL counts as long as it is."),
+    this.element = make("details", { class: "box" }, make("summary", {}, keys.length ? "Lengths, models and machines of your own" : "Models and machines of your own"),
+      keys.length ? make("p", { class: "help" }, "Lengths are numbers of tokens: a list, or a column of CSV, JSONL or Parquet. A list in JSONL counts as long as it is.") : null,
       this.pasted, make("div", { class: "buttons" }, button("Take what is pasted", () => this.paste()), choose), this.lengths, this.fault, this.told);
   }
 
@@ -69,7 +69,7 @@ export class Given {
   /** Takes the file `name`: a config.json, a machine, a question of this tab, or lengths. */
   async take(name, content) {
     const { study } = this, files = new Map([[name, content]]);
-    if (/\.json$/i.test(name) || name === "pasted.jsonl" && await this.is("model-config", name, files)) {
+    if (/\.json$/i.test(name) || !this.keys.length && name.startsWith("pasted.") || name === "pasted.jsonl" && await this.is("model-config", name, files)) {
       study.files.set(CONFIG, content);
       await study.change({ model: CONFIG });
       this.told.textContent = `The model is that of ${name}.`;
@@ -80,6 +80,8 @@ export class Given {
     } else if (/\.toml$/i.test(name)) {
       await study.show(new TextDecoder().decode(content));
       this.told.textContent = `The question is that of ${name}.`;
+    } else if (!this.keys.length) {
+      throw new Error(`${name} is no config.json, no machine and no question.`);
     } else {
       await this.offer(name, content, files);
     }

@@ -10,11 +10,13 @@ import * as search from "page/search.js";
 import * as plan from "page/plan.js";
 import * as fsdp from "page/fsdp.js";
 import * as rl from "page/rl.js";
+import * as encoder from "page/encoder.js";
+import * as failures from "page/failures.js";
 import * as records from "page/records.js";
 import * as open from "page/open.js";
 
 /** @type {Record<string, { begin(page: object): Promise<void> }>} */
-const TABS = { play, search, plan, fsdp, rl, records, open };
+const TABS = { play, search, plan, fsdp, rl, encoder, failures, records, open };
 const el = (id) => document.getElementById(id);
 
 /** Says `text` at the top, as an error if it is one. */

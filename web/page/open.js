@@ -6,6 +6,7 @@ import { droppable, read, saver } from "page/files.js";
 import * as plan from "page/plan.js";
 import { changed, lend, put } from "page/question.js";
 import * as state from "page/state.js";
+import { take } from "page/study.js";
 import { Work } from "page/work.js";
 
 /** The most files that are opened at once: a trace has one for each rank. */
@@ -21,7 +22,7 @@ export async function begin() {
   droppable(document.getElementById("open"), (files) => opener.open(files));
   document.getElementById("open").append(
     make("h2", {}, "Files of your own"),
-    make("p", {}, "A scenario, a schedule (as text or as torch reads it), a profile, a trace (Parquet or JSON, one file or one for each rank), a timeline or two of them, a certificate, a question for the planner, the config.json of a model, a machine or a cluster, the launch script and the log of a run. Nothing is sent anywhere: the files are read by this page, in this browser."),
+    make("p", {}, "A scenario, a schedule (as text or as torch reads it), a profile, a trace (Parquet or JSON, one file or one for each rank), a timeline or two of them, a certificate, a question for the planner or another tab, the config.json of a model, a machine or a cluster, the launch script and the log of a run. Nothing is sent anywhere: the files are read by this page, in this browser."),
     zone, shown);
 }
 
@@ -71,7 +72,7 @@ class Opener {
 
   async answered(one) {
     const act = ACTS[one.kind];
-    if (!act) throw new Error("The page knows no use for it. It opens scenarios, schedules, profiles, traces, timelines, certificates, plans, configs, machines and clusters.");
+    if (!act) throw new Error("The page knows no use for it. It opens scenarios, schedules, profiles, traces, timelines, certificates, plans, questions of the other tabs, configs, machines and clusters.");
     return act(one, this);
   }
 
@@ -121,8 +122,15 @@ function guarded(text, does) {
   return make("span", {}, one, fault);
 }
 
+/** Asks the question of a file in the tab `title`, the question `name`. */
+const asks = (title, name) => async ({ text }) => [act(`Ask it in ${title}`, () => take(name, text))];
+
 /** What is done with a file, by its kind: elements to show. */
 const ACTS = {
+  rl: asks("RL step", "rl"),
+  fsdp: asks("Packing", "fsdp"),
+  encoder: asks("Encoder", "encoder"),
+  failures: asks("Failures", "failures"),
   scenario: async ({ text }) => {
     state.change({ scenario: text, view: "play" });
     return [make("p", {}, "It is the question of “Play” now.")];

@@ -11,17 +11,17 @@ const SCENARIO = "scenario.toml";
 /** Pixels of a picture for each of its own, and the most on a side: browsers draw no larger ones. */
 const SCALE = 2, MOST_WIDE = 16_000;
 
-/** The commands that ask the command line the question `text`. */
-export function command(text) {
+/** The commands that ask the command line the question `text`: to simulate it, or `name` with `flags`. */
+export function command(text, name = "simulate", ...flags) {
   const end = ["END", "END_OF_QUESTION"].find((word) => !text.split("\n").includes(word));
-  return `cat > ${SCENARIO} <<'${end}'\n${text.trimEnd()}\n${end}\ndebubble simulate ${SCENARIO}\n`;
+  return `cat > ${SCENARIO} <<'${end}'\n${text.trimEnd()}\n${end}\n${["debubble", name, SCENARIO, ...flags].join(" ")}\n`;
 }
 
-/** Python that asks the question `text`. */
-export function python(text) {
+/** Python that asks the question `text`: to simulate it, or `name` with `words`. */
+export function python(text, name = "simulate", ...words) {
   const plain = !text.includes("'''") && !/[\\']$/.test(text.trimEnd());
   const literal = plain ? `r'''\n${text.trimEnd()}\n'''` : JSON.stringify(text);
-  return `import debubble as db\n\nquestion = db.Question.from_toml(${literal})\nprint(db.simulate(question))\n`;
+  return `import debubble as db\n\nquestion = db.Question.from_toml(${literal})\nprint(db.${name}(${["question", ...words].join(", ")}))\n`;
 }
 
 /** The address of the question, with the page around it or, with `embed`, for a frame. */

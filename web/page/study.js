@@ -6,6 +6,7 @@ import { Fields, described } from "page/fields.js";
 import { bytes, saver } from "page/files.js";
 import { Given } from "page/given.js";
 import * as link from "page/link.js";
+import * as state from "page/state.js";
 import { commanded, called } from "page/written.js";
 import { Work } from "page/work.js";
 
@@ -19,9 +20,19 @@ const MOST_IN_LINK = 12_000;
  * @property {string} title
  * @property {string} about what it answers, in a sentence or two
  * @property {string} act what the button says
- * @property {string[]} lengths keys that take the lengths of a file
+ * @property {string[]} [lengths] keys that take the lengths of a file
+ * @property {boolean} [beside] whether it is about the question of “Play”, and its keys stand beside those
  * @property {(answer: any, study: Study) => Node[]} shown the answer
  */
+
+/** The tabs by the names of their questions. */
+const begun = new Map();
+
+/** Shows the question `text` in the tab `name`. */
+export async function take(name, text) {
+  await begun.get(name).show(text, link.step);
+  state.change({ view: name });
+}
 
 /** Makes the tab of `kind`. @param {Kind} kind */
 export async function study(kind, { engine }) {
@@ -31,7 +42,8 @@ export async function study(kind, { engine }) {
   const panel = document.getElementById(kind.name);
   panel.classList.add("study");
   panel.append(...tab.parts());
-  tab.given.droppable(panel);
+  tab.given?.droppable(panel);
+  begun.set(kind.name, tab);
   addEventListener("hashchange", () => tab.restore());
   await tab.restore();
 }
@@ -46,8 +58,12 @@ export class Study {
     this.pending = false;
     this.files = new Map();
     const all = described(schema), order = schema.order.map((name) => all.get(name));
-    all.get("model").suggested = built.models;
-    all.get("machine").suggested = built.machines;
+    // Other questions name no files.
+    const named = all.has("model");
+    if (named) {
+      all.get("model").suggested = built.models;
+      all.get("machine").suggested = built.machines;
+    }
     const written = settled(() => this.write(), 200), changed = () => {
       this.pending = true;
       written();
@@ -55,7 +71,7 @@ export class Study {
     /** The fields of each group by its name, of which the first is not folded. */
     this.groups = new Map([...new Set(order.map((key) => key.group))].map((group) =>
       [group, new Fields(new Map(order.filter((key) => key.group === group).map((key) => [key.name, key])), changed)]));
-    this.given = new Given(this, kind.lengths.map((name) => all.get(name)));
+    this.given = named ? new Given(this, (kind.lengths ?? []).map((name) => all.get(name))) : null;
     this.work = new Work(kind.act, (own, options) => this.answer(own, options));
     this.copier = new Copier();
     this.shown = make("div", { class: "answer", "aria-live": "polite" });
@@ -78,14 +94,32 @@ export class Study {
       this.copier.copy(text(), what);
     });
     return [
-      make("h2", {}, title), make("p", {}, about), make("div", { class: "buttons" }, example),
-      first.element, ...others.map(box), this.given.element,
+      make("h2", {}, title), make("p", {}, about), ...this.besides(), make("div", { class: "buttons" }, example),
+      first.element, ...others.map(box), ...this.given ? [this.given.element] : [],
       make("details", { class: "box" }, make("summary", {}, "The question elsewhere"), this.written,
         make("div", { class: "buttons" }, saver("Question", `${name}.toml`, () => this.text), copy("Copy the link", () => location.href),
-          copy("Copy as Python", () => called(name, this.values())), copy("Copy for the command line", () => commanded(name, this.values()))),
+          copy("Copy as Python", () => called(name, this.values(), this.scenario())),
+          copy("Copy for the command line", () => commanded(name, this.values(), this.scenario()))),
         this.copier.said, this.copier.shown),
       this.note, this.work.element, this.shown,
     ];
+  }
+
+  /** The question of “Play”, where this one is about it. */
+  scenario() {
+    return this.kind.beside ? state.now.scenario : undefined;
+  }
+
+  /** Shows that question, and makes an answer about another one an old one. */
+  besides() {
+    if (!this.kind.beside) return [];
+    const asked = make("pre", {});
+    state.listen((changed) => {
+      if (!changed.has("scenario")) return;
+      asked.textContent = state.now.scenario;
+      this.shown.classList.add("stale");
+    });
+    return [make("details", { class: "box" }, make("summary", {}, "The question of “Play”"), asked)];
   }
 
   /** The keys that are given. */
@@ -185,8 +219,9 @@ export class Study {
 
   /** What asks the library about the question as it is now. */
   asker(engine = this.engine, options = {}) {
-    const { text } = this, files = this.named();
-    return (request) => engine.ask({ text, ...request }, { ...options, files });
+    const { text } = this, scenario = this.scenario();
+    const files = scenario === undefined ? this.named() : new Map([...state.now.files, ...this.named()]);
+    return (request) => engine.ask({ text, scenario, ...request }, { ...options, files });
   }
 
   /** Asks the library, and shows what it says. */
@@ -218,9 +253,9 @@ function lent(text) {
   }
 }
 
-/** Buttons that save an answer: as JSON, its rows as CSV, its picture. */
+/** Buttons that save an answer: as JSON, its rows as CSV, its picture if it has one. */
 export function downloads(name, { answer, csv, svg }, ...more) {
   return make("div", { class: "buttons" },
     saver("JSON", `${name}.json`, () => `${JSON.stringify(answer, null, 2)}\n`), saver("CSV", `${name}.csv`, () => csv),
-    saver("Picture", `${name}.svg`, () => svg), ...more);
+    svg ? saver("Picture", `${name}.svg`, () => svg) : null, ...more);
 }

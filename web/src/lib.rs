@@ -5,7 +5,9 @@
 //! prints, with pictures and tables that the room `draw` makes. Nothing here reaches a network or a disk.
 
 mod edit;
+mod encoder;
 mod export;
+mod failures;
 mod figure9;
 mod fsdp;
 mod groups;

@@ -1,6 +1,8 @@
 //! Limits of a browser: smaller than those of the library on a machine of its own.
 
 use question::case::{self, ScheduleSource};
+use question::encoder::EncoderKeys;
+use question::failures::FailureKeys;
 use question::fsdp::FsdpSetting;
 use question::rl::RlKeys;
 use question::scenario::Scenario;
@@ -19,7 +21,11 @@ const MOST_PAIRS: u64 = 4_000_000;
 const MOST_RESPONSES: u64 = 1_000_000;
 /// The most layers of a minibatch that are drawn.
 const MOST_LAYERS: u64 = 40_000;
-/// What those do who ask for more.
+/// The most passes of all data-parallel pipelines whose step is rerouted.
+const MOST_REROUTED: u64 = 100_000;
+/// The same times the sets of dead workers.
+const MOST_IN_SETS: u64 = 10_000_000;
+/// Cure for a question beyond a limit of the page.
 const ELSEWHERE: &str = "ask `debubble` on the command line";
 
 /// Refuses the file `name` of `bytes` bytes, if it is too large to be read here.
@@ -135,4 +141,82 @@ fn check_samples(each: u64, devices: u64, key: &str) -> Result<(), Diagnostic> {
         return Ok(());
     };
     Err(Diagnostic::new(message).with_help(ELSEWHERE).about(key))
+}
+
+/// Refuses steps of `keys` with more passes and layers of the encoder than can be searched here.
+///
+/// # Errors
+/// If they have, or the question has a fault.
+pub(crate) fn check_encoder(context: &Context<'_>, keys: &EncoderKeys) -> Result<(), Diagnostic> {
+    let asked = planning::encoder::asked(context, keys)?;
+    let layers = 2 * u64::from(asked.encoder.layers());
+    let operations = |chunks: u64| {
+        let passes = asked.stages.saturating_mul(3).saturating_mul(chunks);
+        passes.saturating_add(layers).saturating_mul(asked.microbatches)
+    };
+    let most = asked.schedules.iter().map(|one| operations(one.chunks)).max().unwrap_or(0);
+    if most <= MOST_PASSES {
+        return Ok(());
+    }
+    let message = format!(
+        "passes and layers of the encoder in a step are {most}: at most {MOST_PASSES} on a page"
+    );
+    Err(Diagnostic::new(message).with_help(ELSEWHERE).about("microbatches"))
+}
+
+/// Refuses what `keys` ask about `scenario` if a step of all pipelines has too many passes, or there are too many sets of dead workers.
+///
+/// # Errors
+/// If so, or a schedule cannot be had.
+pub(crate) fn check_failures(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    keys: &FailureKeys,
+) -> Result<(), Diagnostic> {
+    check_ranges(keys)?;
+    let pipelines = keys.data_parallel.unwrap_or(1);
+    let refused =
+        |message: String, key: &str| Err(Diagnostic::new(message).with_help(ELSEWHERE).about(key));
+    for setting in &scenario.settings {
+        for rule in case::rules(context, scenario, setting)? {
+            let forwards = case::forwards(setting, &rule);
+            let passes = forwards.saturating_mul(3).saturating_mul(pipelines);
+            if passes > MOST_REROUTED {
+                let message =
+                    format!("{passes} passes of all pipelines: at most {MOST_REROUTED} on a page");
+                return refused(message, "data-parallel");
+            }
+            // Each stage loses a worker in a set of its own.
+            let stages = setting.keys.stages.unwrap_or(1);
+            let sets = keys.draws.saturating_mul(keys.most_dead).saturating_add(stages);
+            let all = passes.saturating_mul(sets);
+            if all > MOST_IN_SETS {
+                let message = format!(
+                    "{passes} passes for each of {sets} sets of dead workers: at most {MOST_IN_SETS} passes in all on \
+                     a page"
+                );
+                return refused(message, "draws");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses numbers of `keys` outside the ranges of their rows.
+fn check_ranges(keys: &FailureKeys) -> Result<(), Diagnostic> {
+    let numbers = [
+        ("effort", keys.effort),
+        ("most-dead", keys.most_dead),
+        ("draws", keys.draws),
+        ("spares", keys.spares),
+    ];
+    for (name, number) in numbers {
+        let row = FailureKeys::ROWS.iter().find(|row| row.name == name);
+        let Some((least, most)) = row.and_then(|row| row.range) else { continue };
+        if !(least..=most).contains(&number) {
+            let message = format!("`{name}` is {number}: from {least} to {most}");
+            return Err(Diagnostic::new(message).about(name));
+        }
+    }
+    Ok(())
 }

@@ -124,6 +124,10 @@ impl File {
                 InputKind::Scenario
                     | InputKind::Sweep
                     | InputKind::Plan
+                    | InputKind::Encoder
+                    | InputKind::Rl
+                    | InputKind::Fsdp
+                    | InputKind::Failures
                     | InputKind::ModelConfig
                     | InputKind::Cluster
             )

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use question::encoder::EncoderKeys;
+use question::failures::FailureKeys;
 use question::fsdp::FsdpKeys;
 use question::keys::table::Row;
 use question::rl::RlKeys;
@@ -13,7 +15,8 @@ use serde_json::Value;
 
 use crate::text::{keys, unwritable};
 use crate::{
-    edit, export, figure9, fsdp, groups, limits, lists, open, plan, rl, search, simulate, wording,
+    edit, encoder, export, failures, figure9, fsdp, groups, limits, lists, open, plan, rl, search,
+    simulate, wording,
 };
 
 /// A request.
@@ -44,6 +47,10 @@ enum Request {
     Fsdp(fsdp::Request),
     /// A minibatch of such a question in time.
     Minibatch(fsdp::Minibatch),
+    /// An encoder in front of a language model.
+    Encoder(encoder::Request),
+    /// Dead workers of the schedules of a scenario.
+    Failures(failures::Request),
     /// The columns of a file of lengths.
     Columns { file: PathBuf },
     /// The names of the built-in items.
@@ -89,6 +96,8 @@ enum Of {
     Search,
     Rl,
     Fsdp,
+    Encoder,
+    Failures,
 }
 
 impl Of {
@@ -99,6 +108,8 @@ impl Of {
             Self::Search => schemas::SEARCH,
             Self::Rl => schemas::RL,
             Self::Fsdp => schemas::FSDP,
+            Self::Encoder => schemas::ENCODER,
+            Self::Failures => schemas::FAILURES,
         }
     }
 
@@ -109,6 +120,8 @@ impl Of {
             Self::Plan => scenarios::PLANS,
             Self::Rl => scenarios::RL,
             Self::Fsdp => scenarios::FSDP,
+            Self::Encoder => scenarios::ENCODERS,
+            Self::Failures => scenarios::FAILURES,
         }
     }
 
@@ -118,6 +131,8 @@ impl Of {
             Self::Scenario | Self::Plan | Self::Search => &[],
             Self::Rl => RlKeys::ROWS,
             Self::Fsdp => FsdpKeys::ROWS,
+            Self::Encoder => EncoderKeys::ROWS,
+            Self::Failures => FailureKeys::ROWS,
         }
     }
 
@@ -187,6 +202,8 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
         Request::Rl(request) => json(context, &request.answer(context)?),
         Request::Fsdp(request) => json(context, &request.answer(context)?),
         Request::Minibatch(request) => json(context, &request.answer(context)?),
+        Request::Encoder(request) => json(context, &request.answer(context)?),
+        Request::Failures(request) => json(context, &request.answer(context)?),
         Request::Columns { file } => {
             let columns = question::fsdp::columns(context, &file)?;
             json(context, &lists::Columns { columns })

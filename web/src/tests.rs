@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod placed;
 mod studies;
 
 const QUESTION: &str = "schedule = [\"1f1b\", \"zb-h1\"]\nstages = 4\nmicrobatches = 8\nforward = \"10ms\"\n\

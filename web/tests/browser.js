@@ -13,7 +13,7 @@ import { server } from "./server.js";
 export const BUILT = process.env.DEBUBBLE_PAGE ?? fileURLToPath(new URL("../dist/index.html", import.meta.url));
 
 /** The names of the tabs, as they stand. */
-export const TABS = ["Play", "Search", "Plan", "Packing", "RL step", "Records", "Open a file"];
+export const TABS = ["Play", "Search", "Plan", "Packing", "RL step", "Encoder", "Failures", "Records", "Open a file"];
 
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"];

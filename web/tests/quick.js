@@ -12,4 +12,5 @@ import "./links.test.js";
 import "./search.test.js";
 import "./plan.test.js";
 import "./studies.test.js";
+import "./encoder-failures.test.js";
 import "./records.test.js";

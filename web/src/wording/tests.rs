@@ -172,7 +172,15 @@ fn every_step_of_the_command_line_stands_in_a_text_of_the_library() {
 
 #[test]
 fn no_help_of_a_field_names_a_flag() {
-    for schema in [schemas::SCENARIO, schemas::SEARCH, schemas::PLAN, schemas::RL, schemas::FSDP] {
+    for schema in [
+        schemas::SCENARIO,
+        schemas::SEARCH,
+        schemas::PLAN,
+        schemas::RL,
+        schemas::FSDP,
+        schemas::ENCODER,
+        schemas::FAILURES,
+    ] {
         let mut value: Value = serde_json::from_str(schema.text).unwrap();
         describe(&mut value);
         assert_eq!(flags(&value.to_string()), Vec::<String>::new(), "{}", schema.name);
