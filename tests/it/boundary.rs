@@ -64,15 +64,6 @@ fn gradient_reduction_is_exposed_or_hidden() {
 fn steps_of_a_run_overlap_without_a_barrier() {
     let question = "execute --stages 4 --microbatches 8 --schedule zb-2p --forward 5ms --backward-input 5ms \
                     --backward-weight 5ms --steps 4 --boundary";
-    let measured = |boundary: &str| {
-        let ran = results(&format!("{question} {boundary} --json")).remove(0);
-        ["period_ns", "makespan_ns"]
-            .map(|key| ran["measured"][key].as_u64().unwrap_or_else(|| panic!("{ran}")))
-    };
-    let [period, makespan] = measured("barrier");
-    assert!(period >= makespan, "{period} {makespan}");
-    let [period, makespan] = measured("post-validation");
-    assert!(period < makespan, "{period} {makespan}");
     let text = stdout(&run(&format!("{question} post-validation")));
     assert!(text.contains("zb-2p: steps overlap: one begins every "), "{text}");
     assert!(!stdout(&run(&format!("{question} barrier"))).contains("overlap"));

@@ -91,7 +91,8 @@ impl Search<'_> {
         let plan = Plan { stages: chosen, ..from.plan.clone() };
         let now = if plan == from.plan { from } else { self.tried(plan) };
         let mut best = (now.value(), now.clone());
-        #[allow(clippy::cast_precision_loss)] // Rounding of temperatures does not matter to a search.
+        #[allow(clippy::cast_precision_loss)]
+        // Rounding of temperatures does not matter to a search.
         let hot = now.dispatched.step as f64 * HOT;
         let cooling = Cooling { hot, ratio: 0.0, steps: self.steps as u64 };
         let mut walk = Walk { search: self, now, dispatched: 0 };
