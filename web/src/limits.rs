@@ -164,7 +164,8 @@ pub(crate) fn check_encoder(context: &Context<'_>, keys: &EncoderKeys) -> Result
     Err(Diagnostic::new(message).with_help(ELSEWHERE).about("microbatches"))
 }
 
-/// Refuses what `keys` ask about `scenario` if a step of all pipelines has too many passes, or there are too many sets of dead workers.
+/// Refuses what `keys` ask about `scenario` if a step of all pipelines has too many passes, or there are too many sets
+/// of dead workers.
 ///
 /// # Errors
 /// If so, or a schedule cannot be had.

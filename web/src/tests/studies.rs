@@ -1,4 +1,4 @@
-//! Packing, steps of reinforcement learning, encoders and dead workers: the answers are the command line's, and faults are told.
+//! Steps of reinforcement learning and packing: the answers are the command line's, and faults are told.
 
 use question::encoder::EncoderKeys;
 use question::failures::FailureKeys;
