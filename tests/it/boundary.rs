@@ -58,8 +58,7 @@ fn gradient_reduction_is_exposed_or_hidden() {
     assert!(zb(true).step_time() < zb(false).step_time());
 }
 
-/// Stages of a run that meet at a barrier end a step before any begins the next; with post-validation they
-/// need not, and a step takes less time than from its first pass to its last.
+/// Stages that meet at a barrier end a step before any begins the next; with post-validation stage 0 goes on.
 #[test]
 fn steps_of_a_run_overlap_without_a_barrier() {
     let question = "execute --stages 4 --microbatches 8 --schedule zb-2p --forward 5ms --backward-input 5ms \
@@ -67,6 +66,8 @@ fn steps_of_a_run_overlap_without_a_barrier() {
     let text = stdout(&run(&format!("{question} post-validation")));
     assert!(text.contains("zb-2p: steps overlap: one begins every "), "{text}");
     assert!(!stdout(&run(&format!("{question} barrier"))).contains("overlap"));
+    let measured = results(&format!("{question} barrier --json"));
+    assert!(measured[0]["measured"]["period_ns"].as_u64() > Some(100_000_000), "{measured:?}");
     let alone =
         results(&format!("{} --json", question.replace("--steps 4 --boundary", "--steps 1")));
     assert!(alone[0]["measured"]["period_ns"].is_null());
