@@ -105,7 +105,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn schemas_allow_the_files_of_the_repository() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let (scenario, sweep, plan) = (schema("scenario"), schema("sweep"), schema("plan"));
-    let of_folders = ["encoder", "rl", "fsdp"].map(|question| (question, schema(question)));
+    let of_folders =
+        ["encoder", "failures", "rl", "fsdp"].map(|question| (question, schema(question)));
     let is_none = |name: &str, text: &str| {
         for schema in [&scenario, &sweep, &plan] {
             assert!(!is_allowed(schema, text), "{name}");
