@@ -79,12 +79,12 @@ const TOML: [(InputKind, &[&str]); 13] = [
         ],
     ),
     (InputKind::Failures, &["data-parallel", "dead", "most-dead", "mtbf"]),
-    (InputKind::Rl, &["machine"]),
-    (InputKind::Plan, &["model"]),
     (InputKind::Certificate, &["cost-ns", "bound-ns", "argument"]),
     (InputKind::Profile, &["half-width", "embedding"]),
     (InputKind::Machine, &["device", "efficiency"]),
     (InputKind::Cluster, &["intra", "inter", "devices-per-node"]),
+    (InputKind::Rl, &["machine"]),
+    (InputKind::Plan, &["model"]),
     (
         InputKind::Scenario,
         &["schedule", "stages", "microbatches", "forward", "backward-input", "backward", "setting"],
@@ -211,6 +211,12 @@ mod tests {
                 assert_eq!(InputKind::of(text), Some(kind), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn a_profile_has_a_machine_and_is_no_question() {
+        let profile = "half-width = 0.01\n[machine]\ncpu = \"x\"\n";
+        assert_eq!(InputKind::of(profile), Some(InputKind::Profile));
     }
 
     #[test]
