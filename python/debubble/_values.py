@@ -27,6 +27,8 @@ _HOMES = {
     "plan": "debubble.plan",
     "replay": "debubble.replay",
     "fsdp": "debubble.fsdp",
+    "rl": "debubble.rl",
+    "encoder": "debubble.encoder",
     "failures": "debubble.failures",
     "reproduce": "debubble.reproduce",
 }
