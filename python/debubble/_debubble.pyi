@@ -34,6 +34,7 @@ __all__ = [
     "compare",
     "encoder",
     "export",
+    "failures",
     "fsdp",
     "plan",
     "plan_files",
