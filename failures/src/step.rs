@@ -93,7 +93,9 @@ impl Pipelines<'_> {
             return Err(fault);
         }
         let bound = bound(self, dead, how.split);
-        let candidates = candidates(&instance, &room, stop);
+        let starts = by_schedule(self, how.split)?;
+        let starts: Vec<u64> = starts.iter().copied().cycle().take(instance.nodes.len()).collect();
+        let candidates = candidates(&instance, &room, &starts, stop);
         let best = |aim: Aim| {
             let timed = candidates.iter().filter_map(|orders| {
                 Timing::of(&instance, orders)
@@ -181,9 +183,14 @@ fn passes(instance: &Instance, timing: &Timing, orders: &Orders) -> Vec<Ran> {
 }
 
 /// Orders to begin a search with: the passes of peers inserted where their own pipelines have them, and list
-/// schedules by several rules. At a stop no more than one of them is made.
-fn candidates(instance: &Instance, room: &Room, stop: &dyn Fn() -> bool) -> Vec<Orders> {
-    let by_schedule = by_schedule(instance);
+/// schedules by several rules. `by_schedule` has the start of each pass in its own pipeline's schedule. At a stop no more
+/// than one of them is made.
+fn candidates(
+    instance: &Instance,
+    room: &Room,
+    by_schedule: &[u64],
+    stop: &dyn Fn() -> bool,
+) -> Vec<Orders> {
     let by_tail = by_tail(instance);
     let by_microbatch: Vec<u64> = instance
         .nodes
@@ -191,13 +198,10 @@ fn candidates(instance: &Instance, room: &Room, stop: &dyn Fn() -> bool) -> Vec<
         .map(|node| (u64::from(node.pass.microbatch) << 16) | u64::from(node.pass.chunk))
         .collect();
     let is_large = instance.nodes.len() > MANY;
-    let urgencies: &[&Vec<u64>] = if is_large {
-        &[&by_schedule, &by_tail]
-    } else {
-        &[&by_schedule, &by_tail, &by_microbatch]
-    };
+    let urgencies: &[&[u64]] =
+        if is_large { &[by_schedule, &by_tail] } else { &[by_schedule, &by_tail, &by_microbatch] };
     let patience: &[u64] = if is_large { &[0, 100] } else { &[0, 50, 100] };
-    let mut all: Vec<Orders> = inserted(instance, &by_schedule, room).into_iter().collect();
+    let mut all: Vec<Orders> = inserted(instance, by_schedule, room).into_iter().collect();
     for urgency in urgencies {
         for backward_first in [true, false] {
             for &patience in patience {
@@ -212,40 +216,13 @@ fn candidates(instance: &Instance, room: &Room, stop: &dyn Fn() -> bool) -> Vec<
     all
 }
 
-/// The start of each pass in the schedule of its pipeline as long as nothing is dead.
-fn by_schedule(instance: &Instance) -> Vec<u64> {
-    let each = instance.nodes.len() / instance.pipelines.max(1) as usize;
-    // One pipeline alone, each pass on its own stage's worker.
-    let mut starts = vec![0u64; each];
-    let mut free = vec![0u64; instance.shape.stages()];
-    let mut places = vec![0usize; instance.shape.stages()];
-    let mut done = vec![false; each];
-    let mut progress = true;
-    while progress {
-        progress = false;
-        for (stage, order) in instance.base.iter().enumerate() {
-            while let Some(&number) = order.get(places[stage]) {
-                let node = &instance.nodes[number as usize];
-                let inputs = || {
-                    node.inputs
-                        .iter()
-                        .filter(|input| (input.0 as usize) < each)
-                        .map(|input| input.0 as usize)
-                };
-                if !inputs().all(|input| done[input]) {
-                    break;
-                }
-                let end = |input: usize| starts[input] + instance.nodes[input].time;
-                let ready = inputs().map(end).max().unwrap_or(0);
-                starts[number as usize] = ready.max(free[stage]);
-                free[stage] = starts[number as usize] + node.time;
-                done[number as usize] = true;
-                places[stage] += 1;
-                progress = true;
-            }
-        }
-    }
-    (0..instance.nodes.len()).map(|number| starts[number % each]).collect()
+/// The start of each pass of one pipeline in its schedule, as long as nothing is dead, without hops.
+fn by_schedule(of: &Pipelines<'_>, split: bool) -> Result<Vec<u64>, FailureError> {
+    let costs = of.costs.clone().with_hop(Nanos(0));
+    let alone = Pipelines { costs: &costs, pipelines: 1, peer_hop: None, ..*of };
+    let nothing = Dead::new(1, of.schedule.shape().stages() as u64, &[])?;
+    let instance = Instance::new(&alone, &nothing, Deal::default(), split)?;
+    Ok(timed(&instance, &instance.published())?.starts)
 }
 
 /// Less for passes behind which more time must follow.
