@@ -5,6 +5,8 @@ use std::fmt;
 use question::Diagnostic;
 use serde::Serialize;
 
+/// The beginning of the convention of a cell whose miss has a known reason.
+const KNOWN_MISS: &str = "known miss";
 /// The convention of a cell that stands beside a measured figure, and is not checked.
 pub(super) const BESIDE: &str = "measured, beside";
 
@@ -146,6 +148,25 @@ impl Cell {
     /// `figure` with as many decimals as the published one.
     pub(super) fn printed(&self, figure: f64) -> String {
         format!("{figure:.*}", self.digits)
+    }
+
+    /// Both figures as printed; nothing for a published one that is not at hand.
+    pub(super) fn figures(&self) -> [String; 2] {
+        let published = match self.is_published() {
+            true => self.printed(self.published),
+            false => String::new(),
+        };
+        [published, self.printed(self.ours)]
+    }
+
+    /// The check in a word for people; a miss that is known is called so by its convention.
+    pub(super) fn verdict(&self) -> &'static str {
+        match self.check {
+            Check::Matched => "yes",
+            Check::Missed => "no",
+            Check::NotChecked if self.convention.starts_with(KNOWN_MISS) => KNOWN_MISS,
+            Check::NotChecked => "not checked",
+        }
     }
 
     /// Both figures as printed, with the sign of the check between them.

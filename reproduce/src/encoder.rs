@@ -11,6 +11,7 @@ use search::encoder::{Beside, EncoderPlace, place_encoder, search_encoder};
 use serde::Deserialize;
 
 use super::cell::{BESIDE, Cell, Check};
+use super::claims::Claims;
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
@@ -26,7 +27,7 @@ pub(super) const LARGEST: &str = "largest gain, %";
 /// How many points a gain may miss the published one by.
 const POINTS: f64 = 5.0;
 /// Why gains are missed: see the notes.
-pub(super) const KNOWN_MISS: &str = "known miss: published steps that no set of layer times gives";
+const KNOWN_MISS: &str = "known miss: published steps that no set of layer times gives";
 /// The rows whose gains over balanced layers are missed.
 const KNOWN_GPUS: [&str; 2] = ["1536 GPUs", "2048 GPUs"];
 const MATCHED: &str = "measured gain";
@@ -56,13 +57,6 @@ struct Model {
     microbatches: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Claim {
-    claim: String,
-    figure: f64,
-}
-
 /// Steps in seconds: Megatron-LM, layers spread evenly, and the encoder in bubbles.
 type Steps = [f64; 3];
 
@@ -72,16 +66,12 @@ const METHODS: [&str; 3] = ["Megatron-LM", "balanced", "Optimus"];
 pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let (path, iterations) = sources.records::<Iteration>(FIGURES)?;
     let (models_path, models) = sources.records::<Model>(MODELS)?;
-    let (claims_path, claims) = sources.records::<Claim>(CLAIMS)?;
+    let claims = Claims::read(sources, CLAIMS)?;
     let Some((strong, weak)) = models.split_first() else {
         return Err(error_in(&models_path, None, "there is no model"));
     };
-    let claimed = |name: &str| {
-        let found = claims.iter().find(|one| one.claim == name && one.figure.is_finite());
-        let lacks = || error_in(&claims_path, None, &format!("there is no figure of {name}"));
-        found.map(|one| one.figure).ok_or_else(lacks)
-    };
-    let mut all = layers(sources, strong, [claimed("layer-forward")?, claimed("layer-backward")?])?;
+    let published = [claims.named("layer-forward")?, claims.named("layer-backward")?];
+    let mut all = layers(sources, strong, published)?;
     let mut gains = Vec::new();
     for one in &iterations {
         let seconds = [one.megatron, one.balanced, one.optimus];
@@ -94,7 +84,11 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
         all.extend(strong_cells(one.gpus, seconds, ours));
     }
     for (name, gain) in ["strong-megatron", "strong-balanced"].into_iter().zip(largest(&gains)) {
-        all.push(claim(&format!("strong scaling over {}", method(name)), claimed(name)?, gain));
+        all.push(claim(
+            &format!("strong scaling over {}", method(name)),
+            claims.named(name)?,
+            gain,
+        ));
     }
     let mut gains = Vec::new();
     for model in weak {
@@ -103,7 +97,7 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
         all.extend(weak_cells(&model.row, ours));
     }
     for (name, gain) in ["weak-megatron", "weak-balanced"].into_iter().zip(largest(&gains)) {
-        all.push(claim(&format!("weak scaling over {}", method(name)), claimed(name)?, gain));
+        all.push(claim(&format!("weak scaling over {}", method(name)), claims.named(name)?, gain));
     }
     let title =
         "Optimus (arXiv 2408.03505): an encoder in the bubbles of a language model".to_owned();
@@ -269,18 +263,8 @@ whole encoder beside an eighth of the language model; and the seconds that Optim
 
 fn sheet(all: &[Cell]) -> Sheet {
     let rows = all.iter().map(|cell| {
-        let published = match cell.is_published() {
-            true => cell.printed(cell.published),
-            false => String::new(),
-        };
-        let check = match cell.check {
-            Check::Matched => "yes",
-            Check::Missed => "no",
-            Check::NotChecked if cell.convention == KNOWN_MISS => "known miss",
-            Check::NotChecked => "not checked",
-        };
-        let ours = cell.printed(cell.ours);
-        vec![cell.row.clone(), cell.column.clone(), published, ours, check.to_owned()]
+        let [published, ours] = cell.figures();
+        vec![cell.row.clone(), cell.column.clone(), published, ours, cell.verdict().to_owned()]
     });
     Sheet::table(&["what", "figure", "published", "ours", "match"], rows).and_text(NOTES)
 }

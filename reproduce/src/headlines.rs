@@ -2,10 +2,10 @@
 
 use question::Diagnostic;
 use question::sheet::Sheet;
-use serde::Deserialize;
 
 use super::cell::{Cell, Check};
-use super::sources::{Sources, error_in};
+use super::claims::Claims;
+use super::sources::Sources;
 use super::table::{Contents, Table};
 use super::{encoder, vocabulary};
 
@@ -20,23 +20,14 @@ const POINTS: f64 = 5.0;
 const KNOWN_MISS: &str =
     "known miss: of three and four nodes, whose hops and input layer no timer of the profile has";
 
-/// The headlines that other tables have a cell for: the table, the paper, and the column of its cells.
-const OF_TABLES: [(&str, &str, &str); 7] = [
-    ("throughput", "Zero Bubble", "largest gain, transfers beside"),
-    ("offload", "PipeOffload over tensor parallelism", "least gain, %"),
-    ("offload", "PipeOffload over tensor parallelism", "largest gain, %"),
-    ("odc", "ODC", "largest gain, %"),
-    ("recycle", "ReCycle", "least loss, %"),
-    ("recycle", "ReCycle", "largest gain, %"),
-    ("encoder", "Optimus", encoder::LARGEST),
+/// The headlines that other tables have a cell for: the table, the paper, and the columns of its cells.
+const OF_TABLES: [(&str, &str, &[&str]); 5] = [
+    ("throughput", "Zero Bubble", &["largest gain, transfers beside"]),
+    ("offload", "PipeOffload over tensor parallelism", &["least gain, %", "largest gain, %"]),
+    ("odc", "ODC", &["largest gain, %"]),
+    ("recycle", "ReCycle", &["least loss, %", "largest gain, %"]),
+    ("encoder", "Optimus", &[encoder::LARGEST]),
 ];
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Claim {
-    claim: String,
-    figure: f64,
-}
 
 /// A headline, and the settings that ours is the least or most of.
 struct Headline {
@@ -47,8 +38,10 @@ struct Headline {
 /// All headlines.
 pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let mut all = Vec::new();
-    for (name, paper, column) in OF_TABLES {
-        all.extend(of_table(sources, name, paper, column)?);
+    for (name, paper, columns) in OF_TABLES {
+        let Some(table) = Table::named(name) else { continue };
+        let cells = (table.cells)(table, sources)?.cells;
+        all.extend(columns.iter().flat_map(|column| of_table(&cells, name, paper, column)));
     }
     all.extend(of_vocabulary(sources)?);
     let sheet = sheet(&all);
@@ -57,17 +50,10 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
     Ok(Contents { title: title.to_owned(), cells, sheet })
 }
 
-/// The headlines of another table.
-fn of_table(
-    sources: &Sources<'_>,
-    name: &str,
-    paper: &str,
-    column: &str,
-) -> Result<Vec<Headline>, Diagnostic> {
-    let Some(table) = Table::named(name) else { return Ok(Vec::new()) };
-    let contents = (table.cells)(table, sources)?;
+/// The headlines of the table `name`, whose cells are `cells`, in one of its columns.
+fn of_table(cells: &[Cell], name: &str, paper: &str, column: &str) -> Vec<Headline> {
     let scale = if column.ends_with('%') { 1.0 } else { 100.0 };
-    let own = contents.cells.iter().filter(|cell| cell.column == column);
+    let own = cells.iter().filter(|cell| cell.column == column);
     let which = column.split(" gain").next().unwrap_or_default().trim_end_matches(", %");
     let headline = |cell: &Cell| Headline {
         cell: Cell {
@@ -78,9 +64,9 @@ fn of_table(
             digits: 1,
             ..cell.clone()
         },
-        settings: settings(&contents.cells, name, &cell.row),
+        settings: settings(cells, name, &cell.row),
     };
-    Ok(own.map(headline).collect())
+    own.map(headline).collect()
 }
 
 /// The number of settings of table `name` over which the headline `row` was taken.
@@ -111,19 +97,14 @@ fn settings(cells: &[Cell], name: &str, row: &str) -> usize {
 
 /// Those of Vocabulary Parallelism, in all settings of its table 2.
 fn of_vocabulary(sources: &Sources<'_>) -> Result<Vec<Headline>, Diagnostic> {
-    let (path, claims) = sources.records_or_built_in::<Claim>(CLAIMS)?;
-    let claimed = |name: &str| {
-        let found = claims.iter().find(|one| one.claim == name && one.figure.is_finite());
-        let lacks = || error_in(&path, None, &format!("there is no figure of {name}"));
-        found.map(|one| one.figure).ok_or_else(lacks)
-    };
+    let claims = Claims::read_or_built_in(sources, CLAIMS)?;
     let mut all = Vec::new();
     let names = [("vocabulary-1f1b", "1F1B"), ("vocabulary-v-half", "V-Half")];
     for ((name, schedule), gains) in names.into_iter().zip(vocabulary::gains(sources)?) {
         let least = gains.iter().copied().fold(f64::INFINITY, f64::min);
         let most = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         for (end, ours) in [("least", least), ("most", most)] {
-            let published = claimed(&format!("{name}-{end}"))?;
+            let published = claims.named(&format!("{name}-{end}"))?;
             let row = format!("Vocabulary Parallelism, {end}: {schedule}");
             let (convention, check) = match (ours - published).abs() <= POINTS {
                 true => ("claimed, settings of table 2", Check::Matched),
@@ -150,16 +131,7 @@ fn sheet(all: &[Headline]) -> Sheet {
             cell.row.clone(),
             cell.printed(cell.published),
             cell.printed(cell.ours),
-            match cell.check {
-                Check::Matched => "yes".to_owned(),
-                Check::Missed => "no".to_owned(),
-                Check::NotChecked
-                    if [KNOWN_MISS, encoder::KNOWN_MISS].contains(&cell.convention) =>
-                {
-                    "known miss".to_owned()
-                }
-                Check::NotChecked => "not checked".to_owned(),
-            },
+            cell.verdict().to_owned(),
             settings.to_string(),
         ]
     });

@@ -27,6 +27,7 @@
 
 mod beyond;
 mod cell;
+mod claims;
 mod closed_forms;
 mod contender;
 mod controllable;

@@ -9,6 +9,7 @@ use question::sheet::Sheet;
 use serde::Deserialize;
 
 use super::cell::{Cell, Check};
+use super::claims::Claims;
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
@@ -36,13 +37,6 @@ struct Setting {
     microbatches: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Claim {
-    claim: String,
-    figure: f64,
-}
-
 /// How much longer steps are, in per cent of 1F1B with nothing dead; the stage that costs most, or least.
 struct Longer {
     worst: [f64; 5],
@@ -53,12 +47,7 @@ struct Longer {
 /// All cells.
 pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let (path, settings) = sources.records_or_built_in::<Setting>(SETTINGS)?;
-    let (claims_path, claims) = sources.records_or_built_in::<Claim>(CLAIMS)?;
-    let claimed = |name: &str| {
-        let found = claims.iter().find(|one| one.claim == name && one.figure.is_finite());
-        let lacks = || error_in(&claims_path, None, &format!("there is no figure of {name}"));
-        found.map(|one| one.figure).ok_or_else(lacks)
-    };
+    let claims = Claims::read_or_built_in(sources, CLAIMS)?;
     let mut cells = Vec::new();
     let (mut least, mut gain) = (f64::INFINITY, f64::NEG_INFINITY);
     for one in &settings {
@@ -74,7 +63,7 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
         let [_, _, rerouted, _, dropped] = longer.worst;
         gain = gain.max(100.0 * ((100.0 + dropped) / (100.0 + rerouted) - 1.0));
     }
-    let eliminated = claimed("eliminated")?;
+    let eliminated = claims.named("eliminated")?;
     let is_no_longer = Check::of(least <= eliminated);
     cells.push(Cell {
         digits: 1,
@@ -87,7 +76,7 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
         )
     });
     for (row, name) in [("over Oobleck", "over-oobleck"), ("over Bamboo", "over-bamboo")] {
-        let both = [claimed(name)?, gain];
+        let both = [claims.named(name)?, gain];
         let why = "measured, software of theirs; ours over pipelines left out, one worker dead";
         let cell = Cell::new(row, "largest gain, %", why, both, Check::NotChecked);
         cells.push(Cell { digits: 1, ..cell });
@@ -172,22 +161,9 @@ checked: they are of measured runs whose set-ups, overheads and failures were no
 ";
 
 fn sheet(cells: &[Cell]) -> Sheet {
-    let figure = |cell: &Cell| {
-        if cell.is_published() { cell.printed(cell.published) } else { String::new() }
-    };
     let row = |cell: &Cell| {
-        vec![
-            cell.row.clone(),
-            cell.column.clone(),
-            figure(cell),
-            cell.printed(cell.ours),
-            match cell.check {
-                Check::Matched => "yes",
-                Check::Missed => "no",
-                Check::NotChecked => "not checked",
-            }
-            .to_owned(),
-        ]
+        let [published, ours] = cell.figures();
+        vec![cell.row.clone(), cell.column.clone(), published, ours, cell.verdict().to_owned()]
     };
     let head = ["set-up", "step", "published", "ours", "match"];
     Sheet::table(&head, cells.iter().map(row)).and_text(NOTES)

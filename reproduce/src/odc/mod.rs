@@ -9,10 +9,10 @@ mod trials;
 
 use question::Diagnostic;
 use question::sheet::Sheet;
-use serde::Deserialize;
 
 use super::cell::Cell;
-use super::sources::{Sources, error_in};
+use super::claims::Claims;
+use super::sources::Sources;
 use super::table::{Contents, Table};
 
 pub(super) use self::packing::{FIGURES, LENGTHS};
@@ -33,36 +33,9 @@ pub(super) struct Part {
     sheet: Sheet,
 }
 
-/// A published figure that stands in a text.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Claim {
-    claim: String,
-    figure: f64,
-}
-
-/// The published figures that stand in a text.
-struct Claims {
-    path: std::path::PathBuf,
-    all: Vec<Claim>,
-}
-
-impl Claims {
-    fn read(sources: &Sources<'_>) -> Result<Self, Diagnostic> {
-        let (path, all) = sources.records(CLAIMS)?;
-        Ok(Self { path, all })
-    }
-
-    fn named(&self, name: &str) -> Result<f64, Diagnostic> {
-        let found = self.all.iter().find(|one| one.claim == name && one.figure.is_finite());
-        let missing = || error_in(&self.path, None, &format!("there is no figure `{name}`"));
-        found.map(|one| one.figure).ok_or_else(missing)
-    }
-}
-
 /// All cells: every figure of every plan, every speed-up, and the settings in which there is none.
 pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
-    let claims = Claims::read(sources)?;
+    let claims = Claims::read(sources, CLAIMS)?;
     let parts = [
         packing::part(sources)?,
         speedups::part(sources, &claims)?,

@@ -8,10 +8,11 @@ use question::format;
 use question::sheet::Sheet;
 
 use super::super::cell::{BESIDE, Cell, Check};
+use super::super::claims::Claims;
 use super::super::sources::Sources;
 use super::machines::{Model, Models, cost_model, rate, wrong};
 use super::trials::{MINI, Trials};
-use super::{Claims, MODELS, Part};
+use super::{MODELS, Part};
 
 /// Of an MI300X: seven links to its neighbours, each of so many bytes per second and direction.
 const LINK: u64 = 64_000_000_000;

@@ -8,10 +8,11 @@ use question::values::packing::LengthsKey;
 use serde::Deserialize;
 
 use super::super::cell::{Cell, Check};
+use super::super::claims::Claims;
 use super::super::sources::{Sources, error_in};
 use super::machines::{FITS, Model, Models, cost_model, wrong};
 use super::trials::{BASELINE, MINI, Result as Outcome, Trials, WAYS};
-use super::{Claims, MODELS, Part, TASKS};
+use super::{MODELS, Part, TASKS};
 
 /// The minibatch size of the golden setting, and its task and model.
 const SIZE: u64 = 4;
