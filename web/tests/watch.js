@@ -23,11 +23,14 @@ export function watch() {
   /** @param {Asked} one */
   const under = (one) => !("answer" in one || "failure" in one || "broken" in one || one.ended);
 
+  /** Workers that load the library: what waits for them has not been asked yet. @type {Set<Worker>} */
+  const loading = new Set();
+
   /** Resolves when nothing has been under way for longer than the page waits before it asks on its own. */
   const rest = () => new Promise((resolve) => {
     let quiet = 0;
     const look = () => {
-      quiet = asked.some(under) ? 0 : quiet + 1;
+      quiet = loading.size > 0 || asked.some(under) ? 0 : quiet + 1;
       if (quiet > 10) resolve(null);
       else setTimeout(look, 40);
     };
@@ -49,7 +52,10 @@ export function watch() {
       super(script, options);
       /** What it was asked and has not answered. @type {Asked[]} */
       this.open = [];
+      loading.add(this);
+      this.addEventListener("error", () => loading.delete(this));
       this.addEventListener("message", ({ data }) => {
+        if (data.ready) loading.delete(this);
         const [first] = this.open;
         if (!first) return;
         if (data.progress) first.progress += 1;
@@ -74,6 +80,7 @@ export function watch() {
     }
 
     terminate() {
+      loading.delete(this);
       this.open.forEach((one) => one.ended = true);
       super.terminate();
     }
