@@ -125,7 +125,7 @@ impl Backwards {
             Self::Whole => [times.whole_backward(), Nanos(0)],
             Self::Split => [times.backward_input, times.backward_weight],
             Self::Mixed => {
-                let first = times.backward_input.min(times.whole_backward());
+                let first = times.least_gradient();
                 [first, times.least_backward() - first]
             }
         };

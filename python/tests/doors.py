@@ -6,10 +6,12 @@ left is taken.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Optional
 
@@ -46,6 +48,16 @@ class Command:
         done = self.run(*words, cwd=cwd, stdin=stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+def module(path: Path) -> Any:
+    """The program at `path` as a module, called as its file is."""
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None and found.loader is not None
+    made = importlib.util.module_from_spec(found)
+    sys.modules[path.stem] = made
+    found.loader.exec_module(made)
+    return made
 
 
 def _built() -> Path:

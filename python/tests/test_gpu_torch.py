@@ -19,19 +19,7 @@ import doors
 import pytest
 
 PROGRAM = doors.ROOT / "tests/gpu_torch.py"
-
-
-def loaded() -> Any:
-    """The program as a module."""
-    found = importlib.util.spec_from_file_location("gpu_torch", PROGRAM)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["gpu_torch"] = module
-    found.loader.exec_module(module)
-    return module
-
-
-gpu = loaded()
+gpu = doors.module(PROGRAM)
 
 
 def golden(name: str) -> str:

@@ -2,7 +2,9 @@
 
 mod report;
 
-use pipeline::{Bytes, EncoderKind, Family, Fault, Limits, Metrics, Nanos, Problem, Schedule};
+use pipeline::{
+    Bytes, EncoderKind, Family, Fault, Limits, Metrics, Nanos, PassTimes, Problem, Schedule,
+};
 use planning::encoder::{Asked, EncoderQuestion, asked};
 use question::encoder::{EncoderKeys, EncoderPlacement};
 use question::{Context, Diagnostic};
@@ -114,7 +116,8 @@ impl Solver<'_> {
     fn answer(mut self) -> Result<EncoderAnswer, Diagnostic> {
         let question = self.question;
         let names_schedules = question.schedules.iter().any(|one| one.is_named);
-        let bound = self.bound()?;
+        let unnamed = |fault: Fault| Diagnostic::new(fault.to_string());
+        let bound = self.bound().map_err(unnamed)?;
         let all = (question.schedules.len() * question.placements.len()) as u64;
         let work = self.context.host().begin(all, "schedules");
         for &asked in &question.schedules {
@@ -142,7 +145,8 @@ impl Solver<'_> {
             one.row.above_bound = ratio(one.row.step_ns, bound.0) - 1.0;
         }
         let timeline = self.rows.iter().find_map(|one| one.timeline.clone());
-        let (model_ns, encoder_ns) = self.work()?;
+        let work = self.work().map_err(unnamed)?;
+        let [model_ns, encoder_ns] = work.map(|time| u64::try_from(time).unwrap_or(u64::MAX));
         Ok(EncoderAnswer {
             stages: question.stages,
             microbatches: question.microbatches,
@@ -158,27 +162,23 @@ impl Solver<'_> {
     }
 
     /// The language model in one chunk per stage.
-    fn plain(&self) -> Result<Problem, Diagnostic> {
-        let asked = Asked { family: Family::OneFOneB, chunks: 1, is_named: false };
-        self.question.problem(asked).map_err(|fault| Diagnostic::new(fault.to_string()))
+    fn plain(&self) -> Result<Problem, Fault> {
+        self.question.problem(Asked { family: Family::OneFOneB, chunks: 1, is_named: false })
     }
 
-    fn bound(&self) -> Result<Nanos, Diagnostic> {
+    fn bound(&self) -> Result<Nanos, Fault> {
         let problem = self.plain()?;
         let (stages, microbatches) = (problem.shape().stages(), problem.shape().microbatches());
         let encoder = &self.question.encoder;
-        encoder.check(microbatches).map_err(|fault| Diagnostic::new(fault.to_string()))?;
+        encoder.check(microbatches)?;
         Ok(encoder_bound(problem.costs(), encoder, stages, microbatches))
     }
 
     /// Forward and backward of a microbatch: of the language model, and of the encoder.
-    fn work(&self) -> Result<(u64, u64), Diagnostic> {
-        let times = self.plain()?;
-        let times = times.costs().chunks().iter();
-        let model = times.map(|one| one.forward.0.saturating_add(one.whole_backward().0));
-        let mean = self.question.encoder.mean();
-        let encoder = mean.forward.0.saturating_add(mean.whole_backward().0);
-        Ok((model.fold(0, u64::saturating_add), encoder))
+    fn work(&self) -> Result<[u128; 2], Fault> {
+        let problem = self.plain()?;
+        let model = problem.costs().chunks().iter().map(PassTimes::forward_and_backward).sum();
+        Ok([model, self.question.encoder.mean().forward_and_backward()])
     }
 
     /// Adds the row of a schedule and a placement, if they go together.
@@ -265,13 +265,7 @@ impl Solver<'_> {
 
     /// Numbers of stages about the share of the encoder in all work.
     fn fair_stages(&self, stages: u16) -> Result<std::ops::RangeInclusive<u16>, Fault> {
-        let asked = Asked { family: Family::OneFOneB, chunks: 1, is_named: false };
-        let problem = self.question.problem(asked)?;
-        let times = problem.costs().chunks().iter();
-        let model: u128 =
-            times.map(|one| u128::from(one.forward.0) + u128::from(one.whole_backward().0)).sum();
-        let mean = self.question.encoder.mean();
-        let encoder = u128::from(mean.forward.0) + u128::from(mean.whole_backward().0);
+        let [model, encoder] = self.work()?;
         let fair = u128::from(stages) * encoder / (model + encoder).max(1);
         let fair = u16::try_from(fair).unwrap_or(stages);
         let most = stages.saturating_sub(1);

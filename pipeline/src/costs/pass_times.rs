@@ -37,6 +37,33 @@ impl PassTimes {
         self.whole_backward().min(self.backward_input + self.backward_weight)
     }
 
+    /// The least time until the gradient for the input is there: that of B, or of BW.
+    #[must_use]
+    #[inline]
+    pub fn least_gradient(&self) -> Nanos {
+        self.backward_input.min(self.whole_backward())
+    }
+
+    /// Forward and whole backward, in nanoseconds.
+    #[must_use]
+    pub fn forward_and_backward(&self) -> u128 {
+        u128::from(self.forward.0) + u128::from(self.whole_backward().0)
+    }
+
+    /// The times of both, each kind by `join`; with a whole backward of its own where one of them has it.
+    #[must_use]
+    pub fn joined(&self, other: &Self, join: impl Fn(Nanos, Nanos) -> Nanos) -> Self {
+        Self {
+            forward: join(self.forward, other.forward),
+            backward_input: join(self.backward_input, other.backward_input),
+            backward_weight: join(self.backward_weight, other.backward_weight),
+            backward: match (self.backward, other.backward) {
+                (None, None) => None,
+                _ => Some(join(self.whole_backward(), other.whole_backward())),
+            },
+        }
+    }
+
     /// The time of a whole backward in two parts, as B is to W.
     #[must_use]
     pub fn whole_in_parts(&self) -> [Nanos; 2] {

@@ -1,7 +1,6 @@
 """tests/gpu_layers.py on a CPU: the layers are those of a model, and every experiment has its rows."""
 
 import csv
-import importlib.util
 import subprocess
 import sys
 
@@ -14,12 +13,7 @@ PROGRAM = doors.ROOT / "tests/gpu_layers.py"
 
 @pytest.fixture(scope="module")
 def layers():
-    found = importlib.util.spec_from_file_location("gpu_layers", PROGRAM)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["gpu_layers"] = module
-    found.loader.exec_module(module)
-    return module
+    return doors.module(PROGRAM)
 
 
 def inputs(layers, tokens):

@@ -1,6 +1,6 @@
 //! A lower bound where microbatches differ in their work.
 
-use pipeline::{Costs, Nanos, Pass, PassTimes, Placement, Shape};
+use pipeline::{Costs, Nanos, Pass, Placement, Shape};
 
 use super::{Argument, Bound, highest};
 use crate::instance::{Instance, Objective};
@@ -83,7 +83,7 @@ impl Unequal<'_> {
             }),
             trips: all(&|chunk, microbatch| {
                 let times = self.costs.times(chunk, microbatch);
-                u128::from(times.forward.0) + u128::from(back(times).0)
+                u128::from(times.forward.0) + u128::from(times.least_gradient().0)
             }),
             down: least(&|microbatch| self.down(first, microbatch)),
             up: least(&|microbatch| self.up(first, microbatch)),
@@ -107,7 +107,8 @@ impl Unequal<'_> {
             return 0;
         }
         let times = |chunk| self.costs.times(chunk, microbatch);
-        let inner: u128 = (1..chunks).map(|chunk| u128::from(back(times(chunk)).0)).sum();
+        let inner: u128 =
+            (1..chunks).map(|chunk| u128::from(times(chunk).least_gradient().0)).sum();
         u128::from(times(0).least_backward().0) + inner + self.hops(chunks)
     }
 
@@ -115,20 +116,15 @@ impl Unequal<'_> {
     fn trip(&self, microbatch: u32) -> u128 {
         let last = self.at.0.chunks() - 1;
         let turn = self.costs.times(last, microbatch);
-        let backward = if last == 0 { turn.least_backward() } else { back(turn) };
+        let backward = if last == 0 { turn.least_backward() } else { turn.least_gradient() };
         let bottom = u128::from(turn.forward.0) + u128::from(backward.0);
         self.down(last, microbatch) + bottom + self.up(last, microbatch)
     }
 }
 
-/// The least time from a gradient to the next one.
-fn back(times: PassTimes) -> Nanos {
-    times.backward_input.min(times.whole_backward())
-}
-
 #[cfg(test)]
 mod tests {
-    use pipeline::{Family, Footprint, Footprints, MicrobatchWork, Problem, Work};
+    use pipeline::{Family, Footprint, Footprints, MicrobatchWork, PassTimes, Problem, Work};
     use proptest::prelude::*;
     use sim::Replay;
 

@@ -17,9 +17,8 @@ pub fn encoder_bound(costs: &Costs, encoder: &Encoder, stages: usize, microbatch
         let mut way = 0;
         for times in times.chain([encoder.times(microbatch)]) {
             // Gradients of weights are on nobody's way.
-            let input = times.backward_input.min(times.whole_backward());
             work += u128::from(times.forward.0) + u128::from(times.least_backward().0);
-            way += u128::from(times.forward.0) + u128::from(input.0);
+            way += u128::from(times.forward.0) + u128::from(times.least_gradient().0);
         }
         longest = longest.max(way);
     }

@@ -100,8 +100,10 @@ pub fn encoder_parts(
         return Err(Fault::EncoderUnits { layers: of_encoder + of_model, most: MAX_UNITS });
     }
     let total = costs.chunks().iter().fold(PassTimes::default(), |all, one| sum(all, *one));
-    let weights =
-        [work(encoder.mean()) / u128::from(of_encoder), work(total) / u128::from(of_model.max(1))];
+    let weights = [
+        encoder.mean().forward_and_backward() / u128::from(of_encoder),
+        total.forward_and_backward() / u128::from(of_model.max(1)),
+    ];
     let counts: Vec<[u64; 2]> = match place {
         EncoderPlace::First => return Ok(first(problem, encoder)),
         EncoderPlace::Own(stages) => {
@@ -243,22 +245,7 @@ fn times_of(times: PassTimes, range: [u64; 3]) -> PassTimes {
 }
 
 fn sum(one: PassTimes, other: PassTimes) -> PassTimes {
-    let add = |a: Nanos, b: Nanos| Nanos(a.0.saturating_add(b.0));
-    let backward = match (one.backward, other.backward) {
-        (None, None) => None,
-        _ => Some(add(one.whole_backward(), other.whole_backward())),
-    };
-    PassTimes {
-        forward: add(one.forward, other.forward),
-        backward_input: add(one.backward_input, other.backward_input),
-        backward_weight: add(one.backward_weight, other.backward_weight),
-        backward,
-    }
-}
-
-/// Forward and whole backward.
-fn work(times: PassTimes) -> u128 {
-    u128::from(times.forward.0) + u128::from(times.whole_backward().0)
+    one.joined(&other, |time, more| Nanos(time.0.saturating_add(more.0)))
 }
 
 #[cfg(test)]

@@ -97,16 +97,7 @@ fn each(times: &PassTimes, change: impl Fn(u64) -> u64) -> PassTimes {
 }
 
 fn both(times: &PassTimes, others: &PassTimes, join: impl Fn(u64, u64) -> u64) -> PassTimes {
-    let join = |time: Nanos, other: Nanos| Nanos(join(time.0, other.0));
-    PassTimes {
-        forward: join(times.forward, others.forward),
-        backward_input: join(times.backward_input, others.backward_input),
-        backward_weight: join(times.backward_weight, others.backward_weight),
-        backward: match (times.backward, others.backward) {
-            (None, None) => None,
-            _ => Some(join(times.whole_backward(), others.whole_backward())),
-        },
-    }
+    times.joined(others, |time, other| Nanos(join(time.0, other.0)))
 }
 
 /// `percent` of `time`, to the nearest nanosecond.
