@@ -266,9 +266,19 @@ pub fn reproduce(context: &Context<'_>, question: &Question) -> Result<Answer, D
     if question.beyond {
         return search(chosen, &sources, question.effort);
     }
-    let tables = chosen.into_par_iter().filter(|_| !context.stopped());
-    let tables = tables.map(|table| one(table, &sources)).collect::<Result<_, _>>()?;
+    let (summaries, others): (Vec<&Table>, _) =
+        chosen.into_iter().partition(|table| table.is_summary);
+    let made = all(others, &sources)?;
+    let mut tables = all(summaries, &sources.with(&made))?;
+    tables.extend(made);
+    tables.sort_by_key(|one| TABLES.iter().position(|table| table.name == one.table));
     Ok(Answer::Reproduced { tables, interrupted: context.cut_short() })
+}
+
+/// Makes `tables`, until the host stops the work.
+fn all(tables: Vec<&Table>, sources: &Sources<'_>) -> Result<Vec<Reproduced>, Diagnostic> {
+    let tables = tables.into_par_iter().filter(|_| !sources.context().stopped());
+    tables.map(|table| one(table, sources)).collect()
 }
 
 /// Makes the cells of `table` and its picture.

@@ -1,11 +1,15 @@
-//! The files from which published settings and figures are read.
+//! The files from which published settings and figures are read, and the tables that are made of them already.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use question::scenario::Scenario;
 use question::{Context, Diagnostic};
 use scenarios::PAPER;
 use serde::de::DeserializeOwned;
+
+use super::cell::Cell;
+use super::{Reproduced, Table};
 
 /// The largest file of figures, in bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -14,12 +18,26 @@ const MAX_FILE: u64 = 16 << 20;
 pub(super) struct Sources<'a> {
     context: &'a Context<'a>,
     folder: Option<&'a Path>,
+    made: &'a [Reproduced],
 }
 
 impl<'a> Sources<'a> {
     /// The files of `folder`, or those that are built in if there is none.
     pub(super) const fn new(context: &'a Context<'a>, folder: Option<&'a Path>) -> Self {
-        Self { context, folder }
+        Self { context, folder, made: &[] }
+    }
+
+    /// The same, with the tables `made` of them.
+    pub(super) const fn with(self, made: &'a [Reproduced]) -> Self {
+        Self { made, ..self }
+    }
+
+    /// The cells of `table`: those that are made already, if they are.
+    pub(super) fn cells_of(&self, table: &Table) -> Result<Cow<'a, [Cell]>, Diagnostic> {
+        match self.made.iter().find(|one| one.table == table.name) {
+            Some(made) => Ok(Cow::Borrowed(&made.cells)),
+            None => Ok(Cow::Owned((table.cells)(table, self)?.cells)),
+        }
     }
 
     /// The context in which settings are simulated.

@@ -17,6 +17,8 @@ pub struct Table {
     pub help: &'static str,
     /// The names of the files with its settings and figures, the settings first.
     pub sources: &'static [&'static str],
+    /// Whether it quotes cells of other tables, which are made before it.
+    pub(super) is_summary: bool,
     /// Makes all its cells.
     pub(super) cells: fn(&Table, &Sources<'_>) -> Result<Contents, Diagnostic>,
     /// Describes the picture of its cells, under a title.

@@ -11,6 +11,7 @@ const PLAIN: Table = Table {
     name: "",
     help: "",
     sources: &[],
+    is_summary: false,
     cells: rates::cells,
     picture: None,
     contenders: None,
@@ -46,6 +47,7 @@ pub static TABLES: &[Table] = &[
             encoder::MODELS,
             encoder::CLAIMS,
         ],
+        is_summary: true,
         cells: headlines::cells,
         ..PLAIN
     },
@@ -63,6 +65,7 @@ pub static TABLES: &[Table] = &[
         cells: rates::cells,
         picture: Some(picture::bars),
         contenders: Some(beyond::zb_1p_and_zb_2p),
+        ..PLAIN
     },
     Table {
         name: "table8",
@@ -71,6 +74,7 @@ pub static TABLES: &[Table] = &[
         cells: rates::cells,
         picture: Some(picture::bars),
         contenders: Some(beyond::zb_v),
+        ..PLAIN
     },
     Table {
         name: "fig9",
@@ -79,6 +83,7 @@ pub static TABLES: &[Table] = &[
         cells: fig9::cells,
         picture: Some(fig9::curves),
         contenders: Some(fig9::contenders),
+        ..PLAIN
     },
     Table {
         name: "interleave",
