@@ -67,13 +67,13 @@ impl Encoder {
     /// [`Fault::EncoderLayers`] without layers, or for more than [`MAX_ENCODER_LAYERS`].
     pub fn new(
         times: PassTimes,
-        layers: u32,
+        layers: u64,
         transfer: Nanos,
         activation: Bytes,
     ) -> Result<Self, Fault> {
-        if layers == 0 || layers > MAX_ENCODER_LAYERS {
-            return Err(Fault::EncoderLayers { layers });
-        }
+        let number = u32::try_from(layers).ok();
+        let number = number.filter(|number| (1..=MAX_ENCODER_LAYERS).contains(number));
+        let layers = number.ok_or(Fault::EncoderLayers { layers })?;
         Ok(Self { costs: Costs::new(vec![times], Nanos(0)), layers, transfer, activation })
     }
 
@@ -201,6 +201,10 @@ mod tests {
         let frozen = PassTimes::new(Nanos(5), Nanos(0), Nanos(0));
         assert!(Encoder::new(frozen, 1, Nanos(0), Bytes(0)).unwrap().is_frozen());
         assert!(Encoder::new(frozen, 0, Nanos(0), Bytes(0)).is_err());
-        assert!(Encoder::new(frozen, MAX_ENCODER_LAYERS + 1, Nanos(0), Bytes(0)).is_err());
+        assert!(
+            Encoder::new(frozen, u64::from(MAX_ENCODER_LAYERS) + 1, Nanos(0), Bytes(0)).is_err()
+        );
+        let fault = Encoder::new(frozen, 1 << 40, Nanos(0), Bytes(0)).unwrap_err();
+        assert!(fault.to_string().contains("1099511627776"), "{fault}");
     }
 }

@@ -205,7 +205,7 @@ pub enum Fault {
     #[error("the encoder has {layers} layers: from 1 to {}", crate::encoder::MAX_ENCODER_LAYERS)]
     EncoderLayers {
         /// Its layers.
-        layers: u32,
+        layers: u64,
     },
     /// A schedule whose stages are not free for layers of an encoder between their slots.
     #[error(

@@ -57,7 +57,7 @@ pub struct EncoderQuestion {
     /// Stages of its own, if the question says how many.
     pub own_stages: Option<u16>,
     /// Layers of the language model, if it is cut only between them.
-    pub layers: Option<u32>,
+    pub layers: Option<u64>,
     /// Stages.
     pub stages: u64,
     /// Microbatches.
@@ -121,7 +121,7 @@ pub fn asked(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderQuestio
         encoder,
         placements: keys.placement.clone().unwrap_or_else(|| EncoderPlacement::ALL.to_vec()),
         own_stages: own_stages(keys, stages)?,
-        layers: keys.layers.map(|layers| u32::try_from(layers).unwrap_or(u32::MAX)),
+        layers: keys.layers,
         stages,
         microbatches,
         has_bytes: keys.activation.is_some() || keys.encoder_activation.is_some(),
@@ -197,7 +197,6 @@ fn encoder(
 ) -> Result<Encoder, Diagnostic> {
     let zero = Nanos(0);
     let layers = keys.encoder_layers.unwrap_or(ENCODER_LAYERS);
-    let layers = u32::try_from(layers).unwrap_or(u32::MAX);
     if let (true, Some(backward)) = (keys.frozen_encoder, keys.encoder_backward) {
         let message = format!("--encoder-backward {backward}: a frozen encoder has no backward");
         return Err(wrong("encoder-backward", message));

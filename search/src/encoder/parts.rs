@@ -58,7 +58,7 @@ pub fn place_encoder(
     problem: &Problem,
     family: Family,
     encoder: &Encoder,
-    (place, layers): (EncoderPlace, Option<u32>),
+    (place, layers): (EncoderPlace, Option<u64>),
 ) -> Result<Placed, Fault> {
     let parts = encoder_parts(problem, encoder, (place, layers))?;
     let hops = problem.costs().hops().clone();
@@ -90,14 +90,15 @@ pub fn place_encoder(
 pub fn encoder_parts(
     problem: &Problem,
     encoder: &Encoder,
-    (place, layers): (EncoderPlace, Option<u32>),
+    (place, layers): (EncoderPlace, Option<u64>),
 ) -> Result<EncoderParts, Fault> {
     let (shape, costs) = (problem.shape(), problem.costs());
     let chunks = shape.chunks();
     let of_encoder = u64::from(encoder.layers());
-    let of_model = layers.map_or(PARTS * u64::from(chunks), u64::from);
-    if of_encoder + of_model > MAX_UNITS {
-        return Err(Fault::EncoderUnits { layers: of_encoder + of_model, most: MAX_UNITS });
+    let of_model = layers.unwrap_or(PARTS * u64::from(chunks));
+    let all = of_encoder.saturating_add(of_model);
+    if all > MAX_UNITS {
+        return Err(Fault::EncoderUnits { layers: all, most: MAX_UNITS });
     }
     let total = costs.chunks().iter().fold(PassTimes::default(), |all, one| sum(all, *one));
     let weights = [

@@ -20,7 +20,7 @@ fn problem((stages, chunks, microbatches): (u64, u64, u64), times: [u64; 3], hop
     Problem::new(shape, Costs::uniform(shape, times, Nanos(hop))).unwrap()
 }
 
-fn encoder(times: [u64; 3], layers: u32, transfer: u64) -> Encoder {
+fn encoder(times: [u64; 3], layers: u64, transfer: u64) -> Encoder {
     let [forward, input, weight] = times.map(Nanos);
     let times = PassTimes::new(forward, input, weight);
     Encoder::new(times, layers, Nanos(transfer), Bytes(1)).unwrap()
@@ -165,7 +165,7 @@ proptest! {
         let shape = problem.shape();
         let Ok(schedule) = family.schedule(&problem) else { return Ok(()) };
         let of_encoder = if frozen { [of_encoder[0], 0, 0] } else { of_encoder };
-        let mut encoder = encoder(of_encoder, layers, transfer);
+        let mut encoder = encoder(of_encoder, layers.into(), transfer);
         if is_unequal {
             let each = factors.iter().take(shape.microbatches() as usize);
             let each = each.map(|&factor| Work::alike(factor).unwrap()).collect();
