@@ -53,6 +53,10 @@ slow() {
   cargo test --quiet $(make --no-print-directory tested) -- --ignored --skip fuzz::watch --skip speed_of_the_products
 }
 
+slow_python() {
+  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/python.sh slow "$target/debug"
+}
+
 torch_benchmark() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh short "$target/debug"
 }
@@ -70,6 +74,7 @@ check "Parquet, which the release program lacks" without_parquet
 check "lints without CUDA" without_cuda
 check "make test" make --no-print-directory test
 check "slow tests" slow
+check "slow tests of Python" slow_python
 check "page as it is published" env WEB_PROFILE=web make --no-print-directory web-test
 check "wheel from its sources" bash tests/wheel.sh test
 check "PyTorch's benchmark in short" torch_benchmark

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The tests of the Python package with what cargo has built, and the lints of its Python files.
 #   tests/python.sh test target/debug
+#   tests/python.sh slow target/debug       those marked as slow
 #   tests/python.sh lint
 # In a virtual environment of its own under the target directory, of the Python that PYTHON names, else of
 # python3. Says "skipped" and succeeds where there is none of 3.9 or newer, or its packages cannot be had.
@@ -50,17 +51,23 @@ types() {
     >"$target/python/types.log" || { grep -A 2 error "$target/python/types.log"; return 1; }
 }
 
-tests() {
-  local built checked=
+# What the tests need, with what cargo has built in the folder $1.
+prepared() {
+  local built
   built=$(realpath "${1:?the folder of what cargo has built}")
   environment "$venv" "$requirements"
   site "$built" "$target/python/site"
+}
+
+tests() {
+  local checked=
+  prepared "$1"
   # Tests take one core, types another.
   if [ "$require" = require ]; then
     types >"$target/python/checked.log" 2>&1 &
     checked=$!
   fi
-  run pytest --quiet python/tests --ignore python/tests/with_torch
+  run pytest --quiet -m "not slow" python/tests --ignore python/tests/with_torch
   run pytest --quiet --doctest-modules --pyargs debubble -W ignore::UserWarning
   if [ -n "$checked" ]; then
     wait "$checked" || { cat "$target/python/checked.log"; exit 1; }
@@ -71,5 +78,9 @@ tests() {
 case ${1:-} in
   lint) lint ;;
   test) tests "${2:-}" ;;
-  *) echo "test or lint?" >&2; exit 2 ;;
+  slow)
+    prepared "${2:-}"
+    run pytest --quiet -m slow python/tests --ignore python/tests/with_torch
+    ;;
+  *) echo "test, slow or lint?" >&2; exit 2 ;;
 esac

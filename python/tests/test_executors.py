@@ -396,12 +396,14 @@ def dask() -> Iterator[Any]:
         yield client
 
 
+@pytest.mark.slow
 def test_dask_gives_the_same_rows(dask: Any, here: str) -> None:
     with no_loss():
         assert swept(dask) == here
         assert swept(dask.get_executor()) == here
 
 
+@pytest.mark.slow
 def test_dask_maps_questions(dask: Any) -> None:
     questions = [question().replace(microbatches=count) for count in (8, 12, 16)]
     answers = dask.gather(dask.map(db.simulate, questions, [SCHEDULES[:2]] * 3))
@@ -412,6 +414,7 @@ def test_dask_maps_questions(dask: Any) -> None:
     assert dask.submit(db.Schedule.to_text, order).result() == order.to_text()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::debubble.Note")
 def test_workers_of_dask_need_none_of_the_files(dask: Any, files: Path, tmp_path: Path) -> None:
     dask.run(os.chdir, str(tmp_path))
@@ -435,6 +438,7 @@ class Killing:
         return self.inner(call, part)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_of_dask_costs_no_row(dask: Any, here: str) -> None:
     def pids() -> list[int]:
         return list(dask.run(os.getpid).values())
@@ -451,6 +455,7 @@ def test_a_killed_worker_of_dask_costs_no_row(dask: Any, here: str) -> None:
         assert swept(dask) == here
 
 
+@pytest.mark.slow
 def test_a_part_that_kills_every_worker_of_dask_is_answered_here(dask: Any, here: str) -> None:
     class Deadly:
         def submit(self, call: Callable[[Any], bytes], part: Any) -> Any:
@@ -479,11 +484,13 @@ def ray() -> Iterator[Any]:
         module.shutdown()
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_rows(ray: Any, here: str) -> None:
     with no_loss():
         assert swept(ray) == here
 
 
+@pytest.mark.slow
 def test_a_pool_of_ray_gives_the_same_rows(ray: Any, here: str) -> None:
     from ray.util.multiprocessing import Pool
 
@@ -491,6 +498,7 @@ def test_a_pool_of_ray_gives_the_same_rows(ray: Any, here: str) -> None:
         assert swept(pool) == here
 
 
+@pytest.mark.slow
 def test_a_killed_worker_of_ray_costs_no_row(ray: Any, died: Path, here: str) -> None:
     class Deadly:
         """The module `ray`, whose workers run another function."""
@@ -511,6 +519,7 @@ def test_a_killed_worker_of_ray_costs_no_row(ray: Any, died: Path, here: str) ->
         assert swept(Deadly(max_retries=0), parts=5) == here
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::debubble.Note")
 def test_workers_of_ray_need_none_of_the_files(ray: Any, files: Path) -> None:
     with no_loss():
@@ -522,6 +531,7 @@ def wrong(_: Any) -> bytes:
     raise db.InputError("stages: 0 is too small", key="stages")
 
 
+@pytest.mark.slow
 def test_an_error_of_the_question_gets_out_of_dask_and_ray(dask: Any, ray: Any) -> None:
     class Wrong:
         get, cancel = staticmethod(ray.get), staticmethod(ray.cancel)
@@ -539,6 +549,7 @@ def slow(part: Any) -> bytes:
     return _executors.answer(part)
 
 
+@pytest.mark.slow
 def test_a_ctrl_c_keeps_what_ray_and_dask_have_done(ray: Any, dask: Any, here: str) -> None:
     class Slow:
         get, cancel = staticmethod(ray.get), staticmethod(ray.cancel)
