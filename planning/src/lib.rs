@@ -146,7 +146,8 @@ impl Reader<'_> {
             let message = format!("batch is {}: it must be from 1 to 2^30", document.batch);
             return Err(self.wrong("batch", message));
         }
-        let config::Model { transformer: model, rotary_base, assumed, frozen } = self.model()?;
+        let config::Model { transformer: model, rotary_base, assumed, frozen, .. } =
+            self.model()?;
         let model = self.freezing(&model, frozen)?;
         let plans = document.plans.unwrap_or(3);
         if !(1..=1000).contains(&plans) {
@@ -206,16 +207,21 @@ impl Reader<'_> {
     pub(crate) fn model(&self) -> Result<config::Model, Diagnostic> {
         let attention = self.attention()?;
         match &self.document.model {
-            ModelDocument::File(file) => config::read(
-                self.context,
-                &self.folder.join(file),
-                self.document.sequence,
-                attention,
-            ),
+            ModelDocument::File(file) => {
+                let sequence = self.document.sequence;
+                let wanted = config::Wanted { sequence, attention, vision: false };
+                config::read(self.context, &self.folder.join(file), wanted)
+            }
             ModelDocument::Sizes(sizes) => {
                 let transformer = self.sizes(sizes, attention)?;
                 let assumed = Vec::new();
-                Ok(config::Model { transformer, rotary_base: None, assumed, frozen: None })
+                Ok(config::Model {
+                    transformer,
+                    rotary_base: None,
+                    assumed,
+                    frozen: None,
+                    vision: None,
+                })
             }
         }
     }

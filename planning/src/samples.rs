@@ -44,6 +44,8 @@ pub struct Samples {
     pub machine: Machine,
     /// What was assumed about the model, a sentence each.
     pub assumed: Vec<String>,
+    /// The vision encoder of the config, where that is asked for and there is one.
+    pub(crate) vision: Option<config::Vision>,
 }
 
 /// Forward and backward of a sample of s tokens: `squares` s^2 + `tokens` s seconds of each.
@@ -61,26 +63,28 @@ impl Samples {
     /// # Errors
     /// If there is no such model or machine, or a file makes no sense.
     pub fn read(context: &Context<'_>, model: &Path, machine: &str) -> Result<Self, Diagnostic> {
-        Self::read_with(context, model, machine, None)
+        Self::read_with(context, model, machine, (None, false))
     }
 
-    /// The same with sequences of so many tokens, if they are given.
+    /// The same with sequences of so many tokens, if they are given, and with the vision encoder.
     ///
     /// # Errors
     /// The same, or if the model has no positions for them.
-    pub fn read_with(
+    pub(crate) fn read_with(
         context: &Context<'_>,
         model: &Path,
         machine: &str,
-        sequence: Option<u64>,
+        (sequence, vision): (Option<u64>, bool),
     ) -> Result<Self, Diagnostic> {
         let mut machine = machines::named(context, machine, Path::new(""))
             .map_err(|error| error.about("machine"))?;
         if machine.peak_fp8.is_none() {
             machine.efficiency.flash = machine.efficiency.flash.max(LONG_ATTENTION);
         }
-        let config::Model { transformer, assumed, .. } = read_model(context, model, sequence)?;
-        Ok(Self { model: transformer, machine, assumed })
+        let wanted = config::Wanted { sequence, attention: Attention::Flash, vision };
+        let config::Model { transformer, assumed, vision, .. } =
+            read_model(context, model, wanted)?;
+        Ok(Self { model: transformer, machine, assumed, vision })
     }
 
     /// The cost of samples in microbatches of `tokens` tokens, whose sequences groups of `shared` devices
@@ -200,12 +204,12 @@ const fn recompute_of(key: RecomputeKey) -> Recompute {
 fn read_model(
     context: &Context<'_>,
     path: &Path,
-    sequence: Option<u64>,
+    wanted: config::Wanted,
 ) -> Result<config::Model, Diagnostic> {
     let name = path.to_string_lossy();
     let sizes = models::named(&name);
     if let (Some(sizes), false) = (sizes, context.exists(path)) {
-        let sequence = sequence.or(Some(NAMED_SEQUENCE));
+        let sequence = wanted.sequence.or(Some(NAMED_SEQUENCE));
         let document = Document { sequence, ..Document::of_model(ModelDocument::Sizes(sizes)) };
         let reader = Reader {
             context,
@@ -217,8 +221,7 @@ fn read_model(
         return reader.model().map_err(|error| error.about("model"));
     }
     if context.exists(path) || name.contains(".json") {
-        return config::read(context, path, sequence, Attention::Flash)
-            .map_err(|error| error.about("model"));
+        return config::read(context, path, wanted).map_err(|error| error.about("model"));
     }
     let message = format!("there is no model `{}`", quote::clip(&name));
     let cure = format!("write the path of a config.json, or the name of a model {}", models::NAMES);

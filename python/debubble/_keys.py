@@ -1065,22 +1065,23 @@ class EncoderKeys(TypedDict, total=False):
     """
 
     encoder_ffn: Whole | None
-    """Width of the MLP of the encoder [default: four times the hidden size]."""
+    """Width of the MLP of the encoder [default: that of its config, otherwise four times the hidden size]."""
 
     encoder_forward: Time | None
     """Forward time of the encoder for a microbatch, all its layers."""
 
     encoder_heads: Whole | None
-    """Attention heads of the encoder [default: of 64 each]."""
+    """Attention heads of the encoder [default: those of its config, otherwise of 64 each]."""
 
     encoder_hidden: Whole | None
     """Hidden size of the encoder, a vision transformer, in place of `encoder_forward`."""
 
     encoder_layers: Whole | None
-    """Layers of the encoder, between which its passes are cut [default: 24]."""
+    """Layers of the encoder, between which its passes are cut [default: those of its config, otherwise 24].
+    """
 
     encoder_tokens: Whole | None
-    """Tokens of an image, which all attend to each other [default: 1024]."""
+    """Patches of an image, which all attend to each other [default: those of its config, otherwise 1024]."""
 
     encoder_transfer: Time | None
     """How long the output of the encoder takes to the first stage, and its gradient back, where it runs on
@@ -1123,6 +1124,7 @@ class EncoderKeys(TypedDict, total=False):
 
     model: Name | None
     """The language model, in place of `forward`: a config.json of Hugging Face, or a name such as llama3-70b.
+    The vision_config of a config is the encoder, unless `encoder_hidden` or `encoder_forward` is given.
     """
 
     own_stages: Whole | None

@@ -190,12 +190,48 @@ fn sizes_and_a_machine_give_times() {
 }
 
 #[test]
+fn a_config_brings_its_encoder() {
+    let line = "encoder --schedule 1f1b --stages 4 --microbatches 8 --machine h100 --encoder-tokens 4096 --json \
+                --model tests/configs/";
+    let qwen = json(&format!("{line}qwen2.5-vl-7b.json"));
+    let assumed = qwen["assumed"].to_string();
+    assert!(assumed.contains("32 layers of 1280, 16 heads, a gated MLP of 3420"), "{assumed}");
+    assert!(assumed.contains("in all but 4 layers in windows of 64"), "{assumed}");
+    assert!(!assumed.contains("not planned"), "{assumed}");
+    assert!(
+        assumed.contains("kernel launches of Megatron-LM's host bound the encoder"),
+        "{assumed}"
+    );
+    // The same sizes by hand, without gate and windows: the MLP has 2 of 3 products, and attention is whole.
+    let by_hand = |ffn: &str| {
+        let sizes = "--encoder-hidden 1280 --encoder-layers 32 --encoder-heads 16 --encoder-ffn";
+        json(&format!("{line}qwen2.5-7b.json {sizes} {ffn}"))["encoder_ns"].as_u64().unwrap()
+    };
+    let encoder = qwen["encoder_ns"].as_u64().unwrap();
+    assert!((by_hand("3420") / 2..by_hand("5130")).contains(&encoder), "{encoder}");
+    // Keys say otherwise.
+    let fewer = json(&format!("{line}qwen2.5-vl-7b.json --encoder-layers 16"));
+    assert!(
+        !json(&format!("{line}qwen2.5-vl-7b.json --images 64"))["assumed"]
+            .to_string()
+            .contains("launches")
+    );
+    let half = fewer["encoder_ns"].as_u64().unwrap() as f64 / encoder as f64;
+    assert!((0.45..0.55).contains(&half), "{half}");
+    let gemma = json(&format!("{line}gemma-3-12b.json"));
+    assert!(
+        gemma["assumed"].to_string().contains("27 layers of 1152, 18 heads, an MLP of 4608"),
+        "{gemma}"
+    );
+}
+
+#[test]
 fn wrong_questions_are_refused() {
     let open = "encoder --forward 10ms --encoder-forward 9ms";
     for (more, wanted) in [
         ("--encoder-work 1,2", "2 factors for 32 microbatches"),
         ("--encoder-layers 0", "the encoder has 0 layers"),
-        ("--encoder-layers 4294967297", "the encoder has 4294967295 layers"),
+        ("--encoder-layers 4294967297", "the encoder has 4294967297 layers"),
         ("--own-stages 8", "both encoder and model need some"),
         ("--schedule 1f2b", "there is no schedule `1f2b`"),
         ("--schedule dualpipe", "microbatches enter at both ends"),

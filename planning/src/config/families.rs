@@ -197,6 +197,16 @@ const DEEPSEEK_V3: Family = Family {
     ..LLAMA
 };
 
+const QWEN2: Family = Family {
+    name: "qwen2",
+    bias: AttentionBias::Qkv,
+    mlp_bias: false,
+    windows: false,
+    mixing: Mixing::LastWindows,
+    explicit: GROUPED,
+    ..LLAMA
+};
+
 const QWEN3: Family = Family {
     name: "qwen3",
     mlp_bias: false,
@@ -206,6 +216,9 @@ const QWEN3: Family = Family {
     explicit: HEADS,
     ..LLAMA
 };
+
+const QWEN3_MOE: Family =
+    Family { name: "qwen3_moe", experts: Some(QWEN_EXPERTS), mixing: Mixing::Full, ..QWEN3 };
 
 const QWEN3_5: Family = Family {
     name: "qwen3_5_text",
@@ -271,15 +284,11 @@ const FAMILIES: &[Family] = &[
         explicit: GROUPED,
         ..LLAMA
     },
-    Family {
-        name: "qwen2",
-        bias: AttentionBias::Qkv,
-        mlp_bias: false,
-        windows: false,
-        mixing: Mixing::LastWindows,
-        explicit: GROUPED,
-        ..LLAMA
-    },
+    QWEN2,
+    Family { name: "qwen2_vl", ..QWEN2 },
+    Family { name: "qwen2_vl_text", ..QWEN2 },
+    Family { name: "qwen2_5_vl", ..QWEN2 },
+    Family { name: "qwen2_5_vl_text", ..QWEN2 },
     Family {
         name: "qwen2_moe",
         bias: AttentionBias::QkvUnless("qkv_bias"),
@@ -290,7 +299,9 @@ const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     QWEN3,
-    Family { name: "qwen3_moe", experts: Some(QWEN_EXPERTS), mixing: Mixing::Full, ..QWEN3 },
+    Family { name: "qwen3_vl_text", ..QWEN3 },
+    QWEN3_MOE,
+    Family { name: "qwen3_vl_moe_text", ..QWEN3_MOE },
     Family {
         name: "qwen3_next",
         experts: Some(SHARED_QWEN_EXPERTS),

@@ -11,6 +11,7 @@ mod python;
 mod size_errors;
 mod sizes;
 mod unsupported_keys;
+mod vision;
 
 use std::path::Path;
 
@@ -23,6 +24,7 @@ use serde_json::{Map, Value};
 use self::document::Unique;
 use self::families::{Family, Mixing};
 use self::names::shown;
+pub use self::vision::Vision;
 
 /// The largest config file: those of today have a few kilobytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -39,36 +41,43 @@ pub struct Model {
     pub assumed: Vec<String>,
     /// The weights that its file says are not trained, if it is an `adapter_config.json`.
     pub frozen: Option<Frozen>,
+    /// Its vision encoder, where that is asked for and there is one.
+    pub vision: Option<Vision>,
 }
 
-/// Reads the model of `path`, trained on sequences of `sequence` tokens, or as many as it was made
-/// for. Of an `adapter_config.json` it is that of the `config.json` beside it.
-pub fn read(
-    context: &Context<'_>,
-    path: &Path,
-    sequence: Option<u64>,
-    attention: Attention,
-) -> Result<Model, Diagnostic> {
+/// What is asked of a config.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// Tokens of the sequences trained on, if they are given: otherwise as many as the model is made for, at most 4096.
+    pub sequence: Option<u64>,
+    /// How attention is computed.
+    pub attention: Attention,
+    /// Whether the vision encoder is asked for, too.
+    pub vision: bool,
+}
+
+/// Reads the model of `path`. Of an `adapter_config.json` it is that of the `config.json` beside it.
+pub fn read(context: &Context<'_>, path: &Path, wanted: Wanted) -> Result<Model, Diagnostic> {
     let text = context.read_text(path, MAX_FILE)?;
-    let file = File { path, text: &text };
+    let file = File::new(path, &text);
     let keys = object(&file)?;
     let Some(own) = adapters::of(&file, &keys)? else {
-        return of_keys(&file, keys, sequence, attention);
+        return of_keys(&file, keys, wanted);
     };
     let text = context.read_text(&own.base, MAX_FILE)?;
-    let mut model = parse(&File { path: &own.base, text: &text }, sequence, attention)?;
+    let mut model = parse(&File::new(&own.base, &text), wanted)?;
     model.frozen = Some(own.frozen(model.transformer.layers));
     model.assumed.extend(own.assumed);
     Ok(model)
 }
 
-fn parse(file: &File, sequence: Option<u64>, attention: Attention) -> Result<Model, Diagnostic> {
-    of_keys(file, object(file)?, sequence, attention)
+fn parse(file: &File, wanted: Wanted) -> Result<Model, Diagnostic> {
+    of_keys(file, object(file)?, wanted)
 }
 
 /// The keys of a file.
 fn object(file: &File) -> Result<Map<String, Value>, Diagnostic> {
-    let File { path, text } = *file;
+    let File { path, text, .. } = *file;
     // Nesting beyond 128 levels is refused by the parser.
     let Unique(value) = serde_json::from_str(&python::as_json(text)).map_err(|error| {
         let place = place(text, error.line(), error.column());
@@ -84,21 +93,19 @@ fn object(file: &File) -> Result<Map<String, Value>, Diagnostic> {
     }
 }
 
-fn of_keys(
-    file: &File,
-    keys: Map<String, Value>,
-    sequence: Option<u64>,
-    attention: Attention,
-) -> Result<Model, Diagnostic> {
-    let parts = parts::of(file, keys)?;
+fn of_keys(file: &File, keys: Map<String, Value>, wanted: Wanted) -> Result<Model, Diagnostic> {
+    let parts = parts::of(file, keys, wanted.vision)?;
     let model_type = match parts.keys.get("model_type") {
         None | Some(Value::Null) => "",
         Some(Value::String(name)) => name,
         Some(other) => return Err(file.not("a name", "model_type", other)),
     };
     let config = Config { file, keys: &parts.keys, model_type };
-    let mut model = config.model(sequence, attention)?;
+    let mut model = config.model(wanted.sequence, wanted.attention)?;
     model.assumed.extend(parts.left_out);
+    if let Some(part) = parts.vision {
+        model.vision = vision::of(file, &part)?;
+    }
     Ok(model)
 }
 
@@ -113,14 +120,22 @@ fn place(text: &str, line: usize, column: usize) -> Option<std::ops::Range<usize
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
+    /// The part that is read, where there is one.
+    part: &'static str,
+}
+
+impl<'a> File<'a> {
+    /// A file whose language model is read.
+    fn new(path: &'a Path, text: &'a str) -> Self {
+        Self { path, text, part: "text_config" }
+    }
 }
 
 impl File<'_> {
     /// An error at the place of `key`.
     fn wrong(&self, key: &str, message: String) -> Diagnostic {
         let quoted = format!("\"{key}\"");
-        // A part for the text is the one that is read.
-        let from = self.text.find("\"text_config\"").unwrap_or(0);
+        let from = self.text.find(&format!("\"{}\"", self.part)).unwrap_or(0);
         let within = self.text[from..].find(&quoted).map(|at| at + from);
         let place = within.or_else(|| self.text.find(&quoted)).map(|at| at..at + quoted.len());
         Diagnostic::at(self.path, self.text, place, message).about(key)
@@ -174,7 +189,8 @@ impl Config<'_> {
         }
         assumed.extend(self.assumptions(&sizes));
         let transformer = Transformer::new(sizes).map_err(|error| self.size_error(&error))?;
-        Ok(Model { transformer, rotary_base: self.rotary_base(), assumed, frozen: None })
+        let rotary_base = self.rotary_base();
+        Ok(Model { transformer, rotary_base, assumed, frozen: None, vision: None })
     }
 
     /// The assumptions about a model with these `sizes`, a sentence each.

@@ -1,22 +1,35 @@
-//! Which part of a config describes the language model: all of it, or its `text_config`.
+//! Which part of a config describes the language model: all of it, or its `text_config`; and which the encoder.
 
 use question::diagnostic::Diagnostic;
 use serde_json::{Map, Value};
 
 use super::names::shown;
-use super::{File, keys};
+use super::{File, keys, vision};
 
-/// The keys of the language model, and notes on the rest.
+/// The keys of the language model, the vision encoder, and notes on the rest.
 pub(super) struct Parts {
     pub(super) keys: Map<String, Value>,
+    /// The `vision_config`, where it is wanted.
+    pub(super) vision: Option<Value>,
     pub(super) left_out: Option<String>,
 }
 
 /// Takes `all` apart. Of a config with several parts, keys beside `text_config` that describe the
 /// language model go with it: tied embeddings, and everything that is to be judged.
-pub(super) fn of(file: &File, mut all: Map<String, Value>) -> Result<Parts, Diagnostic> {
+pub(super) fn of(
+    file: &File,
+    mut all: Map<String, Value>,
+    with_vision: bool,
+) -> Result<Parts, Diagnostic> {
+    let is_flat = vision::is_flat(&all);
+    let has_text = all.get("text_config").is_some_and(|text| !text.is_null());
+    let vision = if with_vision && (has_text || is_flat) { all.remove(vision::PART) } else { None };
     let mut inner = match all.remove("text_config") {
-        None | Some(Value::Null) => return Ok(Parts { keys: all, left_out: None }),
+        None | Some(Value::Null) => {
+            let left_out = if is_flat { all.remove(vision::PART) } else { None };
+            let left_out = left_out.map(|_| format!("{} is not planned", vision::PART));
+            return Ok(Parts { keys: all, vision, left_out });
+        }
         Some(Value::Object(inner)) => inner,
         Some(other) => return Err(file.not("an object", "text_config", &other)),
     };
@@ -45,7 +58,7 @@ pub(super) fn of(file: &File, mut all: Map<String, Value>) -> Result<Parts, Diag
         true => "only text_config is read".to_owned(),
         false => format!("only text_config is read; what stands beside it is not planned: {rest}"),
     };
-    Ok(Parts { keys: inner, left_out: Some(left_out) })
+    Ok(Parts { keys: inner, vision, left_out: Some(left_out) })
 }
 
 /// The most keys that are named in one sentence.

@@ -196,7 +196,8 @@ fn encoder(
     microbatches: u64,
 ) -> Result<Encoder, Diagnostic> {
     let zero = Nanos(0);
-    let layers = keys.encoder_layers.unwrap_or(ENCODER_LAYERS);
+    let layers = sizes.and_then(Sizes::encoder_layers).or(keys.encoder_layers);
+    let layers = layers.unwrap_or(ENCODER_LAYERS);
     if let (true, Some(backward)) = (keys.frozen_encoder, keys.encoder_backward) {
         let message = format!("--encoder-backward {backward}: a frozen encoder has no backward");
         return Err(wrong("encoder-backward", message));

@@ -13,6 +13,7 @@ use question::host::Context;
 use question::values::packing::RecomputeKey;
 
 use super::{ENCODER_LAYERS, missing, wrong};
+use crate::config::Vision;
 use crate::machines;
 use crate::samples::{HALF, Samples};
 
@@ -22,6 +23,8 @@ const IMAGE_TOKENS: u64 = 1024;
 const HEAD_SIZE: u64 = 64;
 /// Pairs of tokens that attend to each other over those of a causal sequence: all.
 const ALL_PAIRS: f64 = 2.0;
+/// How many times as long as its kernels an encoder takes at least whose launches are said to bound it.
+const BOUND: u128 = 2;
 /// The most tokens of a microbatch.
 const MAX_TOKENS: u64 = 1 << 30;
 
@@ -29,13 +32,20 @@ const MAX_TOKENS: u64 = 1 << 30;
 pub(super) struct Sizes {
     machine: Machine,
     model: Option<Transformer>,
-    encoder: Option<Transformer>,
+    encoder: Option<Tower>,
     tensor: u64,
     samples: u64,
     images: u64,
     recompute: Recompute,
     /// What was assumed, a sentence each.
     pub(super) assumed: Vec<String>,
+}
+
+/// An encoder by its sizes.
+struct Tower {
+    model: Transformer,
+    /// Pairs of tokens that attend to each other over those of a causal sequence, in the mean of all layers.
+    attended: f64,
 }
 
 impl Sizes {
@@ -65,21 +75,27 @@ impl Sizes {
                 return Err(wrong(key, format!("--{key} is {number}: from 1 to {MAX_TOKENS}")));
             }
         }
-        let (model, machine, assumed) = match &keys.model {
+        let wants_vision = keys.encoder_hidden.is_none() && keys.encoder_forward.is_none();
+        let (model, machine, mut assumed, vision) = match &keys.model {
             Some(model) => {
-                let samples = Samples::read_with(context, model, machine, keys.sequence)?;
-                let Samples { model, machine, assumed } = samples;
+                let wanted = (keys.sequence, wants_vision);
+                let samples = Samples::read_with(context, model, machine, wanted)?;
+                let Samples { model, machine, assumed, vision } = samples;
                 check_layers(&model, stages)?;
-                (Some(model), machine, assumed)
+                (Some(model), machine, assumed, vision)
             }
             None => {
                 let machine = machines::named(context, machine, Path::new(""))
                     .map_err(|error| error.about("machine"))?;
-                (None, machine, Vec::new())
+                (None, machine, Vec::new(), None)
             }
         };
-        let encoder = encoder(keys)?;
-        for one in [&model, &encoder].into_iter().flatten() {
+        let encoder = encoder(keys, vision.as_ref())?;
+        if let (Some(vision), Some(tower)) = (&vision, &encoder) {
+            assumed.push(sentence(keys, vision, tower));
+        }
+        let tower = encoder.as_ref().map(|tower| &tower.model);
+        for one in model.iter().chain(tower) {
             if one.heads % tensor != 0 {
                 let heads = one.heads;
                 let message = format!("--tensor {tensor} does not divide {heads} attention heads");
@@ -95,7 +111,25 @@ impl Sizes {
             Some(RecomputeKey::Full) => Recompute::Full,
             Some(RecomputeKey::None) | None => Recompute::None,
         };
-        Ok(Some(Self { machine, model, encoder, tensor, samples, images, recompute, assumed }))
+        let mut all = Self { machine, model, encoder, tensor, samples, images, recompute, assumed };
+        all.assumed.extend(all.launches());
+        Ok(Some(all))
+    }
+
+    /// That launches of kernels bound the encoder, if they do.
+    fn launches(&self) -> Option<String> {
+        let [eager, graphs] = [0.0, 1.0].map(|graphs| self.encoder_with(graphs));
+        let [eager, graphs] = [eager?, graphs?].map(|times| times.forward_and_backward());
+        let text =
+            |time: u128| format!("{:.1} ms", number(u64::try_from(time).unwrap_or(u64::MAX)) / 1e6);
+        (eager > BOUND * graphs).then(|| {
+            format!(
+                "kernel launches of Megatron-LM's host bound the encoder: {} for a microbatch, and {} with CUDA graphs; \
+                 --encoder-forward and --encoder-backward take measured times",
+                text(eager),
+                text(graphs),
+            )
+        })
     }
 
     /// The times of each layer of the language model for a microbatch, and of its head, in seconds.
@@ -108,10 +142,16 @@ impl Sizes {
 
     /// The times of all layers of the encoder for a microbatch.
     pub(super) fn encoder(&self) -> Option<PassTimes> {
-        let encoder = self.encoder.as_ref()?;
-        let task = self.task(encoder, self.samples.saturating_mul(self.images), ALL_PAIRS);
-        let layers = encoder.counts(0..encoder.layers);
-        let kinds = encoder.layer_kinds();
+        self.encoder_with(0.0)
+    }
+
+    /// The same where CUDA graphs replace the launches of this share of kernels.
+    fn encoder_with(&self, graphs: f64) -> Option<PassTimes> {
+        let Tower { model, attended } = self.encoder.as_ref()?;
+        let mut task = self.task(model, self.samples.saturating_mul(self.images), *attended);
+        task.software.graphs = graphs;
+        let layers = model.counts(0..model.layers);
+        let kinds = model.layer_kinds();
         let all = |of: fn(Times) -> f64| {
             plan::nanos(layers.sum_of(kinds, |kind: LayerKind| of(layer(&task, kind).times)))
         };
@@ -120,6 +160,11 @@ impl Sizes {
             all(|times| times.backward_input),
             all(|times| times.backward_weight),
         ))
+    }
+
+    /// The layers of the encoder, where its sizes are given.
+    pub(super) fn encoder_layers(&self) -> Option<u64> {
+        self.encoder.as_ref().map(|tower| tower.model.layers)
     }
 
     fn task<'a>(&'a self, model: &'a Transformer, samples: u64, attended: f64) -> Task<'a> {
@@ -163,26 +208,31 @@ fn check_layers(model: &Transformer, stages: u64) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The encoder that `keys` give the sizes of.
-fn encoder(keys: &EncoderKeys) -> Result<Option<Transformer>, Diagnostic> {
-    let Some(hidden) = keys.encoder_hidden else { return Ok(None) };
-    let heads = keys.encoder_heads.unwrap_or_else(|| (hidden / HEAD_SIZE).max(1));
+/// The encoder that `keys` give the sizes of, or else that of the model's config, of which `keys` may change some.
+fn encoder(keys: &EncoderKeys, vision: Option<&Vision>) -> Result<Option<Tower>, Diagnostic> {
+    let of = |size: fn(&Vision) -> u64| vision.map(size);
+    let Some(hidden) = keys.encoder_hidden.or(of(|one| one.hidden)) else { return Ok(None) };
+    let heads = keys.encoder_heads.or(vision.and_then(|one| one.heads));
+    let heads = heads.unwrap_or_else(|| (hidden / HEAD_SIZE).max(1));
     if heads == 0 || hidden % heads != 0 {
-        let message = format!("{heads} heads do not divide the hidden size {hidden}");
+        let message =
+            format!("{heads} heads do not divide the hidden size {hidden} of the encoder");
         return Err(wrong("encoder-heads", message));
     }
-    let tokens = keys.encoder_tokens.unwrap_or(IMAGE_TOKENS);
+    let tokens = keys.encoder_tokens.or(vision.and_then(|one| one.tokens)).unwrap_or(IMAGE_TOKENS);
     if tokens > MAX_TOKENS {
         let message = format!("--encoder-tokens is {tokens}: from 1 to {MAX_TOKENS}");
         return Err(wrong("encoder-tokens", message));
     }
+    let ffn = keys.encoder_ffn.or(vision.and_then(|one| one.ffn));
     let sizes = plan::Sizes {
-        layers: keys.encoder_layers.unwrap_or(ENCODER_LAYERS),
+        layers: keys.encoder_layers.or(of(|one| one.layers)).unwrap_or(ENCODER_LAYERS),
         hidden,
         heads,
         kv_heads: heads,
         head_size: hidden / heads,
-        ffn: keys.encoder_ffn.unwrap_or_else(|| hidden.saturating_mul(4)),
+        ffn: ffn.unwrap_or_else(|| hidden.saturating_mul(4)),
+        gated: vision.is_some_and(|one| one.gated),
         // An encoder has no head: the output layer that the formulas know is not asked for.
         vocabulary: hidden,
         sequence: tokens,
@@ -192,6 +242,33 @@ fn encoder(keys: &EncoderKeys) -> Result<Option<Transformer>, Diagnostic> {
         attention: Attention::Flash,
         ..plan::Sizes::default()
     };
-    let encoder = Transformer::new(sizes);
-    encoder.map(Some).map_err(|error| wrong("encoder-hidden", format!("the encoder: {error}")))
+    let attended = attended(vision, sizes.layers, tokens);
+    let model = Transformer::new(sizes)
+        .map_err(|error| wrong("encoder-hidden", format!("the encoder: {error}")))?;
+    Ok(Some(Tower { model, attended }))
+}
+
+/// Pairs of tokens that attend to each other over those of a causal sequence: all, or in windows.
+fn attended(vision: Option<&Vision>, layers: u64, tokens: u64) -> f64 {
+    let Some(windows) = vision.and_then(|one| one.windows) else { return ALL_PAIRS };
+    let whole = number(windows.whole.min(layers)) / number(layers.max(1));
+    let share = (number(windows.tokens) / number(tokens.max(1))).min(1.0);
+    ALL_PAIRS * (whole + (1.0 - whole) * share)
+}
+
+/// How the encoder of a config is read.
+fn sentence(keys: &EncoderKeys, vision: &Vision, tower: &Tower) -> String {
+    let plan::Sizes { layers, hidden, heads, ffn, sequence, .. } = &*tower.model;
+    let gate = if vision.gated { "a gated MLP" } else { "an MLP" };
+    let windows = vision.windows.map_or_else(String::new, |windows| {
+        format!(", in all but {} layers in windows of {}", windows.whole, windows.tokens)
+    });
+    let size = match (keys.encoder_tokens, vision.tokens) {
+        (None, None) => " (--encoder-tokens: its config has no size of images)",
+        _ => "",
+    };
+    format!(
+        "the encoder is the model's vision_config: {layers} layers of {hidden}, {heads} heads, {gate} of {ffn}, \
+         {sequence} tokens of an image{windows}{size}; its embeddings and its projector are left out"
+    )
 }

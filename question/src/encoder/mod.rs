@@ -55,7 +55,7 @@ keys! {
     encoder_backward: Option<Nanos>, label: "Backward of the encoder", value: "TIME", heading: ENCODER;
     /// No weight of the encoder is trained: it has no backward
     frozen_encoder: bool, label: "Frozen encoder", heading: ENCODER;
-    /// Layers of the encoder, between which its passes are cut [default: 24]
+    /// Layers of the encoder, between which its passes are cut [default: those of its config, otherwise 24]
     encoder_layers: Option<u64>, label: "Layers of the encoder", value: "N", heading: ENCODER;
     /// Work of the encoder for each microbatch over that whose times are given, as in 1,0,2.5: unequal numbers of
     /// images
@@ -73,7 +73,8 @@ keys! {
     encoder_activation: Option<Bytes>, label: "Activations of the encoder", value: "SIZE", heading: MEMORY;
     /// The most activations that a stage may hold, of model and encoder
     memory_limit: Option<Bytes>, label: "Memory limit of a stage", value: "SIZE", heading: MEMORY;
-    /// The language model, in place of --forward: a config.json of Hugging Face, or a name such as llama3-70b
+    /// The language model, in place of --forward: a config.json of Hugging Face, or a name such as llama3-70b. The
+    /// vision_config of a config is the encoder, unless --encoder-hidden or --encoder-forward is given
     model: Option<PathBuf>, label: "Model", value: "MODEL", heading: SIZES;
     /// The machine: a built-in one such as h100, or a file
     machine: Option<String>, label: "Machine", value: "MACHINE", heading: SIZES;
@@ -87,11 +88,11 @@ keys! {
     recompute: Option<RecomputeKey>, label: "Recomputation", value: "WHAT", heading: SIZES;
     /// Hidden size of the encoder, a vision transformer, in place of --encoder-forward
     encoder_hidden: Option<u64>, label: "Hidden size of the encoder", value: "H", heading: SIZES;
-    /// Attention heads of the encoder [default: of 64 each]
+    /// Attention heads of the encoder [default: those of its config, otherwise of 64 each]
     encoder_heads: Option<u64>, label: "Heads of the encoder", value: "A", heading: SIZES;
-    /// Width of the MLP of the encoder [default: four times the hidden size]
+    /// Width of the MLP of the encoder [default: that of its config, otherwise four times the hidden size]
     encoder_ffn: Option<u64>, label: "MLP of the encoder", value: "WIDTH", heading: SIZES;
-    /// Tokens of an image, which all attend to each other [default: 1024]
+    /// Patches of an image, which all attend to each other [default: those of its config, otherwise 1024]
     encoder_tokens: Option<u64>, label: "Tokens of an image", value: "TOKENS", heading: SIZES;
     /// Images of a sample [default: 1]
     images: Option<u64>, label: "Images of a sample", value: "N", heading: SIZES;

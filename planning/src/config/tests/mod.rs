@@ -21,7 +21,8 @@ const MIXTRAL: &str = config!("mixtral-8x7b");
 const QWEN3_MOE: &str = config!("qwen3-30b-a3b");
 
 fn read(text: &str, sequence: Option<u64>) -> Result<Model, Diagnostic> {
-    parse(&File { path: Path::new("config.json"), text }, sequence, Attention::Flash)
+    let wanted = super::Wanted { sequence, attention: Attention::Flash, vision: false };
+    parse(&File::new(Path::new("config.json"), text), wanted)
 }
 
 fn counts(text: &str) -> [u64; 2] {
@@ -239,6 +240,41 @@ fn kinds_that_are_not_known_are_read_as_llama_only_with_keys_of_llama() {
         let refused = kind(changes).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains(message), "{message}: {refused}");
     }
+}
+
+#[test]
+fn a_plan_of_a_vision_language_model_leaves_the_encoder_out_and_an_encoder_question_reads_it() {
+    let text = config!("qwen2.5-vl-7b");
+    let plain = read(text, Some(2048)).unwrap_or_else(|error| panic!("{error}"));
+    let language =
+        read(config!("qwen2.5-7b"), Some(2048)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plain.transformer.parameters(), language.transformer.parameters());
+    assert!(plain.vision.is_none());
+    assert_eq!(plain.assumed, ["vision_config is not planned"]);
+    let wanted = super::Wanted { sequence: Some(2048), attention: Attention::Flash, vision: true };
+    let path = Path::new("config.json");
+    let both = parse(&File::new(path, text), wanted).unwrap_or_else(|error| panic!("{error}"));
+    assert!(both.assumed.is_empty(), "{:?}", both.assumed);
+    assert!(both.vision.is_some_and(|vision| vision.layers == 32 && vision.windows.is_some()));
+    // As `transformers` writes it today: the language model in a part of its own, and beside it.
+    let Value::Object(mut keys) = serde_json::from_str(text).unwrap() else { panic!("no object") };
+    let vision = keys.remove("vision_config").unwrap();
+    let mut text = keys.clone();
+    text.insert("model_type".to_owned(), json!("qwen2_5_vl_text"));
+    keys.insert("text_config".to_owned(), Value::Object(text));
+    keys.insert("vision_config".to_owned(), vision);
+    let again = parse(&File::new(path, &Value::Object(keys).to_string()), wanted);
+    let again = again.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(again.transformer.parameters(), plain.transformer.parameters());
+    assert!(again.vision.is_some());
+    // What is odd there is said at its place, and of no interest to a plan.
+    let odd = changed(
+        config!("qwen2.5-vl-7b"),
+        json!({ "vision_config": { "depth": 32, "hidden_size": "1280" } }),
+    );
+    assert!(read(&odd, Some(2048)).is_ok());
+    let refused = parse(&File::new(path, &odd), wanted).err().map(|error| error.to_string());
+    assert!(refused.is_some_and(|text| text.contains("hidden_size is \"1280\": it must be a whole number")));
 }
 
 #[test]
