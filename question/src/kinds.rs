@@ -51,7 +51,17 @@ pub enum InputKind {
 /// planner has a machine in each cluster, the others with a model have one beside it.
 const TOML: [(InputKind, &[&str]); 13] = [
     (InputKind::Sweep, &["sweep"]),
-    (InputKind::Encoder, &["encoder-forward", "encoder-hidden", "encoder-layers"]),
+    (
+        InputKind::Encoder,
+        &[
+            "encoder-forward",
+            "encoder-hidden",
+            "encoder-layers",
+            "encoder-tokens",
+            "images",
+            "own-stages",
+        ],
+    ),
     (InputKind::Plan, &["tokens", "batch", "deadline-days"]),
     (
         InputKind::Rl,
@@ -152,11 +162,10 @@ impl InputKind {
             Self::Sweep => format!("`debubble sweep {file} --out rows.csv` answers it"),
             Self::Plan => format!("`debubble plan {file}` answers it"),
             Self::Encoder => format!("`debubble encoder {file}` answers it"),
-            Self::Rl => "`debubble rl` takes its keys as flags of the same names".to_owned(),
-            Self::Fsdp => "`debubble fsdp` takes its keys as flags of the same names".to_owned(),
+            Self::Rl => format!("`debubble rl {file}` answers it"),
+            Self::Fsdp => format!("`debubble fsdp {file}` answers it"),
             Self::Failures => {
-                "`debubble failures SCENARIO.toml` takes its keys as flags of the same names"
-                    .to_owned()
+                format!("`debubble failures SCENARIO.toml --failures {file}` answers it")
             }
             Self::ModelConfig => format!(
                 "write a plan beside it, such as: tokens = 1e12, batch = 1024, sequence = 4096, \

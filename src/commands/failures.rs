@@ -8,6 +8,7 @@ use clap::Args;
 use draw::text;
 use question::Context;
 use question::failures::FailureKeys;
+use question::keys::flags::Flags;
 
 use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
@@ -24,6 +25,8 @@ Examples:
       --forward 10ms --backward-input 10ms --backward-weight 10ms --hop 500us --peer-hop 2ms --update 40ms
   Policies where a worker fails every two hours and is repaired in one:
     debubble failures scenarios/failures.toml --data-parallel 4 --mtbf 7200s --repair 3600s --staggered --json
+  Keys of this command in a file of their own:
+    debubble failures scenarios/failures.toml --failures scenarios/failures/two-dead.toml
 
 A stage has a peer with the same weights in each data-parallel pipeline. Where a worker is dead, its microbatches are
 dealt to the live workers of its stage, which run their passes beside their own; activations and gradients travel
@@ -44,8 +47,11 @@ there and go on from a checkpoint.";
 pub struct Failures {
     #[command(flatten)]
     asked: Asked,
+    /// File with the keys of dead workers and of failures; flags override it
+    #[arg(long, value_name = "FAILURES.toml", help_heading = "Dead workers")]
+    failures: Option<PathBuf>,
     #[command(flatten)]
-    keys: FailureKeys,
+    flags: Flags<FailureKeys>,
     /// Write the steps as CSV, with the keys of the JSON as columns
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     #[arg(value_parser = files::output)]
@@ -61,7 +67,9 @@ impl Failures {
         let host = Host::listening();
         let context = Context::new(&host);
         let scenario = self.asked.read(&context)?;
-        let answer = failures(&context, &scenario, &self.keys)?;
+        let file = self.failures.as_ref().map(|path| FailureKeys::read(&context, path));
+        let keys = self.flags.over(file.transpose()?.unwrap_or_default())?;
+        let answer = failures(&context, &scenario, &keys)?;
         note_all(&context);
         if answer.interrupted.is_some() {
             note(

@@ -8,6 +8,7 @@ use clap::Args;
 use draw::pictures::rl as pictures;
 use draw::text;
 use question::Context;
+use question::keys::flags::Flags;
 use question::rl::RlKeys;
 
 use super::width::Pictures;
@@ -28,6 +29,8 @@ Examples:
   Lengths that a run recorded, partial rollouts of 4096 tokens:
     debubble rl --model qwen2.5-7b --machine h100 --rollout-budget 4096 \\
       --response-lengths file:rollouts.jsonl:response_length
+  A question in a file, on more devices:
+    debubble rl scenarios/rl/grpo-7b.toml --devices 16
   PPO with a critic and a reference model:
     debubble rl --model qwen2.5-1.5b --machine a100-80g --critic --reference --json
 
@@ -46,8 +49,11 @@ and separate devices train on responses of the policy before: both change what i
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Rl {
+    /// File of the question, with these keys; flags override it
+    #[arg(value_name = "QUESTION.toml")]
+    question: Option<PathBuf>,
     #[command(flatten)]
-    keys: RlKeys,
+    flags: Flags<RlKeys>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -68,7 +74,9 @@ impl Rl {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        let answer = rl(&context, &self.keys)?;
+        let file = self.question.as_ref().map(|path| RlKeys::read(&context, path)).transpose()?;
+        let keys = self.flags.over(file.unwrap_or_default())?;
+        let answer = rl(&context, &keys)?;
         if answer.interrupted.is_some() {
             note("interrupted: over the steps and levers that were done by then, not over all");
         }

@@ -331,3 +331,71 @@ fn lengths_of_a_parquet_column() {
     fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     refused(&of(&format!("{}:microbatches", cut.display())), &["Parquet"]);
 }
+
+/// The examples of a folder, by name.
+fn examples(folder: &str) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut names: Vec<String> = files.map(|path| path.to_str().unwrap().to_owned()).collect();
+    names.sort();
+    assert!(names.len() > 2, "{folder}");
+    names
+}
+
+#[test]
+fn every_example_is_answered_and_flags_stand_over_it() {
+    for file in examples("scenarios/rl") {
+        let answer = json(&format!("rl {file} --prompts 16 --steps 1 --mini-batch 16 --json"));
+        assert!(step(&answer) > 0.0, "{file}");
+    }
+    let file = "rl scenarios/rl/grpo-7b.toml --prompts 16 --steps 1 --json";
+    let flags = "rl --model qwen2.5-7b --machine h100 --devices 8 --prompts 16 --steps 1 --json";
+    assert_eq!(json(file), json(flags));
+    let more = json(&format!("{file} --devices 16"));
+    assert!(step(&more) < step(&json(file)));
+    for file in examples("scenarios/fsdp") {
+        let answer = json(&format!("fsdp {file} --minibatches 2 --json"));
+        assert!(!answer["results"].as_array().unwrap().is_empty(), "{file}");
+    }
+    let file = json("fsdp scenarios/fsdp/model-on-machine.toml --minibatches 2 --devices 4 --json");
+    let all = file["results"].as_array().unwrap();
+    assert!(all.iter().all(|one| one["devices"] == 4), "{file}");
+    for file in examples("scenarios/failures") {
+        let line = format!(
+            "failures scenarios/failures.toml --failures {file} --schedule 1f1b --effort 0 --draws 1 --json"
+        );
+        json(&line);
+    }
+}
+
+#[test]
+fn files_of_other_questions_are_refused_with_the_command_that_answers_them() {
+    for (line, wanted) in [
+        ("rl scenarios/fsdp/nodes.toml", "`debubble fsdp scenarios/fsdp/nodes.toml` answers it"),
+        ("fsdp scenarios/rl/ppo.toml", "`debubble rl scenarios/rl/ppo.toml` answers it"),
+        ("rl scenarios/first.toml", "`debubble simulate scenarios/first.toml` answers it"),
+        (
+            "simulate scenarios/failures/one-dead.toml",
+            "--failures scenarios/failures/one-dead.toml` answers it",
+        ),
+        (
+            "failures scenarios/failures.toml --failures scenarios/rl/ppo.toml",
+            "is a question for `debubble rl`",
+        ),
+        ("rl nowhere.toml", "nowhere.toml"),
+    ] {
+        refused(&run(line), &[wanted]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("failures.toml");
+    fs::write(&path, "data-parallel = 4\ndraws = 0\n").unwrap();
+    let line = format!("failures scenarios/failures.toml --failures {}", path.display());
+    refused(&run(&line), &["`draws` is 0: from 1 to 1000"]);
+    // Paths of a file are relative to it.
+    fs::write(folder.path().join("lengths.txt"), "500\n700\n").unwrap();
+    let path = folder.path().join("rl.toml");
+    let text = "model = \"qwen2.5-1.5b\"\nmachine = \"h100\"\nprompts = 16\nresponse-lengths = \"file:lengths.txt\"\n";
+    fs::write(&path, text).unwrap();
+    json(&format!("rl {} --steps 1 --json", path.display()));
+    fs::write(&path, text.replace("16", "\"many\"")).unwrap();
+    refused(&run(&format!("rl {}", path.display())), &["rl.toml:3"]);
+}

@@ -257,14 +257,21 @@ fn wrong_keys_are_named() {
 
 mod flags {
     use clap::Args;
+    use question::keys::flags::Flags;
+    use question::keys::table::Set;
 
     use super::*;
 
     #[test]
     fn a_study_without_flags_is_the_default() {
-        assert_eq!(parsed::<fsdp::FsdpKeys>(&Object::new()), fsdp::FsdpKeys::default());
-        assert_eq!(parsed::<rl::RlKeys>(&Object::new()), rl::RlKeys::default());
+        assert_eq!(over(&Object::new(), fsdp::FsdpKeys::default()), fsdp::FsdpKeys::default());
+        assert_eq!(over(&Object::new(), rl::RlKeys::default()), rl::RlKeys::default());
         assert_eq!(parsed::<encoder::EncoderKeys>(&Object::new()), encoder::EncoderKeys::default());
+    }
+
+    /// `keys` with those of `written` over them, given as flags.
+    fn over<T: Set>(written: &Object, keys: T) -> T {
+        parsed::<Flags<T>>(written).over(keys).unwrap()
     }
 
     /// The keys of `written`, given as flags.
@@ -289,14 +296,23 @@ mod flags {
         #[test]
         fn flags_say_what_files_say(
             keys in some::<Keys>(),
-            study in some::<fsdp::FsdpKeys>(),
-            step in some::<rl::RlKeys>(),
+            [study, other_study] in [some::<fsdp::FsdpKeys>(), some::<fsdp::FsdpKeys>()],
+            [step, other_step] in [some::<rl::RlKeys>(), some::<rl::RlKeys>()],
             front in some::<encoder::EncoderKeys>(),
             changes in some::<replay::ReplayKeys>(),
         ) {
             prop_assert_eq!(parsed::<Keys>(&keys), read::<Keys>(&keys.into())?);
-            prop_assert_eq!(parsed::<fsdp::FsdpKeys>(&study), read::<fsdp::FsdpKeys>(&study.into())?);
-            prop_assert_eq!(parsed::<rl::RlKeys>(&step), read::<rl::RlKeys>(&step.into())?);
+            // Over a file they say what a file says that has both; but what it switches on they cannot switch off.
+            let both = |own: &Object, other: &Object| {
+                let own = own.clone().into_iter().filter(|(_, value)| *value != Value::Bool(false));
+                other.clone().into_iter().chain(own).collect::<Object>()
+            };
+            let file = read::<fsdp::FsdpKeys>(&other_study.clone().into())?;
+            prop_assert_eq!(over(&study, file), read::<fsdp::FsdpKeys>(&both(&study, &other_study).into())?);
+            prop_assert_eq!(over(&study, fsdp::FsdpKeys::default()), read::<fsdp::FsdpKeys>(&study.into())?);
+            let file = read::<rl::RlKeys>(&other_step.clone().into())?;
+            prop_assert_eq!(over(&step, file), read::<rl::RlKeys>(&both(&step, &other_step).into())?);
+            prop_assert_eq!(over(&step, rl::RlKeys::default()), read::<rl::RlKeys>(&step.into())?);
             prop_assert_eq!(parsed::<encoder::EncoderKeys>(&front), read::<encoder::EncoderKeys>(&front.into())?);
             prop_assert_eq!(parsed::<replay::ReplayKeys>(&changes), read::<replay::ReplayKeys>(&changes.into())?);
         }

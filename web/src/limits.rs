@@ -174,7 +174,7 @@ pub(crate) fn check_failures(
     scenario: &Scenario,
     keys: &FailureKeys,
 ) -> Result<(), Diagnostic> {
-    check_ranges(keys)?;
+    question::keys::file::check_ranges(keys)?;
     let pipelines = keys.data_parallel.unwrap_or(1);
     let refused =
         |message: String, key: &str| Err(Diagnostic::new(message).with_help(ELSEWHERE).about(key));
@@ -198,25 +198,6 @@ pub(crate) fn check_failures(
                 );
                 return refused(message, "draws");
             }
-        }
-    }
-    Ok(())
-}
-
-/// Refuses numbers of `keys` outside the ranges of their rows.
-fn check_ranges(keys: &FailureKeys) -> Result<(), Diagnostic> {
-    let numbers = [
-        ("effort", keys.effort),
-        ("most-dead", keys.most_dead),
-        ("draws", keys.draws),
-        ("spares", keys.spares),
-    ];
-    for (name, number) in numbers {
-        let row = FailureKeys::ROWS.iter().find(|row| row.name == name);
-        let Some((least, most)) = row.and_then(|row| row.range) else { continue };
-        if !(least..=most).contains(&number) {
-            let message = format!("`{name}` is {number}: from {least} to {most}");
-            return Err(Diagnostic::new(message).about(name));
         }
     }
     Ok(())

@@ -6,8 +6,9 @@ use pipeline::{Bytes, Nanos};
 
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
+use crate::keys::file;
 use crate::keys::table::{Lists, keys};
-use crate::kinds::{self, InputKind};
+use crate::kinds::InputKind;
 use crate::values::packing::RecomputeKey;
 use crate::values::passes::WorkFactor;
 use crate::values::words::words;
@@ -22,9 +23,6 @@ const SIZES: &str = "Times by sizes and machine";
 const MEMORY: &str = "Activation memory";
 /// Heading in the help of the search.
 const SEARCH: &str = "The search";
-
-/// The largest file of a question.
-const MAX_QUESTION: u64 = 1 << 20;
 
 keys! {
     /// A question about an encoder in front of a language model.
@@ -124,21 +122,9 @@ impl EncoderKeys {
     /// # Errors
     /// If the file cannot be read, or has other keys.
     pub fn over(self, context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
-        let text = context.read_toml(path, MAX_QUESTION)?;
-        let file: Self = toml::from_str(&text).map_err(|error| {
-            let error = Diagnostic::toml(path, &text, &error, &[]);
-            kinds::misplaced(path, &text, &[InputKind::Encoder], error)
-        })?;
-        let machine = file.machine.map(|name| in_folder(context, path, name));
-        Ok(self.or(Self { machine, ..file }))
-    }
-}
-
-/// A machine file relative to the folder of the question that names it, if there is one.
-fn in_folder(context: &Context<'_>, question: &Path, name: String) -> String {
-    let beside = question.parent().unwrap_or(Path::new("")).join(&name);
-    match name.ends_with(".toml") && context.exists(&beside) {
-        true => beside.to_string_lossy().into_owned(),
-        false => name,
+        let file: Self = file::read(context, path, InputKind::Encoder)?;
+        let machine = file.machine.map(|name| file::machine_beside(context, path, name));
+        let model = file.model.map(|name| file::beside(context, path, name));
+        Ok(self.or(Self { machine, model, ..file }))
     }
 }

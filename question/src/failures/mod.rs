@@ -1,12 +1,17 @@
 //! The question of dead workers: which there are, how their passes are rerouted, how often workers fail.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use pipeline::Nanos;
 use thiserror::Error;
 
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::keys::file;
 use crate::keys::table::{Lists, keys};
+use crate::kinds::InputKind;
 use crate::quote;
 use crate::values::text_form::text_form;
 use crate::values::words::words;
@@ -60,8 +65,16 @@ keys! {
     /// Spare workers that run nothing until another dies, where policies wait for spares
     spares: u64, label: "Spare workers", value: "N", heading: RATES, default: Some("0"), range: Some((0, 1_024));
 }
-#[cfg(feature = "clap")]
-crate::keys::flags::flags!(FailureKeys);
+
+impl FailureKeys {
+    /// The keys of the file at `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, has other keys, or a number outside the range of its key.
+    pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
+        file::read(context, path, InputKind::Failures)
+    }
+}
 
 words! {
     /// How microbatches of dead workers are dealt.

@@ -2,12 +2,16 @@
 
 pub(super) mod settings;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fsdp::{Communication, CostModel, Method, Way};
 use pipeline::{Bandwidth, Bytes, Nanos};
 
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::keys::file;
 use crate::keys::table::{Lists, keys};
+use crate::kinds::InputKind;
 use crate::values::noise::{JitterOf, Slowdown, Stall};
 use crate::values::packing::{
     CommunicationKey, CostKey, LengthsKey, MethodKey, PackingRatio, RecomputeKey, ShardingKey,
@@ -91,10 +95,20 @@ keys! {
     /// Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms
     stall: Option<Stall>, label: "Stalls", value: "PROBABILITY:TIME", heading: NOISE;
 }
-#[cfg(feature = "clap")]
-crate::keys::flags::flags!(FsdpKeys);
 
 impl FsdpKeys {
+    /// The keys of the file at `path`, whose paths are relative to its folder.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has other keys.
+    pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
+        let mut keys: Self = file::read(context, path, InputKind::Fsdp)?;
+        keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));
+        keys.model = keys.model.map(|name| file::beside(context, path, name));
+        keys.lengths.file_in(path.parent().unwrap_or(Path::new("")));
+        Ok(keys)
+    }
+
     /// The size of all parameters as they travel, if they do.
     pub const fn parameters(&self) -> Option<Bytes> {
         self.parameters

@@ -1,12 +1,15 @@
 //! Keys as flags of a command line (feature `clap`).
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, ValueParser};
-use clap::{Arg, ArgAction, ArgMatches, Command, Error};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::field::{Field, Kind, Plain, Word};
 use super::table::{Row, Set};
+use crate::diagnostic::Diagnostic;
 
 /// Lets a command take a set of keys as its flags.
 macro_rules! flags {
@@ -37,6 +40,58 @@ macro_rules! flags {
     };
 }
 pub(crate) use flags;
+
+/// The flags of a set of keys that a command line has, to stand over the keys of a file.
+#[derive(Clone, Debug)]
+pub struct Flags<T> {
+    /// Places of keys among the rows, and their values.
+    given: Vec<(usize, Vec<Plain>)>,
+    of: PhantomData<T>,
+}
+
+impl<T: Set> Flags<T> {
+    /// `keys` with the values of the flags in place of theirs.
+    ///
+    /// # Errors
+    /// None for flags that were parsed: their values are those of the keys.
+    pub fn over(self, mut keys: T) -> Result<T, Diagnostic> {
+        let mut fields = keys.fields_mut();
+        for (at, values) in self.given {
+            fields[at].clear();
+            for value in values {
+                fields[at].put(value).map_err(Diagnostic::new)?;
+            }
+        }
+        Ok(keys)
+    }
+}
+
+impl<T: Set> Args for Flags<T> {
+    fn augment_args(command: Command) -> Command {
+        add::<T>(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        add::<T>(command)
+    }
+}
+
+impl<T: Set> FromArgMatches for Flags<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        // Values that are none of their key's are errors of the command line.
+        take(&mut T::default(), matches)?;
+        let is_given =
+            |row: &Row| matches.value_source(row.field) == Some(ValueSource::CommandLine);
+        let rows = T::rows().into_iter().enumerate().filter(|(_, row)| is_given(row));
+        let given = rows.map(|(at, row)| (at, values(row, matches))).collect();
+        Ok(Self { given, of: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
 
 /// `command` with a flag for each key.
 pub(crate) fn add<T: Set>(command: Command) -> Command {

@@ -4,8 +4,9 @@
 //! rows. The effect of a key is defined elsewhere.
 
 pub mod field;
+pub mod file;
 #[cfg(feature = "clap")]
-pub(crate) mod flags;
+pub mod flags;
 #[cfg(feature = "schema")]
 pub mod form;
 mod hardware;

@@ -1,10 +1,14 @@
 //! The question of a step of reinforcement learning: rollout, log-probabilities, updates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pipeline::Nanos;
 
+use crate::diagnostic::Diagnostic;
+use crate::host::Context;
+use crate::keys::file;
 use crate::keys::table::{Lists, keys};
+use crate::kinds::InputKind;
 use crate::values::packing::{
     CommunicationKey, CostKey, LengthsKey, MethodKey, PlacementKey, RecomputeKey,
 };
@@ -103,5 +107,19 @@ keys! {
     /// `debubble fsdp --cost` has them
     cost: Option<CostKey>, label: "Cost of a sample", value: "MODEL", heading: UPDATE;
 }
-#[cfg(feature = "clap")]
-crate::keys::flags::flags!(RlKeys);
+
+impl RlKeys {
+    /// The keys of the file at `path`, whose paths are relative to its folder.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or has other keys.
+    pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
+        let mut keys: Self = file::read(context, path, InputKind::Rl)?;
+        keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));
+        keys.model = keys.model.map(|name| file::beside(context, path, name));
+        let folder = path.parent().unwrap_or(Path::new(""));
+        keys.prompt_lengths.file_in(folder);
+        keys.response_lengths.file_in(folder);
+        Ok(keys)
+    }
+}

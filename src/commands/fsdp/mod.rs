@@ -11,6 +11,7 @@ use draw::pictures::fsdp as pictures;
 use draw::text;
 use question::Context;
 use question::fsdp::FsdpKeys;
+use question::keys::flags::Flags;
 
 use super::width::Pictures;
 use super::{OUTPUT, Verdict, note, print_json};
@@ -24,6 +25,8 @@ Examples:
     debubble fsdp --devices 8 --minibatch-size 1,2,4,8 --packing-ratio 1
   A model on a machine, in place of fitted costs:
     debubble fsdp --model qwen2.5-7b --machine h100 --devices 8 --minibatch-size 4
+  A question in a file, with one packing method:
+    debubble fsdp scenarios/fsdp/nodes.toml --method lb-mini
   Lengths of a data set of your own, more devices, a picture and a table for machines:
     debubble fsdp --lengths file:lengths.txt --devices 8,32 --svg bubble.svg --csv rows.csv
   Links, of which eight devices own all parameters:
@@ -71,8 +74,11 @@ from how long each sample took in the serial run, without transfers.";
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Fsdp {
+    /// File of the question, with these keys; flags override it
+    #[arg(value_name = "QUESTION.toml")]
+    question: Option<PathBuf>,
     #[command(flatten)]
-    keys: FsdpKeys,
+    flags: Flags<FsdpKeys>,
     /// Print one JSON object instead of a table
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -97,17 +103,19 @@ pub struct Fsdp {
 impl Fsdp {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
+        let host = Host::listening();
+        let context = Context::new(&host);
+        let file = self.question.as_ref().map(|path| FsdpKeys::read(&context, path)).transpose()?;
+        let keys = self.flags.over(file.unwrap_or_default())?;
         if self.execution.is_asked() {
             let files = [("csv", &self.csv), ("svg", &self.svg), ("timeline", &self.timeline)];
             if let Some((flag, _)) = files.into_iter().find(|(_, path)| path.is_some()) {
                 return Err(Error::question(format!("--{flag} is not for --execute")));
             }
-            return execute::run(&self.keys, &self.execution, self.json, out);
+            return execute::run(&keys, &self.execution, self.json, out);
         }
-        let host = Host::listening();
-        let context = Context::new(&host);
         if let Some(path) = &self.timeline {
-            let keys = planning::samples::of_keys(&context, &self.keys)?;
+            let keys = planning::samples::of_keys(&context, &keys)?;
             let settings = keys.settings(&context)?;
             let [setting] = &settings[..] else {
                 let count = settings.len();
@@ -119,7 +127,7 @@ impl Fsdp {
             let picture = pictures::timelines(setting, &ways, layers, self.drawn.width)?;
             files::write(path, picture)?;
         }
-        let answer = fsdp(&context, &self.keys)?;
+        let answer = fsdp(&context, &keys)?;
         if answer.interrupted.is_some() {
             note("interrupted: over the minibatches that were done by then, not over all");
         }
