@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use planning::import::{Given, read};
+use planning::import::{Given, read, read_step};
 use question::Context;
 
 use super::OUTPUT;
@@ -26,6 +26,9 @@ Examples:
     debubble import llama3_70b.toml > llama.toml
   One recipe of a file of Megatron-Bridge or NeMo:
     debubble import llama31.py --recipe llama31_405b_pretrain_1024gpu_h100_bf16_config
+  A launch script of verl, and the step that it runs:
+    debubble import run_qwen2-7b.sh --machine h100 --output grpo.toml
+    debubble rl grpo.toml
   A strategy of SimuMax and its model:
     debubble import ep4_pp2_dp4_mbs1.json --model mixtral-8x7b.json
 
@@ -37,7 +40,7 @@ are followed. Arguments that a plan does not know are named.";
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Import {
     /// Script or log of Megatron-LM, job of torchtitan, experiment of Primus, recipe of Megatron-Bridge or NeMo,
-    /// configuration of MaxText, or JSON of SimuMax or Calculon
+    /// configuration of MaxText, JSON of SimuMax or Calculon, or script of verl, whose question is one for `debubble rl`
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -83,7 +86,7 @@ impl Facts {
 }
 
 /// The name and the value of a variable.
-fn variable(text: &str) -> Result<(String, String), String> {
+pub fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match is_name {
@@ -97,12 +100,22 @@ impl Import {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::default();
         let Self { file, facts, output } = self;
-        let imported = read(&Context::new(&host), &file, &facts.given())?;
-        imported.notes.iter().for_each(|text| messages::note(text));
-        if let Some(text) = imported.left_out_in_words() {
-            messages::note(&text);
-        }
-        let text = imported.to_toml().map_err(Error::question)?;
+        let (context, given) = (Context::new(&host), facts.given());
+        let text = match read_step(&context, &file, &given)? {
+            Some(step) => {
+                step.notes(|_| false).for_each(|text| messages::note(&text));
+                step.to_toml()
+            }
+            None => {
+                let imported = read(&context, &file, &given)?;
+                imported.notes.iter().for_each(|text| messages::note(text));
+                if let Some(text) = imported.left_out_in_words() {
+                    messages::note(&text);
+                }
+                imported.to_toml()
+            }
+        };
+        let text = text.map_err(Error::question)?;
         match output {
             Some(path) => files::write(&path, text)?,
             None => out.write_all(text.as_bytes())?,

@@ -1,16 +1,18 @@
 //! `debubble rl`: a step of reinforcement learning, phase by phase.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use answer::rl::rl;
 use clap::Args;
 use draw::pictures::rl as pictures;
 use draw::text;
+use planning::import::{Given, read_step};
 use question::Context;
 use question::keys::flags::Flags;
 use question::rl::RlKeys;
 
+use super::import::variable;
 use super::width::Pictures;
 use super::{OUTPUT, Verdict, note, print_json};
 use crate::error::Error;
@@ -31,6 +33,8 @@ Examples:
       --response-lengths file:rollouts.jsonl:response_length
   A question in a file, on more devices:
     debubble rl scenarios/rl/grpo-7b.toml --devices 16
+  The step that a launch script of verl runs, with the lengths of its rollouts:
+    debubble rl run_qwen2-7b.sh --machine h100 --response-lengths file:rollouts.jsonl:response_length
   PPO with a critic and a reference model:
     debubble rl --model qwen2.5-1.5b --machine a100-80g --critic --reference --json
 
@@ -49,11 +53,14 @@ and separate devices train on responses of the policy before: both change what i
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Rl {
-    /// File of the question, with these keys; flags override it
-    #[arg(value_name = "QUESTION.toml")]
+    /// File of the question, with these keys, or a launch script of verl; flags override it
+    #[arg(value_name = "QUESTION.toml|SCRIPT")]
     question: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<RlKeys>,
+    /// Value of a variable of the script or the environment, over its own; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, requires = "question")]
+    set: Vec<(String, String)>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -74,8 +81,11 @@ impl Rl {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        let file = self.question.as_ref().map(|path| RlKeys::read(&context, path)).transpose()?;
-        let keys = self.flags.over(file.unwrap_or_default())?;
+        let file = match &self.question {
+            Some(path) => read(&context, path, (&self.flags, self.set))?,
+            None => RlKeys::default(),
+        };
+        let keys = self.flags.over(file)?;
         let answer = rl(&context, &keys)?;
         if answer.interrupted.is_some() {
             note("interrupted: over the steps and levers that were done by then, not over all");
@@ -92,4 +102,19 @@ impl Rl {
         }
         Ok(Verdict::Done)
     }
+}
+
+/// The keys of the question or of the script `path`, whose `variables` may be given, with notes on what `flags` do not
+/// say otherwise.
+fn read(
+    context: &Context<'_>,
+    path: &Path,
+    (flags, variables): (&Flags<RlKeys>, Vec<(String, String)>),
+) -> Result<RlKeys, Error> {
+    let given = Given { variables: variables.into_iter().collect(), ..Given::default() };
+    let Some(step) = read_step(context, path, &given)? else {
+        return Ok(RlKeys::read(context, path)?);
+    };
+    step.notes(|key| flags.has(key)).for_each(|text| note(&text));
+    Ok(step.keys)
 }

@@ -399,3 +399,85 @@ fn files_of_other_questions_are_refused_with_the_command_that_answers_them() {
     fs::write(&path, text.replace("16", "\"many\"")).unwrap();
     refused(&run(&format!("rl {}", path.display())), &["rl.toml:3"]);
 }
+
+/// A launch script in the manner of verl's examples.
+const SCRIPT: &str = r#"#!/usr/bin/env bash
+set -x
+NNODES=${WORLD:-2}
+MODEL_PATH=${MODEL_PATH:-"$HOME/models/Qwen/Qwen2.5-1.5B-Instruct"}
+long=$((1024 * 4))
+ACTOR=(
+    actor_rollout_ref.actor.ppo_mini_batch_size=32
+    actor_rollout_ref.actor.use_dynamic_bsz=True
+    actor_rollout_ref.actor.ppo_max_token_len_per_gpu=6144
+    actor_rollout_ref.actor.ulysses_sequence_parallel_size=2
+    actor_rollout_ref.actor.use_kl_loss=True
+    actor_rollout_ref.actor.fsdp_config.param_offload=True
+)
+python3 -m verl.trainer.main_ppo \
+    algorithm.adv_estimator=grpo \
+    data.train_files=$HOME/data/train.parquet \
+    data.train_batch_size=64 data.max_prompt_length=1024 \
+    data.max_response_length=$long \
+    actor_rollout_ref.model.path="$MODEL_PATH" \
+    +actor_rollout_ref.model.enable_gradient_checkpointing=False \
+    actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=8 \
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.7 \
+    actor_rollout_ref.rollout.tensor_model_parallel_size=2 \
+    "${ACTOR[@]}" \
+    trainer.logger='["console"]' trainer.nnodes=$NNODES trainer.n_gpus_per_node=8 $@
+"#;
+
+#[test]
+fn a_script_of_verl_is_the_question_of_its_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.sh");
+    fs::write(&path, SCRIPT).unwrap();
+    let path = path.display();
+    let imported = run(&format!("import {path} --machine h100"));
+    let text = stdout(&imported);
+    let keys: toml::Table = toml::from_str(&text).unwrap();
+    let wanted: toml::Table = toml::from_str(
+        "model = \"Qwen2.5-1.5B-Instruct\"\nmachine = \"h100\"\ndevices = 16\nprompts = 64\nresponses = 8\ntensor = 2\n\
+         prompt-lengths = \"lognormal:150:0.5:1024\"\nresponse-lengths = \"lognormal:1000:0.9:4096\"\n\
+         engine-memory = 0.7\nmini-batch = 32\nmax-tokens = 6144\nlog-prob-max-tokens = 6144\nsequence-parallel = 2\n\
+         reference = true\nrecompute = \"none\"",
+    )
+    .unwrap();
+    for (name, value) in &wanted {
+        assert_eq!(keys.get(name), Some(value), "{name}");
+    }
+    assert!(!keys.contains_key("critic"), "GRPO has none");
+    let said = String::from_utf8_lossy(&imported.stderr).into_owned();
+    assert!(said.contains("only the longest response, 4096 tokens"), "{said}");
+    assert!(said.contains("actor_rollout_ref.actor.fsdp_config.param_offload"), "{said}");
+    assert!(!said.contains("logger"), "{said}");
+
+    // Asked at once it is the same question, and flags stand over it.
+    let more = "--steps 1 --json";
+    let question = folder.path().join("step.toml");
+    fs::write(&question, &text).unwrap();
+    assert_eq!(
+        json(&format!("rl {path} {more}")),
+        json(&format!("rl {} {more}", question.display()))
+    );
+    let given =
+        run(&format!("rl {path} --machine a100-80g --response-lengths uniform:10-20 {more}"));
+    let said = String::from_utf8_lossy(&given.stderr).into_owned();
+    assert!(!said.contains("no machine") && !said.contains("longest response"), "{said}");
+    let smaller = json(&format!("rl {path} --set WORLD=1 {more}"));
+    assert!(step(&smaller) > step(&json(&format!("rl {path} {more}"))));
+    refused(&run(&format!("plan {path}")), &["a launch script of verl", "`debubble rl"]);
+
+    let wrong = folder.path().join("wrong.sh");
+    for (from, to, message) in [
+        ("=8 $@", "=many $@", "trainer.n_gpus_per_node: many is no whole number"),
+        ("${WORLD:-2}", "$SLURM_NNODES", "only a run of the file knows SLURM_NNODES"),
+        ("use_kl_loss=True", "use_kl_loss=perhaps", "perhaps is neither True nor False"),
+        ("=$long", "=99999999999", "99999999999 tokens are too many"),
+    ] {
+        fs::write(&wrong, SCRIPT.replace(from, to)).unwrap();
+        refused(&run(&format!("rl {}", wrong.display())), &[message]);
+    }
+    refused(&run("rl --set A=1 --model qwen2.5-1.5b --machine h100"), &["QUESTION.toml|SCRIPT"]);
+}

@@ -333,8 +333,8 @@ fn the_keys_of_other_questions_are_flags_too() {
     let answer = ["json", "csv", "svg", "timeline", "width"];
     let run = ["execute", "hidden", "heads", "vocabulary", "timeout"];
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &[&answer[..], &run[..]].concat()));
-    assert_eq!(keys("rl", &[]), flags("rl", &["json", "csv", "svg", "width"]));
-    let failures = flags("failures", &["csv", "json"]);
+    assert_eq!(keys("rl", &[]), flags("rl", &["json", "csv", "set", "svg", "width"]));
+    let failures = flags("failures", &["csv", "failures", "json"]);
     let of_questions = keys("scenario", &["title", "source", "convention", "setting", "sweep"]);
     assert_eq!(&of_questions | &keys("failures", &[]), failures);
     assert_eq!(

@@ -108,6 +108,43 @@ impl Arguments {
         Self { values, is_dump: true, ..Self::default() }
     }
 
+    /// Those of the commands of `script` in the form `table.name=value`, with plus signs before names that are new.
+    pub(super) fn of_overrides(script: &Script) -> Self {
+        let mut own = Self { style: Style::Keys, ..Self::default() };
+        for word in script.commands.iter().flatten() {
+            // A whole array in quotes is one word here.
+            let is_several =
+                word.split_whitespace().skip(1).any(|part| override_of(part).is_some());
+            let parts = match is_several {
+                true => word.split_whitespace().collect(),
+                false => vec![word.as_str()],
+            };
+            for (name, value) in parts.into_iter().filter_map(override_of) {
+                own.set(&name.replace('_', "-"), Some(vec![value.to_owned()]));
+            }
+        }
+        own
+    }
+
+    /// Whether the name of any argument begins with `prefix`.
+    pub(super) fn has_prefix(&self, prefix: &str) -> bool {
+        self.values.keys().any(|name| name.starts_with(prefix))
+    }
+
+    /// Whether argument `name` is written as one that is off, in the words of Python.
+    pub(super) fn is_none(&self, name: &str) -> bool {
+        let value = self.values.get(name).and_then(|values| values.first());
+        value.is_some_and(|value| {
+            matches!(value.as_str(), "False" | "false" | "None" | "null" | "[]")
+        })
+    }
+
+    /// The value of argument `name` as it is written, with marks of parts that only a run knows.
+    pub(super) fn raw(&self, name: &str) -> Option<&str> {
+        self.note(name);
+        self.values.get(name)?.first().map(String::as_str)
+    }
+
     /// Those of a tree of keys: names of tables and keys, with dots between. A list has its parts as values.
     pub(super) fn of_tree(tree: &Value) -> Self {
         let mut own = Self { style: Style::Keys, ..Self::default() };
@@ -273,6 +310,14 @@ impl Arguments {
         let is_left = |name: &&String| !read.contains(*name) && !self.inherited.contains(*name);
         self.values.keys().filter(is_left).map(String::as_str).collect()
     }
+}
+
+/// The name and the value of an override, `table.name=value`.
+fn override_of(word: &str) -> Option<(&str, &str)> {
+    let (name, value) = word.split_once('=')?;
+    let name = name.trim_start_matches('+');
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (name.contains('.') && name.chars().all(is_part)).then_some((name, value))
 }
 
 /// A value that is no table, as text.

@@ -9,7 +9,7 @@ use crate::{SetupDocument, SizesDocument, TrainingDocument};
 /// Tokens that a file without a number of steps is taken to train on.
 const TOKENS: f64 = 1e12;
 /// Machine of a question that names none.
-const MACHINE: &str = "h100";
+pub(super) const MACHINE: &str = "h100";
 /// Devices of a node.
 const NODE: u64 = 8;
 

@@ -20,6 +20,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod torchtitan;
+pub mod verl;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -138,7 +139,7 @@ pub fn is_known(context: &Context<'_>, path: &Path, text: &str) -> bool {
 fn is_of_a_format(source: &Source<'_>) -> bool {
     match source.is_toml() {
         true => cfg!(feature = "recipes") && torchtitan::is_job(source),
-        false => formats().any(|format| (format.is_it)(source)),
+        false => verl::is_script(source) || formats().any(|format| (format.is_it)(source)),
     }
 }
 
@@ -157,6 +158,24 @@ pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Importe
     // Behind it is the log of steps, in which anything may stand.
     let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
     of_text(context, path, &head, given)
+}
+
+/// The step of reinforcement learning that the launch script `path` of verl runs; `None` for any other file.
+///
+/// # Errors
+/// If the file cannot be read, or has a setting that cannot be used.
+pub fn read_step(
+    context: &Context<'_>,
+    path: &Path,
+    given: &Given,
+) -> Result<Option<verl::Step>, Diagnostic> {
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
+    let source = Source::new(context, path, &head);
+    match verl::is_script(&source) {
+        true => verl::of_script(&source, given).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// The run that the file `path` describes: a question of the planner, or a file that [`read`] reads.
@@ -213,6 +232,11 @@ pub fn of_text(
 }
 
 fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
+    if verl::is_script(source) {
+        let file = quote::path(source.path);
+        let message = "it is a launch script of verl, a step of reinforcement learning";
+        return Err(source.wrong(message).with_help(format!("`debubble rl {file}` answers it")));
+    }
     let Some(format) = formats().find(|format| (format.is_it)(source)) else {
         return Err(source.unknown(KINDS));
     };

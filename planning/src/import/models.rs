@@ -12,8 +12,8 @@ pub(crate) const NAMES: &str =
     "as its authors call it, such as llama3.1-70b, qwen3-235b-a22b or deepseek-v3";
 
 /// Words behind a name that say how a model was trained, not its sizes.
-const ENDINGS: [&str; 9] =
-    ["instruct", "base", "chat", "hf", "pt", "it", "v01", "v03", "thinking2507"];
+const ENDINGS: [&str; 10] =
+    ["instruct", "base", "chat", "hf", "pt", "it", "v01", "v03", "thinking2507", "2507"];
 
 #[derive(Deserialize)]
 struct Table {

@@ -50,6 +50,13 @@ pub struct Flags<T> {
 }
 
 impl<T: Set> Flags<T> {
+    /// Whether the key `name` is among them.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let rows = T::rows();
+        self.given.iter().any(|(at, _)| rows.get(*at).is_some_and(|row| row.name == name))
+    }
+
     /// `keys` with the values of the flags in place of theirs.
     ///
     /// # Errors

@@ -1,0 +1,361 @@
+//! The step of reinforcement learning that a launch script of verl runs: its overrides of the configuration. Defaults are
+//! those of `verl/trainer/config` (b178a3cd).
+
+use fsdp::Lengths;
+use question::diagnostic::Diagnostic;
+use question::quote;
+use question::rl::RlKeys;
+use question::values::packing::{LengthsKey, PlacementKey, RecomputeKey};
+
+use super::arguments::{Arguments, Wrong};
+use super::assemble::MACHINE;
+use super::shell::{self, END, UNKNOWN};
+use super::{Given, Source};
+
+/// Names of settings that change no time of a step, or that are read beside others; those of groups end in a dot.
+const HARMLESS: &[&str] = &[
+    "actor-rollout-ref.actor.checkpoint.",
+    "actor-rollout-ref.actor.clip-ratio",
+    "actor-rollout-ref.actor.entropy-coeff",
+    "actor-rollout-ref.actor.grad-clip",
+    "actor-rollout-ref.actor.kl-loss",
+    "actor-rollout-ref.actor.loss-agg-mode",
+    "actor-rollout-ref.actor.megatron.",
+    "actor-rollout-ref.actor.optim.",
+    "actor-rollout-ref.actor.policy-loss.",
+    "actor-rollout-ref.actor.shuffle",
+    "actor-rollout-ref.actor.tis-imp-ratio",
+    "actor-rollout-ref.hybrid-engine",
+    "actor-rollout-ref.model.trust-remote-code",
+    "actor-rollout-ref.model.use-remove-padding",
+    "actor-rollout-ref.model.use-shm",
+    "actor-rollout-ref.ref.log-prob-",
+    "actor-rollout-ref.ref.megatron.",
+    "actor-rollout-ref.ref.ulysses-sequence-parallel-size",
+    "actor-rollout-ref.rollout.calculate-log-probs",
+    "actor-rollout-ref.rollout.do-sample",
+    "actor-rollout-ref.rollout.enable-chunked-prefill",
+    "actor-rollout-ref.rollout.ignore-eos",
+    "actor-rollout-ref.rollout.load-format",
+    "actor-rollout-ref.rollout.log-prob-micro-batch-size",
+    "actor-rollout-ref.rollout.mode",
+    "actor-rollout-ref.rollout.name",
+    "actor-rollout-ref.rollout.temperature",
+    "actor-rollout-ref.rollout.top-",
+    "actor-rollout-ref.rollout.val-kwargs.",
+    "algorithm.gamma",
+    "algorithm.kl-ctrl.",
+    "algorithm.kl-penalty",
+    "algorithm.lam",
+    "algorithm.norm-adv-by-std-in-grpo",
+    "critic.checkpoint.",
+    "critic.megatron.",
+    "critic.model.path",
+    "critic.optim.",
+    "custom-reward-function.",
+    "data.dataloader-num-workers",
+    "data.filter-overlong",
+    "data.prompt-key",
+    "data.return-raw-chat",
+    "data.reward-fn-key",
+    "data.seed",
+    "data.shuffle",
+    "data.train-files",
+    "data.trust-remote-code",
+    "data.truncation",
+    "data.val-",
+    "global-profiler.",
+    "ray-",
+    "reward-model.overlong-buffer",
+    "reward-model.reward-kwargs.",
+    "reward-model.reward-manager",
+    "trainer.critic-warmup",
+    "trainer.default-",
+    "trainer.experiment-name",
+    "trainer.log",
+    "trainer.max-actor-ckpt",
+    "trainer.max-critic-ckpt",
+    "trainer.project-name",
+    "trainer.resume",
+    "trainer.rollout-data-dir",
+    "trainer.save-freq",
+    "trainer.test-freq",
+    "trainer.total-",
+    "trainer.val",
+];
+
+/// The share of the longest response that the median is taken for, where nothing says more.
+const MEDIAN: u32 = 4;
+/// The default medians of prompts and responses, in tokens.
+const MEDIANS: [u32; 2] = [150, 1000];
+/// The spread of lengths that is assumed.
+const SIGMA: [f64; 2] = [0.5, 0.9];
+
+/// A step of reinforcement learning that a script runs.
+pub struct Step {
+    /// The question.
+    pub keys: RlKeys,
+    /// Assumptions, and settings that the question cannot have, a sentence each, with the key that is assumed.
+    pub notes: Vec<(Option<&'static str>, String)>,
+    /// Settings that are not known to be harmless, and that the question does not have.
+    pub left_out: Vec<String>,
+}
+
+impl Step {
+    /// The notes but for those on keys that are `given` otherwise, and the settings that are left out in one of them.
+    pub fn notes(&self, given: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
+        let names: Vec<String> = self.left_out.iter().map(|name| quote::clip(name)).collect();
+        let left_out = (!names.is_empty()).then(|| {
+            format!(
+                "left out, since a step of `debubble rl` does not know them: {}",
+                names.join(", ")
+            )
+        });
+        let is_said = move |key: &Option<&str>| !key.is_some_and(&given);
+        let notes = self.notes.iter().filter(move |(key, _)| is_said(key));
+        notes.map(|(_, text)| text.clone()).chain(left_out)
+    }
+
+    /// The question as a file, with the notes in front.
+    ///
+    /// # Errors
+    /// If it cannot be written down.
+    pub fn to_toml(&self) -> Result<String, String> {
+        let mut text: String = self
+            .notes(|_| false)
+            .map(|note| format!("# {}\n", note.replace(['\n', '\r'], " ")))
+            .collect();
+        text += &toml::to_string(&self.keys).map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+}
+
+/// Whether `source` launches verl. A question that was made of such a script names its settings in comments.
+pub(super) fn is_script(source: &Source<'_>) -> bool {
+    let has = |name: &str| source.text.contains(name);
+    has("actor_rollout_ref.") && has("data.train_") && !source.is_toml()
+}
+
+/// The step that the script `source` runs.
+pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diagnostic> {
+    let script = shell::read(source.text, &given.variables);
+    let script = script.map_err(|why| source.wrong(&why))?;
+    let arguments = Arguments::of_overrides(&script);
+    let reader = Reader { arguments: &arguments, given, notes: Vec::new() };
+    reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))
+}
+
+struct Reader<'a> {
+    arguments: &'a Arguments,
+    given: &'a Given,
+    notes: Vec<(Option<&'static str>, String)>,
+}
+
+impl Reader<'_> {
+    fn step(mut self) -> Result<Step, Wrong> {
+        let dynamic = self.flag("actor-rollout-ref.actor.use-dynamic-bsz", false)?;
+        let rollout = "actor-rollout-ref.rollout";
+        let tokens = "actor-rollout-ref.actor.ppo-max-token-len-per-gpu";
+        let max_tokens = self.whole(tokens, 16_384)?;
+        let log_prob_dynamic =
+            self.flag(&format!("{rollout}.log-prob-use-dynamic-bsz"), dynamic)?;
+        let log_prob_tokens =
+            self.whole(&format!("{rollout}.log-prob-max-token-len-per-gpu"), max_tokens)?;
+        let mini_batch = self.whole("actor-rollout-ref.actor.ppo-mini-batch-size", 256)?;
+        let prompts = self.prompts(mini_batch)?;
+        let [devices, rollout_devices] = self.devices()?;
+        let lengths = self.lengths()?;
+        let checkpoints =
+            self.flag("actor-rollout-ref.model.enable-gradient-checkpointing", true)?;
+        let in_reward = self.flag("algorithm.use-kl-in-reward", false)?;
+        let in_loss = self.flag("actor-rollout-ref.actor.use-kl-loss", false)?;
+        let recorded = self.flag("async-training.use-rollout-log-probs", false)?;
+        let advantages = self.arguments.text("algorithm.adv-estimator")?;
+        let [prompt_lengths, response_lengths] = lengths;
+        let keys = RlKeys {
+            model: self.model()?.map(Into::into),
+            machine: Some(self.machine()),
+            devices: devices + rollout_devices,
+            prompts,
+            responses: self.whole(&format!("{rollout}.n"), 1)?,
+            prompt_lengths,
+            response_lengths,
+            tensor: self.whole(&format!("{rollout}.tensor-model-parallel-size"), 2)?,
+            engine_memory: Some(self.number(&format!("{rollout}.gpu-memory-utilization"), 0.5)?),
+            max_sequences: self.whole(&format!("{rollout}.max-num-seqs"), 256)?,
+            placement: match rollout_devices {
+                0 => PlacementKey::Colocated,
+                _ => PlacementKey::Separate,
+            },
+            rollout_devices: Some(rollout_devices).filter(|devices| *devices > 0),
+            no_old_log_probs: recorded,
+            reference: in_reward || in_loss,
+            critic: matches!(advantages.as_deref(), None | Some("gae")),
+            mini_batch: Some(mini_batch.min(prompts)),
+            epochs: self.whole("actor-rollout-ref.actor.ppo-epochs", 1)?,
+            max_tokens: dynamic.then_some(max_tokens),
+            log_prob_max_tokens: log_prob_dynamic.then_some(log_prob_tokens),
+            sequence_parallel: self
+                .whole("actor-rollout-ref.actor.ulysses-sequence-parallel-size", 1)?,
+            recompute: if checkpoints { RecomputeKey::Full } else { RecomputeKey::None },
+            ..RlKeys::default()
+        };
+        self.say_what_is_not_simulated()?;
+        let is_left = |name: &&str| {
+            !HARMLESS.iter().any(|known| name.starts_with(known)) && !self.arguments.is_none(name)
+        };
+        let unread = self.arguments.unread().into_iter().filter(is_left);
+        let left_out = unread.map(|name| name.replace('-', "_")).collect();
+        Ok(Step { keys, notes: self.notes, left_out })
+    }
+
+    /// The model by the last part of its path, which is its name.
+    fn model(&mut self) -> Result<Option<String>, Wrong> {
+        if let Some(name) = &self.given.model {
+            return Ok(Some(name.clone()));
+        }
+        const PATH: &str = "actor-rollout-ref.model.path";
+        let written = self.arguments.raw(PATH);
+        let path = written.unwrap_or_default().trim_matches(['\'', '"', '/']);
+        let name = path.rsplit('/').next().unwrap_or_default();
+        match name.is_empty() || name.contains([UNKNOWN, END]) {
+            true => {
+                self.notes.push((
+                    Some("model"),
+                    "the script does not say the model: name it with --model".to_owned(),
+                ));
+                Ok(None)
+            }
+            false => Ok(Some(name.to_owned())),
+        }
+    }
+
+    fn machine(&mut self) -> String {
+        self.given.machine.clone().unwrap_or_else(|| {
+            let note = format!("the script names no machine: {MACHINE} is assumed (--machine)");
+            self.notes.push((Some("machine"), note));
+            MACHINE.to_owned()
+        })
+    }
+
+    /// Prompts of a step: of fully asynchronous training those of an update, so often as weights wait for it.
+    fn prompts(&mut self, mini_batch: u64) -> Result<u64, Wrong> {
+        let batch = self.whole("data.train-batch-size", 1024)?;
+        let generated = self.whole("data.gen-batch-size", batch)?;
+        if batch > 0 {
+            if generated > batch {
+                self.note(format!(
+                    "prompts that dynamic sampling drops are not simulated: {generated} are drawn, and {batch} trained"
+                ));
+            }
+            return Ok(batch);
+        }
+        let batches = self.whole("async-training.require-batches", 1)?;
+        let updates = self.whole("async-training.trigger-parameter-sync-step", 1)?;
+        self.note(format!(
+            "training is fully asynchronous: a step has the {updates} updates between two exchanges of weights"
+        ));
+        Ok(mini_batch.saturating_mul(batches).saturating_mul(updates))
+    }
+
+    /// Devices of training, and of the rollout where it has its own.
+    fn devices(&self) -> Result<[u64; 2], Wrong> {
+        let of = |part: &str, nodes: u64, each: u64| {
+            let nodes = self.whole(&format!("{part}.nnodes"), nodes)?;
+            Ok(nodes.saturating_mul(self.whole(&format!("{part}.n-gpus-per-node"), each)?))
+        };
+        let [training, rollout] = [of("trainer", 1, 8)?, of("rollout", 0, 8)?];
+        Ok([self.given.devices.map_or(training, |all| all.saturating_sub(rollout)), rollout])
+    }
+
+    /// The laws of prompts and responses: only the longest are known.
+    fn lengths(&mut self) -> Result<[LengthsKey; 2], Wrong> {
+        let mut laws = [LengthsKey::default(), LengthsKey::default()];
+        let of = [("prompt", "prompt-lengths"), ("response", "response-lengths")];
+        for (at, (what, key)) in of.into_iter().enumerate() {
+            let name = format!("data.max-{what}-length");
+            let name = name.as_str();
+            let most = self.whole(name, 512)?;
+            let wrong = |message: String| Wrong { name: name.to_owned(), message, cure: None };
+            let most =
+                u32::try_from(most).map_err(|_| wrong(format!("{most} tokens are too many")))?;
+            let median = (most / MEDIAN).clamp(1, MEDIANS[at]);
+            let law = Lengths::log_normal(median, SIGMA[at], most.max(1));
+            let text = format!("lognormal:{median}:{}:{most}", SIGMA[at]);
+            laws[at] = LengthsKey::Known(law.map_err(|fault| wrong(fault.to_string()))?, text);
+            let note = format!(
+                "the script has only the longest {what}, {most} tokens: a median of {median} is assumed (--{key} file:FILE \
+                 takes those of a run)"
+            );
+            self.notes.push((Some(key), note));
+        }
+        Ok(laws)
+    }
+
+    fn note(&mut self, text: String) {
+        self.notes.push((None, text));
+    }
+
+    /// Notes on settings that change a step in ways that the question does not have.
+    fn say_what_is_not_simulated(&mut self) -> Result<(), Wrong> {
+        let text = |name: &str| self.arguments.text(name);
+        let mut said = Vec::new();
+        if text("actor-rollout-ref.actor.strategy")?.as_deref() == Some("megatron")
+            || self.arguments.has_prefix("actor-rollout-ref.actor.megatron.")
+        {
+            said.push(
+                "the actor trains with Megatron-LM: FSDP is simulated in its place".to_owned(),
+            );
+        }
+        if let Some(rank) = text("actor-rollout-ref.model.lora-rank")?.filter(|rank| rank != "0") {
+            said.push(format!("LoRA of rank {rank} is not simulated: updates train all weights"));
+        }
+        if self.flag("async-training.partial-rollout", false)? {
+            said.push(
+                "partial rollouts end where weights are exchanged: --rollout-budget is near it"
+                    .to_owned(),
+            );
+        }
+        if self.flag("actor-rollout-ref.rollout.enforce-eager", false)? {
+            said.push(
+                "engines run without CUDA graphs: a larger --step-latency stands for it".to_owned(),
+            );
+        }
+        if self.flag("actor-rollout-ref.rollout.multi-turn.enable", false)? {
+            said.push("turns with tools are not simulated".to_owned());
+        }
+        if self.flag("reward-model.enable", false)? {
+            said.push("the reward model is not simulated: --reward takes its time".to_owned());
+        }
+        if let Some(samples) = text("actor-rollout-ref.actor.ppo-micro-batch-size-per-gpu")?
+            && !self.flag("actor-rollout-ref.actor.use-dynamic-bsz", false)?
+        {
+            said.push(format!(
+                "microbatches of {samples} samples are simulated as those of as many tokens as the longest sample"
+            ));
+        }
+        said.into_iter().for_each(|text| self.note(text));
+        Ok(())
+    }
+
+    fn whole(&self, name: &str, default: u64) -> Result<u64, Wrong> {
+        Ok(self.arguments.whole(name)?.unwrap_or(default))
+    }
+
+    fn number(&self, name: &str, default: f64) -> Result<f64, Wrong> {
+        Ok(self.arguments.number(name)?.unwrap_or(default))
+    }
+
+    fn flag(&self, name: &str, default: bool) -> Result<bool, Wrong> {
+        match self.arguments.text(name)?.as_deref() {
+            None => Ok(default),
+            Some("True" | "true") => Ok(true),
+            Some("False" | "false") => Ok(false),
+            Some(other) => Err(Wrong {
+                name: name.to_owned(),
+                message: format!("{} is neither True nor False", quote::clip(other)),
+                cure: None,
+            }),
+        }
+    }
+}
