@@ -115,6 +115,15 @@ impl<'h> Context<'h> {
     /// If it cannot be read, or would take too much memory.
     pub fn read_toml(&self, path: &Path, limit: u64) -> Result<String, Diagnostic> {
         let text = self.read_text(path, limit)?;
+        self.check_toml(path, &text)?;
+        Ok(text)
+    }
+
+    /// Refuses `text`, TOML of the file at `path`, if it would take too much memory.
+    ///
+    /// # Errors
+    /// If it would.
+    pub fn check_toml(&self, path: &Path, text: &str) -> Result<(), Diagnostic> {
         let begins = |byte: &u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'\n');
         let values = text.as_bytes().iter().filter(|byte| begins(byte)).count() as u64;
         if values > MAX_VALUES {
@@ -122,8 +131,7 @@ impl<'h> Context<'h> {
             return Err(Diagnostic::unreadable(path, &cause));
         }
         let name = quote::path(path);
-        memory::demand(self.host, &name, values * OF_A_VALUE, "give the process more memory")?;
-        Ok(text)
+        memory::demand(self.host, &name, values * OF_A_VALUE, "give the process more memory")
     }
 
     /// The profile at `path`, which `parse` makes of it the first time.

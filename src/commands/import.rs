@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use planning::import::{Given, read, read_step};
+use planning::import::{Given, read};
 use question::Context;
 
 use super::OUTPUT;
@@ -100,22 +100,9 @@ impl Import {
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::default();
         let Self { file, facts, output } = self;
-        let (context, given) = (Context::new(&host), facts.given());
-        let text = match read_step(&context, &file, &given)? {
-            Some(step) => {
-                step.notes(|_| false).for_each(|text| messages::note(&text));
-                step.to_toml()
-            }
-            None => {
-                let imported = read(&context, &file, &given)?;
-                imported.notes.iter().for_each(|text| messages::note(text));
-                if let Some(text) = imported.left_out_in_words() {
-                    messages::note(&text);
-                }
-                imported.to_toml()
-            }
-        };
-        let text = text.map_err(Error::question)?;
+        let asked = read(&Context::new(&host), &file, &facts.given())?;
+        asked.notes().iter().for_each(|text| messages::note(text));
+        let text = asked.to_toml().map_err(Error::question)?;
         match output {
             Some(path) => files::write(&path, text)?,
             None => out.write_all(text.as_bytes())?,

@@ -7,8 +7,9 @@ use answer::rl::rl;
 use clap::Args;
 use draw::pictures::rl as pictures;
 use draw::text;
-use planning::import::{Given, read_step};
+use planning::import::{Given, step_of_text};
 use question::Context;
+use question::keys::file::MAX_QUESTION;
 use question::keys::flags::Flags;
 use question::rl::RlKeys;
 
@@ -112,8 +113,9 @@ fn read(
     (flags, variables): (&Flags<RlKeys>, Vec<(String, String)>),
 ) -> Result<RlKeys, Error> {
     let given = Given { variables: variables.into_iter().collect(), ..Given::default() };
-    let Some(step) = read_step(context, path, &given)? else {
-        return Ok(RlKeys::read(context, path)?);
+    let text = context.read_text(path, MAX_QUESTION)?;
+    let Some(step) = step_of_text(context, path, &text, &given)? else {
+        return Ok(RlKeys::of_text(context, path, &text)?);
     };
     step.notes(|key| flags.has(key)).for_each(|text| note(&text));
     Ok(step.keys)

@@ -481,3 +481,34 @@ fn a_script_of_verl_is_the_question_of_its_settings() {
     }
     refused(&run("rl --set A=1 --model qwen2.5-1.5b --machine h100"), &["QUESTION.toml|SCRIPT"]);
 }
+
+/// Questions and scripts may come through pipes, which can be read only once.
+#[cfg(unix)]
+#[test]
+fn a_file_is_read_once() {
+    let piped = |arguments: &str, file: &str| {
+        let output = Command::new("sh")
+            .args(["-c", &format!("cat {file} | {} {arguments}", env!("CARGO_BIN_EXE_debubble"))])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output();
+        stdout(&output.unwrap())
+    };
+    let whole = "--prompts 16 --steps 1 --json";
+    let answer = piped(&format!("rl /dev/stdin {whole}"), "scenarios/rl/grpo-7b.toml");
+    let wanted = json(&format!("rl scenarios/rl/grpo-7b.toml {whole}"));
+    assert_eq!(serde_json::from_str::<Value>(&answer).unwrap(), wanted);
+    let folder = tempfile::tempdir().unwrap();
+    let verl = folder.path().join("verl.sh");
+    fs::write(&verl, SCRIPT).unwrap();
+    let megatron = folder.path().join("megatron.sh");
+    let script = "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 \
+                  --num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 \
+                  --micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --train-iters 10";
+    fs::write(&megatron, script).unwrap();
+    for file in [verl, megatron] {
+        let file = file.to_str().unwrap();
+        // A plan is called as its file.
+        let question = piped("import /dev/stdin", file).replace("\"stdin\"", "\"megatron\"");
+        assert_eq!(question, stdout(&run(&format!("import {file}"))));
+    }
+}

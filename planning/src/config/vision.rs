@@ -1,6 +1,6 @@
 //! The vision encoder of a config: its `vision_config`.
 
-use std::borrow::Cow;
+use std::slice;
 
 use question::diagnostic::Diagnostic;
 use serde_json::{Map, Value};
@@ -132,9 +132,9 @@ impl Config<'_> {
             None | Some(Value::Null) => return Ok(None),
             Some(given) => given,
         };
-        let sides: Cow<'_, [Value]> = match given {
-            Value::Array(sides) => Cow::Borrowed(sides),
-            one => Cow::Owned(vec![one.clone()]),
+        let sides = match given {
+            Value::Array(sides) => sides.as_slice(),
+            one => slice::from_ref(one),
         };
         let (first, rest) = sides.split_first().unwrap_or((&Value::Null, &[]));
         match first.as_u64().filter(|_| rest.len() < 2 && rest.iter().all(|side| side == first)) {

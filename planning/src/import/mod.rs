@@ -29,6 +29,7 @@ use std::path::Path;
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::quote;
+use serde::Serialize;
 
 use self::arguments::Arguments;
 pub use self::measured::Measured;
@@ -77,9 +78,7 @@ impl Imported {
     /// The arguments that are left out, in a sentence.
     #[must_use]
     pub fn left_out_in_words(&self) -> Option<String> {
-        let names: Vec<String> = self.left_out.iter().map(|name| quote::clip(name)).collect();
-        (!names.is_empty())
-            .then(|| format!("left out, since a plan does not know them: {}", names.join(", ")))
+        left_out_in_words("a plan", &self.left_out)
     }
 
     /// The question as a file, with the notes in front.
@@ -87,12 +86,26 @@ impl Imported {
     /// # Errors
     /// If it cannot be written down.
     pub fn to_toml(&self) -> Result<String, String> {
-        let notes = self.notes.iter().cloned().chain(self.left_out_in_words());
-        let mut text: String =
-            notes.map(|note| format!("# {}\n", note.replace(['\n', '\r'], " "))).collect();
-        text += &toml::to_string(&self.document).map_err(|error| error.to_string())?;
-        Ok(text)
+        with_notes(self.notes.iter().cloned().chain(self.left_out_in_words()), &self.document)
     }
+}
+
+/// That `asked`, a kind of question, does not know the arguments `names`, if there are any.
+fn left_out_in_words(asked: &str, names: &[String]) -> Option<String> {
+    let names: Vec<String> = names.iter().map(|name| quote::clip(name)).collect();
+    (!names.is_empty())
+        .then(|| format!("left out, since {asked} does not know them: {}", names.join(", ")))
+}
+
+/// The `question` as a file, with the `notes` in front.
+fn with_notes(
+    notes: impl Iterator<Item = String>,
+    question: &impl Serialize,
+) -> Result<String, String> {
+    let mut text: String =
+        notes.map(|note| format!("# {}\n", note.replace(['\n', '\r'], " "))).collect();
+    text += &toml::to_string(question).map_err(|error| error.to_string())?;
+    Ok(text)
 }
 
 /// A kind of file.
@@ -149,33 +162,64 @@ fn is_dump(text: &str) -> bool {
     of("num_layers") && of("hidden_size")
 }
 
-/// Reads the script or the log in `path`.
+/// The question of a file of any kind.
+pub enum Asked {
+    /// One of the planner.
+    Plan(Box<Imported>),
+    /// A step of reinforcement learning.
+    Step(Box<verl::Step>),
+}
+
+impl Asked {
+    /// Assumptions, and what is left out, a sentence each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Plan(plan) => {
+                plan.notes.iter().cloned().chain(plan.left_out_in_words()).collect()
+            }
+            Self::Step(step) => step.notes(|_| false).collect(),
+        }
+    }
+
+    /// The question as a file, with the notes in front.
+    ///
+    /// # Errors
+    /// If it cannot be written down.
+    pub fn to_toml(&self) -> Result<String, String> {
+        match self {
+            Self::Plan(plan) => plan.to_toml(),
+            Self::Step(step) => step.to_toml(),
+        }
+    }
+}
+
+/// Reads the script, the log or the configuration in `path`.
 ///
 /// # Errors
 /// If it cannot be read, is of no known kind, or lacks what a question needs.
-pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imported, Diagnostic> {
+pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Asked, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     // Behind it is the log of steps, in which anything may stand.
     let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
-    of_text(context, path, &head, given)
+    match step_of_text(context, path, &head, given)? {
+        Some(step) => Ok(Asked::Step(Box::new(step))),
+        None => of_text(context, path, &head, given).map(|plan| Asked::Plan(Box::new(plan))),
+    }
 }
 
-/// The step of reinforcement learning that the launch script `path` of verl runs; `None` for any other file.
+/// The step of reinforcement learning that `text`, the launch script `path` of verl, runs; `None` for any other file.
 ///
 /// # Errors
-/// If the file cannot be read, or has a setting that cannot be used.
-pub fn read_step(
+/// If it has a setting that cannot be used.
+pub fn step_of_text(
     context: &Context<'_>,
     path: &Path,
+    text: &str,
     given: &Given,
 ) -> Result<Option<verl::Step>, Diagnostic> {
-    let bytes = context.read_bytes(path, MOST_BYTES)?;
-    let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
-    let source = Source::new(context, path, &head);
-    match verl::is_script(&source) {
-        true => verl::of_script(&source, given).map(Some),
-        false => Ok(None),
-    }
+    let source = Source::new(context, path, text);
+    verl::is_script(&source).then(|| verl::of_script(&source, given)).transpose()
 }
 
 /// The run that the file `path` describes: a question of the planner, or a file that [`read`] reads.

@@ -10,7 +10,7 @@ use question::values::packing::{LengthsKey, PlacementKey, RecomputeKey};
 use super::arguments::{Arguments, Wrong};
 use super::assemble::MACHINE;
 use super::shell::{self, END, UNKNOWN};
-use super::{Given, Source};
+use super::{Given, Source, left_out_in_words, with_notes};
 
 /// Names of settings that change no time of a step, or that are read beside others; those of groups end in a dot.
 const HARMLESS: &[&str] = &[
@@ -104,13 +104,7 @@ pub struct Step {
 impl Step {
     /// The notes but for those on keys that are `given` otherwise, and the settings that are left out in one of them.
     pub fn notes(&self, given: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
-        let names: Vec<String> = self.left_out.iter().map(|name| quote::clip(name)).collect();
-        let left_out = (!names.is_empty()).then(|| {
-            format!(
-                "left out, since a step of `debubble rl` does not know them: {}",
-                names.join(", ")
-            )
-        });
+        let left_out = left_out_in_words("a step of `debubble rl`", &self.left_out);
         let is_said = move |key: &Option<&str>| !key.is_some_and(&given);
         let notes = self.notes.iter().filter(move |(key, _)| is_said(key));
         notes.map(|(_, text)| text.clone()).chain(left_out)
@@ -121,12 +115,7 @@ impl Step {
     /// # Errors
     /// If it cannot be written down.
     pub fn to_toml(&self) -> Result<String, String> {
-        let mut text: String = self
-            .notes(|_| false)
-            .map(|note| format!("# {}\n", note.replace(['\n', '\r'], " ")))
-            .collect();
-        text += &toml::to_string(&self.keys).map_err(|error| error.to_string())?;
-        Ok(text)
+        with_notes(self.notes(|_| false), &self.keys)
     }
 }
 

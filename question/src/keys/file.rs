@@ -11,7 +11,7 @@ use crate::host::Context;
 use crate::kinds::{self, InputKind};
 
 /// The largest file of a question.
-const MAX_QUESTION: u64 = 1 << 20;
+pub const MAX_QUESTION: u64 = 1 << 20;
 
 /// The keys of the file at `path`, a question of the kind `kind`.
 ///
@@ -22,10 +22,20 @@ pub fn read<T: Set + DeserializeOwned>(
     path: &Path,
     kind: InputKind,
 ) -> Result<T, Diagnostic> {
-    let text = context.read_toml(path, MAX_QUESTION)?;
-    let keys: T = toml::from_str(&text).map_err(|error| {
-        let error = Diagnostic::toml(path, &text, &error, &[]);
-        kinds::misplaced(path, &text, &[kind], error)
+    of_text(context, path, &context.read_text(path, MAX_QUESTION)?, kind)
+}
+
+/// The same of the file's `text`, which is read only once where it may be something else.
+pub(crate) fn of_text<T: Set + DeserializeOwned>(
+    context: &Context<'_>,
+    path: &Path,
+    text: &str,
+    kind: InputKind,
+) -> Result<T, Diagnostic> {
+    context.check_toml(path, text)?;
+    let keys: T = toml::from_str(text).map_err(|error| {
+        let error = Diagnostic::toml(path, text, &error, &[]);
+        kinds::misplaced(path, text, &[kind], error)
     })?;
     check_ranges(&keys)?;
     Ok(keys)

@@ -109,12 +109,12 @@ keys! {
 }
 
 impl RlKeys {
-    /// The keys of the file at `path`, whose paths are relative to its folder.
+    /// The keys in `text`, the file at `path`, whose paths are relative to its folder.
     ///
     /// # Errors
-    /// If the file cannot be read, or has other keys.
-    pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
-        let mut keys: Self = file::read(context, path, InputKind::Rl)?;
+    /// If it has other keys.
+    pub fn of_text(context: &Context<'_>, path: &Path, text: &str) -> Result<Self, Diagnostic> {
+        let mut keys: Self = file::of_text(context, path, text, InputKind::Rl)?;
         keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));
         keys.model = keys.model.map(|name| file::beside(context, path, name));
         let folder = path.parent().unwrap_or(Path::new(""));
