@@ -3,7 +3,7 @@
 mod levers;
 
 use fsdp::CostModel;
-use fsdp::rl::Mean;
+use fsdp::rl::{Mean, Trainer};
 use pipeline::Nanos;
 use planning::rl::{Asked, asked};
 use serde::Serialize;
@@ -60,10 +60,50 @@ pub struct RolloutRow {
 pub struct UpdateRow {
     /// Updates of a step.
     pub updates: f64,
-    /// Of the average device, or group of devices that share sequences, in an update.
+    /// Of the average device, or group of devices that work on the same samples, in an update.
     pub microbatches: f64,
     /// Share of the updates in which the average device waits or transfers.
     pub idle_rate: f64,
+}
+
+/// The pipelines that train.
+#[derive(Serialize, Clone, Debug)]
+pub struct PipelinesRow {
+    /// Replicas.
+    pub replicas: u64,
+    /// Stages of each.
+    pub stages: u64,
+    /// Chunks of layers on a stage.
+    pub chunks_per_stage: u64,
+    /// Order of passes.
+    pub schedule: &'static str,
+    /// The exchange of gradients and parameters at the end of an update.
+    pub exchange_ns: u64,
+}
+
+impl PipelinesRow {
+    fn in_words(&self) -> String {
+        let Self { replicas, stages, chunks_per_stage, schedule, exchange_ns } = self;
+        let chunks = match chunks_per_stage {
+            1 => String::new(),
+            chunks => format!(" of {chunks} chunks"),
+        };
+        let exchange = format::time(Nanos(*exchange_ns));
+        format!(
+            "{replicas} replicas of {stages} stages{chunks}, {schedule}; gradients exchanged in {exchange} an update\n"
+        )
+    }
+
+    fn of(trainer: &Trainer) -> Option<Self> {
+        let Trainer::Pipelines(of) = trainer else { return None };
+        Some(Self {
+            replicas: of.replicas as u64,
+            stages: of.stages,
+            chunks_per_stage: of.chunks.len() as u64 / of.stages.max(1),
+            schedule: of.schedule.name(),
+            exchange_ns: of.exchange.0,
+        })
+    }
 }
 
 /// The answer to a question about a step of reinforcement learning.
@@ -89,6 +129,9 @@ pub struct RlAnswer {
     pub rollout: RolloutRow,
     /// The updates.
     pub update: UpdateRow,
+    /// The pipelines that train, if any do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipelines: Option<PipelinesRow>,
     /// What changes would save, each by itself.
     pub levers: Vec<LeverRow>,
     /// Forward and backward of a sample on its devices, as `--cost` of `debubble fsdp` takes it.
@@ -208,6 +251,7 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         phases: phases(&of),
         rollout: RolloutRow::new(&question, &of),
         update: UpdateRow::new(&of),
+        pipelines: PipelinesRow::of(&question.steps.training.trainer),
         levers: levers::best(rows),
         cost: written(question.cost),
         assumed: question.assumed,
@@ -269,12 +313,16 @@ impl RlAnswer {
             true => format!("; {:.0} sequences of a step preempted", self.rollout.preemptions),
             false => String::new(),
         };
+        let (pipelines, group) = match &self.pipelines {
+            None => (String::new(), "device"),
+            Some(of) => (of.in_words(), "replica"),
+        };
         format!(
             "{side_by_side}{:.0} tokens/s trained on, {:.1} responses of a step\n\
              {engines} engines generate {:.0} tokens/s, {:.1} sequences each in the mean, {} at most\
              {preempted}\n\
              tail of the rollout, nine of ten responses done: {}, {} of it; engines idle {}\n\
-             {:.0} updates of a step, {:.2} microbatches of a device each, devices idle {}\n",
+             {pipelines}{:.0} updates of a step, {:.2} microbatches of a {group} each, devices idle {}\n",
             self.tokens_per_second,
             self.responses,
             self.rollout.tokens_per_second,

@@ -120,6 +120,9 @@ pub enum FsdpError {
         /// Responses of an update.
         update: u64,
     },
+    /// A pipeline that has no such order.
+    #[error(transparent)]
+    Pipeline(#[from] pipeline::Fault),
     /// Times longer than the clock tells.
     #[error("the times are too long for the clock: make costs, slowdowns or links smaller")]
     Overflow,

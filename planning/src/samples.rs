@@ -1,8 +1,10 @@
 //! Samples of a model on a machine: forward and backward time by length, and the links of FSDP.
 
+use std::ops::Range;
 use std::path::Path;
 
 use fsdp::FsdpError;
+use fsdp::rl::{ChunkCosts, PassCost};
 use pipeline::{Bandwidth, Bytes, Nanos};
 use plan::{
     Attention, LayerKind, Loss, Machine, Partition, Precision, Recompute, Software, Task,
@@ -35,6 +37,17 @@ const NAMED_SEQUENCE: u64 = 4_096;
 /// of the 50 to 73 % published for an A100 (FlashAttention-2, arXiv 2307.08691, abstract). Their machine files
 /// have the rate at 2,048 tokens.
 const LONG_ATTENTION: f64 = 0.615;
+
+/// A device that shares nothing with another one.
+pub(crate) const ALONE: Partition = Partition {
+    tensor: 1,
+    context: 1,
+    expert: 1,
+    expert_tensor: 1,
+    microbatch: 1,
+    sequence_parallel: false,
+    loss: Loss::Separate,
+};
 
 /// A model on a machine.
 pub struct Samples {
@@ -114,17 +127,63 @@ impl Samples {
         recompute: RecomputeKey,
     ) -> [f64; 2] {
         let model = self.model.with_sequence(tokens);
-        let partition = Partition {
-            tensor: 1,
-            context: shared.max(1),
-            expert: 1,
-            expert_tensor: 1,
-            microbatch: 1,
-            sequence_parallel: false,
-            loss: Loss::Separate,
+        let partition = Partition { context: shared.max(1), ..ALONE };
+        let task = self.task(&model, partition, attended, recompute);
+        let layers = model.counts(0..model.layers);
+        let kinds = model.layer_kinds();
+        let all = |of: fn(plan::Times) -> f64| {
+            let one = |kind: LayerKind| of(layer(&task, kind).alone);
+            layers.sum_of(kinds, one) + of(head(&task).times)
         };
-        let task = Task {
-            model: &model,
+        [all(|times| times.forward), all(|times| times.sum())]
+    }
+
+    /// The passes of each of `chunks`, layers in model order, in microbatches of `tokens` tokens on devices
+    /// that `partition` says, with their collectives. The last has the head.
+    pub(crate) fn chunks(
+        &self,
+        tokens: u64,
+        partition: Partition,
+        recompute: RecomputeKey,
+        chunks: &[Range<u64>],
+    ) -> Vec<ChunkCosts> {
+        let tokens = tokens.max(LEAST_TOKENS.saturating_mul(partition.context));
+        let model = self.model.with_sequence(tokens);
+        let last = chunks.len().saturating_sub(1);
+        let timed = |attended: f64, (at, layers): (usize, &Range<u64>)| {
+            let task = self.task(&model, partition, attended, recompute);
+            let counts = model.counts(layers.clone());
+            let kinds = model.layer_kinds().iter().zip(counts.iter());
+            let layers = kinds.filter(|(_, count)| *count > 0);
+            let layers = layers.map(|(kind, count)| layer(&task, *kind).times.times(number(count)));
+            let end = if at == last { head(&task).times } else { plan::Times::default() };
+            layers.fold(end, plan::Times::plus)
+        };
+        let tokens = number(tokens);
+        let chunk = |chunk| {
+            let [whole, linear] = [timed(1.0, chunk), timed(0.0, chunk)];
+            let cost = |of: fn(plan::Times) -> f64| PassCost {
+                squares: (of(whole) - of(linear)).max(0.0) / (tokens * tokens),
+                tokens: of(linear) / tokens,
+            };
+            ChunkCosts {
+                forward: cost(|times| times.forward),
+                backward_input: cost(|times| times.backward_input),
+                backward_weight: cost(|times| times.backward_weight),
+            }
+        };
+        chunks.iter().enumerate().map(chunk).collect()
+    }
+
+    fn task<'a>(
+        &'a self,
+        model: &'a Transformer,
+        partition: Partition,
+        attended: f64,
+        recompute: RecomputeKey,
+    ) -> Task<'a> {
+        Task {
+            model,
             machine: &self.machine,
             partition,
             precision: Precision::Bf16,
@@ -133,14 +192,7 @@ impl Samples {
             head: Precision::Bf16,
             load: plan::Load::EVEN,
             attended,
-        };
-        let layers = model.counts(0..model.layers);
-        let kinds = model.layer_kinds();
-        let all = |of: fn(plan::Times) -> f64| {
-            let one = |kind: LayerKind| of(layer(&task, kind).alone);
-            layers.sum_of(kinds, one) + of(head(&task).times)
-        };
-        [all(|times| times.forward), all(|times| times.sum())]
+        }
     }
 
     /// Bytes of all parameters in 16 bits.
@@ -185,6 +237,11 @@ pub fn model_names() -> Vec<String> {
 #[must_use]
 pub fn constants([squares, tokens]: [f64; 2]) -> [f64; 2] {
     [squares * NORMAL_LENGTH * NORMAL_LENGTH, tokens * NORMAL_LENGTH]
+}
+
+/// The inverse: `squares` and `tokens` of quadratic costs.
+pub(crate) fn per_token([a, b]: [f64; 2]) -> [f64; 2] {
+    [a / (NORMAL_LENGTH * NORMAL_LENGTH), b / NORMAL_LENGTH]
 }
 
 fn rate(bytes_per_second: f64) -> Result<Bandwidth, Diagnostic> {

@@ -100,7 +100,7 @@ pub(crate) fn check_rl(context: &Context<'_>, keys: &RlKeys) -> Result<(), Diagn
     let (rollout, [_, training]) = (&asked.steps.rollout, asked.devices);
     let responses = rollout.prompts.saturating_mul(rollout.responses);
     let before = responses.saturating_mul(rollout.warm_up().saturating_add(1));
-    let groups = (training / keys.sequence_parallel.max(1)).max(1);
+    let groups = (training / asked.group.max(1)).max(1);
     check_samples(responses.div_ceil(groups), groups, "prompts")?;
     if before <= MOST_RESPONSES {
         return Ok(());

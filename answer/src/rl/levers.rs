@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use question::rl::RlKeys;
 use question::sheet::Sheet;
-use question::values::packing::{CommunicationKey, MethodKey, PlacementKey};
+use question::values::packing::{CommunicationKey, MethodKey, OrderKey, PlacementKey, StrategyKey};
 use question::{Diagnostic, format};
 
 /// Parts of the devices that may generate where rollout and training are apart, in quarters.
@@ -92,20 +92,39 @@ pub(super) fn of(keys: &RlKeys, asked: &Asked) -> Vec<Lever> {
         change: format!("tensor = {tensor}"),
         keys: RlKeys { tensor, ..keys.clone() },
     };
+    let is_fsdp = keys.strategy == StrategyKey::Fsdp;
     let divides = |size: u64, of: u64| of.is_multiple_of(size.max(1));
     let heads = |size: u64| asked.heads.is_multiple_of(size.max(1));
     let [generating, training] = asked.devices;
     let tried = [
-        (keys.communication != CommunicationKey::OnDemand, on_demand),
+        (is_fsdp && keys.communication != CommunicationKey::OnDemand, on_demand),
         (mini < keys.prompts, longer),
-        (divides(wider, training) && heads(wider), sequence),
+        (is_fsdp && divides(wider, training) && heads(wider), sequence),
         (keys.rollout_budget.is_none(), partial),
         (divides(tensor, generating) && heads(tensor), engines),
     ];
     let mut levers: Vec<Lever> =
         tried.into_iter().filter(|(may, _)| *may).map(|(_, lever)| lever).collect();
+    levers.extend(orders(keys, asked));
     levers.extend(placements(keys, asked));
     levers
+}
+
+/// Other orders of passes in a pipeline.
+fn orders(keys: &RlKeys, asked: &Asked) -> Vec<Lever> {
+    let lever = |name, change: &str, schedule, chunks| Lever {
+        name,
+        change: change.to_owned(),
+        keys: RlKeys { schedule, chunks, ..keys.clone() },
+    };
+    let zero_bubble = lever("zero bubble", "schedule = zb-h1", OrderKey::ZbH1, None);
+    let interleaved = lever("interleaved chunks", "schedule = 1f1b-i", OrderKey::Interleaved, None);
+    let is_plain = keys.pipeline > 1 && keys.schedule == OrderKey::OneFOneB;
+    let tried = [
+        (is_plain, zero_bubble),
+        (is_plain && asked.layers >= keys.pipeline.saturating_mul(2), interleaved),
+    ];
+    tried.into_iter().filter(|(may, _)| *may).map(|(_, lever)| lever).collect()
 }
 
 /// The other placement; of devices of their own, in several parts.
@@ -119,10 +138,7 @@ fn placements(keys: &RlKeys, asked: &Asked) -> Vec<Lever> {
     let mut parts: Vec<u64> = QUARTERS.iter().map(|part| keys.devices * part / 4).collect();
     let fits = |own: &u64| {
         let rest = keys.devices - own;
-        *own > 0
-            && own.is_multiple_of(keys.tensor)
-            && rest > 0
-            && rest.is_multiple_of(keys.sequence_parallel)
+        *own > 0 && own.is_multiple_of(keys.tensor) && rest > 0 && rest.is_multiple_of(asked.group)
     };
     parts.retain(fits);
     parts.dedup();

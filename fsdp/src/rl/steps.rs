@@ -3,7 +3,7 @@
 use pipeline::Nanos;
 
 use super::rollout::{Response, Rollout, RolloutRun};
-use super::training::{TrainedStep, Training};
+use super::training::{TrainedStep, Trainer, Training};
 use crate::error::{FsdpError, count};
 
 /// The most steps.
@@ -114,6 +114,9 @@ impl Steps {
         if warm_up > MAX_WARM_UP {
             return Err(FsdpError::Budget { steps: warm_up, most: MAX_WARM_UP });
         }
+        if let Trainer::Pipelines(pipelines) = &self.training.trainer {
+            pipelines.check()?;
+        }
         let update = count("responses of an update", self.training.update, 1, responses)?;
         match responses.is_multiple_of(update) {
             true => Ok(()),
@@ -203,7 +206,7 @@ impl Mean {
         self.updates += trained.updates;
         self.microbatches += trained.microbatches;
         self.update_busy += trained.busy;
-        self.groups = of.training.machine.devices() as u64;
+        self.groups = of.training.groups() as u64;
         Ok(())
     }
 

@@ -143,9 +143,11 @@ fn steps(budget: Option<u32>, placement: Placement) -> Steps {
             seed: 1,
         },
         training: Training {
-            machine: Machine::new(4, 2).unwrap(),
+            trainer: Trainer::Fsdp(
+                Machine::new(4, 2).unwrap(),
+                CostModel::linear(Nanos(10)).unwrap(),
+            ),
             model: CostModel::linear(Nanos(30)).unwrap(),
-            forward: CostModel::linear(Nanos(10)).unwrap(),
             way,
             limit: 8_000,
             forward_limit: 8_000,

@@ -1,11 +1,12 @@
-//! What FSDP does with the responses of a step: forwards for log-probabilities, and updates.
+//! What training does with the responses of a step: forwards for log-probabilities, and updates.
 
 use pipeline::Nanos;
 
+use super::pipelines::{GroupTimes, Pipelines};
 use crate::cost::CostModel;
 use crate::error::{FsdpError, count};
 use crate::packing::Packing;
-use crate::step::{Machine, StepTimes};
+use crate::step::Machine;
 use crate::study::Way;
 
 /// The most epochs over the responses of a step.
@@ -22,16 +23,23 @@ pub struct Forwards {
     pub critic: bool,
 }
 
-/// Training over FSDP: groups of devices that share each sequence count as one device.
+/// The groups of devices that train, each on samples of its own.
+#[derive(Clone, Debug)]
+pub enum Trainer {
+    /// FSDP: devices that share each sequence count as one device. With the forward of a sample alone.
+    Fsdp(Machine, CostModel),
+    /// Replicas that are pipelines.
+    Pipelines(Pipelines),
+}
+
+/// The training of a step.
 #[derive(Clone, Debug)]
 pub struct Training {
     /// The groups, and their links.
-    pub machine: Machine,
-    /// Forward and backward of a sample, by a group.
+    pub trainer: Trainer,
+    /// Forward and backward of a sample, by a group: what microbatches are balanced by.
     pub model: CostModel,
-    /// The forward alone.
-    pub forward: CostModel,
-    /// How samples are packed, and how parameters travel.
+    /// How samples are packed, and how FSDP moves parameters.
     pub way: Way,
     /// The most tokens of a microbatch of a group.
     pub limit: u64,
@@ -67,10 +75,19 @@ pub struct TrainedStep {
 }
 
 impl Training {
+    /// Number of groups.
+    #[must_use]
+    pub const fn groups(&self) -> usize {
+        match &self.trainer {
+            Trainer::Fsdp(machine, _) => machine.devices(),
+            Trainer::Pipelines(pipelines) => pipelines.replicas,
+        }
+    }
+
     /// How many of `responses` are trained on: all groups get equally many samples of an update.
     #[must_use]
     pub fn trained(&self, responses: usize) -> usize {
-        responses - responses % self.machine.devices()
+        responses - responses % self.groups().max(1)
     }
 
     /// The times of training on `samples`, in tokens: forwards over all of them, then updates of `update` samples; the last may have
@@ -91,7 +108,7 @@ impl Training {
             let epochs = self.epochs;
             let all = times.time.0.checked_mul(epochs).ok_or(FsdpError::Overflow)?;
             trained.update = sum(trained.update, Nanos(all))?;
-            trained.busy += times.total_busy() * u128::from(epochs);
+            trained.busy += times.busy * u128::from(epochs);
             trained.updates += epochs;
             trained.microbatches += microbatches * epochs;
         }
@@ -105,29 +122,43 @@ impl Training {
         })
     }
 
-    fn update(&self, lengths: &[u32], step: u64) -> Result<(StepTimes, u64), FsdpError> {
-        let (packing, times) = self.packed(lengths, self.model, self.limit)?;
+    fn update(&self, lengths: &[u32], step: u64) -> Result<(GroupTimes, u64), FsdpError> {
+        let packing = self.packed(lengths, self.model, self.limit)?;
         let microbatches = packing.devices().iter().map(|device| device.len() as u64).sum();
-        let times = self.machine.step(&packing, &times, self.way.communication, step)?;
+        let times = match &self.trainer {
+            Trainer::Pipelines(pipelines) => pipelines.update(&packing, lengths)?,
+            Trainer::Fsdp(machine, _) => {
+                let samples = times(lengths, self.model)?;
+                let run = machine.step(&packing, &samples, self.way.communication, step)?;
+                GroupTimes { time: run.time, busy: run.total_busy() }
+            }
+        };
         Ok((times, microbatches))
     }
 
     fn forward(&self, lengths: &[u32], step: u64) -> Result<Nanos, FsdpError> {
-        let (packing, times) = self.packed(lengths, self.forward, self.forward_limit)?;
-        Ok(self.machine.forward(&packing, &times, self.way.communication, step)?.time)
+        let run = match &self.trainer {
+            Trainer::Pipelines(pipelines) => {
+                let packing = self.packed(lengths, self.model, self.forward_limit)?;
+                pipelines.forward(&packing, lengths)?.time
+            }
+            Trainer::Fsdp(machine, forward) => {
+                let packing = self.packed(lengths, *forward, self.forward_limit)?;
+                let samples = times(lengths, *forward)?;
+                machine.forward(&packing, &samples, self.way.communication, step)?.time
+            }
+        };
+        Ok(run)
     }
 
-    fn packed(
-        &self,
-        lengths: &[u32],
-        model: CostModel,
-        limit: u64,
-    ) -> Result<(Packing, Vec<Nanos>), FsdpError> {
-        let devices = self.machine.devices();
-        let packing = Packing::new(self.way.method, lengths, devices, limit, model)?;
-        let times = lengths.iter().map(|&length| model.time(length));
-        Ok((packing, times.collect::<Result<_, _>>()?))
+    fn packed(&self, lengths: &[u32], model: CostModel, limit: u64) -> Result<Packing, FsdpError> {
+        Packing::new(self.way.method, lengths, self.groups(), limit, model)
     }
+}
+
+/// How long `model` takes for samples of `lengths`.
+fn times(lengths: &[u32], model: CostModel) -> Result<Vec<Nanos>, FsdpError> {
+    lengths.iter().map(|&length| model.time(length)).collect()
 }
 
 fn sum(a: Nanos, b: Nanos) -> Result<Nanos, FsdpError> {

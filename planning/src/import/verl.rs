@@ -5,7 +5,7 @@ use fsdp::Lengths;
 use question::diagnostic::Diagnostic;
 use question::quote;
 use question::rl::RlKeys;
-use question::values::packing::{LengthsKey, PlacementKey, RecomputeKey};
+use question::values::packing::{LengthsKey, OrderKey, PlacementKey, RecomputeKey, StrategyKey};
 
 use super::arguments::{Arguments, Wrong};
 use super::assemble::MACHINE;
@@ -134,6 +134,36 @@ pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diag
     reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))
 }
 
+/// The settings of training with Megatron-LM.
+struct Megatron {
+    pipeline: u64,
+    tensor: u64,
+    context: u64,
+    expert: u64,
+    expert_tensor: Option<u64>,
+    /// Chunks of a stage, where it has several.
+    chunks: Option<u64>,
+    /// Whether all activations are computed again.
+    recompute: bool,
+}
+
+impl Megatron {
+    /// `keys` with them.
+    fn over(self, keys: RlKeys) -> RlKeys {
+        RlKeys {
+            strategy: StrategyKey::Megatron,
+            pipeline: self.pipeline,
+            train_tensor: self.tensor,
+            context: self.context,
+            expert: self.expert,
+            expert_tensor: self.expert_tensor,
+            schedule: self.chunks.map_or(OrderKey::OneFOneB, |_| OrderKey::Interleaved),
+            chunks: self.chunks,
+            ..keys
+        }
+    }
+}
+
 struct Reader<'a> {
     arguments: &'a Arguments,
     given: &'a Given,
@@ -154,8 +184,11 @@ impl Reader<'_> {
         let prompts = self.prompts(mini_batch)?;
         let [devices, rollout_devices] = self.devices()?;
         let lengths = self.lengths()?;
-        let checkpoints =
-            self.flag("actor-rollout-ref.model.enable-gradient-checkpointing", true)?;
+        let megatron = self.megatron()?;
+        let checkpoints = match &megatron {
+            None => self.flag("actor-rollout-ref.model.enable-gradient-checkpointing", true)?,
+            Some(parts) => parts.recompute,
+        };
         let in_reward = self.flag("algorithm.use-kl-in-reward", false)?;
         let in_loss = self.flag("actor-rollout-ref.actor.use-kl-loss", false)?;
         let recorded = self.flag("async-training.use-rollout-log-probs", false)?;
@@ -184,10 +217,16 @@ impl Reader<'_> {
             epochs: self.whole("actor-rollout-ref.actor.ppo-epochs", 1)?,
             max_tokens: dynamic.then_some(max_tokens),
             log_prob_max_tokens: log_prob_dynamic.then_some(log_prob_tokens),
-            sequence_parallel: self
-                .whole("actor-rollout-ref.actor.ulysses-sequence-parallel-size", 1)?,
+            sequence_parallel: match &megatron {
+                None => self.whole("actor-rollout-ref.actor.ulysses-sequence-parallel-size", 1)?,
+                Some(_) => 1,
+            },
             recompute: if checkpoints { RecomputeKey::Full } else { RecomputeKey::None },
             ..RlKeys::default()
+        };
+        let keys = match megatron {
+            None => keys,
+            Some(parts) => parts.over(keys),
         };
         self.say_what_is_not_simulated()?;
         let is_left = |name: &&str| {
@@ -196,6 +235,46 @@ impl Reader<'_> {
         let unread = self.arguments.unread().into_iter().filter(is_left);
         let left_out = unread.map(|name| name.replace('-', "_")).collect();
         Ok(Step { keys, notes: self.notes, left_out })
+    }
+
+    /// How Megatron-LM trains, if it does.
+    fn megatron(&mut self) -> Result<Option<Megatron>, Wrong> {
+        let strategy = self.arguments.text("actor-rollout-ref.actor.strategy")?;
+        let has_own = self.arguments.has_prefix("actor-rollout-ref.actor.megatron.");
+        if !has_own && strategy.as_deref() != Some("megatron") {
+            return Ok(None);
+        }
+        let name = |key: &str| format!("actor-rollout-ref.actor.megatron.{key}");
+        let size = |key: &str| self.whole(&name(key), 1);
+        let optional = |key: &str| {
+            if self.arguments.is_none(&name(key)) {
+                Ok(None)
+            } else {
+                self.arguments.whole(&name(key))
+            }
+        };
+        let chunks = optional("virtual-pipeline-model-parallel-size")?;
+        let granularity = "override-transformer-config.recompute-granularity";
+        let granularity = self.arguments.text(&name(granularity))?;
+        let parts = Megatron {
+            pipeline: size("pipeline-model-parallel-size")?,
+            tensor: size("tensor-model-parallel-size")?,
+            context: size("context-parallel-size")?,
+            expert: size("expert-model-parallel-size")?,
+            expert_tensor: optional("expert-tensor-parallel-size")?,
+            chunks: chunks.filter(|chunks| *chunks > 1),
+            recompute: granularity.as_deref() == Some("full"),
+        };
+        let dealt = [
+            "override-transformer-config.num-layers-in-first-pipeline-stage",
+            "override-transformer-config.num-layers-in-last-pipeline-stage",
+            "override-transformer-config.account-for-embedding-in-pipeline-split",
+            "override-transformer-config.account-for-loss-in-pipeline-split",
+        ];
+        if parts.pipeline > 1 && dealt.iter().any(|key| self.arguments.has_prefix(&name(key))) {
+            self.note("layers are dealt to stages evenly, not as the script says".to_owned());
+        }
+        Ok(Some(parts))
     }
 
     /// The model by the last part of its path, which is its name.
@@ -289,13 +368,6 @@ impl Reader<'_> {
     fn say_what_is_not_simulated(&mut self) -> Result<(), Wrong> {
         let text = |name: &str| self.arguments.text(name);
         let mut said = Vec::new();
-        if text("actor-rollout-ref.actor.strategy")?.as_deref() == Some("megatron")
-            || self.arguments.has_prefix("actor-rollout-ref.actor.megatron.")
-        {
-            said.push(
-                "the actor trains with Megatron-LM: FSDP is simulated in its place".to_owned(),
-            );
-        }
         if let Some(rank) = text("actor-rollout-ref.model.lora-rank")?.filter(|rank| rank != "0") {
             said.push(format!("LoRA of rank {rank} is not simulated: updates train all weights"));
         }

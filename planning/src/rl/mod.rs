@@ -2,21 +2,29 @@
 //! layer formulas.
 
 mod engine;
+mod pipelines;
 
-use fsdp::rl::{Beside, Forwards, Placement, Rollout, Steps, Training};
+use fsdp::rl::{Beside, Forwards, Placement, Rollout, Steps, Trainer, Training};
 use fsdp::{CostModel, FsdpError, Lengths, Links, Nodes, Sharding, Way};
 use pipeline::Nanos;
 use plan::{Mixer, gathered, number};
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::rl::RlKeys;
-use question::values::packing::{CommunicationKey, MethodKey, PlacementKey, RecomputeKey};
+use question::values::packing::{
+    CommunicationKey, MethodKey, PlacementKey, RecomputeKey, StrategyKey,
+};
 
 pub use self::engine::EngineFacts;
 use crate::samples::{Cost, HALF, Samples, constants};
 
-/// Forward over forward and backward where costs are given: with and without recomputation.
-const FORWARD: [f64; 2] = [0.25, 1.0 / 3.0];
+/// F, B with what it computes again, and W, over all three, where costs are given.
+const fn passes(recompute: RecomputeKey) -> [f64; 3] {
+    match recompute {
+        RecomputeKey::Full => [0.25, 0.5, 0.25],
+        RecomputeKey::None => [1.0 / 3.0; 3],
+    }
+}
 
 /// The steps of a question, and what was assumed.
 pub struct Asked {
@@ -28,8 +36,12 @@ pub struct Asked {
     pub cost: CostModel,
     /// Devices of rollout and of training.
     pub devices: [u64; 2],
+    /// Devices of a group that trains on the same samples: a sequence-parallel group, or a replica.
+    pub group: u64,
     /// Attention heads of the model, which groups of devices must divide.
     pub heads: u64,
+    /// Layers of the model.
+    pub layers: u64,
     /// What was assumed, a sentence each.
     pub assumed: Vec<String>,
 }
@@ -73,9 +85,15 @@ fn fault(fault: &FsdpError) -> Diagnostic {
 
 impl Reader<'_> {
     fn read(self) -> Result<Asked, Diagnostic> {
+        pipelines::check_strategy(self.keys)?;
         let [generating, training] = self.devices()?;
         let (engine, facts) = self.engine(generating)?;
-        let cost = self.cost()?;
+        let trained = self.training(training)?;
+        let cost = trained.model;
+        let chunks = match &trained.trainer {
+            Trainer::Fsdp(..) => 1,
+            Trainer::Pipelines(pipelines) => pipelines.chunks.len() as u64,
+        };
         let steps = Steps {
             rollout: Rollout {
                 engine,
@@ -87,7 +105,7 @@ impl Reader<'_> {
                 budget: self.budget()?,
                 seed: self.keys.seed,
             },
-            training: self.training(training, cost)?,
+            training: trained,
             placement: match self.keys.placement {
                 PlacementKey::Colocated => Placement::Colocated,
                 PlacementKey::Separate => Placement::Separate,
@@ -109,14 +127,17 @@ impl Reader<'_> {
             other => fault(&other),
         };
         steps.check().map_err(updates)?;
-        let [both, _] = cost;
+        let group = pipelines::group(self.keys);
+        let shared = number(group / self.keys.pipeline.max(1));
         Ok(Asked {
             steps,
             engine: facts,
-            cost: both,
+            cost: cost.scaled(shared).map_err(|error| fault(&error))?,
             devices: [generating, training],
+            group,
             heads: self.samples.model.heads,
-            assumed: self.assumed(),
+            layers: self.samples.model.layers,
+            assumed: self.assumed(chunks),
         })
     }
 
@@ -177,7 +198,7 @@ impl Reader<'_> {
 
     /// The most tokens of a microbatch of a device, in updates and in forwards alone.
     fn limits(&self) -> Result<[u64; 2], Diagnostic> {
-        let shared = self.keys.sequence_parallel;
+        let shared = pipelines::shared(self.keys).max(1);
         let longest = self.longest().div_ceil(shared);
         let limit = self.keys.max_tokens.unwrap_or(longest);
         let forward = self.keys.log_prob_max_tokens.unwrap_or(limit);
@@ -187,7 +208,10 @@ impl Reader<'_> {
                     "--{key} is {given}, but the longest sample has {longest} tokens on a device: samples are \
                      not split"
                 );
-                let cure = "raise it, or --sequence-parallel";
+                let cure = match self.keys.strategy {
+                    StrategyKey::Fsdp => "raise it, or --sequence-parallel",
+                    StrategyKey::Megatron => "raise it, or --context",
+                };
                 return Err(wrong(key, message).with_help(cure));
             }
         }
@@ -201,7 +225,7 @@ impl Reader<'_> {
         let recompute = self.keys.recompute;
         if let Some(given) = &self.keys.cost {
             let both = given.model().scaled(1.0 / number(shared));
-            let part = FORWARD[usize::from(recompute == RecomputeKey::None)];
+            let [part, ..] = passes(recompute);
             let models = both.and_then(|both| Ok([both, both.scaled(part)?]));
             return models.map_err(|error| fault(&error).about("cost"));
         }
@@ -230,27 +254,23 @@ impl Reader<'_> {
         gathered(bytes, members, rate)
     }
 
-    fn training(&self, devices: u64, cost: [CostModel; 2]) -> Result<Training, Diagnostic> {
+    fn training(&self, devices: u64) -> Result<Training, Diagnostic> {
         let keys = self.keys;
-        if keys.method == MethodKey::LbMini && keys.communication == CommunicationKey::Collectives {
-            let message = "--method lb-mini gives devices unequal numbers of microbatches, with which collectives \
-                           would deadlock";
-            return Err(wrong("communication", message.to_owned())
-                .with_help("add --communication on-demand, or take lb-micro"));
-        }
-        let shared = keys.sequence_parallel;
-        let [limit, forward_limit] = self.limits()?.map(|limit| limit.saturating_mul(shared));
-        let groups = usize::try_from(devices / shared).unwrap_or(usize::MAX);
-        let [model, forward] = cost;
-        let links = self.links(devices)?;
-        let machine = fsdp::Machine::new(groups, self.samples.model.layers)
-            .and_then(|machine| machine.with_links(links))
-            .map_err(|error| fault(&error))?;
+        let [limit, forward_limit] =
+            self.limits()?.map(|limit| limit.saturating_mul(pipelines::shared(keys)));
+        let (trainer, model) = match keys.strategy {
+            StrategyKey::Fsdp => self.fsdp(devices)?,
+            StrategyKey::Megatron => {
+                let [limit, _] = self.limits()?;
+                let samples = &self.samples;
+                let (own, model) = pipelines::Reader { keys, samples, devices, limit }.read()?;
+                (Trainer::Pipelines(own), model)
+            }
+        };
         let mini_batch = keys.mini_batch.unwrap_or(keys.prompts);
         Ok(Training {
-            machine,
+            trainer,
             model,
-            forward,
             way: Way {
                 method: keys.method.method(),
                 communication: keys.communication.communication(),
@@ -265,6 +285,23 @@ impl Reader<'_> {
                 critic: keys.critic,
             },
         })
+    }
+
+    fn fsdp(&self, devices: u64) -> Result<(Trainer, CostModel), Diagnostic> {
+        let keys = self.keys;
+        if keys.method == MethodKey::LbMini && keys.communication == CommunicationKey::Collectives {
+            let message = "--method lb-mini gives devices unequal numbers of microbatches, with which collectives \
+                           would deadlock";
+            return Err(wrong("communication", message.to_owned())
+                .with_help("add --communication on-demand, or take lb-micro"));
+        }
+        let groups = usize::try_from(devices / keys.sequence_parallel).unwrap_or(usize::MAX);
+        let [model, forward] = self.cost()?;
+        let links = self.links(devices)?;
+        let machine = fsdp::Machine::new(groups, self.samples.model.layers)
+            .and_then(|machine| machine.with_links(links))
+            .map_err(|error| fault(&error))?;
+        Ok((Trainer::Fsdp(machine, forward), model))
     }
 
     /// The links between the groups that train.
@@ -304,11 +341,18 @@ impl Reader<'_> {
         })
     }
 
-    fn assumed(&self) -> Vec<String> {
+    /// What is assumed, where a pipeline has `chunks` chunks of layers.
+    fn assumed(&self, chunks: u64) -> Vec<String> {
         let model = &self.samples.model;
         let mut assumed: Vec<String> = self.samples.assumed.clone();
         // The lengths of the question count, not those of the config.
         assumed.retain(|one| !one.starts_with("`sequence`"));
+        if !model.layers.is_multiple_of(chunks) {
+            assumed.push(format!(
+                "{} layers are dealt to {chunks} chunks as evenly as they can be",
+                model.layers
+            ));
+        }
         if model.experts.is_some() {
             assumed.push(
                 "every decode step reads all experts, which a small batch does not touch"

@@ -10,7 +10,8 @@ use crate::keys::file;
 use crate::keys::table::{Lists, keys};
 use crate::kinds::InputKind;
 use crate::values::packing::{
-    CommunicationKey, CostKey, LengthsKey, MethodKey, PlacementKey, RecomputeKey,
+    CommunicationKey, CostKey, LengthsKey, MethodKey, OrderKey, PlacementKey, RecomputeKey,
+    StrategyKey,
 };
 
 /// Heading in the help of what engines generate.
@@ -21,6 +22,8 @@ const PLACEMENT: &str = "Placement";
 const FORWARDS: &str = "Rewards and log-probabilities";
 /// Heading in the help of updates.
 const UPDATE: &str = "Update";
+/// Heading in the help of updates on pipelines.
+const MEGATRON: &str = "Update with --strategy megatron";
 
 keys! {
     /// A question about a step of reinforcement learning.
@@ -83,12 +86,14 @@ keys! {
     reference: bool, label: "Reference log-probabilities", heading: FORWARDS;
     /// A critic of the same size, as PPO has it: values before the update, and updates of its own
     critic: bool, label: "Critic", heading: FORWARDS;
+    /// Training: fsdp, or megatron (pipelines with tensor, context and expert parallelism)
+    strategy: StrategyKey, label: "Training", value: "NAME", heading: UPDATE, default: Some("fsdp");
     /// Prompts of an update, all of whose responses are in it [default: all of a step]
     mini_batch: Option<u64>, label: "Prompts of an update", value: "N", heading: UPDATE;
     /// How often the responses of a step are gone through
     epochs: u64, label: "Epochs of a step", value: "N", heading: UPDATE, default: Some("1");
     /// The most tokens of a microbatch of a device [default: those of the longest sample, shared by a
-    /// sequence-parallel group]
+    /// sequence-parallel or context-parallel group]
     max_tokens: Option<u64>, label: "Tokens of a microbatch", value: "TOKENS", heading: UPDATE;
     /// The same where log-probabilities are computed [default: as max-tokens]
     log_prob_max_tokens: Option<u64>, label: "Tokens of a log-probability microbatch", value: "TOKENS",
@@ -106,6 +111,21 @@ keys! {
     /// Forward and backward time of a sample on a device, in place of formulas: quadratic:A,B and more, as
     /// `debubble fsdp --cost` has them
     cost: Option<CostKey>, label: "Cost of a sample", value: "MODEL", heading: UPDATE;
+    /// Pipeline stages of a replica
+    pipeline: u64, label: "Pipeline stages", value: "N", heading: MEGATRON, default: Some("1");
+    /// Tensor-parallel devices of a stage, which share activations too (sequence parallelism)
+    train_tensor: u64, label: "Tensor parallelism of training", value: "N", heading: MEGATRON,
+        default: Some("1");
+    /// Context-parallel devices: those that share each sequence
+    context: u64, label: "Context parallelism", value: "N", heading: MEGATRON, default: Some("1");
+    /// Devices that share the experts of a layer
+    expert: u64, label: "Expert parallelism", value: "N", heading: MEGATRON, default: Some("1");
+    /// Devices that share each expert [default: as train-tensor]
+    expert_tensor: Option<u64>, label: "Tensor parallelism of experts", value: "N", heading: MEGATRON;
+    /// Order of passes in a pipeline: 1f1b, 1f1b-i (interleaved) or zb-h1
+    schedule: OrderKey, label: "Schedule", value: "NAME", heading: MEGATRON, default: Some("1f1b");
+    /// Chunks of layers on a stage of an interleaved pipeline [default: 2]
+    chunks: Option<u64>, label: "Chunks of a stage", value: "N", heading: MEGATRON;
 }
 
 impl RlKeys {

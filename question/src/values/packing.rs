@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use fsdp::{Communication, CostModel, FsdpError, Lengths, Method, Sharding};
-use pipeline::{Nanos, UnitError};
+use pipeline::{Family, Nanos, UnitError};
 use thiserror::Error;
 
 use super::text_form::text_form;
@@ -278,6 +278,40 @@ words! {
         Colocated = "colocated", default;
         /// On devices of their own, side by side: one step off-policy.
         Separate = "separate";
+    }
+}
+
+words! {
+    /// What trains, as questions about a step of reinforcement learning name it.
+    derive(Default), pub enum StrategyKey {
+        /// Fully sharded data parallelism.
+        Fsdp = "fsdp", default;
+        /// Pipelines with tensor, context and expert parallelism, as Megatron-LM has them.
+        Megatron = "megatron";
+    }
+}
+
+words! {
+    /// The order of passes in the pipelines of such a step, by the names of schedules.
+    derive(Default), pub enum OrderKey {
+        /// 1F1B.
+        OneFOneB = "1f1b", default;
+        /// Interleaved 1F1B: several chunks of layers on a stage.
+        Interleaved = "1f1b-i";
+        /// ZB-H1: 1F1B with the backward in two passes, in the same memory.
+        ZbH1 = "zb-h1";
+    }
+}
+
+impl OrderKey {
+    /// The schedule.
+    #[must_use]
+    pub const fn family(self) -> Family {
+        match self {
+            Self::OneFOneB => Family::OneFOneB,
+            Self::Interleaved => Family::Interleaved,
+            Self::ZbH1 => Family::ZbH1,
+        }
     }
 }
 
