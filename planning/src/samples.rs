@@ -7,8 +7,8 @@ use fsdp::FsdpError;
 use fsdp::rl::{ChunkCosts, PassCost};
 use pipeline::{Bandwidth, Bytes, Nanos};
 use plan::{
-    Attention, LayerKind, Loss, Machine, Partition, Precision, Recompute, Software, Task,
-    Transformer, head, layer, number,
+    Adapters, Attention, Frozen, LayerKind, Loss, Machine, Partition, Precision, Recompute,
+    Software, Targets, Task, Transformer, head, layer, number,
 };
 use question::diagnostic::Diagnostic;
 use question::fsdp::FsdpKeys;
@@ -98,6 +98,19 @@ impl Samples {
         let config::Model { transformer, assumed, vision, .. } =
             read_model(context, model, wanted)?;
         Ok(Self { model: transformer, machine, assumed, vision })
+    }
+
+    /// The same with adapters of `rank` on all products of layers, which alone are trained.
+    ///
+    /// # Errors
+    /// If the rank is out of range.
+    pub(crate) fn with_adapters(self, rank: u64) -> Result<Self, Diagnostic> {
+        let targets = Targets::named("all-linear").unwrap_or(Targets::USUAL);
+        let adapters = Some(Adapters { rank, targets });
+        let frozen = Frozen { adapters, ..Frozen::default() };
+        let model = self.model.freezing(frozen);
+        let model = model.map_err(|error| Diagnostic::new(error.to_string()))?;
+        Ok(Self { model, ..self })
     }
 
     /// The cost of samples in microbatches of `tokens` tokens, whose sequences groups of `shared` devices

@@ -10,6 +10,13 @@ use crate::cli::{debubble, refused, run, stdout};
 const SMALL: &str =
     "rl --model qwen2.5-1.5b --machine a100-80g --devices 8 --prompts 16 --responses 8 --steps 2";
 
+/// The same on two replicas of two stages, with two tensor-parallel devices each.
+const PIPELINES: &str = "rl --model qwen2.5-1.5b --machine a100-80g --devices 8 --prompts 16 --responses 8 --steps 2 \
+                         --strategy megatron --train-tensor 2 --pipeline 2";
+/// The same without their sizes.
+const MEGATRON: &str =
+    "rl --model qwen2.5-1.5b --machine a100-80g --prompts 16 --responses 8 --strategy megatron";
+
 const OPEN: &str = "rl --model qwen2.5-1.5b --machine a100-80g";
 
 fn json(line: &str) -> Value {
@@ -90,14 +97,89 @@ fn a_lever_is_the_question_with_its_keys() {
 }
 
 #[test]
+fn pipelines_train_as_fsdp_but_for_bubbles_and_collectives() {
+    let fsdp = json(&format!("{SMALL} --json"));
+    let of = |keys: &str| json(&format!("{SMALL} --strategy megatron {keys} --json"));
+    let apart = |a: &Value, b: &Value| phase(a, "update") / phase(b, "update") - 1.0;
+    let one = of("");
+    assert_eq!(phase(&one, "rollout"), phase(&fsdp, "rollout"));
+    assert!(apart(&one, &fsdp).abs() < 0.05, "{}", apart(&one, &fsdp));
+    assert_eq!(one["pipelines"]["replicas"], 8);
+    let two = of("--pipeline 2");
+    let pipelines = &two["pipelines"];
+    assert_eq!((&pipelines["replicas"], &pipelines["stages"]), (&4.into(), &2.into()));
+    assert_eq!(pipelines["schedule"], "1f1b");
+    // About twice as many microbatches through half of the layers, and a bubble.
+    let [few, many] = [&one, &two].map(|of| number(&of["update"]["microbatches"]));
+    assert!((1.5..2.5).contains(&(many / few)), "{few} {many}");
+    assert!((0.0..0.4).contains(&apart(&two, &one)), "{}", apart(&two, &one));
+    assert!(number(&two["update"]["idle_rate"]) > number(&one["update"]["idle_rate"]));
+    let four = of("--pipeline 4");
+    assert!(number(&four["update"]["idle_rate"]) > number(&two["update"]["idle_rate"]));
+    let zero_bubble = of("--pipeline 4 --schedule zb-h1");
+    assert!(apart(&zero_bubble, &four) < -0.02);
+    let forwards = |of: &Value| phase(of, "old log-probabilities");
+    assert_eq!(forwards(&zero_bubble), forwards(&four));
+    let levers: Vec<&str> = four["levers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["lever"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        levers,
+        [
+            "partial rollouts",
+            "tensor parallelism of engines",
+            "zero bubble",
+            "interleaved chunks",
+            "separate devices"
+        ]
+    );
+}
+
+#[test]
+fn given_costs_are_dealt_to_stages() {
+    let of = |keys: &str| json(&format!("{SMALL} --cost quadratic:1,2 {keys} --json"));
+    let [fsdp, one] = [of(""), of("--strategy megatron")];
+    let apart = phase(&one, "update") / phase(&fsdp, "update") - 1.0;
+    assert!(apart.abs() < 0.03, "{apart}");
+    for keys in ["--sequence-parallel 2", "--strategy megatron --train-tensor 2 --pipeline 2"] {
+        assert_eq!(of(keys)["cost"], "quadratic:1.000000,2.000000", "{keys}");
+    }
+}
+
+#[test]
+fn adapters_leave_gradients_of_weights_out() {
+    let of = |keys: &str| json(&format!("{SMALL} {keys} --json"));
+    for strategy in ["", "--strategy megatron --pipeline 2"] {
+        let [whole, lora] = [of(strategy), of(&format!("{strategy} --lora-rank 16"))];
+        // F, F again, B and W of which W is gone. The small products of adapters cost every pass some.
+        let passes =
+            [&whole, &lora].map(|of| phase(of, "update") / phase(of, "old log-probabilities"));
+        assert!((3.0..4.3).contains(&passes[0]) && (2.6..3.0).contains(&passes[1]), "{passes:?}");
+        let forwards =
+            phase(&lora, "old log-probabilities") / phase(&whole, "old log-probabilities");
+        assert!((1.1..1.4).contains(&forwards), "{forwards}");
+        let weights = phase(&lora, "weights to engines") / phase(&whole, "weights to engines");
+        assert!(weights < 0.1, "{weights}");
+    }
+    let given = of("--cost quadratic:1,2 --lora-rank 16");
+    let ratio = phase(&given, "update") / phase(&given, "old log-probabilities");
+    assert!((2.7..3.3).contains(&ratio), "{ratio}");
+}
+
+#[test]
 fn a_seed_has_one_answer_on_any_number_of_threads() {
-    let on = |threads: &str, seed: &str| {
+    let on = |question: &str, threads: &str, seed: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
-        command.args(SMALL.split_whitespace()).args(["--json", "--seed", seed]);
+        command.args(question.split_whitespace()).args(["--json", "--seed", seed]);
         stdout(&command.env("RAYON_NUM_THREADS", threads).output().unwrap())
     };
-    assert_eq!(on("1", "3"), on("2", "3"));
-    assert_ne!(on("1", "3"), on("1", "4"));
+    for question in [SMALL, PIPELINES] {
+        assert_eq!(on(question, "1", "3"), on(question, "2", "3"));
+        assert_ne!(on(question, "1", "3"), on(question, "1", "4"));
+    }
 }
 
 #[test]
@@ -200,6 +282,23 @@ fn what_cannot_be_is_refused_with_a_cure() {
         (&format!("{SMALL} --generation-rate -1"), "tokens per second"),
         (&format!("{SMALL} --rollout-budget 1"), "8192 steps of its budget"),
         (&format!("{SMALL} --method lb-mini"), "would deadlock"),
+        (&format!("{SMALL} --pipeline 2"), "--pipeline needs --strategy megatron"),
+        (&format!("{SMALL} --chunks 2"), "--chunks needs --strategy megatron"),
+        (&format!("{PIPELINES} --sequence-parallel 2"), "take --context"),
+        (&format!("{PIPELINES} --communication on-demand"), "of --strategy fsdp"),
+        (&format!("{PIPELINES} --chunks 2"), "add --schedule 1f1b-i"),
+        (&format!("{MEGATRON} --pipeline 3 --train-tensor 2"), "3 x 2 x 1 = 6 devices"),
+        (&format!("{MEGATRON} --pipeline 0"), "--pipeline must be 1 or more"),
+        (&format!("{MEGATRON} --pipeline 18446744073709551615"), "do not divide the 8"),
+        (&format!("{MEGATRON} --train-tensor 8"), "12 attention heads"),
+        (&format!("{PIPELINES} --expert 2"), "--expert 2 does not divide 1 experts"),
+        (&format!("{PIPELINES} --schedule 1f1b-i --chunks 15"), "28 layers for 2 stages of 15"),
+        (&format!("{PIPELINES} --max-tokens 2000"), "or --context"),
+        (&format!("{PIPELINES} --cost linear:1us"), "write quadratic:0,B"),
+        (&format!("{PIPELINES} --schedule zb-v"), "zb-v"),
+        (&format!("{MEGATRON} --mini-batch 1 --devices 16"), "every device needs one"),
+        (&format!("{SMALL} --lora-rank 0"), "rank"),
+        (&format!("{SMALL} --lora-rank 99999999999"), "rank"),
         (&format!("{SMALL} --max-sequences 0"), "sequences of an engine"),
         (&format!("{OPEN} --prompts 100000000"), "prompts of a step"),
         (&format!("{OPEN} --devices 100000000"), "--devices is"),
@@ -480,6 +579,40 @@ fn a_script_of_verl_is_the_question_of_its_settings() {
         refused(&run(&format!("rl {}", wrong.display())), &[message]);
     }
     refused(&run("rl --set A=1 --model qwen2.5-1.5b --machine h100"), &["QUESTION.toml|SCRIPT"]);
+}
+
+#[test]
+fn megatron_settings_of_a_script_are_those_of_the_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.sh");
+    let own = "actor_rollout_ref.actor.megatron.";
+    let settings = format!(
+        "    {own}tensor_model_parallel_size=2\n    {own}pipeline_model_parallel_size=4\n    \
+         {own}virtual_pipeline_model_parallel_size=2\n    {own}expert_tensor_parallel_size=null\n    \
+         +{own}override_transformer_config.recompute_granularity=full\n    \
+         actor_rollout_ref.model.lora.rank=32\n)\npython3"
+    );
+    let script = SCRIPT
+        .replace(")\npython3", &settings)
+        .replace("    actor_rollout_ref.actor.ulysses_sequence_parallel_size=2\n", "");
+    fs::write(&path, script).unwrap();
+    let path = path.display();
+    let keys: toml::Table =
+        toml::from_str(&stdout(&run(&format!("import {path} --machine h100")))).unwrap();
+    let wanted: toml::Table = toml::from_str(
+        "strategy = \"megatron\"\npipeline = 4\ntrain-tensor = 2\nschedule = \"1f1b-i\"\nchunks = 2\n\
+         lora-rank = 32\nmax-tokens = 6144",
+    )
+    .unwrap();
+    for (name, value) in &wanted {
+        assert_eq!(keys.get(name), Some(value), "{name}");
+    }
+    // Recomputation is that of Megatron-LM, not of the model.
+    assert_eq!(keys["recompute"].as_str(), Some("full"));
+    assert!(!keys.contains_key("expert-tensor"));
+    let answer = json(&format!("rl {path} --machine h100 --steps 1 --json"));
+    assert_eq!(answer["pipelines"]["chunks_per_stage"], 2);
+    assert_eq!(answer["pipelines"]["replicas"], 2);
 }
 
 /// Questions and scripts may come through pipes, which can be read only once.

@@ -26,6 +26,9 @@ const HARMLESS: &[&str] = &[
     "actor-rollout-ref.actor.shuffle",
     "actor-rollout-ref.actor.tis-imp-ratio",
     "actor-rollout-ref.hybrid-engine",
+    "actor-rollout-ref.model.lora-alpha",
+    "actor-rollout-ref.model.lora.alpha",
+    "actor-rollout-ref.model.lora.dropout",
     "actor-rollout-ref.model.trust-remote-code",
     "actor-rollout-ref.model.use-remove-padding",
     "actor-rollout-ref.model.use-shm",
@@ -222,6 +225,7 @@ impl Reader<'_> {
                 Some(_) => 1,
             },
             recompute: if checkpoints { RecomputeKey::Full } else { RecomputeKey::None },
+            lora_rank: self.lora_rank()?,
             ..RlKeys::default()
         };
         let keys = match megatron {
@@ -235,6 +239,13 @@ impl Reader<'_> {
         let unread = self.arguments.unread().into_iter().filter(is_left);
         let left_out = unread.map(|name| name.replace('-', "_")).collect();
         Ok(Step { keys, notes: self.notes, left_out })
+    }
+
+    /// The rank of adapters, of FSDP or of Megatron-LM.
+    fn lora_rank(&mut self) -> Result<Option<u64>, Wrong> {
+        let names = ["lora-rank", "lora.rank"].map(|key| format!("actor-rollout-ref.model.{key}"));
+        let [fsdp, megatron] = [self.whole(&names[0], 0)?, self.whole(&names[1], 0)?];
+        Ok(Some(fsdp.max(megatron)).filter(|rank| *rank > 0))
     }
 
     /// How Megatron-LM trains, if it does.
@@ -368,9 +379,6 @@ impl Reader<'_> {
     fn say_what_is_not_simulated(&mut self) -> Result<(), Wrong> {
         let text = |name: &str| self.arguments.text(name);
         let mut said = Vec::new();
-        if let Some(rank) = text("actor-rollout-ref.model.lora-rank")?.filter(|rank| rank != "0") {
-            said.push(format!("LoRA of rank {rank} is not simulated: updates train all weights"));
-        }
         if self.flag("async-training.partial-rollout", false)? {
             said.push(
                 "partial rollouts end where weights are exchanged: --rollout-budget is near it"

@@ -18,11 +18,14 @@ use question::values::packing::{
 pub use self::engine::EngineFacts;
 use crate::samples::{Cost, HALF, Samples, constants};
 
-/// F, B with what it computes again, and W, over all three, where costs are given.
-const fn passes(recompute: RecomputeKey) -> [f64; 3] {
-    match recompute {
-        RecomputeKey::Full => [0.25, 0.5, 0.25],
-        RecomputeKey::None => [1.0 / 3.0; 3],
+/// F, B with what it computes again, and W, over all three, where costs are given. The W of adapters counts as
+/// none.
+const fn passes(keys: &RlKeys) -> [f64; 3] {
+    match (keys.recompute, keys.lora_rank.is_some()) {
+        (RecomputeKey::Full, false) => [0.25, 0.5, 0.25],
+        (RecomputeKey::None, false) => [1.0 / 3.0; 3],
+        (RecomputeKey::Full, true) => [1.0 / 3.0, 2.0 / 3.0, 0.0],
+        (RecomputeKey::None, true) => [0.5, 0.5, 0.0],
     }
 }
 
@@ -61,6 +64,10 @@ pub fn asked(context: &Context<'_>, keys: &RlKeys) -> Result<Asked, Diagnostic> 
     let machine =
         machine.ok_or_else(|| missing("machine", "name one such as h100, or its file"))?;
     let samples = Samples::read(context, model, machine)?;
+    let samples = match keys.lora_rank {
+        None => samples,
+        Some(rank) => samples.with_adapters(rank).map_err(|error| error.about("lora-rank"))?,
+    };
     let prompts =
         keys.prompt_lengths.read(context).map_err(|error| error.about("prompt-lengths"))?;
     let responses =
@@ -225,7 +232,7 @@ impl Reader<'_> {
         let recompute = self.keys.recompute;
         if let Some(given) = &self.keys.cost {
             let both = given.model().scaled(1.0 / number(shared));
-            let [part, ..] = passes(recompute);
+            let [part, ..] = passes(self.keys);
             let models = both.and_then(|both| Ok([both, both.scaled(part)?]));
             return models.map_err(|error| fault(&error).about("cost"));
         }
@@ -329,7 +336,8 @@ impl Reader<'_> {
     /// devices of an engine.
     fn sync(&self, generating: u64) -> Nanos {
         let machine = &self.samples.machine;
-        let bytes = number(self.samples.bytes().0);
+        // Engines keep weights that are not trained.
+        let bytes = HALF * number(self.samples.model.trained_parameters());
         let devices = self.keys.devices;
         plan::nanos(match self.keys.placement {
             PlacementKey::Colocated => gathered(bytes, generating, machine.ring(generating, 1)),
@@ -352,6 +360,12 @@ impl Reader<'_> {
                 "{} layers are dealt to {chunks} chunks as evenly as they can be",
                 model.layers
             ));
+        }
+        if self.keys.lora_rank.is_some() && self.keys.strategy == StrategyKey::Fsdp {
+            assumed.push(
+                "FSDP exchanges gradients of all weights, though only adapters have some"
+                    .to_owned(),
+            );
         }
         if model.experts.is_some() {
             assumed.push(

@@ -202,7 +202,7 @@ impl Reader<'_> {
         model: CostModel,
         chunks: &[Range<u64>],
     ) -> Result<Vec<ChunkCosts>, Diagnostic> {
-        let RlKeys { train_tensor, context, recompute, .. } = *self.keys;
+        let RlKeys { train_tensor, context, .. } = *self.keys;
         let Some(constants) = model.constants() else {
             let message = "--strategy megatron takes quadratic costs alone".to_owned();
             return Err(wrong("cost", message)
@@ -211,7 +211,7 @@ impl Reader<'_> {
         let [squares, tokens] = per_token(constants);
         let devices = number(train_tensor) * number(context);
         let layers = number(self.samples.model.layers);
-        let [f, b, w] = passes(recompute);
+        let [f, b, w] = passes(self.keys);
         let chunk = |chunk: &Range<u64>| {
             let part = number(chunk.end - chunk.start) / (layers * devices);
             let of = |share: f64| PassCost {
@@ -226,43 +226,41 @@ impl Reader<'_> {
     /// The exchange at the end of an update on the stage that has most: gradients are reduced and scattered, and
     /// parameters gathered (the distributed optimizer), behind the last microbatch, as verl sets it.
     fn exchange(&self, partition: Partition, chunks: &[Range<u64>]) -> Nanos {
-        let (model, machine) = (&self.samples.model, &self.samples.machine);
+        let machine = &self.samples.machine;
         let stages = usize::try_from(self.keys.pipeline).unwrap_or(usize::MAX);
-        let stage = self.devices / self.keys.pipeline;
+        let devices = self.devices / self.keys.pipeline;
         let Partition { tensor, expert, expert_tensor, .. } = partition;
-        let of_stage = |at: usize| {
-            let own = chunks.iter().skip(at).step_by(stages);
-            let mut parameters = [0.0; 2];
-            for layers in own {
-                let counts = model.counts(layers.clone());
-                let kinds = model.layer_kinds().iter().zip(counts.iter());
-                for (kind, count) in kinds.filter(|(_, count)| *count > 0) {
-                    let of = model.parameters_of(*kind);
-                    parameters[0] += number(of.dense) * number(count);
-                    parameters[1] += number(of.experts) * number(count);
-                }
-            }
-            let ends = [
-                (at == 0, model.embedding_parameters()),
-                (at + 1 == stages, model.head_parameters()),
-            ];
-            parameters[0] += ends
-                .into_iter()
-                .filter(|(has, _)| *has)
-                .map(|(_, count)| number(count))
-                .sum::<f64>();
-            let parts = [(parameters[0], tensor), (parameters[1], expert * expert_tensor)];
-            parts
-                .into_iter()
-                .map(|(parameters, shared)| {
-                    let members = stage / shared;
-                    let rate = machine.ring(members, shared);
-                    gathered((GRADIENT + HALF) * parameters / number(shared), members, rate)
-                })
-                .sum::<f64>()
+        let of_stage = |stage: usize| {
+            let [dense, experts] = self.trained(stage, stages, chunks);
+            let part = |parameters: f64, shared: u64| {
+                let members = devices / shared;
+                let rate = machine.ring(members, shared);
+                gathered((GRADIENT + HALF) * parameters / number(shared), members, rate)
+            };
+            part(dense, tensor) + part(experts, expert * expert_tensor)
         };
-        let longest = (0..stages.min(chunks.len())).map(of_stage).fold(0.0, f64::max);
-        plan::nanos(longest)
+        plan::nanos((0..stages.min(chunks.len())).map(of_stage).fold(0.0, f64::max))
+    }
+
+    /// Parameters of `stage` that are trained, outside of experts and of these.
+    fn trained(&self, stage: usize, stages: usize, chunks: &[Range<u64>]) -> [f64; 2] {
+        let model = &self.samples.model;
+        let own = || chunks.iter().skip(stage).step_by(stages);
+        if self.keys.lora_rank.is_some() {
+            let layers: u64 = own().map(|chunk| chunk.end - chunk.start).sum();
+            let all = number(model.trained_parameters());
+            return [all * number(layers) / number(model.layers), 0.0];
+        }
+        let first = if stage == 0 { model.embedding_parameters() } else { 0 };
+        let last = if stage + 1 == stages { model.head_parameters() } else { 0 };
+        let counts = own().map(|chunk| model.counts(chunk.clone()));
+        counts.fold([number(first + last), 0.0], |[dense, experts], counts| {
+            let kinds = model.layer_kinds();
+            [
+                dense + counts.sum_of(kinds, |kind| number(model.parameters_of(kind).dense)),
+                experts + counts.sum_of(kinds, |kind| number(model.parameters_of(kind).experts)),
+            ]
+        })
     }
 }
 

@@ -108,6 +108,9 @@ keys! {
         default: Some("1");
     /// Activations that the backward computes again: full (of whole layers) or none
     recompute: RecomputeKey, label: "Recomputation", value: "WHAT", heading: UPDATE, default: Some("full");
+    /// Rank of adapters beside frozen weights (LoRA), on all products of layers: these alone are trained
+    /// [default: no adapters]
+    lora_rank: Option<u64>, label: "Rank of adapters (LoRA)", value: "N", heading: UPDATE;
     /// Forward and backward time of a sample on a device, in place of formulas: quadratic:A,B and more, as
     /// `debubble fsdp --cost` has them
     cost: Option<CostKey>, label: "Cost of a sample", value: "MODEL", heading: UPDATE;
