@@ -29,6 +29,8 @@ Examples:
       --response-lengths lognormal:3000:0.9:20480 --mini-batch 32 --sequence-parallel 4 --tensor 2
   Rollout and training on devices of their own, one step off-policy:
     debubble rl --model qwen2.5-7b --machine h100 --devices 16 --placement separate --rollout-devices 8
+  Updates on pipelines of Megatron-LM, and what other orders of their passes would save:
+    debubble rl --model qwen2.5-7b --machine h100 --devices 16 --strategy megatron --pipeline 4 --train-tensor 2
   Lengths that a run recorded, partial rollouts of 4096 tokens:
     debubble rl --model qwen2.5-7b --machine h100 --rollout-budget 4096 \\
       --response-lengths file:rollouts.jsonl:response_length

@@ -144,7 +144,7 @@ impl Reader<'_> {
             group,
             heads: self.samples.model.heads,
             layers: self.samples.model.layers,
-            assumed: self.assumed(chunks),
+            assumed: self.assumed(training, chunks),
         })
     }
 
@@ -311,10 +311,18 @@ impl Reader<'_> {
         Ok((Trainer::Fsdp(machine, forward), model))
     }
 
+    /// Groups of FSDP on a node, and how many there would be on a full one. Where they do not fill nodes, those are
+    /// as much smaller.
+    fn of_node(&self, groups: u64) -> [u64; 2] {
+        let full = (self.samples.machine.domain / self.keys.sequence_parallel).max(1);
+        let fits = |size: &u64| groups.is_multiple_of(*size);
+        [(1..=full.min(groups)).rev().find(fits).unwrap_or(1), full]
+    }
+
     /// The links between the groups that train.
     fn links(&self, devices: u64) -> Result<Links, Diagnostic> {
         let samples = &self.samples;
-        let of_node = (samples.machine.domain / self.keys.sequence_parallel).max(1);
+        let [of_node, _] = self.of_node(devices / self.keys.sequence_parallel);
         let network = samples.network(devices)?;
         let nodes = network.map(|bandwidth| Nodes {
             devices: usize::try_from(of_node).unwrap_or(usize::MAX),
@@ -349,8 +357,8 @@ impl Reader<'_> {
         })
     }
 
-    /// What is assumed, where a pipeline has `chunks` chunks of layers.
-    fn assumed(&self, chunks: u64) -> Vec<String> {
+    /// What is assumed, where `devices` train, in pipelines of `chunks` chunks of layers.
+    fn assumed(&self, devices: u64, chunks: u64) -> Vec<String> {
         let model = &self.samples.model;
         let mut assumed: Vec<String> = self.samples.assumed.clone();
         // The lengths of the question count, not those of the config.
@@ -361,7 +369,17 @@ impl Reader<'_> {
                 model.layers
             ));
         }
-        if self.keys.lora_rank.is_some() && self.keys.strategy == StrategyKey::Fsdp {
+        let is_fsdp = self.keys.strategy == StrategyKey::Fsdp;
+        let [of_node, full] = self.of_node(devices / self.keys.sequence_parallel);
+        if is_fsdp && devices > self.samples.machine.domain && of_node < full {
+            let shared = self.keys.sequence_parallel;
+            assumed.push(format!(
+                "{devices} devices fill no nodes of {}: nodes of {} are simulated",
+                full * shared,
+                of_node * shared
+            ));
+        }
+        if self.keys.lora_rank.is_some() && is_fsdp {
             assumed.push(
                 "FSDP exchanges gradients of all weights, though only adapters have some"
                     .to_owned(),
