@@ -905,6 +905,9 @@ class FsdpKeys(TypedDict, total=False):
 class RlKeys(TypedDict, total=False):
     """A step of reinforcement learning, for `debubble.rl`."""
 
+    chunks: Whole | None
+    """Chunks of layers on a stage of an interleaved pipeline [default: 2]."""
+
     communication: Literal["collectives", "on-demand"] | None
     """collectives or on-demand, which lb-mini needs.
 
@@ -912,6 +915,9 @@ class RlKeys(TypedDict, total=False):
 
     `on-demand`: Devices meet at the end of the minibatch.
     """
+
+    context: Whole | None
+    """Context-parallel devices: those that share each sequence."""
 
     cost: str | None
     """Forward and backward time of a sample on a device, in place of formulas: quadratic:A,B and more, as
@@ -932,6 +938,12 @@ class RlKeys(TypedDict, total=False):
     epochs: Whole | None
     """How often the responses of a step are gone through."""
 
+    expert: Whole | None
+    """Devices that share the experts of a layer."""
+
+    expert_tensor: Whole | None
+    """Devices that share each expert [default: as train-tensor]."""
+
     generation_rate: Number | None
     """Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
     formulas].
@@ -939,6 +951,11 @@ class RlKeys(TypedDict, total=False):
 
     log_prob_max_tokens: Whole | None
     """The same where log-probabilities are computed [default: as max-tokens]."""
+
+    lora_rank: Whole | None
+    """Rank of adapters beside frozen weights (LoRA), on all products of layers: these alone are trained
+    [default: no adapters].
+    """
 
     machine: Name | None
     """The machine: a built-in one such as h100, or a file."""
@@ -948,7 +965,7 @@ class RlKeys(TypedDict, total=False):
 
     max_tokens: Whole | None
     """The most tokens of a microbatch of a device [default: those of the longest sample, shared by a
-    sequence-parallel group].
+    sequence-parallel or context-parallel group].
     """
 
     method: Literal["local-sort", "lb-micro", "lb-mini"] | None
@@ -969,6 +986,9 @@ class RlKeys(TypedDict, total=False):
 
     no_old_log_probs: bool | None
     """Log-probabilities of the policy before the update are not computed, as with one update of a step."""
+
+    pipeline: Whole | None
+    """Pipeline stages of a replica."""
 
     placement: Literal["colocated", "separate"] | None
     """Where rollout and training run: colocated (the same devices, one after the other) or separate (devices
@@ -1015,6 +1035,16 @@ class RlKeys(TypedDict, total=False):
     rollout_devices: Whole | None
     """The devices of the rollout where it is separate [default: half of them]."""
 
+    schedule: Literal["1f1b", "1f1b-i", "zb-h1"] | None
+    """Order of passes in a pipeline: 1f1b, 1f1b-i (interleaved) or zb-h1.
+
+    `1f1b`: 1F1B.
+
+    `1f1b-i`: Interleaved 1F1B: several chunks of layers on a stage.
+
+    `zb-h1`: ZB-H1: 1F1B with the backward in two passes, in the same memory.
+    """
+
     seed: Whole | None
     """Seed of all lengths."""
 
@@ -1029,6 +1059,14 @@ class RlKeys(TypedDict, total=False):
     steps: Whole | None
     """Steps that the mean is over."""
 
+    strategy: Literal["fsdp", "megatron"] | None
+    """Training: fsdp, or megatron (pipelines with tensor, context and expert parallelism).
+
+    `fsdp`: Fully sharded data parallelism.
+
+    `megatron`: Pipelines with tensor, context and expert parallelism, as Megatron-LM has them.
+    """
+
     switch: Time | None
     """How long devices take to change between rollout and training, and back: offloading, waking [default:
     0ns].
@@ -1039,6 +1077,9 @@ class RlKeys(TypedDict, total=False):
 
     tensor: Whole | None
     """Tensor-parallel devices of an engine."""
+
+    train_tensor: Whole | None
+    """Tensor-parallel devices of a stage, which share activations too (sequence parallelism)."""
 
 
 class EncoderKeys(TypedDict, total=False):

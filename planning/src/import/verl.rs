@@ -9,6 +9,7 @@ use question::values::packing::{LengthsKey, OrderKey, PlacementKey, RecomputeKey
 
 use super::arguments::{Arguments, Wrong};
 use super::assemble::MACHINE;
+use super::models;
 use super::shell::{self, END, UNKNOWN};
 use super::{Given, Source, left_out_in_words, with_notes};
 
@@ -305,8 +306,24 @@ impl Reader<'_> {
                 ));
                 Ok(None)
             }
-            false => Ok(Some(name.to_owned())),
+            false => Ok(Some(self.language_model(name))),
         }
+    }
+
+    /// The name of the model called `name`, or where that is one with vision, of its language model: Qwen2-VL to
+    /// Qwen3-VL have the sizes of the model that is called so without VL.
+    fn language_model(&mut self, name: &str) -> String {
+        let language = name.replacen("-VL-", "-", 1);
+        if models::named(name).is_some() || models::named(&language).is_none() {
+            return name.to_owned();
+        }
+        self.notes.push((
+            Some("model"),
+            format!(
+                "{name} is simulated as its language model, {language}, without its vision encoder"
+            ),
+        ));
+        language
     }
 
     fn machine(&mut self) -> String {
