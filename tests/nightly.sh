@@ -48,8 +48,12 @@ without_cuda() {
 
 bundle() { make --no-print-directory gpu-bundle && bash tests/gpu-bundle-check.sh; }
 
-# Tests marked as slow, and those that take minutes; not what only other checks run.
+# Tests marked as slow, and those that take minutes; not what only other checks run. Some record with torch, where it
+# can be had.
 slow() {
+  local python
+  python=$(DEBUBBLE_PYTHON='' bash tests/torch.sh environment)
+  if [ -x "$python" ]; then export DEBUBBLE_TORCH_PYTHON=$python; fi
   cargo test --quiet $(make --no-print-directory tested) -- --ignored --skip fuzz::watch --skip speed_of_the_products
 }
 

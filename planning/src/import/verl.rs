@@ -88,6 +88,8 @@ const HARMLESS: &[&str] = &[
     "trainer.val",
 ];
 
+/// The end of settings that change a step, of whatever group they are.
+const OFFLOAD: &str = "-offload";
 /// The share of the longest response that the median is taken for, where nothing says more.
 const MEDIAN: u32 = 4;
 /// The default medians of prompts and responses, in tokens.
@@ -235,7 +237,8 @@ impl Reader<'_> {
         };
         self.say_what_is_not_simulated()?;
         let is_left = |name: &&str| {
-            !HARMLESS.iter().any(|known| name.starts_with(known)) && !self.arguments.is_none(name)
+            let is_known = HARMLESS.iter().any(|known| name.starts_with(known));
+            (!is_known || name.ends_with(OFFLOAD)) && !self.arguments.is_none(name)
         };
         let unread = self.arguments.unread().into_iter().filter(is_left);
         let left_out = unread.map(|name| name.replace('-', "_")).collect();

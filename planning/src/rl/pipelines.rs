@@ -119,10 +119,8 @@ impl Reader<'_> {
     /// How a stage is shared, checked.
     fn partition(&self) -> Result<Partition, Diagnostic> {
         let RlKeys { pipeline, train_tensor, context, expert, .. } = *self.keys;
-        let expert_tensor = match self.samples.model.experts {
-            None => self.keys.expert_tensor.unwrap_or(1),
-            Some(_) => self.keys.expert_tensor.unwrap_or(train_tensor),
-        };
+        let dense = if self.samples.model.experts.is_some() { train_tensor } else { 1 };
+        let expert_tensor = self.keys.expert_tensor.unwrap_or(dense);
         let sizes = [
             ("pipeline", pipeline),
             ("train-tensor", train_tensor),
@@ -133,43 +131,50 @@ impl Reader<'_> {
         if let Some((key, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
             return Err(wrong(key, format!("--{key} must be 1 or more")));
         }
-        let stage = self.devices / pipeline;
-        let group = group(self.keys);
-        if !self.devices.is_multiple_of(group) {
-            let message = format!(
-                "a replica has {pipeline} x {train_tensor} x {context} = {group} devices (--pipeline, --train-tensor, \
-                 --context), which do not divide the {} that train",
-                self.devices
-            );
-            return Err(wrong("pipeline", message));
-        }
+        let sequence_parallel = train_tensor > 1;
+        let partition = Partition {
+            tensor: train_tensor,
+            context,
+            expert,
+            expert_tensor,
+            sequence_parallel,
+            ..ALONE
+        };
+        self.check(partition).map_err(|(key, message)| wrong(key, message))?;
+        Ok(partition)
+    }
+
+    /// The key that is wrong, and why, if devices, heads and experts cannot be divided so.
+    fn check(&self, partition: Partition) -> Result<(), (&'static str, String)> {
+        let Partition { tensor, context, expert, expert_tensor, .. } = partition;
+        let (devices, pipeline, group) = (self.devices, self.keys.pipeline, group(self.keys));
         let heads = self.samples.model.heads;
-        if !heads.is_multiple_of(train_tensor) {
+        let experts = self.samples.model.experts.map_or(1, |experts| experts.count);
+        let stage = devices / pipeline;
+        if !devices.is_multiple_of(group) {
             let message = format!(
-                "--train-tensor {train_tensor} does not divide the {heads} attention heads"
+                "a replica has {pipeline} x {tensor} x {context} = {group} devices (--pipeline, --train-tensor, \
+                 --context), which do not divide the {devices} that train"
             );
-            return Err(wrong("train-tensor", message));
+            return Err(("pipeline", message));
         }
-        let count = self.samples.model.experts.map_or(1, |experts| experts.count);
-        if !count.is_multiple_of(expert) {
-            let message = format!("--expert {expert} does not divide {count} experts of a layer");
-            return Err(wrong("expert", message));
+        if !heads.is_multiple_of(tensor) {
+            let message =
+                format!("--train-tensor {tensor} does not divide the {heads} attention heads");
+            return Err(("train-tensor", message));
+        }
+        if !experts.is_multiple_of(expert) {
+            let message = format!("--expert {expert} does not divide {experts} experts of a layer");
+            return Err(("expert", message));
         }
         if !stage.is_multiple_of(expert.saturating_mul(expert_tensor)) {
             let message = format!(
                 "--expert {expert} x --expert-tensor {expert_tensor} does not divide the {stage} devices of a stage of \
                  all replicas"
             );
-            return Err(wrong("expert", message));
+            return Err(("expert", message));
         }
-        Ok(Partition {
-            tensor: train_tensor,
-            context,
-            expert,
-            expert_tensor,
-            sequence_parallel: train_tensor > 1,
-            ..ALONE
-        })
+        Ok(())
     }
 
     /// The layers of each chunk in model order, as equal in number as they can be.
