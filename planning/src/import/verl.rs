@@ -165,9 +165,15 @@ impl Megatron {
             expert_tensor: self.expert_tensor,
             schedule: self.chunks.map_or(OrderKey::OneFOneB, |_| OrderKey::Interleaved),
             chunks: self.chunks,
+            recompute: recompute(self.recompute),
             ..keys
         }
     }
+}
+
+/// Whether activations are computed again, as a key.
+const fn recompute(all: bool) -> RecomputeKey {
+    if all { RecomputeKey::Full } else { RecomputeKey::None }
 }
 
 struct Reader<'a> {
@@ -178,29 +184,30 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn step(mut self) -> Result<Step, Wrong> {
-        let dynamic = self.flag("actor-rollout-ref.actor.use-dynamic-bsz", false)?;
+        let keys = self.rollout()?;
+        let keys = self.forwards(keys)?;
+        let keys = match self.megatron()? {
+            None => self.fsdp(keys)?,
+            Some(parts) => parts.over(keys),
+        };
+        self.say_what_is_not_simulated()?;
+        let is_left = |name: &&str| {
+            let is_known = HARMLESS.iter().any(|known| name.starts_with(known));
+            (!is_known || name.ends_with(OFFLOAD)) && !self.arguments.is_none(name)
+        };
+        let unread = self.arguments.unread().into_iter().filter(is_left);
+        let left_out = unread.map(|name| name.replace('-', "_")).collect();
+        Ok(Step { keys, notes: self.notes, left_out })
+    }
+
+    /// Devices, and what is generated.
+    fn rollout(&mut self) -> Result<RlKeys, Wrong> {
         let rollout = "actor-rollout-ref.rollout";
-        let tokens = "actor-rollout-ref.actor.ppo-max-token-len-per-gpu";
-        let max_tokens = self.whole(tokens, 16_384)?;
-        let log_prob_dynamic =
-            self.flag(&format!("{rollout}.log-prob-use-dynamic-bsz"), dynamic)?;
-        let log_prob_tokens =
-            self.whole(&format!("{rollout}.log-prob-max-token-len-per-gpu"), max_tokens)?;
         let mini_batch = self.whole("actor-rollout-ref.actor.ppo-mini-batch-size", 256)?;
         let prompts = self.prompts(mini_batch)?;
         let [devices, rollout_devices] = self.devices()?;
-        let lengths = self.lengths()?;
-        let megatron = self.megatron()?;
-        let checkpoints = match &megatron {
-            None => self.flag("actor-rollout-ref.model.enable-gradient-checkpointing", true)?,
-            Some(parts) => parts.recompute,
-        };
-        let in_reward = self.flag("algorithm.use-kl-in-reward", false)?;
-        let in_loss = self.flag("actor-rollout-ref.actor.use-kl-loss", false)?;
-        let recorded = self.flag("async-training.use-rollout-log-probs", false)?;
-        let advantages = self.arguments.text("algorithm.adv-estimator")?;
-        let [prompt_lengths, response_lengths] = lengths;
-        let keys = RlKeys {
+        let [prompt_lengths, response_lengths] = self.lengths()?;
+        Ok(RlKeys {
             model: self.model()?.map(Into::into),
             machine: Some(self.machine()),
             devices: devices + rollout_devices,
@@ -216,33 +223,46 @@ impl Reader<'_> {
                 _ => PlacementKey::Separate,
             },
             rollout_devices: Some(rollout_devices).filter(|devices| *devices > 0),
-            no_old_log_probs: recorded,
+            mini_batch: Some(mini_batch.min(prompts)),
+            ..RlKeys::default()
+        })
+    }
+
+    /// `keys` with forwards, and with what updates have of whatever trains.
+    fn forwards(&mut self, keys: RlKeys) -> Result<RlKeys, Wrong> {
+        let rollout = "actor-rollout-ref.rollout";
+        let dynamic = self.flag("actor-rollout-ref.actor.use-dynamic-bsz", false)?;
+        let tokens = "actor-rollout-ref.actor.ppo-max-token-len-per-gpu";
+        let max_tokens = self.whole(tokens, 16_384)?;
+        let log_prob_dynamic =
+            self.flag(&format!("{rollout}.log-prob-use-dynamic-bsz"), dynamic)?;
+        let log_prob_tokens =
+            self.whole(&format!("{rollout}.log-prob-max-token-len-per-gpu"), max_tokens)?;
+        let in_reward = self.flag("algorithm.use-kl-in-reward", false)?;
+        let in_loss = self.flag("actor-rollout-ref.actor.use-kl-loss", false)?;
+        let advantages = self.arguments.text("algorithm.adv-estimator")?;
+        Ok(RlKeys {
+            no_old_log_probs: self.flag("async-training.use-rollout-log-probs", false)?,
             reference: in_reward || in_loss,
             critic: matches!(advantages.as_deref(), None | Some("gae")),
-            mini_batch: Some(mini_batch.min(prompts)),
             epochs: self.whole("actor-rollout-ref.actor.ppo-epochs", 1)?,
             max_tokens: dynamic.then_some(max_tokens),
             log_prob_max_tokens: log_prob_dynamic.then_some(log_prob_tokens),
-            sequence_parallel: match &megatron {
-                None => self.whole("actor-rollout-ref.actor.ulysses-sequence-parallel-size", 1)?,
-                Some(_) => 1,
-            },
-            recompute: if checkpoints { RecomputeKey::Full } else { RecomputeKey::None },
             lora_rank: self.lora_rank()?,
-            ..RlKeys::default()
-        };
-        let keys = match megatron {
-            None => keys,
-            Some(parts) => parts.over(keys),
-        };
-        self.say_what_is_not_simulated()?;
-        let is_left = |name: &&str| {
-            let is_known = HARMLESS.iter().any(|known| name.starts_with(known));
-            (!is_known || name.ends_with(OFFLOAD)) && !self.arguments.is_none(name)
-        };
-        let unread = self.arguments.unread().into_iter().filter(is_left);
-        let left_out = unread.map(|name| name.replace('-', "_")).collect();
-        Ok(Step { keys, notes: self.notes, left_out })
+            ..keys
+        })
+    }
+
+    /// `keys` with the settings of FSDP.
+    fn fsdp(&self, keys: RlKeys) -> Result<RlKeys, Wrong> {
+        let checkpoints =
+            self.flag("actor-rollout-ref.model.enable-gradient-checkpointing", true)?;
+        Ok(RlKeys {
+            sequence_parallel: self
+                .whole("actor-rollout-ref.actor.ulysses-sequence-parallel-size", 1)?,
+            recompute: recompute(checkpoints),
+            ..keys
+        })
     }
 
     /// The rank of adapters, of FSDP or of Megatron-LM.

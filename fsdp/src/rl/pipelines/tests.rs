@@ -100,6 +100,7 @@ proptest! {
     ) {
         let schedule = [Family::OneFOneB, Family::ZbH1, Family::Interleaved][at];
         let per_stage = if schedule == Family::Interleaved { 2 } else { 1 };
+        let count = usize::try_from(stages).unwrap();
         let chunks = &each[..usize::try_from(stages * per_stage).unwrap()];
         let pipelines = pipelines(schedule, stages, chunks);
         let packing = packing(&lengths, Method::LocalSort, 3_000);
@@ -124,9 +125,9 @@ proptest! {
         let tokens: u64 = lengths.iter().map(|&tokens| u64::from(tokens)).sum();
         let all: u64 = chunks.iter().map(|chunk| chunk[0] * tokens).sum();
         let stage = |stage: usize| -> u64 {
-            chunks.iter().skip(stage).step_by(stages as usize).map(|chunk| chunk[0] * tokens).sum()
+            chunks.iter().skip(stage).step_by(count).map(|chunk| chunk[0] * tokens).sum()
         };
-        let longest = (0..stages as usize).map(stage).max().unwrap();
+        let longest = (0..count).map(stage).max().unwrap();
         let most = u64::from(*lengths.iter().max().unwrap());
         let path: u64 = chunks.iter().map(|chunk| chunk[0] * most).sum();
         prop_assert!((longest.max(path)..=all).contains(&forward.time.0));
