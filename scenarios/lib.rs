@@ -75,8 +75,11 @@ pub const EXAMPLES: Folder = folder!(
 pub const PLANS: Folder = folder!("plan", ".toml", ["deepseek-v3", "gpt3"]);
 
 /// Steps of reinforcement learning to begin with. The first line of each, a comment, is its title.
-pub const RL: Folder =
-    folder!("rl", ".toml", ["grpo-7b", "long-responses", "separate-devices", "ppo"]);
+pub const RL: Folder = folder!(
+    "rl",
+    ".toml",
+    ["grpo-7b", "grpo-7b-megatron", "long-responses", "separate-devices", "ppo"]
+);
 
 /// Questions of packing and communication to begin with. The first line of each, a comment, is its title.
 pub const FSDP: Folder = folder!(

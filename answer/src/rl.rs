@@ -89,8 +89,9 @@ impl PipelinesRow {
             chunks => format!(" of {chunks} chunks"),
         };
         let exchange = format::time(Nanos(*exchange_ns));
+        let stage = if *stages == 1 { "stage" } else { "stages" };
         format!(
-            "{replicas} replicas of {stages} stages{chunks}, {schedule}; gradients exchanged in {exchange} an update\n"
+            "{replicas} replicas of {stages} {stage}{chunks}, {schedule}; gradients exchanged in {exchange} an update\n"
         )
     }
 
@@ -134,7 +135,7 @@ pub struct RlAnswer {
     pub pipelines: Option<PipelinesRow>,
     /// What changes would save, each by itself.
     pub levers: Vec<LeverRow>,
-    /// Forward and backward of a sample on its devices, as `--cost` of `debubble fsdp` takes it.
+    /// Forward and backward of a sample on one device, as `--cost` takes it.
     pub cost: Option<String>,
     /// What was assumed, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
