@@ -118,6 +118,9 @@ impl Pipelines {
             .par_iter()
             .map(|microbatches| {
                 let sizes = sizes(packing.method(), microbatches, lengths);
+                if sizes.is_empty() {
+                    return Ok((Nanos(0), 0));
+                }
                 self.check_times(&sizes)?;
                 let schedule = self.order(&sizes)?;
                 Ok(of(&schedule, &Durations { of: self, sizes: &sizes }))

@@ -23,7 +23,7 @@ const FORWARDS: &str = "Rewards and log-probabilities";
 /// Heading in the help of updates.
 const UPDATE: &str = "Update";
 /// Heading in the help of updates on pipelines.
-const MEGATRON: &str = "Update with --strategy megatron";
+const PIPELINES: &str = "Update on pipelines (strategy megatron)";
 
 keys! {
     /// A question about a step of reinforcement learning.
@@ -115,20 +115,20 @@ keys! {
     /// `debubble fsdp --cost` has them
     cost: Option<CostKey>, label: "Cost of a sample", value: "MODEL", heading: UPDATE;
     /// Pipeline stages of a replica
-    pipeline: u64, label: "Pipeline stages", value: "N", heading: MEGATRON, default: Some("1");
+    pipeline: u64, label: "Pipeline stages", value: "N", heading: PIPELINES, default: Some("1");
     /// Tensor-parallel devices of a stage, which share activations too (sequence parallelism)
-    train_tensor: u64, label: "Tensor parallelism of training", value: "N", heading: MEGATRON,
+    train_tensor: u64, label: "Tensor parallelism of training", value: "N", heading: PIPELINES,
         default: Some("1");
     /// Context-parallel devices: those that share each sequence
-    context: u64, label: "Context parallelism", value: "N", heading: MEGATRON, default: Some("1");
+    context: u64, label: "Context parallelism", value: "N", heading: PIPELINES, default: Some("1");
     /// Devices that share the experts of a layer
-    expert: u64, label: "Expert parallelism", value: "N", heading: MEGATRON, default: Some("1");
+    expert: u64, label: "Expert parallelism", value: "N", heading: PIPELINES, default: Some("1");
     /// Devices that share each expert [default: as train-tensor]
-    expert_tensor: Option<u64>, label: "Tensor parallelism of experts", value: "N", heading: MEGATRON;
+    expert_tensor: Option<u64>, label: "Tensor parallelism of experts", value: "N", heading: PIPELINES;
     /// Order of passes in a pipeline: 1f1b, 1f1b-i (interleaved) or zb-h1
-    schedule: OrderKey, label: "Schedule", value: "NAME", heading: MEGATRON, default: Some("1f1b");
+    schedule: OrderKey, label: "Schedule", value: "NAME", heading: PIPELINES, default: Some("1f1b");
     /// Chunks of layers on a stage of an interleaved pipeline [default: 2]
-    chunks: Option<u64>, label: "Chunks of a stage", value: "N", heading: MEGATRON;
+    chunks: Option<u64>, label: "Chunks of a stage", value: "N", heading: PIPELINES;
 }
 
 impl RlKeys {
