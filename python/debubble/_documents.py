@@ -123,6 +123,12 @@ class Reinforced(Document):
         return update
 
     @property
+    def pipelines(self) -> Optional[dict[str, Any]]:
+        """The pipelines that train, with strategy megatron: replicas, stages, schedule, exchange."""
+        pipelines: Optional[dict[str, Any]] = self.to_dict().get("pipelines")
+        return pipelines
+
+    @property
     def levers(self) -> _frames.Table:
         """What changes would save, each by itself."""
         return _frames.Table(self.to_dict()["levers"])

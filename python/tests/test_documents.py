@@ -272,6 +272,19 @@ def test_a_step_of_reinforcement_learning(command: doors.Command, tmp_path: Path
     check_files(command, words, saves, tmp_path)
 
 
+def test_a_step_that_trains_on_pipelines(command: doors.Command) -> None:
+    keys: dict[str, Any] = {"model": "qwen2.5-1.5b", "machine": "a100-80g", "prompts": 16, "steps": 1}
+    step = db.rl(**keys, strategy="megatron", pipeline=2, train_tensor=2, schedule="zb-h1", lora_rank=16)
+    words = ["rl", "--model=qwen2.5-1.5b", "--machine=a100-80g", "--prompts=16", "--steps=1", "--json"]
+    words += ["--strategy=megatron", "--pipeline=2", "--train-tensor=2", "--schedule=zb-h1", "--lora-rank=16"]
+    assert printed(step) == command.stdout(*words)
+    assert step.pipelines is not None
+    assert (step.pipelines["replicas"], step.pipelines["schedule"]) == (2, "zb-h1")
+    assert db.rl(**keys).pipelines is None
+    with pytest.raises(db.InputError, match="strategy"):
+        db.rl(**keys, pipeline=2)
+
+
 def test_dead_workers(command: doors.Command, tmp_path: Path) -> None:
     q = db.Question(stages=4, microbatches=8, forward="5ms", backward_input="6ms", backward_weight="4ms")
     schedules = ["1f1b", "zb-h1"]
