@@ -97,7 +97,6 @@ impl CostModel {
     ///
     /// # Errors
     /// If that is longer than 1,000,000 s.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked before.
     pub fn time(self, tokens: u32) -> Result<Nanos, FsdpError> {
         let seconds = match self.0 {
             Law::Linear { per_token } => return Ok(per_token * u64::from(tokens)),
@@ -106,8 +105,14 @@ impl CostModel {
         if seconds > MAX_SECONDS {
             return Err(FsdpError::Overflow);
         }
-        Ok(Nanos((seconds * 1e9).round() as u64))
+        Ok(nanos(seconds))
     }
+}
+
+/// `seconds` to the nearest nanosecond.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast of floats saturates.
+pub(crate) fn nanos(seconds: f64) -> Nanos {
+    Nanos((seconds * 1e9).round() as u64)
 }
 
 #[cfg(test)]

@@ -124,10 +124,7 @@ impl Samples {
         let tokens = tokens.max(LEAST_TOKENS).saturating_mul(shared.max(1));
         let timed = |attended: f64| self.microbatch(tokens, shared, attended, recompute);
         let [whole, linear] = [timed(1.0), timed(0.0)];
-        let of = |at: usize| {
-            let squares = (whole[at] - linear[at]).max(0.0) / (number(tokens) * number(tokens));
-            [squares, linear[at] / number(tokens)]
-        };
+        let of = |at: usize| by_length([whole[at], linear[at]], number(tokens));
         Cost { forward: of(0), both: of(1) }
     }
 
@@ -175,9 +172,9 @@ impl Samples {
         let tokens = number(tokens);
         let chunk = |chunk| {
             let [whole, linear] = [timed(1.0, chunk), timed(0.0, chunk)];
-            let cost = |of: fn(plan::Times) -> f64| PassCost {
-                squares: (of(whole) - of(linear)).max(0.0) / (tokens * tokens),
-                tokens: of(linear) / tokens,
+            let cost = |of: fn(plan::Times) -> f64| {
+                let [squares, tokens] = by_length([of(whole), of(linear)], tokens);
+                PassCost { squares, tokens }
             };
             ChunkCosts {
                 forward: cost(|times| times.forward),
@@ -252,7 +249,13 @@ pub fn constants([squares, tokens]: [f64; 2]) -> [f64; 2] {
     [squares * NORMAL_LENGTH * NORMAL_LENGTH, tokens * NORMAL_LENGTH]
 }
 
-/// The inverse: `squares` and `tokens` of quadratic costs.
+/// Seconds for each square of the tokens of a sample, and for each token, if one of `tokens` takes `whole`, and `linear`
+/// without pairs of tokens that attend to each other.
+fn by_length([whole, linear]: [f64; 2], tokens: f64) -> [f64; 2] {
+    [(whole - linear).max(0.0) / (tokens * tokens), linear / tokens]
+}
+
+/// The inverse of [`constants`]: `squares` and `tokens` of quadratic costs.
 pub(crate) fn per_token([a, b]: [f64; 2]) -> [f64; 2] {
     [a / (NORMAL_LENGTH * NORMAL_LENGTH), b / NORMAL_LENGTH]
 }

@@ -1,12 +1,11 @@
 //! Training on pipelines, as Megatron-LM does it: every replica runs an order over microbatches of unequal
 //! lengths, and gradients are exchanged once in an update.
 
-use pipeline::{
-    Costs, Family, Kind, Nanos, Pass, PassTimes, Placement, Problem, Schedule, Shape, Value,
-};
+use pipeline::{Costs, Family, Kind, Nanos, Pass, PassTimes, Problem, Schedule, Shape, Value};
 use rayon::prelude::*;
 use sim::timed::{self, Timing};
 
+use crate::cost::nanos;
 use crate::error::{FsdpError, count};
 use crate::packing::{MAX_DEVICES, Method, Packing};
 
@@ -135,10 +134,7 @@ impl Pipelines {
 
     /// Refuses microbatches that the clock cannot tell.
     fn check_times(&self, sizes: &[Size]) -> Result<(), FsdpError> {
-        let passes = self
-            .chunks
-            .iter()
-            .flat_map(|chunk| [chunk.forward, chunk.backward_input, chunk.backward_weight]);
+        let passes = self.chunks.iter().flat_map(ChunkCosts::passes);
         let passes: f64 =
             passes.map(|cost| sizes.iter().map(|&size| cost.seconds(size)).sum::<f64>()).sum();
         let tokens: f64 = sizes.iter().map(|size| size.tokens).sum();
@@ -159,8 +155,8 @@ impl Pipelines {
         let sum = |of: fn(&Size) -> f64| sizes.iter().map(of).sum::<f64>() / count;
         let mean = Size { squares: sum(|size| size.squares), tokens: sum(|size| size.tokens) };
         let times = |chunk: &ChunkCosts| {
-            let [f, b, w] = [chunk.forward, chunk.backward_input, chunk.backward_weight];
-            PassTimes::new(f.time(mean), b.time(mean), w.time(mean))
+            let [f, b, w] = chunk.passes().map(|cost| cost.time(mean));
+            PassTimes::new(f, b, w)
         };
         let costs = Costs::new(self.chunks.iter().map(times).collect(), self.hop(mean));
         Ok(self.schedule.schedule(&Problem::new(shape, costs)?)?)
@@ -168,6 +164,14 @@ impl Pipelines {
 
     fn hop(&self, size: Size) -> Nanos {
         self.hop_latency + nanos(self.hop_token * size.tokens)
+    }
+}
+
+impl ChunkCosts {
+    /// F, B and W.
+    #[must_use]
+    pub const fn passes(&self) -> [PassCost; 3] {
+        [self.forward, self.backward_input, self.backward_weight]
     }
 }
 
@@ -179,11 +183,6 @@ impl PassCost {
     fn time(self, size: Size) -> Nanos {
         nanos(self.seconds(size))
     }
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A cast of floats saturates.
-fn nanos(seconds: f64) -> Nanos {
-    Nanos((seconds * SECOND).round() as u64)
 }
 
 /// The microbatches of a replica in the order in which they run. Balanced ones, which come with the costliest first,
@@ -239,39 +238,31 @@ impl Timing for Durations<'_> {
 
 /// When the forwards of `schedule` end if nothing else runs, each stage in its order, and how long they take together.
 fn forwards(schedule: &Schedule, timing: &Durations<'_>) -> (Nanos, u128) {
-    let (shape, placement): (Shape, Placement) = (schedule.shape(), schedule.placement());
-    let is_forward = |pass: &Pass| pass.kind == Kind::F;
-    let orders: Vec<Vec<Pass>> = schedule
-        .orders()
-        .iter()
-        .map(|order| order.passes().iter().copied().filter(is_forward).collect())
-        .collect();
+    let (shape, placement) = (schedule.shape(), schedule.placement());
     let microbatches = shape.microbatches() as usize;
-    let cell = |pass: Pass| usize::from(pass.chunk) * microbatches + pass.microbatch as usize;
-    let mut ends: Vec<Option<u64>> = vec![None; usize::from(shape.chunks()) * microbatches];
-    let mut next = vec![0; orders.len()];
-    let mut free = vec![0; orders.len()];
+    let cell =
+        |chunk: u16, microbatch: u32| usize::from(chunk) * microbatches + microbatch as usize;
+    let mut ends = vec![0; usize::from(shape.chunks()) * microbatches];
+    let mut at = vec![0; shape.stages()];
+    let mut free = vec![0; shape.stages()];
     let mut busy = 0;
-    while next.iter().zip(&orders).any(|(&at, order)| at < order.len()) {
-        for (stage, order) in orders.iter().enumerate() {
-            while let Some(&pass) = order.get(next[stage]) {
-                let Pass { chunk, microbatch, .. } = pass;
-                let ready = match chunk.checked_sub(1) {
-                    None => Some(0),
-                    Some(before) => ends[cell(Pass::f(before, microbatch))].map(|end| {
-                        let value = Value::Output { chunk: before, microbatch };
-                        let from = placement.stage(shape, before, microbatch);
-                        end + timing.hop(value, from, stage, end)
-                    }),
-                };
-                let Some(ready) = ready else { break };
-                let start = ready.max(free[stage]);
-                let duration = timing.duration(stage, pass, start);
-                busy += u128::from(duration);
-                free[stage] = start + duration;
-                ends[cell(pass)] = Some(free[stage]);
-                next[stage] += 1;
-            }
+    // A forward comes behind the one that it needs in a walk of all passes.
+    for run in schedule.walk() {
+        let stage = run.stage as usize;
+        let from = at[stage];
+        at[stage] += run.passes as usize;
+        for &pass in &schedule.orders()[stage].passes()[from..at[stage]] {
+            let Pass { kind: Kind::F, chunk, microbatch } = pass else { continue };
+            let ready = chunk.checked_sub(1).map_or(0, |before| {
+                let value = Value::Output { chunk: before, microbatch };
+                let end = ends[cell(before, microbatch)];
+                end + timing.hop(value, placement.stage(shape, before, microbatch), stage, end)
+            });
+            let start = ready.max(free[stage]);
+            let duration = timing.duration(stage, pass, start);
+            busy += u128::from(duration);
+            free[stage] = start + duration;
+            ends[cell(chunk, microbatch)] = free[stage];
         }
     }
     (Nanos(free.into_iter().max().unwrap_or(0)), busy)

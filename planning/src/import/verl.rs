@@ -140,37 +140,6 @@ pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diag
     reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))
 }
 
-/// The settings of training with Megatron-LM.
-struct Megatron {
-    pipeline: u64,
-    tensor: u64,
-    context: u64,
-    expert: u64,
-    expert_tensor: Option<u64>,
-    /// Chunks of a stage, where it has several.
-    chunks: Option<u64>,
-    /// Whether all activations are computed again.
-    recompute: bool,
-}
-
-impl Megatron {
-    /// `keys` with them.
-    fn over(self, keys: RlKeys) -> RlKeys {
-        RlKeys {
-            strategy: StrategyKey::Megatron,
-            pipeline: self.pipeline,
-            train_tensor: self.tensor,
-            context: self.context,
-            expert: self.expert,
-            expert_tensor: self.expert_tensor,
-            schedule: self.chunks.map_or(OrderKey::OneFOneB, |_| OrderKey::Interleaved),
-            chunks: self.chunks,
-            recompute: recompute(self.recompute),
-            ..keys
-        }
-    }
-}
-
 /// Whether activations are computed again, as a key.
 const fn recompute(all: bool) -> RecomputeKey {
     if all { RecomputeKey::Full } else { RecomputeKey::None }
@@ -186,9 +155,12 @@ impl Reader<'_> {
     fn step(mut self) -> Result<Step, Wrong> {
         let keys = self.rollout()?;
         let keys = self.forwards(keys)?;
-        let keys = match self.megatron()? {
-            None => self.fsdp(keys)?,
-            Some(parts) => parts.over(keys),
+        let strategy = self.arguments.text("actor-rollout-ref.actor.strategy")?;
+        let keys = match strategy.as_deref() == Some("megatron")
+            || self.arguments.has_prefix("actor-rollout-ref.actor.megatron.")
+        {
+            true => self.megatron(keys)?,
+            false => self.fsdp(keys)?,
         };
         self.say_what_is_not_simulated()?;
         let is_left = |name: &&str| {
@@ -272,33 +244,29 @@ impl Reader<'_> {
         Ok(Some(fsdp.max(megatron)).filter(|rank| *rank > 0))
     }
 
-    /// How Megatron-LM trains, if it does.
-    fn megatron(&mut self) -> Result<Option<Megatron>, Wrong> {
-        let strategy = self.arguments.text("actor-rollout-ref.actor.strategy")?;
-        let has_own = self.arguments.has_prefix("actor-rollout-ref.actor.megatron.");
-        if !has_own && strategy.as_deref() != Some("megatron") {
-            return Ok(None);
-        }
+    /// `keys` with the settings of Megatron-LM.
+    fn megatron(&mut self, keys: RlKeys) -> Result<RlKeys, Wrong> {
         let name = |key: &str| format!("actor-rollout-ref.actor.megatron.{key}");
         let size = |key: &str| self.whole(&name(key), 1);
-        let optional = |key: &str| {
-            if self.arguments.is_none(&name(key)) {
-                Ok(None)
-            } else {
-                self.arguments.whole(&name(key))
-            }
+        let optional = |key: &str| match self.arguments.is_none(&name(key)) {
+            true => Ok(None),
+            false => self.arguments.whole(&name(key)),
         };
         let chunks = optional("virtual-pipeline-model-parallel-size")?;
+        let chunks = chunks.filter(|chunks| *chunks > 1);
         let granularity = "override-transformer-config.recompute-granularity";
         let granularity = self.arguments.text(&name(granularity))?;
-        let parts = Megatron {
+        let keys = RlKeys {
+            strategy: StrategyKey::Megatron,
             pipeline: size("pipeline-model-parallel-size")?,
-            tensor: size("tensor-model-parallel-size")?,
+            train_tensor: size("tensor-model-parallel-size")?,
             context: size("context-parallel-size")?,
             expert: size("expert-model-parallel-size")?,
             expert_tensor: optional("expert-tensor-parallel-size")?,
-            chunks: chunks.filter(|chunks| *chunks > 1),
-            recompute: granularity.as_deref() == Some("full"),
+            schedule: chunks.map_or(OrderKey::OneFOneB, |_| OrderKey::Interleaved),
+            chunks,
+            recompute: recompute(granularity.as_deref() == Some("full")),
+            ..keys
         };
         let dealt = [
             "override-transformer-config.num-layers-in-first-pipeline-stage",
@@ -306,10 +274,10 @@ impl Reader<'_> {
             "override-transformer-config.account-for-embedding-in-pipeline-split",
             "override-transformer-config.account-for-loss-in-pipeline-split",
         ];
-        if parts.pipeline > 1 && dealt.iter().any(|key| self.arguments.has_prefix(&name(key))) {
+        if keys.pipeline > 1 && dealt.iter().any(|key| self.arguments.has_prefix(&name(key))) {
             self.note("layers are dealt to stages evenly, not as the script says".to_owned());
         }
-        Ok(Some(parts))
+        Ok(keys)
     }
 
     /// The model by the last part of its path, which is its name.

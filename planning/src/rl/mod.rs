@@ -131,6 +131,7 @@ impl Reader<'_> {
             FsdpError::Budget { .. } => {
                 fault(&error).with_help("give a larger --rollout-budget").about("rollout-budget")
             }
+            FsdpError::Pipeline(_) => fault(&error).about("pipeline"),
             other => fault(&other),
         };
         steps.check().map_err(updates)?;
@@ -268,7 +269,6 @@ impl Reader<'_> {
         let (trainer, model) = match keys.strategy {
             StrategyKey::Fsdp => self.fsdp(devices)?,
             StrategyKey::Megatron => {
-                let [limit, _] = self.limits()?;
                 let samples = &self.samples;
                 let (own, model) = pipelines::Reader { keys, samples, devices, limit }.read()?;
                 (Trainer::Pipelines(own), model)

@@ -17,13 +17,14 @@ use crate::samples::{ALONE, HALF, Samples, constants, per_token};
 const CHUNKS: u64 = 2;
 /// Bytes of a gradient as Megatron-LM reduces it in verl: 32 bits.
 const GRADIENT: f64 = 4.0;
+
 /// The pipelines that `keys` ask for.
 pub(super) struct Reader<'a> {
     pub(super) keys: &'a RlKeys,
     pub(super) samples: &'a Samples,
     /// Devices that train.
     pub(super) devices: u64,
-    /// Tokens of a microbatch of a device.
+    /// Tokens of a microbatch of a replica.
     pub(super) limit: u64,
 }
 
@@ -84,12 +85,7 @@ impl Reader<'_> {
         let chunks = self.chunks()?;
         let costs = match &self.keys.cost {
             Some(given) => self.given(given.model(), &chunks)?,
-            None => self.samples.chunks(
-                self.limit.saturating_mul(partition.context),
-                partition,
-                self.keys.recompute,
-                &chunks,
-            ),
+            None => self.samples.chunks(self.limit, partition, self.keys.recompute, &chunks),
         };
         let model = sum(&costs)?;
         let machine = &self.samples.machine;
@@ -108,7 +104,6 @@ impl Reader<'_> {
             hop_token: bytes / rate,
             exchange: self.exchange(partition, &chunks),
         };
-        pipelines.check().map_err(|error| fault(&error).about("pipeline"))?;
         Ok((pipelines, model))
     }
 
@@ -271,9 +266,7 @@ impl Reader<'_> {
 
 /// The cost of a sample on all chunks, forward and backward.
 fn sum(chunks: &[ChunkCosts]) -> Result<CostModel, Diagnostic> {
-    let passes = chunks
-        .iter()
-        .flat_map(|chunk| [chunk.forward, chunk.backward_input, chunk.backward_weight]);
+    let passes = chunks.iter().flat_map(ChunkCosts::passes);
     let [squares, tokens] = passes
         .fold([0.0; 2], |[squares, tokens], cost| [squares + cost.squares, tokens + cost.tokens]);
     let [a, b] = constants([squares, tokens]);
